@@ -1,0 +1,40 @@
+"""A closed-form LLM latency calculator: how fast will this model answer on this GPU, and why.
+
+>>> import roofline as rl
+>>> rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, basis="ideal").basis
+'ideal'
+"""
+
+from __future__ import annotations
+
+from roofline.api import gpus, knee, load_gpu, load_model, models, predict, tpot, ttft
+from roofline.errors import (
+    BadInput,
+    BadSpec,
+    DoesNotFit,
+    RooflineError,
+    UnknownName,
+    UnsupportedPrecision,
+)
+from roofline.serving.knee import Knees
+from roofline.serving.latency import Prediction
+
+__all__ = [
+    "BadInput",
+    "BadSpec",
+    "DoesNotFit",
+    "Knees",
+    "Prediction",
+    "RooflineError",
+    "UnknownName",
+    "UnsupportedPrecision",
+    "gpus",
+    "knee",
+    "load_gpu",
+    "load_model",
+    "models",
+    "predict",
+    "tpot",
+    "ttft",
+]
+__version__ = "0.1.0"

@@ -1,0 +1,177 @@
+"""Plain mappings, as a YAML file holds them, to records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from roofline.catalog.records import (
+    Calibration,
+    CollectiveEfficiency,
+    DenseFfn,
+    Efficiency,
+    Ffn,
+    Gpu,
+    Gqa,
+    Group,
+    Layer,
+    Link,
+    Mixer,
+    Mla,
+    Model,
+    MoeFfn,
+    Price,
+)
+from roofline.quantity import count_from_text, from_text
+
+__all__ = ["calibration_record", "gpu_record", "model_record"]
+
+_TIMES = frozenset({"t0", "kappa", "kappa_s", "eps", "a0", "a1", "a2", "q"})
+_PROVENANCE = frozenset({"residual", "measurements", "source", "note"})
+_DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
+
+
+def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> Gpu:
+    """Record of a GPU specification.
+
+    Args:
+        document: content of the file.
+        calibration: efficiencies of its generation, if any.
+
+    Returns:
+        The record, in SI units.
+
+    Raises:
+        BadInput: a quantity cannot be read.
+        KeyError: a required field is missing.
+    """
+    memory, link = document["memory"], document["scale_up"]
+    reduction = link.get("in_switch_reduction")
+    return Gpu(
+        name=document["name"],
+        aliases=tuple(document.get("aliases", ())),
+        vendor=document["vendor"],
+        generation=document["generation"],
+        status=document.get("status", "shipping"),
+        peaks={dtype: from_text(figure["value"], "FLOP/s") for dtype, figure in document["peak"].items()},
+        bandwidth=from_text(memory["bandwidth"]["value"], "B/s"),
+        memory=from_text(memory["usable"]["value"], "B"),
+        memory_label=from_text(memory["label"]["value"], "B"),
+        link=Link(
+            kind=link["kind"],
+            bandwidth=from_text(link["bandwidth"]["value"], "B/s"),
+            domain=link["domain"]["value"],
+            in_switch_reduction=bool(reduction and reduction["value"]),
+        ),
+        exp_rate=_optional(document, "exp_per_s", "exp/s"),
+        scale_out=_optional(document.get("scale_out", {}), "bandwidth", "B/s"),
+        host_link=_optional(document.get("host_link", {}), "bandwidth", "B/s"),
+        power=_optional(document, "power", "W"),
+        price=_price(document),
+        calibration=calibration,
+    )
+
+
+def model_record(document: Mapping[str, Any]) -> Model:
+    """Record of a model specification.
+
+    Args:
+        document: content of the file.
+
+    Returns:
+        The record.
+
+    Raises:
+        BadInput: a count cannot be read.
+        KeyError: a required field is missing.
+    """
+    aliases = tuple(document["aliases"])
+    stated = document.get("parameters", {})
+    native = {**_DEFAULT_NATIVE, **document.get("native", {})}
+    native.setdefault("experts", native["linear"])
+    return Model(
+        name=document["name"],
+        short_name=aliases[0],
+        aliases=aliases,
+        family=document.get("family", ""),
+        hidden=document["hidden"],
+        vocab=document["vocab"],
+        tied=document["tied"],
+        norms=document.get("norms", 2),
+        max_context=document.get("max_context"),
+        groups=tuple(_group(group) for group in document["groups"]),
+        native=native,
+        stated_total=_count(stated, "total"),
+        stated_active=_count(stated, "active"),
+    )
+
+
+def calibration_record(document: Mapping[str, Any]) -> Calibration:
+    """Record of a calibration file.
+
+    Args:
+        document: content of the file.
+
+    Returns:
+        The record, in SI units.
+
+    Raises:
+        BadInput: a quantity cannot be read.
+        KeyError: a required field is missing.
+    """
+    return Calibration(
+        name=document["name"],
+        measured_on=tuple(document["measured_on"]),
+        kernels={
+            (kind, dtype): Efficiency(**_parameters(entry))
+            for kind, sets in document["kernels"].items()
+            for dtype, entry in sets.items()
+        },
+        collectives={
+            name: CollectiveEfficiency(**_parameters(entry)) for name, entry in document["collectives"].items()
+        },
+    )
+
+
+def _parameters(entry: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        key: from_text(value, "s") if key in _TIMES else float(value)
+        for key, value in entry.items()
+        if key not in _PROVENANCE
+    }
+
+
+def _optional(document: Mapping[str, Any], field: str, dimension: str) -> float | None:
+    figure = document.get(field)
+    return None if figure is None else from_text(figure["value"], dimension)
+
+
+def _price(document: Mapping[str, Any]) -> Price | None:
+    price = document.get("price")
+    if price is None:
+        return None
+    low, typical, high = (from_text(price[key], "USD/s") for key in ("low", "typical", "high"))
+    return Price(low, typical, high, str(document["sources"][price["source"]]["date"]))
+
+
+def _count(stated: Mapping[str, Any], field: str) -> float | None:
+    figure = stated.get(field)
+    return None if figure is None else count_from_text(figure["value"])
+
+
+def _group(group: Mapping[str, Any]) -> Group:
+    pattern = group.get("pattern") or [group]
+    return Group(group["repeat"], tuple(Layer(_mixer(layer["mixer"]), _ffn(layer["ffn"])) for layer in pattern))
+
+
+def _mixer(fields: Mapping[str, Any]) -> Mixer:
+    values = {key: value for key, value in fields.items() if key != "kind"}
+    if fields["kind"] == "mla":
+        return Mla(**values)
+    values.setdefault("v_head_dim", values["head_dim"])
+    return Gqa(**values)
+
+
+def _ffn(fields: Mapping[str, Any]) -> Ffn:
+    values = {key: value for key, value in fields.items() if key != "kind"}
+    return MoeFfn(**values) if fields["kind"] == "moe" else DenseFfn(**values)

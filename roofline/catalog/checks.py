@@ -1,0 +1,124 @@
+"""Whether a specification file keeps its schema: every fault at once, with file, line and field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec, ModelSpec
+from roofline.catalog.yaml_lines import Lines, read_untrusted
+from roofline.errors import BadInput, BadSpec
+from roofline.quantity import from_text
+
+__all__ = ["checked_document"]
+
+# Dense 16-bit ridge points of real accelerators lie at 37 (H20) to 420 FLOP/B (L40S); a sparse peak
+# doubles them. A part beyond says why in a note.
+_HIGHEST_RIDGE = 500.0
+_HIGHEST_FP8_RATIO = 2.2
+
+_Where = tuple[str | int, ...]
+
+
+def checked_document(path: Path) -> dict[str, Any]:
+    """Content of a specification file that keeps its schema.
+
+    Args:
+        path: the file [path].
+
+    Returns:
+        The mapping as written.
+
+    Raises:
+        BadSpec: with every fault as ``file:line: field: fault``.
+    """
+    data, lines, faults = read_untrusted(path)
+    if not isinstance(data, dict):
+        raise BadSpec(f"{path}:1: a specification is a mapping of fields")
+    schema = _schema_of(data)
+    try:
+        schema.model_validate(data)
+    except ValidationError as errors:
+        faults += [_fault(path, lines, error, schema) for error in errors.errors()]
+    for where, text in (*_unknown_sources((), data, data.get("sources")), *_sparse_peaks(data)):
+        faults.append(_located(path, lines, where, text))
+    if faults:
+        raise BadSpec("\n".join(dict.fromkeys(faults)))
+    return data
+
+
+def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[tuple[_Where, str]]:
+    """Figures that cite a source which the file does not list."""
+    if isinstance(value, Mapping):
+        cited = value.get("source")
+        if isinstance(cited, str) and not (isinstance(known, Mapping) and cited in known):
+            yield (*where, "source"), f"{cited!r} is not among the sources of the file"
+        for key, item in value.items():
+            if where or key != "sources":
+                yield from _unknown_sources((*where, key), item, known)
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _unknown_sources((*where, position), item, known)
+
+
+def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[tuple[_Where, str]]:
+    """Peaks that can only be 2:4 sparse ones, where no note says why they are so high."""
+    try:
+        figures = {
+            dtype: (from_text(entry["value"], "FLOP/s"), "note" in entry) for dtype, entry in data["peak"].items()
+        }
+        bandwidth = from_text(data["memory"]["bandwidth"]["value"], "B/s")
+    except (KeyError, TypeError, AttributeError, BadInput):
+        return  # reported by the schema
+    wide = "bf16" if "bf16" in figures else "fp16"
+    if wide not in figures:
+        yield ("peak",), "neither bf16 nor fp16 is stated, and every model needs one"
+        return
+    peak, explained = figures[wide]
+    if peak / bandwidth > _HIGHEST_RIDGE and not explained:
+        ridge = f"a ridge of {peak / bandwidth:.0f} FLOP/B"
+        yield ("peak", wide), f"{ridge} looks like a sparse peak; give the dense one, or say in a note why"
+    eight, explained = figures.get("fp8", (0.0, True))
+    if eight / peak > _HIGHEST_FP8_RATIO and not explained:
+        ratio = f"{eight / peak:.1f} times the 16-bit peak"
+        yield ("peak", "fp8"), f"{ratio} looks like a sparse peak; give the dense one, or say in a note why"
+
+
+def _schema_of(data: Mapping[str, Any]) -> type[Document]:
+    if "kernels" in data:
+        return CalibrationSpec
+    return ModelSpec if {"groups", "hidden", "vocab"} & set(data) else GpuSpec
+
+
+def _fault(path: Path, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
+    """One fault of the schema in our words."""
+    where = tuple(part for part in error["loc"] if part not in ("gqa", "mla", "dense", "moe", "[key]"))
+    text = error["msg"]
+    if error["type"] == "missing":
+        text = "missing"
+    elif error["type"] == "extra_forbidden":
+        near = get_close_matches(str(where[-1]), _field_names(schema), 1, 0.6)
+        text = "unknown key" + (f"; did you mean {near[0]}?" if near else "")
+    return _located(path, lines, where, text)
+
+
+def _located(path: Path, lines: Lines, where: _Where, text: str) -> str:
+    """A fault as file:line: field: text, on the nearest line that the file has."""
+    nearest = where
+    while nearest not in lines:
+        nearest = nearest[:-1]
+    return f"{path}:{lines[nearest]}: {'.'.join(map(str, where)) or 'file'}: {text}"
+
+
+def _field_names(schema: type[BaseModel]) -> set[str]:
+    """Names of all fields at any depth, from the JSON Schema."""
+    found: set[str] = set()
+    described = schema.model_json_schema()
+    for part in (described, *described.get("$defs", {}).values()):
+        found |= set(part.get("properties", {}))
+    return found

@@ -1,0 +1,224 @@
+"""What the inner rings see of the catalogs: frozen records in SI units, without behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from roofline.ops import Real
+
+__all__ = [
+    "Calibration",
+    "CollectiveEfficiency",
+    "DenseFfn",
+    "Efficiency",
+    "Ffn",
+    "Gpu",
+    "Gqa",
+    "Group",
+    "Layer",
+    "Link",
+    "Mixer",
+    "Mla",
+    "Model",
+    "MoeFfn",
+    "Price",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Gqa:
+    """Grouped-query attention (MHA with kv_heads = heads, MQA with one), full, windowed or chunked."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    window: int | None = None  # [tokens] a token sees the last `window` tokens, itself included
+    chunk: int | None = None  # [tokens] a token sees its own chunk only
+    qkv_bias: bool = False
+    o_bias: bool = False
+    qk_norm: bool = False
+    sinks: bool = False  # one learnt logit per head
+
+
+@dataclass(frozen=True, slots=True)
+class Mla:
+    """Multi-head latent attention: one latent of kv_rank + rope values per token, shared by all heads."""
+
+    heads: int
+    q_rank: int | None  # None: queries are projected directly
+    kv_rank: int
+    nope: int
+    rope: int
+    v: int
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFfn:
+    """Feed-forward network: three matrices when gated, two otherwise."""
+
+    width: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoeFfn:
+    """Mixture of experts with optional shared experts."""
+
+    experts: int
+    top_k: int
+    width: int
+    gated: bool = True
+    shared_width: int = 0  # summed over the shared experts
+    router_bias: bool = False
+    expert_bias: bool = False
+
+
+Mixer = Gqa | Mla
+Ffn = DenseFfn | MoeFfn
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One mixer and one feed-forward network."""
+
+    mixer: Mixer
+    ffn: Ffn
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A run of identical blocks of layers."""
+
+    repeat: int
+    layers: tuple[Layer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A language model as an ordered list of layer groups."""
+
+    name: str  # Hugging Face id
+    short_name: str
+    aliases: tuple[str, ...]
+    family: str
+    hidden: int
+    vocab: int  # as stored, padding included
+    tied: bool  # the head shares the embedding matrix
+    norms: int  # norm layers over the hidden width per layer
+    max_context: int | None  # [tokens]
+    groups: tuple[Group, ...]
+    native: Mapping[str, str]  # section (linear experts embed head router norm kv) -> format name
+    stated_total: float | None = None  # parameters, as published
+    stated_active: float | None = None
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return sum(group.repeat * len(group.layers) for group in self.groups)
+
+    @property
+    def mixers(self) -> tuple[tuple[int, Mixer], ...]:
+        """Distinct mixers, each with the number of layers that have it."""
+        counts: dict[Mixer, int] = {}
+        for group in self.groups:
+            for layer in group.layers:
+                counts[layer.mixer] = counts.get(layer.mixer, 0) + group.repeat
+        return tuple((count, mixer) for mixer, count in counts.items())
+
+    @property
+    def ffns(self) -> tuple[tuple[int, Ffn], ...]:
+        """Distinct feed-forward networks, each with the number of layers that have it."""
+        counts: dict[Ffn, int] = {}
+        for group in self.groups:
+            for layer in group.layers:
+                counts[layer.ffn] = counts.get(layer.ffn, 0) + group.repeat
+        return tuple((count, ffn) for ffn, count in counts.items())
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether any layer is a mixture of experts."""
+        return any(isinstance(ffn, MoeFfn) for _, ffn in self.ffns)
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """Parameters of the one equation for one kind of kernel at one compute dtype.
+
+    The defaults are the speed of light: no latency, full rates, the classic maximum.
+    """
+
+    t0: Real = 0.0  # [s] launch and fill
+    eta_c: Real = 1.0  # share of the dense peak
+    eta_m: Real = 1.0  # share of the HBM bandwidth
+    eta_x: Real = 1.0  # share of the special-function rate
+    eta_s: Real = 1.0  # share of the HBM bandwidth reached by traffic that does not overlap
+    kappa: Real = 0.0  # [s] per element of serial depth, inside the norm
+    kappa_s: Real = 0.0  # [s] per element of serial depth, outside the norm
+    eps: Real = 0.0  # [s] per item scheduled one by one
+    p: float = 3.0  # order of the norm
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveEfficiency:
+    """Alpha-beta parameters of one collective."""
+
+    a0: Real = 0.0  # [s]
+    a1: Real = 0.0  # [s] per further rank
+    a2: Real = 0.0  # [s] per doubling of the ranks (PCIe)
+    q: Real = 0.0  # [s] growth of the pipeline with the message
+    eta: Real = 1.0  # share of the link bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Measured efficiencies of one GPU generation."""
+
+    name: str
+    measured_on: tuple[str, ...]
+    kernels: Mapping[tuple[str, str], Efficiency]  # (kernel kind, dtype key)
+    collectives: Mapping[str, CollectiveEfficiency]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The scale-up fabric that one group of GPUs shares."""
+
+    kind: str
+    bandwidth: Real  # [B/s] per direction and GPU
+    domain: int  # GPUs that reach each other at this rate
+    in_switch_reduction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Rental price per GPU."""
+
+    low: Real  # [USD/s]
+    typical: Real  # [USD/s]
+    high: Real  # [USD/s]
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One accelerator as one rank sees it."""
+
+    name: str
+    aliases: tuple[str, ...]
+    vendor: str
+    generation: str
+    peaks: Mapping[str, Real]  # dtype -> dense peak [FLOP/s]
+    bandwidth: Real  # [B/s] HBM
+    memory: Real  # [B] usable HBM
+    memory_label: Real  # [B] as sold
+    link: Link
+    exp_rate: Real | None = None  # [exp/s] special-function units
+    scale_out: Real | None = None  # [B/s] network per GPU and direction
+    host_link: Real | None = None  # [B/s] to the host, per direction
+    power: Real | None = None  # [W]
+    price: Price | None = None
+    status: str = "shipping"
+    calibration: Calibration | None = field(default=None, repr=False)

@@ -1,0 +1,1 @@
+"""People: commands that read options, call one function of the API, and render."""

@@ -1,0 +1,279 @@
+"""Options that commands share: the case, the output, and how their texts become values."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from roofline import api
+from roofline.errors import RooflineError
+from roofline.physics.efficiency import BASES
+from roofline.quantity import KIBI, MILLI
+from roofline.serving.latency import SLO_KEYS
+from roofline.serving.precision import PRESETS
+
+__all__ = ["FORMATS", "case_options", "gpu_option", "model_option", "output_options", "specs_option"]
+
+FORMATS = ("table", "markdown", "csv", "json")
+
+_WORKLOAD = re.compile(r"(\d+(?:\.\d+)?)(k?)[/x:]?(\d+(?:\.\d+)?)(k?)", re.IGNORECASE)
+_Command = Callable[..., Any]
+
+
+class _GpuName(click.ParamType):
+    """A GPU of the catalog, completed in the shell."""
+
+    name = "gpu"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        return _completions(api.gpus, incomplete)
+
+
+class _ModelName(click.ParamType):
+    """A model of the catalog, completed in the shell."""
+
+    name = "model"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        return _completions(api.models, incomplete)
+
+
+class _Prefix(click.ParamType):
+    """Cached prompt tokens, or a share of the prompt in per cent."""
+
+    name = "tokens|%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value).strip()
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            self.fail(f"{value!r} is neither a number of tokens nor a share such as 80%", param, ctx)
+        if not text.endswith("%"):
+            return number
+        if not 0.0 <= number <= 100.0:
+            self.fail(f"{value!r} is not between 0% and 100%", param, ctx)
+        return lambda isl: float(round(isl * number / 100.0))
+
+
+class _Slo(click.ParamType):
+    """Limits in milliseconds, e.g. ttft:300,tpot:25."""
+
+    name = "key:ms"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        limits = {}
+        for part in re.split(r"[,\s]+", str(value).strip()):
+            key, colon, number = part.partition(":")
+            try:
+                limits[key.strip().lower()] = float(number) * MILLI
+            except ValueError:
+                colon = ""
+            if not colon:
+                self.fail(f"{part!r} is not key:milliseconds with a key of {', '.join(SLO_KEYS)}", param, ctx)
+        return limits
+
+
+class _Workload(click.ParamType):
+    """Prompt and answer length in one word, e.g. 8k1k."""
+
+    name = "8k1k"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        match = _WORKLOAD.fullmatch(str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 1k8k", param, ctx)
+        isl, isl_k, osl, osl_k = match.groups()
+        return tuple(int(float(n) * (KIBI if k else 1)) for n, k in ((isl, isl_k), (osl, osl_k)))
+
+
+def model_option(function: _Command) -> _Command:
+    """Add ``--model``.
+
+    Args:
+        function: the command [function].
+
+    Returns:
+        The command with the option [function].
+    """
+    return click.option(
+        "-m",
+        "--model",
+        "--model-path",
+        "models",
+        type=_ModelName(),
+        multiple=True,
+        required=True,
+        help="Model: Hugging Face id, short name or alias. Repeatable.",
+    )(function)
+
+
+def gpu_option(function: _Command) -> _Command:
+    """Add ``--gpu``.
+
+    Args:
+        function: the command [function].
+
+    Returns:
+        The command with the option [function].
+    """
+    return click.option(
+        "-g",
+        "--gpu",
+        "--system",
+        "--hardware",
+        "gpus",
+        type=_GpuName(),
+        multiple=True,
+        help="GPU: name or alias. Repeatable; all of the catalog by default.",
+    )(function)
+
+
+def specs_option(function: _Command) -> _Command:
+    """Add ``--specs``.
+
+    Args:
+        function: the command [function].
+
+    Returns:
+        The command with the option [function].
+    """
+    return click.option(
+        "--specs",
+        type=click.Path(),
+        help="Folder of GPU and model specifications of your own; default $ROOFLINE_SPECS.",
+    )(function)
+
+
+def output_options(function: _Command) -> _Command:
+    """Add ``--format``.
+
+    Args:
+        function: the command [function].
+
+    Returns:
+        The command with the option [function].
+    """
+    return click.option(
+        "-f",
+        "--format",
+        "output_format",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How to print: for people, for documents, for programs.",
+    )(function)
+
+
+_CASE = (
+    click.option(
+        "--isl",
+        "--input-len",
+        "--random-input-len",
+        type=int,
+        help=f"Prompt length [tokens].  [default: {api.DEFAULTS['isl']}]",
+    ),
+    click.option(
+        "--osl",
+        "--output-len",
+        "--random-output-len",
+        type=int,
+        help=f"Answer length [tokens].  [default: {api.DEFAULTS['osl']}]",
+    ),
+    click.option(
+        "-b", "--batch", type=int, default=api.DEFAULTS["batch"], show_default=True, help="Sequences per replica."
+    ),
+    click.option(
+        "--prefix", "--prefix-prompt-length", type=_Prefix(), default="0", help="Cached prompt tokens, or e.g. 80%."
+    ),
+    click.option("--workload", type=_Workload(), help="isl and osl in one word: 1k1k, 8k1k, 1k8k."),
+    click.option(
+        "--tp",
+        "-tp",
+        "--tensor-parallel-size",
+        "--tp-size",
+        type=int,
+        help="Tensor-parallel degree.  [default: smallest that fits]",
+    ),
+    click.option(
+        "--pp", "-pp", "--pipeline-parallel-size", "--pp-size", type=int, default=1, help="Pipeline-parallel degree."
+    ),
+    click.option("--ep", "--expert-parallel-size", "--ep-size", type=int, default=1, help="Expert-parallel degree."),
+    click.option(
+        "--dp",
+        "-dp",
+        "--data-parallel-size",
+        "--dp-size",
+        type=int,
+        default=1,
+        help="Data-parallel degree of the attention.",
+    ),
+    click.option("--num-gpus", "--total-gpus", type=int, help="GPUs of all replicas.  [default: one replica]"),
+    click.option(
+        "-q",
+        "--quantization",
+        type=click.Choice(tuple(PRESETS), case_sensitive=False),
+        help="Preset of number formats.",
+    ),
+    click.option("--weights", "--dtype", type=str, help="Number format of the weights."),
+    click.option("--kv-cache-dtype", type=str, help="Number format of the KV cache."),
+    click.option("--compute", type=str, help="Dtype at which weights are multiplied."),
+    click.option("--routing", type=str, help="Expert choice: uniform, or the skew c.  [default: 0.66]"),
+    click.option(
+        "--basis", type=click.Choice(BASES), default="calibrated", show_default=True, help="What the figures stand on."
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(api.ENGINES),
+        default="none",
+        show_default=True,
+        help="Host overheads of a server.",
+    ),
+    click.option("--slo", "--goodput", type=_Slo(), help="Limits [ms], e.g. ttft:300,tpot:25."),
+    click.option("--allow-oversize", is_flag=True, help="Predict a plan that does not fit, too."),
+)
+
+
+def case_options(function: _Command) -> _Command:
+    """Add every option of a case; the command gets them as keyword arguments of `api.predict`.
+
+    Args:
+        function: the command, called with `models`, `gpus`, `options` [function].
+
+    Returns:
+        The command with the options [function].
+    """
+
+    @functools.wraps(function)
+    def command(models: tuple[str, ...], gpus: tuple[str, ...], **given: Any) -> Any:
+        own = {name: given.pop(name) for name in ("output_format", "explain") if name in given}
+        return function(models=models, gpus=gpus, options=_arguments(given), **own)
+
+    for option in reversed(_CASE):
+        command = option(command)
+    return model_option(gpu_option(specs_option(command)))
+
+
+def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of the API from options as given; what was left out keeps the API's default."""
+    options = {name: value for name, value in given.items() if value is not None}
+    workload = options.pop("workload", None)
+    if workload is not None:
+        if "isl" in options or "osl" in options:
+            raise click.UsageError("--workload sets both lengths; leave out --isl and --osl")
+        options["isl"], options["osl"] = workload
+    if callable(options.get("prefix")):
+        options["prefix"] = options["prefix"](options.get("isl", api.DEFAULTS["isl"]))
+    return options
+
+
+def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[CompletionItem]:
+    try:
+        return [CompletionItem(name) for name in names() if name.startswith(incomplete.lower())]
+    except RooflineError:
+        return []

@@ -1,0 +1,146 @@
+"""Questions about one case: ttft, tpot, predict, knee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from roofline import api
+from roofline.cli.explain import kernel_rows, print_explanation
+from roofline.cli.options import case_options, output_options
+from roofline.cli.render import notes, print_rows
+from roofline.errors import RooflineError, UnknownName
+from roofline.serving.latency import Prediction
+
+__all__ = ["knee", "predict", "tpot", "ttft"]
+
+_WHO = {"model": "model", "gpu": "GPU", "num_gpus": "GPUs", "tp": "tp"}
+_END = {"basis": "basis", "usd_per_hour": "USD/h"}
+_TTFT = {**_WHO, "ttft_ms": "TTFT [ms]", "prefill_bound": "bound", **_END}
+_TPOT = {**_WHO, "tpot_ms": "TPOT [ms]", "tok_s_user": "tok/s/user", "decode_bound": "bound", **_END}
+_KNEE = {
+    **_WHO,
+    "ridge_knee": "ridge",
+    "half_knee": "half",
+    "memory_knee": "memory",
+    "slo_knee": "SLO",
+    "knee": "knee",
+    "knee_bound": "set by",
+    "basis": "basis",
+}
+_ALL = {
+    **_WHO,
+    "batch": "batch",
+    "weight_dtype": "weights",
+    "ttft_ms": "TTFT [ms]",
+    "tpot_ms": "TPOT [ms]",
+    "e2el_ms": "E2EL [ms]",
+    "tok_s_user": "tok/s/user",
+    "output_tok_s_gpu": "tok/s/GPU",
+    "knee": "knee",
+    "hbm_used_frac": "HBM used",
+    **_END,
+}
+
+_explain_option = click.option("--explain", is_flag=True, help="Show every kernel, and the equation with its numbers.")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline ttft -m llama-3.1-70b --isl 2000\n"
+    "  roofline ttft -m llama-3.1-70b -g h100-sxm -g b200 -q fp8 --isl 8000 --prefix 80%\n"
+    "  roofline ttft -m qwen3-32b -g h200 --isl 4000 --explain"
+)
+@case_options
+@output_options
+@_explain_option
+def ttft(
+    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+) -> None:
+    """Time to first token, on every GPU or on those named, fastest first."""
+    _answer(models, gpus, options, output_format, _TTFT, explain=explain)
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline tpot -m llama-3.1-8b -g h100 --isl 2000 --osl 300 --batch 64\n"
+    "  roofline tpot -m gpt-oss-120b --workload 8k1k"
+)
+@case_options
+@output_options
+@_explain_option
+def tpot(
+    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+) -> None:
+    """Mean time per output token after the first, on every GPU or on those named."""
+    _answer(models, gpus, options, output_format, _TPOT, explain=explain)
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  roofline predict -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300 --batch 16 -q fp8\n"
+    "  roofline predict -m deepseek-r1 -g h200 --tp 8 --workload 1k1k --batch 64 --format json"
+)
+@case_options
+@output_options
+@_explain_option
+def predict(
+    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+) -> None:
+    """Everything about a case: latencies, throughput, knees, memory, cost."""
+    single = len(models) == len(gpus) == 1 and output_format == "table"
+    _answer(models, gpus, options, output_format, None if single else _ALL, explain=explain)
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline knee -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300\n"
+    "  roofline knee -m qwen3-235b-a22b -g b200 --slo ttft:300,tpot:25"
+)
+@case_options
+@output_options
+@_explain_option
+def knee(
+    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+) -> None:
+    """The batch at which decode stops being cheap: ridge, half of the throughput, memory, SLO."""
+    _answer(models, gpus, options, output_format, _KNEE, explain=explain)
+
+
+def _answer(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    columns: Mapping[str, str] | None,
+    *,
+    explain: bool,
+) -> None:
+    """Predict every case, print what was found, and what was refused where a GPU was named."""
+    found: list[Prediction] = []
+    rows: list[dict[str, Any]] = []
+    failures: list[RooflineError] = []
+    names = gpus or api.gpus(options.get("specs"))
+    for model in models:
+        predictions, refused = api.predict_each_gpu(model, names, **options)
+        found += predictions
+        rows += [prediction.to_dict() for prediction in predictions]
+        rows += [api.refused_row(model, name, error, **options) for name, error in refused.items()]
+        if gpus or not predictions:
+            failures += refused.values()
+    unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)
+    if unknown is not None:
+        raise unknown
+    if not found:
+        raise failures[0]
+    if columns is None:
+        click.echo(str(found[0]))
+    else:
+        kernels = [row for prediction in found for row in kernel_rows(prediction)] if explain else None
+        print_rows(rows, output_format, columns, None if kernels is None else {"kernels": kernels})
+    if output_format in ("table", "markdown"):
+        if explain:
+            for prediction in found:
+                print_explanation(prediction, output_format)
+        notes(text for row in rows for text in row["warnings"])
+    if failures:
+        raise failures[0]

@@ -1,0 +1,111 @@
+"""Rows to text: tables for people, Markdown for documents, CSV and JSON for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+__all__ = ["SCHEMA_VERSION", "digits", "notes", "print_rows", "print_table"]
+
+SCHEMA_VERSION = 1
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    output_format: str,
+    columns: Mapping[str, str],
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Print rows: all keys for programs, chosen columns for people.
+
+    Args:
+        rows: flat rows that share their keys.
+        output_format: table, markdown, csv or json [text].
+        columns: key and heading of what people see [text].
+        extra: further top-level keys of the JSON.
+    """
+    if output_format == "json":
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": list(rows), **(extra or {})}, indent=2))
+    elif output_format == "csv":
+        click.echo(_csv(rows), nl=False)
+    else:
+        shown = [[_cell(row[key]) for key in columns] for row in rows]
+        print_table(list(columns.values()), shown, output_format)
+
+
+def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_format: str = "table") -> None:
+    """Print a table of texts, numbers to the right.
+
+    Args:
+        headings: of the columns [text].
+        cells: rows of texts [text].
+        output_format: table or markdown [text].
+    """
+    from tabulate import tabulate
+
+    style = "github" if output_format == "markdown" else "simple"
+    right = [_is_numeric(row[column] for row in cells) for column in range(len(headings))]
+    alignment = ["right" if numeric else "left" for numeric in right]
+    click.echo(tabulate(cells, headers=headings, tablefmt=style, colalign=alignment, disable_numparse=True))
+
+
+def notes(texts: Iterable[str]) -> None:
+    """Print notes to stderr, each once.
+
+    Args:
+        texts: what the reader should know [text].
+    """
+    for text in dict.fromkeys(texts):
+        click.echo(f"note: {text}", err=True)
+
+
+def digits(value: Any) -> str:
+    """Value for people: three significant digits, a dash for what does not apply.
+
+    Args:
+        value: number, text or None [any].
+
+    Returns:
+        Text [text].
+
+    >>> digits(0.04432), digits(2677.8), digits(None)
+    ('0.0443', '2678', '-')
+    """
+    return _cell(value)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"  # three significant digits
+    if isinstance(value, (list, tuple)):
+        return "; ".join(map(str, value))
+    return str(value)
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: _csv_cell(value) for key, value in row.items()})
+    return text.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _is_numeric(cells: Iterable[str]) -> bool:
+    return all(cell == "-" or cell.replace(".", "", 1).replace("e-", "").replace("e+", "").isdigit() for cell in cells)

@@ -1,0 +1,36 @@
+"""The errors that roofline raises: what was asked, what is wrong with it, what to do."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadInput",
+    "BadSpec",
+    "DoesNotFit",
+    "RooflineError",
+    "UnknownName",
+    "UnsupportedPrecision",
+]
+
+
+class RooflineError(Exception):
+    """Base of every error that a caller can cause and correct."""
+
+
+class UnknownName(RooflineError):
+    """A GPU, model, format or SLO key that no catalog knows; the message names the nearest ones."""
+
+
+class UnsupportedPrecision(RooflineError):
+    """A number format that the GPU's tensor cores do not have."""
+
+
+class DoesNotFit(RooflineError):
+    """Weights, KV cache and activations exceed the GPU's memory; the message names the shortfall."""
+
+
+class BadSpec(RooflineError):
+    """A specification file with faults; the message lists all of them as file:line: field: fault."""
+
+
+class BadInput(RooflineError):
+    """A number or a plan that cannot be: negative, not finite, absurdly large, not divisible."""

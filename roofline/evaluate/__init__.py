@@ -1,0 +1,1 @@
+"""Other kinds of number and other questions; numpy and sympy have their homes here."""

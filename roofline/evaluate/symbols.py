@@ -1,0 +1,26 @@
+"""sympy's home: symbolic expressions as a kind of number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+from sympy.logic.boolalg import Boolean
+
+from roofline.ops import Operations, register
+
+__all__: list[str] = []
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    return sympy.Piecewise((a, condition), (b, True))
+
+
+_SYMBOLS = Operations(
+    maximum=sympy.Max,
+    minimum=sympy.Min,
+    ceil=sympy.ceiling,
+    where=_where,
+)
+register(sympy.Basic, _SYMBOLS)
+register(Boolean, _SYMBOLS)

@@ -1,0 +1,85 @@
+"""What collectives send: bytes that one GPU puts on the link in one direction."""
+
+from __future__ import annotations
+
+from roofline.ops import Real
+
+__all__ = ["all_gather_bytes", "all_reduce_bytes", "all_to_all_bytes", "p2p_bytes", "reduce_scatter_bytes"]
+
+
+def all_reduce_bytes(tensor: Real, ranks: int) -> Real:
+    r"""Bytes sent to sum a tensor over ranks, on a ring.
+
+    .. math:: V = \frac{2 (n - 1)}{n} S
+
+    A switch that reduces needs S only; its roof says so (`LinkRoof.least`).
+
+    Args:
+        tensor: size S of the tensor [B].
+        ranks: GPUs n [1].
+
+    Returns:
+        Bytes per GPU and direction [B].
+
+    Source:
+        Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009 (a ring is bandwidth-optimal
+        without a reducing switch); Klenk et al., ISCA 2020 (in-switch reduction).
+
+    >>> all_reduce_bytes(8.0, 4)
+    12.0
+    """
+    return 2.0 * (ranks - 1) / ranks * tensor
+
+
+def all_gather_bytes(tensor: Real, ranks: int) -> Real:
+    """Bytes sent to collect the shards of a tensor on every rank.
+
+    Args:
+        tensor: size of the gathered tensor [B].
+        ranks: GPUs [1].
+
+    Returns:
+        Bytes per GPU and direction [B].
+
+    >>> all_gather_bytes(8.0, 4)
+    6.0
+    """
+    return (ranks - 1) / ranks * tensor
+
+
+def reduce_scatter_bytes(tensor: Real, ranks: int) -> Real:
+    """Bytes sent to sum a tensor and leave one shard on each rank.
+
+    Args:
+        tensor: size of the whole tensor [B].
+        ranks: GPUs [1].
+
+    Returns:
+        Bytes per GPU and direction [B].
+    """
+    return all_gather_bytes(tensor, ranks)
+
+
+def all_to_all_bytes(tensor: Real, ranks: int) -> Real:
+    """Bytes sent when every rank sends a different part of its tensor to every other.
+
+    Args:
+        tensor: size of what one rank holds before the exchange [B].
+        ranks: GPUs [1].
+
+    Returns:
+        Bytes per GPU and direction [B].
+    """
+    return all_gather_bytes(tensor, ranks)
+
+
+def p2p_bytes(tensor: Real) -> Real:
+    """Bytes sent to hand a tensor to the next pipeline stage.
+
+    Args:
+        tensor: size of the tensor [B].
+
+    Returns:
+        Bytes per GPU and direction [B].
+    """
+    return tensor

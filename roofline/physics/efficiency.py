@@ -1,0 +1,130 @@
+"""Which roof a kernel stands under: the GPU's rates with the efficiencies of the chosen basis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from roofline.catalog.records import Efficiency, Gpu
+from roofline.errors import BadInput
+from roofline.ops import Real
+from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
+
+__all__ = ["BASES", "basis_of", "calibrated_set", "link_roof", "roof"]
+
+BASES = ("calibrated", "ideal")
+
+#: Kinds and dtypes that stand in for one that was never measured, nearest first.
+_STAND_INS = {
+    "fp8_static": ("fp8",),
+    "fp8_block": ("fp8",),
+    "fp16": ("bf16",),
+    "fp32": ("bf16",),
+    "int8": ("fp8",),
+    "nvfp4": ("fp8",),
+    "mxfp4": ("weight_only_4bit", "int4"),
+    "mxfp4_fp8": ("nvfp4", "fp8"),
+    "int4": ("weight_only_4bit",),
+    "int4_fp8": ("fp8_block", "fp8"),
+    "weight_only_4bit": ("int4",),
+    "weight_only_8bit": ("bf16",),
+}
+
+
+def basis_of(gpu: Gpu, requested: str) -> str:
+    """Basis on which a GPU's figures stand.
+
+    Args:
+        gpu: the GPU, with its generation's calibration or none.
+        requested: ``calibrated`` or ``ideal`` [text].
+
+    Returns:
+        ``ideal``; ``calibrated`` where kernels of this very GPU were measured; ``inherited`` where
+        those of another GPU of its generation were [text].
+
+    Raises:
+        BadInput: another word was requested.
+    """
+    if requested not in BASES:
+        raise BadInput(f"basis {requested!r} is not one of {', '.join(BASES)}")
+    if requested == "ideal" or gpu.calibration is None:
+        return "ideal"
+    return "calibrated" if gpu.name in gpu.calibration.measured_on else "inherited"
+
+
+def calibrated_set(sets: Mapping[tuple[str, str], Efficiency], kind: str, key: str) -> tuple[Efficiency, str]:
+    """Measured parameters of a kind of kernel at a dtype, or of the nearest dtype that has some.
+
+    Args:
+        sets: parameters by kind and dtype key.
+        kind: kind of kernel [text].
+        key: dtype key [text].
+
+    Returns:
+        The parameters, and the dtype key that they were measured at [record, text].
+
+    Raises:
+        BadInput: the calibration has nothing for this kind.
+    """
+    for candidate in (key, *_STAND_INS.get(key, ()), "bf16"):
+        found = sets.get((kind, candidate))
+        if found is not None:
+            return found, candidate
+    raise BadInput(f"the calibration has no parameters for {kind} kernels")
+
+
+def roof(gpu: Gpu, basis: str, kind: str, key: str, peak: str) -> Roof:
+    """Roof of one kind of kernel on a GPU.
+
+    Args:
+        gpu: the GPU.
+        basis: ``ideal``, ``calibrated`` or ``inherited`` [text].
+        kind: kind of kernel [text].
+        key: dtype key of its calibration [text].
+        peak: dtype at which it multiplies [text].
+
+    Returns:
+        Rates [FLOP/s, B/s, exp/s] and efficiencies [1].
+
+    Raises:
+        BadInput: the calibration has nothing for this kind.
+    """
+    exp_rate: Real = math.inf if gpu.exp_rate is None else gpu.exp_rate  # unknown: not charged
+    if basis == "ideal" or gpu.calibration is None:
+        return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, LIGHT)
+    efficiency, _ = calibrated_set(gpu.calibration.kernels, kind, key)
+    return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, efficiency)
+
+
+def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
+    """Roof of one collective over the ranks of a GPU's scale-up domain, or over the network beyond it.
+
+    Args:
+        gpu: the GPU.
+        basis: ``ideal``, ``calibrated`` or ``inherited`` [text].
+        collective: name of the collective [text].
+        ranks: GPUs that take part [1].
+
+    Returns:
+        Link rate [B/s] and parameters [s, 1].
+
+    Raises:
+        BadInput: the ranks exceed the scale-up domain and the GPU states no network, or the
+            calibration lacks the collective.
+    """
+    bandwidth = gpu.link.bandwidth
+    in_switch = collective == "all_reduce" and gpu.link.in_switch_reduction and ranks <= gpu.link.domain
+    least = ranks / (2.0 * (ranks - 1)) if in_switch else 1.0
+    if ranks > gpu.link.domain:
+        if gpu.scale_out is None:
+            raise BadInput(
+                f"{ranks} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
+                "and its specification states no scale-out network"
+            )
+        bandwidth = gpu.scale_out
+    if basis == "ideal" or gpu.calibration is None:
+        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
+    efficiency = gpu.calibration.collectives.get(collective)
+    if efficiency is None:
+        raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
+    return LinkRoof(bandwidth, ranks, efficiency, least)

@@ -1,0 +1,121 @@
+"""Work of the passes that only read and write: norms, activations, embedding, sampling."""
+
+from __future__ import annotations
+
+from roofline.ops import Real
+from roofline.physics.work import Work
+
+__all__ = ["activation", "add", "embedding", "latent_norm", "norm_add", "rope_append", "sample", "top_k"]
+
+_NBYTES = 2.0  # activations and norm weights are 16-bit
+_LOGIT_NBYTES = 4.0  # logits are widened to fp32 for sampling
+
+
+def norm_add(tokens: Real, hidden: int) -> Work:
+    """Work of a norm fused with the residual addition: two reads and two writes of the stream.
+
+    Args:
+        tokens: tokens of the pass [tokens].
+        hidden: model width [1].
+
+    Returns:
+        The work [B].
+    """
+    return Work(weight_bytes=_NBYTES * hidden, activation_bytes=4.0 * _NBYTES * tokens * hidden)
+
+
+def rope_append(tokens: Real, kv_values: float, kv_nbytes: float, norm_values: int) -> Work:
+    """Work of rotating queries and keys (and their norms, if any) and of appending to the KV cache.
+
+    The traffic of queries and keys is counted with the attention kernel that follows.
+
+    Args:
+        tokens: tokens of the pass [tokens].
+        kv_values: values appended per token [1].
+        kv_nbytes: bytes per cached value [B].
+        norm_values: weights of query, key or latent norms [1].
+
+    Returns:
+        The work [B].
+    """
+    return Work(weight_bytes=_NBYTES * norm_values, kv_bytes=tokens * kv_values * kv_nbytes)
+
+
+def activation(tokens: Real, width: Real, gated: bool) -> Work:
+    """Work of the activation between the two halves of a feed-forward network.
+
+    Args:
+        tokens: tokens of the pass [tokens].
+        width: width of the network on this GPU [1].
+        gated: whether gate and up are multiplied: two reads and a write, else one and one [bool].
+
+    Returns:
+        The work [B].
+    """
+    return Work(activation_bytes=(3.0 if gated else 2.0) * _NBYTES * tokens * width)
+
+
+def latent_norm(tokens: Real, rank: int) -> Work:
+    """Work of normalising a query or KV latent: a read and a write (its weights count with `rope_append`).
+
+    Args:
+        tokens: tokens of the pass [tokens].
+        rank: width of the latent [1].
+
+    Returns:
+        The work [B].
+    """
+    return Work(activation_bytes=2.0 * _NBYTES * tokens * rank)
+
+
+def top_k(tokens: Real, experts: int) -> Work:
+    """Work of choosing experts: reading the router's fp32 scores.
+
+    Args:
+        tokens: tokens of the pass [tokens].
+        experts: scores per token [1].
+
+    Returns:
+        The work [B].
+    """
+    return Work(activation_bytes=_LOGIT_NBYTES * tokens * experts)
+
+
+def add(tokens: Real, hidden: int) -> Work:
+    """Work of adding the shared experts' result to the routed ones': two reads and a write.
+
+    Args:
+        tokens: tokens of the pass [tokens].
+        hidden: model width [1].
+
+    Returns:
+        The work [B].
+    """
+    return Work(activation_bytes=3.0 * _NBYTES * tokens * hidden)
+
+
+def embedding(tokens: Real, hidden: int, weight_nbytes: float) -> Work:
+    """Work of the input embedding: a gather of one row per token.
+
+    Args:
+        tokens: tokens of the pass [tokens].
+        hidden: model width [1].
+        weight_nbytes: bytes per weight [B].
+
+    Returns:
+        The work [B].
+    """
+    return Work(weight_bytes=tokens * hidden * weight_nbytes, activation_bytes=_NBYTES * tokens * hidden)
+
+
+def sample(sequences: Real, vocab: Real) -> Work:
+    """Work of picking a token from fp32 logits.
+
+    Args:
+        sequences: sequences that get a token [sequences].
+        vocab: logits per sequence [1].
+
+    Returns:
+        The work [B].
+    """
+    return Work(activation_bytes=_LOGIT_NBYTES * sequences * vocab)

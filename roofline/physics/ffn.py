@@ -1,0 +1,96 @@
+"""Work of feed-forward networks: how many experts a step touches, and what the experts cost."""
+
+from __future__ import annotations
+
+from roofline.catalog.records import DenseFfn, MoeFfn
+from roofline.ops import Real
+from roofline.physics.plan import Plan, Scheme
+from roofline.physics.work import Work
+
+__all__ = ["distinct_experts", "experts", "matrices"]
+
+_ACTIVATION_NBYTES = 2.0
+
+
+def matrices(ffn: DenseFfn | MoeFfn) -> int:
+    """Weight matrices of a feed-forward network: gate, up and down, or two without a gate.
+
+    Args:
+        ffn: the network.
+
+    Returns:
+        Three or two [1].
+    """
+    return 3 if ffn.gated else 2
+
+
+def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
+    r"""Experts of one layer that a step of `tokens` tokens touches.
+
+    .. math:: D = E \left(1 - \left(1 + \frac{T a}{c}\right)^{-c}\right),\quad
+              a = c \left(\left(1 - \frac{k}{E}\right)^{-1/c} - 1\right)
+
+    Exactly k at one token. As c grows it becomes the uniform law E (1 - (1 - k/E)^T).
+
+    Args:
+        ffn: experts E, of which each token takes top_k k.
+        tokens: tokens T of the step [tokens].
+        skew: c, how unevenly experts are chosen; None for uniform [1].
+
+    Returns:
+        Experts [1].
+
+    Source:
+        Gamma-Poisson (negative-binomial) occupancy, scaled to be exact at one token; c fitted on
+        MoE kernels timed with power-law routing, docs/method.md.
+
+    >>> round(distinct_experts(MoeFfn(experts=256, top_k=8, width=1), 1.0, 0.66), 9)
+    8.0
+    """
+    idle = 1.0 - ffn.top_k / ffn.experts
+    if idle == 0.0:
+        return float(ffn.experts)
+    if skew is None:
+        return ffn.experts * (1.0 - idle**tokens)
+    rate = idle ** (-1.0 / skew) - 1.0  # a / c
+    return ffn.experts * (1.0 - (1.0 + tokens * rate) ** (-skew))
+
+
+def experts(ffn: MoeFfn, hidden: int, tokens: Real, plan: Plan, skew: Real | None, scheme: Scheme) -> Work:
+    r"""Work of the routed experts of one layer on one GPU.
+
+    .. math:: R = T k / ep,\quad D' = D / ep,\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
+              Q_s = 4 R H + 4 T H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
+
+    (for gated experts; 4, 2 and 4 for 6, 3 and 6 without a gate).
+
+    Args:
+        ffn: the experts.
+        hidden: model width H [1].
+        tokens: tokens of one data-parallel rank [tokens].
+        plan: parallel degrees; dp ranks pool their tokens, ep x tp_e ranks share the experts.
+        skew: c of the routing, None for uniform [1].
+        scheme: how the experts are stored and multiplied.
+
+    Returns:
+        The work [FLOP, B].
+
+    Valid:
+        Even load over ranks; the hottest rank under skewed routing takes longer.
+
+    Source:
+        docs/method.md (form M); permutation and activations do not overlap with the multiplication.
+    """
+    pooled = tokens * plan.dp
+    routed = pooled * ffn.top_k / plan.ep
+    touched = distinct_experts(ffn, pooled, skew) / plan.ep
+    width = ffn.width / plan.expert_tp
+    count = matrices(ffn)
+    bias = _ACTIVATION_NBYTES * ((count - 1) * width + hidden) if ffn.expert_bias else 0.0
+    return Work(
+        flop=2.0 * count * routed * hidden * width,
+        weight_bytes=touched * (count * hidden * width * scheme.weight_nbytes + bias),
+        serial_bytes=_ACTIVATION_NBYTES * (2.0 * routed * hidden + 2.0 * tokens * hidden + count * routed * width),
+        serial_depth=hidden + width,
+        items=touched,
+    )

@@ -1,0 +1,42 @@
+"""Work of matrix multiplications with weights."""
+
+from __future__ import annotations
+
+from roofline.ops import Real
+from roofline.physics.plan import Scheme
+from roofline.physics.work import Work
+
+__all__ = ["gemm"]
+
+_OUTPUT_NBYTES = 2.0  # results leave the tensor cores as 16-bit values
+_QUANTISE_NBYTES = 3.0  # a dynamic quantisation pass reads 16-bit and writes 8-bit values
+
+
+def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = False) -> Work:
+    r"""Work of rows x inner times inner x columns.
+
+    .. math:: F = 2 m n k,\quad Q = w n k + a m k + 2 m n,\quad Q_s = 3 m k,\quad d = k
+
+    Args:
+        rows: tokens m [tokens].
+        columns: outputs n on this GPU [1].
+        inner: summed-over width k on this GPU [1].
+        scheme: weight and activation bytes w, a [B], and whether activations are quantised.
+        bias: whether a bias vector is read too [bool].
+
+    Returns:
+        The work [FLOP, B].
+
+    Source:
+        Arithmetic; the terms d and Q_s are explained in docs/method.md.
+
+    >>> gemm(1, 2, 3, Scheme("bf16", 2.0, 2.0, "bf16", "bf16")).flop
+    12.0
+    """
+    return Work(
+        flop=2.0 * rows * columns * inner,
+        weight_bytes=columns * inner * scheme.weight_nbytes + (_OUTPUT_NBYTES * columns if bias else 0.0),
+        activation_bytes=rows * inner * scheme.activation_nbytes + _OUTPUT_NBYTES * rows * columns,
+        serial_bytes=_QUANTISE_NBYTES * rows * inner if scheme.dynamic else 0.0,
+        depth=inner,
+    )

@@ -1,0 +1,232 @@
+"""What one GPU must hold: weights, KV cache, activations and a reserve, against its usable memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from roofline.catalog.records import DenseFfn, Layer, Model, MoeFfn
+from roofline.ops import Real, floor, maximum, minimum
+from roofline.physics.attention import cached_tokens, kv_values
+from roofline.physics.ffn import matrices
+from roofline.physics.forward import rank_batch
+from roofline.physics.parameters import ParameterCount, layer_parameters
+from roofline.physics.plan import Deployment, Plan, Precision
+
+__all__ = [
+    "CHUNK_TOKENS",
+    "RESERVE",
+    "Memory",
+    "activation_bytes",
+    "kv_bytes_per_sequence",
+    "largest_batch",
+    "memory",
+    "weight_bytes",
+]
+
+#: Share of the usable memory left to the CUDA context, graphs, communication buffers and
+#: fragmentation: vLLM's default gpu_memory_utilization of 0.92 (docs.vllm.ai, 2026-11).
+RESERVE = 0.08
+
+#: Tokens whose activations are alive together: engines prefill in chunks of at most this many
+#: (vLLM's and TensorRT-LLM's default max_num_batched_tokens / max_num_tokens of 8192).
+CHUNK_TOKENS = 8192.0
+
+_ACTIVATION_NBYTES = 2.0
+_LOGIT_NBYTES = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of the fullest GPU of a replica."""
+
+    weights: Real  # [B]
+    kv_cache: Real  # [B]
+    activations: Real  # [B]
+    reserve: Real  # [B]
+    usable: Real  # [B]
+
+    @property
+    def used(self) -> Real:
+        """All of it, the reserve included [B]."""
+        return self.weights + self.kv_cache + self.activations + self.reserve
+
+    @property
+    def used_fraction(self) -> Real:
+        """Share of the usable memory [1]."""
+        return self.used / self.usable
+
+    @property
+    def fits(self) -> Real:
+        """Whether it is enough."""
+        return self.used <= self.usable
+
+
+def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
+    """Memory of the fullest GPU while `batch` sequences of `length` tokens are in a step.
+
+    Args:
+        deployment: model, GPU, plan and precision.
+        batch: sequences that one replica advances together; pp such batches are in flight [sequences].
+        length: tokens that each sequence reaches, prompt and answer [tokens].
+
+    Returns:
+        The shares [B].
+    """
+    model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
+    sequences = rank_batch(batch, plan.dp) * plan.pp
+    return Memory(
+        weights=weight_bytes(model, plan, precision),
+        kv_cache=sequences * kv_bytes_per_sequence(model, plan, precision, length),
+        activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length),
+        reserve=RESERVE * gpu.memory,
+        usable=gpu.memory,
+    )
+
+
+def weight_bytes(model: Model, plan: Plan, precision: Precision) -> float:
+    """Weights of the fullest pipeline stage on one GPU.
+
+    Args:
+        model: the model.
+        plan: parallel degrees.
+        precision: formats of the sections.
+
+    Returns:
+        Bytes, block scales included [B].
+    """
+    if plan.pp == 1:
+        count = ParameterCount()
+        for group in model.groups:
+            for layer in group.layers:
+                count = count.plus(layer_parameters(model, layer, plan.tp, plan.expert_ranks), group.repeat)
+        return _section_bytes(count, precision) + _end_bytes(model, plan, precision, first=True, last=True)
+    heaviest = 0.0
+    stages = list(_stages(model, plan.pp))
+    for position, layers in enumerate(stages):
+        count = ParameterCount()
+        for layer in layers:
+            count = count.plus(layer_parameters(model, layer, plan.tp, plan.expert_ranks))
+        ends = _end_bytes(model, plan, precision, first=position == 0, last=position == len(stages) - 1)
+        heaviest = max(heaviest, _section_bytes(count, precision) + ends)
+    return heaviest
+
+
+def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length: Real) -> Real:
+    """KV cache of one sequence on one GPU of the fullest pipeline stage.
+
+    Args:
+        model: the model.
+        plan: parallel degrees.
+        precision: format of the cache.
+        length: tokens of the sequence [tokens].
+
+    Returns:
+        Bytes [B].
+
+    Valid:
+        Windowed and chunked layers keep what they can still read; blocks of the engine's pool and
+        engines that keep everything need more.
+    """
+    if plan.pp == 1:
+        values = sum(count * kv_values(mixer, plan.tp) * cached_tokens(length, mixer) for count, mixer in model.mixers)
+        return precision.kv_nbytes * values
+    heaviest: Real = 0.0
+    for layers in _stages(model, plan.pp):
+        values = sum(kv_values(layer.mixer, plan.tp) * cached_tokens(length, layer.mixer) for layer in layers)
+        heaviest = maximum(heaviest, precision.kv_nbytes * values)
+    return heaviest
+
+
+def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) -> Real:
+    """Activations alive at the widest point of a pass on one GPU.
+
+    Four streams of the model width, the widest projection and its activation, routed copies of an
+    MoE layer, and the logits of every sequence.
+
+    Args:
+        model: the model.
+        plan: parallel degrees.
+        sequences: sequences of this rank [sequences].
+        length: tokens of each [tokens].
+
+    Returns:
+        Bytes, an estimate [B].
+
+    Valid:
+        Prompts run in chunks of at most `CHUNK_TOKENS` tokens.
+    """
+    tokens = minimum(sequences * length, CHUNK_TOKENS)
+    widest = max(_inner_width(ffn, model.hidden, plan) for _, ffn in model.ffns)
+    logits = _LOGIT_NBYTES * sequences * model.vocab / plan.tp
+    return _ACTIVATION_NBYTES * tokens * (4.0 * model.hidden + widest) + logits
+
+
+def largest_batch(deployment: Deployment, length: Real) -> Real:
+    """Largest batch of one replica that fits, the knee that memory sets.
+
+    .. math:: b_{max} = \\lfloor \\frac{M - W - A - R}{kv(length) + logits} \\rfloor dp
+
+    Args:
+        deployment: model, GPU, plan and precision.
+        length: tokens that each sequence reaches [tokens].
+
+    Returns:
+        Whole sequences, zero where not even one fits [sequences].
+
+    Valid:
+        Activations of a full chunk are set aside, so that a small batch of short prompts may fit a
+        little earlier than this says; never later.
+    """
+    model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
+    logits = _LOGIT_NBYTES * model.vocab / plan.tp
+    one = plan.pp * kv_bytes_per_sequence(model, plan, precision, length) + logits
+    chunk = activation_bytes(model, plan, 0.0, 0.0) + _chunk_bytes(model, plan)
+    free = (1.0 - RESERVE) * gpu.memory - weight_bytes(model, plan, precision)
+    packed = maximum(floor((free - chunk) / one), 0.0)
+    # Batches whose tokens do not fill a chunk need less: solve again with their own activations.
+    per_token = _chunk_bytes(model, plan) / CHUNK_TOKENS
+    loose = maximum(floor(free / (one + per_token * length)), 0.0)
+    return plan.dp * maximum(packed, minimum(loose, floor(CHUNK_TOKENS / length)))
+
+
+def _chunk_bytes(model: Model, plan: Plan) -> float:
+    widest = max(_inner_width(ffn, model.hidden, plan) for _, ffn in model.ffns)
+    return _ACTIVATION_NBYTES * CHUNK_TOKENS * (4.0 * model.hidden + widest)
+
+
+def _inner_width(ffn: DenseFfn | MoeFfn, hidden: int, plan: Plan) -> float:
+    """Values per token inside a feed-forward network."""
+    if isinstance(ffn, DenseFfn):
+        return matrices(ffn) * ffn.width / plan.tp
+    copies = ffn.top_k * plan.dp / plan.ep
+    return copies * (2.0 * hidden + matrices(ffn) * ffn.width / plan.expert_tp) + ffn.shared_width / plan.tp
+
+
+def _section_bytes(count: ParameterCount, precision: Precision) -> float:
+    sections = precision.sections
+    routed = count.experts * sections["experts"].weight_nbytes + count.router * sections["router"].weight_nbytes
+    return count.linear * sections["linear"].weight_nbytes + routed + count.norm * sections["norm"].weight_nbytes
+
+
+def _end_bytes(model: Model, plan: Plan, precision: Precision, first: bool, last: bool) -> float:
+    """Embedding on the first stage, final norm and head on the last; a tied table is held once."""
+    sections = precision.sections
+    table = model.vocab * model.hidden / plan.tp
+    total = table * sections["embed"].weight_nbytes if first else 0.0
+    if last:
+        total += model.hidden * sections["norm"].weight_nbytes
+        if not (model.tied and first):
+            total += table * sections["head"].weight_nbytes
+    return total
+
+
+def _stages(model: Model, pp: int) -> Iterator[list[Layer]]:
+    """Layers of each pipeline stage: contiguous, the first ones one longer where pp does not divide."""
+    layers = [layer for group in model.groups for _ in range(group.repeat) for layer in group.layers]
+    short, longer = divmod(len(layers), pp)
+    start = 0
+    for stage in range(pp):
+        end = start + short + (1 if stage < longer else 0)
+        yield layers[start:end]
+        start = end

@@ -1,0 +1,87 @@
+"""How a model is laid out on GPUs, and everything else that decides what one pass costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from roofline.catalog.records import Gpu, Model
+from roofline.ops import Real
+
+__all__ = ["DEFAULT_SKEW", "Deployment", "Plan", "Precision", "Scheme"]
+
+#: Routing skew c of the expert choice: fitted on MoE kernels timed with power-law routing
+#: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.
+DEFAULT_SKEW = 0.66
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Parallel degrees of one replica.
+
+    Attention is sharded by tp, experts over tp x dp ranks of which ep hold different experts;
+    layers are split over pp stages.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp: int = 1
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.tp * self.pp * self.dp
+
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks over which the experts of a layer are spread."""
+        return self.tp * self.dp
+
+    @property
+    def expert_tp(self) -> int:
+        """Ranks that share one expert."""
+        return self.tp * self.dp // self.ep
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How the matrices of one section of a model are stored and multiplied."""
+
+    format: str  # number format of the weights
+    weight_nbytes: float  # [B] per weight, scales included
+    activation_nbytes: float  # [B] per activation read by the multiplication
+    peak: str  # dtype of the tensor cores that multiply
+    key: str  # dtype key of the calibration
+    dynamic: bool = False  # activations are quantised in a pass of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Schemes of the sections of a model, and the format of its KV cache."""
+
+    sections: Mapping[str, Scheme]  # linear experts embed head router norm
+    kv_format: str
+    kv_nbytes: float  # [B] per cached value
+    kv_key: str  # dtype key of the attention calibration
+    attention_peak: str  # dtype at which prefill attention multiplies
+    wide_peak: str  # 16-bit dtype of everything that is not quantised
+    notes: tuple[str, ...] = ()  # what was set or replaced, to be said in the result
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A model on GPUs under a plan, a precision and a basis."""
+
+    model: Model
+    gpu: Gpu
+    plan: Plan
+    precision: Precision
+    basis: str = "calibrated"  # ideal, calibrated or inherited
+    skew: Real | None = DEFAULT_SKEW  # c of the expert choice; None: uniform routing
+    replicas: int = 1
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of all replicas."""
+        return self.plan.num_gpus * self.replicas

@@ -1,0 +1,174 @@
+"""Unit-bearing text to SI numbers and back; the one place where powers of ten and 1024 live.
+
+A quantity in a specification file is the data sheet's own text: ``3.35 TB/s``, ``79.65 GiB``,
+``989.4 TFLOP/s``. It is read here, strictly, into SI: seconds, bytes, FLOP/s, B/s, W, USD/s.
+"""
+
+from __future__ import annotations
+
+import re
+
+from roofline.errors import BadInput
+
+__all__ = [
+    "BILLION",
+    "BITS_PER_BYTE",
+    "DIMENSIONS",
+    "GIGA",
+    "HOUR",
+    "KIBI",
+    "MICRO",
+    "MILLI",
+    "NANO",
+    "TERA",
+    "count_from_text",
+    "from_text",
+    "to_text",
+]
+
+NANO = 1e-9
+MICRO = 1e-6
+MILLI = 1e-3
+KILO = 1e3
+GIGA = 1e9
+TERA = 1e12
+BILLION = 1e9
+KIBI = 1024  # `1k1k` of InferenceX means 1024 tokens in, 1024 out
+HOUR = 3600.0
+BITS_PER_BYTE = 8.0
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {"Ki": 1024.0, "Mi": 1024.0**2, "Gi": 1024.0**3, "Ti": 1024.0**4}
+
+
+def _prefixed(unit: str, prefixes: dict[str, float], scale: float = 1.0) -> dict[str, float]:
+    return {prefix + unit: factor * scale for prefix, factor in prefixes.items()}
+
+
+#: dimension -> {unit text: SI factor}. Single-letter `b` never appears: `Gb/s` is ambiguous.
+DIMENSIONS: dict[str, dict[str, float]] = {
+    "FLOP/s": _prefixed("FLOP/s", _DECIMAL) | _prefixed("OP/s", _DECIMAL),
+    "B": _prefixed("B", _DECIMAL) | _prefixed("B", _BINARY),
+    "B/s": _prefixed("B/s", _DECIMAL) | _prefixed("B/s", _BINARY) | _prefixed("bit/s", _DECIMAL, 1.0 / BITS_PER_BYTE),
+    "exp/s": _prefixed("exp/s", _DECIMAL),
+    "s": {"s": 1.0, "ms": MILLI, "us": MICRO, "µs": MICRO, "ns": NANO},
+    "W": _prefixed("W", _DECIMAL),
+    "USD/s": {"USD/h": 1.0 / HOUR, "USD/s": 1.0},
+}
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*")
+_AMBIGUOUS = re.compile(r"[kMGTPE]?(b|bps|bit|Bps)(/s|ps)?")
+_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBT])")
+_COUNT_SCALE = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+
+def from_text(text: object, dimension: str) -> float:
+    """SI value of a unit-bearing text.
+
+    Args:
+        text: a number and a unit, e.g. ``3.35 TB/s`` [text].
+        dimension: one of the keys of `DIMENSIONS`, e.g. ``B/s`` [text].
+
+    Returns:
+        The value in SI units of the dimension [FLOP/s, B, B/s, exp/s, s, W, USD/s].
+
+    Raises:
+        BadInput: no unit, an unknown or ambiguous unit, a negative, zero or non-finite number.
+
+    >>> from_text("3.35 TB/s", "B/s")
+    3350000000000.0
+    >>> from_text("400 Gbit/s", "B/s")
+    50000000000.0
+    """
+    units = DIMENSIONS[dimension]
+    examples = ", ".join(_examples(dimension))
+    if not isinstance(text, str):
+        raise BadInput(f"{text!r} has no unit; write a text such as {examples}")
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{text!r} is not a number with a unit; write a text such as {examples}")
+    number, unit = match.groups()
+    if unit is None:
+        raise BadInput(f"{text!r} has no unit; write a text such as {examples}")
+    if "spars" in unit.lower():
+        raise BadInput(f"{text!r} is a sparse figure; give the dense one (sparse peaks are never stored)")
+    if unit not in units:
+        hint = " (ambiguous: write Gbit/s or GB/s)" if _AMBIGUOUS.fullmatch(unit) else ""
+        raise BadInput(f"{text!r}: {unit!r} is not a unit of {dimension}{hint}; write a text such as {examples}")
+    value = float(number) * units[unit]
+    if not 0.0 < value < float("inf"):
+        raise BadInput(f"{text!r} must be positive and finite")
+    return value
+
+
+def count_from_text(value: object) -> float:
+    """Number of parameters from an integer or a text such as ``37 B``.
+
+    Args:
+        value: a positive integer, or a number with K, M, B or T [1].
+
+    Returns:
+        The count [1].
+
+    Raises:
+        BadInput: anything else.
+
+    >>> count_from_text("37 B")
+    37000000000.0
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    match = _COUNT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0.0:
+        raise BadInput(f"{value!r} is not a count; write an integer or a text such as 8.03 B")
+    return float(match[1]) * _COUNT_SCALE[match[2]]
+
+
+def to_text(value: float, unit: str, digits: int = 3) -> str:
+    """Text of an SI value with the decimal prefix that suits it.
+
+    Args:
+        value: SI value [any].
+        unit: SI unit that takes a prefix, e.g. ``B/s`` or ``s`` [text].
+        digits: significant digits [1].
+
+    Returns:
+        Text such as ``3.35 TB/s`` or ``44.8 ms`` [text].
+
+    >>> to_text(3.35e12, "B/s")
+    '3.35 TB/s'
+    >>> to_text(0.0448, "s")
+    '44.8 ms'
+    """
+    if value - value != 0.0:  # NaN or infinite
+        return f"{value} {unit}"
+    ladder = (
+        [("", 1.0), ("m", MILLI), ("u", MICRO), ("n", NANO)]
+        if unit == "s"
+        else [(prefix, factor) for prefix, factor in reversed(_DECIMAL.items())]
+    )
+    for prefix, factor in ladder:
+        if abs(value) >= factor * (1.0 - 0.5 * 10.0**-digits):
+            return f"{_significant(value / factor, digits)} {prefix}{unit}"
+    prefix, factor = ladder[-1]
+    return f"{_significant(value / factor, digits)} {prefix}{unit}"
+
+
+def _significant(number: float, digits: int) -> str:
+    """A number at `digits` significant digits without an exponent."""
+    if number == 0.0:
+        return "0"
+    whole = len(str(int(abs(number)))) if abs(number) >= 1.0 else 0
+    return f"{number:.{digits}g}" if whole <= digits else f"{number:.0f}"
+
+
+def _examples(dimension: str) -> tuple[str, ...]:
+    return {
+        "FLOP/s": ("989.4 TFLOP/s", "1979 TOP/s"),
+        "B": ("80 GB", "79.65 GiB"),
+        "B/s": ("3.35 TB/s", "400 Gbit/s"),
+        "exp/s": ("3.87 Texp/s",),
+        "s": ("12.5 us", "3 ms"),
+        "W": ("700 W",),
+        "USD/s": ("2.95 USD/h",),
+    }[dimension]

@@ -1,0 +1,1 @@
+"""What a user sees: latencies, throughputs, knees. Arithmetic on passes."""

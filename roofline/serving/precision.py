@@ -1,0 +1,234 @@
+"""Four choices - weights, KV cache, compute, preset - to the scheme of every section of a model."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from roofline.catalog.formats import FORMATS, KV_FORMATS, PEAKS, Format, number_format
+from roofline.catalog.records import Gpu, Model
+from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
+from roofline.physics.plan import Precision, Scheme
+
+__all__ = ["PRESETS", "precision", "summary"]
+
+#: preset -> (weight format of the quantised sections, KV format or None for the checkpoint's own).
+#: FP8 and NVFP4 checkpoints are commonly served with an FP8 KV cache (TensorRT-LLM's recipes);
+#: block-scaled FP8, INT8, INT4 and MXFP4 ones are not.
+PRESETS: dict[str, tuple[str, str | None]] = {
+    "bf16": ("bf16", None),
+    "fp16": ("fp16", None),
+    "fp8": ("fp8", "fp8"),
+    "fp8_static": ("fp8_static", "fp8"),
+    "fp8_block": ("fp8_block", None),
+    "int8": ("int8", None),
+    "int4": ("int4", None),
+    "mxfp4": ("mxfp4", None),
+    "nvfp4": ("nvfp4", "fp8"),
+}
+
+_SIXTEEN = ("bf16", "fp16")
+_SECTIONS = ("linear", "experts", "embed", "head", "router", "norm")
+_ACTIVATION_NBYTES = {"fp8": 1.0, "int8": 1.0, "fp4": 0.5 + 1.0 / 16}
+_FP8_FAMILY = frozenset({"fp8", "fp8_static", "fp8_block"})
+
+
+def precision(
+    model: Model,
+    gpu: Gpu,
+    quantization: str | None = None,
+    weights: str | None = None,
+    kv_cache_dtype: str | None = None,
+    compute: str | None = None,
+) -> Precision:
+    """How every section of a model is stored and multiplied on a GPU.
+
+    Without any choice the checkpoint's own formats hold. A preset replaces the formats of the
+    sections that the checkpoint quantises (of linear layers and experts, if it quantises none) and
+    may set the KV format; `weights`, `kv_cache_dtype` and `compute` override it one by one.
+
+    Args:
+        model: the model, with the native formats of its checkpoint.
+        gpu: the GPU, with the dtypes of its tensor cores.
+        quantization: one of `PRESETS` [text].
+        weights: number format of the weights [text].
+        kv_cache_dtype: number format of the KV cache [text].
+        compute: dtype at which weights are multiplied; 16-bit ones make any format weight-only [text].
+
+    Returns:
+        The schemes, with notes on what was set or replaced.
+
+    Raises:
+        UnknownName: no such preset or format.
+        UnsupportedPrecision: the GPU cannot multiply in the requested format.
+        BadInput: choices that contradict each other.
+    """
+    wide = _wide(gpu)
+    preset_weights, preset_kv = _preset(quantization)
+    chosen = weights or preset_weights
+    notes: list[str] = []
+    formats = {section: number_format(model.native[section]) for section in _SECTIONS}
+    native_linear, native_experts = formats["linear"].name, formats["experts"].name
+    if chosen is not None:
+        target = number_format(chosen)
+        sections = _quantised_sections(model, formats)
+        kept = weights is None and target.name == "fp8" and all(formats[name].name in _FP8_FAMILY for name in sections)
+        if kept:
+            notes.append(f"the checkpoint is {formats[sections[0]].name} already: its own weight format is kept")
+        else:
+            formats.update(dict.fromkeys(sections, target))
+            if len(sections) == 1 and model.is_moe:
+                notes.append(f"only the {sections[0]} are {target.name}: the checkpoint quantises nothing else")
+    required = _compute_dtype(compute, gpu)
+    asked = chosen is not None
+    schemes: dict[str, Scheme] = {}
+    for section in _SECTIONS:
+        if section in ("linear", "experts"):
+            schemes[section] = _scheme(formats[section], gpu, wide, required, asked=asked, notes=notes)
+        else:
+            schemes[section] = _scheme(formats[section], gpu, wide, None, asked=False, notes=notes)
+    _check_compute(required, schemes, model)
+    kv = _kv_format(kv_cache_dtype or preset_kv or model.native["kv"])
+    if quantization is not None:
+        notes.insert(0, _said(quantization, schemes, kv.name, model))
+    notes += _slow_int8(gpu, schemes)
+    if native_linear != native_experts and asked and not model.is_moe:
+        raise BadInput(f"{model.name} has no experts to quantise")
+    eight_bit = kv.nbytes == 1.0
+    return Precision(
+        sections=schemes,
+        kv_format=kv.name,
+        kv_nbytes=kv.nbytes,
+        kv_key="fp8" if eight_bit else "bf16",
+        attention_peak="fp8" if eight_bit and "fp8" in gpu.peaks else wide,
+        wide_peak=wide,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def summary(model: Model, chosen: Precision) -> tuple[str, str, str]:
+    """Weight, KV and compute dtype of the section that holds most of the parameters.
+
+    Args:
+        model: the model.
+        chosen: its precision.
+
+    Returns:
+        Three names [text].
+    """
+    scheme = chosen.sections["experts" if model.is_moe else "linear"]
+    return scheme.format, chosen.kv_format, scheme.peak
+
+
+def _preset(name: str | None) -> tuple[str | None, str | None]:
+    if name is None:
+        return None, None
+    folded = name.strip().lower().replace("-", "_")
+    if folded not in PRESETS:
+        near = ", ".join(get_close_matches(folded, PRESETS, 3, 0.3)) or "none"
+        raise UnknownName(f"no quantization preset {name!r}; nearest: {near} (known: {', '.join(PRESETS)})")
+    return PRESETS[folded]
+
+
+def _kv_format(name: str) -> Format:
+    kv = number_format(name)
+    if kv.name not in KV_FORMATS:
+        raise UnknownName(f"no KV cache in {name!r}; it may be {', '.join(KV_FORMATS)}")
+    return kv
+
+
+def _wide(gpu: Gpu) -> str:
+    for dtype in _SIXTEEN:
+        if dtype in gpu.peaks:
+            return dtype
+    raise UnsupportedPrecision(f"{gpu.name} states no 16-bit peak (bf16 or fp16), which every model needs")
+
+
+def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
+    if compute is None:
+        return None
+    folded = {"bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4", "mxfp4": "fp4"}.get(
+        compute.lower(), compute.lower()
+    )
+    if folded not in PEAKS:
+        raise UnknownName(f"no compute dtype {compute!r}; it may be {', '.join(PEAKS)}")
+    if folded not in gpu.peaks:
+        raise UnsupportedPrecision(
+            f"{gpu.name} has no {folded} tensor cores ({_peaks(gpu)}); "
+            "leave out --compute, or run the weights with --compute bf16"
+        )
+    return folded
+
+
+def _quantised_sections(model: Model, formats: dict[str, Format]) -> list[str]:
+    """Sections that a preset replaces: those the checkpoint quantises, or all if it quantises none."""
+    candidates = ["linear", "experts"] if model.is_moe else ["linear"]
+    return [name for name in candidates if formats[name].name not in (*_SIXTEEN, "fp32")] or candidates
+
+
+def _scheme(weight: Format, gpu: Gpu, wide: str, required: str | None, asked: bool, notes: list[str]) -> Scheme:
+    """How one format is multiplied: natively where the GPU can, else weight-only at the 16-bit rate."""
+    if weight.compute in (*_SIXTEEN, None) and required in (None, *_SIXTEEN):
+        peak = required or (weight.compute if weight.compute in gpu.peaks else wide) or wide
+        return Scheme(weight.name, weight.nbytes, 2.0, peak, _wide_key(weight))
+    if required is not None:
+        if required in _SIXTEEN:
+            return Scheme(weight.name, weight.nbytes, 2.0, required, _weight_only_key(weight))
+        if required == weight.compute or required in weight.also:
+            return _native(weight, required)
+        return Scheme(weight.name, weight.nbytes, 2.0, wide, _weight_only_key(weight))  # judged by _check_compute
+    compute = weight.compute or wide
+    if (weight.needs or compute) in gpu.peaks and compute in gpu.peaks:
+        return _native(weight, compute)
+    if asked and weight.name not in ("mxfp4", "int4"):
+        raise UnsupportedPrecision(
+            f"{gpu.name} has no {compute} tensor cores ({_peaks(gpu)}); "
+            f"run {weight.name} weights with --compute {wide} (weight-only)"
+        )
+    notes.append(f"{weight.name} weights are weight-only on {gpu.name}: multiplied at the {wide} rate")
+    return Scheme(weight.name, weight.nbytes, 2.0, wide, _weight_only_key(weight))
+
+
+def _native(weight: Format, compute: str) -> Scheme:
+    key = weight.name if compute == weight.compute and weight.needs is None else f"{weight.name}_{compute}"
+    return Scheme(weight.name, weight.nbytes, _ACTIVATION_NBYTES[compute], compute, key, weight.dynamic)
+
+
+def _wide_key(weight: Format) -> str:
+    return weight.name if weight.compute is None else "bf16"
+
+
+def _weight_only_key(weight: Format) -> str:
+    if weight.name in ("int4", "mxfp4"):
+        return weight.name
+    return "weight_only_8bit" if weight.nbytes >= 1.0 else "weight_only_4bit"
+
+
+def _check_compute(required: str | None, schemes: dict[str, Scheme], model: Model) -> None:
+    if required is None or required in _SIXTEEN:
+        return
+    sections = ["linear", "experts"] if model.is_moe else ["linear"]
+    if not any(schemes[name].peak == required for name in sections):
+        stored = schemes[sections[-1]].format
+        fit = [name for name, entry in FORMATS.items() if required == entry.compute or required in entry.also]
+        raise BadInput(
+            f"{stored} weights cannot be multiplied in {required}; choose --weights {' or '.join(fit)}, "
+            "or another --compute"
+        )
+
+
+def _said(preset: str, schemes: dict[str, Scheme], kv: str, model: Model) -> str:
+    scheme = schemes["experts" if model.is_moe else "linear"]
+    return f"--quantization {preset}: weights {scheme.format}, compute {scheme.peak}, KV cache {kv}"
+
+
+def _slow_int8(gpu: Gpu, schemes: dict[str, Scheme]) -> list[str]:
+    wide = _wide(gpu)
+    if any(scheme.peak == "int8" for scheme in schemes.values()) and gpu.peaks["int8"] < gpu.peaks[wide]:
+        return [
+            f"int8 is slower than {wide} on {gpu.name} beyond some 20 tokens a step: its int8 tensor cores were cut"
+        ]
+    return []
+
+
+def _peaks(gpu: Gpu) -> str:
+    return ", ".join(dtype for dtype in gpu.peaks if dtype != "fp32")

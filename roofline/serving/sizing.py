@@ -1,0 +1,151 @@
+"""Which plans are possible, and the smallest that fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.catalog.records import DenseFfn, Gqa, Model, MoeFfn
+from roofline.errors import BadInput, DoesNotFit
+from roofline.ops import Real
+from roofline.physics.memory import largest_batch, memory
+from roofline.physics.plan import Deployment, Plan
+from roofline.quantity import GIGA
+
+__all__ = ["check_plan", "does_not_fit", "possible_tp", "smallest_tp"]
+
+
+def possible_tp(model: Model, most: int) -> list[int]:
+    """Tensor-parallel degrees that divide a model, smallest first.
+
+    Args:
+        model: the model.
+        most: largest degree to consider [1].
+
+    Returns:
+        Degrees [1].
+    """
+    return [tp for tp in range(1, most + 1) if _fault(model, tp) is None]
+
+
+def check_plan(model: Model, plan: Plan) -> None:
+    """Refuse a plan that does not divide the model.
+
+    Args:
+        model: the model.
+        plan: parallel degrees.
+
+    Raises:
+        BadInput: with the degrees that would.
+    """
+    for name in ("tp", "pp", "ep", "dp"):
+        degree = getattr(plan, name)
+        if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
+            raise BadInput(f"{name} = {degree!r} must be a whole number of at least 1")
+    fault = _fault(model, plan.tp)
+    if fault is not None:
+        most = max(2 * plan.tp, 8)
+        choices = ", ".join(str(tp) for tp in possible_tp(model, most))
+        raise BadInput(f"tp = {plan.tp} does not divide {model.short_name}: {fault}; possible: {choices}")
+    if plan.pp > model.layers:
+        raise BadInput(f"pp = {plan.pp} exceeds the {model.layers} layers of {model.short_name}")
+    _check_experts(model, plan)
+
+
+def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
+    """Smallest tensor-parallel degree within the scale-up domain at which a batch fits.
+
+    Args:
+        deployment: model, GPU, precision and a plan whose other degrees hold.
+        batch: sequences of the replica [sequences].
+        length: tokens that each reaches [tokens].
+
+    Returns:
+        The degree, or None where none fits [1].
+    """
+    plan = deployment.plan
+    most = max(deployment.gpu.link.domain // (plan.pp * plan.dp), 1)
+    for tp in possible_tp(deployment.model, most):
+        if (tp * plan.dp) % plan.ep:
+            continue
+        candidate = replace(deployment, plan=replace(plan, tp=tp))
+        if _fault_experts(deployment.model, candidate.plan) is None and memory(candidate, batch, length).fits:
+            return tp
+    return None
+
+
+def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFit:
+    """Error that names the shortfall and what would fit.
+
+    Args:
+        deployment: model, GPU, plan and precision.
+        batch: sequences of the replica [sequences].
+        length: tokens that each reaches [tokens].
+
+    Returns:
+        The error, to be raised.
+    """
+    need, plan = memory(deployment, batch, length), deployment.plan
+    model, gpu = deployment.model, deployment.gpu
+    short = need.used - need.usable
+    remedies = []
+    tp = smallest_tp(deployment, batch, length)
+    if tp is not None and tp > plan.tp:
+        remedies.append(f"tp = {tp}")
+    most = int(largest_batch(deployment, length))
+    if 0 < most < batch:
+        remedies.append(f"batch = {most}")
+    widest = deployment.precision.sections["experts" if model.is_moe else "linear"].weight_nbytes
+    if not remedies or tp is None:
+        for name, nbytes in (("fp8", 1.0), ("int4", 0.515625)):
+            saved = need.weights * (1.0 - nbytes / widest)
+            if widest > nbytes and saved >= short:
+                remedies.append(f"--quantization {name}")
+                break
+    if tp is None and not remedies:
+        remedies.append("more GPUs (--pp), a smaller model, or a GPU with more memory")
+    return DoesNotFit(
+        f"{model.short_name} does not fit {gpu.name} at tp {plan.tp}, pp {plan.pp}, "
+        f"batch {batch:g}, {length:g} tokens: "
+        f"weights {need.weights / GIGA:.1f} GB + KV cache {need.kv_cache / GIGA:.1f} GB + activations "
+        f"{need.activations / GIGA:.1f} GB + reserve {need.reserve / GIGA:.1f} GB exceed the usable "
+        f"{need.usable / GIGA:.1f} GB per GPU by {short / GIGA:.1f} GB; what fits: {', or '.join(remedies)}"
+    )
+
+
+def _fault(model: Model, tp: int) -> str | None:
+    """Why a tensor-parallel degree does not divide a model, or None."""
+    for _, mixer in model.mixers:
+        if mixer.heads % tp:
+            return f"{mixer.heads} heads"
+        if isinstance(mixer, Gqa) and mixer.kv_heads % tp and tp % mixer.kv_heads:
+            return f"{mixer.kv_heads} KV heads neither share out nor replicate"
+    for _, ffn in model.ffns:
+        if isinstance(ffn, DenseFfn) and ffn.width % tp:
+            return f"ffn width {ffn.width}"
+        if isinstance(ffn, MoeFfn) and ffn.shared_width % tp:
+            return f"shared expert width {ffn.shared_width}"
+    return None
+
+
+def _check_experts(model: Model, plan: Plan) -> None:
+    fault = _fault_experts(model, plan)
+    if fault is not None:
+        raise BadInput(fault)
+
+
+def _fault_experts(model: Model, plan: Plan) -> str | None:
+    """Why the experts cannot be spread as a plan says, or None."""
+    moes = [ffn for _, ffn in model.ffns if isinstance(ffn, MoeFfn)]
+    if plan.ep > 1 and not moes:
+        return f"ep = {plan.ep}: {model.short_name} has no experts"
+    if plan.expert_ranks % plan.ep:
+        return f"ep = {plan.ep} must divide tp x dp = {plan.expert_ranks}, the ranks that share the experts"
+    for ffn in moes:
+        if ffn.experts % plan.ep:
+            return f"ep = {plan.ep} does not divide the {ffn.experts} experts of {model.short_name}"
+        if ffn.width % plan.expert_tp:
+            return (
+                f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp} ranks; "
+                f"set --ep to spread whole experts"
+            )
+    return None
