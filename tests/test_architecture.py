@@ -20,7 +20,7 @@ RINGS = [
     ("physics",),
     ("serving",),
     ("evaluate",),
-    ("api",),
+    ("case", "api"),
     ("__init__",),
     ("cli",),
 ]
@@ -52,7 +52,7 @@ def imports(path: Path) -> list[str]:
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found.append(node.module or "")
+            found += [node.module] if node.module != "roofline" else []
             found += [f"{node.module}.{alias.name}" for alias in node.names]
     return found
 

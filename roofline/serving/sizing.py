@@ -11,7 +11,7 @@ from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import GIGA
 
-__all__ = ["check_plan", "does_not_fit", "possible_tp", "smallest_tp"]
+__all__ = ["check_degrees", "check_plan", "does_not_fit", "possible_tp", "smallest_tp"]
 
 
 def possible_tp(model: Model, most: int) -> list[int]:
@@ -27,6 +27,21 @@ def possible_tp(model: Model, most: int) -> list[int]:
     return [tp for tp in range(1, most + 1) if _fault(model, tp) is None]
 
 
+def check_degrees(plan: Plan) -> None:
+    """Refuse degrees that are no counts of GPUs.
+
+    Args:
+        plan: parallel degrees.
+
+    Raises:
+        BadInput: a degree that is not a whole number of at least 1.
+    """
+    for name in ("tp", "pp", "ep", "dp"):
+        degree = getattr(plan, name)
+        if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
+            raise BadInput(f"{name} = {degree!r} must be a whole number of at least 1")
+
+
 def check_plan(model: Model, plan: Plan) -> None:
     """Refuse a plan that does not divide the model.
 
@@ -37,10 +52,7 @@ def check_plan(model: Model, plan: Plan) -> None:
     Raises:
         BadInput: with the degrees that would.
     """
-    for name in ("tp", "pp", "ep", "dp"):
-        degree = getattr(plan, name)
-        if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
-            raise BadInput(f"{name} = {degree!r} must be a whole number of at least 1")
+    check_degrees(plan)
     fault = _fault(model, plan.tp)
     if fault is not None:
         most = max(2 * plan.tp, 8)

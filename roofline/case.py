@@ -1,0 +1,201 @@
+"""A case: from the plain values a caller writes to what the rings take, refused where it cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from roofline.errors import BadInput
+from roofline.ops import Real
+from roofline.physics.efficiency import calibrated_set
+from roofline.physics.plan import Deployment, Plan
+from roofline.quantity import BILLION
+from roofline.serving.latency import Workload
+from roofline.serving.sizing import check_degrees, check_plan, does_not_fit, possible_tp, smallest_tp
+
+__all__ = ["at_smallest_tp", "replicas", "skew", "warnings", "workload"]
+
+_LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
+_FIELDS = ("isl", "osl", "batch", "prefix")
+
+
+def workload(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload:
+    """Lengths and batch as floats or float64 arrays.
+
+    Args:
+        isl: prompt length [tokens].
+        osl: answer length [tokens].
+        batch: sequences advanced together on one replica [sequences].
+        prefix: prompt tokens whose KV is cached already [tokens].
+
+    Returns:
+        The workload.
+
+    Raises:
+        BadInput: not numbers, not finite, below one or absurdly large, a prefix beyond the prompt,
+            shapes that do not broadcast together.
+    """
+    given = dict(zip(_FIELDS, (isl, osl, batch, prefix), strict=True))
+    values = {name: _number(name, value) for name, value in given.items()}
+    for name, value in values.items():
+        least = 0.0 if name == "prefix" else 1.0
+        if not _all((value >= least) & (value <= _LONGEST)):
+            raise BadInput(f"{name} = {_shown(given[name])} must be between {least:g} and {_LONGEST:g}")
+    try:
+        reaches = values["prefix"] <= values["isl"]
+        values["isl"] + values["osl"] + values["batch"]
+    except ValueError as fault:
+        raise BadInput(f"isl, osl, batch and prefix do not broadcast together: {fault}") from None
+    if not _all(reaches):
+        raise BadInput(f"prefix = {_shown(prefix)} exceeds the prompt, isl = {_shown(isl)}")
+    return Workload(values["isl"], values["osl"], values["batch"], values["prefix"])
+
+
+def skew(routing: str | float) -> float | None:
+    """Skew of the expert choice.
+
+    Args:
+        routing: ``uniform``, or the skew c [1].
+
+    Returns:
+        c, or None for uniform [1].
+
+    Raises:
+        BadInput: neither.
+    """
+    if routing == "uniform":
+        return None
+    try:
+        value = float(routing)
+    except (TypeError, ValueError):
+        raise BadInput(f"routing {routing!r} is neither uniform nor a number") from None
+    if not 0.0 < value < float("inf"):
+        raise BadInput(f"routing skew {routing!r} must be positive and finite; uniform routing is called uniform")
+    return value
+
+
+def at_smallest_tp(deployment: Deployment, wanted: Workload, *, allow_oversize: bool) -> Deployment:
+    """The deployment at the smallest tp at which its case fits, the largest one where there are several.
+
+    Args:
+        deployment: model, GPU, precision and a plan whose other degrees hold.
+        wanted: lengths and batch.
+        allow_oversize: take the largest tp of the scale-up domain where none fits [bool].
+
+    Returns:
+        The deployment.
+
+    Raises:
+        BadInput: a plan that cannot be.
+        DoesNotFit: a single case that fits at no tp.
+    """
+    plan = deployment.plan
+    check_degrees(plan)
+    length = wanted.isl + wanted.osl
+    batch, longest = _largest(wanted.batch), _largest(length)
+    tp = smallest_tp(deployment, batch, longest)
+    if tp is None:
+        domain = max(deployment.gpu.link.domain // (plan.pp * plan.dp), 1)
+        possible = [tp for tp in possible_tp(deployment.model, domain) if (tp * plan.dp) % plan.ep == 0]
+        deployment = replace(deployment, plan=replace(plan, tp=possible[-1] if possible else 1))
+        check_plan(deployment.model, deployment.plan)
+        if not allow_oversize and type(wanted.batch + length) is float:
+            raise does_not_fit(deployment, batch, longest)
+        return deployment
+    return replace(deployment, plan=replace(plan, tp=tp))
+
+
+def replicas(plan: Plan, num_gpus: int | None) -> int:
+    """Replicas that a number of GPUs holds.
+
+    Args:
+        plan: parallel degrees of one replica.
+        num_gpus: GPUs of all replicas; None for one replica [1].
+
+    Returns:
+        Replicas [1].
+
+    Raises:
+        BadInput: not a multiple of the GPUs of one replica.
+    """
+    if num_gpus is None:
+        return 1
+    if not isinstance(num_gpus, int) or isinstance(num_gpus, bool) or num_gpus < 1:
+        raise BadInput(f"num_gpus = {num_gpus!r} must be a whole number of at least 1")
+    whole, rest = divmod(num_gpus, plan.num_gpus)
+    if rest or not whole:
+        raise BadInput(
+            f"num_gpus = {num_gpus} is not a multiple of the {plan.num_gpus} GPUs of one replica "
+            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp})"
+        )
+    return whole
+
+
+def warnings(deployment: Deployment, requested: str, wanted: Workload) -> tuple[str, ...]:
+    """What the reader should know: assumptions, stand-ins, limits exceeded.
+
+    Args:
+        deployment: model, GPU, plan, precision and basis.
+        requested: basis that was asked for [text].
+        wanted: lengths and batch.
+
+    Returns:
+        One sentence each [text].
+    """
+    length = wanted.isl + wanted.osl
+    model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
+    said = list(deployment.precision.notes)
+    if requested == "calibrated" and deployment.basis == "ideal":
+        said.append(f"no calibration of generation {gpu.generation}: figures are the ideal roofline, 2-3x too fast")
+    if model.max_context is not None and not _all(length <= model.max_context):
+        said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")
+    ranks = max(plan.tp, plan.expert_ranks if model.is_moe else 1)
+    if ranks > gpu.link.domain:
+        said.append(f"{ranks} ranks exceed the {gpu.link.domain} GPUs of one {gpu.link.kind} domain: network rate used")
+    if gpu.exp_rate is None and deployment.basis != "ideal":
+        said.append(f"{gpu.name} states no special-function rate: softmax exponentials are not charged")
+    return (*said, *_stand_ins(deployment))
+
+
+def _number(name: str, value: Any) -> Real:
+    if type(value) is float or type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            raise BadInput(f"{name} = {_shown(value)} must be between 1 and {_LONGEST:g}") from None
+    if value is None or isinstance(value, (bool, str, bytes)):
+        raise BadInput(f"{name} = {value!r} is neither a number nor an array of numbers")
+    from roofline.evaluate.arrays import as_array
+
+    return as_array(name, value)
+
+
+def _all(condition: Real) -> bool:
+    return bool(condition.all()) if hasattr(condition, "all") else bool(condition)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _stand_ins(deployment: Deployment) -> list[str]:
+    """Dtypes whose kernels were never measured on the generation, and what stands in for them."""
+    calibration = deployment.gpu.calibration
+    if deployment.basis == "ideal" or calibration is None:
+        return []
+    said = []
+    sections = deployment.precision.sections
+    used = [("gemm", sections["linear"].key)]
+    if deployment.model.is_moe:
+        used.append(("moe", sections["experts"].key))
+    for kind, key in used:
+        _, found = calibrated_set(calibration.kernels, kind, key)
+        if found != key:
+            said.append(f"no {key} {kind} kernels measured on {calibration.name}: {found} parameters stand in")
+    return said
+
+
+def _largest(values: Real) -> float:
+    """Largest element of a number of any shape."""
+    return values if type(values) is float else float(values.max())
