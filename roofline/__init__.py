@@ -17,7 +17,7 @@ from roofline.errors import (
     UnsupportedPrecision,
 )
 from roofline.serving.knee import Knees
-from roofline.serving.latency import Prediction
+from roofline.serving.prediction import Prediction
 
 __all__ = [
     "BadInput",

@@ -14,10 +14,11 @@ from roofline.ops import Real
 from roofline.physics.efficiency import basis_of
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.quantity import KIBI
-from roofline.serving import latency
+from roofline.serving import prediction as answer
 from roofline.serving.knee import Knees
-from roofline.serving.latency import Prediction
 from roofline.serving.precision import precision
+from roofline.serving.prediction import Prediction
+from roofline.serving.row import ROW_KEYS
 from roofline.serving.sizing import check_plan, does_not_fit
 
 __all__ = [
@@ -172,7 +173,7 @@ def predict(
         deployment = case.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize)
     check_plan(model, deployment.plan)
     deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
-    prediction = latency.predict(deployment, workload, slo, case.warnings(deployment, basis, workload))
+    prediction = answer.predict(deployment, workload, slo, case.warnings(deployment, basis, workload))
     if prediction.fits is False and not allow_oversize:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return prediction
@@ -225,7 +226,7 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     model = load_model(model, options.get("specs")) if isinstance(model, str) else model
     asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS)}
     return {
-        **dict.fromkeys(latency.ROW_KEYS),
+        **dict.fromkeys(ROW_KEYS),
         **asked,
         "model": model.short_name,
         "model_id": model.name,

@@ -10,7 +10,7 @@ from roofline.cli.render import digits, print_table
 from roofline.physics.forward import Pass
 from roofline.physics.work import LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof
 from roofline.quantity import MICRO, to_text
-from roofline.serving.latency import Prediction
+from roofline.serving.prediction import Prediction
 
 __all__ = ["kernel_rows", "print_explanation"]
 

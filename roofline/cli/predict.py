@@ -12,7 +12,7 @@ from roofline.cli.explain import kernel_rows, print_explanation
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows
 from roofline.errors import RooflineError, UnknownName
-from roofline.serving.latency import Prediction
+from roofline.serving.prediction import Prediction
 
 __all__ = ["knee", "predict", "tpot", "ttft"]
 

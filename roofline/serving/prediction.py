@@ -1,0 +1,201 @@
+"""The answer: a record of what a deployment does under a workload, and what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from roofline.errors import BadInput, UnknownName
+from roofline.ops import Real, maximum, where
+from roofline.physics.forward import Pass, decode_pass
+from roofline.physics.memory import Memory, memory
+from roofline.physics.plan import Deployment
+from roofline.quantity import HOUR
+from roofline.serving.knee import Knees, knees
+from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill
+from roofline.serving.row import row, text
+
+__all__ = ["Prediction", "predict"]
+
+_NOT_APPLICABLE = float("nan")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Latencies of a deployment under a workload, with what they are made of.
+
+    Times in seconds, sizes in bytes; numbers may be arrays, one element a case. What does not
+    apply is None (NaN in arrays).
+    """
+
+    deployment: Deployment
+    workload: Workload
+    prefill: Pass = field(repr=False)
+    decode: Pass = field(repr=False)
+    memory: Memory
+    engine: str = "none"
+    slo: Mapping[str, float] = field(default_factory=dict)  # [s]
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def ttft(self) -> Real:
+        """Time to first token [s]."""
+        return _where_fits(self.fits, self.prefill.time)
+
+    @cached_property
+    def _step(self) -> Real:
+        return _where_fits(self.fits, self.decode.time)
+
+    @property
+    def tpot(self) -> Real | None:
+        """Mean time per output token after the first [s]; None for a single output token."""
+        several = self.workload.osl > 1.0
+        if several is False:
+            return None
+        return self._step if several is True else where(several, self._step, _NOT_APPLICABLE)
+
+    @property
+    def itl(self) -> Real | None:
+        """Mean inter-token latency [s]: the same as `tpot` without speculation."""
+        return self.tpot
+
+    @property
+    def tpot_first(self) -> Real:
+        """Time of the first decode step [s]."""
+        return decode_pass(self.deployment, self.workload.batch, self.workload.isl).time
+
+    @property
+    def tpot_last(self) -> Real:
+        """Time of the last decode step [s]."""
+        context = self.workload.isl + maximum(self.workload.osl - 2.0, 0.0)
+        return decode_pass(self.deployment, self.workload.batch, context).time
+
+    @property
+    def e2el(self) -> Real:
+        """End-to-end latency [s]."""
+        return e2el(self.ttft, self._step, self.workload.osl)
+
+    @property
+    def tok_s_user(self) -> Real | None:
+        """Output tokens per second that one user sees while decoding, 1 / tpot [1/s]."""
+        return None if self.tpot is None else 1.0 / self.tpot
+
+    @property
+    def output_tok_s(self) -> Real:
+        """Output tokens per second of all replicas: the batches in flight, over their latency [1/s]."""
+        in_flight = self.workload.batch * self.deployment.plan.pp * self.deployment.replicas
+        return in_flight * self.workload.osl / self.e2el
+
+    @property
+    def output_tok_s_gpu(self) -> Real:
+        """Output tokens per second and GPU [1/s]."""
+        return self.output_tok_s / self.deployment.num_gpus
+
+    @property
+    def fits(self) -> Real:
+        """Whether weights, KV cache, activations and the reserve fit the GPUs' memory."""
+        return self.memory.fits
+
+    @property
+    def basis(self) -> str:
+        """What the figures stand on: ideal, calibrated or inherited."""
+        return self.deployment.basis
+
+    @property
+    def bound(self) -> dict[str, Real]:
+        """What binds prefill and decode: compute, memory, latency, exponentials or link."""
+        return {"prefill": self.prefill.bound, "decode": self.decode.bound}
+
+    @property
+    def breakdown(self) -> dict[str, dict[str, Real]]:
+        """Time of every kernel of the prefill and of the mean decode step [s]."""
+        return {
+            name: {kernel.name: kernel.time for kernel in passed.kernels}
+            for name, passed in (("prefill", self.prefill), ("decode", self.decode))
+        }
+
+    @cached_property
+    def knees(self) -> Knees:
+        """The four knees of the decode batch [sequences]."""
+        return knees(self.deployment, self.workload.isl, self.workload.osl, self._meets if self.slo else None)
+
+    @property
+    def knee(self) -> Real:
+        """The smallest knee: the batch beyond which decode stops being cheap [sequences]."""
+        return self.knees.smallest[0]
+
+    @property
+    def knee_bound(self) -> Real:
+        """Which knee that is: memory, slo, half or ridge."""
+        return self.knees.smallest[1]
+
+    @property
+    def usd_per_hour(self) -> Real | None:
+        """Typical rental of all GPUs [USD/h]; None where no price is known."""
+        price = self.deployment.gpu.price
+        return None if price is None else price.typical * HOUR * self.deployment.num_gpus
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat row of the JSON contract; keys carry their unit, what does not apply is None."""
+        return row(self)
+
+    def __str__(self) -> str:
+        """Readable answer of a single case; arrays show their shape."""
+        return text(self)
+
+    def _meets(self, batch: Real) -> Real:
+        """Whether a batch meets every limit of the SLO."""
+        workload = Workload(self.workload.isl, self.workload.osl, batch, self.workload.prefix)
+        first, step = prefill(self.deployment, workload).time, decode(self.deployment, workload).time
+        times = {"ttft": first, "tpot": step, "e2el": e2el(first, step, workload.osl)}
+        excess: Real = 0.0
+        for key, limit in self.slo.items():
+            excess = maximum(excess, times[key] / limit)
+        return excess <= 1.0
+
+
+def predict(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Prediction:
+    """Latencies of one static batch on one deployment.
+
+    Args:
+        deployment: model, GPU, plan, precision and basis.
+        workload: lengths and batch; numbers may be arrays that broadcast together.
+        slo: limits on ttft, tpot or e2el [s].
+        warnings: what the reader should know.
+
+    Returns:
+        The prediction.
+
+    Raises:
+        UnknownName: an SLO key that is none.
+        BadInput: an SLO limit that is not positive.
+
+    Valid:
+        The whole prompt in one pass, no other requests; no host, network or queue time.
+    """
+    for key, limit in (slo or {}).items():
+        if key not in SLO_KEYS:
+            raise UnknownName(f"no SLO on {key!r}; it may limit {', '.join(SLO_KEYS)}")
+        if not 0.0 < limit < float("inf"):
+            raise BadInput(f"SLO {key} = {limit} must be positive and finite")
+    return Prediction(
+        deployment=deployment,
+        workload=workload,
+        prefill=prefill(deployment, workload),
+        decode=decode(deployment, workload),
+        memory=memory(deployment, workload.batch, workload.isl + workload.osl),
+        slo=dict(slo or {}),
+        warnings=warnings,
+    )
+
+
+def _where_fits(fits: Real, time: Real) -> Real:
+    """A time where it exists: arrays have NaN where the case does not fit; a single case was asked for."""
+    return time if fits is True or fits is False else where(fits, time, _NOT_APPLICABLE)
