@@ -56,7 +56,7 @@ def gpus(ctx: click.Context, output_format: str, specs: str | None) -> None:
 @click.argument("name")
 @output_options
 @specs_option
-def show_gpu(name: str, output_format: str, specs: str | None) -> None:
+def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     """Every figure of one GPU with unit, source and date."""
     reader.load_gpu(name, specs)
     _show(name, "gpu", output_format, specs)
@@ -77,7 +77,7 @@ def models(ctx: click.Context, output_format: str, specs: str | None) -> None:
 @click.argument("name")
 @output_options
 @specs_option
-def show_model(name: str, output_format: str, specs: str | None) -> None:
+def _show_model(name: str, output_format: str, specs: str | None) -> None:
     """Layers, formats and figures of one model with source and date."""
     model = reader.load_model(name, specs)
     if output_format in ("table", "markdown"):

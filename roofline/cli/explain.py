@@ -12,7 +12,7 @@ from roofline.physics.work import LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof
 from roofline.quantity import MICRO, to_text
 from roofline.serving.prediction import Prediction
 
-__all__ = ["kernel_rows", "print_explanation"]
+__all__ = ["equation", "kernel_rows", "print_explanation"]
 
 _HEADINGS = ("kernel", "runs", "FLOP", "bytes", "one [us]", "all [us]", "share", "bound")
 

@@ -119,35 +119,28 @@ def text(prediction: Prediction) -> str:
     Returns:
         Some lines [text].
     """
-    deployment, plan, workload = prediction.deployment, prediction.deployment.plan, prediction.workload
+    deployment, workload, memory = prediction.deployment, prediction.workload, prediction.memory
+    plan, knees = deployment.plan, prediction.knees
     weights, kv, compute = summary(deployment.model, deployment.precision)
-    lines = [
-        f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus} x {deployment.gpu.name}",
-        (
-            f"  plan       tp {plan.tp}, pp {plan.pp}, ep {plan.ep}, dp {plan.dp}, replicas {deployment.replicas}; "
-            f"weights {weights}, KV cache {kv}, compute {compute}"
-        ),
-        (
-            f"  workload   isl {_said(workload.isl)}, osl {_said(workload.osl)}, batch {_said(workload.batch)}, "
-            f"prefix {_said(workload.prefix)}"
-        ),
-        f"  TTFT       {_said(prediction.ttft, 's')}  ({prediction.prefill.bound}-bound)",
-        f"  TPOT       {_said(prediction.tpot, 's')}  ({prediction.decode.bound}-bound), {_said(prediction.tok_s_user)} tok/s/user",
-        f"  E2EL       {_said(prediction.e2el, 's')}",
-        f"  output     {_said(prediction.output_tok_s)} tok/s, {_said(prediction.output_tok_s_gpu)} tok/s/GPU",
-        (
-            f"  knee       {_said(prediction.knee)} sequences, set by {prediction.knee_bound}; "
-            f"ridge {_said(prediction.knees.ridge)}, half {_said(prediction.knees.half)}, "
-            f"memory {_said(prediction.knees.memory)}, SLO {_said(prediction.knees.slo)}"
-        ),
-        (
-            f"  memory     weights {_said(prediction.memory.weights, 'B')}, KV cache {_said(prediction.memory.kv_cache, 'B')} "
-            f"of {_said(prediction.memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}"
-        ),
-        f"  cost       {_said(prediction.usd_per_hour)} USD/h",
-        f"  basis      {prediction.basis}, engine {prediction.engine}",
-    ]
-    return "\n".join(lines)
+    lines = {
+        "plan": f"tp {plan.tp}, pp {plan.pp}, ep {plan.ep}, dp {plan.dp}, replicas {deployment.replicas}",
+        "formats": f"weights {weights}, KV cache {kv}, compute {compute}",
+        "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, batch {_said(workload.batch)}, "
+        f"prefix {_said(workload.prefix)}",
+        "TTFT": f"{_said(prediction.ttft, 's')}  ({prediction.prefill.bound}-bound)",
+        "TPOT": f"{_said(prediction.tpot, 's')}  ({prediction.decode.bound}-bound)",
+        "E2EL": _said(prediction.e2el, "s"),
+        "output": f"{_said(prediction.tok_s_user)} tok/s/user, {_said(prediction.output_tok_s)} tok/s, "
+        f"{_said(prediction.output_tok_s_gpu)} tok/s/GPU",
+        "knee": f"{_said(prediction.knee)} sequences, set by {prediction.knee_bound} (ridge {_said(knees.ridge)}, "
+        f"half {_said(knees.half)}, memory {_said(knees.memory)}, SLO {_said(knees.slo)})",
+        "memory": f"weights {_said(memory.weights, 'B')}, KV cache {_said(memory.kv_cache, 'B')} of "
+        f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}",
+        "cost": f"{_said(prediction.usd_per_hour)} USD/h",
+        "basis": f"{prediction.basis}, engine {prediction.engine}",
+    }
+    title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus} x {deployment.gpu.name}"
+    return "\n".join([title, *(f"  {label:<10} {line}" for label, line in lines.items())])
 
 
 def _said(value: Real, unit: str | None = None) -> str:
