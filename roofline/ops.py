@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline.errors import BadInput
 
@@ -22,8 +21,7 @@ Real = Any
 _PLAIN = frozenset({float, int})
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(NamedTuple):
     """What one kind of number can do."""
 
     maximum: Callable[[Real, Real], Real]

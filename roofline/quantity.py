@@ -56,9 +56,9 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "USD/s": {"USD/h": 1.0 / HOUR, "USD/s": 1.0},
 }
 
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*")
-_AMBIGUOUS = re.compile(r"[kMGTPE]?(b|bps|bit|Bps)(/s|ps)?")
-_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBT])")
+_QUANTITY = r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*"
+_AMBIGUOUS = r"[kMGTPE]?(b|bps|bit|Bps)(/s|ps)?"
+_COUNT = r"(\d+(?:\.\d+)?)\s*([KMBT])"
 _COUNT_SCALE = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -81,20 +81,19 @@ def from_text(text: object, dimension: str) -> float:
     50000000000.0
     """
     units = DIMENSIONS[dimension]
-    examples = ", ".join(_examples(dimension))
     if not isinstance(text, str):
-        raise BadInput(f"{text!r} has no unit; write a text such as {examples}")
-    match = _QUANTITY.fullmatch(text)
+        raise BadInput(f"{text!r} has no unit; {_advice(dimension)}")
+    match = re.fullmatch(_QUANTITY, text)
     if match is None:
-        raise BadInput(f"{text!r} is not a number with a unit; write a text such as {examples}")
+        raise BadInput(f"{text!r} is not a number with a unit; {_advice(dimension)}")
     number, unit = match.groups()
     if unit is None:
-        raise BadInput(f"{text!r} has no unit; write a text such as {examples}")
+        raise BadInput(f"{text!r} has no unit; {_advice(dimension)}")
     if "spars" in unit.lower():
         raise BadInput(f"{text!r} is a sparse figure; give the dense one (sparse peaks are never stored)")
     if unit not in units:
-        hint = " (ambiguous: write Gbit/s or GB/s)" if _AMBIGUOUS.fullmatch(unit) else ""
-        raise BadInput(f"{text!r}: {unit!r} is not a unit of {dimension}{hint}; write a text such as {examples}")
+        hint = " (ambiguous: write Gbit/s or GB/s)" if re.fullmatch(_AMBIGUOUS, unit) else ""
+        raise BadInput(f"{text!r}: {unit!r} is not a unit of {dimension}{hint}; {_advice(dimension)}")
     value = float(number) * units[unit]
     if not 0.0 < value < float("inf"):
         raise BadInput(f"{text!r} must be positive and finite")
@@ -118,7 +117,7 @@ def count_from_text(value: object) -> float:
     """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return float(value)
-    match = _COUNT.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = re.fullmatch(_COUNT, value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0.0:
         raise BadInput(f"{value!r} is not a count; write an integer or a text such as 8.03 B")
     return float(match[1]) * _COUNT_SCALE[match[2]]
@@ -162,8 +161,9 @@ def _significant(number: float, digits: int) -> str:
     return f"{number:.{digits}g}" if whole <= digits else f"{number:.0f}"
 
 
-def _examples(dimension: str) -> tuple[str, ...]:
-    return {
+def _advice(dimension: str) -> str:
+    """What to write instead."""
+    examples = {
         "FLOP/s": ("989.4 TFLOP/s", "1979 TOP/s"),
         "B": ("80 GB", "79.65 GiB"),
         "B/s": ("3.35 TB/s", "400 Gbit/s"),
@@ -172,3 +172,4 @@ def _examples(dimension: str) -> tuple[str, ...]:
         "W": ("700 W",),
         "USD/s": ("2.95 USD/h",),
     }[dimension]
+    return f"write a text such as {', '.join(examples)}"

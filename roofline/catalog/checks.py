@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -25,7 +24,7 @@ _HIGHEST_FP8_RATIO = 2.2
 _Where = tuple[str | int, ...]
 
 
-def checked_document(path: Path) -> dict[str, Any]:
+def checked_document(path: str) -> dict[str, Any]:
     """Content of a specification file that keeps its schema.
 
     Args:
@@ -95,7 +94,7 @@ def _schema_of(data: Mapping[str, Any]) -> type[Document]:
     return ModelSpec if {"groups", "hidden", "vocab"} & set(data) else GpuSpec
 
 
-def _fault(path: Path, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
+def _fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
     """One fault of the schema in our words."""
     where = tuple(part for part in error["loc"] if part not in ("gqa", "mla", "dense", "moe", "[key]"))
     text = error["msg"]
@@ -107,7 +106,7 @@ def _fault(path: Path, lines: Lines, error: ErrorDetails, schema: type[Document]
     return _located(path, lines, where, text)
 
 
-def _located(path: Path, lines: Lines, where: _Where, text: str) -> str:
+def _located(path: str, lines: Lines, where: _Where, text: str) -> str:
     """A fault as file:line: field: text, on the nearest line that the file has."""
     nearest = where
     while nearest not in lines:

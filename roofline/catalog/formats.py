@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from difflib import get_close_matches
+from typing import NamedTuple
 
 from roofline.errors import UnknownName
 
@@ -16,8 +15,7 @@ PEAKS = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4")
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """One number format of stored values."""
 
     name: str
@@ -68,6 +66,8 @@ def number_format(name: str) -> Format:
     folded = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32"}.get(folded, folded)
     folded = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8"}.get(folded, folded)
     if folded not in FORMATS:
+        from difflib import get_close_matches
+
         near = ", ".join(get_close_matches(folded, FORMATS, 3, 0.3)) or ", ".join(FORMATS)
         raise UnknownName(f"no number format {name!r}; nearest: {near} (known: {', '.join(FORMATS)})")
     return FORMATS[folded]

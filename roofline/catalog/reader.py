@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import yaml
 
 from roofline.catalog.builder import calibration_record, gpu_record, model_record
 from roofline.catalog.records import Calibration, Gpu, Model
-from roofline.errors import BadSpec, RooflineError, UnknownName
+from roofline.errors import BadInput, BadSpec, UnknownName
 
 __all__ = ["Figure", "document", "figures", "fold", "gpu_names", "load_gpu", "load_model", "model_names", "sources"]
 
 _KINDS = {"gpu": "hardware_specs", "model": "model_specs"}
+_LABELS = {"gpu": "GPU", "model": "model"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_HEADER = re.compile(r"^(name|aliases):[ \t]*(.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
-_Record = TypeVar("_Record", Gpu, Model)
+_HEADER = r"^(name|aliases):[ \t]*(.*?)[ \t]*(?:#.*)?$"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """One stated figure of a specification, with where it comes from."""
 
     field: str
@@ -71,7 +67,8 @@ def load_gpu(name: str, specs: str | None = None) -> Gpu:
         UnknownName: no such GPU; the message names the nearest three.
         BadSpec: the file has faults; the message lists them all.
     """
-    return _load(name, "gpu", specs, lambda content: gpu_record(content, _calibration(content["generation"], specs)))
+    record: Gpu = _load(name, "gpu", specs)
+    return record
 
 
 def load_model(name: str, specs: str | None = None) -> Model:
@@ -88,7 +85,8 @@ def load_model(name: str, specs: str | None = None) -> Model:
         UnknownName: no such model; the message names the nearest three.
         BadSpec: the file has faults; the message lists them all.
     """
-    return _load(name, "model", specs, model_record)
+    record: Model = _load(name, "model", specs)
+    return record
 
 
 def gpu_names(specs: str | None = None) -> tuple[str, ...]:
@@ -163,38 +161,36 @@ def sources(content: Mapping[str, Any]) -> list[Figure]:
 # --- finding -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A file and the names it answers to: canonical, then aliases."""
 
-    path: Path
+    path: str
     names: tuple[str, ...]
     own: bool = False  # of the user's: read through the schema
 
 
-def _load(name: str, kind: str, specs: str | None, build: Callable[[Mapping[str, Any]], _Record]) -> _Record:
+def _load(name: str, kind: str, specs: str | None) -> Any:
+    """Record of a name; shipped ones are read once."""
     if not isinstance(name, str):
-        raise UnknownName(f"{name!r} is not a {kind} name")
-    entry = _find(name, kind, specs)
-    return _build(entry, build, specs or os.environ.get("ROOFLINE_SPECS"))
+        raise UnknownName(f"{name!r} is no name of a {_LABELS[kind]}")
+    specs = specs or os.environ.get("ROOFLINE_SPECS")
+    return _build(_find(name, kind, specs), kind, specs) if specs else _load_shipped(name, kind)
 
 
-_BUILT: dict[tuple[Path, int, str | None], Any] = {}
+@lru_cache(maxsize=1024)
+def _load_shipped(name: str, kind: str) -> Any:
+    return _build(_find(name, kind, None), kind, None)
 
 
-def _build(entry: _Entry, build: Callable[[Mapping[str, Any]], _Record], specs: str | None) -> _Record:
-    key = (entry.path, _stamp(entry.path) if entry.own else 0, specs)
-    if key not in _BUILT:
-        try:
-            _BUILT[key] = build(_content(entry))
-        except (KeyError, TypeError, ValueError, AttributeError, RooflineError) as fault:
-            if isinstance(fault, BadSpec):
-                raise
-            from roofline.catalog.checks import checked_document
-
-            checked_document(entry.path)  # lists the faults
-            raise BadSpec(f"{entry.path}: {fault}") from None
-    return _BUILT[key]  # type: ignore[no-any-return]
+def _build(entry: _Entry, kind: str, specs: str | None) -> Any:
+    """Record of a file; a fault that only building shows is reported like any other."""
+    content = _content(entry)
+    try:
+        if kind == "model":
+            return model_record(content)
+        return gpu_record(content, _calibration(content["generation"], specs))
+    except (KeyError, TypeError, ValueError, AttributeError, BadInput) as fault:
+        raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 
 
 def _find(name: str, kind: str, specs: str | None) -> _Entry:
@@ -204,14 +200,15 @@ def _find(name: str, kind: str, specs: str | None) -> _Entry:
         if wanted in entry.names or wanted in {alias.rsplit("/", 1)[-1] for alias in entry.names}:
             return entry
     near = ", ".join(_nearest(wanted, entries)) or "none"
-    label = "GPU" if kind == "gpu" else kind
-    raise UnknownName(f"no {label} named {name!r}; nearest: {near}. List them all with: roofline {kind}s")
+    raise UnknownName(f"no {_LABELS[kind]} named {name!r}; nearest: {near}. List them all with: roofline {kind}s")
 
 
 def _nearest(wanted: str, entries: tuple[_Entry, ...]) -> list[str]:
     """The three entries whose best-matching name is nearest."""
 
     def likeness(entry: _Entry) -> float:
+        from difflib import SequenceMatcher
+
         return max(SequenceMatcher(None, wanted, name.rsplit("/", 1)[-1]).ratio() for name in entry.names)
 
     ranked = sorted(entries, key=lambda entry: (-likeness(entry), entry.names))[:3]
@@ -226,30 +223,45 @@ def _entries(kind: str, specs: str | None) -> tuple[_Entry, ...]:
 
 @lru_cache(maxsize=4)
 def _shipped(kind: str) -> tuple[_Entry, ...]:
-    root = _shipped_root(_KINDS[kind])
-    paths = sorted(path for path in root.glob("*/*.yaml") if path.parent.name != "calibration")
-    return tuple(_Entry(path, _header(path.read_text(encoding="utf-8"))) for path in paths)
+    paths = _yaml_files(_shipped_root(_KINDS[kind]))
+    return tuple(_Entry(path, _header(_text(path))) for path in paths if not _is_calibration(path))
 
 
-def _shipped_root(folder: str) -> Path:
+@lru_cache(maxsize=2)
+def _shipped_root(folder: str) -> str:
     """Catalog inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parent.parent
-    inside = package / folder
-    return inside if inside.is_dir() else package.parent / folder
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = os.path.join(package, folder)
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), folder)
+
+
+def _yaml_files(root: str) -> list[str]:
+    """YAML files below a folder, sorted."""
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
+    return sorted(path for path in found if path.endswith((".yaml", ".yml")))
+
+
+def _is_calibration(path: str) -> bool:
+    return os.path.basename(os.path.dirname(path)) == "calibration"
 
 
 def _own_entries(specs: str | None, kind: str) -> tuple[_Entry, ...]:
     if not specs:
         return ()
-    root = Path(specs).expanduser()
-    if not root.is_dir():
-        raise BadSpec(f"{specs}: no such folder of specifications")
     found = []
-    for path in sorted(path for path in root.rglob("*") if path.suffix in (".yaml", ".yml")):
+    for path in _yaml_files(_own_root(specs)):
         text = _text(path)
         if _kind_of(text) == kind:
-            found.append(_Entry(path, _header(text) or (path.stem,), own=True))
+            stem = os.path.splitext(os.path.basename(path))[0]
+            found.append(_Entry(path, _header(text) or (fold(stem),), own=True))
     return tuple(found)
+
+
+def _own_root(specs: str) -> str:
+    root = os.path.expanduser(specs)
+    if not os.path.isdir(root) or not os.access(root, os.R_OK | os.X_OK):
+        raise BadSpec(f"{specs}: no readable folder of specifications")
+    return root
 
 
 def _kind_of(text: str) -> str:
@@ -261,7 +273,7 @@ def _kind_of(text: str) -> str:
 
 def _header(text: str) -> tuple[str, ...]:
     """Folded names from the `name` and `aliases` lines, without parsing the file."""
-    fields = dict(_HEADER.findall(text))
+    fields = dict(re.findall(_HEADER, text, re.MULTILINE))
     names = [fields.get("name", "").strip("\"'")]
     names += [alias.strip(" \"'") for alias in fields.get("aliases", "").strip("[]").split(",")]
     return tuple(dict.fromkeys(fold(name) for name in names if name))
@@ -270,9 +282,10 @@ def _header(text: str) -> tuple[str, ...]:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            return file.read()
     except (OSError, UnicodeDecodeError) as fault:
         raise BadSpec(f"{path}: cannot be read: {fault}") from None
 
@@ -286,22 +299,18 @@ def _content(entry: _Entry) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=512)
-def _plain(path: Path) -> dict[str, Any]:
+def _plain(path: str) -> dict[str, Any]:
     content = yaml.load(_text(path), Loader=_LOADER)  # noqa: S506 - a safe loader
     if not isinstance(content, dict):
         raise BadSpec(f"{path}:1: a specification is a mapping of fields")
     return content
 
 
-def _stamp(path: Path) -> int:
-    return path.stat().st_mtime_ns
-
-
 def _calibration(generation: str, specs: str | None) -> Calibration | None:
     """Calibration of a generation: the user's own, else the shipped one, else none."""
     own = specs or os.environ.get("ROOFLINE_SPECS")
-    for path in sorted(Path(own).expanduser().rglob(f"{generation}.yaml")) if own else ():
-        if _kind_of(_text(path)) == "calibration":
+    for path in _yaml_files(_own_root(own)) if own else ():
+        if os.path.splitext(os.path.basename(path))[0] == generation and _kind_of(_text(path)) == "calibration":
             from roofline.catalog.checks import checked_document
 
             return calibration_record(checked_document(path))
@@ -310,8 +319,8 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 
 @lru_cache(maxsize=16)
 def _shipped_calibration(generation: str) -> Calibration | None:
-    path = _shipped_root(_KINDS["gpu"]) / "calibration" / f"{generation}.yaml"
-    return calibration_record(_plain(path)) if path.is_file() else None
+    path = os.path.join(_shipped_root(_KINDS["gpu"]), "calibration", f"{generation}.yaml")
+    return calibration_record(_plain(path)) if os.path.isfile(path) else None
 
 
 def _walk(prefix: str, value: Any, known: Mapping[str, Any]) -> list[Figure]:

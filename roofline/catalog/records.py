@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 from roofline.ops import Real
 
@@ -80,23 +82,21 @@ Mixer = Gqa | Mla
 Ffn = DenseFfn | MoeFfn
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """One mixer and one feed-forward network."""
 
     mixer: Mixer
     ffn: Ffn
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A run of identical blocks of layers."""
 
     repeat: int
     layers: tuple[Layer, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Model:
     """A language model as an ordered list of layer groups."""
 
@@ -114,12 +114,12 @@ class Model:
     stated_total: float | None = None  # parameters, as published
     stated_active: float | None = None
 
-    @property
+    @cached_property
     def layers(self) -> int:
         """Number of layers."""
         return sum(group.repeat * len(group.layers) for group in self.groups)
 
-    @property
+    @cached_property
     def mixers(self) -> tuple[tuple[int, Mixer], ...]:
         """Distinct mixers, each with the number of layers that have it."""
         counts: dict[Mixer, int] = {}
@@ -128,7 +128,7 @@ class Model:
                 counts[layer.mixer] = counts.get(layer.mixer, 0) + group.repeat
         return tuple((count, mixer) for mixer, count in counts.items())
 
-    @property
+    @cached_property
     def ffns(self) -> tuple[tuple[int, Ffn], ...]:
         """Distinct feed-forward networks, each with the number of layers that have it."""
         counts: dict[Ffn, int] = {}
@@ -137,7 +137,7 @@ class Model:
                 counts[layer.ffn] = counts.get(layer.ffn, 0) + group.repeat
         return tuple((count, ffn) for ffn, count in counts.items())
 
-    @property
+    @cached_property
     def is_moe(self) -> bool:
         """Whether any layer is a mixture of experts."""
         return any(isinstance(ffn, MoeFfn) for _, ffn in self.ffns)
@@ -192,8 +192,7 @@ class Link:
     in_switch_reduction: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(NamedTuple):
     """Rental price per GPU."""
 
     low: Real  # [USD/s]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -21,7 +20,7 @@ _MOST_NODES = 20_000
 _DEEPEST = 32
 
 
-def read_untrusted(path: Path) -> tuple[Any, Lines, list[str]]:
+def read_untrusted(path: str) -> tuple[Any, Lines, list[str]]:
     """Content of a YAML file, the line of every field, and faults of the YAML itself.
 
     Args:
@@ -55,9 +54,10 @@ def read_untrusted(path: Path) -> tuple[Any, Lines, list[str]]:
     return data, lines, faults
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError) as fault:
         raise BadSpec(f"{path}: cannot be read: {fault}") from None
     if len(text) > _MOST_CHARACTERS:
@@ -65,7 +65,7 @@ def _text(path: Path) -> str:
     return text
 
 
-def _check_depth(path: Path, text: str) -> None:
+def _check_depth(path: str, text: str) -> None:
     """Refuse deep nesting before any recursive reader sees it."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -77,7 +77,7 @@ def _check_depth(path: Path, text: str) -> None:
             depth -= 1
 
 
-def _walk(path: Path, root: yaml.Node, lines: Lines, faults: list[str]) -> None:
+def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> None:
     """Lines of all fields with aliases expanded, up to a limit; notes duplicate keys on the way."""
     stack: list[tuple[tuple[str | int, ...], yaml.Node]] = [((), root)]
     seen = 0
@@ -108,7 +108,7 @@ def _line(part: Any) -> int:
     return int(part.start_mark.line) + 1
 
 
-def _yaml_fault(path: Path, fault: yaml.YAMLError) -> str:
+def _yaml_fault(path: str, fault: yaml.YAMLError) -> str:
     mark = getattr(fault, "problem_mark", None)
     problem = getattr(fault, "problem", None) or str(fault)
     return f"{path}:{mark.line + 1}: {problem}" if mark is not None else f"{path}: {problem}"

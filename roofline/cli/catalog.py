@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -93,7 +92,7 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
 
 def _show(name: str, kind: str, output_format: str, specs: str | None) -> None:
     content = reader.document(name, kind, specs)
-    rows: list[dict[str, Any]] = [asdict(figure) for figure in reader.figures(content)]
+    rows: list[dict[str, Any]] = [figure._asdict() for figure in reader.figures(content)]
     print_rows(rows, output_format, _FIGURES)
     if output_format in ("table", "markdown"):
         click.echo("")

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import click
 
 import roofline
-from roofline.cli.catalog import gpus, models
-from roofline.cli.predict import knee, predict, tpot, ttft
 from roofline.errors import RooflineError
 
 __all__ = ["cli", "main"]
 
+#: Command -> module that holds it; a module is imported when its command is asked for.
+_COMMANDS = {
+    "ttft": "roofline.cli.predict",
+    "tpot": "roofline.cli.predict",
+    "predict": "roofline.cli.predict",
+    "knee": "roofline.cli.predict",
+    "gpus": "roofline.cli.catalog",
+    "models": "roofline.cli.catalog",
+}
+
 
 class _Questions(click.Group):
     """A group whose commands' own errors become one clear message and exit code 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        home = _COMMANDS.get(cmd_name)
+        command: click.Command | None = None if home is None else getattr(import_module(home), cmd_name)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -40,10 +57,6 @@ def cli() -> None:
     Shell completion of commands, models and GPUs (bash; zsh and fish likewise):
       eval "$(_ROOFLINE_COMPLETE=bash_source roofline)"
     """
-
-
-for _command in (ttft, tpot, predict, knee, gpus, models):
-    cli.add_command(_command)
 
 
 def main() -> None:

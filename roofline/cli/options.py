@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from roofline import api
 from roofline.errors import RooflineError
@@ -17,11 +16,14 @@ from roofline.quantity import KIBI, MILLI
 from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import PRESETS
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 __all__ = ["FORMATS", "case_options", "gpu_option", "model_option", "output_options", "specs_option"]
 
 FORMATS = ("table", "markdown", "csv", "json")
 
-_WORKLOAD = re.compile(r"(\d+(?:\.\d+)?)(k?)[/x:]?(\d+(?:\.\d+)?)(k?)", re.IGNORECASE)
+_WORKLOAD = r"(\d+(?:\.\d+)?)(k?)[/x:]?(\d+(?:\.\d+)?)(k?)"
 _Command = Callable[..., Any]
 
 
@@ -85,7 +87,7 @@ class _Workload(click.ParamType):
     name = "8k1k"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        match = _WORKLOAD.fullmatch(str(value).strip())
+        match = re.fullmatch(_WORKLOAD, str(value).strip(), re.IGNORECASE)
         if match is None:
             self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 1k8k", param, ctx)
         isl, isl_k, osl, osl_k = match.groups()
@@ -273,6 +275,8 @@ def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
     try:
         return [CompletionItem(name) for name in names() if name.startswith(incomplete.lower())]
     except RooflineError:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from roofline import api
-from roofline.cli.explain import kernel_rows, print_explanation
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows
 from roofline.errors import RooflineError, UnknownName
@@ -119,11 +118,13 @@ def _answer(
     found: list[Prediction] = []
     rows: list[dict[str, Any]] = []
     failures: list[RooflineError] = []
+    people = output_format in ("table", "markdown")
+    keys = (*columns, "warnings") if people and columns else None  # knees cost more than the rest together
     names = gpus or api.gpus(options.get("specs"))
     for model in models:
         predictions, refused = api.predict_each_gpu(model, names, **options)
         found += predictions
-        rows += [prediction.to_dict() for prediction in predictions]
+        rows += [prediction.to_dict(keys) for prediction in predictions]
         rows += [api.refused_row(model, name, error, **options) for name, error in refused.items()]
         if gpus or not predictions:
             failures += refused.values()
@@ -135,10 +136,14 @@ def _answer(
     if columns is None:
         click.echo(str(found[0]))
     else:
+        from roofline.cli.explain import kernel_rows
+
         kernels = [row for prediction in found for row in kernel_rows(prediction)] if explain else None
         print_rows(rows, output_format, columns, None if kernels is None else {"kernels": kernels})
-    if output_format in ("table", "markdown"):
+    if people:
         if explain:
+            from roofline.cli.explain import print_explanation
+
             for prediction in found:
                 print_explanation(prediction, output_format)
         notes(text for row in rows for text in row["warnings"])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +27,8 @@ def print_rows(
         extra: further top-level keys of the JSON.
     """
     if output_format == "json":
+        import json
+
         click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": list(rows), **(extra or {})}, indent=2))
     elif output_format == "csv":
         click.echo(_csv(rows), nl=False)
@@ -92,6 +91,9 @@ def _cell(value: Any) -> str:
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    import csv
+    import io
+
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.catalog.records import DenseFfn, Layer, Model, MoeFfn
 from roofline.ops import Real, floor, maximum, minimum
@@ -36,8 +36,7 @@ _ACTIVATION_NBYTES = 2.0
 _LOGIT_NBYTES = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """Memory of the fullest GPU of a replica."""
 
     weights: Real  # [B]

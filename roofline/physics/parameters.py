@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.catalog.records import DenseFfn, Ffn, Gqa, Layer, Mixer, Mla, Model, MoeFfn
 from roofline.physics.ffn import matrices
@@ -10,8 +10,7 @@ from roofline.physics.ffn import matrices
 __all__ = ["ParameterCount", "active_parameters", "layer_parameters", "parameters"]
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterCount:
+class ParameterCount(NamedTuple):
     """Parameters by the section whose number format they share."""
 
     linear: float = 0.0

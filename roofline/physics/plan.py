@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.catalog.records import Gpu, Model
 from roofline.ops import Real
@@ -44,8 +45,7 @@ class Plan:
         return self.tp * self.dp // self.ep
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(NamedTuple):
     """How the matrices of one section of a model are stored and multiplied."""
 
     format: str  # number format of the weights
@@ -56,8 +56,7 @@ class Scheme:
     dynamic: bool = False  # activations are quantised in a pass of their own
 
 
-@dataclass(frozen=True, slots=True)
-class Precision:
+class Precision(NamedTuple):
     """Schemes of the sections of a model, and the format of its KV cache."""
 
     sections: Mapping[str, Scheme]  # linear experts embed head router norm

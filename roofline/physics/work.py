@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.catalog.records import CollectiveEfficiency, Efficiency
 from roofline.ops import Real, maximum, norm, where
@@ -17,8 +18,7 @@ LIGHT = Efficiency(p=math.inf)
 LIGHT_LINK = CollectiveEfficiency()
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Arithmetic and traffic of one kernel on one GPU."""
 
     flop: Real = 0.0  # [FLOP] F, on the tensor cores
@@ -43,8 +43,7 @@ class Work:
         return self.weight_bytes + self.kv_bytes + self.activation_bytes + self.serial_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Roof:
+class Roof(NamedTuple):
     """Rates of a GPU at one compute dtype, and the efficiency that one kind of kernel reaches."""
 
     peak: Real  # [FLOP/s]
@@ -66,8 +65,7 @@ class Roof:
         return cls(peak, bandwidth, math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRoof:
+class LinkRoof(NamedTuple):
     """Rate of the link that a collective crosses, and the efficiency that it reaches."""
 
     bandwidth: Real  # [B/s] per direction
@@ -76,8 +74,7 @@ class LinkRoof:
     least: float = 1.0  # share of `link_bytes` that must cross even at light speed
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """Time of one kernel, and the terms of the equation it came from."""
 
     total: Real  # [s]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.ops import Real, floor, maximum, minimum, where
 from roofline.physics.forward import WEIGHT_BEARING, Pass, decode_pass
@@ -16,11 +16,11 @@ __all__ = ["LARGEST_BATCH", "Knees", "half_knee", "knees", "largest_that_holds",
 #: Batches beyond this many sequences are not searched; a knee that lies there is reported as none.
 LARGEST_BATCH = 2.0**20
 
-_HALVINGS = 45  # of 40 octaves: a part in 10^12
+_MOST_STEPS = 100  # of the root search; a dozen are usual
+_PRECISION = 4e-13  # relative, of its result
 
 
-@dataclass(frozen=True, slots=True)
-class Knees:
+class Knees(NamedTuple):
     """The four knees, and the smallest."""
 
     ridge: Real | None  # weight-bearing kernels turn compute-bound [sequences]
@@ -73,10 +73,10 @@ def knees(
 def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
     r"""Batch where the weight-bearing kernels of a decode step turn from memory- to compute-bound.
 
-    .. math:: \sum C(b) = \sum M(b), \quad b = \frac{M_0 - C_0}{C_1 - M_1} \text{ where both are affine}
+    .. math:: \sum C(b) = \sum M(b), \quad b = \frac{M_0}{C_1 - M_1} \text{ where } C = C_1 b,\ M = M_0 + M_1 b
 
-    C is arithmetic with its serial walk, M the HBM traffic of GEMMs and experts. The pass as a
-    whole often never turns: KV traffic grows as fast as the arithmetic.
+    C is the time of arithmetic alone, M of HBM traffic alone, of GEMMs and experts. The pass as a whole
+    often never turns: KV traffic grows as fast as the arithmetic.
 
     Args:
         step: decode pass of a batch.
@@ -89,17 +89,16 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
         Ridge point of Williams et al., CACM 52(4), 2009, solved for the batch.
     """
     if affine:
-        compute_0, memory_0 = _weight_sides(step(0.0))
+        _, memory_0 = _weight_sides(step(0.0))
         compute_1, memory_1 = _weight_sides(step(1.0))
-        gain = (compute_1 - compute_0) - (memory_1 - memory_0)
-        crossing = (memory_0 - compute_0) / where(gain > 0.0, gain, 1.0)
-        return where(gain > 0.0, maximum(crossing, 0.0), float("inf"))
+        gain = compute_1 - (memory_1 - memory_0)
+        return where(gain > 0.0, memory_0 / where(gain > 0.0, gain, 1.0), float("inf"))
 
-    def memory_bound(batch: Real) -> Real:
+    def surplus(batch: Real) -> Real:
         compute, memory = _weight_sides(step(batch))
-        return compute < memory
+        return memory - compute
 
-    return _crossing(memory_bound)
+    return _crossing(surplus)
 
 
 def half_knee(step: Callable[[Real], Pass]) -> Real:
@@ -118,11 +117,7 @@ def half_knee(step: Callable[[Real], Pass]) -> Real:
         Half-performance length n_1/2 of Hockney and Jesshope, "Parallel Computers", 1981.
     """
     slope = step(LARGEST_BATCH**2).time / LARGEST_BATCH**2
-
-    def below(batch: Real) -> Real:
-        return step(batch).time > 2.0 * batch * slope
-
-    return _crossing(below)
+    return _crossing(lambda batch: step(batch).time - 2.0 * batch * slope)
 
 
 def slo_knee(meets: Callable[[Real], Real], fits: Real) -> Real:
@@ -160,15 +155,31 @@ def largest_that_holds(holds: Callable[[Real], Real], limit: Real) -> Real:
     return low
 
 
-def _crossing(holds: Callable[[Real], Real]) -> Real:
-    """Number up to which a monotone condition holds: bisection between 2^-20 and 2^20, in logarithms."""
-    low, high = 1.0 / LARGEST_BATCH, LARGEST_BATCH
-    never_ends = holds(high)
-    for _ in range(_HALVINGS):
-        middle = (low * high) ** 0.5
-        good = holds(middle)
-        low, high = where(good, middle, low), where(good, high, middle)
-    return where(never_ends, float("inf"), high)
+def _crossing(surplus: Callable[[Real], Real]) -> Real:
+    """Batch at which a surplus that starts positive and ends negative vanishes; infinite beyond `LARGEST_BATCH`.
+
+    Regula falsi with the Illinois step (Dowell and Jarratt, BIT 11, 1971): one step where the surplus
+    is affine, as it nearly is, and a bracket that only narrows where it is not.
+    """
+    low, high = 0.0, LARGEST_BATCH
+    above, below = surplus(low), surplus(high)
+    always, never = above <= 0.0, below > 0.0
+    above, below = where(always, 1.0, above), where(never, -1.0, below)
+    middle, side = low, 0.0
+    for _ in range(_MOST_STEPS):
+        before = middle
+        middle = (low * below - high * above) / (below - above)
+        here = surplus(middle)
+        larger = here > 0.0
+        stays = where(larger, 1.0, -1.0)
+        again = stays == side  # the same end moved twice: halve the weight of the other
+        low, high = where(larger, middle, low), where(larger, high, middle)
+        above = where(larger, here, where(again, 0.5 * above, above))
+        below = where(larger, where(again, 0.5 * below, below), here)
+        side = stays
+        if not _any(abs(middle - before) > _PRECISION * middle):
+            break
+    return where(never, float("inf"), where(always, 0.0, middle))
 
 
 def _weight_sides(decode: Pass) -> tuple[Real, Real]:
@@ -179,7 +190,7 @@ def _weight_sides(decode: Pass) -> tuple[Real, Real]:
         work, roof = kernel.work, kernel.roof
         if kernel.kind in WEIGHT_BEARING and isinstance(roof, Roof):
             efficiency = roof.efficiency
-            arithmetic = work.flop / (efficiency.eta_c * roof.peak) + efficiency.kappa * work.depth
+            arithmetic = work.flop / (efficiency.eta_c * roof.peak)
             compute = compute + kernel.count * arithmetic
             memory = memory + kernel.count * work.overlapped_bytes / (efficiency.eta_m * roof.bandwidth)
     return compute, memory

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from roofline.catalog.formats import FORMATS, KV_FORMATS, PEAKS, Format, number_format
 from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
@@ -124,6 +122,8 @@ def _preset(name: str | None) -> tuple[str | None, str | None]:
         return None, None
     folded = name.strip().lower().replace("-", "_")
     if folded not in PRESETS:
+        from difflib import get_close_matches
+
         near = ", ".join(get_close_matches(folded, PRESETS, 3, 0.3)) or "none"
         raise UnknownName(f"no quantization preset {name!r}; nearest: {near} (known: {', '.join(PRESETS)})")
     return PRESETS[folded]

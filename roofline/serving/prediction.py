@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -137,9 +137,9 @@ class Prediction:
         price = self.deployment.gpu.price
         return None if price is None else price.typical * HOUR * self.deployment.num_gpus
 
-    def to_dict(self) -> dict[str, Any]:
-        """Flat row of the JSON contract; keys carry their unit, what does not apply is None."""
-        return row(self)
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
+        """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
+        return row(self, keys)
 
     def __str__(self) -> str:
         """Readable answer of a single case; arrays show their shape."""

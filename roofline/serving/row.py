@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from roofline.ops import Real
@@ -13,101 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["ROW_KEYS", "row", "text"]
 
-#: Keys of a row of the JSON contract, in order.
-ROW_KEYS = (
-    "model",
-    "model_id",
-    "gpu",
-    "num_gpus",
-    "tp",
-    "pp",
-    "ep",
-    "dp",
-    "isl",
-    "osl",
-    "prefix",
-    "batch",
-    "weight_dtype",
-    "kv_dtype",
-    "compute_dtype",
-    "basis",
-    "engine",
-    "fits",
-    "ttft_ms",
-    "tpot_ms",
-    "itl_ms",
-    "e2el_ms",
-    "tok_s_user",
-    "output_tok_s",
-    "output_tok_s_gpu",
-    "prefill_bound",
-    "decode_bound",
-    "ridge_knee",
-    "half_knee",
-    "memory_knee",
-    "slo_knee",
-    "knee",
-    "knee_bound",
-    "weights_gb",
-    "kv_cache_gb",
-    "hbm_used_frac",
-    "usd_per_hour",
-    "warnings",
-)
 
-
-def row(prediction: Prediction) -> dict[str, Any]:
+def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, Any]:
     """Flat row of the JSON contract.
 
     Args:
         prediction: the prediction.
+        keys: which of `ROW_KEYS`; None for all [text].
 
     Returns:
-        Values by `ROW_KEYS`; keys carry their unit, what does not apply is None, arrays are lists.
+        Values by key; keys carry their unit, what does not apply is None, arrays are lists.
     """
-    deployment, workload, plan = prediction.deployment, prediction.workload, prediction.deployment.plan
-    weight_dtype, kv_dtype, compute_dtype = summary(deployment.model, deployment.precision)
-    found = prediction.knees
-    return {
-        "model": deployment.model.short_name,
-        "model_id": deployment.model.name,
-        "gpu": deployment.gpu.name,
-        "num_gpus": deployment.num_gpus,
-        "tp": plan.tp,
-        "pp": plan.pp,
-        "ep": plan.ep,
-        "dp": plan.dp,
-        "isl": _whole(workload.isl),
-        "osl": _whole(workload.osl),
-        "prefix": _whole(workload.prefix),
-        "batch": _whole(workload.batch),
-        "weight_dtype": weight_dtype,
-        "kv_dtype": kv_dtype,
-        "compute_dtype": compute_dtype,
-        "basis": prediction.basis,
-        "engine": prediction.engine,
-        "fits": _plain(prediction.fits),
-        "ttft_ms": _plain(prediction.ttft, MILLI),
-        "tpot_ms": _plain(prediction.tpot, MILLI),
-        "itl_ms": _plain(prediction.itl, MILLI),
-        "e2el_ms": _plain(prediction.e2el, MILLI),
-        "tok_s_user": _plain(prediction.tok_s_user),
-        "output_tok_s": _plain(prediction.output_tok_s),
-        "output_tok_s_gpu": _plain(prediction.output_tok_s_gpu),
-        "prefill_bound": _plain(prediction.prefill.bound),
-        "decode_bound": _plain(prediction.decode.bound),
-        "ridge_knee": _plain(found.ridge),
-        "half_knee": _plain(found.half),
-        "memory_knee": _whole(found.memory),
-        "slo_knee": None if found.slo is None else _whole(found.slo),
-        "knee": _plain(prediction.knee),
-        "knee_bound": _plain(prediction.knee_bound),
-        "weights_gb": _plain(prediction.memory.weights, GIGA),
-        "kv_cache_gb": _plain(prediction.memory.kv_cache, GIGA),
-        "hbm_used_frac": _plain(prediction.memory.used_fraction),
-        "usd_per_hour": _plain(prediction.usd_per_hour),
-        "warnings": list(prediction.warnings),
-    }
+    return {key: _VALUES[key](prediction) for key in (ROW_KEYS if keys is None else keys)}
 
 
 def text(prediction: Prediction) -> str:
@@ -170,3 +88,48 @@ def _whole(value: Real) -> Any:
     """Value as JSON has it, whole numbers as integers."""
     number = _plain(value)
     return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+_VALUES: dict[str, Callable[[Prediction], Any]] = {
+    "model": lambda p: p.deployment.model.short_name,
+    "model_id": lambda p: p.deployment.model.name,
+    "gpu": lambda p: p.deployment.gpu.name,
+    "num_gpus": lambda p: p.deployment.num_gpus,
+    "tp": lambda p: p.deployment.plan.tp,
+    "pp": lambda p: p.deployment.plan.pp,
+    "ep": lambda p: p.deployment.plan.ep,
+    "dp": lambda p: p.deployment.plan.dp,
+    "isl": lambda p: _whole(p.workload.isl),
+    "osl": lambda p: _whole(p.workload.osl),
+    "prefix": lambda p: _whole(p.workload.prefix),
+    "batch": lambda p: _whole(p.workload.batch),
+    "weight_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[0],
+    "kv_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[1],
+    "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[2],
+    "basis": lambda p: p.basis,
+    "engine": lambda p: p.engine,
+    "fits": lambda p: _plain(p.fits),
+    "ttft_ms": lambda p: _plain(p.ttft, MILLI),
+    "tpot_ms": lambda p: _plain(p.tpot, MILLI),
+    "itl_ms": lambda p: _plain(p.itl, MILLI),
+    "e2el_ms": lambda p: _plain(p.e2el, MILLI),
+    "tok_s_user": lambda p: _plain(p.tok_s_user),
+    "output_tok_s": lambda p: _plain(p.output_tok_s),
+    "output_tok_s_gpu": lambda p: _plain(p.output_tok_s_gpu),
+    "prefill_bound": lambda p: _plain(p.prefill.bound),
+    "decode_bound": lambda p: _plain(p.decode.bound),
+    "ridge_knee": lambda p: _plain(p.knees.ridge),
+    "half_knee": lambda p: _plain(p.knees.half),
+    "memory_knee": lambda p: _whole(p.knees.memory),
+    "slo_knee": lambda p: _whole(p.knees.slo),
+    "knee": lambda p: _plain(p.knee),
+    "knee_bound": lambda p: _plain(p.knee_bound),
+    "weights_gb": lambda p: _plain(p.memory.weights, GIGA),
+    "kv_cache_gb": lambda p: _plain(p.memory.kv_cache, GIGA),
+    "hbm_used_frac": lambda p: _plain(p.memory.used_fraction),
+    "usd_per_hour": lambda p: _plain(p.usd_per_hour),
+    "warnings": lambda p: list(p.warnings),
+}
+
+#: Keys of a row of the JSON contract, in order.
+ROW_KEYS = tuple(_VALUES)
