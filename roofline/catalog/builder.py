@@ -150,8 +150,7 @@ def _price(document: Mapping[str, Any]) -> Price | None:
     price = document.get("price")
     if price is None:
         return None
-    low, typical, high = (from_text(price[key], "USD/s") for key in ("low", "typical", "high"))
-    return Price(low, typical, high, str(document["sources"][price["source"]]["date"]))
+    return Price(*(from_text(price[key], "USD/s") for key in ("low", "typical", "high")))
 
 
 def _count(stated: Mapping[str, Any], field: str) -> float | None:

@@ -184,7 +184,7 @@ def _load_shipped(name: str, kind: str) -> Any:
 
 def _build(entry: _Entry, kind: str, specs: str | None) -> Any:
     """Record of a file; a fault that only building shows is reported like any other."""
-    content = _content(entry)
+    content = _content(entry) if entry.own else _figures_only(entry.path)
     try:
         if kind == "model":
             return model_record(content)
@@ -300,9 +300,16 @@ def _content(entry: _Entry) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _plain(path: str) -> dict[str, Any]:
-    content = yaml.load(_text(path), Loader=_LOADER)  # noqa: S506 - a safe loader
-    if not isinstance(content, dict):
-        raise BadSpec(f"{path}:1: a specification is a mapping of fields")
+    return _parsed(_text(path))
+
+
+def _figures_only(path: str) -> dict[str, Any]:
+    """A shipped file up to its list of sources, which is half of it and which no record needs."""
+    return _parsed(_text(path).partition("\nsources:")[0])
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     return content
 
 
@@ -320,7 +327,7 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 @lru_cache(maxsize=16)
 def _shipped_calibration(generation: str) -> Calibration | None:
     path = os.path.join(_shipped_root(_KINDS["gpu"]), "calibration", f"{generation}.yaml")
-    return calibration_record(_plain(path)) if os.path.isfile(path) else None
+    return calibration_record(_figures_only(path)) if os.path.isfile(path) else None
 
 
 def _walk(prefix: str, value: Any, known: Mapping[str, Any]) -> list[Figure]:

@@ -198,7 +198,6 @@ class Price(NamedTuple):
     low: Real  # [USD/s]
     typical: Real  # [USD/s]
     high: Real  # [USD/s]
-    date: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ def _show(name: str, kind: str, output_format: str, specs: str | None) -> None:
 
 def _gpu_row(name: str, specs: str | None) -> dict[str, Any]:
     gpu = reader.load_gpu(name, specs)
+    figures = reader.figures(reader.document(name, "gpu", specs))
     rates = {f"{dtype}_tflop_s": _scaled(gpu.peaks.get(dtype), TERA) for dtype in ("bf16", "fp8", "int8", "fp4")}
     return {
         "gpu": gpu.name,
@@ -119,7 +120,7 @@ def _gpu_row(name: str, specs: str | None) -> dict[str, Any]:
         "domain": gpu.link.domain,
         "power_w": gpu.power,
         "usd_per_hour": None if gpu.price is None else gpu.price.typical * HOUR,
-        "price_date": None if gpu.price is None else gpu.price.date,
+        "price_date": next((figure.date for figure in figures if figure.field == "price"), None),
         "basis": basis_of(gpu, "calibrated"),
     }
 

@@ -136,16 +136,24 @@ def _answer(
     if columns is None:
         click.echo(str(found[0]))
     else:
-        from roofline.cli.explain import kernel_rows
-
-        kernels = [row for prediction in found for row in kernel_rows(prediction)] if explain else None
-        print_rows(rows, output_format, columns, None if kernels is None else {"kernels": kernels})
+        print_rows(rows, output_format, columns, _kernels(found) if explain and not people else None)
     if people:
         if explain:
-            from roofline.cli.explain import print_explanation
-
-            for prediction in found:
-                print_explanation(prediction, output_format)
+            _explain(found, output_format)
         notes(text for row in rows for text in row["warnings"])
     if failures:
         raise failures[0]
+
+
+def _kernels(found: list[Prediction]) -> dict[str, Any]:
+    """Further key of the JSON: the kernels of every case."""
+    from roofline.cli.explain import kernel_rows
+
+    return {"kernels": [row for prediction in found for row in kernel_rows(prediction)]}
+
+
+def _explain(found: list[Prediction], output_format: str) -> None:
+    from roofline.cli.explain import print_explanation
+
+    for prediction in found:
+        print_explanation(prediction, output_format)

@@ -45,12 +45,22 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_
         cells: rows of texts [text].
         output_format: table or markdown [text].
     """
-    from tabulate import tabulate
-
-    style = "github" if output_format == "markdown" else "simple"
     right = [_is_numeric(row[column] for row in cells) for column in range(len(headings))]
-    alignment = ["right" if numeric else "left" for numeric in right]
-    click.echo(tabulate(cells, headers=headings, tablefmt=style, colalign=alignment, disable_numparse=True))
+    if output_format == "markdown":
+        from tabulate import tabulate
+
+        alignment = ["right" if numeric else "left" for numeric in right]
+        click.echo(tabulate(cells, headers=headings, tablefmt="github", colalign=alignment, disable_numparse=True))
+        return
+    # Plain columns without tabulate: its import reads package metadata, a fifth of the time of an answer.
+    table = [headings, *cells]
+    widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
+    for row in (headings, ["-" * width for width in widths], *cells):
+        padded = (
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
+        )
+        click.echo("  ".join(padded).rstrip())
 
 
 def notes(texts: Iterable[str]) -> None:

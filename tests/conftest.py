@@ -1,0 +1,228 @@
+"""Random cases that the tests of several rings draw from, and deployments made of plain records."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.catalog.records import (
+    Calibration,
+    CollectiveEfficiency,
+    DenseFfn,
+    Efficiency,
+    Gpu,
+    Gqa,
+    Group,
+    Layer,
+    Link,
+    Mla,
+    Model,
+    MoeFfn,
+)
+from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
+from roofline.serving.precision import precision
+
+settings.register_profile(
+    "suite", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
+
+KERNEL_KINDS = (
+    "gemm",
+    "attention_prefill",
+    "attention_decode",
+    "mla_prefill",
+    "mla_decode",
+    "moe",
+    "elementwise",
+)
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p", "moe_dispatch", "moe_combine")
+
+shares = st.floats(0.1, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def _shipped_catalog_only(monkeypatch):
+    monkeypatch.delenv("ROOFLINE_SPECS", raising=False)
+
+
+def seconds(most):
+    """Latencies: none at all, or up to `most` seconds."""
+    return st.just(0.0) | st.floats(most / 100.0, most)
+
+
+@st.composite
+def gqas(draw, reach=("full", "window", "chunk")):
+    kind = draw(st.sampled_from(reach))
+    limit = draw(st.integers(2, 600))
+    return Gqa(
+        heads=draw(st.sampled_from((8, 16, 64))),
+        kv_heads=draw(st.sampled_from((1, 2, 8))),
+        head_dim=draw(st.sampled_from((64, 128, 192))),
+        v_head_dim=draw(st.sampled_from((64, 128))),
+        window=limit if kind == "window" else None,
+        chunk=limit if kind == "chunk" else None,
+        qkv_bias=draw(st.booleans()),
+        o_bias=draw(st.booleans()),
+        qk_norm=draw(st.booleans()),
+        sinks=draw(st.booleans()),
+    )
+
+
+@st.composite
+def mlas(draw):
+    return Mla(
+        heads=draw(st.sampled_from((8, 16, 128))),
+        q_rank=draw(st.sampled_from((None, 384, 1536))),
+        kv_rank=draw(st.sampled_from((256, 512))),
+        nope=draw(st.sampled_from((64, 128))),
+        rope=draw(st.sampled_from((32, 64))),
+        v=draw(st.sampled_from((64, 128))),
+    )
+
+
+dense_ffns = st.builds(DenseFfn, st.sampled_from((1024, 4096, 14336)), st.booleans(), st.booleans())
+
+
+@st.composite
+def moe_ffns(draw):
+    experts = draw(st.sampled_from((8, 32, 256)))
+    return MoeFfn(
+        experts=experts,
+        top_k=draw(st.integers(1, experts // 2)),
+        width=draw(st.sampled_from((512, 2048))),
+        gated=draw(st.booleans()),
+        shared_width=draw(st.sampled_from((0, 2048))),
+        router_bias=draw(st.booleans()),
+        expert_bias=draw(st.booleans()),
+    )
+
+
+@st.composite
+def models(draw, mixers=None, ffns=None):
+    """Models of one to three groups: dense, mixture of experts, latent attention, windows, chunks."""
+    mixers = gqas() | mlas() if mixers is None else mixers
+    ffns = dense_ffns | moe_ffns() if ffns is None else ffns
+    layers = st.builds(Layer, mixers, ffns)
+    blocks = st.lists(layers, min_size=1, max_size=2).map(tuple)
+    return Model(
+        name="random/model",
+        short_name="model",
+        aliases=("model",),
+        family="",
+        hidden=draw(st.sampled_from((512, 2048, 8192))),
+        vocab=draw(st.sampled_from((32000, 128256))),
+        tied=draw(st.booleans()),
+        norms=draw(st.sampled_from((2, 4))),
+        max_context=None,
+        groups=tuple(draw(st.lists(st.builds(Group, st.integers(1, 20), blocks), min_size=1, max_size=3))),
+        native=dict.fromkeys(("linear", "experts", "embed", "head", "router", "norm", "kv"), "bf16"),
+    )
+
+
+@st.composite
+def calibrations(draw):
+    """Efficiencies that no GPU exceeds, latencies of the measured order."""
+    kernel = st.builds(
+        Efficiency,
+        t0=seconds(3e-5),
+        eta_c=shares,
+        eta_m=shares,
+        eta_x=shares,
+        eta_s=shares,
+        kappa=seconds(1e-9),
+        kappa_s=seconds(1e-8),
+        eps=seconds(5e-7),
+        p=st.sampled_from((1.0, 3.0, float("inf"))),
+    )
+    collective = st.builds(
+        CollectiveEfficiency, a0=seconds(2e-5), a1=seconds(1e-6), a2=seconds(2e-6), q=seconds(5e-5), eta=shares
+    )
+    return Calibration(
+        name="random",
+        measured_on=("gpu",),
+        kernels={(kind, "bf16"): draw(kernel) for kind in KERNEL_KINDS},
+        collectives={name: draw(collective) for name in COLLECTIVES},
+    )
+
+
+@st.composite
+def gpus(draw):
+    peak = draw(st.floats(5e13, 5e15))
+    return Gpu(
+        name="gpu",
+        aliases=(),
+        vendor="",
+        generation="random",
+        peaks={"bf16": peak, "fp16": peak, "fp8": 2.0 * peak, "int8": 2.0 * peak},
+        bandwidth=draw(st.floats(5e11, 1e13)),
+        memory=draw(st.floats(2e10, 3e11)),
+        memory_label=3e11,
+        link=Link("link", draw(st.floats(2e10, 1e12)), 8, draw(st.booleans())),
+        exp_rate=draw(st.none() | st.floats(1e12, 1e13)),
+        scale_out=5e10,
+        host_link=6e10,
+        calibration=draw(calibrations()),
+    )
+
+
+plans = st.sampled_from((Plan(), Plan(tp=2), Plan(tp=8), Plan(pp=2), Plan(tp=2, dp=4)))
+
+
+@st.composite
+def deployments(draw, of=None, basis=None):
+    """Random models on random GPUs under random plans, formats, bases and routing."""
+    return deploy(
+        draw(models() if of is None else of),
+        draw(gpus()),
+        plan=draw(plans),
+        quantization=draw(st.sampled_from((None, "fp8", "int4"))),
+        basis=draw(st.sampled_from(("ideal", "calibrated"))) if basis is None else basis,
+        skew=draw(st.none() | st.floats(0.3, 10.0)),
+    )
+
+
+def deploy(model, gpu, plan=Plan(), quantization=None, basis="calibrated", skew=DEFAULT_SKEW):  # noqa: B008  frozen
+    """A deployment of records, or of names of the catalog."""
+    model = rl.load_model(model) if isinstance(model, str) else model
+    gpu = rl.load_gpu(gpu) if isinstance(gpu, str) else gpu
+    return Deployment(model, gpu, plan, precision(model, gpu, quantization), basis, skew)
+
+
+def faster(gpu, times, rates=("peaks", "bandwidth", "exp_rate", "link", "scale_out", "host_link")):
+    """The GPU with some of its rates multiplied."""
+    changes = {name: _multiplied(getattr(gpu, name), times) for name in rates}
+    return replace(gpu, **changes)
+
+
+def with_shorter_latencies(gpu, times):
+    """The GPU with every latency of its calibration divided."""
+    calibration = gpu.calibration
+    if calibration is None:
+        return gpu
+    kernels = {key: _divided(entry, ("t0", "kappa", "kappa_s", "eps"), times) for key, entry in calibration.kernels.items()}
+    collectives = {
+        key: _divided(entry, ("a0", "a1", "a2", "q"), times) for key, entry in calibration.collectives.items()
+    }
+    return replace(gpu, calibration=replace(calibration, kernels=kernels, collectives=collectives))
+
+
+def close(left, right, tolerance=1e-12):
+    """Whether two numbers agree relative to the larger; algebra in float64 loses a few ulp only."""
+    return abs(left - right) <= tolerance * max(abs(left), abs(right))
+
+
+def _divided(entry, names, times):
+    return replace(entry, **{name: getattr(entry, name) / times for name in names})
+
+
+def _multiplied(value, times):
+    if value is None:
+        return None
+    if isinstance(value, Link):
+        return replace(value, bandwidth=value.bandwidth * times)
+    if isinstance(value, dict):
+        return {name: rate * times for name, rate in value.items()}
+    return value * times
