@@ -172,7 +172,8 @@ def predict(
     if tp is None:
         deployment = case.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize)
     check_plan(model, deployment.plan)
-    deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
+    if num_gpus is not None:
+        deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
     prediction = answer.predict(deployment, workload, slo, case.warnings(deployment, basis, workload))
     if prediction.fits is False and not allow_oversize:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)

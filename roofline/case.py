@@ -96,21 +96,21 @@ def at_smallest_tp(deployment: Deployment, wanted: Workload, *, allow_oversize: 
     tp = smallest_tp(deployment, batch, longest)
     if tp is None:
         domain = max(deployment.gpu.link.domain // (plan.pp * plan.dp), 1)
-        possible = [tp for tp in possible_tp(deployment.model, domain) if (tp * plan.dp) % plan.ep == 0]
-        deployment = replace(deployment, plan=replace(plan, tp=possible[-1] if possible else 1))
+        possible = [tp for tp in possible_tp(deployment.model, domain) if (tp * plan.dp) % plan.ep == 0] or [1]
+        deployment = replace(deployment, plan=replace(plan, tp=possible[-1]))
         check_plan(deployment.model, deployment.plan)
         if not allow_oversize and type(wanted.batch + length) is float:
             raise does_not_fit(deployment, batch, longest)
         return deployment
-    return replace(deployment, plan=replace(plan, tp=tp))
+    return deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
 
 
-def replicas(plan: Plan, num_gpus: int | None) -> int:
+def replicas(plan: Plan, num_gpus: int) -> int:
     """Replicas that a number of GPUs holds.
 
     Args:
         plan: parallel degrees of one replica.
-        num_gpus: GPUs of all replicas; None for one replica [1].
+        num_gpus: GPUs of all replicas [1].
 
     Returns:
         Replicas [1].
@@ -118,8 +118,6 @@ def replicas(plan: Plan, num_gpus: int | None) -> int:
     Raises:
         BadInput: not a multiple of the GPUs of one replica.
     """
-    if num_gpus is None:
-        return 1
     if not isinstance(num_gpus, int) or isinstance(num_gpus, bool) or num_gpus < 1:
         raise BadInput(f"num_gpus = {num_gpus!r} must be a whole number of at least 1")
     whole, rest = divmod(num_gpus, plan.num_gpus)

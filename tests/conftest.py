@@ -43,9 +43,11 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p"
 shares = st.floats(0.1, 1.0)
 
 
-@pytest.fixture(autouse=True)
-def _shipped_catalog_only(monkeypatch):
-    monkeypatch.delenv("ROOFLINE_SPECS", raising=False)
+@pytest.fixture(scope="session", autouse=True)
+def _shipped_catalog_only():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ROOFLINE_SPECS", raising=False)
+        yield
 
 
 def seconds(most):

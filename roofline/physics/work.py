@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from roofline.catalog.records import CollectiveEfficiency, Efficiency
@@ -94,14 +93,13 @@ class Terms(NamedTuple):
         return name
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """One kernel of a pass: what it does, on which roof, how often, how long."""
 
     name: str
     kind: str  # kind of kernel, the first key of its calibration
     dtype: str  # dtype key of its calibration
-    count: int  # times it runs in one pass
+    count: int  # type: ignore[assignment]  # times it runs in one pass (hides tuple.count)
     work: Work
     roof: Roof | LinkRoof
     terms: Terms  # of one run

@@ -60,7 +60,9 @@ def check_plan(model: Model, plan: Plan) -> None:
         raise BadInput(f"tp = {plan.tp} does not divide {model.short_name}: {fault}; possible: {choices}")
     if plan.pp > model.layers:
         raise BadInput(f"pp = {plan.pp} exceeds the {model.layers} layers of {model.short_name}")
-    _check_experts(model, plan)
+    fault = _fault_experts(model, plan)
+    if fault is not None:
+        raise BadInput(fault)
 
 
 def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
@@ -76,11 +78,9 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
     """
     plan = deployment.plan
     most = max(deployment.gpu.link.domain // (plan.pp * plan.dp), 1)
-    for tp in possible_tp(deployment.model, most):
-        if (tp * plan.dp) % plan.ep:
-            continue
-        candidate = replace(deployment, plan=replace(plan, tp=tp))
-        if _fault_experts(deployment.model, candidate.plan) is None and memory(candidate, batch, length).fits:
+    for tp in range(1, most + 1):
+        candidate = deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
+        if _plan_fault(deployment.model, candidate.plan) is None and memory(candidate, batch, length).fits:
             return tp
     return None
 
@@ -139,10 +139,9 @@ def _fault(model: Model, tp: int) -> str | None:
     return None
 
 
-def _check_experts(model: Model, plan: Plan) -> None:
-    fault = _fault_experts(model, plan)
-    if fault is not None:
-        raise BadInput(fault)
+def _plan_fault(model: Model, plan: Plan) -> str | None:
+    """Why a model cannot be laid out as a plan says, or None."""
+    return _fault(model, plan.tp) or _fault_experts(model, plan)
 
 
 def _fault_experts(model: Model, plan: Plan) -> str | None:
