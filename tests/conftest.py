@@ -204,7 +204,9 @@ def with_shorter_latencies(gpu, times):
     calibration = gpu.calibration
     if calibration is None:
         return gpu
-    kernels = {key: _divided(entry, ("t0", "kappa", "kappa_s", "eps"), times) for key, entry in calibration.kernels.items()}
+    kernels = {
+        key: _divided(entry, ("t0", "kappa", "kappa_s", "eps"), times) for key, entry in calibration.kernels.items()
+    }
     collectives = {
         key: _divided(entry, ("a0", "a1", "a2", "q"), times) for key, entry in calibration.collectives.items()
     }

@@ -41,7 +41,13 @@ class _Questions(click.Group):
             raise click.ClickException(str(error)) from None
 
 
-@click.group(cls=_Questions, context_settings={"help_option_names": ["-h", "--help"]})
+_SETTINGS: dict[str, Any] = {
+    "help_option_names": ["-h", "--help"],
+    "token_normalize_func": lambda token: token.replace("_", "-"),  # --tensor_parallel_size works, too
+}
+
+
+@click.group(cls=_Questions, context_settings=_SETTINGS)
 @click.version_option(roofline.__version__, prog_name="roofline")
 def cli() -> None:
     """Answer how fast a model runs on a GPU, and why.

@@ -48,8 +48,8 @@ def precision(
         model: the model, with the native formats of its checkpoint.
         gpu: the GPU, with the dtypes of its tensor cores.
         quantization: one of `PRESETS` [text].
-        weights: number format of the weights [text].
-        kv_cache_dtype: number format of the KV cache [text].
+        weights: number format of the weights; auto for the checkpoint's own [text].
+        kv_cache_dtype: number format of the KV cache; auto for the checkpoint's own [text].
         compute: dtype at which weights are multiplied; 16-bit ones make any format weight-only [text].
 
     Returns:
@@ -60,6 +60,7 @@ def precision(
         UnsupportedPrecision: the GPU cannot multiply in the requested format.
         BadInput: choices that contradict each other.
     """
+    weights, kv_cache_dtype = (None if name == "auto" else name for name in (weights, kv_cache_dtype))
     wide = _wide(gpu)
     preset_weights, preset_kv = _preset(quantization)
     chosen = weights or preset_weights

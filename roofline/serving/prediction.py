@@ -168,7 +168,7 @@ def predict(
         deployment: model, GPU, plan, precision and basis.
         workload: lengths and batch; numbers may be arrays that broadcast together.
         slo: limits on ttft, tpot or e2el [s].
-        warnings: what the reader should know.
+        warnings: what the reader should know [text].
 
     Returns:
         The prediction.

@@ -1,0 +1,143 @@
+"""Texts of specifications of one's own, whole and damaged, for the tests of this folder."""
+
+import json
+import re
+
+GPU = """\
+name: my-gpu
+aliases: [mine, my-gpu-96gb]
+vendor: Acme
+generation: hopper
+peak:
+  bf16: {value: 1000 TFLOP/s, source: sheet}
+  fp8: {value: 2000 TFLOP/s, source: sheet}
+exp_per_s: {value: 4 Texp/s, source: sheet}
+memory:
+  label: {value: 96 GB, source: sheet}
+  usable: {value: 94 GiB, source: sheet}
+  bandwidth: {value: 4 TB/s, source: sheet}
+scale_up:
+  kind: nvlink4
+  bandwidth: {value: 450 GB/s, source: sheet}
+  domain: {value: 8, source: sheet}
+  in_switch_reduction: {value: true, source: sheet}
+scale_out:
+  bandwidth: {value: 400 Gbit/s, source: sheet}
+power: {value: 700 W, source: sheet}
+price: {low: 1 USD/h, typical: 2 USD/h, high: 3 USD/h, source: sheet}
+sources:
+  sheet:
+    title: Acme data sheet
+    date: 2026-01-02
+notes:
+  - prototype
+"""
+
+MODEL = """\
+name: acme/Tiny-1B
+aliases: [tiny-1b, acme/Tiny-1B-Instruct]
+family: tiny
+hidden: 2048
+vocab: 32000
+tied: false
+norms: 2
+max_context: 8192
+groups:
+  - repeat: 12
+    mixer: {kind: gqa, heads: 16, kv_heads: 4, head_dim: 128}
+    ffn: {kind: dense, width: 8192, gated: true}
+  - repeat: 2
+    pattern:
+      - mixer: {kind: mla, heads: 16, q_rank: 512, kv_rank: 256, nope: 64, rope: 32, v: 64}
+        ffn: {kind: moe, experts: 16, top_k: 2, width: 1024, shared_width: 1024}
+      - mixer: {kind: gqa, heads: 16, kv_heads: 4, head_dim: 128, window: 1024}
+        ffn: {kind: dense, width: 8192}
+native: {linear: bf16, experts: fp8_block, embed: bf16, head: bf16, router: bf16, norm: bf16, kv: bf16}
+parameters:
+  total: {value: 1.2 B, source: card}
+architecture: {source: card}
+sources:
+  card:
+    title: Acme model card
+    date: 2026-01-02
+"""
+
+CALIBRATION = """\
+name: hopper
+measured_on: [my-gpu]
+kernels:
+  gemm:
+    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}
+  attention_prefill:
+    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}
+  attention_decode:
+    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}
+  mla_prefill:
+    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}
+  mla_decode:
+    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}
+  moe:
+    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}
+  elementwise:
+    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}
+collectives:
+  all_reduce: {a0: 5 us, eta: 0.5, source: bench}
+sources:
+  bench:
+    title: Acme benchmark
+    date: 2026-01-02
+"""
+
+
+def faults(error):
+    """Lines of a `BadSpec` as (line number, text); fails where one is not file:line: text."""
+    found = [re.fullmatch(r"(.+?):(\d+): (\S.*)", line) for line in str(error).split("\n")]
+    assert all(found), f"not file:line: text: {str(error)!r}"
+    return [(int(match[2]), match[3]) for match in found]
+
+
+def line_of(text, part):
+    """Number of the first line that holds a part, counted from one."""
+    return text[: text.index(part)].count("\n") + 1
+
+
+def paths(value, where=()):
+    """Paths of all keys and positions of a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*where, key)
+        yield from paths(item, (*where, key))
+
+
+def changed(value, where, change):
+    """The document with `change(container, key)` applied to a copy at a path."""
+    value = dict(value) if isinstance(value, dict) else list(value)
+    if len(where) == 1:
+        change(value, where[0])
+    else:
+        value[where[0]] = changed(value[where[0]], where[1:], change)
+    return value
+
+
+def written(document):
+    """YAML of a document: a line for each top-level key, flow style below."""
+    return "".join(f"{_scalar(key)}: {_flow(value)}\n" for key, value in document.items())
+
+
+def _flow(value):
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_scalar(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(item) for item in value) + "]"
+    return _scalar(value)
+
+
+def _scalar(value):
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        plain = re.fullmatch(r"[a-z_]+", value) and value not in ("null", "true", "false", "yes", "no", "on", "off")
+        return value if plain else json.dumps(value)
+    if isinstance(value, float):
+        return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(str(value), repr(value))
+    return str(value)

@@ -1,0 +1,312 @@
+"""The shipped catalog: every file keeps its schema, every figure has a source, the figures make sense."""
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import roofline as rl
+from roofline.catalog import reader
+from roofline.catalog.builder import gpu_record, model_record
+from roofline.catalog.checks import checked_document
+
+ROOT = Path(__file__).resolve().parents[2]
+GPU_FILES = sorted(path for path in (ROOT / "hardware_specs").rglob("*.yaml") if path.parent.name != "calibration")
+MODEL_FILES = sorted((ROOT / "model_specs").rglob("*.yaml"))
+CALIBRATION_FILES = sorted((ROOT / "hardware_specs" / "calibration").glob("*.yaml"))
+ENTRIES = GPU_FILES + MODEL_FILES
+
+FIRST_GPUS = {"a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "gb200-nvl72", "b300", "gb300-nvl72", "l40s"}
+FIRST_MODELS = {
+    "deepseek-r1",
+    "deepseek-v3",
+    "gemma-3-27b",
+    "gpt-oss-120b",
+    "gpt-oss-20b",
+    "llama-2-70b",
+    "llama-2-7b",
+    "llama-3.1-405b",
+    "llama-3.1-70b",
+    "llama-3.1-8b",
+    "mixtral-8x7b",
+    "qwen3-235b-a22b",
+    "qwen3-30b-a3b",
+    "qwen3-32b",
+}
+
+
+def stem(path):
+    return path.stem
+
+
+def content(path):
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def mappings(value, where=""):
+    """Every mapping of a document below its top level, outside the list of sources, with where it is."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        if (where, key) != ("", "sources"):
+            if isinstance(item, dict):
+                yield f"{where}.{key}", item
+            yield from mappings(item, f"{where}.{key}")
+
+
+def folded_names(path):
+    document = content(path)
+    return {reader.fold(name) for name in (document["name"], *document["aliases"])}
+
+
+def day(date):
+    """First day of a date that names a year, a month or a day."""
+    return dt.date.fromisoformat((date + "-01-01")[:10])
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+def test_a_shipped_file_keeps_the_schema_that_files_of_ones_own_must_keep(path):
+    assert checked_document(str(path))["name"] == content(path)["name"]
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+def test_a_shipped_file_begins_with_its_name_and_aliases_on_a_line_each(path):
+    text = path.read_text(encoding="utf-8")
+    first, second = text.splitlines()[:2]
+    assert first.startswith("name: ")
+    assert re.fullmatch(r"aliases: \[.+\]", second)
+    assert list(content(path))[:2] == ["name", "aliases"]
+    assert yaml.safe_load(first) == {"name": content(path)["name"]}
+    assert yaml.safe_load(second) == {"aliases": content(path)["aliases"]}
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+def test_the_scanner_of_headers_reads_the_names_that_yaml_reads(path):
+    document = content(path)
+    names = [reader.fold(name) for name in (document["name"], *document["aliases"])]
+    assert reader._header(path.read_text(encoding="utf-8")) == tuple(dict.fromkeys(names))
+
+
+@pytest.mark.parametrize("path", GPU_FILES, ids=stem)
+def test_a_gpu_is_the_same_read_in_full_and_read_without_its_sources(path):
+    gpu = rl.load_gpu(path.stem)
+    assert gpu_record(checked_document(str(path)), gpu.calibration) == gpu
+
+
+@pytest.mark.parametrize("path", MODEL_FILES, ids=stem)
+def test_a_model_is_the_same_read_in_full_and_read_without_its_sources(path):
+    assert model_record(checked_document(str(path))) == rl.load_model(path.stem)
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+def test_a_file_is_named_after_its_entry(path):
+    document = content(path)
+    assert path.stem in (document["name"], document["aliases"][0])
+
+
+@pytest.mark.parametrize("path", CALIBRATION_FILES, ids=stem)
+def test_a_calibration_is_named_after_the_generation_of_the_gpus_it_was_measured_on(path):
+    document = content(path)
+    assert document["name"] == path.stem
+    assert document["measured_on"]
+    for name in document["measured_on"]:
+        assert rl.load_gpu(name).name == name
+        assert rl.load_gpu(name).generation == path.stem
+
+
+# --- names -------------------------------------------------------------------------------------
+
+
+def test_the_first_eight_gpus_are_in_the_catalog():
+    assert set(rl.gpus()) >= FIRST_GPUS
+
+
+def test_the_first_fourteen_models_are_in_the_catalog():
+    assert set(rl.models()) >= FIRST_MODELS
+
+
+@pytest.mark.parametrize("names", [rl.gpus, rl.models])
+def test_the_catalog_lists_each_entry_once_and_sorted(names):
+    assert list(names()) == sorted(set(names()))
+
+
+def test_the_catalog_lists_as_many_entries_as_there_are_files():
+    assert len(rl.gpus()) == len(GPU_FILES)
+    assert len(rl.models()) == len(MODEL_FILES)
+
+
+@pytest.mark.parametrize("files", [GPU_FILES, MODEL_FILES], ids=["gpus", "models"])
+def test_no_name_belongs_to_two_entries(files):
+    owners = {}
+    for path in files:
+        for name in folded_names(path):
+            for spelling in {name, name.rsplit("/", 1)[-1]}:  # a name answers with and without its organisation
+                assert owners.setdefault(spelling, path) == path, f"{spelling}: {owners[spelling].stem}, {path.stem}"
+
+
+@pytest.mark.parametrize("path", GPU_FILES, ids=stem)
+def test_every_alias_loads_its_gpu(path):
+    document = content(path)
+    for alias in (document["name"], *document["aliases"]):
+        assert rl.load_gpu(alias).name == document["name"]
+
+
+@pytest.mark.parametrize("path", MODEL_FILES, ids=stem)
+def test_every_alias_loads_its_model_with_and_without_the_organisation(path):
+    document = content(path)
+    for alias in (document["name"], *document["aliases"]):
+        assert rl.load_model(alias).name == document["name"]
+        assert rl.load_model(alias.rsplit("/", 1)[-1]).name == document["name"]
+
+
+# --- figures -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+def test_every_source_has_a_title_and_a_date(path):
+    sources = content(path)["sources"]
+    assert sources
+    for source in sources.values():
+        assert source["title"].strip()
+        assert day(str(source["date"])) > dt.date(2017, 1, 1)
+
+
+@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+def test_every_figure_cites_a_source_of_its_file(path):
+    document = content(path)
+    figures = [
+        (where, item)
+        for where, item in mappings(document)
+        if "value" in item or {"eta", "eta_c", "eta_m", "low"} & set(item) or where == ".architecture"
+    ]
+    assert len(figures) >= (2 if path in MODEL_FILES else 8)
+    for where, item in figures:
+        assert item.get("source") in document["sources"], where
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
+    kind = "gpu" if path in GPU_FILES else "model"
+    document = reader.document(path.stem, kind)
+    cited = [where.lstrip(".") for where, item in mappings(document) if "source" in item]
+    found = reader.figures(document)
+    assert [figure.field for figure in found] == cited
+    for figure in found:
+        assert figure.source.strip()
+        assert day(figure.date) > dt.date(2017, 1, 1)
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+def test_the_list_of_sources_has_every_source_of_the_file(path):
+    document = content(path)
+    kind = "gpu" if path in GPU_FILES else "model"
+    listed = reader.sources(reader.document(path.stem, kind))
+    assert [(source.field, source.source) for source in listed] == [
+        (key, source["title"]) for key, source in document["sources"].items()
+    ]
+
+
+def test_the_h100_is_what_its_data_sheet_says():
+    gpu = rl.load_gpu("h100-sxm")
+    assert gpu.peaks == pytest.approx(
+        {"fp32": 67e12, "bf16": 989.4e12, "fp16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e12}, rel=1e-12
+    )
+    assert gpu.bandwidth == pytest.approx(3.35e12, rel=1e-12)
+    assert gpu.memory == pytest.approx(79.65 * 2**30, rel=1e-12)
+    assert gpu.memory_label == pytest.approx(80e9, rel=1e-12)
+    assert (gpu.link.bandwidth, gpu.link.domain, gpu.link.in_switch_reduction) == (pytest.approx(450e9), 8, True)
+    assert gpu.scale_out == pytest.approx(50e9, rel=1e-12)
+    assert gpu.exp_rate == pytest.approx(3.87e12, rel=1e-12)
+    assert gpu.price is not None
+    assert gpu.price.typical == pytest.approx(2.95 / 3600.0, rel=1e-12)
+    assert (gpu.vendor, gpu.generation) == ("NVIDIA", "hopper")
+
+
+@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+def test_eight_bits_run_at_twice_the_rate_of_sixteen(name):
+    gpu = rl.load_gpu(name)
+    assert gpu.peaks["fp16"] == gpu.peaks["bf16"]
+    if "fp8" in gpu.peaks:
+        assert gpu.peaks["fp8"] / gpu.peaks["bf16"] == pytest.approx(2.0, rel=0.02)
+    if gpu.generation != "blackwell-ultra":
+        assert gpu.peaks["int8"] / gpu.peaks["bf16"] == pytest.approx(2.0, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "ratio"), [("b200", 2.0), ("gb200-nvl72", 2.0), ("b300", 3.0), ("gb300-nvl72", 3.0)])
+def test_four_bits_run_at_twice_the_fp8_rate_and_at_three_times_on_blackwell_ultra(name, ratio):
+    peaks = rl.load_gpu(name).peaks
+    assert peaks["fp4"] / peaks["fp8"] == pytest.approx(ratio, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["b300", "gb300-nvl72"])
+def test_int8_was_cut_on_blackwell_ultra(name):
+    peaks = rl.load_gpu(name).peaks
+    assert peaks["int8"] < peaks["bf16"] / 10.0
+
+
+def test_only_blackwell_has_four_bit_tensor_cores_and_ampere_has_no_fp8():
+    have = {dtype: {name for name in FIRST_GPUS if dtype in rl.load_gpu(name).peaks} for dtype in ("fp4", "fp8")}
+    assert have["fp4"] == {"b200", "gb200-nvl72", "b300", "gb300-nvl72"}
+    assert have["fp8"] == FIRST_GPUS - {"a100-sxm-80gb"}
+
+
+# Dense bf16 peak over HBM bandwidth of the data sheets, worked out by hand [FLOP/B].
+RIDGES = {
+    "a100-sxm-80gb": 312 / 2.039,
+    "h100-sxm": 989 / 3.35,
+    "h200-sxm": 989 / 4.8,
+    "b200": 2250 / 7.7,
+    "gb200-nvl72": 2500 / 8.0,
+    "b300": 2250 / 7.75,
+    "gb300-nvl72": 2500 / 8.0,
+    "l40s": 362 / 0.864,
+}
+
+
+@pytest.mark.parametrize(("name", "ridge"), RIDGES.items())
+def test_the_ridge_is_that_of_the_dense_peak(name, ridge):
+    gpu = rl.load_gpu(name)
+    assert gpu.peaks["bf16"] / gpu.bandwidth == pytest.approx(ridge, rel=0.04)
+
+
+@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+def test_usable_memory_is_the_label_in_one_unit_or_the_other(name):
+    gpu = rl.load_gpu(name)
+    assert 0.9 * gpu.memory_label < gpu.memory < 1.08 * gpu.memory_label
+
+
+@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+def test_a_link_is_slower_than_memory_and_a_price_lies_within_its_range(name):
+    gpu = rl.load_gpu(name)
+    assert gpu.link.bandwidth < gpu.bandwidth
+    assert gpu.scale_out is not None
+    assert gpu.scale_out <= 4.0 * gpu.link.bandwidth
+    assert gpu.price is not None
+    assert 0.0 < gpu.price.low <= gpu.price.typical <= gpu.price.high
+
+
+@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+def test_every_shipped_gpu_stands_on_measured_kernels_of_its_generation(name):
+    gpu = rl.load_gpu(name)
+    assert gpu.calibration is not None
+    measured = name in gpu.calibration.measured_on
+    basis = rl.predict("llama-3.1-8b", name, isl=512, osl=8).basis
+    assert basis == ("calibrated" if measured else "inherited")
+
+
+@pytest.mark.parametrize("path", CALIBRATION_FILES, ids=stem)
+def test_no_measured_kernel_exceeds_the_peaks_of_the_catalog(path):
+    document = content(path)
+    shares = [
+        entry[key]
+        for sets in document["kernels"].values()
+        for entry in sets.values()
+        for key in ("eta_c", "eta_m", "eta_s")
+        if key in entry
+    ]
+    assert shares
+    assert all(0.0 < share <= 1.0 for share in shares)

@@ -1,0 +1,103 @@
+"""Documentation that cannot rot: docstrings, glossary and pages agree with the code."""
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import roofline
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(roofline.__file__).parent
+SECTIONS = ("Args:", "Returns:", "Raises:", "Valid:", "Source:")
+NUMBERS = re.compile(r"\b(Real|float|int|str|bool)\b")
+
+
+def public_functions():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                is_command = any("command" in ast.unparse(d) or "group" in ast.unparse(d) for d in node.decorator_list)
+                if not is_command:
+                    yield pytest.param(node, id=f"{path.relative_to(PACKAGE).as_posix()}:{node.name}")
+
+
+def parameters(node):
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    extra = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]
+    return [argument for argument in arguments + extra if argument.arg not in ("self", "cls")]
+
+
+def section(docstring, name):
+    match = re.search(rf"^{name}\n((?:    .*\n|\n)*)", docstring + "\n", re.MULTILINE)
+    return match[1] if match else ""
+
+
+@pytest.mark.parametrize("node", list(public_functions()))
+def test_a_public_docstring_names_all_parameters_in_order_with_units(node):
+    docstring = ast.get_docstring(node)
+    assert docstring, "no docstring"
+    stated = re.findall(r"^    (\w+): ((?:.|\n        )*)", section(docstring, "Args:"), re.MULTILINE)
+    arguments = parameters(node)
+    assert [name for name, _ in stated] == [argument.arg for argument in arguments]
+    for (name, text), argument in zip(stated, arguments, strict=True):
+        kind = ast.unparse(argument.annotation) if argument.annotation else ""
+        if (
+            NUMBERS.search(kind)
+            and "Callable" not in kind
+            and "Mapping" not in kind
+            and argument is not node.args.kwarg
+        ):
+            assert re.search(r"\[[^\]]+\]", text), f"{name} has no [unit]"
+
+
+@pytest.mark.parametrize("node", list(public_functions()))
+def test_a_public_docstring_keeps_the_order_of_sections(node):
+    docstring = ast.get_docstring(node)
+    found = [line for line in docstring.splitlines() if line in SECTIONS]
+    assert found == sorted(found, key=SECTIONS.index)
+    returns = ast.unparse(node.returns) if node.returns else "None"
+    assert ("Returns:" in found) == (returns != "None")
+
+
+def test_every_public_parameter_is_in_the_glossary():
+    glossary = (ROOT / "docs" / "glossary.md").read_text()
+    tree = ast.parse((PACKAGE / "api.py").read_text())
+    names = {
+        argument.arg
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name in roofline.__all__
+        for argument in parameters(node)
+    }
+    missing = {name for name in names - {"options", "model", "gpu", "name"} if f"`{name}`" not in glossary}
+    assert not missing
+
+
+def test_the_command_line_page_is_current():
+    built = runpy.run_path(str(ROOT / "docs" / "build_cli.py"))
+    assert (ROOT / "docs" / "cli.md").read_text() == built["page"](), "run: python docs/build_cli.py"
+
+
+def test_the_readme_gives_the_two_commands():
+    readme = (ROOT / "README.md").read_text()
+    assert "pip install . && roofline ttft --model llama-3.1-70b --isl 2000" in readme
+    assert 'pip install ".[dev]" && python -m pytest' in readme
+    ci = (ROOT / ".ci" / "run").read_text()
+    assert 'pip install -q ".[dev]" && python -m pytest' in ci
+
+
+def test_the_readme_shows_what_the_command_prints():
+    from click.testing import CliRunner
+
+    from roofline.cli.main import cli
+
+    printed = CliRunner().invoke(cli, ["ttft", "--model", "llama-3.1-70b", "--isl", "2000"]).stdout
+    assert printed.strip() in (ROOT / "README.md").read_text()
+
+
+def test_every_link_of_the_docs_leads_somewhere():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
