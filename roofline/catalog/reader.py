@@ -177,7 +177,7 @@ def _load(name: str, kind: str, specs: str | None) -> Any:
     return _build(_find(name, kind, specs), kind, specs) if specs else _load_shipped(name, kind)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=None)
 def _load_shipped(name: str, kind: str) -> Any:
     return _build(_find(name, kind, None), kind, None)
 

@@ -29,6 +29,7 @@ works = st.builds(
     depth=st.floats(0.0, 1e5),
     serial_depth=st.floats(0.0, 1e6),
     items=st.floats(0.0, 300.0),
+    link_bytes=st.just(0.0),
 )
 
 
