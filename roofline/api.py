@@ -181,17 +181,18 @@ def predict(
 
 
 def predict_each_gpu(
-    model: str | Model, gpu_names: tuple[str, ...], **options: Any
+    model: str | Model, gpu_names: tuple[str, ...], by: str = "ttft", **options: Any
 ) -> tuple[list[Prediction], dict[str, RooflineError]]:
     """Predictions of one model on several GPUs, and why there is none on the others.
 
     Args:
         model: name, alias or record [text].
         gpu_names: the GPUs [text].
+        by: attribute of a prediction to sort by, smallest first [text].
         options: keyword arguments of `predict`.
 
     Returns:
-        Predictions sorted by TTFT, and the error of each GPU that cannot run the case.
+        Predictions, sorted, and the error of each GPU that cannot run the case.
 
     Raises:
         RooflineError: what is wrong with the model or the case on every GPU alike.
@@ -209,7 +210,7 @@ def predict_each_gpu(
         kinds = {type(error) for error in refused.values()}
         if kinds == {BadInput} or len(refused) == 1:
             raise next(iter(refused.values()))
-    return sorted(found, key=lambda prediction: prediction.ttft), refused
+    return sorted(found, key=lambda prediction: getattr(prediction, by) or 0.0), refused
 
 
 def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
@@ -232,7 +233,6 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         "model": model.short_name,
         "model_id": model.name,
         "gpu": reader.load_gpu(gpu, options.get("specs")).name,
-        "basis": options.get("basis", "calibrated"),
         "engine": options.get("engine", "none"),
         "fits": False if isinstance(error, DoesNotFit) else None,
         "warnings": [f"{type(error).__name__}: {error}"],

@@ -11,7 +11,7 @@ from roofline.physics.efficiency import calibrated_set
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION
 from roofline.serving.latency import Workload
-from roofline.serving.sizing import check_degrees, check_plan, does_not_fit, possible_tp, smallest_tp
+from roofline.serving.sizing import check_degrees, check_plan, does_not_fit, possible_tp, smallest_tp, widest_tp
 
 __all__ = ["at_smallest_tp", "replicas", "skew", "warnings", "workload"]
 
@@ -95,8 +95,8 @@ def at_smallest_tp(deployment: Deployment, wanted: Workload, *, allow_oversize: 
     batch, longest = _largest(wanted.batch), _largest(length)
     tp = smallest_tp(deployment, batch, longest)
     if tp is None:
-        domain = max(deployment.gpu.link.domain // (plan.pp * plan.dp), 1)
-        possible = [tp for tp in possible_tp(deployment.model, domain) if (tp * plan.dp) % plan.ep == 0] or [1]
+        widest = widest_tp(deployment)
+        possible = [tp for tp in possible_tp(deployment.model, widest) if (tp * plan.dp) % plan.ep == 0] or [1]
         deployment = replace(deployment, plan=replace(plan, tp=possible[-1]))
         check_plan(deployment.model, deployment.plan)
         if not allow_oversize and type(wanted.batch + length) is float:

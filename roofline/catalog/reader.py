@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -177,7 +177,7 @@ def _load(name: str, kind: str, specs: str | None) -> Any:
     return _build(_find(name, kind, specs), kind, specs) if specs else _load_shipped(name, kind)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load_shipped(name: str, kind: str) -> Any:
     return _build(_find(name, kind, None), kind, None)
 

@@ -10,7 +10,7 @@ import click
 from roofline import api
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows
-from roofline.errors import RooflineError, UnknownName
+from roofline.errors import DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.serving.prediction import Prediction
 
 __all__ = ["knee", "predict", "tpot", "ttft"]
@@ -19,6 +19,7 @@ _WHO = {"model": "model", "gpu": "GPU", "num_gpus": "GPUs", "tp": "tp"}
 _END = {"basis": "basis", "usd_per_hour": "USD/h"}
 _TTFT = {**_WHO, "ttft_ms": "TTFT [ms]", "prefill_bound": "bound", **_END}
 _TPOT = {**_WHO, "tpot_ms": "TPOT [ms]", "tok_s_user": "tok/s/user", "decode_bound": "bound", **_END}
+_REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
 _KNEE = {
     **_WHO,
     "ridge_knee": "ridge",
@@ -40,6 +41,7 @@ _ALL = {
     "output_tok_s_gpu": "tok/s/GPU",
     "knee": "knee",
     "hbm_used_frac": "HBM used",
+    "prefill_bound": "bound",
     **_END,
 }
 
@@ -72,7 +74,7 @@ def tpot(
     models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
 ) -> None:
     """Mean time per output token after the first, on every GPU or on those named."""
-    _answer(models, gpus, options, output_format, _TPOT, explain=explain)
+    _answer(models, gpus, options, output_format, _TPOT, "tpot", explain=explain)
 
 
 @click.command(
@@ -111,6 +113,7 @@ def _answer(
     options: dict[str, Any],
     output_format: str,
     columns: Mapping[str, str] | None,
+    by: str = "ttft",
     *,
     explain: bool,
 ) -> None:
@@ -122,10 +125,13 @@ def _answer(
     keys = (*columns, "warnings") if people and columns else None  # knees cost more than the rest together
     names = gpus or api.gpus(options.get("specs"))
     for model in models:
-        predictions, refused = api.predict_each_gpu(model, names, **options)
+        predictions, refused = api.predict_each_gpu(model, names, by, **options)
         found += predictions
         rows += [prediction.to_dict(keys) for prediction in predictions]
-        rows += [api.refused_row(model, name, error, **options) for name, error in refused.items()]
+        for name, error in refused.items():
+            row = api.refused_row(model, name, error, **options)
+            reason = {key: _REASONS.get(type(error), "refused") for key in row if people and key.endswith("_bound")}
+            rows.append({**row, **reason})
         if gpus or not predictions:
             failures += refused.values()
     unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)

@@ -66,7 +66,6 @@ def precision(
     chosen = weights or preset_weights
     notes: list[str] = []
     formats = {section: number_format(model.native[section]) for section in _SECTIONS}
-    native_linear, native_experts = formats["linear"].name, formats["experts"].name
     if chosen is not None:
         target = number_format(chosen)
         sections = _quantised_sections(model, formats)
@@ -90,8 +89,6 @@ def precision(
     if quantization is not None:
         notes.insert(0, _said(quantization, schemes, kv.name, model))
     notes += _slow_int8(gpu, schemes)
-    if native_linear != native_experts and asked and not model.is_moe:
-        raise BadInput(f"{model.name} has no experts to quantise")
     eight_bit = kv.nbytes == 1.0
     return Precision(
         sections=schemes,

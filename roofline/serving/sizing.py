@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.catalog.records import DenseFfn, Gqa, Model, MoeFfn
-from roofline.errors import BadInput, DoesNotFit
+from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision
 from roofline.ops import Real
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import GIGA
+from roofline.serving.precision import precision
 
-__all__ = ["check_degrees", "check_plan", "does_not_fit", "possible_tp", "smallest_tp"]
+__all__ = ["check_degrees", "check_plan", "does_not_fit", "possible_tp", "smallest_tp", "widest_tp"]
+
+_MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
 
 def possible_tp(model: Model, most: int) -> list[int]:
@@ -77,12 +80,23 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
         The degree, or None where none fits [1].
     """
     plan = deployment.plan
-    most = max(deployment.gpu.link.domain // (plan.pp * plan.dp), 1)
-    for tp in range(1, most + 1):
+    for tp in range(1, widest_tp(deployment) + 1):
         candidate = deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
         if _plan_fault(deployment.model, candidate.plan) is None and memory(candidate, batch, length).fits:
             return tp
     return None
+
+
+def widest_tp(deployment: Deployment) -> int:
+    """Ranks that tensor parallelism may take within the scale-up domain; stages may lie in other domains.
+
+    Args:
+        deployment: GPU and plan.
+
+    Returns:
+        The degree [1].
+    """
+    return max(deployment.gpu.link.domain // deployment.plan.dp, 1)
 
 
 def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFit:
@@ -98,30 +112,58 @@ def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFi
     """
     need, plan = memory(deployment, batch, length), deployment.plan
     model, gpu = deployment.model, deployment.gpu
-    short = need.used - need.usable
-    remedies = []
-    tp = smallest_tp(deployment, batch, length)
-    if tp is not None and tp > plan.tp:
-        remedies.append(f"tp = {tp}")
-    most = int(largest_batch(deployment, length))
-    if 0 < most < batch:
-        remedies.append(f"batch = {most}")
-    widest = deployment.precision.sections["experts" if model.is_moe else "linear"].weight_nbytes
-    if not remedies or tp is None:
-        for name, nbytes in (("fp8", 1.0), ("int4", 0.515625)):
-            saved = need.weights * (1.0 - nbytes / widest)
-            if widest > nbytes and saved >= short:
-                remedies.append(f"--quantization {name}")
-                break
-    if tp is None and not remedies:
-        remedies.append("more GPUs (--pp), a smaller model, or a GPU with more memory")
     return DoesNotFit(
         f"{model.short_name} does not fit {gpu.name} at tp {plan.tp}, pp {plan.pp}, "
         f"batch {batch:g}, {length:g} tokens: "
         f"weights {need.weights / GIGA:.1f} GB + KV cache {need.kv_cache / GIGA:.1f} GB + activations "
         f"{need.activations / GIGA:.1f} GB + reserve {need.reserve / GIGA:.1f} GB exceed the usable "
-        f"{need.usable / GIGA:.1f} GB per GPU by {short / GIGA:.1f} GB; what fits: {', or '.join(remedies)}"
+        f"{need.usable / GIGA:.1f} GB per GPU by {(need.used - need.usable) / GIGA:.1f} GB; "
+        f"what fits: {', or '.join(_remedies(deployment, batch, length))}"
     )
+
+
+def _remedies(deployment: Deployment, batch: Real, length: Real) -> list[str]:
+    """Nearest cases that do fit: a larger tp, a smaller batch, fewer bits, more stages."""
+    found = []
+    tp = smallest_tp(deployment, batch, length)
+    if tp is not None:
+        found.append(f"tp = {tp}")
+    most = int(largest_batch(deployment, length))
+    if 0 < most < batch:
+        found.append(f"batch = {most}")
+    for preset in ("fp8", "int4"):
+        quantised = _quantised(deployment, preset)
+        fewer = None if quantised is None else smallest_tp(quantised, batch, length)
+        if fewer is not None and (tp is None or fewer < tp):
+            found.append(f"--quantization {preset} at tp = {fewer}")
+            break
+    if tp is None:
+        found += _more_stages(deployment, batch, length)
+    return found or ["a smaller model, or a GPU with more memory"]
+
+
+def _quantised(deployment: Deployment, preset: str) -> Deployment | None:
+    """The deployment with fewer bits per weight, where its GPU runs them and they are fewer."""
+    section = "experts" if deployment.model.is_moe else "linear"
+    try:
+        chosen = precision(deployment.model, deployment.gpu, preset)
+    except UnsupportedPrecision:
+        return None
+    fewer = chosen.sections[section].weight_nbytes < deployment.precision.sections[section].weight_nbytes
+    return replace(deployment, precision=chosen) if fewer else None
+
+
+def _more_stages(deployment: Deployment, batch: Real, length: Real) -> list[str]:
+    """Fewest pipeline stages that fit, each at the widest tp of the scale-up domain."""
+    plan, model = deployment.plan, deployment.model
+    degrees = [
+        tp for tp in possible_tp(model, deployment.gpu.link.domain) if not _plan_fault(model, replace(plan, tp=tp))
+    ]
+    for pp in range(plan.pp + 1, min(model.layers, _MOST_STAGES) + 1):
+        candidate = replace(deployment, plan=replace(plan, tp=max(degrees, default=1), pp=pp))
+        if memory(candidate, batch, length).fits:
+            return [f"tp = {candidate.plan.tp}, pp = {pp}"]
+    return []
 
 
 def _fault(model: Model, tp: int) -> str | None:

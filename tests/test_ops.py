@@ -1,0 +1,199 @@
+"""The operations agree over every kind of number, and refuse what is none."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roofline.evaluate.arrays
+import roofline.evaluate.symbols  # noqa: F401  registers sympy's numbers
+from roofline import ops
+from roofline.catalog.records import Efficiency
+from roofline.errors import BadInput
+from roofline.physics.work import Roof, Work, kernel_time
+
+VALUES = (-3.5, -2.0, -0.25, 0.0, 0.1, 1.0, 2.0, 2.9999, 1e6)
+finite = st.floats(-1e9, 1e9)
+positive = st.floats(1e-12, 1e12)
+orders = st.sampled_from((1.0, 2.0, 3.0, math.inf))
+
+KINDS = {"array": lambda value: np.array([value]), "scalar of numpy": np.float64, "sympy": sympy.Float}
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+@every_kind
+@pytest.mark.parametrize("operation", [ops.maximum, ops.minimum], ids=lambda operation: operation.__name__)
+def test_the_larger_and_the_smaller_are_the_same_in_every_kind_of_number(kind, operation):
+    for a in VALUES:
+        for b in VALUES:
+            expected = (max if operation is ops.maximum else min)(a, b)
+            assert operation(a, b) == expected
+            for left, right in ((kind(a), kind(b)), (kind(a), b), (a, kind(b))):
+                assert float(np.squeeze(operation(left, right))) == expected
+
+
+@every_kind
+@pytest.mark.parametrize("value", VALUES)
+def test_rounding_is_the_same_in_every_kind_of_number(kind, value):
+    assert ops.ceil(value) == math.ceil(value)
+    assert ops.floor(value) == math.floor(value)
+    assert float(np.squeeze(ops.ceil(kind(value)))) == math.ceil(value)
+    assert float(np.squeeze(ops.floor(kind(value)))) == math.floor(value)
+
+
+@every_kind
+def test_a_choice_is_the_same_in_every_kind_of_number(kind):
+    for a in VALUES:
+        for b in VALUES:
+            expected = 3.0 if a < b else 4.0
+            assert ops.where(a < b, 3.0, 4.0) == expected
+            assert float(np.squeeze(ops.where(kind(a) < kind(b), 3.0, 4.0))) == expected
+            assert float(np.squeeze(ops.where(kind(a) < kind(b), kind(3.0), kind(4.0)))) == expected
+
+
+@every_kind
+@given(a=positive, b=positive, p=orders)
+def test_norms_are_the_same_in_every_kind_of_number(kind, a, b, p):
+    found = float(np.squeeze(ops.norm(kind(a), kind(b), p)))
+    assert math.isclose(found, ops.norm(a, b, p), rel_tol=1e-12)
+
+
+@given(a=positive | st.just(0.0), b=positive | st.just(0.0), p=orders | st.floats(1.0, 9.0))
+def test_a_norm_lies_between_the_larger_and_the_sum(a, b, p):
+    assert max(a, b) * (1.0 - 1e-12) <= ops.norm(a, b, p) <= (a + b) * (1.0 + 1e-12)
+
+
+def test_norms_of_three_and_four_are_those_of_the_textbook():
+    assert ops.norm(3.0, 4.0, 1.0) == 7.0
+    assert ops.norm(3.0, 4.0, 2.0) == 5.0
+    assert math.isclose(ops.norm(3.0, 4.0, 3.0), 4.497941445275415, rel_tol=1e-12)  # the cube root of 91
+    assert ops.norm(3.0, 4.0, math.inf) == 4.0
+
+
+@given(a=finite, b=finite)
+def test_the_larger_and_the_smaller_add_up_to_both(a, b):
+    assert {ops.maximum(a, b), ops.minimum(a, b)} == {a, b}
+
+
+def test_infinity_stays_infinite():
+    assert ops.maximum(math.inf, 1.0) == math.inf
+    assert ops.minimum(math.inf, 1.0) == 1.0
+    assert ops.ceil(math.inf) == math.inf
+    assert ops.floor(math.inf) == math.inf
+
+
+def test_arrays_broadcast():
+    column, row = np.array([[1.0], [5.0]]), np.array([2.0, 4.0, 6.0])
+    assert ops.maximum(column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
+    assert ops.where(column > row, column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
+
+
+def test_symbols_stay_symbolic_until_they_are_given_values():
+    x = sympy.Symbol("x")
+    assert ops.maximum(x, 2.0).subs(x, 3.0) == 3.0
+    assert ops.minimum(2.0, x).subs(x, 3.0) == 2.0
+    assert ops.ceil(x).subs(x, sympy.Float(2.1)) == 3
+    assert ops.floor(x).subs(x, sympy.Float(2.9)) == 2
+    assert ops.where(x > 1.0, x, 5.0).subs(x, 3.0) == 3.0
+    assert ops.where(x > 1.0, x, 5.0).subs(x, 0.5) == 5.0
+    assert ops.where(sympy.true, x, 5.0) == x
+
+
+class NoNumber:
+    """Something without operations."""
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda value: ops.maximum(value, value),
+        lambda value: ops.minimum(value, value),
+        lambda value: ops.maximum(value, 1.0),
+        lambda value: ops.minimum(1.0, value),
+        lambda value: ops.norm(1.0, value, math.inf),
+        ops.ceil,
+        lambda value: ops.where(value, 1.0, 2.0),
+    ],
+    ids=["maximum", "minimum", "mixed maximum", "mixed minimum", "norm", "ceil", "where"],
+)
+@pytest.mark.parametrize("value", [NoNumber(), "3", None, [1.0]], ids=["object", "text", "None", "list"])
+def test_what_is_no_number_is_refused_by_the_name_of_its_type(operation, value):
+    with pytest.raises(BadInput, match=type(value).__name__):
+        operation(value)
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A number that carries two values through a formula."""
+
+    left: float
+    right: float
+
+    def _with(self, other, do):
+        other = other if isinstance(other, Twin) else Twin(other, other)
+        return Twin(do(self.left, other.left), do(self.right, other.right))
+
+    def __add__(self, other):
+        return self._with(other, lambda a, b: a + b)
+
+    def __mul__(self, other):
+        return self._with(other, lambda a, b: a * b)
+
+    def __truediv__(self, other):
+        return self._with(other, lambda a, b: a / b)
+
+    def __pow__(self, other):
+        return self._with(other, lambda a, b: a**b)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+@pytest.fixture
+def twins():
+    ops.register(
+        Twin,
+        ops.Operations(
+            maximum=lambda a, b: _twin(a)._with(b, max),
+            minimum=lambda a, b: _twin(a)._with(b, min),
+            ceil=lambda a: Twin(math.ceil(a.left), math.ceil(a.right)),
+            where=lambda condition, a, b: Twin(a if condition.left else b, a if condition.right else b),
+        ),
+    )
+    yield
+    del ops._REGISTRY[Twin]
+
+
+def _twin(value):
+    return value if isinstance(value, Twin) else Twin(value, value)
+
+
+@pytest.mark.usefixtures("twins")
+def test_a_new_kind_of_number_goes_through_the_operations_once_registered():
+    assert ops.maximum(Twin(1.0, 5.0), 3.0) == Twin(3.0, 5.0)
+    assert ops.minimum(3.0, Twin(1.0, 5.0)) == Twin(1.0, 3.0)
+    assert ops.ceil(Twin(1.2, 5.0)) == Twin(2.0, 5.0)
+    assert ops.where(Twin(1.0, 0.0), 3.0, 4.0) == Twin(3.0, 4.0)
+    assert ops.norm(Twin(3.0, 6.0), Twin(4.0, 8.0), 2.0) == Twin(5.0, 10.0)
+
+
+@pytest.mark.usefixtures("twins")
+@given(flop=st.tuples(positive, positive), nbytes=st.tuples(positive, positive), p=orders)
+def test_a_new_kind_of_number_goes_through_the_one_equation(flop, nbytes, p):
+    roof = Roof(1e15, 3e12, 4e12, Efficiency(t0=1e-6, eta_c=0.7, eta_m=0.8, p=p))
+    both = kernel_time(Work(flop=Twin(*flop), weight_bytes=Twin(*nbytes)), roof).total
+    for side, f, q in zip(("left", "right"), flop, nbytes, strict=True):
+        alone = kernel_time(Work(flop=f, weight_bytes=q), roof).total
+        assert math.isclose(getattr(both, side), alone, rel_tol=1e-12)
+
+
+def test_a_subclass_of_a_registered_kind_is_served_too():
+    class Column(np.ndarray):
+        pass
+
+    column = np.array([1.0, 4.0]).view(Column)
+    assert ops.maximum(column, 2.0).tolist() == [2.0, 4.0]
