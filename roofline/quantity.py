@@ -59,6 +59,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
 _QUANTITY = r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*"
 _AMBIGUOUS = r"[kMGTPE]?(b|bps|bit|Bps)(/s|ps)?"
 _COUNT = r"(\d+(?:\.\d+)?)\s*([KMBT])"
+_MOST_PARAMETERS = 10**18
 _COUNT_SCALE = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -115,7 +116,7 @@ def count_from_text(value: object) -> float:
     >>> count_from_text("37 B")
     37000000000.0
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_PARAMETERS:
         return float(value)
     match = re.fullmatch(_COUNT, value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0.0:

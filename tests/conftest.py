@@ -215,7 +215,7 @@ def with_shorter_latencies(gpu, times):
 
 def close(left, right, tolerance=1e-12):
     """Whether two numbers agree relative to the larger; algebra in float64 loses a few ulp only."""
-    return abs(left - right) <= tolerance * max(abs(left), abs(right))
+    return left == right or abs(left - right) <= tolerance * max(abs(left), abs(right))
 
 
 def _divided(entry, names, times):

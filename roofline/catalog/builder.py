@@ -24,7 +24,7 @@ from roofline.catalog.records import (
 )
 from roofline.quantity import count_from_text, from_text
 
-__all__ = ["calibration_record", "gpu_record", "model_record"]
+__all__ = ["calibration_record", "gpu_record", "model_record", "without_nulls"]
 
 _TIMES = frozenset({"t0", "kappa", "kappa_s", "eps", "a0", "a1", "a2", "q"})
 _PROVENANCE = frozenset({"residual", "measurements", "source", "note"})
@@ -131,6 +131,20 @@ def calibration_record(document: Mapping[str, Any]) -> Calibration:
             name: CollectiveEfficiency(**_parameters(entry)) for name, entry in document["collectives"].items()
         },
     )
+
+
+def without_nulls(value: Any) -> Any:
+    """A document without the fields that are null: they count as left out.
+
+    Args:
+        value: mapping, list or scalar [any].
+
+    Returns:
+        The same without them [any].
+    """
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _parameters(entry: Mapping[str, Any]) -> dict[str, float]:

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec, ModelSpec
-from roofline.catalog.yaml_lines import Lines, read_untrusted
+from roofline.catalog.schema import Document
+from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadInput, BadSpec
 from roofline.quantity import from_text
 
@@ -38,7 +38,7 @@ def checked_document(path: str) -> dict[str, Any]:
     """
     data, lines, faults = read_untrusted(path)
     if not isinstance(data, dict):
-        raise BadSpec(f"{path}:1: a specification is a mapping of fields")
+        raise BadSpec(fault_text(path, 1, "a specification is a mapping of fields"))
     schema = _schema_of(data)
     try:
         schema.model_validate(data)
@@ -69,39 +69,35 @@ def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[tuple[_Where, str]]:
     """Peaks that can only be 2:4 sparse ones, where no note says why they are so high."""
     try:
         figures = {
-            dtype: (from_text(entry["value"], "FLOP/s"), "note" in entry) for dtype, entry in data["peak"].items()
+            dtype: (from_text(entry["value"], "FLOP/s"), bool(entry.get("note")))
+            for dtype, entry in data["peak"].items()
         }
         bandwidth = from_text(data["memory"]["bandwidth"]["value"], "B/s")
     except (KeyError, TypeError, AttributeError, BadInput):
         return  # reported by the schema
-    wide = "bf16" if "bf16" in figures else "fp16"
-    if wide not in figures:
+    wide = "bf16" if "bf16" in peaks else "fp16"
+    if wide not in peaks:
         yield ("peak",), "neither bf16 nor fp16 is stated, and every model needs one"
         return
-    peak, explained = figures[wide]
-    if peak / bandwidth > _HIGHEST_RIDGE and not explained:
-        ridge = f"a ridge of {peak / bandwidth:.0f} FLOP/B"
-        yield ("peak", wide), f"{ridge} looks like a sparse peak; give the dense one, or say in a note why"
-    eight, explained = figures.get("fp8", (0.0, True))
-    if eight / peak > _HIGHEST_FP8_RATIO and not explained:
-        ratio = f"{eight / peak:.1f} times the 16-bit peak"
-        yield ("peak", "fp8"), f"{ratio} looks like a sparse peak; give the dense one, or say in a note why"
-
-
-def _schema_of(data: Mapping[str, Any]) -> type[Document]:
-    if "kernels" in data:
-        return CalibrationSpec
-    return ModelSpec if {"groups", "hidden", "vocab"} & set(data) else GpuSpec
+    advice = "looks like a sparse peak; give the dense one, or say in a note why"
+    ridge, ratio = peaks[wide] / bandwidth, peaks.get("fp8", 0.0) / peaks[wide]
+    if ridge > _HIGHEST_RIDGE and wide not in explained:
+        yield ("peak", wide), f"a ridge of {ridge:.0f} FLOP/B {advice}"
+    if ratio > _HIGHEST_FP8_RATIO and "fp8" not in explained:
+        yield ("peak", "fp8"), f"{ratio:.1f} times the 16-bit peak {advice}"
 
 
 def _fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
     """One fault of the schema in our words."""
-    where = tuple(part for part in error["loc"] if part not in ("gqa", "mla", "dense", "moe", "[key]"))
+    where: _Where = ()
+    for part in error["loc"]:  # pydantic also names the branch of a choice that it tried
+        if (*where, part) in lines or part not in ("gqa", "mla", "dense", "moe", "[key]"):
+            where = (*where, part)
     text = error["msg"]
     if error["type"] == "missing":
         text = "missing"
     elif error["type"] == "extra_forbidden":
-        near = get_close_matches(str(where[-1]), _field_names(schema), 1, 0.6)
+        near = get_close_matches(str(where[-1]), _field_names(schema) - {where[-1]}, 1, 0.6)
         text = "unknown key" + (f"; did you mean {near[0]}?" if near else "")
     return _located(path, lines, where, text)
 
@@ -111,7 +107,7 @@ def _located(path: str, lines: Lines, where: _Where, text: str) -> str:
     nearest = where
     while nearest not in lines:
         nearest = nearest[:-1]
-    return f"{path}:{lines[nearest]}: {'.'.join(map(str, where)) or 'file'}: {text}"
+    return fault_text(path, lines[nearest], f"{'.'.join(map(str, where)) or 'file'}: {text}")
 
 
 def _field_names(schema: type[BaseModel]) -> set[str]:

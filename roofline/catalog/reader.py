@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from roofline.catalog.builder import calibration_record, gpu_record, model_record
+from roofline.catalog.builder import calibration_record, gpu_record, model_record, without_nulls
 from roofline.catalog.records import Calibration, Gpu, Model
 from roofline.errors import BadInput, BadSpec, UnknownName
 
@@ -237,7 +237,11 @@ def _shipped_root(folder: str) -> str:
 
 def _yaml_files(root: str) -> list[str]:
     """YAML files below a folder, sorted."""
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names]
+
+    def unreadable(fault: OSError) -> None:
+        raise BadSpec(f"{fault.filename}:1: cannot be read: {fault.strerror}")
+
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(root, onerror=unreadable) for name in names]
     return sorted(path for path in found if path.endswith((".yaml", ".yml")))
 
 
@@ -252,9 +256,20 @@ def _own_entries(specs: str | None, kind: str) -> tuple[_Entry, ...]:
     for path in _yaml_files(_own_root(specs)):
         text = _text(path)
         if _kind_of(text) == kind:
-            stem = os.path.splitext(os.path.basename(path))[0]
-            found.append(_Entry(path, _header(text) or (fold(stem),), own=True))
+            found.append(_Entry(path, _own_names(path, text), own=True))
     return tuple(found)
+
+
+def _own_names(path: str, text: str) -> tuple[str, ...]:
+    """Names of a user's file in any style of YAML; of a broken file, whatever can still be seen."""
+    from roofline.catalog.yaml_lines import read_untrusted
+
+    try:
+        content, _, _ = read_untrusted(path)
+        names = [content["name"], *(content.get("aliases") or ())]
+        return tuple(dict.fromkeys(fold(name) for name in names))
+    except (BadSpec, KeyError, TypeError, AttributeError):
+        return _header(text) or (fold(os.path.splitext(os.path.basename(path))[0]),)
 
 
 def _own_root(specs: str) -> str:
@@ -284,18 +299,22 @@ def _header(text: str) -> tuple[str, ...]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise BadSpec(f"{path}: cannot be read: {fault}") from None
+    except OSError as fault:
+        raise BadSpec(f"{path}:1: cannot be read: {fault.strerror}") from None
 
 
 def _content(entry: _Entry) -> dict[str, Any]:
-    if entry.own:
-        from roofline.catalog.checks import checked_document
+    return _checked(entry.path) if entry.own else _plain(entry.path)
 
-        return checked_document(entry.path)
-    return _plain(entry.path)
+
+def _checked(path: str) -> dict[str, Any]:
+    """Content of a file of the user's own that keeps its schema."""
+    from roofline.catalog.checks import checked_document
+
+    content: dict[str, Any] = without_nulls(checked_document(path))
+    return content
 
 
 @lru_cache(maxsize=512)
@@ -318,9 +337,7 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
     own = specs or os.environ.get("ROOFLINE_SPECS")
     for path in _yaml_files(_own_root(own)) if own else ():
         if os.path.splitext(os.path.basename(path))[0] == generation and _kind_of(_text(path)) == "calibration":
-            from roofline.catalog.checks import checked_document
-
-            return calibration_record(checked_document(path))
+            return calibration_record(_checked(path))
     return _shipped_calibration(generation)
 
 

@@ -49,11 +49,11 @@ class Mla:
     """Multi-head latent attention: one latent of kv_rank + rope values per token, shared by all heads."""
 
     heads: int
-    q_rank: int | None  # None: queries are projected directly
     kv_rank: int
     nope: int
     rope: int
     v: int
+    q_rank: int | None = None  # None: queries are projected directly
 
 
 @dataclass(frozen=True, slots=True)

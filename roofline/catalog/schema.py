@@ -6,7 +6,8 @@ pydantic lives here alone and is imported only for files that are not shipped, a
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
@@ -20,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.formats import FORMATS, PEAKS
+from roofline.catalog.formats import FORMATS, KV_FORMATS, PEAKS
 from roofline.errors import BadInput
 from roofline.quantity import BILLION, count_from_text, from_text
 
@@ -99,10 +100,19 @@ class _Parameters(_Figure):
     value: Annotated[int | str, BeforeValidator(lambda value: _told(count_from_text, value))]
 
 
+def _check_date(value: object) -> object:
+    """A day, a month or a year, as YAML reads it."""
+    if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
+        raise PydanticCustomError("date", "a date is a text such as 2026-11-21, 2026-11 or '2026'", {})
+    if isinstance(value, str) and not re.fullmatch(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?", value):
+        raise PydanticCustomError("date", "{value} is no date such as 2026-11-21, 2026-11 or '2026'", {"value": value})
+    return str(value)
+
+
 class _Source(_Strict):
     title: Annotated[str, Field(min_length=1, max_length=2000)]
     url: str | None = None
-    date: dt.date | str
+    date: Annotated[str, BeforeValidator(_check_date)]
 
 
 class Document(_Strict):
@@ -252,7 +262,13 @@ class _Group(_Strict):
         return self
 
 
-_FormatName = Annotated[str, Field(pattern=f"^({'|'.join(FORMATS)})$")]
+def _one_of(names: Iterable[str]) -> Any:
+    """Field that holds one of some names."""
+    return Field(pattern=f"^({'|'.join(names)})$")
+
+
+_FormatName = Annotated[str, _one_of(FORMATS)]
+_KvFormatName = Annotated[str, _one_of(KV_FORMATS)]
 
 
 class _Native(_Strict):
@@ -262,7 +278,7 @@ class _Native(_Strict):
     head: _FormatName = "bf16"
     router: _FormatName = "bf16"
     norm: _FormatName = "bf16"
-    kv: _FormatName = "bf16"
+    kv: _KvFormatName = "bf16"
 
 
 class _Stated(_Strict):
@@ -297,7 +313,13 @@ class ModelSpec(Document):
     mtp: _Mtp | None = None
 
 
-_Eta = Annotated[float, Field(gt=0.0, le=1.0, strict=False)]
+def _number(value: object) -> object:
+    """Whole numbers are numbers; texts and truth values are not."""
+    return float(value) if type(value) is int else value
+
+
+_Number = Annotated[float, BeforeValidator(_number)]
+_Eta = Annotated[_Number, Field(gt=0.0, le=1.0)]
 
 
 class _Set(_Strict):
@@ -305,17 +327,17 @@ class _Set(_Strict):
 
     source: _Name
     note: str | None = None
-    residual: Annotated[float, Field(ge=0.0, strict=False)] | None = None
+    residual: Annotated[_Number, Field(ge=0.0)] | None = None
     measurements: _Count | None = None
     t0: _Seconds | None = None
     eta_c: _Eta | None = None
     eta_m: _Eta | None = None
-    eta_x: Annotated[float, Field(gt=0.0, le=2.0, strict=False)] | None = None
+    eta_x: Annotated[_Number, Field(gt=0.0, le=2.0)] | None = None
     eta_s: _Eta | None = None
     kappa: _Seconds | None = None
     kappa_s: _Seconds | None = None
     eps: _Seconds | None = None
-    p: Annotated[float, Field(ge=1.0, strict=False)] | None = None
+    p: Annotated[_Number, Field(ge=1.0)] | None = None
 
 
 class _CollectiveSet(_Strict):
@@ -323,7 +345,7 @@ class _CollectiveSet(_Strict):
 
     source: _Name
     note: str | None = None
-    residual: Annotated[float, Field(ge=0.0, strict=False)] | None = None
+    residual: Annotated[_Number, Field(ge=0.0)] | None = None
     measurements: _Count | None = None
     a0: _Seconds | None = None
     a1: _Seconds | None = None

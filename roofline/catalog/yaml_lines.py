@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
 from roofline.errors import BadSpec
 
-__all__ = ["Lines", "read_untrusted"]
+__all__ = ["Lines", "fault_text", "read_untrusted"]
 
 #: Line of every field, by its path of keys and positions.
 Lines = dict[tuple[str | int, ...], int]
@@ -18,6 +19,8 @@ Lines = dict[tuple[str | int, ...], int]
 _MOST_CHARACTERS = 1 << 20
 _MOST_NODES = 20_000
 _DEEPEST = 32
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FAULTS_OF_A_SCALAR = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 
 
 def read_untrusted(path: str) -> tuple[Any, Lines, list[str]]:
@@ -27,7 +30,7 @@ def read_untrusted(path: str) -> tuple[Any, Lines, list[str]]:
         path: the file [path].
 
     Returns:
-        Data, lines, and faults such as duplicate keys as ``line: text``.
+        Data, lines, and faults such as duplicate keys as ``file:line: field: fault``.
 
     Raises:
         BadSpec: unreadable, not YAML, too large or too deep.
@@ -35,72 +38,110 @@ def read_untrusted(path: str) -> tuple[Any, Lines, list[str]]:
     text = _text(path)
     try:
         _check_depth(path, text)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as fault:
-        raise BadSpec(_yaml_fault(path, fault)) from None
-    except RecursionError:
-        raise BadSpec(f"{path}: nested too deeply") from None
+        raise _yaml_fault(path, text, fault) from None
     if node is None:
-        raise BadSpec(f"{path}:1: the file is empty")
+        raise BadSpec(fault_text(path, 1, "the file is empty"))
     lines: Lines = {}
     faults: list[str] = []
-    _walk(path, node, lines, faults)
-    try:
-        data = yaml.SafeLoader("").construct_document(node)
-    except yaml.YAMLError as fault:
-        raise BadSpec(_yaml_fault(path, fault)) from None
-    except (ValueError, TypeError) as fault:
-        raise BadSpec(f"{path}: {fault}") from None
-    return data, lines, faults
+    scalars = list(_walk(path, node, lines, faults))
+    return _constructed(path, node, scalars), lines, faults
+
+
+def fault_text(path: str, line: int, text: str) -> str:
+    """One fault on one line that any terminal can print.
+
+    Args:
+        path: the file [path].
+        line: its line, from one [1].
+        text: what is wrong [text].
+
+    Returns:
+        ``file:line: text`` [text].
+    """
+    return f"{path}:{line}: {' '.join(text.split())}".encode("utf-8", "backslashreplace").decode()
 
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise BadSpec(f"{path}: cannot be read: {fault}") from None
-    if len(text) > _MOST_CHARACTERS:
-        raise BadSpec(f"{path}: {len(text)} characters are too many for a specification")
-    return text
+        with open(path, "rb") as file:
+            content = file.read(4 * _MOST_CHARACTERS + 1)
+    except OSError as fault:
+        raise BadSpec(fault_text(path, 1, f"cannot be read: {fault.strerror}")) from None
+    if len(content) > _MOST_CHARACTERS:
+        raise BadSpec(fault_text(path, 1, "too long for a specification"))
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        line = content[: fault.start].count(b"\n") + 1
+        raise BadSpec(fault_text(path, line, f"not UTF-8 text: {fault.reason}")) from None
 
 
 def _check_depth(path: str, text: str) -> None:
     """Refuse deep nesting before any recursive reader sees it."""
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                raise BadSpec(f"{path}:{_line(event)}: nested deeper than {_DEEPEST} levels")
+                raise BadSpec(fault_text(path, _line(event), f"nested deeper than {_DEEPEST} levels"))
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
-def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> None:
-    """Lines of all fields with aliases expanded, up to a limit; notes duplicate keys on the way."""
+def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterator[yaml.Node]:
+    """Note the lines of all fields with aliases expanded, up to a limit, and duplicate keys; yield the scalars."""
     stack: list[tuple[tuple[str | int, ...], yaml.Node]] = [((), root)]
     seen = 0
     while stack:
         where, node = stack.pop()
         seen += 1
         if seen > _MOST_NODES or len(where) > _DEEPEST:
-            raise BadSpec(f"{path}:{_line(node)}: aliases expand to more than {_MOST_NODES} fields")
+            raise BadSpec(fault_text(path, _line(node), f"more than {_MOST_NODES} fields, aliases expanded"))
         lines.setdefault(where, _line(node))
-        if isinstance(node, yaml.SequenceNode):
+        if isinstance(node, yaml.ScalarNode):
+            _check_characters(path, node)
+            yield node
+        elif isinstance(node, yaml.SequenceNode):
             stack += [((*where, position), item) for position, item in enumerate(node.value)]
         elif isinstance(node, yaml.MappingNode):
             keys: set[str] = set()
             for key, value in node.value:
-                name = key.value if isinstance(key, yaml.ScalarNode) else repr(key.tag)
-                line = _line(key)
+                name = key.value if isinstance(key, yaml.ScalarNode) else "a collection"
                 if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
-                    faults.append(f"{path}:{line}: key {name!r} is not a plain text")
+                    faults.append(fault_text(path, _line(key), f"key {name!r} is not a plain text"))
                 elif name in keys:
-                    faults.append(f"{path}:{line}: {'.'.join(map(str, (*where, name)))}: duplicate key")
+                    field = ".".join(map(str, (*where, name)))
+                    faults.append(fault_text(path, _line(key), f"{field}: duplicate key"))
                 keys.add(name)
-                lines[(*where, name)] = line
-                stack.append(((*where, name), value))
+                lines[(*where, name)] = _line(key)
+                stack += [((*where, name), value), ((*where, name), key)]
+
+
+def _check_characters(path: str, node: yaml.ScalarNode) -> None:
+    """Refuse half of a surrogate pair: a text that cannot be written anywhere."""
+    try:
+        node.value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadSpec(fault_text(path, _line(node), f"{node.value!a} is not a text")) from None
+
+
+def _constructed(path: str, root: yaml.Node, scalars: list[yaml.Node]) -> Any:
+    """Data of a document; where that fails, the fault on the line of the scalar that cannot be read."""
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_document(root)
+    except _FAULTS_OF_A_SCALAR as fault:
+        for scalar in scalars:
+            try:
+                loader.construct_object(scalar)
+            except _FAULTS_OF_A_SCALAR:
+                text = f"{scalar.value[:60]!r} cannot be read as {scalar.tag.rpartition(':')[2]}"
+                raise BadSpec(fault_text(path, _line(scalar), text)) from None
+        mark = getattr(fault, "problem_mark", None)
+        line = 1 if mark is None else mark.line + 1
+        raise BadSpec(fault_text(path, line, getattr(fault, "problem", None) or str(fault))) from None
 
 
 def _line(part: Any) -> int:
@@ -108,7 +149,22 @@ def _line(part: Any) -> int:
     return int(part.start_mark.line) + 1
 
 
-def _yaml_fault(path: str, fault: yaml.YAMLError) -> str:
+def _yaml_fault(path: str, text: str, fault: yaml.YAMLError) -> BadSpec:
+    """What is wrong with the YAML, on its line."""
     mark = getattr(fault, "problem_mark", None)
-    problem = getattr(fault, "problem", None) or str(fault)
-    return f"{path}:{mark.line + 1}: {problem}" if mark is not None else f"{path}: {problem}"
+    position = getattr(fault, "position", None)
+    line = 1
+    if mark is not None:
+        line = mark.line + 1
+    elif isinstance(position, int):  # a character that YAML does not allow
+        line = _line_of(text, position)
+    problem = getattr(fault, "problem", None) or getattr(fault, "reason", None) or str(fault)
+    return BadSpec(fault_text(path, line, str(problem)))
+
+
+def _line_of(text: str, position: int) -> int:
+    """Line of the character that a reader stumbled over: it counts bytes or characters, so look for it."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if any((ord(character) < ord(" ") and character != "\t") or character == "\x7f" for character in line):
+            return number
+    return text.count("\n", 0, position) + 1

@@ -1,0 +1,289 @@
+"""A folder of specifications of one's own: found by name, searched first, said clearly when it cannot be read."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+from spec_texts import CALIBRATION, GPU, MODEL
+
+import roofline as rl
+
+
+@pytest.fixture
+def specs(tmp_path):
+    """A folder with a GPU, a model in a folder of its own, and files that are none."""
+    (tmp_path / "acme-model").mkdir()
+    (tmp_path / "my-gpu.yaml").write_text(GPU)
+    (tmp_path / "acme-model" / "tiny.yml").write_text(MODEL)
+    (tmp_path / "README.md").write_text("not: [a specification")
+    return tmp_path
+
+
+@pytest.fixture
+def public_path():
+    """A folder that every user of the machine can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def unprivileged(code, *arguments):
+    """Run Python code that calls `drop()` to lose the rights of root; the interpreter may lie where only root reads."""
+    preamble = """
+        import os, sys
+        import roofline as rl
+        import roofline.catalog.checks, roofline.cli.predict
+        rl.predict("llama-3.1-8b", "h100-sxm", isl=10, osl=2); rl.gpus(); rl.models()
+        def drop():
+            if os.geteuid() == 0:
+                os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    """
+    script = textwrap.dedent(preamble) + textwrap.dedent(code)
+    return subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+# --- found -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["my-gpu", "MY_GPU", "mine", "my gpu 96GB"])
+def test_a_gpu_of_ones_own_answers_to_its_name_and_aliases(specs, name):
+    assert rl.load_gpu(name, str(specs)).name == "my-gpu"
+
+
+@pytest.mark.parametrize("name", ["acme/Tiny-1B", "tiny-1b", "Tiny 1B", "tiny-1b-instruct"])
+def test_a_model_of_ones_own_in_a_subfolder_answers_to_its_name_and_aliases(specs, name):
+    assert rl.load_model(name, str(specs)).name == "acme/Tiny-1B"
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["aliases:\n  - mine\n  - my-gpu-96gb", "aliases: [mine,\n  my-gpu-96gb]", "aliases: ['mine', \"my-gpu-96gb\"]"],
+    ids=["block", "two lines", "quoted"],
+)
+def test_aliases_may_be_written_in_any_style_of_yaml(tmp_path, names):
+    (tmp_path / "gpu.yaml").write_text(GPU.replace("aliases: [mine, my-gpu-96gb]", names))
+    assert rl.load_gpu("mine", str(tmp_path)).aliases == ("mine", "my-gpu-96gb")
+    assert rl.load_gpu("my-gpu-96gb", str(tmp_path)).name == "my-gpu"
+
+
+@pytest.mark.parametrize("name", ["name: 'my-gpu'", "name:   my-gpu   # ours", "name: &gpu my-gpu", "name: >-\n  my-gpu"])
+def test_a_name_may_be_written_in_any_style_of_yaml(tmp_path, name):
+    (tmp_path / "gpu.yaml").write_text(GPU.replace("name: my-gpu", name))
+    assert rl.load_gpu("my-gpu", str(tmp_path)).name == "my-gpu"
+    assert "my-gpu" in rl.gpus(str(tmp_path))
+
+
+def test_the_catalog_lists_ones_own_beside_the_shipped(specs):
+    assert set(rl.gpus(str(specs))) == {*rl.gpus(), "my-gpu"}
+    assert set(rl.models(str(specs))) == {*rl.models(), "tiny-1b"}
+
+
+def test_ones_own_are_no_part_of_the_catalog_without_the_folder(specs):
+    assert rl.load_gpu("my-gpu", str(specs))
+    with pytest.raises(rl.UnknownName):
+        rl.load_gpu("my-gpu")
+
+
+def test_the_shipped_gpus_are_the_same_with_a_folder_of_ones_own(specs):
+    assert rl.load_gpu("h100", str(specs)) == rl.load_gpu("h100")
+
+
+def test_the_environment_names_the_folder(specs, monkeypatch):
+    monkeypatch.setenv("ROOFLINE_SPECS", str(specs))
+    assert rl.load_gpu("my-gpu").bandwidth == 4e12
+    assert "tiny-1b" in rl.models()
+    assert rl.predict("tiny-1b", "my-gpu", isl=100, osl=10).deployment.gpu.name == "my-gpu"
+
+
+def test_an_argument_goes_before_the_environment(specs, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "gpu.yaml").write_text(GPU.replace("4 TB/s", "5 TB/s"))
+    (specs / "my-gpu.yaml").write_text(GPU)
+    monkeypatch.setenv("ROOFLINE_SPECS", str(specs))
+    assert rl.load_gpu("my-gpu", str(other)).bandwidth == 5e12
+
+
+def test_a_folder_below_home_may_be_written_with_a_tilde(specs, monkeypatch):
+    monkeypatch.setenv("HOME", str(specs.parent))
+    assert rl.load_gpu("my-gpu", f"~/{specs.name}").name == "my-gpu"
+
+
+def test_a_gpu_of_ones_own_overrides_a_shipped_one_of_its_name(tmp_path):
+    (tmp_path / "h100.yaml").write_text(GPU.replace("name: my-gpu", "name: h100-sxm"))
+    assert rl.load_gpu("h100-sxm", str(tmp_path)).bandwidth == 4e12
+    assert rl.load_gpu("h100-sxm").bandwidth == 3.35e12
+    assert rl.gpus(str(tmp_path)).count("h100-sxm") == 1
+    own = rl.predict("llama-3.1-8b", "h100-sxm", isl=100, osl=10, basis="ideal", specs=str(tmp_path))
+    shipped = rl.predict("llama-3.1-8b", "h100-sxm", isl=100, osl=10, basis="ideal")
+    assert own.tpot / shipped.tpot == pytest.approx(3.35 / 4.0, rel=1e-9)  # decode of one sequence reads memory
+
+
+def test_a_model_of_ones_own_overrides_a_shipped_one_of_its_name(tmp_path):
+    (tmp_path / "llama.yaml").write_text(MODEL.replace("acme/Tiny-1B\n", "meta-llama/Llama-3.1-8B\n").replace("tiny-1b", "llama-3.1-8b"))
+    assert rl.load_model("llama-3.1-8b", str(tmp_path)).hidden == 2048
+    assert rl.load_model("llama-3.1-8b").hidden == 4096
+    assert rl.models(str(tmp_path)).count("llama-3.1-8b") == 1
+
+
+def test_a_changed_file_is_read_anew(specs):
+    path = specs / "my-gpu.yaml"
+    assert rl.load_gpu("my-gpu", str(specs)).bandwidth == 4e12
+    path.write_text(GPU.replace("4 TB/s", "5 TB/s"))
+    assert rl.load_gpu("my-gpu", str(specs)).bandwidth == 5e12
+
+
+def test_one_faulty_file_is_named_and_does_not_hide_behind_another_error(specs):
+    (specs / "other.yaml").write_text(GPU.replace("my-gpu", "other").replace("mine", "others").replace("96 GB", "96"))
+    with pytest.raises(rl.BadSpec, match=r"other\.yaml:10: memory\.label\.value"):
+        rl.load_gpu("other", str(specs))
+    assert rl.load_gpu("my-gpu", str(specs)).name == "my-gpu"
+
+
+# --- basis -------------------------------------------------------------------------------------
+
+
+def test_a_gpu_of_a_measured_generation_inherits_its_efficiencies(specs):
+    prediction = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+    assert prediction.basis == "inherited"
+    assert prediction.deployment.gpu.calibration == rl.load_gpu("h100-sxm").calibration
+
+
+def test_a_gpu_of_an_unmeasured_generation_stands_on_the_ideal_roofline_and_says_so(tmp_path):
+    (tmp_path / "my-gpu.yaml").write_text(GPU.replace("generation: hopper", "generation: rubin"))
+    prediction = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(tmp_path))
+    asked = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, basis="ideal", specs=str(tmp_path))
+    assert prediction.basis == asked.basis == "ideal"
+    assert prediction.ttft == asked.ttft
+    assert any("rubin" in warning and "ideal" in warning for warning in prediction.warnings)
+    assert not any("rubin" in warning for warning in asked.warnings)
+
+
+def test_a_gpu_without_a_special_function_rate_says_that_exponentials_are_not_charged(tmp_path):
+    (tmp_path / "my-gpu.yaml").write_text(GPU.replace("exp_per_s: {value: 4 Texp/s, source: sheet}\n", ""))
+    prediction = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(tmp_path))
+    assert any("special-function rate" in warning for warning in prediction.warnings)
+
+
+def test_a_calibration_of_ones_own_goes_before_the_shipped_one(specs):
+    shipped = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+    (specs / "hopper.yaml").write_text(CALIBRATION)
+    own = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+    assert (shipped.basis, own.basis) == ("inherited", "calibrated")
+    assert own.ttft > shipped.ttft  # half of every rate is less than any shipped efficiency
+    assert "hopper" not in rl.gpus(str(specs))
+
+
+def test_a_changed_calibration_is_read_anew(specs):
+    (specs / "hopper.yaml").write_text(CALIBRATION)
+    before = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+    (specs / "hopper.yaml").write_text(CALIBRATION.replace("eta_c: 0.5", "eta_c: 0.25"))
+    after = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+    assert after.ttft > 1.3 * before.ttft
+
+
+def test_a_calibration_of_ones_own_holds_for_shipped_gpus_of_its_generation(tmp_path):
+    (tmp_path / "hopper.yaml").write_text(CALIBRATION)
+    own = rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, osl=10, specs=str(tmp_path))
+    assert own.basis == "inherited"
+    assert own.ttft > rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, osl=10).ttft
+
+
+def test_a_calibration_that_lacks_a_kind_of_kernel_is_refused_with_its_name(specs):
+    lacking = CALIBRATION.replace("  gemm:\n    bf16: {t0: 3 us, eta_c: 0.5, eta_m: 0.5, source: bench}\n", "")
+    (specs / "hopper.yaml").write_text(lacking)
+    with pytest.raises(rl.RooflineError, match="gemm"):
+        rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+
+
+# --- cannot be read ----------------------------------------------------------------------------
+
+QUESTIONS = {
+    "load_gpu": lambda specs: rl.load_gpu("h100-sxm", specs),
+    "load_model": lambda specs: rl.load_model("llama-3.1-8b", specs),
+    "gpus": rl.gpus,
+    "models": rl.models,
+    "predict": lambda specs: rl.predict("llama-3.1-8b", "h100-sxm", specs=specs),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+@pytest.mark.parametrize("folder", ["missing", "my-gpu.yaml", "no\0folder", "~nobody-of-this-name/specs", "x" * 5000])
+def test_a_folder_that_is_none_gives_one_clear_message(specs, folder, question):
+    path = folder if folder.startswith(("~", "no\0")) else str(specs / folder)
+    with pytest.raises(rl.BadSpec) as caught:
+        question(path)
+    assert path in str(caught.value)
+    assert "folder" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_missing_folder_of_the_environment_gives_the_same_message(specs, monkeypatch, question):
+    monkeypatch.setenv("ROOFLINE_SPECS", str(specs / "missing"))
+    with pytest.raises(rl.BadSpec, match="missing.*folder"):
+        question(None)
+
+
+def test_an_empty_name_of_a_folder_is_no_folder(monkeypatch):
+    monkeypatch.setenv("ROOFLINE_SPECS", "")
+    assert rl.gpus() == rl.gpus("")
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o100, 0o400], ids=oct)
+def test_an_unreadable_folder_gives_one_clear_message(public_path, mode):
+    folder = public_path / "closed"
+    folder.mkdir()
+    (folder / "my-gpu.yaml").write_text(GPU)
+    folder.chmod(mode)
+    code = """
+        drop()
+        for ask in (lambda: rl.load_gpu("h100-sxm", sys.argv[1]), lambda: rl.gpus(sys.argv[1])):
+            try:
+                print("answered", ask())
+            except rl.BadSpec as error:
+                print("BadSpec", error)
+    """
+    done = unprivileged(code, str(folder))
+    folder.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("BadSpec") and str(folder) in line for line in lines), lines
+
+
+@pytest.mark.parametrize("closed", ["my-gpu.yaml", "inner"])
+def test_an_unreadable_file_or_subfolder_is_named_and_never_skipped(public_path, closed):
+    folder = public_path / "specs"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "my-gpu.yaml").write_text(GPU)
+    (folder / "inner" / "tiny.yaml").write_text(MODEL)
+    (folder / closed).chmod(0o000)
+    code = """
+        drop()
+        try:
+            print("answered", rl.gpus(sys.argv[1]), rl.models(sys.argv[1]))
+        except rl.BadSpec as error:
+            print("BadSpec", error)
+    """
+    done = unprivileged(code, str(folder))
+    (folder / closed).chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("BadSpec")
+    assert str(folder / closed) in done.stdout
+
+
+def test_a_dangling_link_is_named(specs):
+    os.symlink(specs / "gone.yaml", specs / "link.yaml")
+    with pytest.raises(rl.BadSpec, match=r"link\.yaml"):
+        rl.load_gpu("my-gpu", str(specs))
+
+
+def test_folders_that_link_to_each_other_are_searched_once(specs):
+    os.symlink(specs, specs / "acme-model" / "again")
+    assert rl.load_gpu("my-gpu", str(specs)).name == "my-gpu"
+    assert rl.gpus(str(specs)).count("my-gpu") == 1
