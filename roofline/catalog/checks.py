@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from roofline.catalog.schema import Document
+from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec, ModelSpec
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadInput, BadSpec
 from roofline.quantity import from_text
@@ -68,10 +68,8 @@ def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[tuple[_W
 def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[tuple[_Where, str]]:
     """Peaks that can only be 2:4 sparse ones, where no note says why they are so high."""
     try:
-        figures = {
-            dtype: (from_text(entry["value"], "FLOP/s"), bool(entry.get("note")))
-            for dtype, entry in data["peak"].items()
-        }
+        peaks = {dtype: from_text(entry["value"], "FLOP/s") for dtype, entry in data["peak"].items()}
+        explained = {dtype for dtype, entry in data["peak"].items() if entry.get("note")}
         bandwidth = from_text(data["memory"]["bandwidth"]["value"], "B/s")
     except (KeyError, TypeError, AttributeError, BadInput):
         return  # reported by the schema
@@ -85,6 +83,13 @@ def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[tuple[_Where, str]]:
         yield ("peak", wide), f"a ridge of {ridge:.0f} FLOP/B {advice}"
     if ratio > _HIGHEST_FP8_RATIO and "fp8" not in explained:
         yield ("peak", "fp8"), f"{ratio:.1f} times the 16-bit peak {advice}"
+
+
+def _schema_of(data: Mapping[str, Any]) -> type[Document]:
+    """Kind of a file, by a field that only this kind has."""
+    if "kernels" in data:
+        return CalibrationSpec
+    return ModelSpec if {"groups", "hidden", "vocab"} & set(data) else GpuSpec
 
 
 def _fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
