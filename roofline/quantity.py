@@ -116,12 +116,17 @@ def count_from_text(value: object) -> float:
     >>> count_from_text("37 B")
     37000000000.0
     """
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_PARAMETERS:
+    if isinstance(value, int) and abs(value) > _MOST_PARAMETERS:
+        raise BadInput(f"an integer of {value.bit_length()} bits is not a count of parameters")
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return float(value)
     match = re.fullmatch(_COUNT, value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0.0:
         raise BadInput(f"{value!r} is not a count; write an integer or a text such as 8.03 B")
-    return float(match[1]) * _COUNT_SCALE[match[2]]
+    count = float(match[1]) * _COUNT_SCALE[match[2]]
+    if count > _MOST_PARAMETERS:
+        raise BadInput(f"{value!r} is no count of parameters")
+    return count
 
 
 def to_text(value: float, unit: str, digits: int = 3) -> str:
@@ -158,8 +163,8 @@ def _significant(number: float, digits: int) -> str:
     """A number at `digits` significant digits without an exponent."""
     if number == 0.0:
         return "0"
-    whole = len(str(int(abs(number)))) if abs(number) >= 1.0 else 0
-    return f"{number:.{digits}g}" if whole <= digits else f"{number:.0f}"
+    rounded = float(f"{number:.{digits}g}")
+    return f"{number:.0f}" if abs(rounded) >= 10.0 ** (digits - 1) else f"{rounded:.{digits}g}"
 
 
 def _advice(dimension: str) -> str:

@@ -72,7 +72,9 @@ PRESETS = {
 }
 
 
-@pytest.mark.parametrize(("asked", "formats_set"), PRESETS.items(), ids=["{0[0]}-{0[1]}".format(case) for case in PRESETS])
+@pytest.mark.parametrize(
+    ("asked", "formats_set"), PRESETS.items(), ids=["{0[0]}-{0[1]}".format(case) for case in PRESETS]
+)
 def test_a_preset_sets_weights_kv_cache_and_compute_and_says_so(asked, formats_set):
     preset, gpu = asked
     if formats_set is None:
@@ -143,7 +145,9 @@ def test_a_format_that_no_kv_cache_has_is_refused_with_those_that_it_may_have(dt
         rl.predict(*SMALL, kv_cache_dtype=dtype)
 
 
-@pytest.mark.parametrize("options", [{"quantization": "nvfp4"}, {"weights": "nvfp4"}, {"compute": "fp4"}, {"compute": "nvfp4"}])
+@pytest.mark.parametrize(
+    "options", [{"quantization": "nvfp4"}, {"weights": "nvfp4"}, {"compute": "fp4"}, {"compute": "nvfp4"}]
+)
 @pytest.mark.parametrize("gpu", ["h100-sxm", "h200-sxm"])
 def test_four_bit_arithmetic_on_hopper_is_refused_with_the_dtypes_that_exist_and_the_way_out(gpu, options):
     with pytest.raises(rl.UnsupportedPrecision) as caught:
@@ -202,7 +206,9 @@ def test_sixteen_bit_weights_cannot_be_multiplied_in_eight(compute):
         rl.predict(*SMALL, compute=compute)
 
 
-@pytest.mark.parametrize(("weights", "compute"), [("int4", "int8"), ("int8", "fp8"), ("fp8", "int8"), ("mxfp4", "int8")])
+@pytest.mark.parametrize(
+    ("weights", "compute"), [("int4", "int8"), ("int8", "fp8"), ("fp8", "int8"), ("mxfp4", "int8")]
+)
 def test_weights_cannot_be_multiplied_in_a_dtype_without_kernels_for_them(weights, compute):
     with pytest.raises(rl.BadInput, match=f"{weights} weights cannot be multiplied in {compute}"):
         rl.predict(*SMALL, weights=weights, compute=compute)
@@ -253,7 +259,9 @@ def test_an_unknown_name_is_answered_with_the_nearest(options, near):
     assert near in str(caught.value)
 
 
-@pytest.mark.parametrize("option", ["quantization", "weights", "kv_cache_dtype", "compute", "basis", "engine", "routing"])
+@pytest.mark.parametrize(
+    "option", ["quantization", "weights", "kv_cache_dtype", "compute", "basis", "engine", "routing"]
+)
 @pytest.mark.parametrize("value", [8, 8.0, True, [], ["fp8"], {}, b"fp8", object()], ids=short)
 def test_what_is_no_text_is_no_name_of_a_format(option, value):
     if option == "routing" and isinstance(value, (int, float)):
@@ -281,14 +289,18 @@ def test_an_unknown_engine_is_refused_with_those_that_exist():
         rl.predict(*SMALL, engine="vllm2")
 
 
-@pytest.mark.parametrize("routing", [0, -1.0, math.nan, math.inf, 10**400, "none", "", None, [0.5], "0", "nan", 1e-300], ids=short)
+@pytest.mark.parametrize(
+    "routing", [0, -1.0, math.nan, math.inf, 10**400, "none", "", None, [0.5], "0", "nan", 1e-300], ids=short
+)
 def test_a_routing_that_is_neither_uniform_nor_a_skew_is_refused(routing):
     with pytest.raises(rl.BadInput, match="routing"):
         rl.predict("mixtral-8x7b", "h100-sxm", tp=2, routing=routing)
 
 
 def test_routing_may_be_a_number_or_its_text():
-    one, two = (rl.predict("mixtral-8x7b", "h100-sxm", tp=2, batch=16, routing=routing).tpot for routing in (0.66, "0.66"))
+    one, two = (
+        rl.predict("mixtral-8x7b", "h100-sxm", tp=2, batch=16, routing=routing).tpot for routing in (0.66, "0.66")
+    )
     default = rl.predict("mixtral-8x7b", "h100-sxm", tp=2, batch=16).tpot
     uniform = rl.predict("mixtral-8x7b", "h100-sxm", tp=2, batch=16, routing="uniform").tpot
     assert one == two == default
@@ -354,7 +366,9 @@ def test_a_dense_model_has_no_experts_to_spread():
         rl.predict(*SMALL, tp=2, ep=2)
 
 
-@pytest.mark.parametrize(("plan", "ranks"), [({"tp": 8, "ep": 3}, 8), ({"tp": 4, "ep": 8}, 4), ({"tp": 2, "dp": 2, "ep": 8}, 4)])
+@pytest.mark.parametrize(
+    ("plan", "ranks"), [({"tp": 8, "ep": 3}, 8), ({"tp": 4, "ep": 8}, 4), ({"tp": 2, "dp": 2, "ep": 8}, 4)]
+)
 def test_ep_must_divide_the_ranks_that_share_the_experts(plan, ranks):
     with pytest.raises(rl.BadInput, match=f"ep = {plan['ep']} must divide tp x dp = {ranks}"):
         rl.predict("qwen3-30b-a3b", "h100-sxm", **plan)
@@ -506,7 +520,9 @@ def test_a_model_that_fits_eight_gpus_in_fp8_is_offered_that_on_one():
     assert "fp8" in remedies
 
 
-@pytest.mark.parametrize(("model", "gpu", "options"), OVERSIZED[:12], ids=["-".join(map(str, case)) for case in OVERSIZED[:12]])
+@pytest.mark.parametrize(
+    ("model", "gpu", "options"), OVERSIZED[:12], ids=["-".join(map(str, case)) for case in OVERSIZED[:12]]
+)
 def test_an_oversized_plan_is_predicted_on_request(model, gpu, options):
     prediction = rl.predict(model, gpu, **options, allow_oversize=True)
     assert prediction.fits is False
@@ -588,7 +604,13 @@ def test_less_than_one_token_or_sequence_is_refused(name, value):
 
 
 _odd_numbers = (
-    st.integers() | st.floats() | st.none() | st.booleans() | st.text(max_size=4) | st.complex_numbers() | st.binary(max_size=2)
+    st.integers()
+    | st.floats()
+    | st.none()
+    | st.booleans()
+    | st.text(max_size=4)
+    | st.complex_numbers()
+    | st.binary(max_size=2)
 )
 
 
@@ -734,7 +756,9 @@ def test_rows_and_columns_broadcast_to_a_table():
 @pytest.mark.parametrize(
     ("one", "other"), [([1, 2], [1, 2, 3]), (np.ones((2, 3)), np.ones((3, 2))), (np.ones((2, 2)), np.ones(3))]
 )
-@pytest.mark.parametrize("names", [("isl", "osl"), ("isl", "batch"), ("osl", "batch"), ("isl", "prefix"), ("prefix", "batch")])
+@pytest.mark.parametrize(
+    "names", [("isl", "osl"), ("isl", "batch"), ("osl", "batch"), ("isl", "prefix"), ("prefix", "batch")]
+)
 def test_shapes_that_do_not_go_together_are_refused(names, one, other):
     with pytest.raises(rl.BadInput, match="broadcast"):
         rl.predict(*SMALL, **dict(zip(names, (one, other), strict=True)))
@@ -860,8 +884,17 @@ def test_the_breakdown_sums_to_the_latencies():
 
 
 def test_the_knee_is_the_smallest_of_the_four_and_named(answer):
-    knees = {"ridge": answer.knees.ridge, "half": answer.knees.half, "memory": answer.knees.memory, "slo": answer.knees.slo}
-    values = {name: np.broadcast_to(np.asarray(value, dtype=float), np.shape(answer.knee)) for name, value in knees.items() if value is not None}
+    knees = {
+        "ridge": answer.knees.ridge,
+        "half": answer.knees.half,
+        "memory": answer.knees.memory,
+        "slo": answer.knees.slo,
+    }
+    values = {
+        name: np.broadcast_to(np.asarray(value, dtype=float), np.shape(answer.knee))
+        for name, value in knees.items()
+        if value is not None
+    }
     assert np.array_equal(answer.knee, np.minimum.reduce(list(values.values())))
     for place, name in np.ndenumerate(answer.knee_bound):
         assert values[str(name)][place] == np.asarray(answer.knee)[place]
@@ -893,6 +926,10 @@ def test_an_answer_in_words_never_falls_into_exponents():
         for batch in (1, 100, 1000):
             text = str(rl.predict("llama-3.1-8b", "gb200-nvl72", isl=isl, osl=100, batch=batch, allow_oversize=True))
             assert not re.search(r"\de[+-]?\d", text), text
+
+
+def test_a_number_that_rounds_to_a_thousand_is_written_as_one():
+    assert "isl 1000," in str(rl.predict(*SMALL, isl=999.7))
 
 
 @pytest.mark.parametrize("attribute", ["engine", "warnings", "workload", "ttft", "made_up"])
@@ -939,7 +976,9 @@ def test_the_lengths_default_to_those_of_the_random_data_set_of_vllm_bench_serve
 def test_the_calibrated_basis_is_never_faster_than_the_ideal_one():
     for model in rl.models():
         for gpu in rl.gpus():
-            ideal, real = (rl.predict(model, gpu, **CASE, allow_oversize=True, basis=basis) for basis in ("ideal", "calibrated"))
+            ideal, real = (
+                rl.predict(model, gpu, **CASE, allow_oversize=True, basis=basis) for basis in ("ideal", "calibrated")
+            )
             assert real.ttft >= ideal.ttft
             assert real.tpot >= ideal.tpot
 

@@ -110,7 +110,7 @@ def model_names(specs: str | None = None) -> tuple[str, ...]:
     Returns:
         Names, sorted [text].
     """
-    return tuple(sorted({entry.names[1] for entry in _entries("model", specs)}))
+    return tuple(sorted({entry.short for entry in _entries("model", specs)}))
 
 
 def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
@@ -168,6 +168,12 @@ class _Entry(NamedTuple):
     names: tuple[str, ...]
     own: bool = False  # of the user's: read through the schema
 
+    @property
+    def short(self) -> str:
+        """Name to list it by: a GPU's canonical one, a model's without its organisation."""
+        name = self.names[0]
+        return name if "/" not in name else next(iter(self.names[1:]), name.rpartition("/")[2])
+
 
 def _load(name: str, kind: str, specs: str | None) -> Any:
     """Record of a name; shipped ones are read once."""
@@ -212,7 +218,7 @@ def _nearest(wanted: str, entries: tuple[_Entry, ...]) -> list[str]:
         return max(SequenceMatcher(None, wanted, name.rsplit("/", 1)[-1]).ratio() for name in entry.names)
 
     ranked = sorted(entries, key=lambda entry: (-likeness(entry), entry.names))[:3]
-    return [entry.names[0] if "/" not in entry.names[0] else entry.names[1] for entry in ranked]
+    return [entry.short for entry in ranked]
 
 
 def _entries(kind: str, specs: str | None) -> tuple[_Entry, ...]:

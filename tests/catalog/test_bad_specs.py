@@ -76,7 +76,11 @@ def test_an_optional_figure_may_be_left_out_or_null(tmp_path, field):
         kept = [line for line in kept if "Gbit/s" not in line]
     without = "\n".join(kept) + "\n"
     nested = field == "in_switch_reduction"
-    null = without.replace("  kind: nvlink4\n", f"  kind: nvlink4\n  {field}: null\n") if nested else f"{without}{field}: null\n"
+    null = (
+        without.replace("  kind: nvlink4\n", f"  kind: nvlink4\n  {field}: null\n")
+        if nested
+        else f"{without}{field}: null\n"
+    )
     found = []
     for name, text in (("left-out", without), ("null", null)):
         (tmp_path / name).mkdir()
@@ -157,7 +161,12 @@ GPU_FAULTS = [
     ("generation: hopper", "generation: ''", "generation", "generation"),
     ("generation: hopper", "generation: hopper\nstatus: rumoured", "status", "status"),
     ("power: {value: 700 W, source: sheet}", "power: {}", "power:", "power.value: missing"),
-    ("power: {value: 700 W, source: sheet}", "power: {value: 700 W, source: sheet, confidence: sure}", "power", "confidence"),
+    (
+        "power: {value: 700 W, source: sheet}",
+        "power: {value: 700 W, source: sheet, confidence: sure}",
+        "power",
+        "confidence",
+    ),
     ("notes:\n  - prototype", "notes: prototype", "notes", "notes"),
     ("notes:\n  - prototype", "notes:\n  - 5", "  - 5", "notes.0"),
     ("vendor: Acme", "vendor: Acme\nvendor: Bcme", "vendor: Bcme", "vendor: duplicate key"),
@@ -193,14 +202,24 @@ MODEL_FAULTS = [
     ("aliases: [tiny-1b, acme/Tiny-1B-Instruct]\n", "", "name:", "aliases: missing"),
     ("repeat: 12", "repeat: 0", "  - repeat: 0", "groups.0.repeat"),
     ("repeat: 12", "repeat: 1000000", "  - repeat", "groups.0.repeat"),
-    ("kv_heads: 4, head_dim: 128}\n    ffn", "kv_heads: 5, head_dim: 128}\n    ffn", "    mixer", "5 kv_heads do not divide"),
+    (
+        "kv_heads: 4, head_dim: 128}\n    ffn",
+        "kv_heads: 5, head_dim: 128}\n    ffn",
+        "    mixer",
+        "5 kv_heads do not divide",
+    ),
     ("kind: gqa, heads: 16", "kind: mha, heads: 16", "    mixer", "groups.0.mixer"),
     ("kind: gqa, heads: 16", 'kind: "g\\nqa", heads: 16', "    mixer", "groups.0.mixer"),
     ("kind: gqa, heads: 16", "kind: gqa", "    mixer", "groups.0.mixer.heads: missing"),
     ("window: 1024", "window: 1024, chunk: 512", "window: 1024, chunk", "a window or a chunk, not both"),
     ("top_k: 2", "top_k: 32", "top_k: 32", "top_k 32 exceeds 16 experts"),
     ("top_k: 2", "topk: 2", "topk", "did you mean top_k?"),
-    ("    ffn: {kind: dense, width: 8192, gated: true}\n  - repeat", "  - repeat", "  - repeat", "either a mixer and an ffn"),
+    (
+        "    ffn: {kind: dense, width: 8192, gated: true}\n  - repeat",
+        "  - repeat",
+        "  - repeat",
+        "either a mixer and an ffn",
+    ),
     ("embed: bf16", "embed: bf61", "native", "native.embed"),
     ("kv: bf16", "kv: mxfp4", "native", "native.kv"),
     ("norm: bf16", "norms: bf16", "native", "did you mean norm?"),
@@ -230,7 +249,9 @@ def test_a_fault_of_a_model_is_reported_with_its_line(tmp_path, old, new, part, 
 
 @pytest.mark.parametrize("note", ["", ", note: null", ", note: ''"])
 def test_the_sparse_peak_of_the_h100_is_refused_unless_a_note_explains_it(tmp_path, note):
-    h100 = GPU.replace("4 TB/s", "3.35 TB/s").replace("1000 TFLOP/s, source: sheet", f"1979 TFLOP/s, source: sheet{note}")
+    h100 = GPU.replace("4 TB/s", "3.35 TB/s").replace(
+        "1000 TFLOP/s, source: sheet", f"1979 TFLOP/s, source: sheet{note}"
+    )
     found = refused(tmp_path, h100.replace("2000 TFLOP/s", "3958 TFLOP/s"))
     assert [line for line, fault in found if "peak.bf16" in fault and "sparse" in fault] == [line_of(h100, "  bf16")]
 
@@ -243,7 +264,11 @@ def test_a_high_peak_is_accepted_with_a_note(tmp_path):
 
 @pytest.mark.parametrize("key", ["dense", "moe", "gqa", "mla", "date", "str"])
 def test_a_source_may_be_called_like_a_kind_of_layer(tmp_path, key):
-    text = GPU.replace("source: sheet", f"source: {key}").replace("  sheet:", f"  {key}:").replace("    title: Acme data sheet\n", "")
+    text = (
+        GPU.replace("source: sheet", f"source: {key}")
+        .replace("  sheet:", f"  {key}:")
+        .replace("    title: Acme data sheet\n", "")
+    )
     assert refused(tmp_path, text) == [(line_of(text, f"  {key}:"), f"sources.{key}.title: missing")]
 
 
@@ -257,11 +282,19 @@ def test_all_faults_are_reported_at_once_each_with_its_line(tmp_path):
     text = GPU.replace("1000 TFLOP/s", "1000").replace("96 GB", "96 Gb").replace("700 W", "-700 W")
     found = refused(tmp_path, text)
     assert [line for line, _ in sorted(found)] == [6, 10, 20]
-    assert [fault.split(":")[0] for _, fault in sorted(found)] == ["peak.bf16.value", "memory.label.value", "power.value"]
+    assert [fault.split(":")[0] for _, fault in sorted(found)] == [
+        "peak.bf16.value",
+        "memory.label.value",
+        "power.value",
+    ]
 
 
 def test_faults_of_three_kinds_are_reported_together(tmp_path):
-    text = MODEL.replace("vocab: 32000", "vocab: 32000\nvocab: 32001").replace("top_k: 2", "top_k: 99").replace("source: card}", "source: cart}", 1)
+    text = (
+        MODEL.replace("vocab: 32000", "vocab: 32000\nvocab: 32001")
+        .replace("top_k: 2", "top_k: 99")
+        .replace("source: card}", "source: cart}", 1)
+    )
     found = refused(tmp_path, text, rl.load_model, "tiny-1b")
     expected = {
         line_of(text, "vocab: 32001"): "duplicate key",
@@ -389,7 +422,20 @@ DOCUMENTS = {
 _values = st.sampled_from(
     (None, True, False, 0, 1, -1, 2**63, 10**30, 10**400, 0.5, -0.0, math.inf, math.nan, "", "x", "5", "1e12")
     + ("1e308 TB/s", "1e-300 TB/s", "1e-300 GB", "1e280 EFLOP/s", "3 Gb/s", "\u00e9", "\n", "/etc/passwd", "../hopper")
-    + ("/hopper", "**", "[", "\x00", "\u6f22" * 200, "a" * 200, "9" * 400 + " B", [], {}, [[]], {"value": 5}, {"source": "sheet"})
+    + (
+        "/hopper",
+        "**",
+        "[",
+        "\x00",
+        "\u6f22" * 200,
+        "a" * 200,
+        "9" * 400 + " B",
+        [],
+        {},
+        [[]],
+        {"value": 5},
+        {"source": "sheet"},
+    )
 ) | st.text(max_size=8)
 
 
@@ -474,9 +520,13 @@ def test_any_damage_to_a_model_is_reported_or_harmless(tmp_path_factory, documen
         json.dumps(prediction.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("generation", ["/hopper", "../hopper", "**", "[", "a" * 200, "\u6f22" * 200, "\\0", "hopper/../hopper"])
+@pytest.mark.parametrize(
+    "generation", ["/hopper", "../hopper", "**", "[", "a" * 200, "\u6f22" * 200, "\\0", "hopper/../hopper"]
+)
 def test_a_strange_generation_has_no_calibration_and_no_way_to_other_files(tmp_path, generation):
-    (tmp_path / "my-gpu.yaml").write_text(GPU.replace("generation: hopper", f'generation: "{generation}"'), encoding="utf-8")
+    (tmp_path / "my-gpu.yaml").write_text(
+        GPU.replace("generation: hopper", f'generation: "{generation}"'), encoding="utf-8"
+    )
     assert rl.load_gpu("my-gpu", str(tmp_path)).calibration is None
 
 

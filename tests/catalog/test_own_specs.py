@@ -43,7 +43,9 @@ def unprivileged(code, *arguments):
                 os.setgroups([]); os.setgid(65534); os.setuid(65534)
     """
     script = textwrap.dedent(preamble) + textwrap.dedent(code)
-    return subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 # --- found -------------------------------------------------------------------------------------
@@ -70,7 +72,9 @@ def test_aliases_may_be_written_in_any_style_of_yaml(tmp_path, names):
     assert rl.load_gpu("my-gpu-96gb", str(tmp_path)).name == "my-gpu"
 
 
-@pytest.mark.parametrize("name", ["name: 'my-gpu'", "name:   my-gpu   # ours", "name: &gpu my-gpu", "name: >-\n  my-gpu"])
+@pytest.mark.parametrize(
+    "name", ["name: 'my-gpu'", "name:   my-gpu   # ours", "name: &gpu my-gpu", "name: >-\n  my-gpu"]
+)
 def test_a_name_may_be_written_in_any_style_of_yaml(tmp_path, name):
     (tmp_path / "gpu.yaml").write_text(GPU.replace("name: my-gpu", name))
     assert rl.load_gpu("my-gpu", str(tmp_path)).name == "my-gpu"
@@ -124,7 +128,9 @@ def test_a_gpu_of_ones_own_overrides_a_shipped_one_of_its_name(tmp_path):
 
 
 def test_a_model_of_ones_own_overrides_a_shipped_one_of_its_name(tmp_path):
-    (tmp_path / "llama.yaml").write_text(MODEL.replace("acme/Tiny-1B\n", "meta-llama/Llama-3.1-8B\n").replace("tiny-1b", "llama-3.1-8b"))
+    (tmp_path / "llama.yaml").write_text(
+        MODEL.replace("acme/Tiny-1B\n", "meta-llama/Llama-3.1-8B\n").replace("tiny-1b", "llama-3.1-8b")
+    )
     assert rl.load_model("llama-3.1-8b", str(tmp_path)).hidden == 2048
     assert rl.load_model("llama-3.1-8b").hidden == 4096
     assert rl.models(str(tmp_path)).count("llama-3.1-8b") == 1

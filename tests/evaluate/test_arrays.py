@@ -146,7 +146,11 @@ def test_a_scalar_of_numpy_is_a_single_case():
     assert found.ttft == rl.predict("llama-3.1-8b", "h100-sxm", isl=700, batch=4).ttft
 
 
-@pytest.mark.parametrize("value", [np.array([]), np.array(["a"]), np.array([None]), [[1], [2, 3]], object()], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [np.array([]), np.array(["a"]), np.array([None]), [[1], [2, 3]], object()],
+    ids=["empty", "text", "None", "ragged", "object"],
+)
 def test_what_is_no_array_of_numbers_is_refused(value):
     with pytest.raises(rl.BadInput, match="isl"):
         rl.predict("llama-3.1-8b", "h100-sxm", isl=value)

@@ -1,0 +1,605 @@
+"""The four questions about a case: what they print, in which format, and what they say beside it."""
+
+import inspect
+import math
+import re
+
+import click
+import pytest
+from asking import answered, ask, cells, csv_rows, document, row, rows
+
+import roofline as rl
+from roofline import api
+from roofline.cli.main import cli
+from roofline.cli.render import digits
+
+QUESTIONS = ("ttft", "tpot", "predict", "knee")
+CASE = ("-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "2000", "--osl", "300")
+KEYS = list(rl.predict("llama-3.1-8b", "h100-sxm").to_dict())
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def test_ttft_over_the_catalog_lists_every_gpu_once_fastest_first():
+    heading, *body = cells(answered("ttft", "-m", "llama-3.1-70b", "--isl", "2000"))
+    assert heading == ["model", "GPU", "GPUs", "tp", "TTFT [ms]", "bound", "basis", "USD/h"]
+    assert sorted(line[1] for line in body) == list(rl.gpus())
+    times = [float(line[4]) for line in body]
+    assert times == sorted(times)
+    assert all(line[5] in ("compute", "memory", "latency", "exponentials", "link") for line in body)
+    assert all(line[6] in ("calibrated", "inherited") for line in body)
+
+
+def test_the_figures_of_the_table_are_those_of_the_api_at_three_digits():
+    _, *body = cells(answered("ttft", "-m", "llama-3.1-70b", "--isl", "2000"))
+    for _, gpu, num_gpus, tp, time, bound, basis, price in body:
+        prediction = rl.predict("llama-3.1-70b", gpu, isl=2000)
+        assert (int(num_gpus), int(tp)) == (prediction.deployment.num_gpus, prediction.deployment.plan.tp)
+        assert float(time) == pytest.approx(prediction.ttft * 1e3, rel=0.00501)
+        assert (bound, basis) == (prediction.bound["prefill"], prediction.basis)
+        assert float(price) == pytest.approx(prediction.usd_per_hour, rel=0.00501)
+
+
+@pytest.mark.parametrize(
+    ("question", "headings"),
+    [
+        ("tpot", ["TPOT [ms]", "tok/s/user", "bound", "basis", "USD/h"]),
+        ("knee", ["ridge", "half", "memory", "SLO", "knee", "set by", "basis"]),
+        (
+            "predict",
+            ["batch", "weights", "TTFT [ms]", "TPOT [ms]", "E2EL [ms]", "tok/s/user", "tok/s/GPU", "knee", "HBM used"],
+        ),
+    ],
+)
+def test_every_question_names_plan_and_figures_with_units(question, headings):
+    heading, *body = cells(answered(question, "-m", "llama-3.1-8b"))
+    assert heading[:4] == ["model", "GPU", "GPUs", "tp"]
+    assert [name for name in heading if name in headings] == headings
+    assert sorted(line[1] for line in body) == list(rl.gpus())
+
+
+@pytest.mark.parametrize(("question", "time"), [("ttft", rl.ttft), ("predict", rl.ttft), ("tpot", rl.tpot)])
+def test_a_table_is_sorted_by_what_was_asked(question, time):
+    order = [line[1] for line in cells(answered(question, "-m", "llama-3.1-8b"))[1:]]
+    assert order == sorted(order, key=lambda gpu: time("llama-3.1-8b", gpu))
+
+
+def test_gpus_that_answer_a_single_token_are_listed_although_they_have_no_tpot():
+    found = rows("tpot", "-m", "llama-3.1-8b", "--osl", "1")
+    assert sorted(line["gpu"] for line in found) == list(rl.gpus())
+    assert {line["tpot_ms"] for line in found} == {None}
+
+
+def test_predict_answers_a_single_case_in_sentences():
+    text = answered("predict", *CASE)
+    assert text == f"{rl.predict('llama-3.1-8b', 'h100-sxm', isl=2000, osl=300)}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.04432, "0.0443"),
+        (44.32, "44.3"),
+        (999.4, "999"),
+        (2677.8, "2678"),
+        (1e6, "1000000"),
+        (None, "-"),
+        (True, "yes"),
+        (7, "7"),
+        (["a", "b"], "a; b"),
+    ],
+)
+def test_a_cell_for_people_has_three_significant_digits(value, text):
+    assert digits(value) == text
+
+
+@pytest.mark.parametrize("value", [999.5, 999.7, 999.999])
+def test_a_cell_that_rounds_to_a_thousand_has_no_exponent(value):
+    assert digits(value) == "1000"
+
+
+def test_markdown_is_a_table_of_the_same_cells():
+    plain = cells(answered("ttft", "-m", "llama-3.1-8b"))
+    lines = answered("ttft", "-m", "llama-3.1-8b", "--format", "markdown").strip().split("\n")
+    assert re.fullmatch(r"\|(:?-+:?\|)+", lines[1])
+    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])] == plain
+
+
+def test_models_and_gpus_may_be_named_several_times():
+    found = rows("ttft", "-m", "llama-3.1-8b", "-m", "qwen3-32b", "-g", "h100", "-g", "b200")
+    assert [(line["model"], line["gpu"]) for line in found] == [
+        ("llama-3.1-8b", "b200"),
+        ("llama-3.1-8b", "h100-sxm"),
+        ("qwen3-32b", "b200"),
+        ("qwen3-32b", "h100-sxm"),
+    ]
+
+
+# --- programs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_json_is_the_contract_whatever_the_question(question):
+    found = document(question, *CASE)
+    assert list(found) == ["schema_version", "rows"]
+    assert found["schema_version"] == 1
+    (line,) = found["rows"]
+    assert list(line) == KEYS
+    assert line == rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300).to_dict()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_csv_has_the_keys_and_values_of_json(question):
+    header, body = csv_rows(answered(question, "-m", "llama-3.1-8b", "--format", "csv"))
+    expected = rows(question, "-m", "llama-3.1-8b")
+    assert header == KEYS
+    assert len(body) == len(expected)
+    for line, wanted in zip(body, expected, strict=True):
+        for key, cell in zip(header, line, strict=True):
+            value = wanted[key]
+            if isinstance(value, bool):
+                assert cell == str(value).lower()
+            elif isinstance(value, (int, float)):
+                assert float(cell) == value
+            elif isinstance(value, list):
+                assert cell == "; ".join(value)
+            else:
+                assert cell == ("" if value is None else value)
+
+
+def test_the_formats_hold_the_same_gpus_in_the_same_order():
+    json_order = [line["gpu"] for line in rows("ttft", "-m", "llama-3.1-70b")]
+    header, body = csv_rows(answered("ttft", "-m", "llama-3.1-70b", "-f", "csv"))
+    assert [line[header.index("gpu")] for line in body] == json_order
+    assert [line[1] for line in cells(answered("ttft", "-m", "llama-3.1-70b"))[1:]] == json_order
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+def test_a_gpu_of_the_catalog_that_cannot_run_a_case_is_a_row_with_the_reason():
+    found = {line["gpu"]: line for line in rows("ttft", "-m", "llama-3.1-70b", "-q", "nvfp4", "--tp", "1")}
+    assert set(found) == set(rl.gpus())
+    for gpu in ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s"):
+        line = found[gpu]
+        assert list(line) == KEYS
+        assert line["fits"] is None
+        assert (line["ttft_ms"], line["tpot_ms"], line["knee"]) == (None, None, None)
+        assert (line["model"], line["tp"], line["isl"], line["batch"]) == ("llama-3.1-70b", 1, 1024, 1)
+        assert line["warnings"][0].startswith("UnsupportedPrecision: ")
+        assert gpu in line["warnings"][0]
+    for gpu in ("b200", "gb200-nvl72", "b300", "gb300-nvl72"):
+        assert found[gpu]["fits"] is True
+
+
+def test_a_gpu_of_the_catalog_that_is_too_small_is_a_row_that_does_not_fit():
+    found = {line["gpu"]: line for line in rows("ttft", "-m", "llama-3.1-405b", "--tp", "4")}
+    assert found["l40s"]["fits"] is False
+    assert found["l40s"]["ttft_ms"] is None
+    assert found["l40s"]["warnings"][0].startswith("DoesNotFit: ")
+    assert found["gb300-nvl72"]["fits"] is True
+
+
+def test_refused_gpus_stand_below_the_others_with_dashes_and_a_note():
+    result = ask("ttft", "-m", "llama-3.1-405b", "--tp", "4")
+    assert result.exit_code == 0
+    _, *body = cells(result.stdout)
+    times = [line[4] for line in body]
+    assert "-" in times
+    assert times[times.index("-") :] == ["-"] * times.count("-")
+    assert "note: DoesNotFit: llama-3.1-405b does not fit l40s at tp 4" in result.stderr
+
+
+def test_csv_holds_the_refused_with_the_reason():
+    header, body = csv_rows(answered("ttft", "-m", "llama-3.1-405b", "--tp", "4", "-f", "csv"))
+    (line,) = [line for line in body if "l40s" in line]
+    assert line[header.index("fits")] == "false"
+    assert line[header.index("ttft_ms")] == ""
+    assert "DoesNotFit" in line[header.index("warnings")]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("output", ["table", "markdown", "csv", "json"])
+def test_a_plan_that_was_asked_for_and_does_not_fit_ends_in_an_error(question, output):
+    result = ask(question, "-m", "llama-3.1-405b", "-g", "h100", "--tp", "1", "-f", output)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: llama-3.1-405b does not fit h100-sxm at tp 1")
+
+
+def test_of_two_gpus_that_were_asked_for_the_one_that_fits_is_shown_and_the_other_is_an_error():
+    result = ask("ttft", "-m", "llama-3.1-70b", "-g", "h100", "-g", "b200", "--tp", "1", "-f", "csv")
+    assert result.exit_code == 1
+    header, body = csv_rows(result.stdout)
+    assert [(line[header.index("gpu")], line[header.index("fits")]) for line in body] == [
+        ("b200", "true"),
+        ("h100-sxm", "false"),
+    ]
+    assert "Error: llama-3.1-70b does not fit h100-sxm" in result.stderr
+
+
+def test_a_model_that_fits_no_gpu_of_the_catalog_is_an_error():
+    result = ask("ttft", "-m", "llama-3.1-405b", "--tp", "1", "--isl", "100000")
+    assert result.exit_code == 1
+    assert "does not fit" in result.stderr
+
+
+def test_an_oversized_plan_is_shown_on_request():
+    line = row("ttft", "-m", "llama-3.1-405b", "-g", "h100", "--tp", "1", "--allow-oversize")
+    assert line["fits"] is False
+    assert line["ttft_ms"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-m", "lama-3.1-8b"), ("no model named 'lama-3.1-8b'", "nearest", "llama-3.1-8b")),
+        (("-m", "llama-3.1-8b", "-g", "h1000"), ("no GPU named 'h1000'", "nearest", "h100-sxm")),
+        (("-m", "llama-3.1-8b", "-g", "h100", "-g", "b2000"), ("no GPU named 'b2000'", "nearest", "b200")),
+        (("-m", "llama-3.1-8b", "--weights", "fp9"), ("no number format 'fp9'", "nearest", "fp8")),
+        (("-m", "llama-3.1-8b", "-q", "fp9"), ("no quantization preset 'fp9'", "nearest", "fp8")),
+        (("-m", "llama-3.1-8b", "--kv-cache-dtype", "int4"), ("no KV cache in 'int4'", "fp8")),
+        (("-m", "llama-3.1-8b", "--compute", "fp5"), ("no compute dtype 'fp5'", "fp8")),
+        (("-m", "llama-3.1-8b", "--slo", "ttfd:300"), ("no SLO on 'ttfd'", "ttft")),
+        (("-m", "llama-3.1-8b", "--slo", "ttft:-5"), ("SLO ttft", "must be positive")),
+        (("-m", "llama-3.1-8b", "--isl", "0"), ("isl = 0", "between 1 and")),
+        (("-m", "llama-3.1-8b", "--batch", "-4"), ("batch = -4", "between 1 and")),
+        (("-m", "llama-3.1-8b", "--prefix", "2000"), ("prefix", "exceeds the prompt")),
+        (("-m", "llama-3.1-8b", "--prefix", "nan"), ("prefix", "between 0 and")),
+        (("-m", "llama-3.1-8b", "--tp", "3"), ("tp = 3", "possible: 1, 2, 4, 8")),
+        (("-m", "llama-3.1-8b", "--ep", "2"), ("ep = 2", "has no experts")),
+        (("-m", "llama-3.1-8b", "--routing", "even"), ("routing 'even'", "uniform")),
+        (("-m", "llama-3.1-8b", "--specs", "no-such-folder"), ("no-such-folder", "folder")),
+        (("-m", "llama-3.1-8b", "-g", "h100", "-q", "nvfp4"), ("no fp4 tensor cores", "--compute bf16")),
+    ],
+)
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(arguments, words, output):
+    result = ask("ttft", *arguments, "-f", output)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--isl", "2000"),
+        ("-m", "llama-3.1-8b", "--isle", "2000"),
+        ("-m", "llama-3.1-8b", "--isl", "2e3"),
+        ("-m", "llama-3.1-8b", "--isl", "many"),
+        ("-m", "llama-3.1-8b", "--isl", ""),
+        ("-m", "llama-3.1-8b", "--isl"),
+        ("-m", "llama-3.1-8b", "--batch", "1.5"),
+        ("-m", "llama-3.1-8b", "--tp", "two"),
+        ("-m", "llama-3.1-8b", "--basis", "best"),
+        ("-m", "llama-3.1-8b", "--engine", "vllm2"),
+        ("-m", "llama-3.1-8b", "-f", "xml"),
+        ("-m", "llama-3.1-8b", "--prefix", "most"),
+        ("-m", "llama-3.1-8b", "--prefix", "120%"),
+        ("-m", "llama-3.1-8b", "--prefix", "-5%"),
+        ("-m", "llama-3.1-8b", "--prefix", "nan%"),
+        ("-m", "llama-3.1-8b", "--prefix", "%"),
+        ("-m", "llama-3.1-8b", "--prefix", "80%%"),
+        ("-m", "llama-3.1-8b", "--slo", "ttft"),
+        ("-m", "llama-3.1-8b", "--slo", "ttft:"),
+        ("-m", "llama-3.1-8b", "--slo", "ttft:fast"),
+        ("-m", "llama-3.1-8b", "--slo", "300"),
+        ("-m", "llama-3.1-8b", "--slo", ""),
+        ("-m", "llama-3.1-8b", "--slo", "ttft:300,"),
+        ("-m", "llama-3.1-8b", "--slo", "ttft:300,ttft:200"),
+        ("-m", "llama-3.1-8b", "--workload", "1k"),
+        ("-m", "llama-3.1-8b", "--workload", "2000"),
+        ("-m", "llama-3.1-8b", "--workload", "1234"),
+        ("-m", "llama-3.1-8b", "--workload", "11k"),
+        ("-m", "llama-3.1-8b", "--workload", "1k1k1k"),
+        ("-m", "llama-3.1-8b", "--workload", "1m1k"),
+        ("-m", "llama-3.1-8b", "--workload", "k1k"),
+        ("-m", "llama-3.1-8b", "--workload", "1.3x1"),
+        ("-m", "llama-3.1-8b", "--workload", "9" * 400 + "k1k"),
+        ("-m", "llama-3.1-8b", "--workload", "-1k1k"),
+        ("-m", "llama-3.1-8b", "--workload", ""),
+        ("-m", "llama-3.1-8b", "--workload", "1k1k", "--isl", "1024"),
+        ("-m", "llama-3.1-8b", "--workload", "1k1k", "--osl", "1024"),
+        ("-m", "llama-3.1-8b", "h100"),
+    ],
+    ids=lambda arguments: " ".join(arguments)[-40:],
+)
+def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
+    result = ask("ttft", *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
+# --- options -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--isl", "2000"), {"isl": 2000, "osl": 128}),
+        (("--input-len", "2000", "--output-len", "300"), {"isl": 2000, "osl": 300}),
+        (("--random-input-len", "2000", "--random-output-len", "300"), {"isl": 2000, "osl": 300}),
+        (("--workload", "1k1k"), {"isl": 1024, "osl": 1024}),
+        (("--workload", "8k1k"), {"isl": 8192, "osl": 1024}),
+        (("--workload", "1k8k"), {"isl": 1024, "osl": 8192}),
+        (("--workload", "8K/1K"), {"isl": 8192, "osl": 1024}),
+        (("--workload", "2000x300"), {"isl": 2000, "osl": 300}),
+        (("--workload", "2000:300"), {"isl": 2000, "osl": 300}),
+        (("--workload", "1k300"), {"isl": 1024, "osl": 300}),
+        (("--workload", "1.5k1k"), {"isl": 1536, "osl": 1024}),
+        (("--isl", "2000", "--prefix", "1500"), {"prefix": 1500}),
+        (("--isl", "2000", "--prefix", "80%"), {"prefix": 1600}),
+        (("--isl", "2000", "--prefix", "0%"), {"prefix": 0}),
+        (("--isl", "2000", "--prefix", "100%"), {"prefix": 2000}),
+        (("--prefix", "50%"), {"isl": 1024, "prefix": 512}),
+        (("--workload", "8k1k", "--prefix", "25%"), {"prefix": 2048}),
+        (("--prefix", "12.5%", "--isl", "1000"), {"prefix": 125}),
+        (("--prefix-prompt-length", "100"), {"prefix": 100}),
+        (("-b", "16"), {"batch": 16}),
+        (("--batch", "16"), {"batch": 16}),
+        (("--tp", "2"), {"tp": 2, "num_gpus": 2}),
+        (("-tp", "2"), {"tp": 2}),
+        (("--tensor-parallel-size", "2"), {"tp": 2}),
+        (("--tp-size", "2"), {"tp": 2}),
+        (("-pp", "2"), {"pp": 2, "num_gpus": 2}),
+        (("--pipeline-parallel-size", "2"), {"pp": 2}),
+        (("-dp", "2"), {"dp": 2, "num_gpus": 2}),
+        (("--data-parallel-size", "2"), {"dp": 2}),
+        (("--num-gpus", "4"), {"num_gpus": 4, "tp": 1}),
+        (("--total-gpus", "4"), {"num_gpus": 4}),
+        (("-q", "fp8"), {"weight_dtype": "fp8", "kv_dtype": "fp8", "compute_dtype": "fp8"}),
+        (("--quantization", "FP8"), {"weight_dtype": "fp8"}),
+        (("--weights", "int4"), {"weight_dtype": "int4", "compute_dtype": "bf16"}),
+        (("--dtype", "fp16"), {"weight_dtype": "fp16"}),
+        (("--weights", "fp8", "--compute", "bf16"), {"weight_dtype": "fp8", "compute_dtype": "bf16"}),
+        (("--kv-cache-dtype", "fp8"), {"kv_dtype": "fp8", "weight_dtype": "bf16"}),
+        (("--kv-cache-dtype", "fp8_e4m3"), {"kv_dtype": "fp8"}),
+        (("--basis", "ideal"), {"basis": "ideal"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_option_means_what_the_parameter_means(arguments, expected):
+    line = row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm", *arguments)
+    assert {key: line[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--model", "llama-3.1-8b", "--gpu", "h100"),
+        ("--model-path", "llama-3.1-8b", "--system", "h100"),
+        ("-m", "meta-llama/Llama-3.1-8B", "--hardware", "H100_SXM"),
+    ],
+)
+def test_model_and_gpu_answer_to_the_names_of_other_tools(arguments):
+    line = row("ttft", *arguments)
+    assert (line["model"], line["gpu"]) == ("llama-3.1-8b", "h100-sxm")
+
+
+def test_expert_parallelism_answers_to_the_name_of_other_tools():
+    line = row("predict", "-m", "qwen3-30b-a3b", "-g", "h100", "--tp", "4", "--expert-parallel-size", "4")
+    assert (line["tp"], line["ep"]) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["ttft:300,tpot:25", "ttft:300 tpot:25", "TTFT:300,TPOT:25", "tpot:25,ttft:300", "ttft:3e2,tpot:25.0"]
+)
+def test_limits_are_given_in_milliseconds(text):
+    line = row("knee", *CASE, "--slo", text)
+    expected = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, slo={"ttft": 0.3, "tpot": 0.025})
+    assert line["slo_knee"] == expected.knees.slo
+    assert row("knee", *CASE, "--goodput", text)["slo_knee"] == line["slo_knee"]
+
+
+def test_the_routing_of_experts_is_a_word_or_a_number():
+    case = ("tpot", "-m", "mixtral-8x7b", "-g", "h200", "--batch", "16")
+    default, skewed, uniform = (
+        row(*case, *routing)["tpot_ms"] for routing in ((), ("--routing", "0.66"), ("--routing", "uniform"))
+    )
+    assert default == skewed < uniform
+
+
+def case_commands():
+    context = click.Context(cli)
+    return [pytest.param(cli.get_command(context, name), id=name) for name in QUESTIONS]
+
+
+@pytest.mark.parametrize("command", case_commands())
+def test_what_is_left_out_keeps_the_default_of_the_api(command, monkeypatch):
+    given = {}
+
+    def predict_each_gpu(*places, **options):
+        given.update(options)
+        raise rl.BadInput("enough")
+
+    monkeypatch.setattr(api, "predict_each_gpu", predict_each_gpu)
+    assert ask(command.name, "-m", "llama-3.1-8b").exit_code == 1
+    parameters = inspect.signature(rl.predict).parameters
+    assert given
+    for name, value in given.items():
+        assert value == parameters[name].default, name
+
+
+@pytest.mark.parametrize("command", case_commands())
+def test_every_parameter_of_the_api_is_an_option(command):
+    options = {parameter.name for parameter in command.params}
+    asked = {
+        name
+        for name, parameter in inspect.signature(rl.predict).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    assert asked <= options
+    assert options - asked == {"models", "gpus", "workload", "output_format", "explain"}
+
+
+@pytest.mark.parametrize("command", case_commands())
+def test_the_defaults_in_the_help_are_those_of_the_api(command):
+    text = " ".join(command.get_help(click.Context(command)).split())
+    defaults = {name: parameter.default for name, parameter in inspect.signature(rl.predict).parameters.items()}
+    for option in ("isl", "osl", "batch", "routing", "basis", "engine"):
+        described = re.search(rf"--{option}\b.*?\[default: ([^\]]+)\]", text)
+        assert described, option
+        assert described[1] == str(defaults[option]), option
+
+
+def test_the_command_gives_the_defaults_of_the_api():
+    assert row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm") == rl.predict("llama-3.1-8b", "h100-sxm").to_dict()
+
+
+def test_specifications_of_ones_own_are_found_through_the_option_and_the_environment(tmp_path):
+    content = (
+        "name: tiny-gpu\naliases: [tiny]\nvendor: Acme\ngeneration: rubin\n"
+        "peak:\n  bf16: {value: 100 TFLOP/s, source: s}\n"
+        "memory:\n  label: {value: 40 GB, source: s}\n  usable: {value: 40 GB, source: s}\n"
+        "  bandwidth: {value: 1 TB/s, source: s}\n"
+        "scale_up:\n  kind: link\n  bandwidth: {value: 100 GB/s, source: s}\n  domain: {value: 2, source: s}\n"
+        "sources:\n  s: {title: sheet, date: 2026-01-02}\n"
+    )
+    (tmp_path / "tiny.yaml").write_text(content)
+    question = ("ttft", "-m", "llama-3.1-8b", "-g", "tiny")
+    result = ask(*question, "--specs", tmp_path)
+    assert result.exit_code == 0
+    assert cells(result.stdout)[1][1] == "tiny-gpu"
+    assert "note: no calibration of generation rubin" in result.stderr
+    assert answered(*question, env={"ROOFLINE_SPECS": str(tmp_path)}) == result.stdout
+    assert "tiny-gpu" in answered("gpus", "--specs", tmp_path)
+    assert ask(*question).exit_code == 1
+    (tmp_path / "tiny.yaml").write_text(content.replace("40 GB", "40").replace("vendor: Acme\n", ""))
+    result = ask(*question, "--specs", tmp_path)
+    assert result.exit_code == 1
+    places = re.findall(r"tiny\.yaml:(\d+): (\S+):", result.stderr)
+    assert sorted(places) == [("1", "vendor"), ("7", "memory.label.value"), ("8", "memory.usable.value")]
+
+
+# --- why ---------------------------------------------------------------------------------------
+
+EXPLAINED = [
+    ("-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "2000", "--osl", "300"),
+    ("-m", "llama-3.1-70b", "-g", "l40s", "--isl", "2000", "-q", "int8"),
+    ("-m", "deepseek-v3", "-g", "b200", "--tp", "8", "--ep", "8", "--batch", "64"),
+    ("-m", "gpt-oss-120b", "-g", "h100", "--isl", "8000", "--prefix", "50%"),
+    ("-m", "llama-3.1-70b", "-g", "h200", "--tp", "4", "--pp", "2", "--batch", "8", "-q", "fp8"),
+    ("-m", "llama-3.1-8b", "-g", "a100", "--basis", "ideal"),
+    ("-m", "deepseek-v3", "-g", "h200", "--tp", "8", "--basis", "ideal"),
+    ("-m", "qwen3-235b-a22b", "-g", "gb200", "--tp", "4", "--batch", "128"),
+]
+
+
+@pytest.mark.parametrize("case", EXPLAINED, ids=" ".join)
+def test_the_kernels_sum_to_the_answer(case):
+    found = document("predict", *case, "--explain")
+    assert list(found) == ["schema_version", "rows", "kernels"]
+    (line,) = found["rows"]
+    for name, key in (("prefill", "ttft_ms"), ("decode", "tpot_ms")):
+        kernels = [kernel for kernel in found["kernels"] if kernel["pass"] == name]
+        assert math.fsum(kernel["total_us"] for kernel in kernels) == pytest.approx(line[key] * 1e3, rel=1e-12)
+        assert math.fsum(kernel["share"] for kernel in kernels) == pytest.approx(1.0, rel=1e-12)
+        for kernel in kernels:
+            assert kernel["total_us"] == pytest.approx(kernel["count"] * kernel["time_us"], rel=1e-12)
+            assert (kernel["model"], kernel["gpu"]) == (line["model"], line["gpu"])
+
+
+UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def evaluated(equation):
+    """Left and right side of a printed equation, worked out from its own numbers [s]."""
+    left, right = equation.split(" = ")
+    left = re.sub(r"([\d.]+(?:e[+-]?\d+)?) (s|ms|us|ns)\b", lambda m: f"({m[1]} * {UNITS[m[2]]})", left)
+    left = re.sub(r"\|\| (.+?) , (.+?) \|\|_([\d.]+|inf)", r"norm(\1, \2, \3)", left).replace(" x ", " * ")
+    assert re.fullmatch(r"[\d.e+\-*/(), a-z]+", left), left
+
+    def norm(a, b, p):
+        return max(a, b) if p == math.inf else (a**p + b**p) ** (1.0 / p)
+
+    number, unit = re.match(r"([\d.]+) (s|ms|us|ns)\b", right).groups()
+    names = {"norm": norm, "max": max, "sqrt": math.sqrt, "inf": math.inf, "__builtins__": {}}
+    return eval(left, names), float(number) * UNITS[unit]
+
+
+@pytest.mark.parametrize("case", EXPLAINED, ids=" ".join)
+def test_every_printed_equation_comes_out_at_its_right_side_and_at_the_time_of_its_kernel(case):
+    kernels = document("predict", *case, "--explain")["kernels"]
+    assert len(kernels) >= 15
+    for kernel in kernels:
+        left, right = evaluated(kernel["equation"])
+        assert right == pytest.approx(kernel["time_us"] * 1e-6, rel=0.006, abs=1e-12), kernel["equation"]
+        assert left == pytest.approx(kernel["time_us"] * 1e-6, rel=0.02, abs=2e-12), kernel[
+            "equation"
+        ]  # three digits a number
+        if kernel["count"] > 1:
+            assert kernel["equation"].endswith(f", {kernel['count']} times")
+
+
+def test_the_explanation_for_people_shows_every_kernel_and_the_equation():
+    text = answered("ttft", *CASE, "--explain")
+    kernels = document("ttft", *CASE, "--explain")["kernels"]
+    assert "t = t0 + || F/(eta_c P)" in text
+    assert "prefill of 1 x 2000 tokens" in text
+    assert "decode step" in text
+    for kernel in kernels:
+        assert f"  {kernel['kernel']}: {kernel['equation']}" in text
+    shares = [float(share) for share in re.findall(r" ([\d.]+)%  ", text)]
+    assert len(shares) == len(kernels)
+    assert sum(shares) == pytest.approx(200.0, abs=2.0)  # two passes
+
+
+def test_the_explanation_names_the_tokens_that_are_computed():
+    assert "prefill of 2 x 500 tokens" in answered("ttft", *CASE, "--prefix", "1500", "-b", "2", "--explain")
+    assert "prefill of 1 x 1 tokens" in answered("ttft", *CASE, "--prefix", "100%", "--explain")
+
+
+def test_the_ideal_basis_explains_itself_with_the_textbook_equation():
+    text = answered("ttft", *CASE, "--basis", "ideal", "--explain")
+    assert "t = max(F/P, Q/W)" in text
+    assert "eta_c" not in text
+
+
+def test_a_single_token_is_explained_without_a_decode_step():
+    found = document("predict", "-m", "llama-3.1-8b", "-g", "h100", "--osl", "1", "--explain")
+    assert {kernel["pass"] for kernel in found["kernels"]} == {"prefill"}
+
+
+def test_an_explanation_of_several_cases_explains_each():
+    found = document("ttft", "-m", "llama-3.1-8b", "-g", "h100", "-g", "b200", "--explain")
+    assert {kernel["gpu"] for kernel in found["kernels"]} == {"h100-sxm", "b200"}
+
+
+def test_an_explanation_in_markdown_has_markdown_tables():
+    text = answered("ttft", *CASE, "--explain", "-f", "markdown")
+    assert len(re.findall(r"^\|:?-", text, re.MULTILINE)) == 3
+
+
+def test_an_explanation_is_not_lost_in_csv_without_a_word():
+    result = ask("ttft", *CASE, "--explain", "-f", "csv")
+    assert result.exit_code == 2 or "attention" in result.stdout or "explain" in result.stderr
+
+
+# --- beside the answer -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["table", "markdown"])
+def test_notes_go_to_stderr_and_each_is_said_once(output):
+    result = ask("ttft", "-m", "gpt-oss-120b", "-g", "h100", "-g", "h100-sxm", "-f", output)
+    assert result.stderr.count("note: mxfp4 weights are weight-only on h100-sxm") == 1
+    assert "note:" not in result.stdout
+
+
+@pytest.mark.parametrize("output", ["csv", "json"])
+def test_notes_for_programs_are_in_the_rows(output):
+    result = ask("ttft", "-m", "gpt-oss-120b", "-g", "h100", "-f", output)
+    assert result.exit_code == 0
+    assert "mxfp4 weights are weight-only on h100-sxm" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_note_of_a_single_case_is_said_beside_its_sentences():
+    result = ask("predict", "-m", "llama-3.1-8b", "-g", "b200", "--isl", "140000")
+    assert "note: isl + osl exceeds the 131072 positions" in result.stderr

@@ -1,0 +1,126 @@
+"""The wheel: built from a copy of the sources, it carries the catalogs and answers from anywhere."""
+
+import csv
+import importlib.util
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import roofline
+
+ROOT = Path(__file__).resolve().parents[1]
+CATALOGS = ("hardware_specs", "model_specs")
+NEEDED = ("pyproject.toml", "README.md", "roofline", *CATALOGS)
+ANSWER = (
+    'import sys; from roofline.cli.main import cli; cli(["ttft","-m","llama-3.1-70b","--isl","2000", *sys.argv[1:]])'
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel built without the working tree noticing; without a network where the build back end is installed."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    for name in NEEDED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    isolation = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
+    command = [sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", str(built), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = built.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A folder with the content of the wheel, as a package manager unpacks it."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(installed, cwd, code, *arguments):
+    """Result of Python code that sees the unpacked wheel before anything else."""
+    env = {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=60)
+
+
+def test_the_wheel_is_named_after_the_version(wheel):
+    assert wheel.name == f"roofline-{roofline.__version__}-py3-none-any.whl"
+
+
+@pytest.mark.parametrize("catalog", CATALOGS)
+def test_the_wheel_holds_every_file_of_the_catalog_unchanged(installed, catalog):
+    files = sorted(path.relative_to(ROOT) for path in (ROOT / catalog).rglob("*.yaml"))
+    assert len(files) > 10
+    packed = sorted(path.relative_to(installed / "roofline") for path in (installed / "roofline" / catalog).rglob("*"))
+    assert [path for path in packed if path.suffix == ".yaml"] == files
+    for path in files:
+        assert (installed / "roofline" / path).read_bytes() == (ROOT / path).read_bytes()
+
+
+def test_the_wheel_holds_every_module_and_nothing_beside_the_package(installed):
+    modules = {path.relative_to(ROOT) for path in (ROOT / "roofline").rglob("*.py")}
+    packed = {path.relative_to(installed) for path in installed.rglob("*.py")}
+    assert packed == modules
+    top = {path.name for path in installed.iterdir()}
+    assert top == {"roofline", f"roofline-{roofline.__version__}.dist-info"}
+
+
+def test_the_wheel_says_that_it_is_typed(installed):
+    metadata = (installed / f"roofline-{roofline.__version__}.dist-info" / "METADATA").read_text()
+    assert "Typing :: Typed" in metadata
+    assert (installed / "roofline" / "py.typed").is_file()
+
+
+def test_the_wheel_installs_the_command_and_asks_for_what_the_package_imports(installed):
+    info = installed / f"roofline-{roofline.__version__}.dist-info"
+    assert "roofline = roofline.cli.main:main" in (info / "entry_points.txt").read_text()
+    metadata = (info / "METADATA").read_text()
+    required = {
+        line.split(": ")[1].split(">")[0].lower()
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist") and "extra ==" not in line
+    }
+    assert required == {"click", "numpy", "pydantic", "pyyaml", "sympy", "tabulate"}
+
+
+def test_the_unpacked_wheel_answers_from_another_folder(installed, tmp_path):
+    done = run(installed, tmp_path, ANSWER)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:2] == ["model", "GPU"]
+    assert sorted(line.split()[1] for line in lines[2:]) == list(roofline.gpus())
+    assert all(float(line.split()[4]) > 0.0 for line in lines[2:])
+
+
+def test_the_unpacked_wheel_reads_its_own_catalog_and_not_the_checkout(installed, tmp_path):
+    code = "import roofline; from roofline.catalog import reader; print(roofline.__file__); print(reader._find('h100', 'gpu', None).path)"
+    done = run(installed, tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith(str(installed)) for line in done.stdout.splitlines())
+
+
+def test_the_unpacked_wheel_gives_the_figures_of_the_checkout(installed, tmp_path):
+    done = run(installed, tmp_path, ANSWER, "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    found = list(csv.DictReader(done.stdout.splitlines()))
+    assert len(found) == len(roofline.gpus())
+    for line in found:
+        expected = roofline.predict("llama-3.1-70b", line["gpu"], isl=2000)
+        assert float(line["ttft_ms"]) == pytest.approx(expected.ttft * 1e3, rel=1e-12)
+
+
+def test_answering_leaves_nothing_behind(installed, tmp_path):
+    before = sorted(installed.rglob("*"))
+    assert run(installed, tmp_path, ANSWER).returncode == 0
+    assert sorted(installed.rglob("*")) == before
+    assert list(tmp_path.iterdir()) == []
