@@ -37,9 +37,8 @@ def main() -> None:
     for name, command in QUESTIONS.items():
         cpu_seconds(command), cpu_seconds(REFERENCE)
         ratios = [cpu_seconds(command) / cpu_seconds(REFERENCE) for _ in range(ROUNDS)]
-        print(
-            f"{name:10} {statistics.median(ratios):.2f} x  (min {min(ratios):.2f}, max {max(ratios):.2f}, {ROUNDS} pairs)"
-        )
+        low, middle, high = min(ratios), statistics.median(ratios), max(ratios)
+        print(f"{name:10} {middle:.2f} x  (min {low:.2f}, max {high:.2f}, {ROUNDS} pairs)")
 
 
 if __name__ == "__main__":

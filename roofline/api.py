@@ -161,8 +161,8 @@ def predict(
         DoesNotFit: the plan needs more memory than the GPUs have.
         BadSpec: a specification has faults.
     """
-    model = load_model(model, specs) if isinstance(model, str) else model
-    gpu = load_gpu(gpu, specs) if isinstance(gpu, str) else gpu
+    model = model if isinstance(model, Model) else load_model(model, specs)
+    gpu = gpu if isinstance(gpu, Gpu) else load_gpu(gpu, specs)
     if engine not in ENGINES:
         raise BadInput(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
     workload = case.workload(isl, osl, batch, prefix)
@@ -174,7 +174,9 @@ def predict(
     check_plan(model, deployment.plan)
     if num_gpus is not None:
         deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
-    prediction = answer.predict(deployment, workload, slo, case.warnings(deployment, basis, workload))
+    prediction = answer.predict(
+        deployment, workload, slo, case.warnings(deployment, basis, workload), allow_oversize=allow_oversize
+    )
     if prediction.fits is False and not allow_oversize:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return prediction
@@ -197,7 +199,7 @@ def predict_each_gpu(
     Raises:
         RooflineError: what is wrong with the model or the case on every GPU alike.
     """
-    model = load_model(model, options.get("specs")) if isinstance(model, str) else model
+    model = model if isinstance(model, Model) else load_model(model, options.get("specs"))
     found, refused = [], {}
     for name in gpu_names:
         try:
@@ -225,7 +227,7 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     Returns:
         The row; `fits` is false where memory is the reason, else null.
     """
-    model = load_model(model, options.get("specs")) if isinstance(model, str) else model
+    model = model if isinstance(model, Model) else load_model(model, options.get("specs"))
     asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS)}
     return {
         **dict.fromkeys(ROW_KEYS),

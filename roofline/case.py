@@ -5,17 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from roofline.errors import BadInput
+from roofline.errors import BadInput, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import calibrated_set
 from roofline.physics.plan import Deployment, Plan
-from roofline.quantity import BILLION
+from roofline.quantity import BILLION, MEGA
 from roofline.serving.latency import Workload
-from roofline.serving.sizing import check_degrees, check_plan, does_not_fit, possible_tp, smallest_tp, widest_tp
+from roofline.serving.sizing import (
+    check_count,
+    check_degrees,
+    check_plan,
+    does_not_fit,
+    possible_tp,
+    smallest_tp,
+    widest_tp,
+)
 
 __all__ = ["at_smallest_tp", "replicas", "skew", "warnings", "workload"]
 
 _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
+_LEAST_SKEW, _MOST_SKEW = 0.01, MEGA  # beyond them the occupancy law loses its digits
 _FIELDS = ("isl", "osl", "batch", "prefix")
 
 
@@ -40,14 +49,14 @@ def workload(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload:
     for name, value in values.items():
         least = 0.0 if name == "prefix" else 1.0
         if not _all((value >= least) & (value <= _LONGEST)):
-            raise BadInput(f"{name} = {_shown(given[name])} must be between {least:g} and {_LONGEST:g}")
+            raise BadInput(f"{name} = {shown(given[name])} must be between {least:g} and {_LONGEST:g}")
     try:
         reaches = values["prefix"] <= values["isl"]
-        values["isl"] + values["osl"] + values["batch"]
+        values["isl"] + values["osl"] + values["batch"] + values["prefix"]
     except ValueError as fault:
         raise BadInput(f"isl, osl, batch and prefix do not broadcast together: {fault}") from None
     if not _all(reaches):
-        raise BadInput(f"prefix = {_shown(prefix)} exceeds the prompt, isl = {_shown(isl)}")
+        raise BadInput(f"prefix = {shown(prefix)} exceeds the prompt, isl = {shown(isl)}")
     return Workload(values["isl"], values["osl"], values["batch"], values["prefix"])
 
 
@@ -67,10 +76,11 @@ def skew(routing: str | float) -> float | None:
         return None
     try:
         value = float(routing)
-    except (TypeError, ValueError):
-        raise BadInput(f"routing {routing!r} is neither uniform nor a number") from None
-    if not 0.0 < value < float("inf"):
-        raise BadInput(f"routing skew {routing!r} must be positive and finite; uniform routing is called uniform")
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(f"routing {shown(routing)} is neither uniform nor a number") from None
+    if not _LEAST_SKEW <= value <= _MOST_SKEW:
+        bounds = f"between {_LEAST_SKEW:g} and {_MOST_SKEW:g}"
+        raise BadInput(f"routing skew {shown(routing)} must be {bounds}; uniform routing is called uniform")
     return value
 
 
@@ -90,7 +100,7 @@ def at_smallest_tp(deployment: Deployment, wanted: Workload, *, allow_oversize: 
         DoesNotFit: a single case that fits at no tp.
     """
     plan = deployment.plan
-    check_degrees(plan)
+    check_degrees(deployment.model, plan)
     length = wanted.isl + wanted.osl
     batch, longest = _largest(wanted.batch), _largest(length)
     tp = smallest_tp(deployment, batch, longest)
@@ -118,8 +128,7 @@ def replicas(plan: Plan, num_gpus: int) -> int:
     Raises:
         BadInput: not a multiple of the GPUs of one replica.
     """
-    if not isinstance(num_gpus, int) or isinstance(num_gpus, bool) or num_gpus < 1:
-        raise BadInput(f"num_gpus = {num_gpus!r} must be a whole number of at least 1")
+    check_count("num_gpus", num_gpus)
     whole, rest = divmod(num_gpus, plan.num_gpus)
     if rest or not whole:
         raise BadInput(
@@ -160,9 +169,9 @@ def _number(name: str, value: Any) -> Real:
         try:
             return float(value)
         except OverflowError:
-            raise BadInput(f"{name} = {_shown(value)} must be between 1 and {_LONGEST:g}") from None
+            raise BadInput(f"{name} = {shown(value)} must be between 1 and {_LONGEST:g}") from None
     if value is None or isinstance(value, (bool, str, bytes)):
-        raise BadInput(f"{name} = {value!r} is neither a number nor an array of numbers")
+        raise BadInput(f"{name} = {shown(value)} is neither a number nor an array of numbers")
     from roofline.evaluate.arrays import as_array
 
     return as_array(name, value)
@@ -170,11 +179,6 @@ def _number(name: str, value: Any) -> Real:
 
 def _all(condition: Real) -> bool:
     return bool(condition.all()) if hasattr(condition, "all") else bool(condition)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _stand_ins(deployment: Deployment) -> list[str]:

@@ -9,6 +9,7 @@ __all__ = [
     "RooflineError",
     "UnknownName",
     "UnsupportedPrecision",
+    "shown",
 ]
 
 
@@ -34,3 +35,25 @@ class BadSpec(RooflineError):
 
 class BadInput(RooflineError):
     """A number or a plan that cannot be: negative, not finite, absurdly large, not divisible."""
+
+
+def shown(value: object) -> str:
+    """A value as a message can show it: short, whatever it is.
+
+    Args:
+        value: anything [any].
+
+    Returns:
+        Text of at most 60 characters [text].
+
+    >>> shown(2000), shown(10**5000)
+    ('2000', 'a huge number')
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # more digits than Python converts
+        return "a huge number"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+_LONGEST = 60

@@ -159,9 +159,8 @@ def _operations(*values: Real) -> Operations:
             found = _REGISTRY.get(base)
             if found is not None and base not in _PLAIN:
                 return found
-    for value in values:
-        if isinstance(value, (float, int)):
-            return _FLOATS
+    if all(isinstance(value, (float, int)) for value in values):
+        return _FLOATS
     kinds = ", ".join(type(value).__name__ for value in values)
     raise BadInput(
         f"no operations are registered for {kinds}; for numpy arrays import roofline.evaluate.arrays, "

@@ -17,12 +17,14 @@ __all__ = [
     "GIGA",
     "HOUR",
     "KIBI",
+    "MEGA",
     "MICRO",
     "MILLI",
     "NANO",
     "TERA",
     "count_from_text",
     "from_text",
+    "rounded",
     "to_text",
 ]
 
@@ -30,6 +32,7 @@ NANO = 1e-9
 MICRO = 1e-6
 MILLI = 1e-3
 KILO = 1e3
+MEGA = 1e6
 GIGA = 1e9
 TERA = 1e12
 BILLION = 1e9
@@ -129,6 +132,23 @@ def count_from_text(value: object) -> float:
     return count
 
 
+def rounded(number: float, digits: int = 3) -> str:
+    """A number for people: significant digits, no exponent unless it is tiny.
+
+    Args:
+        number: finite number [any].
+        digits: significant digits; whole numbers keep all of theirs [1].
+
+    Returns:
+        Text [text].
+
+    >>> rounded(0.044321), rounded(999.6), rounded(12345.0)
+    ('0.0443', '1000', '12345')
+    """
+    near = float(f"{number:.{digits}g}")
+    return f"{number:.0f}" if abs(near) >= 10.0 ** (digits - 1) else f"{near:.{digits}g}"
+
+
 def to_text(value: float, unit: str, digits: int = 3) -> str:
     """Text of an SI value with the decimal prefix that suits it.
 
@@ -154,17 +174,9 @@ def to_text(value: float, unit: str, digits: int = 3) -> str:
     )
     for prefix, factor in ladder:
         if abs(value) >= factor * (1.0 - 0.5 * 10.0**-digits):
-            return f"{_significant(value / factor, digits)} {prefix}{unit}"
+            return f"{rounded(value / factor, digits)} {prefix}{unit}"
     prefix, factor = ladder[-1]
-    return f"{_significant(value / factor, digits)} {prefix}{unit}"
-
-
-def _significant(number: float, digits: int) -> str:
-    """A number at `digits` significant digits without an exponent."""
-    if number == 0.0:
-        return "0"
-    rounded = float(f"{number:.{digits}g}")
-    return f"{number:.0f}" if abs(rounded) >= 10.0 ** (digits - 1) else f"{rounded:.{digits}g}"
+    return f"{rounded(value / factor, digits)} {prefix}{unit}"
 
 
 def _advice(dimension: str) -> str:

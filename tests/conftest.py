@@ -25,7 +25,7 @@ from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.serving.precision import precision
 
 settings.register_profile(
-    "suite", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "suite", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
 

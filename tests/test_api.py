@@ -14,11 +14,46 @@ from hypothesis import strategies as st
 import roofline as rl
 from roofline.serving.sizing import possible_tp
 
-KEYS = (
-    "model model_id gpu num_gpus tp pp ep dp isl osl prefix batch weight_dtype kv_dtype compute_dtype basis engine fits "
-    "ttft_ms tpot_ms itl_ms e2el_ms tok_s_user output_tok_s output_tok_s_gpu prefill_bound decode_bound ridge_knee "
-    "half_knee memory_knee slo_knee knee knee_bound weights_gb kv_cache_gb hbm_used_frac usd_per_hour warnings"
-).split()
+KEYS = [
+    "model",
+    "model_id",
+    "gpu",
+    "num_gpus",
+    "tp",
+    "pp",
+    "ep",
+    "dp",
+    "isl",
+    "osl",
+    "prefix",
+    "batch",
+    "weight_dtype",
+    "kv_dtype",
+    "compute_dtype",
+    "basis",
+    "engine",
+    "fits",
+    "ttft_ms",
+    "tpot_ms",
+    "itl_ms",
+    "e2el_ms",
+    "tok_s_user",
+    "output_tok_s",
+    "output_tok_s_gpu",
+    "prefill_bound",
+    "decode_bound",
+    "ridge_knee",
+    "half_knee",
+    "memory_knee",
+    "slo_knee",
+    "knee",
+    "knee_bound",
+    "weights_gb",
+    "kv_cache_gb",
+    "hbm_used_frac",
+    "usd_per_hour",
+    "warnings",
+]
 CASE = {"isl": 2000, "osl": 300}
 SMALL = ("llama-3.1-8b", "h100-sxm")
 
@@ -72,9 +107,7 @@ PRESETS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("asked", "formats_set"), PRESETS.items(), ids=["{0[0]}-{0[1]}".format(case) for case in PRESETS]
-)
+@pytest.mark.parametrize(("asked", "formats_set"), PRESETS.items(), ids=[f"{case[0]}-{case[1]}" for case in PRESETS])
 def test_a_preset_sets_weights_kv_cache_and_compute_and_says_so(asked, formats_set):
     preset, gpu = asked
     if formats_set is None:
@@ -137,6 +170,11 @@ def test_the_kv_cache_takes_the_bytes_of_its_own_format(options, dtype, nbytes):
     assert prediction.to_dict()["kv_dtype"] == dtype
     values = 32 * 2 * 8 * 128  # layers, keys and values, KV heads, head width
     assert prediction.memory.kv_cache == pytest.approx(4 * 2300 * values * nbytes, rel=1e-12)
+
+
+@pytest.mark.parametrize(("model", "gpu"), [SMALL, ("gpt-oss-20b", "b200"), ("deepseek-v3", "b300")])
+def test_auto_is_what_the_checkpoint_has(model, gpu):
+    assert formats(model, gpu, weights="auto", kv_cache_dtype="auto") == formats(model, gpu)
 
 
 @pytest.mark.parametrize("dtype", ["int4", "mxfp4", "nvfp4", "fp8_block", "fp32"])
@@ -362,7 +400,7 @@ def test_an_absurd_number_of_gpus_is_refused(name, value):
 
 
 def test_a_dense_model_has_no_experts_to_spread():
-    with pytest.raises(rl.BadInput, match="ep = 2: llama-3.1-8b has no experts"):
+    with pytest.raises(rl.BadInput, match=r"ep = 2: llama-3.1-8b has no experts"):
         rl.predict(*SMALL, tp=2, ep=2)
 
 
@@ -387,9 +425,9 @@ def test_experts_are_spread_over_tp_times_dp(plan):
 
 
 def test_pp_may_not_exceed_the_layers():
-    with pytest.raises(rl.BadInput, match="pp = 33 exceeds the 32 layers of llama-3.1-8b"):
+    with pytest.raises(rl.BadInput, match=r"pp = 33 exceeds the 32 layers of llama-3.1-8b"):
         rl.predict(*SMALL, tp=1, pp=33)
-    with pytest.raises(rl.BadInput, match="pp = 33 exceeds the 32 layers of llama-3.1-8b"):
+    with pytest.raises(rl.BadInput, match=r"pp = 33 exceeds the 32 layers of llama-3.1-8b"):
         rl.predict(*SMALL, pp=33)
 
 
@@ -504,7 +542,9 @@ def test_what_the_error_proposes_really_fits(model, gpu, options):
     tried = 0
     for proposal in proposals:
         changes = {name: int(number) for name, number in re.findall(r"\b(tp|pp|batch) = (\d+)", proposal)}
-        changes |= {"quantization": name for name in re.findall(r"--quantization (\w+)", proposal)}
+        preset = re.search(r"--quantization (\w+)", proposal)
+        if preset:
+            changes["quantization"] = preset[1]
         if changes:
             prediction = rl.predict(model, gpu, **{"tp": taken, **options, **changes})
             assert prediction.fits is True, proposal
@@ -582,7 +622,7 @@ IMPOSSIBLE = [
     np.array([5], dtype=object),
     np.array(["2026-01-01"], dtype="datetime64[D]"),
     np.float64("nan"),
-    np.bool_(True),  # noqa: FBT003
+    np.bool_(True),
     iter([5]),
     range,
 ]
@@ -628,7 +668,7 @@ def test_any_value_is_refused_or_predicted(value, name):
 
 @pytest.mark.parametrize("prefix", [1001, 1000.5, [0, 1001], 10**6])
 def test_a_prefix_beyond_the_prompt_is_refused(prefix):
-    with pytest.raises(rl.BadInput, match="prefix = .* exceeds the prompt, isl = 1000"):
+    with pytest.raises(rl.BadInput, match=r"prefix = .* exceeds the prompt, isl = 1000"):
         rl.predict(*SMALL, isl=1000, prefix=prefix)
 
 

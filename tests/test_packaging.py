@@ -103,10 +103,16 @@ def test_the_unpacked_wheel_answers_from_another_folder(installed, tmp_path):
 
 
 def test_the_unpacked_wheel_reads_its_own_catalog_and_not_the_checkout(installed, tmp_path):
-    code = "import roofline; from roofline.catalog import reader; print(roofline.__file__); print(reader._find('h100', 'gpu', None).path)"
+    code = """
+import roofline
+from roofline.catalog import reader
+print(roofline.__file__, *(entry.path for entry in reader._entries("gpu", None)), sep="\\n")
+"""
     done = run(installed, tmp_path, code)
     assert done.returncode == 0, done.stderr
-    assert all(line.startswith(str(installed)) for line in done.stdout.splitlines())
+    places = done.stdout.splitlines()
+    assert len(places) == 1 + len(roofline.gpus())
+    assert all(place.startswith(str(installed)) for place in places)
 
 
 def test_the_unpacked_wheel_gives_the_figures_of_the_checkout(installed, tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 import pint
 import pytest
@@ -68,13 +69,13 @@ def test_every_unit_means_what_pint_says_it_means(ureg, dimension, unit):
 def test_each_decimal_prefix_is_a_thousand_times_the_one_before(dimension, unit):
     values = [from_text(f"1 {prefix}{unit}", dimension) for prefix in DECIMAL]
     assert values[0] == 1.0
-    assert [larger / smaller for smaller, larger in zip(values, values[1:], strict=False)] == [1000.0] * 6
+    assert [larger / smaller for smaller, larger in pairwise(values)] == [1000.0] * 6
 
 
 @pytest.mark.parametrize("unit", ["B", "B/s"])
 def test_each_binary_prefix_is_1024_times_the_one_before(unit):
     values = [from_text(f"1 {prefix}{unit}", unit) for prefix in BINARY]
-    assert [larger / smaller for smaller, larger in zip(values, values[1:], strict=False)] == [1024.0] * 4
+    assert [larger / smaller for smaller, larger in pairwise(values)] == [1024.0] * 4
 
 
 @pytest.mark.parametrize("prefix", DECIMAL)
@@ -84,7 +85,7 @@ def test_eight_bits_are_a_byte_at_every_prefix(prefix):
 
 def test_each_unit_of_time_is_a_thousandth_of_the_one_before():
     values = [from_text(f"1 {unit}", "s") for unit in ("s", "ms", "us", "ns")]
-    assert [round(larger / smaller, 9) for larger, smaller in zip(values, values[1:], strict=False)] == [1000.0] * 3
+    assert [round(larger / smaller, 9) for larger, smaller in pairwise(values)] == [1000.0] * 3
 
 
 @given(number=positive, which=st.sampled_from(UNITS))

@@ -18,6 +18,7 @@ Lines = dict[tuple[str | int, ...], int]
 # ("billion laughs": aliases of aliases that expand to gigabytes).
 _MOST_CHARACTERS = 1 << 20
 _MOST_NODES = 20_000
+_MOST_EVENTS = 3 * _MOST_NODES
 _DEEPEST = 32
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FAULTS_OF_A_SCALAR = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
@@ -81,7 +82,9 @@ def _text(path: str) -> str:
 def _check_depth(path: str, text: str) -> None:
     """Refuse deep nesting before any recursive reader sees it."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    for number, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+        if number > _MOST_EVENTS:
+            raise BadSpec(fault_text(path, _line(event), f"more than {_MOST_NODES} fields"))
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roofline.catalog import reader
-from roofline.cli.options import output_options, specs_option
+from roofline.cli.options import GpuName, ModelName, output_options, specs_option
 from roofline.cli.render import print_rows
 from roofline.physics.efficiency import basis_of
 from roofline.physics.parameters import active_parameters, parameters
@@ -46,13 +46,14 @@ _MODELS = {
 @click.pass_context
 def gpus(ctx: click.Context, output_format: str, specs: str | None) -> None:
     """GPUs of the catalog: list them, or `show` one with the source of every figure."""
+    ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
     if ctx.invoked_subcommand is None:
         rows = [_gpu_row(name, specs) for name in reader.gpu_names(specs)]
         print_rows(rows, output_format, _GPUS)
 
 
-@gpus.command("show")
-@click.argument("name")
+@gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
+@click.argument("name", type=GpuName())
 @output_options
 @specs_option
 def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
@@ -67,13 +68,14 @@ def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
 @click.pass_context
 def models(ctx: click.Context, output_format: str, specs: str | None) -> None:
     """Models of the catalog: list them, or `show` one with its layers and sources."""
+    ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
     if ctx.invoked_subcommand is None:
         rows = [_model_row(name, specs) for name in reader.model_names(specs)]
         print_rows(rows, output_format, _MODELS)
 
 
-@models.command("show")
-@click.argument("name")
+@models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
+@click.argument("name", type=ModelName())
 @output_options
 @specs_option
 def _show_model(name: str, output_format: str, specs: str | None) -> None:

@@ -139,7 +139,7 @@ def _title(prediction: Prediction, name: str) -> str:
     workload = prediction.workload
     where = f"{prediction.deployment.model.short_name} on {prediction.deployment.gpu.name}"
     if name == "prefill":
-        return f"{where}, prefill of {workload.batch:g} x {workload.isl - workload.prefix:g} tokens"
+        return f"{where}, prefill of {workload.batch:g} x {max(workload.isl - workload.prefix, 1.0):g} tokens"
     return f"{where}, mean decode step of {workload.batch:g} sequences"
 
 

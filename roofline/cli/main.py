@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -66,5 +69,14 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
-    cli()
+    """Run the command line; a closed pipe ends quietly, a full disk with one message."""
+    try:
+        try:
+            cli()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more can be written there
+        if error.errno != errno.EPIPE:
+            click.echo(f"Error: cannot write the answer: {error.strerror}", err=True)
+        sys.exit(1)

@@ -12,36 +12,47 @@ import click
 from roofline import api
 from roofline.errors import RooflineError
 from roofline.physics.efficiency import BASES
-from roofline.quantity import KIBI, MILLI
+from roofline.quantity import BILLION, KIBI, MILLI
 from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import PRESETS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["FORMATS", "case_options", "gpu_option", "model_option", "output_options", "specs_option"]
+__all__ = [
+    "FORMATS",
+    "GpuName",
+    "ModelName",
+    "case_options",
+    "gpu_option",
+    "model_option",
+    "output_options",
+    "specs_option",
+]
 
 FORMATS = ("table", "markdown", "csv", "json")
 
-_WORKLOAD = r"(\d+(?:\.\d+)?)(k?)[/x:]?(\d+(?:\.\d+)?)(k?)"
+_WORKLOAD = r"(\d{1,12}(?:\.\d+)?)(k?)(?:(?<=k)|[/x:])(\d{1,12}(?:\.\d+)?)(k?)"
 _Command = Callable[..., Any]
 
 
-class _GpuName(click.ParamType):
+class GpuName(click.ParamType):
     """A GPU of the catalog, completed in the shell."""
 
     name = "gpu"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Names that begin like that."""
         return _completions(api.gpus, incomplete)
 
 
-class _ModelName(click.ParamType):
+class ModelName(click.ParamType):
     """A model of the catalog, completed in the shell."""
 
     name = "model"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Names that begin like that."""
         return _completions(api.models, incomplete)
 
 
@@ -60,7 +71,7 @@ class _Prefix(click.ParamType):
             return number
         if not 0.0 <= number <= 100.0:
             self.fail(f"{value!r} is not between 0% and 100%", param, ctx)
-        return lambda isl: float(round(isl * number / 100.0))
+        return lambda isl: float(round(min(isl, BILLION) * number / 100.0))
 
 
 class _Slo(click.ParamType):
@@ -72,8 +83,11 @@ class _Slo(click.ParamType):
         limits = {}
         for part in re.split(r"[,\s]+", str(value).strip()):
             key, colon, number = part.partition(":")
+            key = key.strip().lower()
+            if key in limits:
+                self.fail(f"{key!r} is limited twice", param, ctx)
             try:
-                limits[key.strip().lower()] = float(number) * MILLI
+                limits[key] = float(number) * MILLI
             except ValueError:
                 colon = ""
             if not colon:
@@ -88,10 +102,12 @@ class _Workload(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         match = re.fullmatch(_WORKLOAD, str(value).strip(), re.IGNORECASE)
-        if match is None:
-            self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 1k8k", param, ctx)
-        isl, isl_k, osl, osl_k = match.groups()
-        return tuple(int(float(n) * (KIBI if k else 1)) for n, k in ((isl, isl_k), (osl, osl_k)))
+        lengths = (
+            [] if match is None else [float(n) * (KIBI if k else 1) for n, k in (match.group(1, 2), match.group(3, 4))]
+        )
+        if not lengths or not all(length.is_integer() and length <= BILLION for length in lengths):
+            self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 2000x300", param, ctx)
+        return tuple(int(length) for length in lengths)
 
 
 def model_option(function: _Command) -> _Command:
@@ -108,7 +124,7 @@ def model_option(function: _Command) -> _Command:
         "--model",
         "--model-path",
         "models",
-        type=_ModelName(),
+        type=ModelName(),
         multiple=True,
         required=True,
         help="Model: Hugging Face id, short name or alias. Repeatable.",
@@ -130,7 +146,7 @@ def gpu_option(function: _Command) -> _Command:
         "--system",
         "--hardware",
         "gpus",
-        type=_GpuName(),
+        type=GpuName(),
         multiple=True,
         help="GPU: name or alias. Repeatable; all of the catalog by default.",
     )(function)

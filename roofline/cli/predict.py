@@ -121,6 +121,8 @@ def _answer(
     found: list[Prediction] = []
     rows: list[dict[str, Any]] = []
     failures: list[RooflineError] = []
+    if explain and output_format == "csv":
+        raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
     people = output_format in ("table", "markdown")
     keys = (*columns, "warnings") if people and columns else None  # knees cost more than the rest together
     names = gpus or api.gpus(options.get("specs"))

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from roofline.quantity import rounded
+
 __all__ = ["SCHEMA_VERSION", "digits", "notes", "print_rows", "print_table"]
 
 SCHEMA_VERSION = 1
@@ -94,7 +96,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"  # three significant digits
+        return rounded(value)
     if isinstance(value, (list, tuple)):
         return "; ".join(map(str, value))
     return str(value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.errors import BadInput
+from roofline.errors import BadInput, shown
 from roofline.ops import Operations, register
 
 __all__ = ["as_array"]
@@ -42,7 +42,7 @@ def as_array(name: str, value: Any) -> Any:
     except (TypeError, ValueError):
         numbers = None
     if numbers is None:
-        raise BadInput(f"{name} = {value!r} is neither a number nor an array of numbers")
+        raise BadInput(f"{name} = {shown(value)} is neither a number nor an array of numbers")
     if numbers.size == 0:
         raise BadInput(f"{name} is an empty array")
     return float(numbers) if numbers.ndim == 0 else numbers

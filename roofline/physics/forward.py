@@ -10,7 +10,7 @@ from roofline.physics import attention, collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof
 from roofline.physics.ffn import experts
 from roofline.physics.linear import gemm
-from roofline.physics.plan import Deployment, Precision, Scheme
+from roofline.physics.plan import Deployment, Precision
 from roofline.physics.work import Kernel, LinkRoof, Roof, Work, collective_time, kernel_time
 
 __all__ = ["WEIGHT_BEARING", "Pass", "decode_pass", "prefill_pass", "rank_batch"]
@@ -145,44 +145,38 @@ class _Builder:
         norms = (2 * mixer.head_dim if mixer.qk_norm else 0) + (mixer.heads // tp if mixer.sinks else 0)
         self._rope(tag, count, mixer, norms)
         work = work_of(mixer, self.sequences, new, cached, self.precision.kv_nbytes, tp)  # type: ignore[operator]
-        self._attention("attention" + tag, count, kind, work)
+        self.kernels.append(self._attention_kernel("attention" + tag, count, kind, work))
         self._gemm("o" + tag, count, hidden, mixer.heads / tp * mixer.v_head_dim, "linear", mixer.o_bias)
         self._all_reduce("attention all-reduce" + tag, count)
 
     def mla_prefill(self, count: int, mixer: Mla, new: Real, cached: Real) -> None:
-        """Multi-head latent attention over prompts: expanded per head, or absorbed where that is less work."""
+        """Multi-head latent attention over prompts: expanded per head, or absorbed where that is faster."""
         tp, precision = self.deployment.plan.tp, self.precision
         self._mla_down(count, mixer)
-        heads, expanded_width = mixer.heads / tp, mixer.nope + mixer.v
-        expand = gemm(
-            self.sequences * (cached + new), heads * expanded_width, mixer.kv_rank, precision.sections["linear"]
-        )
-        expanded = attention.mla_prefill(mixer, self.sequences, new, cached, tp)
-        if type(cached) in (float, int) and cached == 0.0:  # no prefix: expansion is always less work
-            self._gemm_work("kv_b", count, expand, "linear")
-            self._attention("attention", count, "mla_prefill", expanded)
+        width = mixer.heads / tp * (mixer.nope + mixer.v)
+        expand = gemm(self.sequences * (cached + new), width, mixer.kv_rank, precision.sections["linear"])
+        scores = attention.mla_prefill(mixer, self.sequences, new, cached, tp)
+        expanded = [
+            self._gemm_kernel("kv_b", count, expand, "linear"),
+            self._attention_kernel("attention", count, "mla_prefill", scores),
+        ]
+        if type(cached) in (float, int) and cached == 0.0:  # no prefix: nothing to re-expand
+            self.kernels += expanded
         else:
-            absorb = self._absorb(mixer)
             latent = attention.mla_extend(mixer, self.sequences, new, cached, precision.kv_nbytes, tp)
-            absorbed_flop = latent.flop + sum(work.flop for _, work in absorb)
-            is_absorbed = absorbed_flop < expand.flop + expanded.flop
-            here, there = where(is_absorbed, 0, count), where(is_absorbed, count, 0)
-            self._gemm_work("kv_b", here, expand, "linear")
-            self._attention("attention", here, "mla_prefill", expanded)
-            for name, work in absorb:
-                self._gemm_work(name, there, work, "linear", absorbed=True)
-            self._attention("attention, absorbed", there, "mla_decode", latent)
+            absorbed = self._absorbed(count, mixer, latent)
+            with_prefix = where(cached > 0.0, sum(kernel.time for kernel in expanded), 0.0)
+            is_absorbed = sum(kernel.time for kernel in absorbed) < with_prefix
+            self.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
+            self.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
         self._mla_out(count, mixer)
 
     def mla_decode(self, count: int, mixer: Mla, steps: Real, context: Real) -> None:
         """Multi-head latent attention of one token per sequence, absorbed."""
+        tp, nbytes = self.deployment.plan.tp, self.precision.kv_nbytes
         self._mla_down(count, mixer)
-        for name, work in self._absorb(mixer):
-            self._gemm_work(name, count, work, "linear", absorbed=True)
-        work = attention.mla_decode(
-            mixer, self.sequences, steps, context, self.precision.kv_nbytes, self.deployment.plan.tp
-        )
-        self._attention("attention, absorbed", count, "mla_decode", work)
+        latent = attention.mla_decode(mixer, self.sequences, steps, context, nbytes, tp)
+        self.kernels += self._absorbed(count, mixer, latent)
         self._mla_out(count, mixer)
 
     def _mla_down(self, count: int, mixer: Mla) -> None:
@@ -195,7 +189,9 @@ class _Builder:
         else:
             self._gemm("q_a, kv_a", count, mixer.q_rank + latent, hidden, "linear")
             self._gemm("q_b", count, query, mixer.q_rank, "linear")
-        self._elementwise("latent norms", 2 * count, elementwise.latent_norm(self.tokens, mixer.kv_rank))
+        if mixer.q_rank is not None:
+            self._elementwise("q latent norm", count, elementwise.latent_norm(self.tokens, mixer.q_rank))
+        self._elementwise("kv latent norm", count, elementwise.latent_norm(self.tokens, mixer.kv_rank))
         self._rope("", count, mixer, (mixer.q_rank or 0) + mixer.kv_rank)
 
     def _mla_out(self, count: int, mixer: Mla) -> None:
@@ -203,12 +199,17 @@ class _Builder:
         self._gemm("o", count, self.deployment.model.hidden, mixer.heads / tp * mixer.v, "linear")
         self._all_reduce("attention all-reduce", count)
 
-    def _absorb(self, mixer: Mla) -> tuple[tuple[str, Work], ...]:
+    def _absorbed(self, count: int, mixer: Mla, latent: Work) -> list[Kernel]:
+        """Attention in the latent, with the multiplications into and out of it, on 16-bit activations."""
         nbytes, tp = self.precision.sections["linear"].weight_nbytes, self.deployment.plan.tp
-        return (
-            ("absorb k", attention.mla_absorb(mixer, self.tokens, mixer.nope, nbytes, tp)),
-            ("absorb v", attention.mla_absorb(mixer, self.tokens, mixer.v, nbytes, tp)),
-        )
+        wide = self.precision.wide_peak
+        into = attention.mla_absorb(mixer, self.tokens, mixer.nope, nbytes, tp)
+        out = attention.mla_absorb(mixer, self.tokens, mixer.v, nbytes, tp)
+        return [
+            self._kernel("absorb k", "gemm", "bf16", wide, count, into),
+            self._attention_kernel("attention, absorbed", count, "mla_decode", latent),
+            self._kernel("absorb v", "gemm", "bf16", wide, count, out),
+        ]
 
     # --- feed-forward networks, head ----------------------------------------------------------
 
@@ -249,7 +250,7 @@ class _Builder:
             self._dispatch(count, ffn)
         scheme = self.precision.sections["experts"]
         work = experts(ffn, hidden, self.tokens, plan, self.deployment.skew, scheme)
-        self._add("experts", "moe", scheme.key, scheme.peak, count, work)
+        self.kernels.append(self._kernel("experts", "moe", scheme.key, scheme.peak, count, work))
         if ffn.shared_width:
             self._dense("shared ", count, ffn.shared_width, ffn.gated)
             self._elementwise("shared add", count, elementwise.add(self.tokens, hidden))
@@ -303,21 +304,14 @@ class _Builder:
         self._add_gemm(name, count, gemm(self.tokens, columns, inner, self.precision.sections[section], bias), section)
 
     def _add_gemm(self, name: str, count: Real, work: Work, section: str) -> None:
+        self.kernels.append(self._gemm_kernel(name, count, work, section))
+
+    def _gemm_kernel(self, name: str, count: Real, work: Work, section: str) -> Kernel:
         scheme = self.precision.sections[section]
-        self._add(name, "gemm", scheme.key, scheme.peak, count, work)
+        return self._kernel(name, "gemm", scheme.key, scheme.peak, count, work)
 
-    def _gemm_work(self, name: str, count: Real, work: Work, section: str, absorbed: bool = False) -> None:
-        """A multiplication given as work; absorbed ones run on 16-bit activations."""
-        scheme: Scheme = self.precision.sections[section]
-        if absorbed:
-            self._add(name, "gemm", "bf16", self.precision.wide_peak, count, work)
-        else:
-            self._add(name, "gemm", scheme.key, scheme.peak, count, work)
-
-    def _attention(self, name: str, count: Real, kind: str, work: Work) -> None:
-        precision = self.precision
-        peak = precision.attention_peak if kind == "attention_prefill" else precision.wide_peak
-        self._add(name, kind, precision.kv_key, peak, count, work)
+    def _attention_kernel(self, name: str, count: Real, kind: str, work: Work) -> Kernel:
+        return self._kernel(name, kind, self.precision.kv_key, self.precision.attention_peak, count, work)
 
     def _rope(self, tag: str, count: int, mixer: Mixer, norm_values: int) -> None:
         values = attention.kv_values(mixer, self.deployment.plan.tp)
@@ -332,7 +326,7 @@ class _Builder:
         return elementwise.embedding(self.tokens, self.deployment.model.hidden, nbytes)
 
     def _elementwise(self, name: str, count: int, work: Work) -> None:
-        self._add(name, "elementwise", "bf16", self.precision.wide_peak, count, work)
+        self.kernels.append(self._kernel(name, "elementwise", "bf16", self.precision.wide_peak, count, work))
 
     def _stream_bytes(self) -> Real:
         """Size of the residual stream of this rank's tokens [B]."""
@@ -349,12 +343,12 @@ class _Builder:
         work = Work(link_bytes=sent)
         self.kernels.append(Kernel(name, collective, "bf16", count, work, under, collective_time(work, under)))
 
-    def _add(self, name: str, kind: str, key: str, peak: str, count: Real, work: Work) -> None:
+    def _kernel(self, name: str, kind: str, key: str, peak: str, count: Real, work: Work) -> Kernel:
         under = self.roofs.get((kind, key, peak))
         if under is None:
             under = roof(self.deployment.gpu, self.deployment.basis, kind, key, peak)
             self.roofs[kind, key, peak] = under
-        self.kernels.append(Kernel(name, kind, key, count, work, under, kernel_time(work, under)))
+        return Kernel(name, kind, key, count, work, under, kernel_time(work, under))
 
 
 def _tag(mixer: Gqa) -> str:

@@ -63,7 +63,7 @@ class Precision(NamedTuple):
     kv_format: str
     kv_nbytes: float  # [B] per cached value
     kv_key: str  # dtype key of the attention calibration
-    attention_peak: str  # dtype at which prefill attention multiplies
+    attention_peak: str  # dtype at which attention multiplies
     wide_peak: str  # 16-bit dtype of everything that is not quantised
     notes: tuple[str, ...] = ()  # what was set or replaced, to be said in the result
 

@@ -9,7 +9,7 @@ from roofline.ops import Real, floor, maximum, minimum, where
 from roofline.physics.forward import WEIGHT_BEARING, Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
-from roofline.physics.work import Roof
+from roofline.physics.work import LIGHT, Roof
 
 __all__ = ["LARGEST_BATCH", "Knees", "half_knee", "knees", "largest_that_holds", "ridge_knee", "slo_knee"]
 
@@ -192,7 +192,8 @@ def _weight_sides(decode: Pass) -> tuple[Real, Real]:
             efficiency = roof.efficiency
             arithmetic = work.flop / (efficiency.eta_c * roof.peak)
             compute = compute + kernel.count * arithmetic
-            memory = memory + kernel.count * work.overlapped_bytes / (efficiency.eta_m * roof.bandwidth)
+            moved = work.nbytes if efficiency is LIGHT else work.overlapped_bytes  # the two sides of its norm
+            memory = memory + kernel.count * moved / (efficiency.eta_m * roof.bandwidth)
     return compute, memory
 
 

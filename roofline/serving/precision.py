@@ -48,7 +48,7 @@ def precision(
         model: the model, with the native formats of its checkpoint.
         gpu: the GPU, with the dtypes of its tensor cores.
         quantization: one of `PRESETS` [text].
-        weights: number format of the weights; auto for the checkpoint's own [text].
+        weights: number format of the weights; auto for the preset's or the checkpoint's own [text].
         kv_cache_dtype: number format of the KV cache; auto for the checkpoint's own [text].
         compute: dtype at which weights are multiplied; 16-bit ones make any format weight-only [text].
 
@@ -60,10 +60,13 @@ def precision(
         UnsupportedPrecision: the GPU cannot multiply in the requested format.
         BadInput: choices that contradict each other.
     """
-    weights, kv_cache_dtype = (None if name == "auto" else name for name in (weights, kv_cache_dtype))
+    if _is_auto(weights):
+        weights = None
+    if _is_auto(kv_cache_dtype):
+        kv_cache_dtype = model.native["kv"]
     wide = _wide(gpu)
     preset_weights, preset_kv = _preset(quantization)
-    chosen = weights or preset_weights
+    chosen = preset_weights if weights is None else weights
     notes: list[str] = []
     formats = {section: number_format(model.native[section]) for section in _SECTIONS}
     if chosen is not None:
@@ -85,17 +88,16 @@ def precision(
         else:
             schemes[section] = _scheme(formats[section], gpu, wide, None, asked=False, notes=notes)
     _check_compute(required, schemes, model)
-    kv = _kv_format(kv_cache_dtype or preset_kv or model.native["kv"])
+    kv = _kv_format((preset_kv or model.native["kv"]) if kv_cache_dtype is None else kv_cache_dtype)
     if quantization is not None:
         notes.insert(0, _said(quantization, schemes, kv.name, model))
     notes += _slow_int8(gpu, schemes)
-    eight_bit = kv.nbytes == 1.0
     return Precision(
         sections=schemes,
         kv_format=kv.name,
         kv_nbytes=kv.nbytes,
-        kv_key="fp8" if eight_bit else "bf16",
-        attention_peak="fp8" if eight_bit and "fp8" in gpu.peaks else wide,
+        kv_key="fp8" if kv.name == "fp8" else "bf16",
+        attention_peak="fp8" if kv.name == "fp8" and "fp8" in gpu.peaks else wide,
         wide_peak=wide,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -115,9 +117,16 @@ def summary(model: Model, chosen: Precision) -> tuple[str, str, str]:
     return scheme.format, chosen.kv_format, scheme.peak
 
 
+def _is_auto(name: object) -> bool:
+    """Whether a choice is left to the checkpoint, in vLLM's word."""
+    return isinstance(name, str) and name.lower() == "auto"
+
+
 def _preset(name: str | None) -> tuple[str | None, str | None]:
     if name is None:
         return None, None
+    if not isinstance(name, str):
+        raise UnknownName(f"{name!r} is no name of a quantization preset")
     folded = name.strip().lower().replace("-", "_")
     if folded not in PRESETS:
         from difflib import get_close_matches
@@ -144,6 +153,8 @@ def _wide(gpu: Gpu) -> str:
 def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
     if compute is None:
         return None
+    if not isinstance(compute, str):
+        raise UnknownName(f"{compute!r} is no name of a compute dtype")
     folded = {"bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4", "mxfp4": "fp4"}.get(
         compute.lower(), compute.lower()
     )

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from roofline.errors import BadInput, UnknownName
+from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real, maximum, where
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
 from roofline.physics.plan import Deployment
-from roofline.quantity import HOUR
+from roofline.quantity import BILLION, HOUR
 from roofline.serving.knee import Knees, knees
 from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill
 from roofline.serving.row import row, text
@@ -38,15 +38,16 @@ class Prediction:
     engine: str = "none"
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
     warnings: tuple[str, ...] = ()
+    allow_oversize: bool = False  # whether arrays have times for cases that do not fit, too
 
     @cached_property
     def ttft(self) -> Real:
         """Time to first token [s]."""
-        return _where_fits(self.fits, self.prefill.time)
+        return self._where_fits(self.prefill.time)
 
     @cached_property
     def _step(self) -> Real:
-        return _where_fits(self.fits, self.decode.time)
+        return self._where_fits(self.decode.time)
 
     @property
     def tpot(self) -> Real | None:
@@ -111,10 +112,11 @@ class Prediction:
     @property
     def breakdown(self) -> dict[str, dict[str, Real]]:
         """Time of every kernel of the prefill and of the mean decode step [s]."""
-        return {
-            name: {kernel.name: kernel.time for kernel in passed.kernels}
-            for name, passed in (("prefill", self.prefill), ("decode", self.decode))
-        }
+        found: dict[str, dict[str, Real]] = {"prefill": {}, "decode": {}}
+        for name, passed in (("prefill", self.prefill), ("decode", self.decode)):
+            for kernel in passed.kernels:  # kernels of different groups of layers may share a name
+                found[name][kernel.name] = found[name].get(kernel.name, 0.0) + kernel.time
+        return found
 
     @cached_property
     def knees(self) -> Knees:
@@ -145,6 +147,11 @@ class Prediction:
         """Readable answer of a single case; arrays show their shape."""
         return text(self)
 
+    def _where_fits(self, time: Real) -> Real:
+        """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
+        fits = self.fits
+        return time if fits is True or fits is False or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
+
     def _meets(self, batch: Real) -> Real:
         """Whether a batch meets every limit of the SLO."""
         workload = Workload(self.workload.isl, self.workload.osl, batch, self.workload.prefix)
@@ -161,6 +168,8 @@ def predict(
     workload: Workload,
     slo: Mapping[str, float] | None = None,
     warnings: tuple[str, ...] = (),
+    *,
+    allow_oversize: bool = False,
 ) -> Prediction:
     """Latencies of one static batch on one deployment.
 
@@ -169,6 +178,7 @@ def predict(
         workload: lengths and batch; numbers may be arrays that broadcast together.
         slo: limits on ttft, tpot or e2el [s].
         warnings: what the reader should know [text].
+        allow_oversize: whether arrays have times for cases that do not fit, too [bool].
 
     Returns:
         The prediction.
@@ -180,11 +190,13 @@ def predict(
     Valid:
         The whole prompt in one pass, no other requests; no host, network or queue time.
     """
+    if not isinstance(slo, Mapping | None):
+        raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
     for key, limit in (slo or {}).items():
         if key not in SLO_KEYS:
             raise UnknownName(f"no SLO on {key!r}; it may limit {', '.join(SLO_KEYS)}")
-        if not 0.0 < limit < float("inf"):
-            raise BadInput(f"SLO {key} = {limit} must be positive and finite")
+        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
+            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
     return Prediction(
         deployment=deployment,
         workload=workload,
@@ -193,9 +205,5 @@ def predict(
         memory=memory(deployment, workload.batch, workload.isl + workload.osl),
         slo=dict(slo or {}),
         warnings=warnings,
+        allow_oversize=allow_oversize,
     )
-
-
-def _where_fits(fits: Real, time: Real) -> Real:
-    """A time where it exists: arrays have NaN where the case does not fit; a single case was asked for."""
-    return time if fits is True or fits is False else where(fits, time, _NOT_APPLICABLE)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from roofline.ops import Real
-from roofline.quantity import GIGA, MILLI, to_text
+from roofline.quantity import GIGA, MILLI, rounded, to_text
 from roofline.serving.precision import summary
 
 if TYPE_CHECKING:
@@ -45,13 +46,13 @@ def text(prediction: Prediction) -> str:
         "formats": f"weights {weights}, KV cache {kv}, compute {compute}",
         "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, batch {_said(workload.batch)}, "
         f"prefix {_said(workload.prefix)}",
-        "TTFT": f"{_said(prediction.ttft, 's')}  ({prediction.prefill.bound}-bound)",
-        "TPOT": f"{_said(prediction.tpot, 's')}  ({prediction.decode.bound}-bound)",
+        "TTFT": f"{_said(prediction.ttft, 's')}  ({_said(prediction.prefill.bound)}-bound)",
+        "TPOT": f"{_said(prediction.tpot, 's')}  ({_said(prediction.decode.bound)}-bound)",
         "E2EL": _said(prediction.e2el, "s"),
         "output": f"{_said(prediction.tok_s_user)} tok/s/user, {_said(prediction.output_tok_s)} tok/s, "
         f"{_said(prediction.output_tok_s_gpu)} tok/s/GPU",
-        "knee": f"{_said(prediction.knee)} sequences, set by {prediction.knee_bound} (ridge {_said(knees.ridge)}, "
-        f"half {_said(knees.half)}, memory {_said(knees.memory)}, SLO {_said(knees.slo)})",
+        "knee": f"{_said(prediction.knee)} sequences, set by {_said(prediction.knee_bound)} "
+        f"(ridge {_said(knees.ridge)}, half {_said(knees.half)}, memory {_said(knees.memory)}, SLO {_said(knees.slo)})",
         "memory": f"weights {_said(memory.weights, 'B')}, KV cache {_said(memory.kv_cache, 'B')} of "
         f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}",
         "cost": f"{_said(prediction.usd_per_hour)} USD/h",
@@ -65,13 +66,15 @@ def _said(value: Real, unit: str | None = None) -> str:
     """Value for people."""
     if value is None:
         return "-"
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, (float, int)):
         return f"array{value.shape}"
     if unit is not None:
         return to_text(value, unit)
-    return f"{value:.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"
+    return rounded(value) if math.isfinite(value) else "-"
 
 
 def _plain(value: Real, unit: float = 1.0) -> Any:
@@ -81,7 +84,7 @@ def _plain(value: Real, unit: float = 1.0) -> Any:
     if isinstance(value, (float, int)):
         number = value / unit
         return number if number - number == 0.0 else None
-    return [_plain(item, unit) for item in value.tolist()] if value.ndim == 1 else value.tolist()
+    return [_plain(item, unit) for item in (value if isinstance(value, list) else value.tolist())]
 
 
 def _whole(value: Real) -> Any:

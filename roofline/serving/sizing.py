@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.catalog.records import DenseFfn, Gqa, Model, MoeFfn
-from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision
+from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.ops import Real
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import GIGA
 from roofline.serving.precision import precision
 
-__all__ = ["check_degrees", "check_plan", "does_not_fit", "possible_tp", "smallest_tp", "widest_tp"]
+__all__ = ["check_count", "check_degrees", "check_plan", "does_not_fit", "possible_tp", "smallest_tp", "widest_tp"]
 
+_MOST_GPUS = 1_000_000
 _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
 
@@ -30,19 +31,37 @@ def possible_tp(model: Model, most: int) -> list[int]:
     return [tp for tp in range(1, most + 1) if _fault(model, tp) is None]
 
 
-def check_degrees(plan: Plan) -> None:
-    """Refuse degrees that are no counts of GPUs.
+def check_count(name: str, count: object) -> None:
+    """Refuse what is no number of GPUs.
 
     Args:
+        name: what it counts, for the message [text].
+        count: the number [1].
+
+    Raises:
+        BadInput: not a whole number from 1 to a million.
+    """
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise BadInput(f"{name} = {shown(count)} must be a whole number")
+    if not 1 <= count <= _MOST_GPUS:
+        raise BadInput(f"{name} = {shown(count)} must be between 1 and {_MOST_GPUS}")
+
+
+def check_degrees(model: Model, plan: Plan) -> None:
+    """Refuse degrees that are no numbers of GPUs, or more stages than layers.
+
+    Args:
+        model: the model.
         plan: parallel degrees.
 
     Raises:
-        BadInput: a degree that is not a whole number of at least 1.
+        BadInput: with what is possible.
     """
     for name in ("tp", "pp", "ep", "dp"):
-        degree = getattr(plan, name)
-        if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
-            raise BadInput(f"{name} = {degree!r} must be a whole number of at least 1")
+        check_count(name, getattr(plan, name))
+    check_count("tp x pp x dp", plan.num_gpus)
+    if plan.pp > model.layers:
+        raise BadInput(f"pp = {plan.pp} exceeds the {model.layers} layers of {model.short_name}")
 
 
 def check_plan(model: Model, plan: Plan) -> None:
@@ -55,14 +74,12 @@ def check_plan(model: Model, plan: Plan) -> None:
     Raises:
         BadInput: with the degrees that would.
     """
-    check_degrees(plan)
+    check_degrees(model, plan)
     fault = _fault(model, plan.tp)
     if fault is not None:
-        most = max(2 * plan.tp, 8)
-        choices = ", ".join(str(tp) for tp in possible_tp(model, most))
+        heads = max(mixer.heads for _, mixer in model.mixers)
+        choices = ", ".join(str(tp) for tp in possible_tp(model, heads))
         raise BadInput(f"tp = {plan.tp} does not divide {model.short_name}: {fault}; possible: {choices}")
-    if plan.pp > model.layers:
-        raise BadInput(f"pp = {plan.pp} exceeds the {model.layers} layers of {model.short_name}")
     fault = _fault_experts(model, plan)
     if fault is not None:
         raise BadInput(fault)

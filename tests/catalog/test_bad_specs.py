@@ -419,24 +419,22 @@ DOCUMENTS = {
     Gpu: yaml.safe_load(GPU.replace("2026-01-02", "'2026-01-02'")),
     Model: yaml.safe_load(MODEL.replace("2026-01-02", "'2026-01-02'")),
 }
-_values = st.sampled_from(
-    (None, True, False, 0, 1, -1, 2**63, 10**30, 10**400, 0.5, -0.0, math.inf, math.nan, "", "x", "5", "1e12")
-    + ("1e308 TB/s", "1e-300 TB/s", "1e-300 GB", "1e280 EFLOP/s", "3 Gb/s", "\u00e9", "\n", "/etc/passwd", "../hopper")
-    + (
-        "/hopper",
-        "**",
-        "[",
-        "\x00",
-        "\u6f22" * 200,
-        "a" * 200,
-        "9" * 400 + " B",
-        [],
-        {},
-        [[]],
-        {"value": 5},
-        {"source": "sheet"},
-    )
-) | st.text(max_size=8)
+_NUMBERS = (None, True, False, 0, 1, -1, 2**63, 10**30, 10**400, 0.5, -0.0, math.inf, math.nan)
+_QUANTITIES = (
+    "",
+    "x",
+    "5",
+    "1e12",
+    "1e308 TB/s",
+    "1e-300 TB/s",
+    "1e-300 GB",
+    "1e280 EFLOP/s",
+    "3 Gb/s",
+    "9" * 400 + " B",
+)
+_TEXTS = ("\u00e9", "\n", "\x00", "/etc/passwd", "../hopper", "/hopper", "**", "[", "\u6f22" * 200, "a" * 200)
+_CONTAINERS = ([], {}, [[]], {"value": 5}, {"source": "sheet"})
+_values = st.sampled_from((*_NUMBERS, *_QUANTITIES, *_TEXTS, *_CONTAINERS)) | st.text(max_size=8)
 
 
 @st.composite

@@ -1,6 +1,5 @@
 """A folder of specifications of one's own: found by name, searched first, said clearly when it cannot be read."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -231,7 +230,7 @@ def test_a_folder_that_is_none_gives_one_clear_message(specs, folder, question):
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_a_missing_folder_of_the_environment_gives_the_same_message(specs, monkeypatch, question):
     monkeypatch.setenv("ROOFLINE_SPECS", str(specs / "missing"))
-    with pytest.raises(rl.BadSpec, match="missing.*folder"):
+    with pytest.raises(rl.BadSpec, match=r"missing.*folder"):
         question(None)
 
 
@@ -284,12 +283,12 @@ def test_an_unreadable_file_or_subfolder_is_named_and_never_skipped(public_path,
 
 
 def test_a_dangling_link_is_named(specs):
-    os.symlink(specs / "gone.yaml", specs / "link.yaml")
+    (specs / "link.yaml").symlink_to(specs / "gone.yaml")
     with pytest.raises(rl.BadSpec, match=r"link\.yaml"):
         rl.load_gpu("my-gpu", str(specs))
 
 
 def test_folders_that_link_to_each_other_are_searched_once(specs):
-    os.symlink(specs, specs / "acme-model" / "again")
+    (specs / "acme-model" / "again").symlink_to(specs)
     assert rl.load_gpu("my-gpu", str(specs)).name == "my-gpu"
     assert rl.gpus(str(specs)).count("my-gpu") == 1

@@ -348,6 +348,8 @@ def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
         (("-tp", "2"), {"tp": 2}),
         (("--tensor-parallel-size", "2"), {"tp": 2}),
         (("--tp-size", "2"), {"tp": 2}),
+        (("--tensor_parallel_size", "2", "--kv_cache_dtype", "fp8_e4m3"), {"tp": 2, "kv_dtype": "fp8"}),
+        (("--dtype", "auto", "--kv-cache-dtype", "auto"), {"weight_dtype": "bf16", "kv_dtype": "bf16"}),
         (("-pp", "2"), {"pp": 2, "num_gpus": 2}),
         (("--pipeline-parallel-size", "2"), {"pp": 2}),
         (("-dp", "2"), {"dp": 2, "num_gpus": 2}),

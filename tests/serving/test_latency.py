@@ -1,6 +1,7 @@
 """TTFT, TPOT, end-to-end latency and throughput, and how they hang together."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from conftest import close, faster, with_shorter_latencies
@@ -130,7 +131,7 @@ def test_a_longer_cached_prefix_never_makes_the_first_token_of_latent_attention_
     deployment = predict("deepseek-v3", gpu, basis=basis, tp=8).deployment
     remaining = sorted({*range(1, 400, 6), *range(isl // 16, isl + 1, isl // 16)})
     times = [prefill(deployment, Workload(float(isl), 2.0, 1.0, float(isl - new))).time for new in remaining]
-    for before, after in zip(times, times[1:], strict=False):
+    for before, after in pairwise(times):
         assert after >= before * (1.0 - 1e-12)
 
 
