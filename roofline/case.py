@@ -153,7 +153,9 @@ def warnings(deployment: Deployment, requested: str, wanted: Workload) -> tuple[
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     said = list(deployment.precision.notes)
     if requested == "calibrated" and deployment.basis == "ideal":
-        said.append(f"no calibration of generation {gpu.generation}: figures are the ideal roofline, 2-3x too fast")
+        said.append(
+            f"no calibration of generation {gpu.generation}: figures are the ideal roofline, which no GPU reaches"
+        )
     if model.max_context is not None and not _all(length <= model.max_context):
         said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")
     ranks = max(plan.tp, plan.expert_ranks if model.is_moe else 1)
