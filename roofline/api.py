@@ -174,9 +174,8 @@ def predict(
     check_plan(model, deployment.plan)
     if num_gpus is not None:
         deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
-    prediction = answer.predict(
-        deployment, workload, slo, case.warnings(deployment, basis, workload), allow_oversize=allow_oversize
-    )
+    said = case.warnings(deployment, basis, workload, is_smallest_tp=tp is None)
+    prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize)
     if prediction.fits is False and not allow_oversize:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return prediction

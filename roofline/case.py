@@ -8,6 +8,7 @@ from typing import Any
 from roofline.errors import BadInput, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import calibrated_set
+from roofline.physics.forward import crossings
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, MEGA
 from roofline.serving.latency import Workload
@@ -55,6 +56,8 @@ def workload(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload:
         values["isl"] + values["osl"] + values["batch"] + values["prefix"]
     except ValueError as fault:
         raise BadInput(f"isl, osl, batch and prefix do not broadcast together: {fault}") from None
+    if not _all((values["prefix"] == 0.0) | (values["prefix"] >= 1.0)):
+        raise BadInput(f"prefix = {shown(prefix)} is less than a token; write a share as 80%, or its tokens")
     if not _all(reaches):
         raise BadInput(f"prefix = {shown(prefix)} exceeds the prompt, isl = {shown(isl)}")
     return Workload(values["isl"], values["osl"], values["batch"], values["prefix"])
@@ -138,13 +141,16 @@ def replicas(plan: Plan, num_gpus: int) -> int:
     return whole
 
 
-def warnings(deployment: Deployment, requested: str, wanted: Workload) -> tuple[str, ...]:
+def warnings(
+    deployment: Deployment, requested: str, wanted: Workload, *, is_smallest_tp: bool = False
+) -> tuple[str, ...]:
     """What the reader should know: assumptions, stand-ins, limits exceeded.
 
     Args:
         deployment: model, GPU, plan, precision and basis.
         requested: basis that was asked for [text].
         wanted: lengths and batch.
+        is_smallest_tp: whether tp was chosen, not given [bool].
 
     Returns:
         One sentence each [text].
@@ -152,6 +158,8 @@ def warnings(deployment: Deployment, requested: str, wanted: Workload) -> tuple[
     length = wanted.isl + wanted.osl
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     said = list(deployment.precision.notes)
+    if is_smallest_tp and type(length + wanted.batch) is not float:
+        said.append(f"tp = {plan.tp} for all cases: the smallest at which the largest of them fits")
     if requested == "calibrated" and deployment.basis == "ideal":
         said.append(
             f"no calibration of generation {gpu.generation}: figures are the ideal roofline, which no GPU reaches"
@@ -160,7 +168,11 @@ def warnings(deployment: Deployment, requested: str, wanted: Workload) -> tuple[
         said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")
     ranks = max(plan.tp, plan.expert_ranks if model.is_moe else 1)
     if ranks > gpu.link.domain:
-        said.append(f"{ranks} ranks exceed the {gpu.link.domain} GPUs of one {gpu.link.kind} domain: network rate used")
+        said.append(
+            f"{ranks} ranks exceed the {gpu.link.domain} GPUs of one {gpu.link.kind} domain: the network takes part"
+        )
+    if crossings(plan, gpu.link.domain):
+        said.append(f"{crossings(plan, gpu.link.domain)} of {plan.pp - 1} stage hand-overs cross the network")
     if gpu.exp_rate is None and deployment.basis != "ideal":
         said.append(f"{gpu.name} states no special-function rate: softmax exponentials are not charged")
     return (*said, *_stand_ins(deployment))

@@ -108,7 +108,7 @@ def floor(a: Real) -> Real:
     >>> floor(2.9)
     2.0
     """
-    return -ceil(-a)
+    return 0.0 - ceil(-a)
 
 
 def where(condition: Real, a: Real, b: Real) -> Real:

@@ -147,12 +147,13 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _parameters(entry: Mapping[str, Any]) -> dict[str, float]:
-    return {
+def _parameters(entry: Mapping[str, Any]) -> dict[str, Any]:
+    values = {
         key: from_text(value, "s") if key in _TIMES else float(value)
         for key, value in entry.items()
         if key not in _PROVENANCE
     }
+    return {**values, "is_measured": "residual" in entry}
 
 
 def _optional(document: Mapping[str, Any], field: str, dimension: str) -> float | None:

@@ -47,7 +47,8 @@ def checked_document(path: str) -> dict[str, Any]:
     for where, text in (*_unknown_sources((), data, data.get("sources")), *_sparse_peaks(data)):
         faults.append(_located(path, lines, where, text))
     if faults:
-        raise BadSpec("\n".join(dict.fromkeys(faults)))
+        ordered = sorted(dict.fromkeys(faults), key=lambda fault: int(fault[len(path) + 1 :].partition(":")[0]))
+        raise BadSpec("\n".join(ordered))
     return data
 
 

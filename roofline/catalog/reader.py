@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -194,7 +195,10 @@ def _build(entry: _Entry, kind: str, specs: str | None) -> Any:
     try:
         if kind == "model":
             return model_record(content)
-        return gpu_record(content, _calibration(content["generation"], specs))
+        calibration = _calibration(content["generation"], specs)
+        if entry.own and calibration is not None and calibration is _shipped_calibration(content["generation"]):
+            calibration = replace(calibration, measured_on=())  # measured on the shipped GPU, not on this one
+        return gpu_record(content, calibration)
     except (KeyError, TypeError, ValueError, AttributeError, BadInput) as fault:
         raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 
@@ -205,8 +209,12 @@ def _find(name: str, kind: str, specs: str | None) -> _Entry:
     for entry in entries:
         if wanted in entry.names or wanted in {alias.rsplit("/", 1)[-1] for alias in entry.names}:
             return entry
+    for entry in entries:
+        if entry.own:
+            _checked(entry.path)  # a faulty file may be the one that was meant
     near = ", ".join(_nearest(wanted, entries)) or "none"
-    raise UnknownName(f"no {_LABELS[kind]} named {name!r}; nearest: {near}. List them all with: roofline {kind}s")
+    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "")
+    raise UnknownName(f"no {_LABELS[kind]} named {name!r}; nearest: {near}. List them all with: {listing}")
 
 
 def _nearest(wanted: str, entries: tuple[_Entry, ...]) -> list[str]:
@@ -222,9 +230,19 @@ def _nearest(wanted: str, entries: tuple[_Entry, ...]) -> list[str]:
 
 
 def _entries(kind: str, specs: str | None) -> tuple[_Entry, ...]:
+    """Files of the user's own, then the shipped ones that they do not replace; no name is given twice."""
     own = _own_entries(specs or os.environ.get("ROOFLINE_SPECS"), kind)
-    taken = {entry.names[0] for entry in own}
-    return (*own, *(entry for entry in _shipped(kind) if entry.names[0] not in taken))
+    if not own:
+        return _shipped(kind)
+    replaced = {entry.names[0] for entry in own}
+    entries = (*own, *(entry for entry in _shipped(kind) if entry.names[0] not in replaced))
+    owners: dict[str, _Entry] = {}
+    for entry in reversed(entries):
+        for name in entry.names:
+            other = owners.setdefault(name, entry)
+            if other is not entry:
+                raise BadSpec(f"{entry.path}:1: the name {name!r} belongs to {other.short} already; give it another")
+    return entries
 
 
 @lru_cache(maxsize=4)

@@ -159,6 +159,7 @@ class Efficiency:
     kappa_s: Real = 0.0  # [s] per element of serial depth, outside the norm
     eps: Real = 0.0  # [s] per item scheduled one by one
     p: float = 3.0  # order of the norm
+    is_measured: bool = True  # fitted on measurements; else an assumption that its file explains
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class CollectiveEfficiency:
     a2: Real = 0.0  # [s] per doubling of the ranks (PCIe)
     q: Real = 0.0  # [s] growth of the pipeline with the message
     eta: Real = 1.0  # share of the link bandwidth
+    is_measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
 
 from roofline.catalog import reader
+from roofline.catalog.records import Ffn, Mixer
 from roofline.cli.options import GpuName, ModelName, output_options, specs_option
 from roofline.cli.render import print_rows
 from roofline.physics.efficiency import basis_of
@@ -87,7 +89,7 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
         click.echo(f"parameters {count.total:,.0f}, active {active_parameters(model):,.0f} (without input embedding)")
         for group in model.groups:
             for layer in group.layers:
-                click.echo(f"  {group.repeat} x {layer.mixer} + {layer.ffn}")
+                click.echo(f"  {group.repeat} x {_described(layer.mixer)} + {_described(layer.ffn)}")
         click.echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()) + "\n")
     _show(name, "model", output_format, specs)
 
@@ -142,6 +144,13 @@ def _model_row(name: str, specs: str | None) -> dict[str, Any]:
         "weight_dtype": model.native["experts" if model.is_moe else "linear"],
         "max_context": model.max_context,
     }
+
+
+def _described(part: Mixer | Ffn) -> str:
+    """A mixer or an ffn by the fields that it has."""
+    fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    stated = [name if value is True else f"{name} {value}" for name, value in fields.items() if value]
+    return f"{type(part).__name__.removesuffix('Ffn').lower()} ({', '.join(stated)})"
 
 
 def _scaled(value: float | None, unit: float) -> float | None:

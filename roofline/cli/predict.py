@@ -120,6 +120,7 @@ def _answer(
     """Predict every case, print what was found, and what was refused where a GPU was named."""
     found: list[Prediction] = []
     rows: list[dict[str, Any]] = []
+    refusals: list[dict[str, Any]] = []
     failures: list[RooflineError] = []
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
@@ -133,24 +134,24 @@ def _answer(
         for name, error in refused.items():
             row = api.refused_row(model, name, error, **options)
             reason = {key: _REASONS.get(type(error), "refused") for key in row if people and key.endswith("_bound")}
-            rows.append({**row, **reason})
+            refusals.append({**row, **reason})
         if gpus or not predictions:
             failures += refused.values()
     unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)
     if unknown is not None:
         raise unknown
     if not found:
-        raise failures[0]
+        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
     if columns is None:
         click.echo(str(found[0]))
     else:
-        print_rows(rows, output_format, columns, _kernels(found) if explain and not people else None)
+        print_rows([*rows, *refusals], output_format, columns, _kernels(found) if explain and not people else None)
     if people:
         if explain:
             _explain(found, output_format)
-        notes(text for row in rows for text in row["warnings"])
+        notes(text for row in (rows if failures else [*rows, *refusals]) for text in row["warnings"])
     if failures:
-        raise failures[0]
+        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
 
 
 def _kernels(found: list[Prediction]) -> dict[str, Any]:

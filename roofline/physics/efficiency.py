@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from roofline.catalog.records import Efficiency, Gpu
 from roofline.errors import BadInput
-from roofline.ops import Real
+from roofline.ops import Real, maximum
 from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
 
 __all__ = ["BASES", "basis_of", "calibrated_set", "link_roof", "roof"]
@@ -112,19 +112,41 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
         BadInput: the ranks exceed the scale-up domain and the GPU states no network, or the
             calibration lacks the collective.
     """
-    bandwidth = gpu.link.bandwidth
-    in_switch = collective == "all_reduce" and gpu.link.in_switch_reduction and ranks <= gpu.link.domain
-    least = ranks / (2.0 * (ranks - 1)) if in_switch else 1.0
-    if ranks > gpu.link.domain:
-        if gpu.scale_out is None:
-            raise BadInput(
-                f"{ranks} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
-                "and its specification states no scale-out network"
-            )
-        bandwidth = gpu.scale_out
+    bandwidth: Real = gpu.link.bandwidth
+    in_switch = collective == "all_reduce" and gpu.link.in_switch_reduction
+    if ranks <= gpu.link.domain:
+        least: Real = ranks / (2.0 * (ranks - 1)) if in_switch else 1.0
+    else:
+        bandwidth, least = _across_domains(gpu, collective, ranks, in_switch=in_switch)
     if basis == "ideal" or gpu.calibration is None:
         return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
     efficiency = gpu.calibration.collectives.get(collective)
     if efficiency is None:
         raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
     return LinkRoof(bandwidth, ranks, efficiency, least)
+
+
+def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -> tuple[Real, Real]:
+    """Rate of a collective that leaves the scale-up domain, and the share of its time that light needs.
+
+    Each GPU works through its domain over the scale-up link and through its peers in the other
+    domains over its own network port; calibrated one after the other, at light speed both at once.
+    """
+    if gpu.scale_out is None:
+        raise BadInput(
+            f"{ranks} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
+            "and its specification states no scale-out network"
+        )
+    domain, nodes = gpu.link.domain, -(-ranks // gpu.link.domain)
+    if collective == "p2p":
+        return gpu.scale_out, 1.0
+    if collective in ("all_reduce", "all_gather", "reduce_scatter"):
+        whole = (ranks - 1) / ranks  # in units of the tensor, twice for an all-reduce
+        inner, outer = (domain - 1) / domain / whole, (nodes - 1) / nodes / domain / whole
+        least_inner = 1.0 / (2.0 * whole) if in_switch and domain > 1 else inner
+    else:  # every rank sends as much to every other
+        inner, outer = (domain - 1) / (ranks - 1), (ranks - domain) / (ranks - 1)
+        least_inner = inner
+    inside, outside = inner / gpu.link.bandwidth, outer / gpu.scale_out
+    light = maximum(least_inner / gpu.link.bandwidth, outside)
+    return 1.0 / (inside + outside), light / (inside + outside)

@@ -56,18 +56,21 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     return ffn.experts * (1.0 - (1.0 + tokens * rate) ** (-skew))
 
 
-def experts(ffn: MoeFfn, hidden: int, tokens: Real, plan: Plan, skew: Real | None, scheme: Scheme) -> Work:
+def experts(
+    ffn: MoeFfn, hidden: int, tokens: Real, pooled: Real, plan: Plan, skew: Real | None, scheme: Scheme
+) -> Work:
     r"""Work of the routed experts of one layer on one GPU.
 
     .. math:: R = T k / ep,\quad D' = D / ep,\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
-              Q_s = 4 R H + 4 T H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
+              Q_s = 4 R H + 4 t H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
 
     (for gated experts; 4, 2 and 4 for 6, 3 and 6 without a gate).
 
     Args:
         ffn: the experts.
         hidden: model width H [1].
-        tokens: tokens of one data-parallel rank [tokens].
+        tokens: tokens t of one data-parallel rank [tokens].
+        pooled: tokens T of all of them [tokens].
         plan: parallel degrees; dp ranks pool their tokens, ep x tp_e ranks share the experts.
         skew: c of the routing, None for uniform [1].
         scheme: how the experts are stored and multiplied.
@@ -81,7 +84,6 @@ def experts(ffn: MoeFfn, hidden: int, tokens: Real, plan: Plan, skew: Real | Non
     Source:
         docs/method.md (form M); permutation and activations do not overlap with the multiplication.
     """
-    pooled = tokens * plan.dp
     routed = pooled * ffn.top_k / plan.ep
     touched = distinct_experts(ffn, pooled, skew) / plan.ep
     width = ffn.width / plan.expert_tp

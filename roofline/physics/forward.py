@@ -10,10 +10,10 @@ from roofline.physics import attention, collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof
 from roofline.physics.ffn import experts
 from roofline.physics.linear import gemm
-from roofline.physics.plan import Deployment, Precision
+from roofline.physics.plan import Deployment, Plan, Precision
 from roofline.physics.work import Kernel, LinkRoof, Roof, Work, collective_time, kernel_time
 
-__all__ = ["WEIGHT_BEARING", "Pass", "decode_pass", "prefill_pass", "rank_batch"]
+__all__ = ["WEIGHT_BEARING", "Pass", "crossings", "decode_pass", "prefill_pass", "rank_batch"]
 
 _ACTIVATION_NBYTES = 2.0  # 16-bit activations travel between kernels and GPUs
 
@@ -78,6 +78,23 @@ def rank_batch(batch: Real, dp: int) -> Real:
     return batch if dp == 1 else ceil(batch / dp)
 
 
+def crossings(plan: Plan, domain: int) -> int:
+    """Stage hand-overs that leave a scale-up domain, stages laid out one after the other.
+
+    Args:
+        plan: parallel degrees.
+        domain: GPUs of one scale-up domain [1].
+
+    Returns:
+        Hand-overs [1].
+
+    >>> crossings(Plan(tp=4, pp=4), 8)
+    1
+    """
+    stage = plan.tp * plan.dp
+    return sum(position * stage // domain != (position - 1) * stage // domain for position in range(1, plan.pp))
+
+
 def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 0.0) -> Pass:
     """Pass over prompts: `new` tokens of each sequence after `cached` ones.
 
@@ -90,7 +107,7 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
     Returns:
         The kernels of the fullest rank.
     """
-    builder = _Builder(deployment, rank_batch(batch, deployment.plan.dp), new)
+    builder = _Builder(deployment, batch, new)
     for count, mixer in deployment.model.mixers:
         if isinstance(mixer, Mla):
             builder.mla_prefill(count, mixer, new, cached)
@@ -111,7 +128,7 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
     Returns:
         The kernels of the fullest rank, their attention at the mean length.
     """
-    builder = _Builder(deployment, rank_batch(batch, deployment.plan.dp), 1.0)
+    builder = _Builder(deployment, batch, 1.0)
     for count, mixer in deployment.model.mixers:
         if isinstance(mixer, Mla):
             builder.mla_decode(count, mixer, steps, context)
@@ -123,11 +140,12 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
 class _Builder:
     """Collects the kernels of one pass; the arithmetic lives in the modules that it calls."""
 
-    def __init__(self, deployment: Deployment, sequences: Real, new: Real) -> None:
+    def __init__(self, deployment: Deployment, batch: Real, new: Real) -> None:
         self.deployment = deployment
         self.precision: Precision = deployment.precision
-        self.sequences = sequences
-        self.tokens = sequences * new
+        self.sequences = rank_batch(batch, deployment.plan.dp)
+        self.tokens = self.sequences * new  # of the fullest data-parallel rank
+        self.pooled = batch * new  # of all of them: what the experts see
         self.kernels: list[Kernel] = []
         self.roofs: dict[tuple[str, str, str], Roof] = {}
         self._elementwise("embedding", 1, self._embedding())
@@ -228,9 +246,18 @@ class _Builder:
             )
         self._elementwise("sample", 1, elementwise.sample(self.sequences, model.vocab))
         if plan.pp > 1:
-            sent = collectives.p2p_bytes(self._stream_bytes())
-            self._collective("stage hand-over", "p2p", plan.pp - 1, sent, plan.num_gpus)
+            self._hand_over(plan)
         return Pass(tuple(self.kernels))
+
+    def _hand_over(self, plan: Plan) -> None:
+        """Activations from stage to stage, some of them to another scale-up domain."""
+        sent = collectives.p2p_bytes(self._stream_bytes())
+        far = crossings(plan, self.deployment.gpu.link.domain)
+        if plan.pp - 1 - far:
+            self._collective("stage hand-over", "p2p", plan.pp - 1 - far, sent, 2)
+        if far:
+            domain = self.deployment.gpu.link.domain
+            self._collective("stage hand-over, network", "p2p", far, sent, domain + 1)
 
     def _ffn(self, count: int, ffn: Ffn) -> None:
         plan, hidden = self.deployment.plan, self.deployment.model.hidden
@@ -249,7 +276,7 @@ class _Builder:
         if spread:
             self._dispatch(count, ffn)
         scheme = self.precision.sections["experts"]
-        work = experts(ffn, hidden, self.tokens, plan, self.deployment.skew, scheme)
+        work = experts(ffn, hidden, self.tokens, self.pooled, plan, self.deployment.skew, scheme)
         self.kernels.append(self._kernel("experts", "moe", scheme.key, scheme.peak, count, work))
         if ffn.shared_width:
             self._dense("shared ", count, ffn.shared_width, ffn.gated)
@@ -296,7 +323,7 @@ class _Builder:
         """Size of the tokens that the ranks sharing one expert hold together [B]."""
         plan = self.deployment.plan
         copies = ffn.top_k / plan.ep if plan.ep > 1 else 1.0
-        return self._stream_bytes() * plan.dp * copies
+        return _ACTIVATION_NBYTES * self.pooled * self.deployment.model.hidden * copies
 
     # --- adding kernels -----------------------------------------------------------------------
 

@@ -180,7 +180,7 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
     one = plan.pp * kv_bytes_per_sequence(model, plan, precision, length) + logits
-    chunk = activation_bytes(model, plan, 0.0, 0.0) + _chunk_bytes(model, plan)
+    chunk = _chunk_bytes(model, plan)
     free = (1.0 - RESERVE) * gpu.memory - weight_bytes(model, plan, precision)
     packed = maximum(floor((free - chunk) / one), 0.0)
     # Batches whose tokens do not fill a chunk need less: solve again with their own activations.

@@ -70,7 +70,7 @@ class LinkRoof(NamedTuple):
     bandwidth: Real  # [B/s] per direction
     ranks: int
     efficiency: CollectiveEfficiency
-    least: float = 1.0  # share of `link_bytes` that must cross even at light speed
+    least: Real = 1.0  # share of `link_bytes` that must cross even at light speed
 
 
 class Terms(NamedTuple):

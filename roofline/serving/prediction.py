@@ -12,10 +12,12 @@ from roofline.ops import Real, maximum, where
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
 from roofline.physics.plan import Deployment
+from roofline.physics.work import Roof
 from roofline.quantity import BILLION, HOUR
 from roofline.serving.knee import Knees, knees
 from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill
 from roofline.serving.row import row, text
+from roofline.serving.sizing import longest_context
 
 __all__ = ["Prediction", "predict"]
 
@@ -100,6 +102,11 @@ class Prediction:
         return self.memory.fits
 
     @property
+    def longest_context(self) -> Real:
+        """Longest sequences, prompt and answer, of which this batch fits [tokens]."""
+        return longest_context(self.deployment, self.workload.batch)
+
+    @property
     def basis(self) -> str:
         """What the figures stand on: ideal, calibrated or inherited."""
         return self.deployment.basis
@@ -156,7 +163,8 @@ class Prediction:
         """Whether a batch meets every limit of the SLO."""
         workload = Workload(self.workload.isl, self.workload.osl, batch, self.workload.prefix)
         first, step = prefill(self.deployment, workload).time, decode(self.deployment, workload).time
-        times = {"ttft": first, "tpot": step, "e2el": e2el(first, step, workload.osl)}
+        has_steps = where(workload.osl > 1.0, 1.0, 0.0)  # a single token has no tpot to limit
+        times = {"ttft": first, "tpot": has_steps * step, "e2el": e2el(first, step, workload.osl)}
         excess: Real = 0.0
         for key, limit in self.slo.items():
             excess = maximum(excess, times[key] / limit)
@@ -197,13 +205,28 @@ def predict(
             raise UnknownName(f"no SLO on {key!r}; it may limit {', '.join(SLO_KEYS)}")
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
             raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
+    passes = prefill(deployment, workload), decode(deployment, workload)
     return Prediction(
         deployment=deployment,
         workload=workload,
-        prefill=prefill(deployment, workload),
-        decode=decode(deployment, workload),
+        prefill=passes[0],
+        decode=passes[1],
         memory=memory(deployment, workload.batch, workload.isl + workload.osl),
         slo=dict(slo or {}),
-        warnings=warnings,
+        warnings=(*warnings, *_assumptions(deployment, *passes)),
         allow_oversize=allow_oversize,
     )
+
+
+def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
+    """Kernels whose constants were assumed instead of measured; element-wise passes and hand-overs always are."""
+    found = dict.fromkeys(
+        f"{kernel.dtype} {kernel.kind}" if isinstance(kernel.roof, Roof) else kernel.kind
+        for passed in passes
+        for kernel in passed.kernels
+        if not kernel.roof.efficiency.is_measured and kernel.kind not in ("elementwise", "p2p")
+    )
+    if not found:
+        return []
+    generation = deployment.gpu.generation
+    return [f"assumed, not measured on {generation}: {', '.join(found)} (its calibration file says from what)"]

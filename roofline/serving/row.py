@@ -54,7 +54,8 @@ def text(prediction: Prediction) -> str:
         "knee": f"{_said(prediction.knee)} sequences, set by {_said(prediction.knee_bound)} "
         f"(ridge {_said(knees.ridge)}, half {_said(knees.half)}, memory {_said(knees.memory)}, SLO {_said(knees.slo)})",
         "memory": f"weights {_said(memory.weights, 'B')}, KV cache {_said(memory.kv_cache, 'B')} of "
-        f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}",
+        f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}; "
+        f"longest context {_said(prediction.longest_context)} tokens",
         "cost": f"{_said(prediction.usd_per_hour)} USD/h",
         "basis": f"{prediction.basis}, engine {prediction.engine}",
     }

@@ -9,10 +9,24 @@ from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.ops import Real
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
-from roofline.quantity import GIGA
+from roofline.quantity import BILLION, GIGA
+from roofline.serving.knee import largest_that_holds
 from roofline.serving.precision import precision
 
-__all__ = ["check_count", "check_degrees", "check_plan", "does_not_fit", "possible_tp", "smallest_tp", "widest_tp"]
+__all__ = [
+    "LONGEST",
+    "check_count",
+    "check_degrees",
+    "check_plan",
+    "does_not_fit",
+    "longest_context",
+    "possible_tp",
+    "smallest_tp",
+    "widest_tp",
+]
+
+#: Contexts beyond this many tokens are not searched.
+LONGEST = BILLION
 
 _MOST_GPUS = 1_000_000
 _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
@@ -116,6 +130,19 @@ def widest_tp(deployment: Deployment) -> int:
     return max(deployment.gpu.link.domain // deployment.plan.dp, 1)
 
 
+def longest_context(deployment: Deployment, batch: Real) -> Real:
+    """Longest sequences, prompt and answer, of which a batch fits.
+
+    Args:
+        deployment: model, GPU, plan and precision.
+        batch: sequences of the replica [sequences].
+
+    Returns:
+        Whole tokens, zero where not even one fits; not more than `LONGEST` [tokens].
+    """
+    return largest_that_holds(lambda length: memory(deployment, batch, length).fits, LONGEST + 0.0 * batch)
+
+
 def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFit:
     """Error that names the shortfall and what would fit.
 
@@ -148,6 +175,9 @@ def _remedies(deployment: Deployment, batch: Real, length: Real) -> list[str]:
     most = int(largest_batch(deployment, length))
     if 0 < most < batch:
         found.append(f"batch = {most}")
+    longest = int(longest_context(deployment, batch))
+    if 0 < longest < length and not found:
+        found.append(f"isl + osl = {longest}")
     for preset in ("fp8", "int4"):
         quantised = _quantised(deployment, preset)
         fewer = None if quantised is None else smallest_tp(quantised, batch, length)

@@ -127,7 +127,7 @@ def test_a_model_is_shown_with_its_layers_and_formats():
     text = answered("models", "show", "deepseek-v3")
     assert "deepseek-v3 (deepseek-ai/DeepSeek-V3): 61 layers, width 7168" in text
     assert "671,026,419,200" in text
-    assert "58 x Mla(heads=128" in text
+    assert "58 x mla (heads 128" in text
     assert "linear fp8_block" in text
 
 

@@ -77,12 +77,12 @@ def test_uniform_routing_follows_the_occupancy_law(tokens, touched):
 @given(ffn=moe_ffns(), tokens=st.integers(1, 5000), skew=skews)
 def test_expert_ranks_share_out_arithmetic_and_weights(ffn, tokens, skew):
     scheme = Scheme("bf16", 2.0, 2.0, "bf16", "bf16")
-    whole = experts(ffn, 1024, float(tokens), Plan(), skew, scheme)
+    whole = experts(ffn, 1024, float(tokens), float(tokens), Plan(), skew, scheme)
     for plan in (Plan(tp=8), Plan(tp=8, ep=8), Plan(tp=8, ep=2)):
-        shard = experts(ffn, 1024, float(tokens), plan, skew, scheme)
+        shard = experts(ffn, 1024, float(tokens), float(tokens), plan, skew, scheme)
         assert close(8.0 * shard.flop, whole.flop)
         if not ffn.expert_bias:  # each rank adds the whole output bias
             assert close(8.0 * shard.weight_bytes, whole.weight_bytes)
-    pooled = experts(ffn, 1024, tokens / 4.0, Plan(tp=2, dp=4, ep=8), skew, scheme)
+    pooled = experts(ffn, 1024, tokens / 4.0, float(tokens), Plan(tp=2, dp=4, ep=8), skew, scheme)
     assert close(8.0 * pooled.flop, whole.flop)
     assert close(8.0 * pooled.items, whole.items)

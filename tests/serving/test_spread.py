@@ -1,0 +1,82 @@
+"""Work spread over ranks, domains and stages: nothing is counted twice, nothing is slower than light."""
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.physics.efficiency import link_roof
+from roofline.physics.forward import crossings
+from roofline.physics.plan import Plan
+
+SPREAD = {"tp": 1, "dp": 8, "ep": 8, "isl": 1000, "osl": 100, "basis": "ideal", "routing": "uniform"}
+
+
+@pytest.mark.parametrize("batch", [1, 5, 8, 9, 64])
+def test_experts_multiply_every_routed_token_once_however_the_batch_is_shared_out(batch):
+    p = rl.predict("mixtral-8x7b", "h100-sxm", batch=batch, **SPREAD)
+    experts = sum(k.count * k.work.flop for k in p.prefill.kernels if k.name == "experts")
+    # 32 layers, 2 of 8 experts of 3 matrices of 4096 x 14336 per token, 2 FLOP a multiplication
+    assert experts * 8 == pytest.approx(2 * 32 * 2 * 3 * 4096 * 14336 * 1000 * batch, rel=1e-12)
+
+
+def test_an_ideal_all_reduce_over_two_nodes_is_what_each_port_and_the_switch_must_carry():
+    h100 = rl.load_gpu("h100-sxm")
+    roof = link_roof(h100, "ideal", "all_reduce", 16)
+    tensor = 1e9
+    wire = roof.least * (2 * 15 / 16 * tensor) / roof.bandwidth
+    port = 2 * (1 / 2) * tensor / 8 / 50e9  # a ring of two nodes on an eighth of the tensor, over 400 Gbit/s
+    assert wire == pytest.approx(max(port, tensor / 450e9), rel=1e-12)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "moe_dispatch"])
+@pytest.mark.parametrize("ranks", [2, 8, 16, 64, 256])
+def test_light_never_needs_longer_than_one_transfer_after_the_other(collective, ranks):
+    for name in rl.gpus():
+        roof = link_roof(rl.load_gpu(name), "ideal", collective, ranks)
+        assert 0.0 < roof.least <= 1.0
+        assert roof.bandwidth <= rl.load_gpu(name).link.bandwidth * 8
+
+
+def test_only_the_hand_overs_between_domains_cross_the_network():
+    assert [crossings(Plan(tp=4, pp=pp), 8) for pp in (1, 2, 3, 4)] == [0, 0, 1, 1]
+    assert crossings(Plan(tp=8, pp=4), 8) == 3
+    p = rl.predict("llama-3.1-70b", "h100-sxm", tp=4, pp=4, isl=2000, osl=100)
+    assert {k.name: k.count for k in p.prefill.kernels if k.kind == "p2p"} == {
+        "stage hand-over": 2,
+        "stage hand-over, network": 1,
+    }
+    assert "1 of 3 stage hand-overs cross the network" in p.warnings
+
+
+def test_assumed_constants_are_named():
+    assert rl.predict("llama-3.1-70b", "h100-sxm", tp=4, isl=2000).warnings == ()
+    said = rl.predict("llama-3.1-70b", "h100-sxm", tp=4, isl=2000, quantization="int4").warnings
+    assert any(text.startswith("assumed, not measured on hopper: int4 gemm") for text in said)
+    said = rl.predict("llama-3.1-70b", "l40s", isl=2000).warnings
+    assert any("all_reduce" in text for text in said)
+
+
+def test_a_tp_chosen_for_many_cases_is_said():
+    several = rl.predict("llama-3.1-8b", "h100-sxm", isl=500, batch=np.array([1, 1000]))
+    assert several.deployment.plan.tp > 1
+    assert any("for all cases" in text for text in several.warnings)
+    assert rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=500, batch=np.array([1, 2])).warnings == ()
+
+
+def test_the_longest_context_is_the_longest_that_fits():
+    p = rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=1000, osl=100, batch=4)
+    longest = int(p.longest_context)
+    assert rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=longest - 100, osl=100, batch=4).fits
+    with pytest.raises(rl.DoesNotFit):
+        rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=longest - 99, osl=100, batch=4)
+
+
+def test_a_single_token_is_not_judged_by_a_limit_on_tpot():
+    knees = rl.knee("llama-3.1-8b", "h100-sxm", tp=1, isl=1000, osl=1, slo={"tpot": 1e-9})
+    assert knees.slo == knees.memory
+
+
+@pytest.mark.parametrize("prefix", [0.8, [0.0, 0.5]])
+def test_a_share_of_a_token_is_no_prefix(prefix):
+    with pytest.raises(rl.BadInput, match="write a share as 80%"):
+        rl.predict("llama-3.1-8b", "h100-sxm", prefix=prefix)
