@@ -227,7 +227,10 @@ def _check_compute(required: str | None, schemes: dict[str, Scheme], model: Mode
 
 def _said(preset: str, schemes: dict[str, Scheme], kv: str, model: Model) -> str:
     scheme = schemes["experts" if model.is_moe else "linear"]
-    return f"--quantization {preset}: weights {scheme.format}, compute {scheme.peak}, KV cache {kv}"
+    said = f"--quantization {preset}: weights {scheme.format}, compute {scheme.peak}, KV cache {kv}"
+    if scheme.format == "fp8" and scheme.dynamic:
+        return f"{said}; scales computed on the fly, a pass per matrix that fp8_static saves"
+    return said
 
 
 def _slow_int8(gpu: Gpu, schemes: dict[str, Scheme]) -> list[str]:

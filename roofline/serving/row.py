@@ -121,7 +121,7 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "output_tok_s": lambda p: _plain(p.output_tok_s),
     "output_tok_s_gpu": lambda p: _plain(p.output_tok_s_gpu),
     "prefill_bound": lambda p: _plain(p.prefill.bound),
-    "decode_bound": lambda p: _plain(p.decode.bound),
+    "decode_bound": lambda p: None if p.tpot is None else _plain(p.decode.bound),
     "ridge_knee": lambda p: _plain(p.knees.ridge),
     "half_knee": lambda p: _plain(p.knees.half),
     "memory_knee": lambda p: _whole(p.knees.memory),
