@@ -7,10 +7,10 @@ from roofline.ops import Real, floor, minimum
 from roofline.physics.work import Work
 
 __all__ = [
-    "cached_tokens",
     "gqa_decode",
     "gqa_prefill",
     "kv_values",
+    "local_kv_heads",
     "mla_absorb",
     "mla_crossover",
     "mla_decode",
@@ -86,7 +86,7 @@ def pairs(new: Real, cached: Real, mixer: Mixer) -> Real:
 
 
 def reach(tokens: Real, mixer: Mixer) -> Real:
-    """Tokens that the last of a sequence sees at most: its length, its window or its chunk.
+    """Tokens that the last of a sequence sees at most, and so must be kept: its length, window or chunk.
 
     Args:
         tokens: length of the sequence [tokens].
@@ -98,22 +98,6 @@ def reach(tokens: Real, mixer: Mixer) -> Real:
     window = getattr(mixer, "window", None)
     limit = getattr(mixer, "chunk", None) if window is None else window
     return tokens if limit is None else minimum(tokens, float(limit))
-
-
-def cached_tokens(tokens: Real, mixer: Mixer) -> Real:
-    """Tokens of a sequence whose keys and values must be kept.
-
-    Args:
-        tokens: length of the sequence [tokens].
-        mixer: attention whose `window` or `chunk` limits what is ever read again.
-
-    Returns:
-        Tokens [tokens].
-
-    Valid:
-        Engines that free what has left a window; one that keeps it all needs more.
-    """
-    return reach(tokens, mixer)
 
 
 def kv_values(mixer: Mixer, tp: int = 1) -> float:
@@ -133,7 +117,23 @@ def kv_values(mixer: Mixer, tp: int = 1) -> float:
     """
     if isinstance(mixer, Mla):
         return float(mixer.kv_rank + mixer.rope)
-    return _local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim)
+    return local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim)
+
+
+def local_kv_heads(mixer: Gqa, tp: int) -> float:
+    """KV heads on one GPU: shared out over tp, replicated where tp exceeds them.
+
+    Args:
+        mixer: attention.
+        tp: tensor-parallel degree [1].
+
+    Returns:
+        Heads [1].
+
+    >>> local_kv_heads(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128), 16)
+    1.0
+    """
+    return mixer.kv_heads / tp if tp <= mixer.kv_heads else 1.0
 
 
 def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: int) -> Work:
@@ -159,7 +159,7 @@ def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: flo
         Dao et al., FlashAttention-2, arXiv:2307.08691; one exponential per pair and head.
     """
     heads = mixer.heads / tp
-    kv_heads = _local_kv_heads(mixer, tp)
+    kv_heads = local_kv_heads(mixer, tp)
     width = mixer.head_dim + mixer.v_head_dim
     seen = batch * pairs(new, cached, mixer)
     return Work(
@@ -196,7 +196,7 @@ def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: f
     seen = pairs(steps, context, mixer) / steps
     return Work(
         flop=2.0 * heads * width * batch * seen,
-        kv_bytes=batch * seen * _local_kv_heads(mixer, tp) * width * kv_nbytes,
+        kv_bytes=batch * seen * local_kv_heads(mixer, tp) * width * kv_nbytes,
         activation_bytes=_ACTIVATION_NBYTES * batch * heads * width,
         serial_depth=seen,
     )
@@ -325,11 +325,6 @@ def mla_crossover(mixer: Mla) -> float:
     """
     expanded = mixer.nope + mixer.v
     return mixer.kv_rank * expanded / (2.0 * mixer.kv_rank - expanded)
-
-
-def _local_kv_heads(mixer: Gqa, tp: int) -> float:
-    """KV heads on one GPU: shared out over tp, replicated where tp exceeds them."""
-    return mixer.kv_heads / tp if tp <= mixer.kv_heads else 1.0
 
 
 def _latent_attention(mixer: Mla, queries: Real, seen: Real, read: Real, walk: Real, kv_nbytes: float, tp: int) -> Work:

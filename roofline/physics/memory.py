@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roofline.catalog.records import DenseFfn, Layer, Model, MoeFfn
 from roofline.ops import Real, floor, maximum, minimum
-from roofline.physics.attention import cached_tokens, kv_values
+from roofline.physics.attention import kv_values, reach
 from roofline.physics.ffn import matrices
 from roofline.physics.forward import rank_batch
 from roofline.physics.parameters import ParameterCount, layer_parameters
@@ -128,11 +128,11 @@ def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length
         engines that keep everything need more.
     """
     if plan.pp == 1:
-        values = sum(count * kv_values(mixer, plan.tp) * cached_tokens(length, mixer) for count, mixer in model.mixers)
+        values = sum(count * kv_values(mixer, plan.tp) * reach(length, mixer) for count, mixer in model.mixers)
         return precision.kv_nbytes * values
     heaviest: Real = 0.0
     for layers in _stages(model, plan.pp):
-        values = sum(kv_values(layer.mixer, plan.tp) * cached_tokens(length, layer.mixer) for layer in layers)
+        values = sum(kv_values(layer.mixer, plan.tp) * reach(length, layer.mixer) for layer in layers)
         heaviest = maximum(heaviest, precision.kv_nbytes * values)
     return heaviest
 
@@ -156,9 +156,8 @@ def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) ->
         Prompts run in chunks of at most `CHUNK_TOKENS` tokens.
     """
     tokens = minimum(sequences * length, CHUNK_TOKENS)
-    widest = max(_inner_width(ffn, model.hidden, plan) for _, ffn in model.ffns)
     logits = _LOGIT_NBYTES * sequences * model.vocab / plan.tp
-    return _ACTIVATION_NBYTES * tokens * (4.0 * model.hidden + widest) + logits
+    return tokens * _token_bytes(model, plan) + logits
 
 
 def largest_batch(deployment: Deployment, length: Real) -> Real:
@@ -180,18 +179,18 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
     one = plan.pp * kv_bytes_per_sequence(model, plan, precision, length) + logits
-    chunk = _chunk_bytes(model, plan)
+    per_token = _token_bytes(model, plan)
     free = (1.0 - RESERVE) * gpu.memory - weight_bytes(model, plan, precision)
-    packed = maximum(floor((free - chunk) / one), 0.0)
+    packed = maximum(floor((free - CHUNK_TOKENS * per_token) / one), 0.0)
     # Batches whose tokens do not fill a chunk need less: solve again with their own activations.
-    per_token = _chunk_bytes(model, plan) / CHUNK_TOKENS
     loose = maximum(floor(free / (one + per_token * length)), 0.0)
     return plan.dp * maximum(packed, minimum(loose, floor(CHUNK_TOKENS / length)))
 
 
-def _chunk_bytes(model: Model, plan: Plan) -> float:
+def _token_bytes(model: Model, plan: Plan) -> float:
+    """Activations of one token at the widest point of a pass [B]."""
     widest = max(_inner_width(ffn, model.hidden, plan) for _, ffn in model.ffns)
-    return _ACTIVATION_NBYTES * CHUNK_TOKENS * (4.0 * model.hidden + widest)
+    return _ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
 
 
 def _inner_width(ffn: DenseFfn | MoeFfn, hidden: int, plan: Plan) -> float:

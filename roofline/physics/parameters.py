@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roofline.catalog.records import DenseFfn, Ffn, Gqa, Layer, Mixer, Mla, Model, MoeFfn
+from roofline.physics.attention import local_kv_heads
 from roofline.physics.ffn import matrices
 
 __all__ = ["ParameterCount", "active_parameters", "layer_parameters", "parameters"]
@@ -116,7 +117,7 @@ def _mixer(mixer: Mixer, hidden: int, tp: int) -> tuple[float, float]:
 
 def _gqa(mixer: Gqa, hidden: int, tp: int) -> tuple[float, float]:
     heads = mixer.heads / tp
-    kv_heads = mixer.kv_heads / tp if tp <= mixer.kv_heads else 1.0
+    kv_heads = local_kv_heads(mixer, tp)
     qkv = heads * mixer.head_dim + kv_heads * (mixer.head_dim + mixer.v_head_dim)
     small = (
         (qkv if mixer.qkv_bias else 0.0)
