@@ -1,7 +1,7 @@
 """Unit-bearing text to SI numbers and back; the one place where powers of ten and 1024 live.
 
 A quantity in a specification file is the data sheet's own text: ``3.35 TB/s``, ``79.65 GiB``,
-``989.4 TFLOP/s``. It is read here, strictly, into SI: seconds, bytes, FLOP/s, B/s, W, USD/s.
+``989.4 TFLOP/s``. It is read here, strictly, into SI: seconds, bytes, FLOP/s, B/s, W, Hz, USD/s.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "exp/s": _prefixed("exp/s", _DECIMAL),
     "s": {"s": 1.0, "ms": MILLI, "us": MICRO, "µs": MICRO, "ns": NANO},
     "W": _prefixed("W", _DECIMAL),
+    "Hz": _prefixed("Hz", _DECIMAL),
     "USD/s": {"USD/h": 1.0 / HOUR, "USD/s": 1.0},
 }
 
@@ -74,7 +75,7 @@ def from_text(text: object, dimension: str) -> float:
         dimension: one of the keys of `DIMENSIONS`, e.g. ``B/s`` [text].
 
     Returns:
-        The value in SI units of the dimension [FLOP/s, B, B/s, exp/s, s, W, USD/s].
+        The value in SI units of the dimension [FLOP/s, B, B/s, exp/s, s, W, Hz, USD/s].
 
     Raises:
         BadInput: no unit, an unknown or ambiguous unit, a negative, zero or non-finite number.
@@ -188,6 +189,7 @@ def _advice(dimension: str) -> str:
         "exp/s": ("3.87 Texp/s",),
         "s": ("12.5 us", "3 ms"),
         "W": ("700 W",),
+        "Hz": ("1830 MHz",),
         "USD/s": ("2.95 USD/h",),
     }[dimension]
     return f"write a text such as {', '.join(examples)}"

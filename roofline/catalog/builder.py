@@ -62,6 +62,7 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
             bandwidth=from_text(link["bandwidth"]["value"], "B/s"),
             domain=link["domain"]["value"],
             in_switch_reduction=bool(reduction and reduction["value"]),
+            peer_bandwidth=_optional(link, "peer_bandwidth", "B/s"),
         ),
         exp_rate=_optional(document, "exp_per_s", "exp/s"),
         scale_out=_optional(document.get("scale_out", {}), "bandwidth", "B/s"),

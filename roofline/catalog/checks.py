@@ -76,6 +76,8 @@ def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[tuple[_Where, str]]:
         return  # reported by the schema
     wide = "bf16" if "bf16" in peaks else "fp16"
     if wide not in peaks:
+        if data.get("status") in ("announced", "pre-release"):
+            return  # vendors announce the narrow peak first
         yield ("peak",), "neither bf16 nor fp16 is stated, and every model needs one"
         return
     advice = "looks like a sparse peak; give the dense one, or say in a note why"

@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 from roofline.errors import UnknownName
 
-__all__ = ["FORMATS", "KV_FORMATS", "PEAKS", "Format", "number_format"]
+__all__ = ["COMPUTE", "FORMATS", "KV_FORMATS", "PEAKS", "Format", "number_format"]
 
-#: dtypes at which a GPU states a dense peak.
-PEAKS = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4")
+#: dtypes at which weights can be multiplied.
+COMPUTE = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4")
+
+#: dtypes at which a GPU states a dense peak; those beyond `COMPUTE` are shown and not used.
+PEAKS = (*COMPUTE, "tf32", "fp6", "int4")
 
 #: formats in which a KV cache may be kept.
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8")

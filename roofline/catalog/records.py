@@ -192,6 +192,7 @@ class Link:
     bandwidth: Real  # [B/s] per direction and GPU
     domain: int  # GPUs that reach each other at this rate
     in_switch_reduction: bool = False
+    peer_bandwidth: Real | None = None  # [B/s] to one peer, where a mesh splits the rate over its links
 
 
 class Price(NamedTuple):

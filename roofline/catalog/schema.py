@@ -88,6 +88,10 @@ class _Power(_Figure):
     value: Annotated[str, _reads("W")]
 
 
+class _Clock(_Figure):
+    value: Annotated[str, _reads("Hz")]
+
+
 class _Integer(_Figure):
     value: _Count
 
@@ -124,6 +128,7 @@ class Document(_Strict):
 
 
 class _Memory(_Strict):
+    kind: _Name | None = None
     label: _Bytes
     usable: _Bytes
     bandwidth: _Bandwidth
@@ -131,7 +136,9 @@ class _Memory(_Strict):
 
 class _ScaleUp(_Strict):
     kind: _Name
+    topology: Literal["switch", "mesh", "torus", "ring", "pcie"] | None = None
     bandwidth: _Bandwidth
+    peer_bandwidth: _Bandwidth | None = None
     domain: _Integer
     in_switch_reduction: _Flag | None = None
 
@@ -156,8 +163,13 @@ class GpuSpec(Document):
     vendor: _Name
     generation: _Name
     status: Literal["shipping", "announced", "pre-release", "end-of-life"] = "shipping"
+    form_factor: _Name | None = None
+    compute_capability: _Name | None = None
     peak: dict[str, _Rate] = Field(min_length=1)
     exp_per_s: _Exponentials | None = None
+    cores: _Integer | None = None
+    clock: _Clock | None = None
+    cache: _Bytes | None = None
     memory: _Memory
     scale_up: _ScaleUp
     scale_out: _Network | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.catalog.formats import FORMATS, KV_FORMATS, PEAKS, Format, number_format
+from roofline.catalog.formats import COMPUTE, FORMATS, KV_FORMATS, Format, number_format
 from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
 from roofline.physics.plan import Precision, Scheme
@@ -158,8 +158,8 @@ def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
     folded = {"bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4", "mxfp4": "fp4"}.get(
         compute.lower(), compute.lower()
     )
-    if folded not in PEAKS:
-        raise UnknownName(f"no compute dtype {compute!r}; it may be {', '.join(PEAKS)}")
+    if folded not in COMPUTE:
+        raise UnknownName(f"no compute dtype {compute!r}; it may be {', '.join(COMPUTE)}")
     if folded not in gpu.peaks:
         raise UnsupportedPrecision(
             f"{gpu.name} has no {folded} tensor cores ({_peaks(gpu)}); "
@@ -243,4 +243,4 @@ def _slow_int8(gpu: Gpu, schemes: dict[str, Scheme]) -> list[str]:
 
 
 def _peaks(gpu: Gpu) -> str:
-    return ", ".join(dtype for dtype in gpu.peaks if dtype != "fp32")
+    return ", ".join(dtype for dtype in gpu.peaks if dtype in COMPUTE and dtype != "fp32")
