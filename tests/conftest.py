@@ -68,7 +68,7 @@ def gqas(draw, reach=("full", "window", "chunk")):
         chunk=limit if kind == "chunk" else None,
         qkv_bias=draw(st.booleans()),
         o_bias=draw(st.booleans()),
-        qk_norm=draw(st.booleans()),
+        qk_norm=draw(st.sampled_from([None, "head", "full"])),
         sinks=draw(st.booleans()),
     )
 

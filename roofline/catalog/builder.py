@@ -8,27 +8,54 @@ from typing import Any
 from roofline.catalog.records import (
     Calibration,
     CollectiveEfficiency,
+    Csa,
     DenseFfn,
     Efficiency,
     Ffn,
+    Gdn,
     Gpu,
     Gqa,
     Group,
+    Indexer,
+    Kda,
     Layer,
+    Lightning,
+    Linear,
+    LinearFfn,
     Link,
+    Mamba1,
+    Mamba2,
     Mixer,
     Mla,
     Model,
     MoeFfn,
+    NoFfn,
+    NoMixer,
     Price,
 )
 from roofline.quantity import count_from_text, from_text
 
-__all__ = ["calibration_record", "gpu_record", "model_record", "without_nulls"]
+__all__ = ["FFNS", "MIXERS", "calibration_record", "gpu_record", "model_record", "without_nulls"]
 
 _TIMES = frozenset({"t0", "kappa", "kappa_s", "eps", "a0", "a1", "a2", "q"})
 _PROVENANCE = frozenset({"residual", "measurements", "source", "note"})
 _DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
+_LIKE_LINEAR = ("attention", "shared", "experts")  # sections whose format is that of `linear` where not given
+
+#: kind in a file -> record of a mixer, of a feed-forward network.
+MIXERS: Mapping[str, type[Mixer]] = {
+    "gqa": Gqa,
+    "mla": Mla,
+    "csa": Csa,
+    "gdn": Gdn,
+    "kda": Kda,
+    "lightning": Lightning,
+    "mamba1": Mamba1,
+    "mamba2": Mamba2,
+    "linear": Linear,
+    "none": NoMixer,
+}
+FFNS: Mapping[str, type[Ffn]] = {"dense": DenseFfn, "moe": MoeFfn, "linear": LinearFfn, "none": NoFfn}
 
 
 def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> Gpu:
@@ -89,7 +116,8 @@ def model_record(document: Mapping[str, Any]) -> Model:
     aliases = tuple(document["aliases"])
     stated = document.get("parameters", {})
     native = {**_DEFAULT_NATIVE, **document.get("native", {})}
-    native.setdefault("experts", native["linear"])
+    for section in _LIKE_LINEAR:
+        native.setdefault(section, native["linear"])
     return Model(
         name=document["name"],
         short_name=aliases[0],
@@ -104,6 +132,10 @@ def model_record(document: Mapping[str, Any]) -> Model:
         native=native,
         stated_total=_count(stated, "total"),
         stated_active=_count(stated, "active"),
+        norm_bias=document.get("norm_bias", False),
+        head_bias=document.get("head_bias", False),
+        streams=document.get("streams", 1),
+        mtp_layers=document.get("mtp", {}).get("layers", 0),
     )
 
 
@@ -181,12 +213,12 @@ def _group(group: Mapping[str, Any]) -> Group:
 
 def _mixer(fields: Mapping[str, Any]) -> Mixer:
     values = {key: value for key, value in fields.items() if key != "kind"}
-    if fields["kind"] == "mla":
-        return Mla(**values)
-    values.setdefault("v_head_dim", values["head_dim"])
-    return Gqa(**values)
+    if "indexer" in values:
+        values["indexer"] = Indexer(**values["indexer"])
+    if fields["kind"] == "gqa":
+        values.setdefault("v_head_dim", values["head_dim"])
+    return MIXERS[fields["kind"]](**values)
 
 
 def _ffn(fields: Mapping[str, Any]) -> Ffn:
-    values = {key: value for key, value in fields.items() if key != "kind"}
-    return MoeFfn(**values) if fields["kind"] == "moe" else DenseFfn(**values)
+    return FFNS[fields["kind"]](**{key: value for key, value in fields.items() if key != "kind"})

@@ -9,7 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec, ModelSpec
+from roofline.catalog.builder import FFNS, MIXERS
+from roofline.catalog.model_schema import ModelSpec
+from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadInput, BadSpec
 from roofline.quantity import from_text
@@ -99,7 +101,7 @@ def _fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document])
     """One fault of the schema in our words."""
     where: _Where = ()
     for part in error["loc"]:  # pydantic also names the branch of a choice that it tried
-        if (*where, part) in lines or part not in ("gqa", "mla", "dense", "moe", "[key]"):
+        if (*where, part) in lines or part not in (*MIXERS, *FFNS, "[key]"):
             where = (*where, part)
     text = error["msg"]
     if error["type"] == "missing":

@@ -12,20 +12,46 @@ from roofline.ops import Real
 __all__ = [
     "Calibration",
     "CollectiveEfficiency",
+    "Csa",
     "DenseFfn",
     "Efficiency",
     "Ffn",
+    "Gdn",
     "Gpu",
     "Gqa",
     "Group",
+    "Indexer",
+    "Kda",
     "Layer",
+    "Lightning",
+    "Linear",
+    "LinearFfn",
     "Link",
+    "Mamba1",
+    "Mamba2",
     "Mixer",
     "Mla",
     "Model",
     "MoeFfn",
+    "NoFfn",
+    "NoMixer",
     "Price",
+    "Recurrent",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Small attention that scores what is cached and keeps the best for the attention proper.
+
+    DeepSeek Sparse Attention scores tokens; MiniMax-M3 scores tokens and keeps whole blocks.
+    """
+
+    heads: int
+    dim: int
+    top_k: int  # [tokens], of compressed attention [entries], that a token attends to at most
+    block: int = 1  # [tokens] kept or dropped together
+    own: bool = True  # False: the layer attends to what another layer's indexer chose
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +66,11 @@ class Gqa:
     chunk: int | None = None  # [tokens] a token sees its own chunk only
     qkv_bias: bool = False
     o_bias: bool = False
-    qk_norm: bool = False
+    qk_norm: str | None = None  # head: one vector for all heads; full: over all of them
     sinks: bool = False  # one learnt logit per head
+    out_gate: bool = False  # the output is multiplied with a gate as wide as itself
+    k_eq_v: bool = False  # keys are values: no projection of values, both are cached
+    indexer: Indexer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +83,83 @@ class Mla:
     rope: int
     v: int
     q_rank: int | None = None  # None: queries are projected directly
+    out_gate: bool = False  # the output is multiplied with a gate as wide as itself
+    indexer: Indexer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Csa:
+    """Compressed attention of DeepSeek-V4: a window of shared key-values, and entries that stand for `ratio` tokens."""
+
+    heads: int
+    head_dim: int
+    q_rank: int
+    o_rank: int  # rank of the output projection of each group of heads
+    o_groups: int
+    window: int  # [tokens]
+    ratio: int = 0  # [tokens] that one compressed entry stands for; 0: the window alone
+    indexer: Indexer | None = None  # chooses among the compressed entries
+
+
+@dataclass(frozen=True, slots=True)
+class Gdn:
+    """Gated delta net: a state of k_dim x v_dim per value head."""
+
+    k_heads: int
+    v_heads: int
+    k_dim: int
+    v_dim: int
+    conv: int  # [tokens] width of the short convolution
+
+
+@dataclass(frozen=True, slots=True)
+class Kda:
+    """Kimi delta attention: a state of dim x dim per head, forgotten channel by channel."""
+
+    heads: int
+    dim: int
+    conv: int  # [tokens] width of the short convolution
+    full_rank_gate: bool = False  # the output gate is one matrix, not two of rank `dim`
+
+
+@dataclass(frozen=True, slots=True)
+class Lightning:
+    """Lightning attention: linear attention with a state of dim x dim per head and a fixed decay."""
+
+    heads: int
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2:
+    """State-space duality layer: a state of head_dim x state per head."""
+
+    heads: int
+    head_dim: int
+    groups: int  # of heads that share their input and output matrices
+    state: int
+    conv: int  # [tokens] width of the short convolution
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba1:
+    """Selective state space: `state` values per channel."""
+
+    inner: int  # channels
+    state: int
+    dt_rank: int
+    conv: int  # [tokens] width of the short convolution
+    inner_norms: bool = False  # time step, input and output matrices are normalised (Jamba)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """One square matrix in the place of attention (Puzzle)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMixer:
+    """No mixer: the layer is a feed-forward network alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +182,23 @@ class MoeFfn:
     shared_width: int = 0  # summed over the shared experts
     router_bias: bool = False
     expert_bias: bool = False
+    shared_gate: bool = False  # the shared experts' result is weighted by a gate of its own
+    latent: int | None = None  # width in which the routed experts work, where it is not the model's
 
 
-Mixer = Gqa | Mla
-Ffn = DenseFfn | MoeFfn
+@dataclass(frozen=True, slots=True)
+class LinearFfn:
+    """One square matrix in the place of a feed-forward network (Puzzle)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoFfn:
+    """No feed-forward network: the layer is a mixer alone."""
+
+
+Recurrent = Gdn | Kda | Lightning | Mamba1 | Mamba2
+Mixer = Gqa | Mla | Csa | Recurrent | Linear | NoMixer
+Ffn = DenseFfn | MoeFfn | LinearFfn | NoFfn
 
 
 class Layer(NamedTuple):
@@ -110,9 +229,14 @@ class Model:
     norms: int  # norm layers over the hidden width per layer
     max_context: int | None  # [tokens]
     groups: tuple[Group, ...]
-    native: Mapping[str, str]  # section (linear experts embed head router norm kv) -> format name
+    native: Mapping[str, str]  # section (attention linear shared experts embed head router norm kv) -> format name
     stated_total: float | None = None  # parameters, as published
     stated_active: float | None = None
+    norm_bias: bool = False  # norms have a bias vector beside their weights
+    head_bias: bool = False
+    streams: int = 1  # residual streams that hyper-connections mix
+    mtp_layers: int = 0  # draft modules, in no total; they work under speculative decoding only
+    cautions: tuple[str, ...] = ()  # what a reader of any figure of this model should know
 
     @cached_property
     def layers(self) -> int:
@@ -222,4 +346,5 @@ class Gpu:
     power: Real | None = None  # [W]
     price: Price | None = None
     status: str = "shipping"
+    cautions: tuple[str, ...] = ()  # what a reader of any figure of this GPU should know
     calibration: Calibration | None = field(default=None, repr=False)

@@ -1,13 +1,13 @@
-"""What a specification file must look like, stated once.
+"""What a GPU's and a calibration's specification file must look like, stated once.
 
-pydantic lives here alone and is imported only for files that are not shipped, and in the tests.
+pydantic lives here and in `model_schema`, and is imported only for files that are not shipped, and in the tests.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
@@ -17,33 +17,32 @@ from pydantic import (
     ConfigDict,
     Field,
     field_validator,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.formats import FORMATS, KV_FORMATS, PEAKS
+from roofline.catalog.formats import PEAKS
 from roofline.errors import BadInput
 from roofline.quantity import BILLION, count_from_text, from_text
 
-__all__ = ["CalibrationSpec", "Document", "GpuSpec", "ModelSpec"]
+__all__ = ["CalibrationSpec", "Confidence", "Count", "Document", "GpuSpec", "Name", "Parameters", "Strict"]
 
-_Confidence = Literal["high", "medium", "low"]
-_Name = Annotated[str, Field(min_length=1, max_length=200)]
-_Count = Annotated[int, Field(ge=1, le=int(BILLION))]
+Confidence = Literal["high", "medium", "low"]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Count = Annotated[int, Field(ge=1, le=int(BILLION))]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     """No silent conversion, no unknown key."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class _Figure(_Strict):
+class _Figure(Strict):
     """A value with its source."""
 
-    source: _Name
+    source: Name
     note: str | None = None
-    confidence: _Confidence | None = None
+    confidence: Confidence | None = None
 
 
 def _reads(dimension: str) -> BeforeValidator:
@@ -93,14 +92,16 @@ class _Clock(_Figure):
 
 
 class _Integer(_Figure):
-    value: _Count
+    value: Count
 
 
 class _Flag(_Figure):
     value: bool
 
 
-class _Parameters(_Figure):
+class Parameters(_Figure):
+    """A number of parameters with its source."""
+
     value: Annotated[int | str, BeforeValidator(lambda value: _told(count_from_text, value))]
 
 
@@ -113,29 +114,29 @@ def _check_date(value: object) -> object:
     return str(value)
 
 
-class _Source(_Strict):
+class _Source(Strict):
     title: Annotated[str, Field(min_length=1, max_length=2000)]
     url: str | None = None
     date: Annotated[str, BeforeValidator(_check_date)]
 
 
-class Document(_Strict):
+class Document(Strict):
     """What every file has."""
 
-    name: _Name
+    name: Name
     sources: dict[str, _Source] = Field(min_length=1)
     notes: list[str] = []
 
 
-class _Memory(_Strict):
-    kind: _Name | None = None
+class _Memory(Strict):
+    kind: Name | None = None
     label: _Bytes
     usable: _Bytes
     bandwidth: _Bandwidth
 
 
-class _ScaleUp(_Strict):
-    kind: _Name
+class _ScaleUp(Strict):
+    kind: Name
     topology: Literal["switch", "mesh", "torus", "ring", "pcie"] | None = None
     bandwidth: _Bandwidth
     peer_bandwidth: _Bandwidth | None = None
@@ -143,28 +144,28 @@ class _ScaleUp(_Strict):
     in_switch_reduction: _Flag | None = None
 
 
-class _Network(_Strict):
+class _Network(Strict):
     bandwidth: _Bandwidth
 
 
-class _Price(_Strict):
+class _Price(Strict):
     low: _Usd
     typical: _Usd
     high: _Usd
-    source: _Name
+    source: Name
     note: str | None = None
-    confidence: _Confidence | None = None
+    confidence: Confidence | None = None
 
 
 class GpuSpec(Document):
     """An accelerator."""
 
-    aliases: list[_Name] = []
-    vendor: _Name
-    generation: _Name
+    aliases: list[Name] = []
+    vendor: Name
+    generation: Name
     status: Literal["shipping", "announced", "pre-release", "end-of-life"] = "shipping"
-    form_factor: _Name | None = None
-    compute_capability: _Name | None = None
+    form_factor: Name | None = None
+    compute_capability: Name | None = None
     peak: dict[str, _Rate] = Field(min_length=1)
     exp_per_s: _Exponentials | None = None
     cores: _Integer | None = None
@@ -193,138 +194,6 @@ class GpuSpec(Document):
         return value
 
 
-class _Gqa(_Strict):
-    kind: Literal["gqa"]
-    heads: _Count
-    kv_heads: _Count
-    head_dim: _Count
-    v_head_dim: _Count | None = None
-    window: _Count | None = None
-    chunk: _Count | None = None
-    qkv_bias: bool = False
-    o_bias: bool = False
-    qk_norm: bool = False
-    sinks: bool = False
-
-    @model_validator(mode="after")
-    def _check(self) -> _Gqa:
-        if self.heads % self.kv_heads:
-            raise PydanticCustomError(
-                "mixer", "{kv} kv_heads do not divide {q} heads", {"kv": self.kv_heads, "q": self.heads}
-            )
-        if self.window is not None and self.chunk is not None:
-            raise PydanticCustomError("mixer", "a layer has a window or a chunk, not both", {})
-        return self
-
-
-class _Mla(_Strict):
-    kind: Literal["mla"]
-    heads: _Count
-    q_rank: _Count | None = None
-    kv_rank: _Count
-    nope: _Count
-    rope: _Count
-    v: _Count
-
-
-class _Dense(_Strict):
-    kind: Literal["dense"]
-    width: _Count
-    gated: bool = True
-    bias: bool = False
-
-
-class _Moe(_Strict):
-    kind: Literal["moe"]
-    experts: _Count
-    top_k: _Count
-    width: _Count
-    gated: bool = True
-    shared_width: Annotated[int, Field(ge=0, le=int(BILLION))] = 0
-    router_bias: bool = False
-    expert_bias: bool = False
-
-    @model_validator(mode="after")
-    def _check(self) -> _Moe:
-        if self.top_k > self.experts:
-            raise PydanticCustomError("ffn", "top_k {k} exceeds {e} experts", {"k": self.top_k, "e": self.experts})
-        return self
-
-
-_Mixer = Annotated[_Gqa | _Mla, Field(discriminator="kind")]
-_Ffn = Annotated[_Dense | _Moe, Field(discriminator="kind")]
-
-
-class _Layer(_Strict):
-    mixer: _Mixer
-    ffn: _Ffn
-
-
-class _Group(_Strict):
-    repeat: Annotated[int, Field(ge=1, le=10_000)]
-    mixer: _Mixer | None = None
-    ffn: _Ffn | None = None
-    pattern: list[_Layer] | None = Field(default=None, min_length=1, max_length=1000)
-
-    @model_validator(mode="after")
-    def _check(self) -> _Group:
-        single = self.mixer is not None and self.ffn is not None
-        if single == (self.pattern is not None) or (self.mixer is None) != (self.ffn is None):
-            raise PydanticCustomError("group", "a group has either a mixer and an ffn, or a pattern of layers", {})
-        return self
-
-
-def _one_of(names: Iterable[str]) -> Any:
-    """Field that holds one of some names."""
-    return Field(pattern=f"^({'|'.join(names)})$")
-
-
-_FormatName = Annotated[str, _one_of(FORMATS)]
-_KvFormatName = Annotated[str, _one_of(KV_FORMATS)]
-
-
-class _Native(_Strict):
-    linear: _FormatName = "bf16"
-    experts: _FormatName | None = None
-    embed: _FormatName = "bf16"
-    head: _FormatName = "bf16"
-    router: _FormatName = "bf16"
-    norm: _FormatName = "bf16"
-    kv: _KvFormatName = "bf16"
-
-
-class _Stated(_Strict):
-    total: _Parameters | None = None
-    active: _Parameters | None = None
-
-
-class _Cited(_Strict):
-    source: _Name
-    note: str | None = None
-    confidence: _Confidence | None = None
-
-
-class _Mtp(_Strict):
-    layers: _Count
-
-
-class ModelSpec(Document):
-    """A language model."""
-
-    aliases: list[_Name] = Field(min_length=1)
-    family: str = ""
-    hidden: _Count
-    vocab: _Count
-    tied: bool
-    norms: Annotated[int, Field(ge=0, le=16)] = 2
-    max_context: _Count | None = None
-    groups: list[_Group] = Field(min_length=1, max_length=1000)
-    native: _Native = _Native()
-    parameters: _Stated = _Stated()
-    architecture: _Cited
-    mtp: _Mtp | None = None
-
-
 def _number(value: object) -> object:
     """Whole numbers are numbers; texts and truth values are not."""
     return float(value) if type(value) is int else value
@@ -334,13 +203,13 @@ _Number = Annotated[float, BeforeValidator(_number)]
 _Eta = Annotated[_Number, Field(gt=0.0, le=1.0)]
 
 
-class _Set(_Strict):
+class _Set(Strict):
     """Parameters of one kind of kernel at one dtype."""
 
-    source: _Name
+    source: Name
     note: str | None = None
     residual: Annotated[_Number, Field(ge=0.0)] | None = None
-    measurements: _Count | None = None
+    measurements: Count | None = None
     t0: _Seconds | None = None
     eta_c: _Eta | None = None
     eta_m: _Eta | None = None
@@ -352,13 +221,13 @@ class _Set(_Strict):
     p: Annotated[_Number, Field(ge=1.0)] | None = None
 
 
-class _CollectiveSet(_Strict):
+class _CollectiveSet(Strict):
     """Parameters of one collective."""
 
-    source: _Name
+    source: Name
     note: str | None = None
     residual: Annotated[_Number, Field(ge=0.0)] | None = None
-    measurements: _Count | None = None
+    measurements: Count | None = None
     a0: _Seconds | None = None
     a1: _Seconds | None = None
     a2: _Seconds | None = None
@@ -369,7 +238,7 @@ class _CollectiveSet(_Strict):
 class CalibrationSpec(Document):
     """Measured efficiencies of one GPU generation."""
 
-    measured_on: list[_Name]
+    measured_on: list[Name]
     kernels: dict[
         Literal[
             "gemm",

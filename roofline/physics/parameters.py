@@ -122,10 +122,17 @@ def _gqa(mixer: Gqa, hidden: int, tp: int) -> tuple[float, float]:
     small = (
         (qkv if mixer.qkv_bias else 0.0)
         + (hidden if mixer.o_bias else 0.0)
-        + (2 * mixer.head_dim if mixer.qk_norm else 0.0)
+        + _qk_norm_values(mixer, heads, kv_heads)
         + (heads if mixer.sinks else 0.0)
     )
     return hidden * qkv + heads * mixer.v_head_dim * hidden, float(small)
+
+
+def _qk_norm_values(mixer: Gqa, heads: float, kv_heads: float) -> float:
+    """Weights of the norms of queries and keys: one vector each, or one per head."""
+    if mixer.qk_norm is None:
+        return 0.0
+    return mixer.head_dim * (heads + kv_heads if mixer.qk_norm == "full" else 2.0)
 
 
 def _mla(mixer: Mla, hidden: int, tp: int) -> tuple[float, float]:

@@ -211,7 +211,7 @@ MODEL_FAULTS = [
     ("kind: gqa, heads: 16", "kind: mha, heads: 16", "    mixer", "groups.0.mixer"),
     ("kind: gqa, heads: 16", 'kind: "g\\nqa", heads: 16', "    mixer", "groups.0.mixer"),
     ("kind: gqa, heads: 16", "kind: gqa", "    mixer", "groups.0.mixer.heads: missing"),
-    ("window: 1024", "window: 1024, chunk: 512", "window: 1024, chunk", "a window or a chunk, not both"),
+    ("window: 1024", "window: 1024, chunk: 512", "window: 1024, chunk", "a window, a chunk or an indexer, not several"),
     ("top_k: 2", "top_k: 32", "top_k: 32", "top_k 32 exceeds 16 experts"),
     ("top_k: 2", "topk: 2", "topk", "did you mean top_k?"),
     (
