@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from roofline.api import gpus, knee, load_gpu, load_model, models, predict, tpot, ttft
+from roofline.api import check_specs, gpus, knee, load_gpu, load_model, models, predict, tpot, ttft
 from roofline.errors import (
     BadInput,
     BadSpec,
@@ -28,6 +28,7 @@ __all__ = [
     "RooflineError",
     "UnknownName",
     "UnsupportedPrecision",
+    "check_specs",
     "gpus",
     "knee",
     "load_gpu",

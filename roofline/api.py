@@ -9,9 +9,11 @@ from typing import Any
 from roofline import case
 from roofline.catalog import reader
 from roofline.catalog.records import Gpu, Model
-from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName
+from roofline.catalog.selection import chosen_gpus, chosen_models
+from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.ops import Real
 from roofline.physics.efficiency import basis_of
+from roofline.physics.parameters import parameters
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.quantity import KIBI
 from roofline.serving import prediction as answer
@@ -24,6 +26,7 @@ from roofline.serving.sizing import check_plan, does_not_fit
 __all__ = [
     "DEFAULTS",
     "ENGINES",
+    "check_specs",
     "gpus",
     "knee",
     "load_gpu",
@@ -41,28 +44,82 @@ DEFAULTS: Mapping[str, int] = {"isl": KIBI, "osl": 128, "batch": 1, "prefix": 0}
 ENGINES = ("none",)
 
 
-def gpus(specs: str | None = None) -> tuple[str, ...]:
-    """Canonical names of all GPUs of the catalog.
+def gpus(
+    specs: str | None = None,
+    *,
+    vendor: str | None = None,
+    generation: str | None = None,
+    status: str | None = None,
+) -> tuple[str, ...]:
+    """Canonical names of the GPUs of the catalog, all of them or those of a kind.
 
     Args:
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+        vendor: name of the vendor, or the beginning of it [text].
+        generation: likewise; ``blackwell`` takes in ``blackwell-ultra`` [text].
+        status: likewise; shipping, announced, pre-release or end-of-life [text].
 
     Returns:
         Names, sorted [text].
+
+    Raises:
+        UnknownName: no GPU at all is of such a vendor, generation or status.
+        BadSpec: a specification has faults.
     """
-    return reader.gpu_names(specs)
+    if all(wanted is None for wanted in (vendor, generation, status)):
+        return reader.gpu_names(specs)
+    records = (entry.record for entry in reader.listed("gpu", specs))
+    return tuple(gpu.name for gpu in chosen_gpus(records, vendor, generation, status))
 
 
-def models(specs: str | None = None) -> tuple[str, ...]:
-    """Short names of all models of the catalog.
+def models(
+    specs: str | None = None,
+    *,
+    family: str | None = None,
+    min_parameters: float | None = None,
+    max_parameters: float | None = None,
+    moe: bool | None = None,
+) -> tuple[str, ...]:
+    """Short names of the models of the catalog, all of them or those of a kind.
 
     Args:
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+        family: name of the family, or the beginning of it [text].
+        min_parameters: fewest parameters, counted from the layers [1].
+        max_parameters: most parameters [1].
+        moe: mixtures of experts alone, dense models alone, or both where None [bool].
 
     Returns:
         Names, sorted [text].
+
+    Raises:
+        UnknownName: no model at all is of such a family.
+        BadInput: bounds that are no numbers, or nothing between them.
+        BadSpec: a specification has faults.
     """
-    return reader.model_names(specs)
+    if all(wanted is None for wanted in (family, min_parameters, max_parameters, moe)):
+        return reader.model_names(specs)
+    records = (entry.record for entry in reader.listed("model", specs))
+    found = chosen_models(records, lambda model: parameters(model).total, family, min_parameters, max_parameters, moe)
+    return tuple(model.short_name for model in found)
+
+
+def check_specs(path: str | None = None) -> list[str]:
+    """Faults of specification files: schema, units, figures that cannot be, counts, names and sources.
+
+    Args:
+        path: a folder or a file; None for the shipped catalogs [path].
+
+    Returns:
+        Each as ``file:line: field: fault``; none where all is well [text].
+
+    Raises:
+        BadSpec: nothing is there to check.
+    """
+    from roofline.catalog.audit import audit, spec_files
+    from roofline.evaluate.stated import stated_faults
+
+    return list(audit(spec_files(path), stated_faults).faults)
 
 
 def load_gpu(name: str, specs: str | None = None) -> Gpu:
@@ -161,8 +218,8 @@ def predict(
         DoesNotFit: the plan needs more memory than the GPUs have.
         BadSpec: a specification has faults.
     """
-    model = model if isinstance(model, Model) else load_model(model, specs)
-    gpu = gpu if isinstance(gpu, Gpu) else load_gpu(gpu, specs)
+    model, model_note = (model, None) if isinstance(model, Model) else reader.find_model(model, specs)
+    gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else reader.find_gpu(gpu, specs)
     if engine not in ENGINES:
         raise BadInput(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
     workload = case.workload(isl, osl, batch, prefix)
@@ -174,7 +231,7 @@ def predict(
     check_plan(model, deployment.plan)
     if num_gpus is not None:
         deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
-    said = case.warnings(deployment, basis, workload, is_smallest_tp=tp is None)
+    said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
     prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize)
     if prediction.fits is False and not allow_oversize:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
@@ -198,19 +255,21 @@ def predict_each_gpu(
     Raises:
         RooflineError: what is wrong with the model or the case on every GPU alike.
     """
-    model = model if isinstance(model, Model) else load_model(model, options.get("specs"))
+    model, note = (model, None) if isinstance(model, Model) else reader.find_model(model, options.get("specs"))
     found, refused = [], {}
     for name in gpu_names:
         try:
-            found.append(predict(model, name, **options))
+            prediction = predict(model, name, **options)
+            found.append(replace(prediction, warnings=(*_given(note), *prediction.warnings)))
         except UnknownName:
             raise
         except RooflineError as error:
             refused[name] = error
     if not found and refused:
-        kinds = {type(error) for error in refused.values()}
-        if kinds == {BadInput} or len(refused) == 1:
-            raise next(iter(refused.values()))
+        wrong = [error for error in refused.values() if isinstance(error, BadInput)]
+        other = [error for error in refused.values() if not isinstance(error, (BadInput, UnsupportedPrecision))]
+        if len(refused) == 1 or (wrong and not other):
+            raise next(iter(wrong or refused.values()))
     return sorted(found, key=lambda prediction: getattr(prediction, by) or 0.0), refused
 
 
@@ -280,3 +339,7 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Any) -> Knees:
         The four knees [sequences].
     """
     return predict(model, gpu, **options).knees
+
+
+def _given(*notes: str | None) -> tuple[str, ...]:
+    return tuple(note for note in notes if note is not None)

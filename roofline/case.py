@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from roofline.catalog.records import Model, Recurrent
 from roofline.errors import BadInput, shown
 from roofline.ops import Real
-from roofline.physics.efficiency import calibrated_set
+from roofline.physics.efficiency import calibrated_set, measured_kind
 from roofline.physics.forward import crossings
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, MEGA
@@ -157,7 +158,7 @@ def warnings(
     """
     length = wanted.isl + wanted.osl
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
-    said = list(deployment.precision.notes)
+    said = [*model.cautions, *gpu.cautions, *deployment.precision.notes]
     if is_smallest_tp and type(length + wanted.batch) is not float:
         said.append(f"tp = {plan.tp} for all cases: the smallest at which the largest of them fits")
     if requested == "calibrated" and deployment.basis == "ideal":
@@ -201,15 +202,30 @@ def _stand_ins(deployment: Deployment) -> list[str]:
     if deployment.basis == "ideal" or calibration is None:
         return []
     said = []
-    sections = deployment.precision.sections
-    used = [("gemm", sections["linear"].key)]
+    sets, sections = calibration.kernels, deployment.precision.sections
+    used = dict.fromkeys(("gemm", sections[name].key) for name in ("linear", "attention"))
     if deployment.model.is_moe:
-        used.append(("moe", sections["experts"].key))
+        used["moe", sections["experts"].key] = None
     for kind, key in used:
-        _, found = calibrated_set(calibration.kernels, kind, key)
+        _, found = calibrated_set(sets, kind, key)
         if found != key:
             said.append(f"no {key} {kind} kernels measured on {calibration.name}: {found} parameters stand in")
+    for kind in _unfitted_kinds(deployment.model):
+        found = measured_kind(sets, kind)
+        if found != kind:
+            said.append(f"no {kind} kernels measured on {calibration.name}: {found} parameters stand in")
     return said
+
+
+def _unfitted_kinds(model: Model) -> list[str]:
+    """Kinds of kernel of a model that a calibration may lack."""
+    mixers = [mixer for _, mixer in model.mixers]
+    kinds = []
+    if any(isinstance(mixer, Recurrent) for mixer in mixers):
+        kinds += ["state_prefill", "state_decode"]
+    if any(getattr(mixer, "indexer", None) is not None for mixer in mixers):
+        kinds.append("indexer")
+    return kinds
 
 
 def _largest(values: Real) -> float:

@@ -40,6 +40,42 @@ KERNEL_KINDS = (
 )
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p", "moe_dispatch", "moe_combine")
 
+#: GPUs that stand for the catalog where every one with every model would take minutes: each calibrated
+#: generation, a card on PCIe, a full mesh, a torus, parts without FP8 or without calibration.
+SAMPLE_GPUS = (
+    "a100-sxm-80gb",
+    "b200",
+    "b300",
+    "gaudi3",
+    "gb200-nvl72",
+    "gb300-nvl72",
+    "h100-sxm",
+    "h200-sxm",
+    "l40s",
+    "mi300x",
+    "tpu-v5e",
+)
+
+#: Models that stand for the catalog: one of each kind of mixer and network.
+SAMPLE_MODELS = (
+    "llama-3.1-8b",
+    "llama-3.1-70b",
+    "gemma-3-27b",
+    "mixtral-8x7b",
+    "gpt-oss-120b",
+    "qwen3-235b-a22b",
+    "deepseek-v3",
+    "deepseek-v3.2",
+    "deepseek-v4-flash",
+    "qwen3-next-80b-a3b",
+    "minimax-m1",
+    "minimax-m3",
+    "kimi-k3",
+    "jamba-v0.1",
+    "nemotron-3-super-nvfp4",
+    "llama-4-scout",
+)
+
 shares = st.floats(0.1, 1.0)
 
 
@@ -120,7 +156,9 @@ def models(draw, mixers=None, ffns=None):
         norms=draw(st.sampled_from((2, 4))),
         max_context=None,
         groups=tuple(draw(st.lists(st.builds(Group, st.integers(1, 20), blocks), min_size=1, max_size=3))),
-        native=dict.fromkeys(("linear", "experts", "embed", "head", "router", "norm", "kv"), "bf16"),
+        native=dict.fromkeys(
+            ("linear", "attention", "shared", "experts", "embed", "head", "router", "norm", "kv"), "bf16"
+        ),
     )
 
 
@@ -226,7 +264,8 @@ def _multiplied(value, times):
     if value is None:
         return None
     if isinstance(value, Link):
-        return replace(value, bandwidth=value.bandwidth * times)
+        peer = None if value.peer_bandwidth is None else value.peer_bandwidth * times
+        return replace(value, bandwidth=value.bandwidth * times, peer_bandwidth=peer)
     if isinstance(value, dict):
         return {name: rate * times for name, rate in value.items()}
     return value * times

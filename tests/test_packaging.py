@@ -105,8 +105,8 @@ def test_the_unpacked_wheel_answers_from_another_folder(installed, tmp_path):
 def test_the_unpacked_wheel_reads_its_own_catalog_and_not_the_checkout(installed, tmp_path):
     code = """
 import roofline
-from roofline.catalog import reader
-print(roofline.__file__, *(entry.path for entry in reader._entries("gpu", None)), sep="\\n")
+from roofline.catalog import files
+print(roofline.__file__, *(entry.path for entry in files.entries("gpu", None)), sep="\\n")
 """
     done = run(installed, tmp_path, code)
     assert done.returncode == 0, done.stderr

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from roofline.catalog.builder import FFNS, MIXERS
 from roofline.catalog.model_schema import ModelSpec
+from roofline.catalog.plausibility import Fault, slips
 from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
-from roofline.errors import BadInput, BadSpec
-from roofline.quantity import from_text
+from roofline.errors import BadSpec
 
-__all__ = ["checked_document"]
+__all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "located", "ordered"]
 
-# Dense 16-bit ridge points of real accelerators lie at 37 (H20) to 420 FLOP/B (L40S); a sparse peak
-# doubles them. A part beyond says why in a note.
-_HIGHEST_RIDGE = 500.0
-_HIGHEST_FP8_RATIO = 2.2
+#: Kind of a specification -> what its file must look like.
+SCHEMAS: Mapping[str, type[Document]] = {"gpu": GpuSpec, "model": ModelSpec, "calibration": CalibrationSpec}
 
 _Where = tuple[str | int, ...]
+
+
+class Checked(NamedTuple):
+    """A specification file as it was read, and what is wrong with it."""
+
+    path: str
+    kind: str  # gpu, model or calibration
+    data: Mapping[str, Any]
+    lines: Lines
+    faults: list[str]
 
 
 def checked_document(path: str) -> dict[str, Any]:
@@ -38,23 +46,64 @@ def checked_document(path: str) -> dict[str, Any]:
     Raises:
         BadSpec: with every fault as ``file:line: field: fault``.
     """
+    found = checked(path)
+    if found.faults:
+        raise BadSpec("\n".join(found.faults))
+    return dict(found.data)
+
+
+def checked(path: str) -> Checked:
+    """A specification file with all of its faults: of YAML, of the schema, of figures that cannot be.
+
+    Args:
+        path: the file [path].
+
+    Returns:
+        What was read, and the faults in the order of their lines.
+
+    Raises:
+        BadSpec: it cannot be read at all.
+    """
     data, lines, faults = read_untrusted(path)
     if not isinstance(data, dict):
         raise BadSpec(fault_text(path, 1, "a specification is a mapping of fields"))
-    schema = _schema_of(data)
+    kind = _kind(data)
     try:
-        schema.model_validate(data)
+        SCHEMAS[kind].model_validate(data)
     except ValidationError as errors:
-        faults += [_fault(path, lines, error, schema) for error in errors.errors()]
-    for where, text in (*_unknown_sources((), data, data.get("sources")), *_sparse_peaks(data)):
-        faults.append(_located(path, lines, where, text))
-    if faults:
-        ordered = sorted(dict.fromkeys(faults), key=lambda fault: int(fault[len(path) + 1 :].partition(":")[0]))
-        raise BadSpec("\n".join(ordered))
-    return data
+        faults += [_schema_fault(path, lines, error, SCHEMAS[kind]) for error in errors.errors()]
+    found = [*_unknown_sources((), data, data.get("sources")), *(slips(data) if kind == "gpu" else ())]
+    return Checked(path, kind, data, lines, ordered(path, [*faults, *located(path, lines, found)]))
 
 
-def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[tuple[_Where, str]]:
+def located(path: str, lines: Lines, faults: Iterable[Fault]) -> list[str]:
+    """Faults as ``file:line: field: text``, each on the nearest line that the file has.
+
+    Args:
+        path: the file [path].
+        lines: line of every field.
+        faults: where they are, and what is wrong.
+
+    Returns:
+        One line each [text].
+    """
+    return [_located(path, lines, where, text) for where, text in faults]
+
+
+def ordered(path: str, faults: Iterable[str]) -> list[str]:
+    """Faults of one file in the order of their lines, each once.
+
+    Args:
+        path: the file [path].
+        faults: as ``file:line: field: text`` [text].
+
+    Returns:
+        The same, sorted [text].
+    """
+    return sorted(dict.fromkeys(faults), key=lambda fault: int(fault[len(path) + 1 :].partition(":")[0]))
+
+
+def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[Fault]:
     """Figures that cite a source which the file does not list."""
     if isinstance(value, Mapping):
         cited = value.get("source")
@@ -68,36 +117,14 @@ def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[tuple[_W
             yield from _unknown_sources((*where, position), item, known)
 
 
-def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[tuple[_Where, str]]:
-    """Peaks that can only be 2:4 sparse ones, where no note says why they are so high."""
-    try:
-        peaks = {dtype: from_text(entry["value"], "FLOP/s") for dtype, entry in data["peak"].items()}
-        explained = {dtype for dtype, entry in data["peak"].items() if entry.get("note")}
-        bandwidth = from_text(data["memory"]["bandwidth"]["value"], "B/s")
-    except (KeyError, TypeError, AttributeError, BadInput):
-        return  # reported by the schema
-    wide = "bf16" if "bf16" in peaks else "fp16"
-    if wide not in peaks:
-        if data.get("status") in ("announced", "pre-release"):
-            return  # vendors announce the narrow peak first
-        yield ("peak",), "neither bf16 nor fp16 is stated, and every model needs one"
-        return
-    advice = "looks like a sparse peak; give the dense one, or say in a note why"
-    ridge, ratio = peaks[wide] / bandwidth, peaks.get("fp8", 0.0) / peaks[wide]
-    if ridge > _HIGHEST_RIDGE and wide not in explained:
-        yield ("peak", wide), f"a ridge of {ridge:.0f} FLOP/B {advice}"
-    if ratio > _HIGHEST_FP8_RATIO and "fp8" not in explained:
-        yield ("peak", "fp8"), f"{ratio:.1f} times the 16-bit peak {advice}"
-
-
-def _schema_of(data: Mapping[str, Any]) -> type[Document]:
+def _kind(data: Mapping[str, Any]) -> str:
     """Kind of a file, by a field that only this kind has."""
     if "kernels" in data:
-        return CalibrationSpec
-    return ModelSpec if {"groups", "hidden", "vocab"} & set(data) else GpuSpec
+        return "calibration"
+    return "model" if {"groups", "hidden", "vocab"} & set(data) else "gpu"
 
 
-def _fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
+def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
     """One fault of the schema in our words."""
     where: _Where = ()
     for part in error["loc"]:  # pydantic also names the branch of a choice that it tried

@@ -27,12 +27,14 @@ class Format(NamedTuple):
     needs: str | None = None  # peak dtype that a GPU must have for that, where it is not `compute`
     dynamic: bool = False  # activations are quantised at run time, which is a pass of its own
     also: tuple[str, ...] = ()  # other dtypes that kernels exist for (W4A8)
+    kin: str | None = None  # format whose kernels multiply it, where it has none of its own
 
 
 # Bytes per weight: 8-bit formats with per-tensor or per-channel scales count 1 (scales < 0.1 %); fp8
 # blocks of 128 x 128 carry an fp32 scale (DeepSeek-V3 report, arXiv:2412.19437, section 3.3); OCP
 # Microscaling (MX) v1.0: blocks of 32 with an 8-bit scale; NVFP4: blocks of 16 with an fp8 scale
-# (NVIDIA, "Introducing NVFP4", 2025-06); INT4 AWQ/GPTQ: groups of 128 with a 16-bit scale.
+# (NVIDIA, "Introducing NVFP4", 2025-06); INT4 AWQ/GPTQ: groups of 128, Kimi-K2.5: of 32,
+# with a 16-bit scale.
 FORMATS: dict[str, Format] = {
     entry.name: entry
     for entry in (
@@ -44,6 +46,7 @@ FORMATS: dict[str, Format] = {
         Format("fp8_block", 1.0 + 4.0 / (128 * 128), "fp8", dynamic=True),
         Format("int8", 1.0, "int8", dynamic=True),
         Format("int4", 0.5 + 2.0 / 128, None, also=("fp8",)),
+        Format("int4_g32", 0.5 + 2.0 / 32, None, also=("fp8",), kin="int4"),
         Format("mxfp4", 0.5 + 1.0 / 32, "fp8", needs="fp4", also=("fp4",)),
         Format("nvfp4", 0.5 + 1.0 / 16, "fp4", dynamic=True),
     )

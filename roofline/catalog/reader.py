@@ -1,4 +1,4 @@
-"""From names to records: where specifications lie, how a name finds its file, how a file is read.
+"""From names to records: a name or a path finds its file, and the file becomes a record.
 
 Shipped files are proven in the tests and read plainly; files of the user's own go through the
 schema, which reports all of their faults at once.
@@ -8,57 +8,69 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-import yaml
-
 from roofline.catalog.builder import calibration_record, gpu_record, model_record, without_nulls
+from roofline.catalog.files import (
+    ENDINGS,
+    entries,
+    kind_of,
+    own_entry,
+    own_folder,
+    shipped_entry,
+    shipped_root,
+    spec_text,
+    yaml_files,
+)
+from roofline.catalog.names import LABELS, Entry, Match, fold, match, nearest
 from roofline.catalog.records import Calibration, Gpu, Model
+from roofline.catalog.shipped_yaml import shipped_content
 from roofline.errors import BadInput, BadSpec, UnknownName
 
-__all__ = ["Figure", "document", "figures", "fold", "gpu_names", "load_gpu", "load_model", "model_names", "sources"]
+__all__ = [
+    "Found",
+    "Listed",
+    "document",
+    "find_gpu",
+    "find_model",
+    "gpu_names",
+    "listed",
+    "load_gpu",
+    "load_model",
+    "model_names",
+]
 
-_KINDS = {"gpu": "hardware_specs", "model": "model_specs"}
-_LABELS = {"gpu": "GPU", "model": "model"}
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_HEADER = r"^(name|aliases):[ \t]*(.*?)[ \t]*(?:#.*)?$"
-
-
-class Figure(NamedTuple):
-    """One stated figure of a specification, with where it comes from."""
-
-    field: str
-    value: str
-    source: str  # title
-    url: str
-    date: str
-    note: str
-    confidence: str
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII).fullmatch
 
 
-def fold(name: str) -> str:
-    """Name with case and separators folded, as look-up compares it.
+class Found(NamedTuple):
+    """What a name stands for."""
 
-    Args:
-        name: any spelling [text].
+    record: Any
+    note: str | None  # what the name is read as, where that is not what was typed
 
-    Returns:
-        Lower case, hyphens for blanks and underscores [text].
 
-    >>> fold("H100_SXM")
-    'h100-sxm'
-    """
-    return re.sub(r"[\s_-]+", "-", name.strip().lower())
+class Listed(NamedTuple):
+    """One entry of a catalog."""
+
+    record: Any
+    entry: Entry
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The mapping of its file."""
+        return _content(self.entry)
 
 
 def load_gpu(name: str, specs: str | None = None) -> Gpu:
     """GPU of a name, with the calibration of its generation.
 
     Args:
-        name: canonical name or alias, case and separators folded [text].
+        name: canonical name, alias or the beginning of one, case and separators folded; or the
+            path of a specification [text].
         specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
 
     Returns:
@@ -68,7 +80,7 @@ def load_gpu(name: str, specs: str | None = None) -> Gpu:
         UnknownName: no such GPU; the message names the nearest three.
         BadSpec: the file has faults; the message lists them all.
     """
-    record: Gpu = _load(name, "gpu", specs)
+    record: Gpu = find_gpu(name, specs).record
     return record
 
 
@@ -76,7 +88,8 @@ def load_model(name: str, specs: str | None = None) -> Model:
     """Model of a name.
 
     Args:
-        name: Hugging Face id, short name or alias, case and separators folded [text].
+        name: Hugging Face id, short name, alias or the beginning of one, case and separators folded;
+            or the path of a specification, of a config.json, or of the folder that holds one [text].
         specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
 
     Returns:
@@ -86,8 +99,42 @@ def load_model(name: str, specs: str | None = None) -> Model:
         UnknownName: no such model; the message names the nearest three.
         BadSpec: the file has faults; the message lists them all.
     """
-    record: Model = _load(name, "model", specs)
+    record: Model = find_model(name, specs).record
     return record
+
+
+def find_gpu(name: str, specs: str | None = None) -> Found:
+    """GPU of a name, and what the answer must say about the name.
+
+    Args:
+        name: as `load_gpu` takes it [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The record, and a note where the name is read as another one.
+
+    Raises:
+        UnknownName: no such GPU, or several whose names begin so.
+        BadSpec: the file has faults.
+    """
+    return _found(name, "gpu", specs)
+
+
+def find_model(name: str, specs: str | None = None) -> Found:
+    """Model of a name, and what the answer must say about the name.
+
+    Args:
+        name: as `load_model` takes it [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The record, and a note where the name is read as another one.
+
+    Raises:
+        UnknownName: no such model, or several whose names begin so.
+        BadSpec: the file has faults.
+    """
+    return _found(name, "model", specs)
 
 
 def gpu_names(specs: str | None = None) -> tuple[str, ...]:
@@ -99,7 +146,7 @@ def gpu_names(specs: str | None = None) -> tuple[str, ...]:
     Returns:
         Names, sorted [text].
     """
-    return tuple(sorted({entry.names[0] for entry in _entries("gpu", specs)}))
+    return tuple(sorted({entry.short for entry in entries("gpu", specs)}))
 
 
 def model_names(specs: str | None = None) -> tuple[str, ...]:
@@ -111,85 +158,148 @@ def model_names(specs: str | None = None) -> tuple[str, ...]:
     Returns:
         Names, sorted [text].
     """
-    return tuple(sorted({entry.short for entry in _entries("model", specs)}))
+    return tuple(sorted({entry.short for entry in entries("model", specs)}))
+
+
+def listed(kind: str, specs: str | None = None) -> Iterator[Listed]:
+    """All GPUs or models, each with its record, in the order of their names.
+
+    Args:
+        kind: ``gpu`` or ``model`` [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The entries, read one by one.
+
+    Raises:
+        BadSpec: a file has faults.
+    """
+    specs = specs or os.environ.get("ROOFLINE_SPECS")
+    for entry in sorted(entries(kind, specs), key=lambda entry: entry.short):
+        yield Listed(_record(entry, kind, specs), entry)
 
 
 def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
     """Content of the file that describes a GPU or a model, as written.
 
     Args:
-        name: its name or alias [text].
+        name: as `load_gpu` and `load_model` take it [text].
         kind: ``gpu`` or ``model`` [text].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
 
     Returns:
-        The mapping of the file.
+        The mapping of the file; of a config.json the specification that it amounts to.
 
     Raises:
         UnknownName: no such entry.
         BadSpec: the file has faults.
     """
-    return _content(_find(name, kind, specs))
+    place = _place(name, kind, specs or os.environ.get("ROOFLINE_SPECS"))
+    if not isinstance(place, str):
+        return _content(place.entry)
+    from roofline.catalog.huggingface import config_document, read_config
 
-
-def figures(content: Mapping[str, Any]) -> list[Figure]:
-    """Every figure of a specification with its source and date, in the order of the file.
-
-    Args:
-        content: the mapping of the file.
-
-    Returns:
-        The figures.
-    """
-    return list(_walk("", content, content.get("sources", {})))
-
-
-def sources(content: Mapping[str, Any]) -> list[Figure]:
-    """The sources that a specification names.
-
-    Args:
-        content: the mapping of the file.
-
-    Returns:
-        One entry a source; its key is in `field`.
-    """
-    return [
-        Figure(key, "", str(entry["title"]), str(entry.get("url", "")), str(entry["date"]), "", "")
-        for key, entry in content.get("sources", {}).items()
-    ]
+    config, quantization, called = read_config(place)
+    return config_document(config, called, quantization, place).document
 
 
 # --- finding -----------------------------------------------------------------------------------
 
 
-class _Entry(NamedTuple):
-    """A file and the names it answers to: canonical, then aliases."""
-
-    path: str
-    names: tuple[str, ...]
-    own: bool = False  # of the user's: read through the schema
-
-    @property
-    def short(self) -> str:
-        """Name to list it by: a GPU's canonical one, a model's without its organisation."""
-        name = self.names[0]
-        return name if "/" not in name else next(iter(self.names[1:]), name.rpartition("/")[2])
-
-
-def _load(name: str, kind: str, specs: str | None) -> Any:
-    """Record of a name; shipped ones are read once."""
+def _found(name: str, kind: str, specs: str | None) -> Found:
+    """What a name stands for."""
     if not isinstance(name, str):
-        raise UnknownName(f"{name!r} is no name of a {_LABELS[kind]}")
+        raise UnknownName(f"{name!r} is no name of a {LABELS[kind]}")
     specs = specs or os.environ.get("ROOFLINE_SPECS")
-    return _build(_find(name, kind, specs), kind, specs) if specs else _load_shipped(name, kind)
+    if not specs and _local(name, kind) is None:
+        shipped = _found_among_shipped(name, kind)
+        if shipped is not None:
+            return shipped
+    place = _place(name, kind, specs)
+    if isinstance(place, str):
+        from roofline.catalog.huggingface import load_config
+
+        return Found(load_config(place), None)
+    return Found(_record(place.entry, kind, specs), place.note)
 
 
 @cache
-def _load_shipped(name: str, kind: str) -> Any:
-    return _build(_find(name, kind, None), kind, None)
+def _found_among_shipped(name: str, kind: str) -> Found | None:
+    """What a name of the shipped catalog stands for, read once."""
+    likely = shipped_entry(name, kind)
+    found = match(name, [likely], kind) if likely and fold(name) in likely.names else None
+    found = found or match(name, entries(kind, None), kind)
+    return None if found is None else Found(_record(found.entry, kind, None), found.note)
 
 
-def _build(entry: _Entry, kind: str, specs: str | None) -> Any:
+def _place(name: str, kind: str, specs: str | None) -> Match | str:
+    """Entry that a name means, or the path of a config.json."""
+    known: tuple[Entry, ...] = ()
+    found = _local(name, kind)
+    if found is None:
+        known = entries(kind, specs)
+        found = match(name, known, kind)
+    if found is None and kind == "model":
+        found = _config(name)  # a folder of this name, which no catalog knows
+    if found is None:
+        for entry in known:
+            if entry.own:
+                _checked(entry.path)  # a faulty file may be the one that was meant
+    return found or _from_hub(name, kind, known, specs)
+
+
+def _local(name: str, kind: str) -> Match | str | None:
+    """File that a name is the path of: only what is written like a path, so no file hides a catalog's name."""
+    path = os.path.expanduser(name.strip())
+    if path.endswith(ENDINGS):
+        found = kind_of(spec_text(path))
+        if found != kind:
+            raise BadSpec(f"{path}:1: describes a {LABELS.get(found, found)}, not a {LABELS[kind]}")
+        return Match(own_entry(path))
+    if kind != "model":
+        return None
+    if path.endswith(".json"):
+        return path
+    return _config(path) if os.sep in path else None
+
+
+def _config(path: str) -> str | None:
+    """The config.json that a path is or holds."""
+    try:
+        if os.path.isfile(path):
+            return path
+        inside = os.path.join(path, "config.json")
+        return inside if os.path.isfile(inside) else None
+    except ValueError:  # a zero byte
+        return None
+
+
+def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
+    """The config.json of a Hugging Face id, where the client is installed; else the refusal of the name."""
+    near = ", ".join(nearest(name, known)) or "none"
+    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "")
+    refusal = f"no {LABELS[kind]} named {name!r}; nearest: {near}. List them all with: {listing}"
+    if kind != "model":
+        raise UnknownName(refusal)
+    refusal += ". The path of a Hugging Face config.json serves as well"
+    if not _HUB_ID(name.strip()):
+        raise UnknownName(refusal)
+    from importlib.util import find_spec
+
+    if find_spec("huggingface_hub") is None:
+        raise UnknownName(f"{refusal}, and so does any id once this is installed: pip install 'roofline[hub]'")
+    from roofline.catalog.huggingface import hub_config
+
+    try:
+        return hub_config(name.strip())
+    except UnknownName as reason:
+        raise UnknownName(f"{refusal}; {reason}") from None
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _record(entry: Entry, kind: str, specs: str | None) -> Any:
     """Record of a file; a fault that only building shows is reported like any other."""
     content = _content(entry) if entry.own else _figures_only(entry.path)
     try:
@@ -203,133 +313,7 @@ def _build(entry: _Entry, kind: str, specs: str | None) -> Any:
         raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 
 
-def _find(name: str, kind: str, specs: str | None) -> _Entry:
-    entries = _entries(kind, specs)
-    wanted = fold(name)
-    for entry in entries:
-        if wanted in entry.names or wanted in {alias.rsplit("/", 1)[-1] for alias in entry.names}:
-            return entry
-    for entry in entries:
-        if entry.own:
-            _checked(entry.path)  # a faulty file may be the one that was meant
-    near = ", ".join(_nearest(wanted, entries)) or "none"
-    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "")
-    raise UnknownName(f"no {_LABELS[kind]} named {name!r}; nearest: {near}. List them all with: {listing}")
-
-
-def _nearest(wanted: str, entries: tuple[_Entry, ...]) -> list[str]:
-    """The three entries whose best-matching name is nearest."""
-
-    def likeness(entry: _Entry) -> float:
-        from difflib import SequenceMatcher
-
-        return max(SequenceMatcher(None, wanted, name.rsplit("/", 1)[-1]).ratio() for name in entry.names)
-
-    ranked = sorted(entries, key=lambda entry: (-likeness(entry), entry.names))[:3]
-    return [entry.short for entry in ranked]
-
-
-def _entries(kind: str, specs: str | None) -> tuple[_Entry, ...]:
-    """Files of the user's own, then the shipped ones that they do not replace; no name is given twice."""
-    own = _own_entries(specs or os.environ.get("ROOFLINE_SPECS"), kind)
-    if not own:
-        return _shipped(kind)
-    replaced = {entry.names[0] for entry in own}
-    entries = (*own, *(entry for entry in _shipped(kind) if entry.names[0] not in replaced))
-    owners: dict[str, _Entry] = {}
-    for entry in reversed(entries):
-        for name in entry.names:
-            other = owners.setdefault(name, entry)
-            if other is not entry:
-                raise BadSpec(f"{entry.path}:1: the name {name!r} belongs to {other.short} already; give it another")
-    return entries
-
-
-@lru_cache(maxsize=4)
-def _shipped(kind: str) -> tuple[_Entry, ...]:
-    paths = _yaml_files(_shipped_root(_KINDS[kind]))
-    return tuple(_Entry(path, _header(_text(path))) for path in paths if not _is_calibration(path))
-
-
-@lru_cache(maxsize=2)
-def _shipped_root(folder: str) -> str:
-    """Catalog inside the installed package, or beside it in a checkout."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    inside = os.path.join(package, folder)
-    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), folder)
-
-
-def _yaml_files(root: str) -> list[str]:
-    """YAML files below a folder, sorted."""
-
-    def unreadable(fault: OSError) -> None:
-        raise BadSpec(f"{fault.filename}:1: cannot be read: {fault.strerror}")
-
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(root, onerror=unreadable) for name in names]
-    return sorted(path for path in found if path.endswith((".yaml", ".yml")))
-
-
-def _is_calibration(path: str) -> bool:
-    return os.path.basename(os.path.dirname(path)) == "calibration"
-
-
-def _own_entries(specs: str | None, kind: str) -> tuple[_Entry, ...]:
-    if not specs:
-        return ()
-    found = []
-    for path in _yaml_files(_own_root(specs)):
-        text = _text(path)
-        if _kind_of(text) == kind:
-            found.append(_Entry(path, _own_names(path, text), own=True))
-    return tuple(found)
-
-
-def _own_names(path: str, text: str) -> tuple[str, ...]:
-    """Names of a user's file in any style of YAML; of a broken file, whatever can still be seen."""
-    from roofline.catalog.yaml_lines import read_untrusted
-
-    try:
-        content, _, _ = read_untrusted(path)
-        names = [content["name"], *(content.get("aliases") or ())]
-        return tuple(dict.fromkeys(fold(name) for name in names))
-    except (BadSpec, KeyError, TypeError, AttributeError):
-        return _header(text) or (fold(os.path.splitext(os.path.basename(path))[0]),)
-
-
-def _own_root(specs: str) -> str:
-    root = os.path.expanduser(specs)
-    if not os.path.isdir(root) or not os.access(root, os.R_OK | os.X_OK):
-        raise BadSpec(f"{specs}: no readable folder of specifications")
-    return root
-
-
-def _kind_of(text: str) -> str:
-    """Kind of a user's file, by a field that only this kind has."""
-    if re.search(r"^kernels:", text, re.MULTILINE):
-        return "calibration"
-    return "model" if re.search(r"^(groups|hidden|vocab):", text, re.MULTILINE) else "gpu"
-
-
-def _header(text: str) -> tuple[str, ...]:
-    """Folded names from the `name` and `aliases` lines, without parsing the file."""
-    fields = dict(re.findall(_HEADER, text, re.MULTILINE))
-    names = [fields.get("name", "").strip("\"'")]
-    names += [alias.strip(" \"'") for alias in fields.get("aliases", "").strip("[]").split(",")]
-    return tuple(dict.fromkeys(fold(name) for name in names if name))
-
-
-# --- reading -----------------------------------------------------------------------------------
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError as fault:
-        raise BadSpec(f"{path}:1: cannot be read: {fault.strerror}") from None
-
-
-def _content(entry: _Entry) -> dict[str, Any]:
+def _content(entry: Entry) -> dict[str, Any]:
     return _checked(entry.path) if entry.own else _plain(entry.path)
 
 
@@ -343,57 +327,23 @@ def _checked(path: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _plain(path: str) -> dict[str, Any]:
-    return _parsed(_text(path))
+    return shipped_content(spec_text(path))
 
 
 def _figures_only(path: str) -> dict[str, Any]:
     """A shipped file up to its list of sources, which is half of it and which no record needs."""
-    return _parsed(_text(path).partition("\nsources:")[0])
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
-    return content
+    return shipped_content(spec_text(path).partition("\nsources:")[0])
 
 
 def _calibration(generation: str, specs: str | None) -> Calibration | None:
     """Calibration of a generation: the user's own, else the shipped one, else none."""
-    own = specs or os.environ.get("ROOFLINE_SPECS")
-    for path in _yaml_files(_own_root(own)) if own else ():
-        if os.path.splitext(os.path.basename(path))[0] == generation and _kind_of(_text(path)) == "calibration":
+    for path in yaml_files(own_folder(specs)) if specs else ():
+        if os.path.splitext(os.path.basename(path))[0] == generation and kind_of(spec_text(path)) == "calibration":
             return calibration_record(_checked(path))
     return _shipped_calibration(generation)
 
 
 @lru_cache(maxsize=16)
 def _shipped_calibration(generation: str) -> Calibration | None:
-    path = os.path.join(_shipped_root(_KINDS["gpu"]), "calibration", f"{generation}.yaml")
+    path = os.path.join(shipped_root("gpu"), "calibration", f"{generation}.yaml")
     return calibration_record(_figures_only(path)) if os.path.isfile(path) else None
-
-
-def _walk(prefix: str, value: Any, known: Mapping[str, Any]) -> list[Figure]:
-    """Figures below a value: mappings that name a source."""
-    if not isinstance(value, Mapping):
-        return []
-    if "source" in value and value["source"] in known:
-        source = known[value["source"]]
-        stated = value.get("value")
-        if stated is None:
-            rest = {key: item for key, item in value.items() if key not in ("source", "note", "confidence")}
-            stated = ", ".join(f"{key} {item}" for key, item in rest.items())
-        return [
-            Figure(
-                prefix,
-                str(stated),
-                str(source["title"]),
-                str(source.get("url", "")),
-                str(source["date"]),
-                str(value.get("note", "")),
-                str(value.get("confidence", "")),
-            )
-        ]
-    found: list[Figure] = []
-    for key, item in value.items():
-        if key != "sources":
-            found += _walk(f"{prefix}.{key}" if prefix else str(key), item, known)
-    return found

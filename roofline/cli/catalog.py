@@ -1,23 +1,24 @@
-"""What the catalog holds: gpus and models, listed and shown with sources."""
+"""What the catalog holds: gpus and models, listed, chosen by kind, and shown with sources."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import click
 
 from roofline.catalog import reader
-from roofline.catalog.records import Ffn, Mixer
-from roofline.cli.options import GpuName, ModelName, output_options, specs_option
-from roofline.cli.render import print_rows
+from roofline.catalog.provenance import figures
+from roofline.catalog.reader import Listed
+from roofline.catalog.records import Gpu, Model
+from roofline.catalog.selection import chosen_gpus, chosen_models
+from roofline.cli.options import GpuName, ModelName, Size, output_options, specs_option
+from roofline.cli.render import notes, print_rows
 from roofline.physics.efficiency import basis_of
 from roofline.physics.parameters import active_parameters, parameters
 from roofline.quantity import BILLION, GIGA, HOUR, TERA
 
 __all__ = ["gpus", "models"]
 
-_FIGURES = {"field": "field", "value": "value", "source": "source", "date": "date", "confidence": "confidence"}
 _GPUS = {
     "gpu": "GPU",
     "generation": "generation",
@@ -29,6 +30,7 @@ _GPUS = {
     "link_gb_s": "link [GB/s]",
     "domain": "domain",
     "usd_per_hour": "USD/h",
+    "status": "status",
     "basis": "basis",
 }
 _MODELS = {
@@ -40,18 +42,36 @@ _MODELS = {
     "weight_dtype": "weights",
     "max_context": "max context",
 }
+_NONE_LEFT = "nothing in the catalog is all of that"
 
 
-@click.group(invoke_without_command=True, epilog="\b\nExamples:\n  roofline gpus\n  roofline gpus show h100-sxm")
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  roofline gpus\n  roofline gpus --vendor amd --status shipping\n"
+    "  roofline gpus --generation blackwell\n  roofline gpus show h100-sxm",
+)
+@click.option("--vendor", help="Those of a vendor, e.g. amd.")
+@click.option("--generation", help="Those of a generation; blackwell takes in blackwell-ultra.")
+@click.option("--status", help="Those of a status: shipping, announced, pre-release or end-of-life.")
 @output_options
 @specs_option
 @click.pass_context
-def gpus(ctx: click.Context, output_format: str, specs: str | None) -> None:
+def gpus(
+    ctx: click.Context,
+    vendor: str | None,
+    generation: str | None,
+    status: str | None,
+    output_format: str,
+    specs: str | None,
+) -> None:
     """GPUs of the catalog: list them, or `show` one with the source of every figure."""
     ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
-    if ctx.invoked_subcommand is None:
-        rows = [_gpu_row(name, specs) for name in reader.gpu_names(specs)]
-        print_rows(rows, output_format, _GPUS)
+    if ctx.invoked_subcommand is not None:
+        _refuse_filters(ctx, vendor, generation, status)
+        return
+    found = {entry.record.name: entry for entry in reader.listed("gpu", specs)}
+    chosen = chosen_gpus((entry.record for entry in found.values()), vendor, generation, status)
+    _print([_gpu_row(gpu, found[gpu.name]) for gpu in chosen], output_format, _GPUS)
 
 
 @gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
@@ -60,20 +80,45 @@ def gpus(ctx: click.Context, output_format: str, specs: str | None) -> None:
 @specs_option
 def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     """Every figure of one GPU with unit, source and date."""
-    reader.load_gpu(name, specs)
-    _show(name, "gpu", output_format, specs)
+    from roofline.cli import show
+
+    gpu, note = reader.find_gpu(name, specs)
+    if show.is_for_people(output_format):
+        show.describe_gpu(gpu)
+    show.print_document(reader.document(name, "gpu", specs), output_format)
+    notes([note] if note else [])
 
 
-@click.group(invoke_without_command=True, epilog="\b\nExamples:\n  roofline models\n  roofline models show deepseek-v3")
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  roofline models\n  roofline models --family qwen --moe\n"
+    "  roofline models --min-size 7B --max-size 80B --dense\n  roofline models show deepseek-v3",
+)
+@click.option("--family", help="Those of a family, e.g. qwen.")
+@click.option("--min-size", type=Size(), help="Those of at least so many parameters, e.g. 7B.")
+@click.option("--max-size", type=Size(), help="Those of at most so many parameters, e.g. 80B.")
+@click.option("--moe/--dense", default=None, help="Mixtures of experts alone, or dense models alone.")
 @output_options
 @specs_option
 @click.pass_context
-def models(ctx: click.Context, output_format: str, specs: str | None) -> None:
+def models(
+    ctx: click.Context,
+    family: str | None,
+    min_size: float | None,
+    max_size: float | None,
+    output_format: str,
+    specs: str | None,
+    *,
+    moe: bool | None,
+) -> None:
     """Models of the catalog: list them, or `show` one with its layers and sources."""
     ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
-    if ctx.invoked_subcommand is None:
-        rows = [_model_row(name, specs) for name in reader.model_names(specs)]
-        print_rows(rows, output_format, _MODELS)
+    if ctx.invoked_subcommand is not None:
+        _refuse_filters(ctx, family, min_size, max_size, moe)
+        return
+    records = (entry.record for entry in reader.listed("model", specs))
+    chosen = chosen_models(records, lambda model: parameters(model).total, family, min_size, max_size, moe)
+    _print([_model_row(model) for model in chosen], output_format, _MODELS)
 
 
 @models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
@@ -81,34 +126,29 @@ def models(ctx: click.Context, output_format: str, specs: str | None) -> None:
 @output_options
 @specs_option
 def _show_model(name: str, output_format: str, specs: str | None) -> None:
-    """Layers, formats and figures of one model with source and date."""
-    model = reader.load_model(name, specs)
-    if output_format in ("table", "markdown"):
-        count = parameters(model)
-        click.echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
-        click.echo(f"parameters {count.total:,.0f}, active {active_parameters(model):,.0f} (without input embedding)")
-        for group in model.groups:
-            for layer in group.layers:
-                click.echo(f"  {group.repeat} x {_described(layer.mixer)} + {_described(layer.ffn)}")
-        click.echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()) + "\n")
-    _show(name, "model", output_format, specs)
+    """Layers, counts, formats and figures of one model with source and date."""
+    from roofline.cli import show
+
+    model, note = reader.find_model(name, specs)
+    if show.is_for_people(output_format):
+        show.describe_model(model)
+    show.print_document(reader.document(name, "model", specs), output_format, show.model_summary(model))
+    notes([note] if note else [])
 
 
-def _show(name: str, kind: str, output_format: str, specs: str | None) -> None:
-    content = reader.document(name, kind, specs)
-    rows: list[dict[str, Any]] = [figure._asdict() for figure in reader.figures(content)]
-    print_rows(rows, output_format, _FIGURES)
-    if output_format in ("table", "markdown"):
-        click.echo("")
-        for note in content.get("notes", ()):
-            click.echo(f"- {note}")
-        for source in reader.sources(content):
-            click.echo(f"[{source.date}] {source.source} {source.url}")
+def _refuse_filters(ctx: click.Context, *given: Any) -> None:
+    if any(value is not None for value in given):
+        raise click.UsageError(f"options that choose among many do not go with {ctx.invoked_subcommand!r}", ctx)
 
 
-def _gpu_row(name: str, specs: str | None) -> dict[str, Any]:
-    gpu = reader.load_gpu(name, specs)
-    figures = reader.figures(reader.document(name, "gpu", specs))
+def _print(rows: list[dict[str, Any]], output_format: str, columns: dict[str, str]) -> None:
+    print_rows(rows, output_format, columns)
+    if not rows:
+        notes([_NONE_LEFT])
+
+
+def _gpu_row(gpu: Gpu, entry: Listed) -> dict[str, Any]:
+    priced = [] if gpu.price is None else figures(entry.content)
     rates = {f"{dtype}_tflop_s": _scaled(gpu.peaks.get(dtype), TERA) for dtype in ("bf16", "fp8", "int8", "fp4")}
     return {
         "gpu": gpu.name,
@@ -124,13 +164,12 @@ def _gpu_row(name: str, specs: str | None) -> dict[str, Any]:
         "domain": gpu.link.domain,
         "power_w": gpu.power,
         "usd_per_hour": None if gpu.price is None else gpu.price.typical * HOUR,
-        "price_date": next((figure.date for figure in figures if figure.field == "price"), None),
+        "price_date": next((figure.date for figure in priced if figure.field == "price"), None),
         "basis": basis_of(gpu, "calibrated"),
     }
 
 
-def _model_row(name: str, specs: str | None) -> dict[str, Any]:
-    model = reader.load_model(name, specs)
+def _model_row(model: Model) -> dict[str, Any]:
     return {
         "model": model.short_name,
         "model_id": model.name,
@@ -146,12 +185,5 @@ def _model_row(name: str, specs: str | None) -> dict[str, Any]:
     }
 
 
-def _described(part: Mixer | Ffn) -> str:
-    """A mixer or an ffn by the fields that it has."""
-    fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-    stated = [name if value is True else f"{name} {value}" for name, value in fields.items() if value]
-    return f"{type(part).__name__.removesuffix('Ffn').lower()} ({', '.join(stated)})"
-
-
-def _scaled(value: float | None, unit: float) -> float | None:
+def _scaled(value: Any, unit: float) -> float | None:
     return None if value is None else value / unit

@@ -23,6 +23,7 @@ _COMMANDS = {
     "knee": "roofline.cli.predict",
     "gpus": "roofline.cli.catalog",
     "models": "roofline.cli.catalog",
+    "check-specs": "roofline.cli.check_specs",
 }
 
 
@@ -34,7 +35,9 @@ class _Questions(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         home = _COMMANDS.get(cmd_name)
-        command: click.Command | None = None if home is None else getattr(import_module(home), cmd_name)
+        command: click.Command | None = (
+            None if home is None else getattr(import_module(home), cmd_name.replace("-", "_"))
+        )
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

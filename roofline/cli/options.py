@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline import api
-from roofline.errors import RooflineError
+from roofline.errors import BadInput, RooflineError
 from roofline.physics.efficiency import BASES
-from roofline.quantity import BILLION, KIBI, MILLI
+from roofline.quantity import BILLION, KIBI, MILLI, count_from_text
 from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import PRESETS
 
@@ -23,6 +23,7 @@ __all__ = [
     "FORMATS",
     "GpuName",
     "ModelName",
+    "Size",
     "case_options",
     "gpu_option",
     "model_option",
@@ -54,6 +55,20 @@ class ModelName(click.ParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Names that begin like that."""
         return _completions(api.models, incomplete)
+
+
+class Size(click.ParamType):
+    """A number of parameters such as 7B."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The count."""
+        text = str(value).strip().upper()
+        try:
+            return count_from_text(int(text) if text.isdecimal() else text)
+        except (BadInput, ValueError):
+            self.fail(f"{value!r} is no number of parameters such as 7B, 350M or 1.5T", param, ctx)
 
 
 class _Prefix(click.ParamType):

@@ -1,139 +1,17 @@
-"""Work of attention: which tokens see which (`pairs`), and what that costs in arithmetic and bytes."""
+"""Work of attention over keys and values (grouped-query) and over a latent (multi-head latent)."""
 
 from __future__ import annotations
 
-from roofline.catalog.records import Gqa, Mixer, Mla
-from roofline.ops import Real, floor, minimum
+from roofline.catalog.records import Gqa, Mla
+from roofline.ops import Real
+from roofline.physics.cache import kv_values, local_kv_heads, reach
+from roofline.physics.geometry import pairs
 from roofline.physics.work import Work
 
-__all__ = [
-    "gqa_decode",
-    "gqa_prefill",
-    "kv_values",
-    "local_kv_heads",
-    "mla_absorb",
-    "mla_crossover",
-    "mla_decode",
-    "mla_extend",
-    "mla_prefill",
-    "pairs",
-    "reach",
-    "visible_pairs",
-]
+__all__ = ["gqa_decode", "gqa_prefill", "mla_absorb", "mla_crossover", "mla_decode", "mla_extend", "mla_prefill"]
 
 _ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between kernels
 _TILE = 128.0  # head width in units of which the serial walk of prefill attention is calibrated
-
-
-def visible_pairs(tokens: Real, mixer: Mixer) -> Real:
-    r"""Query-key pairs of a sequence computed from its start, A(n).
-
-    .. math:: A(n) = \frac{n (n + 1)}{2}\ \text{(full)},\quad
-              \frac{w (w + 1)}{2} + (n - w) w\ \text{(window, } n > w),\quad
-              \lfloor n / c \rfloor \frac{c (c + 1)}{2} + \frac{r (r + 1)}{2}\ \text{(chunk)}
-
-    Args:
-        tokens: length n of the sequence [tokens].
-        mixer: attention whose `window` or `chunk` limits what a token sees.
-
-    Returns:
-        Pairs, every token seeing itself [1].
-
-    Source:
-        Sum over the tokens of what each sees (causal masks of arXiv:1706.03762, windows of
-        arXiv:2310.06825, chunks of the Llama 4 model card).
-
-    >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
-    10.0
-    >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1, window=2))
-    7.0
-    """
-    window = getattr(mixer, "window", None)
-    chunk = getattr(mixer, "chunk", None)
-    if window is not None:
-        ramp = minimum(tokens, float(window))
-        return ramp * (ramp + 1.0) / 2.0 + (tokens - ramp) * window
-    if chunk is not None:
-        full = floor(tokens / chunk)
-        rest = tokens - full * chunk
-        return full * (chunk * (chunk + 1.0) / 2.0) + rest * (rest + 1.0) / 2.0
-    return tokens * (tokens + 1.0) / 2.0
-
-
-def pairs(new: Real, cached: Real, mixer: Mixer) -> Real:
-    r"""Query-key pairs of `new` tokens after `cached` ones: the one source of attention geometry.
-
-    .. math:: \text{pairs}(N, P) = A(P + N) - A(P)
-
-    Over chunks of a prompt it sums exactly to the whole; divided by N it is the mean length that
-    a generation of N tokens sees.
-
-    Args:
-        new: tokens N computed now [tokens].
-        cached: tokens P already in the cache [tokens].
-        mixer: attention whose `window` or `chunk` limits what a token sees.
-
-    Returns:
-        Pairs [1].
-
-    Source:
-        Difference of `visible_pairs`.
-
-    >>> pairs(1.0, 1023.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
-    1024.0
-    """
-    return visible_pairs(cached + new, mixer) - visible_pairs(cached, mixer)
-
-
-def reach(tokens: Real, mixer: Mixer) -> Real:
-    """Tokens that the last of a sequence sees at most, and so must be kept: its length, window or chunk.
-
-    Args:
-        tokens: length of the sequence [tokens].
-        mixer: attention whose `window` or `chunk` limits what a token sees.
-
-    Returns:
-        Tokens [tokens].
-    """
-    window = getattr(mixer, "window", None)
-    limit = getattr(mixer, "chunk", None) if window is None else window
-    return tokens if limit is None else minimum(tokens, float(limit))
-
-
-def kv_values(mixer: Mixer, tp: int = 1) -> float:
-    """Values that one token leaves in the KV cache of one layer on one GPU.
-
-    KV heads beyond their number are replicated, the latent of MLA always is.
-
-    Args:
-        mixer: attention.
-        tp: tensor-parallel degree [1].
-
-    Returns:
-        Values [1].
-
-    >>> kv_values(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128))
-    2048.0
-    """
-    if isinstance(mixer, Mla):
-        return float(mixer.kv_rank + mixer.rope)
-    return local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim)
-
-
-def local_kv_heads(mixer: Gqa, tp: int) -> float:
-    """KV heads on one GPU: shared out over tp, replicated where tp exceeds them.
-
-    Args:
-        mixer: attention.
-        tp: tensor-parallel degree [1].
-
-    Returns:
-        Heads [1].
-
-    >>> local_kv_heads(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128), 16)
-    1.0
-    """
-    return mixer.kv_heads / tp if tp <= mixer.kv_heads else 1.0
 
 
 def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: int) -> Work:

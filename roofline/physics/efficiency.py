@@ -7,14 +7,18 @@ from collections.abc import Mapping
 
 from roofline.catalog.records import Efficiency, Gpu
 from roofline.errors import BadInput
-from roofline.ops import Real, maximum
+from roofline.ops import Real, maximum, minimum
 from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
 
-__all__ = ["BASES", "basis_of", "calibrated_set", "link_roof", "roof"]
+__all__ = ["BASES", "basis_of", "calibrated_set", "link_roof", "measured_kind", "roof"]
 
 BASES = ("calibrated", "ideal")
 
-#: Kinds and dtypes that stand in for one that was never measured, nearest first.
+#: Kinds of kernel that stand in for one that was never measured: streaming the state is an
+#: element-wise pass, a chunked scan has attention's shape, index scores are a multiplication.
+_KIND_STAND_INS = {"state_decode": "elementwise", "state_prefill": "attention_prefill", "indexer": "gemm"}
+
+#: Dtypes that stand in for one that was never measured, nearest first.
 _STAND_INS = {
     "fp8_static": ("fp8",),
     "fp8_block": ("fp8",),
@@ -52,6 +56,19 @@ def basis_of(gpu: Gpu, requested: str) -> str:
     return "calibrated" if gpu.name in gpu.calibration.measured_on else "inherited"
 
 
+def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: str) -> str:
+    """Kind of kernel whose measured parameters a kind uses.
+
+    Args:
+        sets: parameters by kind and dtype key.
+        kind: kind of kernel [text].
+
+    Returns:
+        The kind itself, or the one that stands in [text].
+    """
+    return kind if any(measured == kind for measured, _ in sets) else _KIND_STAND_INS.get(kind, kind)
+
+
 def calibrated_set(sets: Mapping[tuple[str, str], Efficiency], kind: str, key: str) -> tuple[Efficiency, str]:
     """Measured parameters of a kind of kernel at a dtype, or of the nearest dtype that has some.
 
@@ -70,6 +87,8 @@ def calibrated_set(sets: Mapping[tuple[str, str], Efficiency], kind: str, key: s
         found = sets.get((kind, candidate))
         if found is not None:
             return found, candidate
+    if kind in _KIND_STAND_INS:
+        return calibrated_set(sets, _KIND_STAND_INS[kind], key)
     raise BadInput(f"the calibration has no parameters for {kind} kernels")
 
 
@@ -114,6 +133,9 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     """
     bandwidth: Real = gpu.link.bandwidth
     in_switch = collective == "all_reduce" and gpu.link.in_switch_reduction
+    # Of a mesh only the links to the ranks that take part carry anything.
+    if gpu.link.peer_bandwidth is not None and ranks <= gpu.link.domain:
+        bandwidth = minimum(bandwidth, gpu.link.peer_bandwidth * (ranks - 1))
     if ranks <= gpu.link.domain:
         least: Real = ranks / (2.0 * (ranks - 1)) if in_switch else 1.0
     else:

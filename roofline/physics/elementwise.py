@@ -11,34 +11,34 @@ _NBYTES = 2.0  # activations and norm weights are 16-bit
 _LOGIT_NBYTES = 4.0  # logits are widened to fp32 for sampling
 
 
-def norm_add(tokens: Real, hidden: int) -> Work:
-    """Work of a norm fused with the residual addition: two reads and two writes of the stream.
+def norm_add(tokens: Real, hidden: int, streams: int = 1) -> Work:
+    """Work of a norm fused with the residual addition: reads and writes of the streams and of one layer's input.
 
     Args:
         tokens: tokens of the pass [tokens].
         hidden: model width [1].
+        streams: residual streams; hyper-connections mix several [1].
 
     Returns:
         The work [B].
     """
-    return Work(weight_bytes=_NBYTES * hidden, activation_bytes=4.0 * _NBYTES * tokens * hidden)
+    return Work(weight_bytes=_NBYTES * hidden, activation_bytes=(2.0 * streams + 2.0) * _NBYTES * tokens * hidden)
 
 
-def rope_append(tokens: Real, kv_values: float, kv_nbytes: float, norm_values: int) -> Work:
-    """Work of rotating queries and keys (and their norms, if any) and of appending to the KV cache.
+def rope_append(tokens: Real, cached_nbytes: Real, norm_values: float) -> Work:
+    """Work of rotating queries and keys (and their norms, if any) and of appending to the cache.
 
     The traffic of queries and keys is counted with the attention kernel that follows.
 
     Args:
         tokens: tokens of the pass [tokens].
-        kv_values: values appended per token [1].
-        kv_nbytes: bytes per cached value [B].
+        cached_nbytes: bytes appended per token [B].
         norm_values: weights of query, key or latent norms [1].
 
     Returns:
         The work [B].
     """
-    return Work(weight_bytes=_NBYTES * norm_values, kv_bytes=tokens * kv_values * kv_nbytes)
+    return Work(weight_bytes=_NBYTES * norm_values, kv_bytes=tokens * cached_nbytes)
 
 
 def activation(tokens: Real, width: Real, gated: bool) -> Work:

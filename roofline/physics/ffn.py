@@ -68,7 +68,7 @@ def experts(
 
     Args:
         ffn: the experts.
-        hidden: model width H [1].
+        hidden: width H in which the experts work, the model's or a latent's [1].
         tokens: tokens t of one data-parallel rank [tokens].
         pooled: tokens T of all of them [tokens].
         plan: parallel degrees; dp ranks pool their tokens, ep x tp_e ranks share the experts.

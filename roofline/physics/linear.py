@@ -6,7 +6,7 @@ from roofline.ops import Real
 from roofline.physics.plan import Scheme
 from roofline.physics.work import Work
 
-__all__ = ["gemm"]
+__all__ = ["gemm", "grouped_gemm"]
 
 _OUTPUT_NBYTES = 2.0  # results leave the tensor cores as 16-bit values
 _QUANTISE_NBYTES = 3.0  # a dynamic quantisation pass reads 16-bit and writes 8-bit values
@@ -39,4 +39,30 @@ def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = Fa
         activation_bytes=rows * inner * scheme.activation_nbytes + _OUTPUT_NBYTES * rows * columns,
         serial_bytes=_QUANTISE_NBYTES * rows * inner if scheme.dynamic else 0.0,
         depth=inner,
+    )
+
+
+def grouped_gemm(rows: Real, groups: Real, columns: Real, inner: Real, scheme: Scheme) -> Work:
+    """Work of several multiplications of the same shape in one kernel, each with weights of its own.
+
+    Args:
+        rows: tokens [tokens].
+        groups: multiplications on this GPU [1].
+        columns: outputs of each [1].
+        inner: summed-over width of each [1].
+        scheme: weight and activation bytes [B], and whether activations are quantised.
+
+    Returns:
+        The work [FLOP, B].
+
+    Source:
+        `gemm`, once per group; a tile still walks one inner width.
+    """
+    one = gemm(rows, columns, inner, scheme)
+    return Work(
+        flop=groups * one.flop,
+        weight_bytes=groups * one.weight_bytes,
+        activation_bytes=groups * one.activation_bytes,
+        serial_bytes=groups * one.serial_bytes,
+        depth=one.depth,
     )

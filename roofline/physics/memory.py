@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from roofline.catalog.records import DenseFfn, Layer, Model, MoeFfn
+from roofline.catalog.records import DenseFfn, Ffn, Layer, LinearFfn, Model, NoFfn
 from roofline.ops import Real, floor, maximum, minimum
-from roofline.physics.attention import kv_values, reach
+from roofline.physics.assembly import rank_batch
+from roofline.physics.cache import cache_bytes
 from roofline.physics.ffn import matrices
-from roofline.physics.forward import rank_batch
-from roofline.physics.parameters import ParameterCount, layer_parameters
+from roofline.physics.parameters import ParameterCount, final_parameters, layer_parameters
 from roofline.physics.plan import Deployment, Plan, Precision
 
 __all__ = [
@@ -112,7 +112,7 @@ def weight_bytes(model: Model, plan: Plan, precision: Precision) -> float:
 
 
 def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length: Real) -> Real:
-    """KV cache of one sequence on one GPU of the fullest pipeline stage.
+    """KV cache and recurrent state of one sequence on one GPU of the fullest pipeline stage.
 
     Args:
         model: the model.
@@ -127,13 +127,12 @@ def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length
         Windowed and chunked layers keep what they can still read; blocks of the engine's pool and
         engines that keep everything need more.
     """
+    nbytes, tp = precision.kv_nbytes, plan.tp
     if plan.pp == 1:
-        values = sum(count * kv_values(mixer, plan.tp) * reach(length, mixer) for count, mixer in model.mixers)
-        return precision.kv_nbytes * values
+        return sum(count * cache_bytes(mixer, length, nbytes, tp) for count, mixer in model.mixers)
     heaviest: Real = 0.0
     for layers in _stages(model, plan.pp):
-        values = sum(kv_values(layer.mixer, plan.tp) * reach(length, layer.mixer) for layer in layers)
-        heaviest = maximum(heaviest, precision.kv_nbytes * values)
+        heaviest = maximum(heaviest, sum(cache_bytes(layer.mixer, length, nbytes, tp) for layer in layers))
     return heaviest
 
 
@@ -193,18 +192,25 @@ def _token_bytes(model: Model, plan: Plan) -> float:
     return _ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
 
 
-def _inner_width(ffn: DenseFfn | MoeFfn, hidden: int, plan: Plan) -> float:
+def _inner_width(ffn: Ffn, hidden: int, plan: Plan) -> float:
     """Values per token inside a feed-forward network."""
+    if isinstance(ffn, (LinearFfn, NoFfn)):
+        return float(hidden)
     if isinstance(ffn, DenseFfn):
         return matrices(ffn) * ffn.width / plan.tp
     copies = ffn.top_k * plan.dp / plan.ep
-    return copies * (2.0 * hidden + matrices(ffn) * ffn.width / plan.expert_tp) + ffn.shared_width / plan.tp
+    return (
+        copies * (2.0 * (ffn.latent or hidden) + matrices(ffn) * ffn.width / plan.expert_tp)
+        + ffn.shared_width / plan.tp
+    )
 
 
 def _section_bytes(count: ParameterCount, precision: Precision) -> float:
     sections = precision.sections
     routed = count.experts * sections["experts"].weight_nbytes + count.router * sections["router"].weight_nbytes
-    return count.linear * sections["linear"].weight_nbytes + routed + count.norm * sections["norm"].weight_nbytes
+    dense = count.linear * sections["linear"].weight_nbytes + count.attention * sections["attention"].weight_nbytes
+    shared = count.shared * sections["shared"].weight_nbytes
+    return dense + shared + routed + count.norm * sections["norm"].weight_nbytes
 
 
 def _end_bytes(model: Model, plan: Plan, precision: Precision, first: bool, last: bool) -> float:
@@ -213,7 +219,7 @@ def _end_bytes(model: Model, plan: Plan, precision: Precision, first: bool, last
     table = model.vocab * model.hidden / plan.tp
     total = table * sections["embed"].weight_nbytes if first else 0.0
     if last:
-        total += model.hidden * sections["norm"].weight_nbytes
+        total += final_parameters(model) * sections["norm"].weight_nbytes
         if not (model.tied and first):
             total += table * sections["head"].weight_nbytes
     return total

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.catalog.records import DenseFfn, Ffn, Gqa, Layer, Mixer, Mla, Model, MoeFfn
-from roofline.physics.attention import local_kv_heads
+from roofline.catalog.records import DenseFfn, Ffn, Layer, LinearFfn, Model, MoeFfn, NoFfn
 from roofline.physics.ffn import matrices
+from roofline.physics.mixer_parameters import mixer_parameters
 
-__all__ = ["ParameterCount", "active_parameters", "layer_parameters", "parameters"]
+__all__ = [
+    "CONVENTIONS",
+    "ParameterCount",
+    "active_parameters",
+    "final_parameters",
+    "layer_parameters",
+    "mtp_parameters",
+    "parameters",
+    "stream_parameters",
+]
+
+#: What a published count of active parameters leaves out beside the idle experts.
+CONVENTIONS = ("all", "no-embedding", "no-embedding-no-head")
 
 
 class ParameterCount(NamedTuple):
     """Parameters by the section whose number format they share."""
 
-    linear: float = 0.0
+    linear: float = 0.0  # dense feed-forward networks
+    attention: float = 0.0  # matrices of the mixers
+    shared: float = 0.0  # shared experts, and projections to the latent of the routed ones
     experts: float = 0.0
     router: float = 0.0
     norm: float = 0.0  # norms, biases and sinks: kept in 16 bits
@@ -24,7 +38,7 @@ class ParameterCount(NamedTuple):
     @property
     def total(self) -> float:
         """All of them."""
-        return self.linear + self.experts + self.router + self.norm + self.embed + self.head
+        return float(sum(self))
 
     def plus(self, other: ParameterCount, times: int = 1) -> ParameterCount:
         """Sum with another count taken several times.
@@ -36,18 +50,11 @@ class ParameterCount(NamedTuple):
         Returns:
             The sum.
         """
-        return ParameterCount(
-            self.linear + times * other.linear,
-            self.experts + times * other.experts,
-            self.router + times * other.router,
-            self.norm + times * other.norm,
-            self.embed + times * other.embed,
-            self.head + times * other.head,
-        )
+        return ParameterCount(*(mine + times * theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 def parameters(model: Model) -> ParameterCount:
-    """Parameters of a whole model, to the unit.
+    """Parameters of a whole model, to the unit; draft modules are in no total.
 
     Args:
         model: the model.
@@ -58,34 +65,48 @@ def parameters(model: Model) -> ParameterCount:
     Source:
         Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
-    count = ParameterCount(
-        norm=float(model.hidden),
-        embed=float(model.vocab * model.hidden),
-        head=0.0 if model.tied else float(model.vocab * model.hidden),
-    )
+    table = float(model.vocab * model.hidden)
+    count = ParameterCount(norm=final_parameters(model), embed=table, head=0.0 if model.tied else table)
     for group in model.groups:
         for layer in group.layers:
             count = count.plus(layer_parameters(model, layer), group.repeat)
     return count
 
 
-def active_parameters(model: Model) -> float:
-    """Parameters that one token uses: everything but the idle experts and the input embedding.
+def final_parameters(model: Model) -> float:
+    """Parameters between the last layer and the head's matrix: a norm, stream weights, the head's bias.
 
     Args:
         model: the model.
 
     Returns:
-        The count; of the published conventions the one that follows the arithmetic [1].
+        The count [1].
+    """
+    bias = model.vocab if model.head_bias else 0
+    return _norm_values(model) + stream_parameters(model, is_head=True) + bias
+
+
+def active_parameters(model: Model, convention: str = "no-embedding") -> float:
+    """Parameters that one token uses: everything but the idle experts and what a convention leaves out.
+
+    Args:
+        model: the model.
+        convention: one of `CONVENTIONS`; publishers differ, and the input embedding does no arithmetic [text].
+
+    Returns:
+        The count [1].
     """
     count = parameters(model)
     idle = sum(
-        layers * (ffn.experts - ffn.top_k) * _expert_values(ffn, model.hidden, ffn.width)
+        layers * (ffn.experts - ffn.top_k) * _expert_values(ffn, model.hidden)
         for layers, ffn in model.ffns
         if isinstance(ffn, MoeFfn)
     )
-    embedding = 0.0 if model.tied else count.embed
-    return count.total - idle - embedding
+    ends = {"all": 0.0, "no-embedding": count.embed, "no-embedding-no-head": count.embed + count.head}
+    left_out = ends[convention]
+    if model.tied and convention == "no-embedding":
+        left_out = 0.0  # the table is the head, too
+    return count.total - idle - left_out
 
 
 def layer_parameters(model: Model, layer: Layer, tp: int = 1, expert_ranks: int = 1) -> ParameterCount:
@@ -103,63 +124,85 @@ def layer_parameters(model: Model, layer: Layer, tp: int = 1, expert_ranks: int 
     Returns:
         Counts by section [1].
     """
-    matrix, small = _mixer(layer.mixer, model.hidden, tp)
-    norms = float(model.norms * model.hidden)
-    return _ffn(layer.ffn, model.hidden, tp, expert_ranks).plus(ParameterCount(linear=matrix, norm=small + norms))
+    matrix, small = mixer_parameters(layer.mixer, model.hidden, tp)
+    around = small + model.norms * _norm_values(model) + stream_parameters(model)
+    return _ffn(layer.ffn, model.hidden, tp, expert_ranks).plus(ParameterCount(attention=matrix, norm=around))
 
 
-def _mixer(mixer: Mixer, hidden: int, tp: int) -> tuple[float, float]:
-    """Matrix and small parameters of a mixer on one rank."""
-    if isinstance(mixer, Mla):
-        return _mla(mixer, hidden, tp)
-    return _gqa(mixer, hidden, tp)
+def mtp_parameters(model: Model) -> float:
+    """Parameters of the draft modules for speculative decoding, in no total.
+
+    Each is a layer like the last with a norm of its two inputs and of its output, and a matrix that
+    joins the hidden state and the embedding of the token drafted before. Embedding and head are the model's.
+
+    Args:
+        model: the model.
+
+    Returns:
+        The count, zero without draft modules [1].
+
+    Source:
+        DeepSeek-V3 report, arXiv:2412.19437, section 2.2.
+    """
+    last = layer_parameters(model, model.groups[-1].layers[-1]).total
+    return model.mtp_layers * (last + 2.0 * model.hidden * model.hidden + 3.0 * _norm_values(model))
 
 
-def _gqa(mixer: Gqa, hidden: int, tp: int) -> tuple[float, float]:
-    heads = mixer.heads / tp
-    kv_heads = local_kv_heads(mixer, tp)
-    qkv = heads * mixer.head_dim + kv_heads * (mixer.head_dim + mixer.v_head_dim)
-    small = (
-        (qkv if mixer.qkv_bias else 0.0)
-        + (hidden if mixer.o_bias else 0.0)
-        + _qk_norm_values(mixer, heads, kv_heads)
-        + (heads if mixer.sinks else 0.0)
-    )
-    return hidden * qkv + heads * mixer.v_head_dim * hidden, float(small)
+def stream_parameters(model: Model, *, is_head: bool = False) -> float:
+    """Parameters that mix the residual streams of a layer, or collapse them before the head.
 
+    Args:
+        model: the model with s streams; one is an ordinary residual connection without any.
+        is_head: whether those before the head are meant [bool].
 
-def _qk_norm_values(mixer: Gqa, heads: float, kv_heads: float) -> float:
-    """Weights of the norms of queries and keys: one vector each, or one per head."""
-    if mixer.qk_norm is None:
+    Returns:
+        Two of s (2 + s) x s h weights per layer, and their biases and scales [1].
+
+    Source:
+        Manifold-constrained hyper-connections of DeepSeek-V4 (transformers, 2026).
+    """
+    streams = model.streams
+    if streams == 1:
         return 0.0
-    return mixer.head_dim * (heads + kv_heads if mixer.qk_norm == "full" else 2.0)
+    width = streams * model.hidden
+    if is_head:
+        return float(streams * width + streams + 1)
+    mixed = (2 + streams) * streams
+    return 2.0 * (mixed * width + mixed + 3)
 
 
-def _mla(mixer: Mla, hidden: int, tp: int) -> tuple[float, float]:
-    heads = mixer.heads / tp
-    query = heads * (mixer.nope + mixer.rope)
-    queries = hidden * query if mixer.q_rank is None else (hidden + query) * mixer.q_rank
-    latent = hidden * (mixer.kv_rank + mixer.rope)
-    expand = mixer.kv_rank * heads * (mixer.nope + mixer.v)
-    return queries + latent + expand + heads * mixer.v * hidden, float((mixer.q_rank or 0) + mixer.kv_rank)
+def _norm_values(model: Model) -> int:
+    """Values of one norm over the model width."""
+    return model.hidden * (2 if model.norm_bias else 1)
 
 
 def _ffn(ffn: Ffn, hidden: int, tp: int, expert_ranks: int) -> ParameterCount:
-    count = matrices(ffn)
-    if isinstance(ffn, DenseFfn):
-        width = ffn.width / tp
-        bias = (count - 1) * width + hidden if ffn.bias else 0.0
-        return ParameterCount(linear=count * hidden * width, norm=bias)
-    biases = ffn.experts / expert_ranks * ((count - 1) * ffn.width + hidden) if ffn.expert_bias else 0.0
-    return ParameterCount(
-        linear=count * hidden * ffn.shared_width / tp,
-        experts=ffn.experts / expert_ranks * count * hidden * ffn.width,
-        router=float(hidden * ffn.experts),
-        norm=biases + (ffn.experts if ffn.router_bias else 0.0),
-    )
+    match ffn:
+        case NoFfn():
+            return ParameterCount()
+        case LinearFfn():
+            return ParameterCount(linear=hidden * hidden / tp)
+        case DenseFfn():
+            count, width = matrices(ffn), ffn.width / tp
+            bias = (count - 1) * width + hidden if ffn.bias else 0.0
+            return ParameterCount(linear=count * hidden * width, norm=bias)
+        case MoeFfn():
+            held = ffn.experts / expert_ranks
+            biases = held * _expert_biases(ffn, hidden) + (ffn.experts if ffn.router_bias else 0.0)
+            shared = matrices(ffn) * hidden * ffn.shared_width / tp + 2.0 * hidden * (ffn.latent or 0)
+            return ParameterCount(
+                shared=shared,
+                experts=held * (_expert_values(ffn, hidden) - _expert_biases(ffn, hidden)),
+                router=float(hidden * (ffn.experts + (1 if ffn.shared_gate else 0))),
+                norm=biases,
+            )
 
 
-def _expert_values(ffn: MoeFfn, hidden: int, width: float) -> float:
+def _expert_values(ffn: MoeFfn, hidden: int) -> float:
     """Parameters of one expert, biases included."""
-    count = matrices(ffn)
-    return count * hidden * width + (((count - 1) * width + hidden) if ffn.expert_bias else 0.0)
+    return float(matrices(ffn) * (ffn.latent or hidden) * ffn.width + _expert_biases(ffn, hidden))
+
+
+def _expert_biases(ffn: MoeFfn, hidden: int) -> int:
+    """Biases of one expert."""
+    return (matrices(ffn) - 1) * ffn.width + (ffn.latent or hidden) if ffn.expert_bias else 0

@@ -25,7 +25,8 @@ PRESETS: dict[str, tuple[str, str | None]] = {
 }
 
 _SIXTEEN = ("bf16", "fp16")
-_SECTIONS = ("linear", "experts", "embed", "head", "router", "norm")
+_SECTIONS = ("linear", "attention", "shared", "experts", "embed", "head", "router", "norm")
+_MATRICES = ("linear", "attention", "shared", "experts")  # sections that are quantised
 _ACTIVATION_NBYTES = {"fp8": 1.0, "int8": 1.0, "fp4": 0.5 + 1.0 / 16}
 _FP8_FAMILY = frozenset({"fp8", "fp8_static", "fp8_block"})
 
@@ -77,13 +78,14 @@ def precision(
             notes.append(f"the checkpoint is {formats[sections[0]].name} already: its own weight format is kept")
         else:
             formats.update(dict.fromkeys(sections, target))
-            if len(sections) == 1 and model.is_moe:
-                notes.append(f"only the {sections[0]} are {target.name}: the checkpoint quantises nothing else")
+            if len(sections) < len(_held_sections(model)):
+                named = " and ".join(sections)
+                notes.append(f"only the {named} are {target.name}: the checkpoint quantises nothing else")
     required = _compute_dtype(compute, gpu)
     asked = chosen is not None
     schemes: dict[str, Scheme] = {}
     for section in _SECTIONS:
-        if section in ("linear", "experts"):
+        if section in _MATRICES:
             schemes[section] = _scheme(formats[section], gpu, wide, required, asked=asked, notes=notes)
         else:
             schemes[section] = _scheme(formats[section], gpu, wide, None, asked=False, notes=notes)
@@ -168,9 +170,14 @@ def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
     return folded
 
 
+def _held_sections(model: Model) -> list[str]:
+    """Sections of matrices that a model has."""
+    return list(_MATRICES) if model.is_moe else ["linear", "attention"]
+
+
 def _quantised_sections(model: Model, formats: dict[str, Format]) -> list[str]:
     """Sections that a preset replaces: those the checkpoint quantises, or all if it quantises none."""
-    candidates = ["linear", "experts"] if model.is_moe else ["linear"]
+    candidates = _held_sections(model)
     return [name for name in candidates if formats[name].name not in (*_SIXTEEN, "fp32")] or candidates
 
 
@@ -188,7 +195,7 @@ def _scheme(weight: Format, gpu: Gpu, wide: str, required: str | None, asked: bo
     compute = weight.compute or wide
     if (weight.needs or compute) in gpu.peaks and compute in gpu.peaks:
         return _native(weight, compute)
-    if asked and weight.name not in ("mxfp4", "int4"):
+    if asked and weight.compute is not None and weight.name != "mxfp4":
         raise UnsupportedPrecision(
             f"{gpu.name} has no {compute} tensor cores ({_peaks(gpu)}); "
             f"run {weight.name} weights with --compute {wide} (weight-only)"
@@ -198,24 +205,25 @@ def _scheme(weight: Format, gpu: Gpu, wide: str, required: str | None, asked: bo
 
 
 def _native(weight: Format, compute: str) -> Scheme:
-    key = weight.name if compute == weight.compute and weight.needs is None else f"{weight.name}_{compute}"
+    name = weight.kin or weight.name
+    key = name if compute == weight.compute and weight.needs is None else f"{name}_{compute}"
     return Scheme(weight.name, weight.nbytes, _ACTIVATION_NBYTES[compute], compute, key, weight.dynamic)
 
 
 def _wide_key(weight: Format) -> str:
-    return weight.name if weight.compute is None else "bf16"
+    return (weight.kin or weight.name) if weight.compute is None else "bf16"
 
 
 def _weight_only_key(weight: Format) -> str:
-    if weight.name in ("int4", "mxfp4"):
-        return weight.name
+    if weight.compute is None or weight.name == "mxfp4":
+        return weight.kin or weight.name
     return "weight_only_8bit" if weight.nbytes >= 1.0 else "weight_only_4bit"
 
 
 def _check_compute(required: str | None, schemes: dict[str, Scheme], model: Model) -> None:
     if required is None or required in _SIXTEEN:
         return
-    sections = ["linear", "experts"] if model.is_moe else ["linear"]
+    sections = _held_sections(model)
     if not any(schemes[name].peak == required for name in sections):
         stored = schemes[sections[-1]].format
         fit = [name for name, entry in FORMATS.items() if required == entry.compute or required in entry.also]

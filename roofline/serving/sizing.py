@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.catalog.records import DenseFfn, Gqa, Model, MoeFfn
+from roofline.catalog.records import Csa, DenseFfn, Gdn, Gqa, Linear, Mamba1, Mamba2, Mixer, Model, MoeFfn, NoMixer
 from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.ops import Real
 from roofline.physics.memory import largest_batch, memory
@@ -29,6 +29,7 @@ __all__ = [
 LONGEST = BILLION
 
 _MOST_GPUS = 1_000_000
+_MOST_RANKS = 512  # wider tensor parallelism is not suggested
 _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
 
@@ -91,8 +92,7 @@ def check_plan(model: Model, plan: Plan) -> None:
     check_degrees(model, plan)
     fault = _fault(model, plan.tp)
     if fault is not None:
-        heads = max(mixer.heads for _, mixer in model.mixers)
-        choices = ", ".join(str(tp) for tp in possible_tp(model, heads))
+        choices = ", ".join(str(tp) for tp in possible_tp(model, _most_ranks(model)))
         raise BadInput(f"tp = {plan.tp} does not divide {model.short_name}: {fault}; possible: {choices}")
     fault = _fault_experts(model, plan)
     if fault is not None:
@@ -216,16 +216,42 @@ def _more_stages(deployment: Deployment, batch: Real, length: Real) -> list[str]
 def _fault(model: Model, tp: int) -> str | None:
     """Why a tensor-parallel degree does not divide a model, or None."""
     for _, mixer in model.mixers:
-        if mixer.heads % tp:
-            return f"{mixer.heads} heads"
+        for name, number in _shared_out(mixer, model.hidden):
+            if number % tp:
+                return f"{number} {name}"
         if isinstance(mixer, Gqa) and mixer.kv_heads % tp and tp % mixer.kv_heads:
             return f"{mixer.kv_heads} KV heads neither share out nor replicate"
+        if isinstance(mixer, Mamba2) and mixer.groups % tp and tp % mixer.groups:
+            return f"{mixer.groups} groups neither share out nor replicate"
     for _, ffn in model.ffns:
         if isinstance(ffn, DenseFfn) and ffn.width % tp:
             return f"ffn width {ffn.width}"
         if isinstance(ffn, MoeFfn) and ffn.shared_width % tp:
             return f"shared expert width {ffn.shared_width}"
     return None
+
+
+def _shared_out(mixer: Mixer, hidden: int) -> list[tuple[str, int]]:
+    """What tensor parallelism shares out whole: heads, or channels."""
+    match mixer:
+        case Gdn():
+            return [("key heads", mixer.k_heads), ("value heads", mixer.v_heads)]
+        case Csa():
+            return [("heads", mixer.heads), ("groups of the output projection", mixer.o_groups)]
+        case Mamba1():
+            return [("channels", mixer.inner)]
+        case Linear():
+            return [("columns", hidden)]
+        case NoMixer():
+            return []
+        case _:
+            return [("heads", mixer.heads)]
+
+
+def _most_ranks(model: Model) -> int:
+    """Largest tensor-parallel degree that can be possible."""
+    numbers = [number for _, mixer in model.mixers for _, number in _shared_out(mixer, model.hidden)]
+    return min(min(numbers, default=1), _MOST_RANKS)
 
 
 def _plan_fault(model: Model, plan: Plan) -> str | None:

@@ -62,6 +62,103 @@ sources:
     date: 2026-01-02
 """
 
+FULL_GPU = """\
+name: my-gpu
+aliases: [mine]
+vendor: Acme
+generation: acme-1
+status: pre-release
+form_factor: OAM
+compute_capability: gfx942
+peak:
+  fp32: {value: 60 TFLOP/s, source: sheet}
+  tf32: {value: 500 TFLOP/s, source: sheet}
+  bf16: {value: 1000 TFLOP/s, source: sheet, note: measured}
+  fp16: {value: 1000 TFLOP/s, source: sheet}
+  fp8: {value: 2000 TFLOP/s, source: sheet}
+  int8: {value: 2000 TOP/s, source: sheet}
+  fp6: {value: 4000 TFLOP/s, source: sheet, confidence: low}
+  fp4: {value: 4000 TFLOP/s, source: sheet}
+  int4: {value: 4000 TOP/s, source: sheet}
+exp_per_s: {value: 4 Texp/s, source: sheet}
+cores: {value: 128, source: sheet}
+clock: {value: 2 GHz, source: sheet}
+cache: {value: 256 MB, source: sheet, note: last level}
+memory:
+  kind: HBM3
+  label: {value: 96 GB, source: sheet}
+  usable: {value: 94 GiB, source: device}
+  bandwidth: {value: 4 TB/s, source: sheet}
+scale_up:
+  kind: fabric
+  topology: mesh
+  bandwidth: {value: 448 GB/s, source: sheet}
+  peer_bandwidth: {value: 64 GB/s, source: sheet}
+  domain: {value: 8, source: sheet}
+  in_switch_reduction: {value: false, source: sheet}
+scale_out:
+  bandwidth: {value: 400 Gbit/s, source: sheet}
+host_link:
+  bandwidth: {value: 63 GB/s, source: sheet}
+power: {value: 700 W, source: sheet}
+price: {low: 1 USD/h, typical: 2 USD/h, high: 3 USD/h, source: sheet, confidence: low, note: asked}
+sources:
+  sheet: {title: Acme data sheet, url: "https://acme.example", date: 2026-01-02}
+  device: {title: Acme node, date: 2026-01-02}
+notes: [prototype, second]
+"""
+
+MIXED_MODEL = """\
+name: acme/Tiny-1B
+aliases: [tiny-1b]
+family: tiny
+hidden: 1024
+vocab: 32000
+tied: true
+norms: 2
+norm_bias: true
+head_bias: true
+streams: 4
+max_context: 8192
+groups:
+  - repeat: 2
+    mixer:
+      {kind: mla, heads: 16, q_rank: 512, kv_rank: 256, nope: 64, rope: 32, v: 64, out_gate: true,
+       indexer: {heads: 4, dim: 64, top_k: 512}}
+    ffn: {kind: moe, experts: 16, top_k: 2, width: 512, shared_width: 512, shared_gate: true, latent: 256}
+  - repeat: 1
+    mixer:
+      {kind: csa, heads: 16, head_dim: 64, q_rank: 256, o_rank: 128, o_groups: 4, window: 128, ratio: 4,
+       indexer: {heads: 4, dim: 64, top_k: 512}}
+    ffn: {kind: dense, width: 2048, bias: true, gated: false}
+  - repeat: 2
+    pattern:
+      - mixer: {kind: gdn, k_heads: 4, v_heads: 8, k_dim: 64, v_dim: 64, conv: 4}
+        ffn: {kind: moe, experts: 8, top_k: 2, width: 512, router_bias: true, expert_bias: true}
+      - mixer: {kind: kda, heads: 8, dim: 64, conv: 4, full_rank_gate: true}
+        ffn: {kind: dense, width: 2048}
+      - mixer: {kind: lightning, heads: 8, dim: 64}
+        ffn: {kind: dense, width: 2048}
+      - mixer: {kind: mamba1, inner: 2048, state: 16, dt_rank: 64, conv: 4, inner_norms: true}
+        ffn: {kind: none}
+      - mixer: {kind: mamba2, heads: 32, head_dim: 64, groups: 4, state: 64, conv: 4}
+        ffn: {kind: none}
+      - mixer: {kind: linear}
+        ffn: {kind: linear}
+      - mixer: {kind: none}
+        ffn: {kind: dense, width: 2048}
+      - mixer: {kind: gqa, heads: 16, kv_heads: 4, head_dim: 64, qk_norm: full, sinks: true, k_eq_v: true, chunk: 512}
+        ffn: {kind: dense, width: 2048}
+mtp: {layers: 1}
+native: {linear: bf16, attention: fp8_block, shared: bf16, experts: nvfp4, embed: bf16, head: bf16, kv: fp8}
+parameters:
+  total: {value: 0.2 B, source: card, note: not the sum}
+  active: {value: 0.1 B, source: card, note: not the sum, convention: all}
+architecture: {source: card, confidence: medium}
+sources:
+  card: {title: Acme model card, date: 2026-01-02}
+"""
+
 CALIBRATION = """\
 name: hopper
 measured_on: [my-gpu]

@@ -7,11 +7,12 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from spec_texts import CALIBRATION, GPU, MODEL, changed, faults, line_of, paths, written
+from spec_texts import CALIBRATION, FULL_GPU, GPU, MIXED_MODEL, MODEL, changed, faults, line_of, paths, written
 
 import roofline as rl
 from roofline.catalog import reader
 from roofline.catalog.checks import checked_document
+from roofline.catalog.provenance import figures
 from roofline.catalog.records import Gpu, Model
 
 
@@ -56,7 +57,7 @@ def test_the_undamaged_calibration_is_valid(tmp_path):
     assert checked_document(str(path))["measured_on"] == ["my-gpu"]
 
 
-@pytest.mark.parametrize("text", [GPU, MODEL, CALIBRATION])
+@pytest.mark.parametrize("text", [GPU, MODEL, FULL_GPU, MIXED_MODEL, CALIBRATION])
 def test_the_texts_of_these_tests_survive_being_written_in_flow_style(text):
     document = yaml.safe_load(text.replace("2026-01-02", "'2026-01-02'"))
     assert yaml.safe_load(written(document)) == document
@@ -65,8 +66,8 @@ def test_the_texts_of_these_tests_survive_being_written_in_flow_style(text):
 @pytest.mark.parametrize("date", ["2026-01-02", "2026-01", "'2026'", "'2026-01-02'"])
 def test_a_date_is_a_day_a_month_or_a_year(tmp_path, date):
     (tmp_path / "my-gpu.yaml").write_text(GPU.replace("2026-01-02", date))
-    figures = reader.figures(reader.document("my-gpu", "gpu", str(tmp_path)))
-    assert {figure.date for figure in figures} == {date.strip("'")}
+    found = figures(reader.document("my-gpu", "gpu", str(tmp_path)))
+    assert {figure.date for figure in found} == {date.strip("'")}
 
 
 @pytest.mark.parametrize("field", ["exp_per_s", "scale_out", "host_link", "power", "price", "in_switch_reduction"])
@@ -416,8 +417,8 @@ def test_a_folder_called_like_a_file_is_searched(tmp_path):
 # --- any damage --------------------------------------------------------------------------------
 
 DOCUMENTS = {
-    Gpu: yaml.safe_load(GPU.replace("2026-01-02", "'2026-01-02'")),
-    Model: yaml.safe_load(MODEL.replace("2026-01-02", "'2026-01-02'")),
+    kind: [yaml.safe_load(text.replace("2026-01-02", "'2026-01-02'")) for text in texts]
+    for kind, texts in ((Gpu, (GPU, FULL_GPU)), (Model, (MODEL, MIXED_MODEL)))
 }
 _NUMBERS = (None, True, False, 0, 1, -1, 2**63, 10**30, 10**400, 0.5, -0.0, math.inf, math.nan)
 _QUANTITIES = (
@@ -437,13 +438,20 @@ _CONTAINERS = ([], {}, [[]], {"value": 5}, {"source": "sheet"})
 _values = st.sampled_from((*_NUMBERS, *_QUANTITIES, *_TEXTS, *_CONTAINERS)) | st.text(max_size=8)
 
 
+ALTERED = {
+    "negate": lambda value: f"-{value}" if isinstance(value, str) else -value,
+    "multiply": lambda value: f"1000{value}" if isinstance(value, str) else value * 10**6,
+    "retype": lambda value: [value] if isinstance(value, str) else str(value),
+}
+
+
 @st.composite
 def damaged(draw, kind):
     """A specification after one to three changes: a key lost, misspelt, doubled, or its value replaced."""
-    document = DOCUMENTS[kind]
+    document = draw(st.sampled_from(DOCUMENTS[kind]))
     for _ in range(draw(st.integers(1, 3))):
         where = draw(st.sampled_from(list(paths(document))))
-        change = draw(st.sampled_from(("drop", "misspell", "replace", "replace", "replace")))
+        change = draw(st.sampled_from(("drop", "misspell", "negate", "multiply", "retype", "replace", "replace")))
         value = draw(_values)
 
         def apply(container, key, change=change, value=value):
@@ -451,6 +459,8 @@ def damaged(draw, kind):
                 del container[key]
             elif change == "misspell" and isinstance(container, dict):
                 container[str(key)[:-1] + "x"] = container.pop(key)
+            elif change in ALTERED and isinstance(container[key], (str, int)):
+                container[key] = ALTERED[change](container[key])
             else:
                 container[key] = value
 
@@ -472,6 +482,9 @@ def _loads_or_is_refused(folder, document, kind):
         valid = False
     else:
         valid = True
+    listed = rl.check_specs(str(folder))
+    assert listed or valid
+    assert all(fault for _, fault in faults("\n".join(listed))) if listed else valid
     try:
         assert names(str(folder))
         record = load(name, str(folder))
@@ -504,8 +517,8 @@ def test_any_damage_to_a_gpu_is_reported_or_harmless(tmp_path_factory, document)
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(document=damaged(Model))
-@example({**DOCUMENTS[Model], "parameters": {"total": {"value": 10**400, "source": "card"}}})
-@example({**DOCUMENTS[Model], "native": {"experts": None}})
+@example({**DOCUMENTS[Model][0], "parameters": {"total": {"value": 10**400, "source": "card"}}})
+@example({**DOCUMENTS[Model][0], "native": {"experts": None}})
 def test_any_damage_to_a_model_is_reported_or_harmless(tmp_path_factory, document):
     folder = tmp_path_factory.mktemp("specs") / "own"
     model = _loads_or_is_refused(folder, document, Model)

@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 import roofline as rl
-from roofline.catalog import reader
+from roofline.catalog import files, provenance, reader
 from roofline.catalog.builder import gpu_record, model_record
 from roofline.catalog.checks import checked_document
+from roofline.catalog.names import fold
+from roofline.catalog.shipped_yaml import shipped_content
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU_FILES = sorted(path for path in (ROOT / "hardware_specs").rglob("*.yaml") if path.parent.name != "calibration")
@@ -57,7 +59,7 @@ def mappings(value, where=""):
 
 def folded_names(path):
     document = content(path)
-    return {reader.fold(name) for name in (document["name"], *document["aliases"])}
+    return {fold(name) for name in (document["name"], *document["aliases"])}
 
 
 def day(date):
@@ -87,8 +89,27 @@ def test_a_shipped_file_begins_with_its_name_and_aliases_on_a_line_each(path):
 @pytest.mark.parametrize("path", ENTRIES, ids=stem)
 def test_the_scanner_of_headers_reads_the_names_that_yaml_reads(path):
     document = content(path)
-    names = [reader.fold(name) for name in (document["name"], *document["aliases"])]
-    assert reader._header(path.read_text(encoding="utf-8")) == tuple(dict.fromkeys(names))
+    names = [fold(name) for name in (document["name"], *document["aliases"])]
+    assert files._header(path.read_text(encoding="utf-8")) == tuple(dict.fromkeys(names))
+
+
+@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+def test_the_fast_reader_reads_what_the_safe_loader_of_yaml_reads(path):
+    def dates_as_texts(value):
+        if isinstance(value, dict):
+            return {key: dates_as_texts(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [dates_as_texts(item) for item in value]
+        return str(value) if isinstance(value, dt.date) else value
+
+    assert shipped_content(path.read_text(encoding="utf-8")) == dates_as_texts(content(path))
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+def test_a_file_called_like_a_name_is_that_of_the_entry(path):
+    kind = "gpu" if path in GPU_FILES else "model"
+    assert files.shipped_entry(path.stem, kind).path == str(path)
+    assert files.shipped_entry("no-such-entry", kind) is None
 
 
 @pytest.mark.parametrize("path", GPU_FILES, ids=stem)
@@ -193,7 +214,7 @@ def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
     kind = "gpu" if path in GPU_FILES else "model"
     document = reader.document(path.stem, kind)
     cited = [where.lstrip(".") for where, item in mappings(document) if "source" in item]
-    found = reader.figures(document)
+    found = provenance.figures(document)
     assert [figure.field for figure in found] == cited
     for figure in found:
         assert figure.source.strip()
@@ -204,7 +225,7 @@ def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
 def test_the_list_of_sources_has_every_source_of_the_file(path):
     document = content(path)
     kind = "gpu" if path in GPU_FILES else "model"
-    listed = reader.sources(reader.document(path.stem, kind))
+    listed = provenance.sources(reader.document(path.stem, kind))
     assert [(source.field, source.source) for source in listed] == [
         (key, source["title"]) for key, source in document["sources"].items()
     ]
@@ -213,7 +234,15 @@ def test_the_list_of_sources_has_every_source_of_the_file(path):
 def test_the_h100_is_what_its_data_sheet_says():
     gpu = rl.load_gpu("h100-sxm")
     assert gpu.peaks == pytest.approx(
-        {"fp32": 67e12, "bf16": 989.4e12, "fp16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e12}, rel=1e-12
+        {
+            "fp32": 67e12,
+            "tf32": 494.5e12,
+            "bf16": 989.4e12,
+            "fp16": 989.4e12,
+            "fp8": 1978.9e12,
+            "int8": 1978.9e12,
+        },
+        rel=1e-12,
     )
     assert gpu.bandwidth == pytest.approx(3.35e12, rel=1e-12)
     assert gpu.memory == pytest.approx(79.65 * 2**30, rel=1e-12)

@@ -122,16 +122,23 @@ def completed(line):
     return [item.partition(",")[2] for item in done.stdout.split()]
 
 
+def begin(names, beginning):
+    """Names that begin like that: several, or the test would say little."""
+    found = tuple(name for name in names if name.startswith(beginning))
+    assert len(found) > 1
+    return found
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("roofline ttft -m ", rl.models()),
-        ("roofline ttft -m llama-3.1", ("llama-3.1-405b", "llama-3.1-70b", "llama-3.1-8b")),
-        ("roofline predict --model LLAMA-2", ("llama-2-70b", "llama-2-7b")),
+        ("roofline ttft -m llama-3.1", begin(rl.models(), "llama-3.1")),
+        ("roofline predict --model LLAMA-2", begin(rl.models(), "llama-2")),
         ("roofline tpot -m qwen3-32b -g ", rl.gpus()),
-        ("roofline knee -g gb", ("gb200-nvl72", "gb300-nvl72")),
-        ("roofline gpus show h", ("h100-sxm", "h200-sxm")),
-        ("roofline models show gpt", ("gpt-oss-120b", "gpt-oss-20b")),
+        ("roofline knee -g gb", begin(rl.gpus(), "gb")),
+        ("roofline gpus show h100", begin(rl.gpus(), "h100")),
+        ("roofline models show gpt", begin(rl.models(), "gpt")),
         ("roofline kn", ("knee",)),
         ("roofline ttft -m zzz", ()),
     ],
@@ -154,7 +161,7 @@ LONG = "roofline models show deepseek-v3"
 @pytest.mark.parametrize(
     "script",
     [
-        "roofline ttft -m llama-3.1-8b | head -1",
+        "roofline ttft -m llama-3.1-8b -g h100-sxm | head -1",
         f"{LONG} | head -1",
         "roofline predict -m llama-3.1-8b --explain | head -1",
         "roofline predict -m llama-3.1-8b --explain -f json | head -c 1",
@@ -213,7 +220,7 @@ def test_the_answer_needs_no_home_and_writes_no_file(tmp_path):
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     env = {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent", "TMPDIR": str(temporary)}
-    done = shell("roofline ttft -m llama-3.1-8b -g h100 && roofline gpus >/dev/null", cwd=here, env=env)
+    done = shell("roofline ttft -m llama-3.1-8b -g h100-sxm && roofline gpus >/dev/null", cwd=here, env=env)
     assert done.returncode == 0
     assert done.stderr == ""
     assert list(here.iterdir()) == list(temporary.iterdir()) == []
@@ -240,7 +247,7 @@ def test_a_folder_that_was_removed_under_the_shell_does_not_matter():
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_every_terminal_can_show_the_catalog(encoding):
-    questions = ("gpus show b200", "models show deepseek-v3", "ttft -m llama-3.1-8b -g h100 --explain")
+    questions = ("gpus show b200", "models show deepseek-v3", "ttft -m llama-3.1-8b -g h100-sxm --explain")
     done = shell(" && ".join(f"roofline {question}" for question in questions), env={"PYTHONIOENCODING": encoding})
     assert done.returncode == 0
     assert done.stderr == ""

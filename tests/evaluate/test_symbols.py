@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline.evaluate.symbols  # noqa: F401  registers sympy's numbers
-from roofline.physics.attention import pairs
 from roofline.physics.ffn import distinct_experts
 from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.geometry import pairs
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Plan
 from roofline.physics.work import Roof, Work, kernel_time

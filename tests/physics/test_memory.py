@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from conftest import close, deploy, deployments
+from conftest import SAMPLE_GPUS, SAMPLE_MODELS, close, deploy, deployments
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,8 +22,8 @@ def assert_largest(deployment, length):
     assert not memory(deployment, most + 1.0, length).fits
 
 
-@pytest.mark.parametrize("gpu", rl.gpus())
-@pytest.mark.parametrize("name", rl.models())
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
+@pytest.mark.parametrize("name", SAMPLE_MODELS)
 @pytest.mark.parametrize("plan", [Plan(), Plan(tp=8), Plan(tp=4, pp=2), Plan(tp=2, dp=4), Plan(pp=3)], ids=str)
 def test_the_largest_batch_fits_and_one_more_does_not(gpu, name, plan):
     for length in (1.0, 130.0, 2048.0, 9001.0, 131072.0):

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from conftest import close, deploy, deployments, faster, models, with_shorter_latencies
+from conftest import SAMPLE_GPUS, close, deploy, deployments, faster, models, with_shorter_latencies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ def sides(passed):
 # --- ridge --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", rl.gpus())
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
 @pytest.mark.parametrize("name", DENSE)
 def test_at_the_ridge_knee_weights_take_as_long_to_read_as_to_multiply(name, gpu):
     step = step_of(deploy(name, gpu, basis="ideal"))
@@ -72,7 +72,7 @@ def test_weight_bearing_kernels_turn_from_memory_to_compute_at_the_ridge_knee(de
 
 
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("gpu", rl.gpus())
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
 @pytest.mark.parametrize("name", DENSE)
 def test_the_closed_form_of_the_ridge_knee_is_the_root_that_a_search_finds(name, gpu, basis):
     step = step_of(deploy(name, gpu, Plan(tp=2), basis=basis))
@@ -89,7 +89,7 @@ def test_the_ridge_knee_of_pure_weights_is_the_ridge_of_the_machine():
 # --- half ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", rl.gpus())
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
 @pytest.mark.parametrize("name", DENSE)
 def test_the_half_knee_of_a_memory_bound_step_is_its_fixed_part_over_its_slope(name, gpu):
     limitless = faster(rl.load_gpu(gpu), 1e9, ("peaks",))  # no arithmetic: D = D0 + D1 b exactly

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from conftest import close, faster, with_shorter_latencies
+from conftest import SAMPLE_GPUS, close, faster, with_shorter_latencies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +18,9 @@ MODELS = st.sampled_from(GROUPED)
 GPUS = st.sampled_from(("h100-sxm", "a100-sxm-80gb", "b200", "h200-sxm"))
 BASES = st.sampled_from(("ideal", "calibrated"))
 isls, osls, batches = st.integers(1, 8000), st.integers(2, 600), st.integers(1, 64)
+
+#: Every model but the one whose 71 heads two GPUs cannot share out.
+SHAREABLE = sorted({*rl.models()} - {"falcon-7b"})
 
 
 def predict(model, gpu, **options):
@@ -101,7 +104,7 @@ def test_data_parallel_ranks_run_their_share_of_the_batch(batch):
     assert close(spread.output_tok_s, batch * 128 / spread.e2el)
 
 
-@pytest.mark.parametrize("name", rl.models())
+@pytest.mark.parametrize("name", SHAREABLE)
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
 def test_at_least_one_prompt_token_is_always_computed(name, basis):
     all_cached, all_but_one = (predict(name, "h200-sxm", isl=900, prefix=n, basis=basis) for n in (900, 899))
@@ -124,7 +127,7 @@ def test_a_longer_cached_prefix_never_makes_the_first_token_later(model, gpu, ba
     assert predict(model, gpu, basis=basis, isl=isl, batch=batch).ttft >= shorter * (1.0 - 1e-12)
 
 
-@pytest.mark.parametrize("gpu", rl.gpus())
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
 @pytest.mark.parametrize("isl", [1024, 8192, 65536])
 def test_a_longer_cached_prefix_never_makes_the_first_token_of_latent_attention_later(gpu, basis, isl):
@@ -146,7 +149,7 @@ def test_a_machine_k_times_as_fast_throughout_answers_k_times_as_fast(model, gpu
     assert close(quick.output_tok_s, slow.output_tok_s * times)
 
 
-@pytest.mark.parametrize("name", [*rl.models()])
+@pytest.mark.parametrize("name", SHAREABLE)
 def test_the_breakdown_adds_up_to_the_whole(name):
     found = predict(name, "h200-sxm", isl=700, prefix=20)
     assert close(sum(found.breakdown["prefill"].values()), found.ttft)

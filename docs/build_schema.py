@@ -1,0 +1,277 @@
+"""Writes docs/schema/*.schema.json, which editors check specifications with: python docs/build_schema.py.
+
+python docs/build_schema.py --check    # fails where a file is stale
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from roofline.catalog.checks import SCHEMAS
+from roofline.catalog.formats import PEAKS
+from roofline.quantity import DIMENSIONS
+
+FOLDER = Path(__file__).with_name("schema")
+_TITLES = {"gpu": "GPU specification", "model": "Model specification", "calibration": "Calibration of a generation"}
+_NUMBER = r"\s*\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"
+_COUNT = r"^\s*\d+(?:\.\d+)?\s*[KMBT]\s*$"
+_DATE = r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$"
+
+# Definition of the schema -> dimension of its `value`; field -> dimension of a text of its own.
+_VALUES = {
+    "Rate": "FLOP/s",
+    "Bytes": "B",
+    "Bandwidth": "B/s",
+    "Exponentials": "exp/s",
+    "Power": "W",
+    "Clock": "Hz",
+}
+_TEXTS = dict.fromkeys(("low", "typical", "high"), "USD/s") | dict.fromkeys(
+    ("t0", "kappa", "kappa_s", "eps", "a0", "a1", "a2", "q"), "s"
+)
+# How pydantic writes a limit that it checks after a conversion -> how JSON Schema does.
+_LIMITS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+_EXAMPLES = {
+    "FLOP/s": "989.4 TFLOP/s",
+    "B": "79.65 GiB",
+    "B/s": "3.35 TB/s",
+    "exp/s": "3.87 Texp/s",
+    "W": "700 W",
+    "Hz": "1830 MHz",
+    "USD/s": "2.95 USD/h",
+    "s": "3.3 us",
+}
+
+# Field -> what an editor says about it; `Definition.field` where a name has two meanings.
+_DESCRIPTIONS = {
+    # any file
+    "name": "Canonical name: of a GPU in lower case with hyphens, of a model its Hugging Face id.",
+    "aliases": "Further names that look-up takes; no two entries may share one. A model's first is its short name.",
+    "sources": "Where the figures come from: a key that they cite, with title, address and date.",
+    "notes": "What a reader of the figures should know, one sentence each.",
+    "source": "Key of the source, as listed under `sources`.",
+    "note": "How the figure was worked out, or why it is unusual.",
+    "confidence": "How sure the figure is; leave out where the source is the vendor or a device.",
+    "Source.title": "What the source is: document, page, repository path with commit.",
+    "Source.url": "Its address.",
+    "Source.date": "Its date, or the day on which it was read: 2026-11-21, 2026-11 or '2026'.",
+    "value": "Number with its unit, as the source states it.",
+    "Integer.value": "A whole number.",
+    "Flag.value": "true or false.",
+    "Parameters.value": "A whole number, or a text such as 8.03 B.",
+    # GPUs
+    "vendor": "Who makes it.",
+    "generation": "Architecture in lower case; decides which measured efficiencies it inherits.",
+    "status": "Whether it can be bought.",
+    "form_factor": "Module or card, e.g. SXM5, OAM, PCIe.",
+    "compute_capability": "What compilers call the architecture, e.g. 9.0 or gfx942.",
+    "peak": "Dense tensor-core rate by dtype, never a 2:4 sparse one.",
+    "exp_per_s": "Rate of the special-function units, which the softmax of attention needs.",
+    "cores": "Streaming multiprocessors, compute units or tensor cores.",
+    "clock": "Clock at which the peaks are stated.",
+    "cache": "Last-level cache.",
+    "memory": "High-bandwidth memory of one GPU.",
+    "Memory.kind": "Its technology, e.g. HBM3.",
+    "label": "Capacity as sold; vendors mean GB or GiB.",
+    "usable": "What the driver reports, in GiB where it says MiB.",
+    "Memory.bandwidth": "Rate of the memory.",
+    "scale_up": "The fabric that one group of GPUs shares, PCIe where there is none.",
+    "ScaleUp.kind": "Its name, e.g. nvlink4, infinity-fabric, pcie.",
+    "topology": "How the GPUs are wired.",
+    "ScaleUp.bandwidth": "Per direction and GPU: half of what data sheets call bidirectional.",
+    "peer_bandwidth": "Per direction to one peer, where a mesh splits the rate over its links.",
+    "domain": "GPUs that reach each other at this rate.",
+    "in_switch_reduction": "Whether the switch adds up (SHARP).",
+    "scale_out": "Network of one GPU.",
+    "host_link": "Link of one GPU to the host.",
+    "Network.bandwidth": "Per direction and GPU.",
+    "power": "Board power.",
+    "price": "Rental price of one GPU.",
+    "low": "Lowest price seen.",
+    "typical": "Price that costs are worked out with.",
+    "high": "Highest price seen.",
+    # models
+    "family": "Line of models that it belongs to, e.g. llama.",
+    "hidden": "Width of the residual stream.",
+    "vocab": "Rows of the embedding as stored, padding included.",
+    "tied": "Whether the head shares the embedding matrix.",
+    "norms": "Norms of the hidden width per layer.",
+    "norm_bias": "Whether norms have a bias vector beside their weights.",
+    "head_bias": "Whether the head has a bias vector.",
+    "streams": "Residual streams that hyper-connections mix.",
+    "max_context": "Longest sequence [tokens].",
+    "groups": "The layers, as runs of identical layers or blocks of layers.",
+    "repeat": "How often the layer or the block occurs.",
+    "mixer": "What mixes tokens: attention of a kind, or a recurrence.",
+    "ffn": "Feed-forward network of the layer.",
+    "pattern": "Block of layers that repeats, in the place of one mixer and ffn.",
+    "kind": "Which one; decides the other fields.",
+    "heads": "Heads of queries.",
+    "kv_heads": "Heads of keys and values; divides `heads`.",
+    "head_dim": "Width of a head.",
+    "v_head_dim": "Width of a head of values, where it is not `head_dim`.",
+    "window": "Tokens that a token sees, itself included.",
+    "chunk": "Length of the chunks of which a token sees its own only [tokens].",
+    "qkv_bias": "Whether the projections of queries, keys and values have biases.",
+    "o_bias": "Whether the output projection has a bias.",
+    "qk_norm": "Norm of queries and keys: one vector for all heads, or one over all of them.",
+    "sinks": "Whether each head has a learnt logit.",
+    "out_gate": "Whether the output is multiplied with a gate as wide as itself.",
+    "k_eq_v": "Whether keys are values.",
+    "indexer": "Small attention that chooses what the attention proper reads.",
+    "Indexer.heads": "Heads of the indexer.",
+    "dim": "Width of a head.",
+    "top_k": "Tokens or entries that a token attends to at most.",
+    "block": "Tokens kept or dropped together.",
+    "own": "Whether the layer has an indexer; false where another layer's choice holds.",
+    "q_rank": "Rank of the queries' latent; leave out where queries are projected directly.",
+    "kv_rank": "Width of the latent of keys and values.",
+    "nope": "Width of a head without positions.",
+    "rope": "Width of a head with rotary positions, shared by all heads.",
+    "v": "Width of a head of values.",
+    "o_rank": "Rank of the output projection of each group of heads.",
+    "o_groups": "Groups of heads of the output projection; divides `heads`.",
+    "ratio": "Tokens that one compressed entry stands for; 0 for the window alone.",
+    "k_heads": "Heads of keys; divides `v_heads`.",
+    "v_heads": "Heads of values.",
+    "k_dim": "Width of a head of keys.",
+    "v_dim": "Width of a head of values.",
+    "conv": "Width of the short convolution [tokens].",
+    "full_rank_gate": "Whether the output gate is one matrix.",
+    "inner": "Channels.",
+    "state": "Values of state per channel.",
+    "dt_rank": "Rank of the time step's projection.",
+    "inner_norms": "Whether time step, input and output matrices are normalised.",
+    "Mamba2.groups": "Groups of heads that share input and output matrices; divides `heads`.",
+    "width": "Inner width of the network or of one expert.",
+    "gated": "Three matrices where true, else two.",
+    "bias": "Whether its matrices have biases.",
+    "experts": "Routed experts.",
+    "Moe.top_k": "Experts that a token uses.",
+    "shared_width": "Inner width of the shared experts together; 0 for none.",
+    "shared_gate": "Whether the shared experts' result has a gate of its own.",
+    "router_bias": "Whether the router has a bias per expert.",
+    "expert_bias": "Whether experts have biases.",
+    "latent": "Width in which routed experts work, where it is not the model's.",
+    "native": "Number formats of the checkpoint by section.",
+    "linear": "Matrices that no other entry names.",
+    "attention": "Matrices of the mixers.",
+    "shared": "Shared experts.",
+    "Native.experts": "Routed experts.",
+    "embed": "Embedding.",
+    "head": "Output head.",
+    "router": "Routers.",
+    "norm": "Norms and biases.",
+    "kv": "KV cache.",
+    "parameters": "Numbers of parameters as published.",
+    "total": "All of them; compared with what the layers add up to.",
+    "active": "Those that one token uses.",
+    "convention": "What the active count leaves out beside idle experts.",
+    "architecture": "Where the layers are described.",
+    "mtp": "Draft modules for speculative decoding, in no total.",
+    "Mtp.layers": "How many of them.",
+    # calibrations
+    "measured_on": "Canonical names of the GPUs that were measured.",
+    "kernels": "Efficiencies by kind of kernel and dtype.",
+    "collectives": "Efficiencies by collective.",
+    "residual": "Median |ln(predicted / measured)| of the fit; left out where the set is assumed.",
+    "measurements": "Rows that were fitted.",
+    "t0": "Launch and fill.",
+    "eta_c": "Share of the dense peak.",
+    "eta_m": "Share of the memory bandwidth.",
+    "eta_x": "Share of the special-function rate.",
+    "eta_s": "Share of the memory bandwidth for traffic that does not overlap.",
+    "kappa": "Time per element of serial depth, inside the norm.",
+    "kappa_s": "Time per element of serial depth, outside the norm.",
+    "eps": "Time per item scheduled one by one.",
+    "p": "Order of the norm: 1 adds, infinity takes the maximum.",
+    "a0": "Start-up.",
+    "a1": "Time per further rank.",
+    "a2": "Time per doubling of the ranks.",
+    "q": "Growth of the pipeline with the message.",
+    "eta": "Share of the link bandwidth.",
+}
+
+
+def schemas() -> dict[str, str]:
+    """Text of every schema by the name of its file."""
+    return {f"{kind}.schema.json": json.dumps(_schema(kind), indent=2) + "\n" for kind in SCHEMAS}
+
+
+def stale() -> list[str]:
+    """Names of the files that are not what the classes say."""
+    return [name for name, text in schemas().items() if not _is_current(FOLDER / name, text)]
+
+
+def _is_current(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    found = _plain(SCHEMAS[kind].model_json_schema())
+    definitions = {name.lstrip("_"): part for name, part in found.pop("$defs").items()}
+    for name, part in definitions.items():
+        _describe(name, part)
+    _describe("", found)
+    if kind == "gpu":
+        found["properties"]["peak"]["propertyNames"] = {"enum": list(PEAKS)}
+    if kind == "model":
+        single, block = {"required": ["mixer", "ffn"]}, {"required": ["pattern"]}
+        definitions["Group"]["anyOf"] = [single, block]
+    header = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": _TITLES[kind]}
+    return {**header, **found, "title": _TITLES[kind], "$defs": definitions}
+
+
+def _plain(value: Any, inside: str = "") -> Any:
+    """A schema without what is for pydantic: titles of fields, defaults that are null, underscores."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = inside in ("properties", "$defs")
+    kept = {
+        key if fields else _LIMITS.get(key, key): _plain(item, key)
+        for key, item in value.items()
+        if fields or not (key in ("title", "discriminator") or (key == "default" and item is None))
+    }
+    if not fields and "$ref" in kept:
+        kept["$ref"] = kept["$ref"].replace("$defs/_", "$defs/")
+    return kept
+
+
+def _describe(definition: str, part: dict[str, Any]) -> None:
+    """Say what every field means, and how its text must look."""
+    for field, described in part.get("properties", {}).items():
+        words = _DESCRIPTIONS.get(f"{definition}.{field}") or _DESCRIPTIONS.get(field)
+        if words is None:
+            raise SystemExit(f"{definition}.{field}: say in _DESCRIPTIONS of docs/build_schema.py what it means")
+        described["description"] = words
+        dimension = _VALUES.get(definition) if field == "value" else _TEXTS.get(field)
+        texts = [option for option in (described, *described.get("anyOf", ())) if option.get("type") == "string"]
+        for text in texts:
+            if dimension is not None:
+                units = "|".join(map(re.escape, sorted(DIMENSIONS[dimension], key=lambda unit: (-len(unit), unit))))
+                text["pattern"] = f"^{_NUMBER}(?:{units})\\s*$"
+                text["examples"] = [_EXAMPLES[dimension]]
+            elif field == "date":
+                text["pattern"] = _DATE
+            elif field == "value":
+                text["pattern"] = _COUNT
+        if field == "value" and "integer" in (option.get("type") for option in described.get("anyOf", ())):
+            next(option for option in described["anyOf"] if option["type"] == "integer")["minimum"] = 1
+
+
+def main() -> None:
+    """Write the files, or say which are stale."""
+    if "--check" in sys.argv[1:]:
+        found = stale()
+        sys.exit(f"stale: {', '.join(found)}; run: python docs/build_schema.py" if found else 0)
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in schemas().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

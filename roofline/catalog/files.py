@@ -1,0 +1,227 @@
+"""Where specification files lie, and the names that each of them answers to."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+
+from roofline.catalog.names import Entry, fold
+from roofline.errors import BadSpec
+
+__all__ = [
+    "ENDINGS",
+    "entries",
+    "kind_of",
+    "own_entry",
+    "own_folder",
+    "shipped_entries",
+    "shipped_entry",
+    "shipped_root",
+    "spec_text",
+    "yaml_files",
+]
+
+#: Endings of the name of a specification file.
+ENDINGS = (".yaml", ".yml")
+
+_KINDS = {"gpu": "hardware_specs", "model": "model_specs"}
+_HEADER = r"^(name|aliases):[ \t]*(.*?)[ \t]*(?:#.*)?$"
+_HEADER_BYTES = 4096  # a shipped file begins with its name and its aliases, on a line each
+
+
+def entries(kind: str, specs: str | None) -> tuple[Entry, ...]:
+    """Files of the user's own, then the shipped ones that they do not replace; no name is given twice.
+
+    Args:
+        kind: ``gpu`` or ``model`` [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The entries.
+
+    Raises:
+        BadSpec: a folder or file cannot be read, or a name belongs to two entries.
+    """
+    own = _own_entries(specs or os.environ.get("ROOFLINE_SPECS"), kind)
+    if not own:
+        return shipped_entries(kind)
+    replaced = {entry.names[0] for entry in own}
+    found = (*own, *(entry for entry in shipped_entries(kind) if entry.names[0] not in replaced))
+    owners: dict[str, Entry] = {}
+    for entry in reversed(found):
+        for name in entry.names:
+            other = owners.setdefault(name, entry)
+            if other is not entry:
+                raise BadSpec(f"{entry.path}:1: the name {name!r} belongs to {other.short} already; give it another")
+    return found
+
+
+def own_entry(path: str) -> Entry:
+    """A file of the user's own, whatever style of YAML it is written in.
+
+    Args:
+        path: the file [path].
+
+    Returns:
+        The entry; of a broken file with whatever names can still be seen.
+    """
+    from roofline.catalog.yaml_lines import read_untrusted
+
+    try:
+        content, _, _ = read_untrusted(path)
+        names = tuple(dict.fromkeys(fold(name) for name in (content["name"], *(content.get("aliases") or ()))))
+        return Entry(path, names, own=True, vendor=fold(str(content.get("vendor") or "")))
+    except (BadSpec, KeyError, TypeError, AttributeError):
+        names = _header(spec_text(path)) or (fold(os.path.splitext(os.path.basename(path))[0]),)
+        return Entry(path, names, own=True)
+
+
+def own_folder(specs: str) -> str:
+    """A folder of the user's own.
+
+    Args:
+        specs: its path, with or without a tilde [path].
+
+    Returns:
+        The path [path].
+
+    Raises:
+        BadSpec: no folder, or one that cannot be read.
+    """
+    root = os.path.expanduser(specs)
+    if not os.path.isdir(root) or not os.access(root, os.R_OK | os.X_OK):
+        raise BadSpec(f"{specs}: no readable folder of specifications")
+    return root
+
+
+@lru_cache(maxsize=2)
+def shipped_entries(kind: str) -> tuple[Entry, ...]:
+    """All shipped files of a kind.
+
+    Args:
+        kind: ``gpu`` or ``model`` [text].
+
+    Returns:
+        The entries, in the order of their paths.
+    """
+    return tuple(_shipped_entry(path, kind) for path in _shipped_paths(kind))
+
+
+def shipped_entry(name: str, kind: str) -> Entry | None:
+    """Shipped file that is called like a name, found without a look into the others.
+
+    Args:
+        name: any spelling; every shipped file is called like the name of its entry [text].
+        kind: ``gpu`` or ``model`` [text].
+
+    Returns:
+        The entry; None where no file is called so.
+    """
+    wanted = os.sep + fold(name).rpartition("/")[2] + ENDINGS[0]
+    for path in _shipped_paths(kind):
+        if path.endswith(wanted):
+            return _shipped_entry(path, kind)
+    return None
+
+
+@lru_cache(maxsize=2)
+def shipped_root(kind: str) -> str:
+    """Catalog inside the installed package, or beside it in a checkout.
+
+    Args:
+        kind: ``gpu`` or ``model`` [text].
+
+    Returns:
+        Its folder [path].
+    """
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = os.path.join(package, _KINDS[kind])
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), _KINDS[kind])
+
+
+def yaml_files(root: str) -> list[str]:
+    """YAML files below a folder.
+
+    Args:
+        root: the folder [path].
+
+    Returns:
+        Their paths, sorted [path].
+
+    Raises:
+        BadSpec: a folder below cannot be read.
+    """
+
+    def unreadable(fault: OSError) -> None:
+        raise BadSpec(f"{fault.filename}:1: cannot be read: {fault.strerror}")
+
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(root, onerror=unreadable) for name in names]
+    return sorted(path for path in found if path.endswith(ENDINGS))
+
+
+def kind_of(text: str) -> str:
+    """Kind of a specification, by a field that only this kind has.
+
+    Args:
+        text: content of the file [text].
+
+    Returns:
+        ``gpu``, ``model`` or ``calibration`` [text].
+    """
+    if re.search(r"^kernels:", text, re.MULTILINE):
+        return "calibration"
+    return "model" if re.search(r"^(groups|hidden|vocab):", text, re.MULTILINE) else "gpu"
+
+
+def spec_text(path: str) -> str:
+    """Text of a file.
+
+    Args:
+        path: the file [path].
+
+    Returns:
+        Its content; bytes that are no UTF-8 are replaced [text].
+
+    Raises:
+        BadSpec: it cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except (OSError, ValueError) as fault:
+        raise BadSpec(f"{path}:1: cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
+
+
+@lru_cache(maxsize=2)
+def _shipped_paths(kind: str) -> tuple[str, ...]:
+    return tuple(path for path in yaml_files(shipped_root(kind)) if not _is_calibration(path))
+
+
+def _shipped_entry(path: str, kind: str) -> Entry:
+    """A shipped file by its first two lines; a GPU's vendor is its folder."""
+    try:
+        with open(path, "rb", buffering=_HEADER_BYTES) as file:
+            lines = file.readline() + file.readline()
+    except OSError as fault:
+        raise BadSpec(f"{path}:1: cannot be read: {fault.strerror}") from None
+    vendor = os.path.basename(os.path.dirname(path)) if kind == "gpu" else ""
+    return Entry(path, _header(lines.decode("utf-8", "replace")), vendor=vendor)
+
+
+def _is_calibration(path: str) -> bool:
+    return os.path.basename(os.path.dirname(path)) == "calibration"
+
+
+def _own_entries(specs: str | None, kind: str) -> tuple[Entry, ...]:
+    if not specs:
+        return ()
+    return tuple(own_entry(path) for path in yaml_files(own_folder(specs)) if kind_of(spec_text(path)) == kind)
+
+
+def _header(text: str) -> tuple[str, ...]:
+    """Folded names from the `name` and `aliases` lines, without parsing the file."""
+    fields = dict(re.findall(_HEADER, text, re.MULTILINE))
+    names = [fields.get("name", "").strip("\"'")]
+    names += [alias.strip(" \"'") for alias in fields.get("aliases", "").strip("[]").split(",")]
+    return tuple(dict.fromkeys(fold(name) for name in names if name))

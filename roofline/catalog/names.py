@@ -1,0 +1,170 @@
+"""Which entry a name means: spellings, aliases, beginnings, and what is near a name that nobody has.
+
+A name is looked for in this order, and the first step that finds something decides: the names and
+aliases as they are, case and separators folded; the same with dots and the seams between letters and
+digits folded, too; the only name that begins so. Nothing is guessed: what fits two entries is refused
+with both, and what is read as something other than what was typed is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from roofline.errors import UnknownName
+
+__all__ = ["LABELS", "Entry", "Match", "fold", "match", "nearest"]
+
+#: Kind of entry -> what a message calls it.
+LABELS = {"gpu": "GPU", "model": "model"}
+
+_SEPARATORS = re.compile(r"[\s_-]+")
+_SEAMS = re.compile(r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
+_MORE_OF_A_NUMBER = re.compile(r"[\d.]|-\d+(?:-|$)")  # after a digit: b20 is no beginning of b200, nor k2 of k2.5
+_SHORTEST_BEGINNING = 3
+_MOST_CANDIDATES = 12
+
+
+class Entry(NamedTuple):
+    """A file and the names it answers to: canonical, then aliases, all folded."""
+
+    path: str
+    names: tuple[str, ...]
+    own: bool = False  # of the user's: read through the schema
+    vendor: str = ""  # folded; may stand before the name of a GPU
+
+    @property
+    def short(self) -> str:
+        """Name to list it by: a GPU's canonical one, a model's without its organisation."""
+        name = self.names[0]
+        return name if "/" not in name else next(iter(self.names[1:]), _last(name))
+
+
+class Match(NamedTuple):
+    """The entry that a name means."""
+
+    entry: Entry
+    note: str | None = None  # what the name is read as, where that is not what was typed
+
+
+def fold(name: str) -> str:
+    """Name with case and separators folded, as look-up compares it.
+
+    Args:
+        name: any spelling [text].
+
+    Returns:
+        Lower case, hyphens for blanks and underscores [text].
+
+    >>> fold("H100_SXM")
+    'h100-sxm'
+    """
+    return _SEPARATORS.sub("-", name.strip().lower())
+
+
+def match(name: str, entries: Iterable[Entry], kind: str) -> Match | None:
+    """Entry that a name means.
+
+    Args:
+        name: any spelling of a name or alias, or the beginning of one [text].
+        entries: all entries of the kind.
+        kind: ``gpu`` or ``model`` [text].
+
+    Returns:
+        The entry and what the answer must say about it; None where no name fits.
+
+    Raises:
+        UnknownName: several entries fit; the message names them.
+    """
+    wanted, entries = fold(name), tuple(entries)
+    found = [entry for entry in entries if wanted in _spellings(entry, wanted)]
+    if not found:
+        loosened = _loose(wanted)
+        found = [entry for entry in entries if loosened in map(_loose, _spellings(entry, wanted))]
+    if found:
+        entry = _only(found, name, kind, "fits")
+        typed = {_loose(wanted), _loose(_without_vendor(entry, wanted))}
+        own = {_loose(entry.names[0]), _loose(_last(entry.names[0])), _loose(entry.short)}
+        return Match(entry, None if typed & own else f"{_shown(name)} is read as {entry.short}")
+    if "/" in wanted or len(wanted) < _SHORTEST_BEGINNING:
+        return None
+    found = [entry for entry in entries if any(_begins(spelling, wanted) for spelling in _spellings(entry, wanted))]
+    if not found:
+        return None
+    entry = _only(found, name, kind, "begins")
+    only = f"the only {LABELS[kind]} whose name begins so"
+    return Match(entry, f"{_shown(name)} is read as {entry.short}: {only}")
+
+
+def nearest(name: str, entries: Iterable[Entry]) -> list[str]:
+    """The three entries whose best-matching name is nearest.
+
+    Args:
+        name: what was asked for [text].
+        entries: all entries of the kind.
+
+    Returns:
+        Their short names, nearest first [text].
+    """
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher()
+    matcher.set_seq2(_last(fold(name)))
+
+    def likeness(entry: Entry) -> float:
+        best = 0.0
+        for spelling in {_last(spelling) for spelling in entry.names}:
+            matcher.set_seq1(spelling)
+            if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+                best = max(best, matcher.ratio())
+        return best
+
+    ranked = sorted(entries, key=lambda entry: (-likeness(entry), entry.names))[:3]
+    return [entry.short for entry in ranked]
+
+
+def _only(found: list[Entry], name: str, kind: str, fits: str) -> Entry:
+    """The one entry, or the refusal that names all of them."""
+    if len(found) == 1:
+        return found[0]
+    listed = sorted(entry.short for entry in found)
+    more = f" and {len(listed) - _MOST_CANDIDATES} more" if len(listed) > _MOST_CANDIDATES else ""
+    relation = "is how several names begin" if fits == "begins" else "fits several names"
+    candidates = ", ".join(listed[:_MOST_CANDIDATES]) + more
+    raise UnknownName(f"{LABELS[kind]} {name!r} {relation}: {candidates}; name one of them")
+
+
+def _spellings(entry: Entry, wanted: str) -> tuple[str, ...]:
+    """Names and aliases; where the name asked for has no organisation, theirs may be left out."""
+    names = entry.names
+    if "/" not in wanted:
+        names = (*names, *(_last(name) for name in names if "/" in name))
+    if entry.vendor and wanted.startswith(entry.vendor):
+        return (*names, *(entry.vendor + between + name for between in "-/" for name in entry.names))
+    return names
+
+
+def _without_vendor(entry: Entry, wanted: str) -> str:
+    return wanted.removeprefix(entry.vendor).lstrip("-/") if entry.vendor else wanted
+
+
+def _begins(spelling: str, wanted: str) -> bool:
+    """Whether a name begins so, without cutting a number in two."""
+    if "/" in spelling or not spelling.startswith(wanted):
+        return False
+    return not (wanted[-1].isdigit() and _MORE_OF_A_NUMBER.match(spelling[len(wanted) :]))
+
+
+def _loose(folded: str) -> str:
+    """A folded name with dots and the seams between letters and digits as separators, too."""
+    return _SEPARATORS.sub("-", _SEAMS.sub("-", folded))
+
+
+def _last(name: str) -> str:
+    """A model's name without its organisation."""
+    return name.rpartition("/")[2]
+
+
+def _shown(name: str) -> str:
+    return " ".join(name.split())

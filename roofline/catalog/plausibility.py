@@ -1,0 +1,213 @@
+"""Whether the figures of a GPU can be true: slips of a unit or a prefix, sparse peaks, ratios that no part has.
+
+Slips are refused wherever a file of the user's own is read; doubts are raised by `roofline check-specs` alone.
+A note on a figure answers both: parts are allowed to be unusual, but not silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from roofline.errors import BadInput
+from roofline.quantity import from_text
+
+__all__ = ["Fault", "doubts", "slips"]
+
+#: Where a fault lies, as keys and positions, and what is wrong there.
+Fault = tuple[tuple[str | int, ...], str]
+
+# Dense 16-bit ridge points of real accelerators lie at 37 (H20) to 420 FLOP/B (L40S); a sparse peak
+# doubles them, and a slip of a prefix moves them a thousandfold. A part beyond says why in a note.
+_LOWEST_RIDGE, _HIGHEST_RIDGE = 15.0, 500.0
+_HIGHEST_FP8_RATIO = 2.2
+
+# Figure -> dimension and the range of parts that can be bought, with an order of magnitude to spare.
+_RANGES = {
+    "exp_per_s": ("exp/s", "10 Gexp/s", "1 Pexp/s"),
+    "clock": ("Hz", "0.1 GHz", "10 GHz"),
+    "cache": ("B", "100 kB", "100 GB"),
+    "memory.label": ("B", "1 GB", "10 TB"),
+    "memory.usable": ("B", "1 GB", "10 TB"),
+    "memory.bandwidth": ("B/s", "10 GB/s", "100 TB/s"),
+    "scale_up.bandwidth": ("B/s", "1 GB/s", "10 TB/s"),
+    "scale_up.peer_bandwidth": ("B/s", "1 GB/s", "10 TB/s"),
+    "scale_out.bandwidth": ("B/s", "0.1 GB/s", "10 TB/s"),
+    "host_link.bandwidth": ("B/s", "0.1 GB/s", "10 TB/s"),
+    "power": ("W", "5 W", "10 kW"),
+}
+_PEAKS = ("FLOP/s", "1 TFLOP/s", "100 PFLOP/s")
+_PRICES = ("USD/s", "0.01 USD/h", "1000 USD/h")
+_SMALLEST_USABLE_SHARE = 0.8
+
+# Dense rates of tensor cores over their 16-bit rate; whatever differs says why in a note.
+_RATIOS = {
+    "fp16": (1.0,),
+    "tf32": (0.5,),
+    "fp8": (2.0,),
+    "int8": (1.0, 2.0),
+    "fp6": (2.0, 4.0),
+    "fp4": (4.0,),
+    "int4": (4.0,),
+}
+_RATIO_TOLERANCE = 0.03
+# Special functions per core and clock: 16 on NVIDIA's SMs, 32 on Blackwell Ultra; a factor of four to spare.
+_FEWEST_EXPS, _MOST_EXPS = 4.0, 128.0
+_ROUNDING = 1.005
+
+
+def slips(data: Mapping[str, Any]) -> Iterator[Fault]:
+    """Figures of a GPU that can only be a slip.
+
+    Args:
+        data: the mapping of the file, whatever it holds.
+
+    Returns:
+        Where each of them is, and what is wrong.
+    """
+    yield from _sparse_peaks(data)
+    for dtype in _mapping(data, "peak"):
+        yield from _out_of_range(data, ("peak", dtype), *_PEAKS)
+    for path, bounds in _RANGES.items():
+        yield from _out_of_range(data, tuple(path.split(".")), *bounds)
+    yield from _prices(data)
+    yield from _memory(data)
+    peer = _value(data, ("scale_up", "peer_bandwidth"), "B/s")
+    total = _value(data, ("scale_up", "bandwidth"), "B/s")
+    if peer and total and peer > total * _ROUNDING:
+        yield ("scale_up", "peer_bandwidth"), "more to one peer than to all of them together"
+
+
+def doubts(data: Mapping[str, Any]) -> Iterator[Fault]:
+    """Figures of a GPU that need a word of explanation.
+
+    Args:
+        data: the mapping of the file, whatever it holds.
+
+    Returns:
+        Where each of them is, and what is doubtful.
+    """
+    wide = _wide_peak(data)
+    reference = wide and _value(data, ("peak", wide), "FLOP/s")
+    if reference:
+        for dtype, ratios in _RATIOS.items():
+            value = _value(data, ("peak", dtype), "FLOP/s")
+            if value is None or dtype == wide or _is_explained(data, ("peak", dtype)):
+                continue
+            if all(abs(value / reference / ratio - 1.0) > _RATIO_TOLERANCE for ratio in ratios):
+                usual = " or ".join(f"{ratio:g}" for ratio in ratios)
+                yield ("peak", dtype), f"{value / reference:.2f} times the {wide} peak, not {usual}; say why in a note"
+    link, memory = _value(data, ("scale_up", "bandwidth"), "B/s"), _value(data, ("memory", "bandwidth"), "B/s")
+    possible = link and memory and _is_within(memory, *_RANGES["memory.bandwidth"])
+    if link and memory and possible and link > memory and not _is_explained(data, ("scale_up", "bandwidth")):
+        yield ("scale_up", "bandwidth"), "faster than the memory; give it per direction and GPU, or say why in a note"
+    yield from _exponentials(data)
+
+
+def _exponentials(data: Mapping[str, Any]) -> Iterator[Fault]:
+    """A special-function rate that the cores cannot reach at their clock."""
+    rate, clock = _value(data, ("exp_per_s",), "exp/s"), _value(data, ("clock",), "Hz")
+    cores = _mapping(data, "cores").get("value")
+    if not (rate and clock and type(cores) is int and cores > 0) or _is_explained(data, ("exp_per_s",)):
+        return
+    each = rate / cores / clock
+    if not _FEWEST_EXPS <= each <= _MOST_EXPS:
+        yield ("exp_per_s",), f"{each:.3g} per core and clock, where 16 are usual; say why in a note"
+
+
+def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[Fault]:
+    """Peaks that can only be 2:4 sparse ones or mistaken in their prefix."""
+    peaks = {dtype: _value(data, ("peak", dtype), "FLOP/s") for dtype in _mapping(data, "peak")}
+    wide = _wide_peak(data)
+    if peaks and not wide and data.get("status") not in ("announced", "pre-release"):
+        yield (
+            ("peak",),
+            "neither bf16 nor fp16 is stated, and every model needs one",
+        )  # vendors announce the narrow first
+    reference, bandwidth = peaks.get(wide or ""), _value(data, ("memory", "bandwidth"), "B/s")
+    if not wide or not reference:
+        return
+    advice = "looks like a sparse peak; give the dense one, or say in a note why"
+    possible = bandwidth and _is_within(reference, *_PEAKS) and _is_within(bandwidth, *_RANGES["memory.bandwidth"])
+    if bandwidth and possible and not _is_explained(data, ("peak", wide), ("memory", "bandwidth")):
+        ridge = reference / bandwidth
+        if ridge > _HIGHEST_RIDGE:
+            yield ("peak", wide), f"a ridge of {ridge:.0f} FLOP/B {advice}"
+        elif ridge < _LOWEST_RIDGE:
+            low = f"a ridge of {ridge:.2g} FLOP/B is lower than any accelerator's; a slip of a prefix in the peak"
+            yield ("peak", wide), f"{low} or the bandwidth? If not, say in a note why"
+    ratio = (peaks.get("fp8") or 0.0) / reference
+    if ratio > _HIGHEST_FP8_RATIO and not _is_explained(data, ("peak", "fp8")):
+        yield ("peak", "fp8"), f"{ratio:.1f} times the 16-bit peak {advice}"
+
+
+def _prices(data: Mapping[str, Any]) -> Iterator[Fault]:
+    price = _mapping(data, "price")
+    amounts = [_amount(price.get(key), "USD/s") for key in ("low", "typical", "high")]
+    least, most = (from_text(bound, _PRICES[0]) for bound in _PRICES[1:])
+    for key, amount in zip(("low", "typical", "high"), amounts, strict=True):
+        if amount and not least <= amount <= most and not _is_explained(data, ("price",)):
+            yield ("price", key), f"{price[key]} is not between {_PRICES[1]} and {_PRICES[2]}; say in a note why"
+    low, typical, high = amounts
+    if low and typical and high and not low <= typical <= high:
+        yield ("price",), "low, typical and high are not in this order"
+
+
+def _memory(data: Mapping[str, Any]) -> Iterator[Fault]:
+    """Usable memory that is not the label, read in GB or in GiB, less a reserve."""
+    label, usable = _value(data, ("memory", "label"), "B"), _value(data, ("memory", "usable"), "B")
+    if not label or not usable or _is_explained(data, ("memory", "label")):
+        return
+    binary = from_text("1 GiB", "B") / from_text("1 GB", "B")
+    stated = f"{data['memory']['usable']['value']} usable of {data['memory']['label']['value']}"
+    if usable > label * binary * _ROUNDING:
+        yield ("memory", "usable"), f"{stated}: more than the label, even when that is read in GiB"
+    elif usable < label * _SMALLEST_USABLE_SHARE and not _is_explained(data, ("memory", "usable")):
+        yield ("memory", "usable"), f"{stated}: less than {_SMALLEST_USABLE_SHARE:.0%}; say in a note why"
+
+
+def _out_of_range(
+    data: Mapping[str, Any], path: tuple[str, ...], dimension: str, low: str, high: str
+) -> Iterator[Fault]:
+    value = _value(data, path, dimension)
+    if value is None or _is_explained(data, path):
+        return
+    if not _is_within(value, dimension, low, high):
+        text = _figure(data, path)["value"]
+        yield path, f"{text!r} is not between {low} and {high}: a slip of the unit? If not, say in a note why"
+
+
+def _is_within(value: float, dimension: str, low: str, high: str) -> bool:
+    return from_text(low, dimension) <= value <= from_text(high, dimension)
+
+
+def _wide_peak(data: Mapping[str, Any]) -> str | None:
+    """The 16-bit dtype whose peak others are compared with."""
+    return next((dtype for dtype in ("bf16", "fp16") if dtype in _mapping(data, "peak")), None)
+
+
+def _is_explained(data: Mapping[str, Any], *paths: tuple[str, ...]) -> bool:
+    return any(bool(_figure(data, path).get("note")) for path in paths)
+
+
+def _value(data: Mapping[str, Any], path: tuple[str, ...], dimension: str) -> float | None:
+    """SI value of a figure; None where it is not stated or cannot be read, which the schema reports."""
+    return _amount(_figure(data, path).get("value"), dimension)
+
+
+def _amount(text: object, dimension: str) -> float | None:
+    try:
+        return from_text(text, dimension)
+    except BadInput:
+        return None
+
+
+def _figure(data: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any]:
+    for key in path:
+        data = _mapping(data, key)
+    return data
+
+
+def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = data.get(key)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,47 @@
+"""Importing a model: a Hugging Face configuration to a specification file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["import_model"]
+
+
+@click.command(
+    "import",
+    epilog="\b\nExamples:\n  roofline models import ./my-model/config.json"
+    "\n  roofline models import Qwen/Qwen3-8B -o qwen3-8b.yaml",
+)
+@click.argument("config")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of printing.")
+@click.option("--name", metavar="ID", help="Name of the model, best its Hugging Face id.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def import_model(config: str, output: str | None, name: str | None, force: bool) -> None:
+    """Specification of the model that CONFIG describes.
+
+    CONFIG is a config.json, a folder that holds one, or a Hugging Face id.
+    """
+    from roofline.catalog.huggingface import config_document, hub_config, read_config
+    from roofline.catalog.spec_text import spec_text
+    from roofline.errors import BadInput
+
+    path = config if Path(config).exists() or config.endswith(".json") else hub_config(config)
+    content, quantization, found = read_config(path)
+    where = str(Path(path) / "config.json") if Path(path).is_dir() else path
+    document, cautions = config_document(content, name or found, quantization, where)
+    text = spec_text(document)
+    for caution in cautions:
+        click.echo(f"note: {caution}", err=True)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with Path(output).open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise BadInput(f"{output} exists; overwrite it with --force or give another -o") from None
+    except OSError as fault:
+        raise BadInput(f"{output} cannot be written: {fault.strerror}") from None
+    click.echo(f"{output}: written", err=True)

@@ -1,0 +1,188 @@
+"""One GPU or model of the catalog in full: its figures with their sources, its layers, its document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+import click
+
+from roofline.catalog.provenance import figures, si_value, sources, with_si
+from roofline.catalog.records import Ffn, Gpu, Indexer, Mixer, Model
+from roofline.cli.render import print_rows
+from roofline.evaluate.footprint import kv_bytes_per_token, kv_growth_per_token, state_bytes_per_sequence
+from roofline.physics.efficiency import basis_of
+from roofline.physics.parameters import CONVENTIONS, active_parameters, parameters
+from roofline.quantity import GIGA, from_text, rounded, to_text
+
+__all__ = ["describe_gpu", "describe_model", "is_for_people", "model_summary", "print_document"]
+
+_FIGURES = {
+    "field": "field",
+    "value": "value",
+    "source": "source",
+    "date": "date",
+    "confidence": "confidence",
+    "note": "note",
+}
+_GIBI = from_text("1 GiB", "B")
+_WORDS = {"True": "yes", "False": "no"}
+_PER_DIRECTION = ("scale_up.bandwidth", "scale_up.peer_bandwidth", "scale_out.bandwidth", "host_link.bandwidth")
+
+
+def is_for_people(output_format: str) -> bool:
+    """Whether a format is read by people, who get prose beside the rows.
+
+    Args:
+        output_format: table, markdown, csv or json [text].
+
+    Returns:
+        True or false.
+    """
+    return output_format in ("table", "markdown")
+
+
+def print_document(content: Mapping[str, Any], output_format: str, summary: Mapping[str, Any] | None = None) -> None:
+    """Print every figure of a specification; below them, for people, its notes and sources.
+
+    Args:
+        content: the mapping of the file.
+        output_format: table, markdown, csv or json [text].
+        summary: further top-level keys of the JSON.
+    """
+    people = is_for_people(output_format)
+    rows = []
+    for figure in figures(content):
+        row = figure._asdict()
+        if people:
+            row["value"] = _worded(figure.field, figure.value)
+        else:
+            found = si_value(figure.field, figure.value)
+            row["si_value"], row["si_unit"] = (None, None) if found is None else found
+        rows.append(row)
+    print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
+    if people:
+        click.echo("")
+        for note in content.get("notes") or ():
+            click.echo(f"- {note}")
+        for source in sources(content):
+            click.echo(f"[{source.date}] {source.source} {source.url}".rstrip())
+
+
+def describe_gpu(gpu: Gpu) -> None:
+    """Print what a GPU is, in the words of its data sheet.
+
+    Args:
+        gpu: the record.
+    """
+    click.echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis_of(gpu, 'calibrated')}")
+    if gpu.aliases:
+        click.echo(f"also called {', '.join(gpu.aliases)}")
+    rate = to_text(float(gpu.bandwidth), "B/s")
+    usable = f"{_binary(gpu.memory)} usable ({_decimal(gpu.memory)})"
+    click.echo(f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}")
+    link = gpu.link
+    reduction = ", reductions in the switch" if link.in_switch_reduction else ""
+    peer = f", {to_text(float(link.peer_bandwidth), 'B/s')} to one peer" if link.peer_bandwidth else ""
+    click.echo(
+        f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, "
+        f"{link.domain} GPUs{reduction}\n"
+    )
+
+
+def describe_model(model: Model) -> None:
+    """Print what a model is: layers, parameters, formats, cache.
+
+    Args:
+        model: the record.
+    """
+    counts = {name: active_parameters(model, name) for name in CONVENTIONS}
+    click.echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
+    click.echo(
+        f"parameters {parameters(model).total:,.0f}, active {counts['no-embedding']:,.0f} (without input embedding)"
+        + _stated(model)
+    )
+    click.echo(f"active with both ends {counts['all']:,.0f}, without either {counts['no-embedding-no-head']:,.0f}")
+    for group in model.groups:
+        alike = [(layer, len(list(run))) for layer, run in groupby(group.layers)]
+        lines = [f"{_described(layer.mixer)} + {_described(layer.ffn)}" for layer, _ in alike]
+        if len(alike) == 1:
+            click.echo(f"  {group.repeat * alike[0][1]} x {lines[0]}")
+            continue
+        click.echo(f"  {group.repeat} x")
+        for (_, number), line in zip(alike, lines, strict=True):
+            click.echo(f"    {number} x {line}")
+    click.echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
+    click.echo(f"cache: {_cache(model)}\n")
+
+
+def model_summary(model: Model) -> dict[str, Any]:
+    """What a program wants to know of a model beside its document.
+
+    Args:
+        model: the record.
+
+    Returns:
+        Counts [1] and sizes [B] from the layers, under the key ``counted``.
+    """
+    return {
+        "counted": {
+            "parameters": parameters(model).total,
+            "active": {name: active_parameters(model, name) for name in CONVENTIONS},
+            "layers": model.layers,
+            "kv_bytes_per_token": kv_bytes_per_token(model),
+            "kv_growth_bytes_per_token": kv_growth_per_token(model),
+            "state_bytes_per_sequence": state_bytes_per_sequence(model),
+            "native": dict(model.native),
+        }
+    }
+
+
+def _worded(field: str, value: str) -> str:
+    """A value with what a reader must know to take it right."""
+    if field in _PER_DIRECTION:
+        return f"{value} per direction"
+    if field == "memory.usable":
+        found = si_value(field, value)
+        return value if found is None else f"{value} ({_decimal(found[0])})"
+    return _WORDS.get(value, value)
+
+
+def _stated(model: Model) -> str:
+    stated = {"total": model.stated_total, "active": model.stated_active}
+    said = [f"{name} {value:,.0f}" for name, value in stated.items() if value is not None]
+    return f"; stated {', '.join(said)}" if said else ""
+
+
+def _cache(model: Model) -> str:
+    kept, growth, state = kv_bytes_per_token(model), kv_growth_per_token(model), state_bytes_per_sequence(model)
+    said = [f"{kept:,.0f} B per token in {model.native['kv']}"] if kept else []
+    if kept and rounded(growth) != rounded(kept):
+        said.append(f"{growth:,.0f} B once all windows are full")
+    if state:
+        said.append(f"state of {to_text(state, 'B')} per sequence")
+    return ", ".join(said) or "none"
+
+
+def _decimal(nbytes: Any) -> str:
+    return f"{rounded(nbytes / GIGA)} GB"
+
+
+def _binary(nbytes: Any) -> str:
+    return f"{rounded(nbytes / _GIBI, 4)} GiB"
+
+
+def _described(part: Mixer | Ffn | Indexer) -> str:
+    """A part of a layer by the fields that it has."""
+    fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    stated = [_worded_field(name, value) for name, value in fields.items() if value]
+    name = type(part).__name__.removesuffix("Ffn").lower()
+    return f"{name} ({', '.join(stated)})" if stated else name
+
+
+def _worded_field(name: str, value: Any) -> str:
+    if value is True:
+        return name
+    return _described(value) if isinstance(value, Indexer) else f"{name} {value}"

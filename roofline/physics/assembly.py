@@ -1,0 +1,191 @@
+"""Collecting the kernels of one pass: work from the modules that count it, roofs from the GPU."""
+
+from __future__ import annotations
+
+from roofline.ops import Real, ceil
+from roofline.physics import collectives, elementwise
+from roofline.physics.efficiency import link_roof, roof
+from roofline.physics.linear import gemm
+from roofline.physics.plan import Deployment, Precision
+from roofline.physics.work import Kernel, LinkRoof, Roof, Work, collective_time, kernel_time
+
+__all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
+
+ACTIVATION_NBYTES = 2.0  # 16-bit activations travel between kernels and GPUs
+
+
+def rank_batch(batch: Real, dp: int) -> Real:
+    """Sequences that one data-parallel rank runs.
+
+    Args:
+        batch: sequences of the replica [sequences].
+        dp: data-parallel degree [1].
+
+    Returns:
+        The fullest rank's share [sequences].
+
+    >>> rank_batch(9, 4)
+    3.0
+    """
+    return batch if dp == 1 else ceil(batch / dp)
+
+
+class Assembly:
+    """Kernels of one pass of the fullest rank; the arithmetic lives in the modules that it calls."""
+
+    def __init__(self, deployment: Deployment, batch: Real, new: Real) -> None:
+        self.deployment = deployment
+        self.model, self.plan, self.gpu = deployment.model, deployment.plan, deployment.gpu
+        self.precision: Precision = deployment.precision
+        self.tp, self.hidden = deployment.plan.tp, deployment.model.hidden
+        self.sequences = rank_batch(batch, deployment.plan.dp)
+        self.tokens = self.sequences * new  # of the fullest data-parallel rank
+        self.pooled = batch * new  # of all of them: what the experts see
+        self.kernels: list[Kernel] = []
+        self._roofs: dict[tuple[str, str, str], Roof] = {}
+
+    @property
+    def stream_bytes(self) -> Real:
+        """Size of one residual stream of this rank's tokens [B]."""
+        return ACTIVATION_NBYTES * self.tokens * self.hidden
+
+    def gemm(self, name: str, count: Real, columns: Real, inner: Real, section: str, bias: bool = False) -> None:
+        """Add the multiplication of this rank's tokens with a matrix.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            columns: outputs on this GPU [1].
+            inner: summed-over width on this GPU [1].
+            section: section of the model that the matrix belongs to [text].
+            bias: whether a bias is added [bool].
+        """
+        self.matrix(name, count, gemm(self.tokens, columns, inner, self.precision.sections[section], bias), section)
+
+    def matrix(self, name: str, count: Real, work: Work, section: str) -> None:
+        """Add a multiplication with weights whose work is known.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            work: what it does.
+            section: section of the model that the weights belong to [text].
+        """
+        self.kernels.append(self.matrix_kernel(name, count, work, section))
+
+    def matrix_kernel(self, name: str, count: Real, work: Work, section: str) -> Kernel:
+        """A multiplication with weights, not added.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            work: what it does.
+            section: section of the model that the weights belong to [text].
+
+        Returns:
+            The kernel.
+        """
+        scheme = self.precision.sections[section]
+        return self.kernel(name, "gemm", scheme.key, scheme.peak, count, work)
+
+    def attention(self, name: str, count: Real, kind: str, work: Work) -> None:
+        """Add attention over the KV cache.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            kind: kind of kernel [text].
+            work: what it does.
+        """
+        self.kernels.append(self.attention_kernel(name, count, kind, work))
+
+    def attention_kernel(self, name: str, count: Real, kind: str, work: Work) -> Kernel:
+        """Attention over the KV cache, not added.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            kind: kind of kernel [text].
+            work: what it does.
+
+        Returns:
+            The kernel.
+        """
+        return self.kernel(name, kind, self.precision.kv_key, self.precision.attention_peak, count, work)
+
+    def wide(self, name: str, count: Real, kind: str, work: Work) -> None:
+        """Add a kernel that computes in 16 bits whatever the weights are stored in.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            kind: kind of kernel [text].
+            work: what it does.
+        """
+        self.kernels.append(self.kernel(name, kind, "bf16", self.precision.wide_peak, count, work))
+
+    def elementwise(self, name: str, count: Real, work: Work) -> None:
+        """Add a pass that only reads and writes.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            work: what it does.
+        """
+        self.wide(name, count, "elementwise", work)
+
+    def norm(self, name: str, count: Real, tokens: Real) -> None:
+        """Add norms of the residual stream.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            tokens: tokens that are normalised [tokens].
+        """
+        self.elementwise(name, count, elementwise.norm_add(tokens, self.hidden, self.model.streams))
+
+    def all_reduce(self, name: str, count: Real) -> None:
+        """Add the sum of the residual stream over the tensor-parallel ranks, if there are several.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+        """
+        if self.tp > 1:
+            self.collective(
+                name, "all_reduce", count, collectives.all_reduce_bytes(self.stream_bytes, self.tp), self.tp
+            )
+
+    def collective(self, name: str, collective: str, count: Real, sent: Real, ranks: int) -> None:
+        """Add a collective.
+
+        Args:
+            name: of the kernel [text].
+            collective: which one [text].
+            count: times it runs in the pass [1].
+            sent: bytes that one GPU sends [B].
+            ranks: GPUs that take part [1].
+        """
+        under: LinkRoof = link_roof(self.gpu, self.deployment.basis, collective, ranks)
+        work = Work(link_bytes=sent)
+        self.kernels.append(Kernel(name, collective, "bf16", count, work, under, collective_time(work, under)))
+
+    def kernel(self, name: str, kind: str, key: str, peak: str, count: Real, work: Work) -> Kernel:
+        """A kernel under the roof of its kind and dtype, not added.
+
+        Args:
+            name: of the kernel [text].
+            kind: kind of kernel [text].
+            key: dtype key of its calibration [text].
+            peak: dtype at which it multiplies [text].
+            count: times it runs in the pass [1].
+            work: what it does.
+
+        Returns:
+            The kernel.
+        """
+        under = self._roofs.get((kind, key, peak))
+        if under is None:
+            under = roof(self.gpu, self.deployment.basis, kind, key, peak)
+            self._roofs[kind, key, peak] = under
+        return Kernel(name, kind, key, count, work, under, kernel_time(work, under))

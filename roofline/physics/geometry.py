@@ -1,0 +1,118 @@
+"""Which tokens see which: `pairs`, the one source of attention geometry."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from roofline.catalog.records import Gqa, Mla
+from roofline.ops import Real, floor, minimum
+
+__all__ = ["Span", "causal_pairs", "pairs", "visible_pairs", "windowed_pairs"]
+
+
+class Span(NamedTuple):
+    """Tokens of a sequence that a pass computes: of a prompt, or one in each of several decode steps."""
+
+    new: Real  # [tokens]
+    cached: Real  # [tokens] in the cache before the first of them
+    is_decode: bool = False  # the pass is the mean of `new` steps
+
+    @property
+    def steps(self) -> Real:
+        """Steps that the tokens take [1]."""
+        return self.new if self.is_decode else 1.0
+
+
+def visible_pairs(tokens: Real, mixer: Gqa | Mla) -> Real:
+    r"""Query-key pairs of a sequence computed from its start, A(n).
+
+    .. math:: A(n) = \frac{n (n + 1)}{2}\ \text{(full)},\quad
+              \frac{w (w + 1)}{2} + (n - w) w\ \text{(window, } n > w),\quad
+              \lfloor n / c \rfloor \frac{c (c + 1)}{2} + \frac{r (r + 1)}{2}\ \text{(chunk)}
+
+    An indexer that keeps the best k tokens for each one limits what it sees as a window of k does.
+
+    Args:
+        tokens: length n of the sequence [tokens].
+        mixer: attention whose `window`, `chunk` or `indexer` limits what a token sees.
+
+    Returns:
+        Pairs, every token seeing itself [1].
+
+    Source:
+        Sum over the tokens of what each sees (causal masks of arXiv:1706.03762, windows of
+        arXiv:2310.06825, chunks of the Llama 4 model card).
+
+    >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
+    10.0
+    >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1, window=2))
+    7.0
+    """
+    indexer = mixer.indexer
+    window = getattr(mixer, "window", None) if indexer is None else indexer.top_k
+    chunk = getattr(mixer, "chunk", None)
+    if window is not None:
+        return windowed_pairs(tokens, window)
+    if chunk is not None:
+        full = floor(tokens / chunk)
+        rest = tokens - full * chunk
+        return full * (chunk * (chunk + 1.0) / 2.0) + rest * (rest + 1.0) / 2.0
+    return tokens * (tokens + 1.0) / 2.0
+
+
+def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
+    r"""Query-key pairs of `new` tokens after `cached` ones: the one source of attention geometry.
+
+    .. math:: \text{pairs}(N, P) = A(P + N) - A(P)
+
+    Over chunks of a prompt it sums exactly to the whole; divided by N it is the mean length that
+    a generation of N tokens sees.
+
+    Args:
+        new: tokens N computed now [tokens].
+        cached: tokens P already in the cache [tokens].
+        mixer: attention whose `window`, `chunk` or `indexer` limits what a token sees.
+
+    Returns:
+        Pairs [1].
+
+    Source:
+        Difference of `visible_pairs`.
+
+    >>> pairs(1.0, 1023.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
+    1024.0
+    """
+    return visible_pairs(cached + new, mixer) - visible_pairs(cached, mixer)
+
+
+def windowed_pairs(tokens: Real, window: Real) -> Real:
+    """Query-key pairs of a sequence of which every token sees the last `window` ones at most.
+
+    Args:
+        tokens: length of the sequence [tokens].
+        window: tokens that one sees at most, itself included [tokens].
+
+    Returns:
+        Pairs [1].
+
+    >>> windowed_pairs(4.0, 2.0)
+    7.0
+    """
+    ramp = minimum(tokens, float(window))
+    return ramp * (ramp + 1.0) / 2.0 + (tokens - ramp) * window
+
+
+def causal_pairs(new: Real, cached: Real) -> Real:
+    """Query-key pairs of `new` tokens that see all before them, whatever their attention keeps of those.
+
+    Args:
+        new: tokens computed now [tokens].
+        cached: tokens already in the cache [tokens].
+
+    Returns:
+        Pairs [1].
+
+    >>> causal_pairs(2.0, 3.0)
+    9.0
+    """
+    return new * cached + new * (new + 1.0) / 2.0

@@ -1,0 +1,80 @@
+"""The shipped models and the importer judge each other: both tell the same layers of every configuration."""
+
+import pytest
+from configurations import IDS, config_of, layers
+from test_imported_specs import OTHER_TOTALS
+
+from roofline.catalog import reader
+from roofline.catalog.builder import model_record
+from roofline.catalog.files import shipped_entries
+from roofline.catalog.huggingface import config_document
+from roofline.physics.parameters import parameters
+
+
+def shipped(model_id):
+    return reader.document(model_id, "model")
+
+
+def formats(content):
+    """Formats with float16 as bf16: both take two bytes and run at one rate, and the catalog lists one of them."""
+    native = model_record(content).native
+    sections = native if any(ffn["kind"] == "moe" for _, ffn in layers(content)) else set(native) - {"router", "experts"}
+    return {section: native[section].replace("fp16", "bf16") for section in sections}
+
+
+@pytest.mark.parametrize("model_id", IDS)
+def test_the_shipped_file_says_what_the_importer_reads(model_id):
+    config, quantization = config_of(model_id)
+    read, content = config_document(config, model_id, quantization).document, shipped(model_id)
+    assert layers(content) == layers(read)
+    for field in ("hidden", "vocab", "tied"):
+        assert content[field] == read[field]
+    for field in ("norms", "norm_bias", "head_bias", "streams"):
+        assert getattr(model_record(content), field) == getattr(model_record(read), field)
+    assert model_record(content).mtp_layers == model_record(read).mtp_layers
+    assert formats(content) == formats(read)
+
+
+def test_every_configuration_has_a_file_of_its_own_and_every_file_a_configuration():
+    paths = {reader.load_model(model_id).name for model_id in IDS}
+    assert len(paths) == len(IDS) == len(shipped_entries("model"))
+
+
+@pytest.mark.parametrize("model_id", IDS)
+def test_a_shipped_total_that_the_layers_miss_says_why(model_id):
+    content = shipped(model_id)
+    total = content["parameters"]["total"]
+    model = reader.load_model(model_id)
+    gap = abs(parameters(model).total / model.stated_total - 1.0)
+    assert (gap > 0.01) == (model_id in OTHER_TOTALS)
+    assert gap == 0.0 or total["note"]
+
+
+@pytest.mark.parametrize("model_id", IDS)
+def test_a_shipped_architecture_cites_the_file_it_was_read_from(model_id):
+    content = shipped(model_id)
+    source = content["architecture"]["source"]
+    assert content["sources"][source]["url"].startswith("https://")
+    assert content["architecture"].get("confidence") or "copy" in content["sources"][source]["title"] or (
+        content["architecture"]["source"] in ("config-copy", "litgpt-config")
+    )
+    figures = content["parameters"]
+    assert "active" in figures or not reader.load_model(model_id).is_moe or "Gemma" in model_id
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("meta-llama/Meta-Llama-3.1-70B", "meta-llama/Llama-3.1-70B"),
+        ("llama-3.1-70b-instruct", "meta-llama/Llama-3.1-70B-Instruct"),
+        ("Llama-3.3-70B-Instruct", "meta-llama/Llama-3.3-70B-Instruct"),
+        ("deepseek-ai/DeepSeek-V3.1", "deepseek-ai/DeepSeek-V3"),
+        ("deepseek-v3.2", "deepseek-ai/DeepSeek-V3.2"),
+        ("qwen2.5-7b", "Qwen/Qwen2.5-7B-Instruct"),
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("mistral-7b", "mistralai/Mistral-7B-v0.1"),
+        ("kimi-k2.5", "moonshotai/Kimi-K2.5"),
+    ],
+)
+def test_a_model_answers_to_its_usual_spellings(spelling, name):
+    assert reader.load_model(spelling).name == name
