@@ -6,6 +6,7 @@ for gpu in rl.gpus():
     try:
         p = rl.predict("llama-3.1-70b", gpu, isl=2000, osl=300)
     except rl.RooflineError as reason:
-        print(f"{gpu:14} {reason}")
+        print(f"{gpu:24} {reason}")
         continue
-    print(f"{gpu:14} tp {p.deployment.plan.tp}  TTFT {p.ttft * 1e3:7.1f} ms  {p.usd_per_hour:5.2f} USD/h  {p.basis}")
+    price = "no price" if p.usd_per_hour is None else f"{p.usd_per_hour:5.2f} USD/h"
+    print(f"{gpu:24} tp {p.deployment.plan.tp:2}  TTFT {p.ttft * 1e3:7.1f} ms  {price}  {p.basis}")

@@ -163,7 +163,7 @@ def warnings(
         said.append(f"tp = {plan.tp} for all cases: the smallest at which the largest of them fits")
     if requested == "calibrated" and deployment.basis == "ideal":
         said.append(
-            f"no calibration of generation {gpu.generation}: figures are the ideal roofline, which no GPU reaches"
+            "basis ideal: no calibration of the GPU's generation; its figures are light speed, which no GPU reaches"
         )
     if model.max_context is not None and not _all(length <= model.max_context):
         said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")

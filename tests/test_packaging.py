@@ -99,7 +99,9 @@ def test_the_unpacked_wheel_answers_from_another_folder(installed, tmp_path):
     lines = done.stdout.splitlines()
     assert lines[0].split()[:2] == ["model", "GPU"]
     assert sorted(line.split()[1] for line in lines[2:]) == list(roofline.gpus())
-    assert all(float(line.split()[4]) > 0.0 for line in lines[2:])
+    answers = [line.split()[4] for line in lines[2:] if line.split()[4] != "-"]
+    assert len(answers) > 35
+    assert all(float(answer) > 0.0 for answer in answers)
 
 
 def test_the_unpacked_wheel_reads_its_own_catalog_and_not_the_checkout(installed, tmp_path):
@@ -121,6 +123,8 @@ def test_the_unpacked_wheel_gives_the_figures_of_the_checkout(installed, tmp_pat
     found = list(csv.DictReader(done.stdout.splitlines()))
     assert len(found) == len(roofline.gpus())
     for line in found:
+        if not line["ttft_ms"]:
+            continue
         expected = roofline.predict("llama-3.1-70b", line["gpu"], isl=2000)
         assert float(line["ttft_ms"]) == pytest.approx(expected.ttft * 1e3, rel=1e-12)
 

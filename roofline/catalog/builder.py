@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from roofline.catalog.formats import COMPUTE
 from roofline.catalog.records import (
     Calibration,
     CollectiveEfficiency,
@@ -96,6 +97,7 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
         host_link=_optional(document.get("host_link", {}), "bandwidth", "B/s"),
         power=_optional(document, "power", "W"),
         price=_price(document),
+        cautions=_cautions(document),
         calibration=calibration,
     )
 
@@ -199,6 +201,18 @@ def _price(document: Mapping[str, Any]) -> Price | None:
     if price is None:
         return None
     return Price(*(from_text(price[key], "USD/s") for key in ("low", "typical", "high")))
+
+
+def _cautions(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """One sentence on the figures that decide times and memory and that no public page confirms."""
+    places = {f"peak.{dtype}": figure for dtype, figure in document["peak"].items() if dtype in COMPUTE[1:]}
+    places |= {f"memory.{name}": document["memory"][name] for name in ("usable", "bandwidth")}
+    places |= {"scale_up.bandwidth": document["scale_up"]["bandwidth"], "exp_per_s": document.get("exp_per_s") or {}}
+    low = [name for name, figure in places.items() if figure.get("confidence") == "low"]
+    if not low:
+        return ()
+    name = document["name"]
+    return (f"low confidence in {', '.join(low)} of {name}; sources: roofline gpus show {name}",)
 
 
 def _count(stated: Mapping[str, Any], field: str) -> float | None:

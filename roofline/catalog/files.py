@@ -199,14 +199,15 @@ def _shipped_paths(kind: str) -> tuple[str, ...]:
 
 
 def _shipped_entry(path: str, kind: str) -> Entry:
-    """A shipped file by its first two lines; a GPU's vendor is its folder."""
+    """A shipped file by its first two lines, which hold nothing else; a GPU's vendor is its folder."""
     try:
-        with open(path, "rb", buffering=_HEADER_BYTES) as file:
-            lines = file.readline() + file.readline()
+        with open(path, "rb", buffering=0) as file:
+            name, aliases, *_ = (file.read(_HEADER_BYTES) + b"\n\n").split(b"\n", 2)
     except OSError as fault:
         raise BadSpec(f"{path}:1: cannot be read: {fault.strerror}") from None
-    vendor = os.path.basename(os.path.dirname(path)) if kind == "gpu" else ""
-    return Entry(path, _header(lines.decode("utf-8", "replace")), vendor=vendor)
+    listed = fold((name[len("name: ") :] + b"," + aliases[len("aliases: [") :]).decode("utf-8", "replace"))
+    names = tuple(dict.fromkeys(stripped for part in listed.split(",") if (stripped := part.strip("-[]\"'"))))
+    return Entry(path, names, vendor=os.path.basename(os.path.dirname(path)) if kind == "gpu" else "")
 
 
 def _is_calibration(path: str) -> bool:

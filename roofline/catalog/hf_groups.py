@@ -36,7 +36,7 @@ def groups(layers: LayerList) -> list[dict[str, Any]]:
         The groups, each a repeat with a mixer and an ffn, or with a pattern of layers.
 
     >>> full, window, ffn = {"kind": "a"}, {"kind": "b"}, {"kind": "f"}
-    >>> [group["repeat"] for group in groups([(window, ffn), (full, ffn)] * 9 + [(window, ffn)])]
+    >>> [group["repeat"] for group in groups([(window, ffn), (full, ffn)] * 9 + [(full, ffn)])]
     [9, 1]
     """
     keys = _keys(layers)
@@ -60,13 +60,15 @@ def _keys(layers: LayerList) -> list[int]:
 
 def _shortest(keys: Sequence[int]) -> list[_Step]:
     """Cheapest sequence of groups, by dynamic programming from the last layer to the first."""
+    longest = min(_LONGEST_PATTERN, len(keys))
+    alike = {length: _alike(keys, length) for length in range(1, longest + 1)}
     best: list[_Step] = [_Step(0, 0, 0)] * (len(keys) + 1)
     for start in range(len(keys) - 1, -1, -1):
         best[start] = min(
             (
                 _Step(_cost(repeat, length) + best[start + repeat * length].cost, repeat, length)
-                for length in range(1, min(_LONGEST_PATTERN, len(keys) - start) + 1)
-                for repeat in _repeats(keys, start, length)
+                for length in range(1, min(longest, len(keys) - start) + 1)
+                for repeat in _repeats(1 + alike[length][start] // length)
             ),
             key=lambda step: (step.cost, step.length, -step.repeat),
         )
@@ -77,12 +79,17 @@ def _shortest(keys: Sequence[int]) -> list[_Step]:
     return steps
 
 
-def _repeats(keys: Sequence[int], start: int, length: int) -> tuple[int, ...]:
-    """How often a pattern can repeat from here: as often as it does, once less, or once."""
-    pattern, most = keys[start : start + length], 1
-    while keys[start + most * length : start + (most + 1) * length] == pattern:
-        most += 1
-    return tuple(dict.fromkeys((most, max(1, most - 1), 1)))
+def _alike(keys: Sequence[int], distance: int) -> list[int]:
+    """How many layers from each on equal the one at a distance behind them."""
+    counts = [0] * (len(keys) + 1)
+    for index in range(len(keys) - distance - 1, -1, -1):
+        counts[index] = counts[index + 1] + 1 if keys[index] == keys[index + distance] else 0
+    return counts
+
+
+def _repeats(most: int) -> tuple[int, ...]:
+    """How often to say a pattern that occurs so often: each time, once less, or once."""
+    return (1,) if most == 1 else (most, most - 1, 1) if most > 2 else (2, 1)
 
 
 def _cost(repeat: int, length: int) -> int:

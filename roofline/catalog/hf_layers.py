@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.catalog.hf_fields import Fields
+from roofline.quantity import BILLION
 
 __all__ = [
     "Block",
@@ -204,7 +205,7 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
     width = fields.count(*(names or ("moe_intermediate_size",)))
     if shared_width is None:
         shared_width = width * fields.count(*_SHARED, default=0, least=0)
-    if shared_width > 10**9:
+    if shared_width > BILLION:
         raise fields.fault(" or ".join(_SHARED), "the shared experts are wider than any model")
     block: Block = {"kind": "moe", "experts": experts, "top_k": top_k, "width": width}
     if shared_width:

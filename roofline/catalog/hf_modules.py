@@ -29,7 +29,7 @@ def layer_weights(index: int, mixer: Block, ffn: Block, hidden: int, family: str
         family: of the model: some put experts elsewhere [text].
 
     Yields:
-        The matrices.
+        The matrices, one after the other.
     """
     for section, count, usual, names in (*_mixer(mixer, hidden), *_ffn(ffn, hidden)):
         homes = _HOMES.get((family, section), usual)

@@ -10,10 +10,11 @@ from roofline.catalog.hf_fields import Fields
 from roofline.catalog.hf_layers import Shape
 from roofline.catalog.hf_modules import Weight, layer_weights
 from roofline.catalog.hf_patterns import Names
+from roofline.quantity import MILLI
 
 __all__ = ["Native", "native_formats"]
 
-_NEGLIGIBLE = 1e-3  # a share of a section's weights that is not worth a word
+_NEGLIGIBLE = MILLI  # a share of a section's weights that is not worth a word
 _BITS = {8: "int8", 4: "int4"}
 _SMALL_GROUP = 32
 _ALGORITHMS = {

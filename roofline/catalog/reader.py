@@ -176,7 +176,8 @@ def listed(kind: str, specs: str | None = None) -> Iterator[Listed]:
     """
     specs = specs or os.environ.get("ROOFLINE_SPECS")
     for entry in sorted(entries(kind, specs), key=lambda entry: entry.short):
-        yield Listed(_record(entry, kind, specs), entry)
+        content = _content(entry) if kind == "gpu" else None  # its row shows the date of the price, a source's
+        yield Listed(_record(entry, kind, specs, content), entry)
 
 
 def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
@@ -299,9 +300,10 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
 # --- reading -----------------------------------------------------------------------------------
 
 
-def _record(entry: Entry, kind: str, specs: str | None) -> Any:
+def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] | None = None) -> Any:
     """Record of a file; a fault that only building shows is reported like any other."""
-    content = _content(entry) if entry.own else _figures_only(entry.path)
+    if content is None:
+        content = _content(entry) if entry.own else _figures_only(entry.path)
     try:
         if kind == "model":
             return model_record(content)

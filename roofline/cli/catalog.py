@@ -11,6 +11,7 @@ from roofline.catalog.provenance import figures
 from roofline.catalog.reader import Listed
 from roofline.catalog.records import Gpu, Model
 from roofline.catalog.selection import chosen_gpus, chosen_models
+from roofline.cli.import_model import import_model
 from roofline.cli.options import GpuName, ModelName, Size, output_options, specs_option
 from roofline.cli.render import notes, print_rows
 from roofline.physics.efficiency import basis_of
@@ -134,6 +135,9 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
         show.describe_model(model)
     show.print_document(reader.document(name, "model", specs), output_format, show.model_summary(model))
     notes([note] if note else [])
+
+
+models.add_command(import_model)
 
 
 def _refuse_filters(ctx: click.Context, *given: Any) -> None:

@@ -4,8 +4,11 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
+
 from roofline.catalog.builder import model_record
 from roofline.catalog.huggingface import config_document
+from roofline.errors import BadSpec
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PATHS = sorted((FIXTURES / "configs").glob("*.json"))
@@ -72,6 +75,18 @@ def layers(content):
         for _ in range(group["repeat"])
         for layer in group.get("pattern") or [group]
     ]
+
+
+def without(config, *names):
+    """A configuration that lacks fields."""
+    return {name: value for name, value in config.items() if name not in names}
+
+
+def refusal(config, quantization=None):
+    """What is said of a configuration that must be refused."""
+    with pytest.raises(BadSpec) as fault:
+        document(config, quantization)
+    return str(fault.value)
 
 
 def stated():

@@ -18,7 +18,9 @@ def shipped(model_id):
 def formats(content):
     """Formats with float16 as bf16: both take two bytes and run at one rate, and the catalog lists one of them."""
     native = model_record(content).native
-    sections = native if any(ffn["kind"] == "moe" for _, ffn in layers(content)) else set(native) - {"router", "experts"}
+    sections = (
+        native if any(ffn["kind"] == "moe" for _, ffn in layers(content)) else set(native) - {"router", "experts"}
+    )
     return {section: native[section].replace("fp16", "bf16") for section in sections}
 
 
@@ -55,8 +57,10 @@ def test_a_shipped_architecture_cites_the_file_it_was_read_from(model_id):
     content = shipped(model_id)
     source = content["architecture"]["source"]
     assert content["sources"][source]["url"].startswith("https://")
-    assert content["architecture"].get("confidence") or "copy" in content["sources"][source]["title"] or (
-        content["architecture"]["source"] in ("config-copy", "litgpt-config")
+    assert (
+        content["architecture"].get("confidence")
+        or "copy" in content["sources"][source]["title"]
+        or (content["architecture"]["source"] in ("config-copy", "litgpt-config"))
     )
     figures = content["parameters"]
     assert "active" in figures or not reader.load_model(model_id).is_moe or "Gemma" in model_id

@@ -90,7 +90,8 @@ def test_a_shipped_file_begins_with_its_name_and_aliases_on_a_line_each(path):
 def test_the_scanner_of_headers_reads_the_names_that_yaml_reads(path):
     document = content(path)
     names = [fold(name) for name in (document["name"], *document["aliases"])]
-    assert files._header(path.read_text(encoding="utf-8")) == tuple(dict.fromkeys(names))
+    entry = files.shipped_entry(path.stem, "gpu" if path in GPU_FILES else "model")
+    assert entry.names == files._header(path.read_text(encoding="utf-8")) == tuple(dict.fromkeys(names))
 
 
 @pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)

@@ -70,7 +70,7 @@ def examples():
         text = CliRunner().invoke(cli, [*words, "--help"]).output
         lines = text[text.index("Example") :].splitlines()[1:] if "Example" in text else []
         found += [line.split()[1:] for line in lines if line.strip().startswith("roofline ")]
-    return found
+    return [words for words in found if words[:2] != ["models", "import"]]  # needs a file, or the network
 
 
 @pytest.mark.parametrize("arguments", examples(), ids=" ".join)

@@ -475,7 +475,7 @@ def test_specifications_of_ones_own_are_found_through_the_option_and_the_environ
     result = ask(*question, "--specs", tmp_path)
     assert result.exit_code == 0
     assert cells(result.stdout)[1][1] == "tiny-gpu"
-    assert "note: no calibration of generation rubin" in result.stderr
+    assert "note: basis ideal: no calibration" in result.stderr
     assert answered(*question, env={"ROOFLINE_SPECS": str(tmp_path)}) == result.stdout
     assert "tiny-gpu" in answered("gpus", "--specs", tmp_path)
     assert ask(*question).exit_code == 1
