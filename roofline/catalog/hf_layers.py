@@ -170,10 +170,10 @@ def dense(fields: Fields, *names: str, width: int | None = None, gated: bool = T
 
     Args:
         fields: of the configuration [record].
-        names: fields that may hold its width [text].
         width: the width itself, where it is known [1].
         gated: whether it has three matrices [1].
         bias: whether they have biases [1].
+        names: fields that may hold its width [text].
 
     Returns:
         The mapping.
@@ -187,9 +187,9 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
 
     Args:
         fields: of the configuration [record].
-        names: fields that may hold the width of an expert [text].
         shared_width: width of all shared experts; else so many of the usual width as the configuration says [1].
         gated: whether an expert has three matrices [1].
+        names: fields that may hold the width of an expert [text].
         traits: further fields of the specification [any].
 
     Returns:

@@ -28,7 +28,7 @@ def layer_weights(index: int, mixer: Block, ffn: Block, hidden: int, family: str
         hidden: width of the model [1].
         family: of the model: some put experts elsewhere [text].
 
-    Yields:
+    Returns:
         The matrices, one after the other.
     """
     for section, count, usual, names in (*_mixer(mixer, hidden), *_ffn(ffn, hidden)):
