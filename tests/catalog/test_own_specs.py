@@ -164,8 +164,8 @@ def test_a_gpu_of_an_unmeasured_generation_stands_on_the_ideal_roofline_and_says
     asked = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, basis="ideal", specs=str(tmp_path))
     assert prediction.basis == asked.basis == "ideal"
     assert prediction.ttft == asked.ttft
-    assert any("rubin" in warning and "ideal" in warning for warning in prediction.warnings)
-    assert not any("rubin" in warning for warning in asked.warnings)
+    assert any("no calibration" in warning and "ideal" in warning for warning in prediction.warnings)
+    assert not any("no calibration" in warning for warning in asked.warnings)
 
 
 def test_a_gpu_without_a_special_function_rate_says_that_exponentials_are_not_charged(tmp_path):
