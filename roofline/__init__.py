@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from roofline.api import check_specs, gpus, knee, load_gpu, load_model, models, predict, tpot, ttft
+from roofline.catalog.records import Gpu, Model
 from roofline.errors import (
     BadInput,
     BadSpec,
@@ -16,19 +17,28 @@ from roofline.errors import (
     UnknownName,
     UnsupportedPrecision,
 )
+from roofline.servers import calibrate_once, closed_loop
+from roofline.serving.closed_loop import ClosedLoop
+from roofline.serving.correction import Correction
 from roofline.serving.knee import Knees
 from roofline.serving.prediction import Prediction
 
 __all__ = [
     "BadInput",
     "BadSpec",
+    "ClosedLoop",
+    "Correction",
     "DoesNotFit",
+    "Gpu",
     "Knees",
+    "Model",
     "Prediction",
     "RooflineError",
     "UnknownName",
     "UnsupportedPrecision",
+    "calibrate_once",
     "check_specs",
+    "closed_loop",
     "gpus",
     "knee",
     "load_gpu",

@@ -17,6 +17,7 @@ from roofline.physics.parameters import parameters
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.quantity import KIBI
 from roofline.serving import prediction as answer
+from roofline.serving.correction import UNCORRECTED
 from roofline.serving.knee import Knees
 from roofline.serving.precision import precision
 from roofline.serving.prediction import Prediction
@@ -25,7 +26,7 @@ from roofline.serving.sizing import check_plan, does_not_fit
 
 __all__ = [
     "DEFAULTS",
-    "ENGINES",
+    "DEFAULT_ENGINE",
     "check_specs",
     "gpus",
     "knee",
@@ -41,7 +42,7 @@ __all__ = [
 
 #: Lengths and batch where none are given: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": KIBI, "osl": 128, "batch": 1, "prefix": 0}
-ENGINES = ("none",)
+DEFAULT_ENGINE = "generic"
 
 
 def gpus(
@@ -175,7 +176,9 @@ def predict(
     compute: str | None = None,
     routing: str | float = DEFAULT_SKEW,
     basis: str = "calibrated",
-    engine: str = "none",
+    engine: str = DEFAULT_ENGINE,
+    network: float = 0.0,
+    measured: Mapping[str, float] | None = None,
     slo: Mapping[str, float] | None = None,
     allow_oversize: bool = False,
     specs: str | None = None,
@@ -203,7 +206,11 @@ def predict(
         compute: dtype at which weights are multiplied [text].
         routing: ``uniform``, or the skew c of the expert choice [1].
         basis: ``calibrated`` or ``ideal`` [text].
-        engine: host overheads of a serving engine; only ``none`` so far [text].
+        engine: profile of a serving engine: ``generic``, ``trtllm``, ``vllm``, ``sglang``, ``none`` for the
+            kernels alone, or the path of a profile of one's own [text].
+        network: round trip between client and server [s].
+        measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
+            `osl`, `batch`, `prefix` it was taken at, where they differ.
         slo: limits on ttft, tpot or e2el [s].
         allow_oversize: predict a plan that does not fit, too [bool].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
@@ -220,19 +227,19 @@ def predict(
     """
     model, model_note = (model, None) if isinstance(model, Model) else reader.find_model(model, specs)
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else reader.find_gpu(gpu, specs)
-    if engine not in ENGINES:
-        raise BadInput(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
+    profile = case.engine(engine, network)
     workload = case.workload(isl, osl, batch, prefix)
     chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
     plan = Plan(1 if tp is None else tp, pp, ep, dp)
-    deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing))
+    deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
     if tp is None:
         deployment = case.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize)
     check_plan(model, deployment.plan)
     if num_gpus is not None:
         deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
-    prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize)
+    corrected = UNCORRECTED if measured is None else case.correction(deployment, workload, measured)
+    prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize, correction=corrected)
     if prediction.fits is False and not allow_oversize:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return prediction
@@ -293,7 +300,7 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         "model": model.short_name,
         "model_id": model.name,
         "gpu": reader.load_gpu(gpu, options.get("specs")).name,
-        "engine": options.get("engine", "none"),
+        "engine": options.get("engine", DEFAULT_ENGINE),
         "fits": False if isinstance(error, DoesNotFit) else None,
         "warnings": [f"{type(error).__name__}: {error}"],
     }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from roofline.catalog.records import Model, Recurrent
+from roofline.catalog.engines import load_engine
+from roofline.catalog.records import Engine, Model, Recurrent
 from roofline.errors import BadInput, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import calibrated_set, measured_kind
 from roofline.physics.forward import crossings
 from roofline.physics.plan import Deployment, Plan
-from roofline.quantity import BILLION, MEGA
-from roofline.serving.latency import Workload
+from roofline.quantity import BILLION, HOUR, KIBI, MEGA, to_text
+from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
+from roofline.serving.latency import Workload, decode, prefill
 from roofline.serving.sizing import (
     check_count,
     check_degrees,
@@ -23,11 +26,15 @@ from roofline.serving.sizing import (
     widest_tp,
 )
 
-__all__ = ["at_smallest_tp", "replicas", "skew", "warnings", "workload"]
+__all__ = ["at_smallest_tp", "correction", "engine", "replicas", "skew", "warnings", "workload"]
 
 _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
 _LEAST_SKEW, _MOST_SKEW = 0.01, MEGA  # beyond them the occupancy law loses its digits
 _FIELDS = ("isl", "osl", "batch", "prefix")
+
+# Largest shapes among the timed kernels (accuracy/kernel_rows.py).
+_FITTED_TOKENS = _FITTED_CONTEXT = 128 * KIBI  # of one prefill pass; in the cache
+_FITTED_BATCH = 2 * KIBI
 
 
 def workload(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload:
@@ -86,6 +93,69 @@ def skew(routing: str | float) -> float | None:
         bounds = f"between {_LEAST_SKEW:g} and {_MOST_SKEW:g}"
         raise BadInput(f"routing skew {shown(routing)} must be {bounds}; uniform routing is called uniform")
     return value
+
+
+def engine(name: str, network: float) -> Engine:
+    """Profile of a serving engine, with the network before it.
+
+    Args:
+        name: of the profile, or the path of one's own [text].
+        network: round trip between client and server [s].
+
+    Returns:
+        The profile.
+
+    Raises:
+        UnknownName: no such profile.
+        BadInput: a network that is no time.
+        BadSpec: a profile of one's own has faults.
+    """
+    if type(network) not in (float, int) or not 0.0 <= network <= HOUR:
+        raise BadInput(f"network = {shown(network)} must be a time in seconds, between 0 and an hour")
+    profile = load_engine(name)
+    return replace(profile, network=float(network)) if network else profile
+
+
+def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, float]) -> Correction:
+    """What one measurement of a deployment says of the predictions for it.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis and engine that were measured.
+        wanted: lengths and batch; the measurement's own where it states none.
+        measured: `ttft`, `tpot` [s] or both; `isl`, `osl`, `batch` and `prefix` where they differ.
+
+    Returns:
+        Factors, and what remains uncertain.
+
+    Raises:
+        BadInput: nothing measured, an unknown key, a figure that is none or that is faster than light.
+    """
+    known = ("ttft", "tpot", *_FIELDS)
+    if not isinstance(measured, Mapping) or not {"ttft", "tpot"} & set(measured) or not set(measured) <= set(known):
+        raise BadInput(
+            f"measured = {shown(measured)} must give ttft or tpot in seconds, and may give {', '.join(_FIELDS)}"
+        )
+    for key, value in measured.items():
+        if type(value) not in (float, int) or (not 0.0 < value <= _LONGEST and not (key == "prefix" and value == 0.0)):
+            raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
+    at = workload(*(measured.get(name, _largest(getattr(wanted, name))) for name in _FIELDS))
+    light = replace(deployment, basis="ideal")
+    factors = {}
+    for key, passed in (("ttft", prefill), ("tpot", decode)):
+        if key not in measured:
+            continue
+        least = passed(light, at).time
+        if measured[key] < least:
+            raise BadInput(
+                f"measured {key} = {to_text(float(measured[key]), 's')} is faster than light: the same work takes "
+                f"{to_text(least, 's')} at full rates; check its batch, lengths, precision and tp"
+            )
+        factors[key] = measured[key] / passed(deployment, at).time
+    return Correction(
+        **factors,
+        sigma_ttft=SIGMA_TTFT if "ttft" in measured else None,
+        sigma_tpot=SIGMA_TPOT if "tpot" in measured else None,
+    )
 
 
 def at_smallest_tp(deployment: Deployment, wanted: Workload, *, allow_oversize: bool) -> Deployment:
@@ -162,9 +232,13 @@ def warnings(
     if is_smallest_tp and type(length + wanted.batch) is not float:
         said.append(f"tp = {plan.tp} for all cases: the smallest at which the largest of them fits")
     if requested == "calibrated" and deployment.basis == "ideal":
+        said.append("basis ideal: no calibration at hand; its figures are light speed, which no GPU reaches")
+    if deployment.basis == "generic":
         said.append(
-            "basis ideal: no calibration of the GPU's generation; its figures are light speed, which no GPU reaches"
+            f"basis generic: no kernel of {gpu.generation} was timed; constants are medians of other generations, "
+            "and the interval is wide"
         )
+    said += _beyond_the_fit(deployment, wanted)
     if model.max_context is not None and not _all(length <= model.max_context):
         said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")
     ranks = max(plan.tp, plan.expert_ranks if model.is_moe else 1)
@@ -177,6 +251,25 @@ def warnings(
     if gpu.exp_rate is None and deployment.basis != "ideal":
         said.append(f"{gpu.name} states no special-function rate: softmax exponentials are not charged")
     return (*said, *_stand_ins(deployment))
+
+
+def _beyond_the_fit(deployment: Deployment, wanted: Workload) -> list[str]:
+    """What lies outside the shapes that the calibrations were fitted on."""
+    if deployment.basis == "ideal":
+        return []
+    said = []
+    plan, gpu = deployment.plan, deployment.gpu
+    if not _all((wanted.isl - wanted.prefix) * wanted.batch <= _FITTED_TOKENS):
+        said.append(f"more than {_FITTED_TOKENS} prompt tokens in one pass: beyond the attention kernels timed")
+    if not _all(wanted.isl + wanted.osl <= _FITTED_CONTEXT):
+        said.append(f"contexts beyond {_FITTED_CONTEXT} tokens: longer than any decode kernel timed")
+    if not _all(wanted.batch <= _FITTED_BATCH * plan.dp):
+        said.append(f"batches beyond {_FITTED_BATCH} sequences: larger than any decode kernel timed")
+    if gpu.link.kind == "pcie" and plan.tp * plan.dp > 1:
+        said.append(
+            "collectives over PCIe depend on the server's switches: their share of the time is the least certain"
+        )
+    return said
 
 
 def _number(name: str, value: Any) -> Real:

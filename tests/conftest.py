@@ -1,17 +1,21 @@
 """Random cases that the tests of several rings draw from, and deployments made of plain records."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from roofline.catalog.engines import load_engine
 from roofline.catalog.records import (
     Calibration,
     CollectiveEfficiency,
     DenseFfn,
     Efficiency,
+    Engine,
     Gpu,
     Gqa,
     Group,
@@ -23,6 +27,10 @@ from roofline.catalog.records import (
 )
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.serving.precision import precision
+
+# The scripts of accuracy/ are no package: tests import them by name. (This is the only conftest: a second one would
+# hide this module from the tests that import it.)
+sys.path.insert(0, str(Path(__file__).parents[1] / "accuracy"))
 
 settings.register_profile(
     "suite", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -178,7 +186,13 @@ def calibrations(draw):
         p=st.sampled_from((1.0, 3.0, float("inf"))),
     )
     collective = st.builds(
-        CollectiveEfficiency, a0=seconds(2e-5), a1=seconds(1e-6), a2=seconds(2e-6), q=seconds(5e-5), eta=shares
+        CollectiveEfficiency,
+        a0=seconds(2e-5),
+        a1=seconds(1e-6),
+        a2=seconds(2e-6),
+        q=seconds(5e-5),
+        eta=shares,
+        eta_switch=st.none() | shares,
     )
     return Calibration(
         name="random",
@@ -208,6 +222,20 @@ def gpus(draw):
     )
 
 
+#: Profiles of serving engines, none at all the most likely.
+engines = st.just(Engine("none")) | st.builds(
+    Engine,
+    name=st.just("random"),
+    request=seconds(0.1),
+    network=seconds(0.05),
+    prefill=seconds(0.005),
+    stretch=st.floats(1.0, 1.5),
+    step=seconds(0.001),
+    layer=seconds(2e-5),
+    sequence=seconds(3e-5),
+    all_reduce=seconds(1e-5),
+)
+
 plans = st.sampled_from((Plan(), Plan(tp=2), Plan(tp=8), Plan(pp=2), Plan(tp=2, dp=4)))
 
 
@@ -224,11 +252,12 @@ def deployments(draw, of=None, basis=None):
     )
 
 
-def deploy(model, gpu, plan=Plan(), quantization=None, basis="calibrated", skew=DEFAULT_SKEW):  # noqa: B008  frozen
-    """A deployment of records, or of names of the catalog."""
+def deploy(model, gpu, plan=Plan(), quantization=None, basis="calibrated", skew=DEFAULT_SKEW, engine="none"):  # noqa: B008  frozen
+    """A deployment of records, or of names of the catalog; its kernels alone where no engine is named."""
     model = rl.load_model(model) if isinstance(model, str) else model
     gpu = rl.load_gpu(gpu) if isinstance(gpu, str) else gpu
-    return Deployment(model, gpu, plan, precision(model, gpu, quantization), basis, skew)
+    engine = load_engine(engine) if isinstance(engine, str) else engine
+    return Deployment(model, gpu, plan, precision(model, gpu, quantization), basis, skew, engine=engine)
 
 
 def faster(gpu, times, rates=("peaks", "bandwidth", "exp_rate", "link", "scale_out", "host_link")):
@@ -249,6 +278,11 @@ def with_shorter_latencies(gpu, times):
         key: _divided(entry, ("a0", "a1", "a2", "q"), times) for key, entry in calibration.collectives.items()
     }
     return replace(gpu, calibration=replace(calibration, kernels=kernels, collectives=collectives))
+
+
+def with_shorter_host_times(engine, times):
+    """The engine with every time of its host divided; how far gaps stretch a prefill is a pure number."""
+    return _divided(engine, ("request", "network", "prefill", "step", "layer", "sequence", "all_reduce"), times)
 
 
 def close(left, right, tolerance=1e-12):

@@ -32,12 +32,21 @@ KEYS = [
     "kv_dtype",
     "compute_dtype",
     "basis",
+    "basis_detail",
     "engine",
     "fits",
     "ttft_ms",
     "tpot_ms",
     "itl_ms",
     "e2el_ms",
+    "ttft_low_ms",
+    "ttft_high_ms",
+    "tpot_low_ms",
+    "tpot_high_ms",
+    "e2el_low_ms",
+    "e2el_high_ms",
+    "ttft_light_frac",
+    "tpot_light_frac",
     "tok_s_user",
     "output_tok_s",
     "output_tok_s_gpu",
@@ -324,7 +333,7 @@ def test_an_unknown_basis_is_refused_with_those_that_exist(basis):
 
 
 def test_an_unknown_engine_is_refused_with_those_that_exist():
-    with pytest.raises(rl.BadInput, match="'vllm2' is not one of none"):
+    with pytest.raises(rl.UnknownName, match="no engine profile 'vllm2'; known: none, generic, .*vllm"):
         rl.predict(*SMALL, engine="vllm2")
 
 
@@ -871,6 +880,15 @@ def test_a_row_says_the_same_as_the_attributes_in_its_own_units(answer):
         "tpot_ms": (answer.tpot, 1e3),
         "itl_ms": (answer.itl, 1e3),
         "e2el_ms": (answer.e2el, 1e3),
+        **{
+            f"{result}_{end}_ms": (None if interval is None else interval[position], 1e3)
+            for result, interval in (
+                ("ttft", answer.ttft_interval),
+                ("tpot", answer.tpot_interval),
+                ("e2el", answer.e2el_interval),
+            )
+            for position, end in enumerate(("low", "high"))
+        },
         "tok_s_user": (answer.tok_s_user, 1.0),
         "output_tok_s": (answer.output_tok_s, 1.0),
         "output_tok_s_gpu": (answer.output_tok_s_gpu, 1.0),
@@ -902,7 +920,8 @@ def test_a_row_names_the_plan_and_what_it_stands_on(answer):
     assert (row["model"], row["model_id"]) == (deployment.model.short_name, deployment.model.name)
     assert row["gpu"] == deployment.gpu.name
     assert row["num_gpus"] == row["tp"] * row["pp"] * row["dp"] * deployment.replicas
-    assert (row["basis"], row["engine"]) == (answer.basis, "none")
+    assert (row["basis"], row["engine"]) == (answer.basis, "none" if answer.basis == "ideal" else "generic")
+    assert row["basis_detail"].startswith(f"{answer.basis}: ")
     assert row["warnings"] == list(answer.warnings)
     fits = np.asarray(row["fits"])
     assert fits.dtype == bool

@@ -53,12 +53,16 @@ def test_the_commands_print_what_the_page_shows(folder):
     assert not list((folder / "my-specs").iterdir())
 
 
+# A time and the two ends of its interval stand before what bounds it.
+_TIME = r" +(\d+\.?\d*)(?=(?: +\d+\.?\d*){0,2} +(?:compute|memory|latency|exponentials|link)\b)"
+
+
 def words(text):
-    return re.sub(r" +", " ", re.sub(r" +\d+\.?\d*(?=  \w+ +ideal)", " #", text))
+    return re.sub(r"-{2,}", "--", re.sub(r" +", " ", re.sub(_TIME, " #", text)))
 
 
 def times(text):
-    return [float(number) for number in re.findall(r" +(\d+\.?\d*)(?=  \w+ +ideal)", text)]
+    return [float(number) for number in re.findall(_TIME, text)]
 
 
 def test_a_model_of_a_configuration_is_shown_as_the_page_says(folder):

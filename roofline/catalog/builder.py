@@ -96,6 +96,7 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
         scale_out=_optional(document.get("scale_out", {}), "bandwidth", "B/s"),
         host_link=_optional(document.get("host_link", {}), "bandwidth", "B/s"),
         power=_optional(document, "power", "W"),
+        cache=_optional(document, "cache", "B"),
         price=_price(document),
         cautions=_cautions(document),
         calibration=calibration,
@@ -137,6 +138,7 @@ def model_record(document: Mapping[str, Any]) -> Model:
         norm_bias=document.get("norm_bias", False),
         head_bias=document.get("head_bias", False),
         streams=document.get("streams", 1),
+        parallel=document.get("parallel", False),
         mtp_layers=document.get("mtp", {}).get("layers", 0),
     )
 
@@ -165,7 +167,19 @@ def calibration_record(document: Mapping[str, Any]) -> Calibration:
         collectives={
             name: CollectiveEfficiency(**_parameters(entry)) for name, entry in document["collectives"].items()
         },
+        **_evidence(document),
     )
+
+
+def _evidence(document: Mapping[str, Any]) -> dict[str, Any]:
+    """How many measurements a calibration rests on, of which engines, of which year."""
+    sets = [entry for kinds in document["kernels"].values() for entry in kinds.values()]
+    return {
+        "measurements": sum(entry.get("measurements", 0) for entry in (*sets, *document["collectives"].values())),
+        "engines": tuple(document.get("engines", ())),
+        "year": str(document.get("date", ""))[:4],
+        "link": document.get("link", "nvlink"),
+    }
 
 
 def without_nulls(value: Any) -> Any:

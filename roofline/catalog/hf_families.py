@@ -39,6 +39,7 @@ class _Traits:
     head_bias: str | bool = False
     qk_norm: str | None = None  # head or full
     gated: bool = True
+    parallel: str | bool = False
     slides: Callable[[int], bool] = lambda _: True  # where layer_types does not say
 
 
@@ -74,6 +75,7 @@ def _dense_family(traits: _Traits) -> Family:
             tied=traits.tied,
             norms=traits.norms,
             norm_bias=traits.norm_bias,
+            parallel=_said(fields, traits.parallel),
             head_bias=_said(fields, traits.head_bias),
         )
 
@@ -93,6 +95,7 @@ _DENSE: Mapping[str, _Traits] = {
     "glm4": _Traits("glm", norms=4, qkv_bias="attention_bias"),
     "gpt_neox": _Traits(
         "gpt-neox",
+        parallel="use_parallel_residual=true",
         norm_bias=True,
         qkv_bias="attention_bias=true",
         o_bias="attention_bias=true",
@@ -197,7 +200,7 @@ def _cohere(fields: Fields) -> Shape:
     layers, bias = fields.layers(), fields.flag("attention_bias")
     qk_norm = "full" if fields.flag("use_qk_norm") else None
     mixer = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm=qk_norm)
-    return shape(fields, "command-r", uniform(layers, mixer, dense(fields)), tied=True, norms=1)
+    return shape(fields, "command-r", uniform(layers, mixer, dense(fields)), tied=True, norms=1, parallel=True)
 
 
 def _cohere2(fields: Fields) -> Shape:
@@ -208,7 +211,7 @@ def _cohere2(fields: Fields) -> Shape:
     sliding = windows(fields, layers, lambda index: (index + 1) % period != 0, default=4096)
     mixers = {window: gqa(fields, window=window, qkv_bias=bias, o_bias=bias) for window in sliding}
     ffn = dense(fields)
-    return shape(fields, "command-r", [(mixers[window], ffn) for window in sliding], tied=True, norms=1)
+    return shape(fields, "command-r", [(mixers[window], ffn) for window in sliding], tied=True, norms=1, parallel=True)
 
 
 #: model_type -> reader. Wrappers of other modalities are listed with the type of their language model.

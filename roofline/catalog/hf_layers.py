@@ -47,6 +47,7 @@ class Shape:
     norms: int = 2
     norm_bias: bool = False
     head_bias: bool = False
+    parallel: bool = False
     streams: int = 1
     mtp: int = 0
 

@@ -37,6 +37,7 @@ def _falcon(fields: Fields) -> Shape:
         tied=True,
         norms=min(norms, 16),
         norm_bias=True,
+        parallel=parallel,
     )
 
 
@@ -78,6 +79,7 @@ def _palm(fields: Fields) -> Shape:
         fields.flag("tie_word_embeddings", default=True),
         uniform(fields.layers("n_layers"), gqa(fields, heads=heads, kv_heads=kv_heads), ffn),
         norms=1 if fields.flag("parallel", default=True) else 2,
+        parallel=fields.flag("parallel", default=True),
     )
 
 
@@ -94,6 +96,7 @@ def _phi(fields: Fields) -> Shape:
         norms=1,
         norm_bias=True,
         head_bias=True,
+        parallel=True,
     )
 
 
@@ -106,6 +109,7 @@ def _stablelm(fields: Fields) -> Shape:
         uniform(fields.layers(), gqa(fields, qkv_bias=fields.flag("use_qkv_bias"), qk_norm=qk_norm), dense(fields)),
         norms=1 if fields.flag("use_parallel_residual") else 2,
         norm_bias=True,
+        parallel=fields.flag("use_parallel_residual"),
     )
 
 

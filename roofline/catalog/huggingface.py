@@ -224,6 +224,8 @@ def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, 
         document["norm_bias"] = True
     if shape.head_bias:
         document["head_bias"] = True
+    if shape.parallel:
+        document["parallel"] = True
     if shape.streams > 1:
         document["streams"] = shape.streams
     context = fields.optional(*_CONTEXT)

@@ -321,6 +321,7 @@ class ModelSpec(Document):
     norms: Annotated[int, Field(ge=0, le=16)] = 2
     norm_bias: bool = False
     head_bias: bool = False
+    parallel: bool = False
     streams: Annotated[int, Field(ge=1, le=64)] = 1
     max_context: Count | None = None
     groups: list[_Group] = Field(min_length=1, max_length=1000)

@@ -338,7 +338,7 @@ def _figures_only(path: str) -> dict[str, Any]:
 
 
 def _calibration(generation: str, specs: str | None) -> Calibration | None:
-    """Calibration of a generation: the user's own, else the shipped one, else none."""
+    """Calibration of a generation: the user's own, else the shipped one, else the generic one."""
     for path in yaml_files(own_folder(specs)) if specs else ():
         if os.path.splitext(os.path.basename(path))[0] == generation and kind_of(spec_text(path)) == "calibration":
             return calibration_record(_checked(path))
@@ -347,5 +347,8 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 
 @lru_cache(maxsize=16)
 def _shipped_calibration(generation: str) -> Calibration | None:
-    path = os.path.join(shipped_root("gpu"), "calibration", f"{generation}.yaml")
+    folder = os.path.join(shipped_root("gpu"), "calibration")
+    path = os.path.join(folder, f"{generation}.yaml")
+    if not os.path.isfile(path):
+        path = os.path.join(folder, "generic.yaml")
     return calibration_record(_figures_only(path)) if os.path.isfile(path) else None

@@ -9,35 +9,7 @@ from typing import NamedTuple
 
 from roofline.ops import Real
 
-__all__ = [
-    "Calibration",
-    "CollectiveEfficiency",
-    "Csa",
-    "DenseFfn",
-    "Efficiency",
-    "Ffn",
-    "Gdn",
-    "Gpu",
-    "Gqa",
-    "Group",
-    "Indexer",
-    "Kda",
-    "Layer",
-    "Lightning",
-    "Linear",
-    "LinearFfn",
-    "Link",
-    "Mamba1",
-    "Mamba2",
-    "Mixer",
-    "Mla",
-    "Model",
-    "MoeFfn",
-    "NoFfn",
-    "NoMixer",
-    "Price",
-    "Recurrent",
-]
+__all__ = ["Calibration", "CollectiveEfficiency", "Csa", "DenseFfn", "Efficiency", "Engine", "Ffn", "Gdn", "Gpu", "Gqa", "Group", "Indexer", "Kda", "Layer", "Lightning", "Linear", "LinearFfn", "Link", "Mamba1", "Mamba2", "Mixer", "Mla", "Model", "MoeFfn", "NoFfn", "NoMixer", "Price", "Recurrent", "Tuning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +207,7 @@ class Model:
     norm_bias: bool = False  # norms have a bias vector beside their weights
     head_bias: bool = False
     streams: int = 1  # residual streams that hyper-connections mix
+    parallel: bool = False  # mixer and network read the same input; one all-reduce sums both
     mtp_layers: int = 0  # draft modules, in no total; they work under speculative decoding only
     cautions: tuple[str, ...] = ()  # what a reader of any figure of this model should know
 
@@ -284,6 +257,7 @@ class Efficiency:
     eps: Real = 0.0  # [s] per item scheduled one by one
     p: float = 3.0  # order of the norm
     is_measured: bool = True  # fitted on measurements; else an assumption that its file explains
+    sigma: float | None = None  # of ln(predicted / measured); None where nothing was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +269,9 @@ class CollectiveEfficiency:
     a2: Real = 0.0  # [s] per doubling of the ranks (PCIe)
     q: Real = 0.0  # [s] growth of the pipeline with the message
     eta: Real = 1.0  # share of the link bandwidth
+    eta_switch: Real | None = None  # share of it that a reduction in the switch reaches, where there is one
     is_measured: bool = True
+    sigma: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +282,45 @@ class Calibration:
     measured_on: tuple[str, ...]
     kernels: Mapping[tuple[str, str], Efficiency]  # (kernel kind, dtype key)
     collectives: Mapping[str, CollectiveEfficiency]
+    measurements: int = 0  # timed kernels that the sets were fitted on
+    engines: tuple[str, ...] = ()  # whose kernels they are, with versions
+    year: str = ""  # of the measurements
+    link: str = "nvlink"  # that the collectives were timed on, or pcie
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the kernels of an engine differ from those that the calibrations were measured on."""
+
+    kind: str  # of kernel
+    dtype: str | None = None  # key of its calibration; None: all of them
+    generation: str | None = None  # of the GPU; None: all of them
+    peak: str | None = None  # dtype of the units that multiply, where they are not the tensor cores
+    eta_c: Real | None = None  # share of that peak, instead of the calibration's
+    compute: Real = 1.0  # factor on the shares of peak and special-function rate
+    memory: Real = 1.0  # factor on the share of the HBM bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What a serving engine adds to the kernels: time of the host, chunks of prompts, kernels of its own."""
+
+    name: str
+    request: Real = 0.0  # [s] per request, before its prompt is computed
+    network: Real = 0.0  # [s] round trip between client and server
+    prefill: Real = 0.0  # [s] per prefill pass
+    stretch: Real = 1.0  # of a prefill pass: gaps between its kernels
+    step: Real = 0.0  # [s] per decode step
+    layer: Real = 0.0  # [s] per layer of a decode step, where no CUDA graph replays it
+    sequence: Real = 0.0  # [s] per sequence of a decode step
+    all_reduce: Real = 0.0  # [s] more per all-reduce than its calibration has
+    chunk: int | None = None  # [tokens] of prompts that one step computes at most; None: whole prompts
+    reserve: Real = 1.0  # share of the answer for which a request must find memory before it starts
+    tunings: tuple[Tuning, ...] = ()
+    sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, kernels apart
+    sigma_tpot: float | None = None
+    versions: str = ""  # of the engine that the constants were fitted on
+    year: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +359,7 @@ class Gpu:
     scale_out: Real | None = None  # [B/s] network per GPU and direction
     host_link: Real | None = None  # [B/s] to the host, per direction
     power: Real | None = None  # [W]
+    cache: Real | None = None  # [B] last-level cache
     price: Price | None = None
     status: str = "shipping"
     cautions: tuple[str, ...] = ()  # what a reader of any figure of this GPU should know

@@ -118,6 +118,8 @@ class _Source(Strict):
     title: Annotated[str, Field(min_length=1, max_length=2000)]
     url: str | None = None
     date: Annotated[str, BeforeValidator(_check_date)]
+    engines: list[Name] | None = None
+    gpus: list[Name] | None = None
 
 
 class Document(Strict):
@@ -209,6 +211,7 @@ class _Set(Strict):
     source: Name
     note: str | None = None
     residual: Annotated[_Number, Field(ge=0.0)] | None = None
+    sigma: Annotated[_Number, Field(ge=0.0)] | None = None
     measurements: Count | None = None
     t0: _Seconds | None = None
     eta_c: _Eta | None = None
@@ -227,18 +230,23 @@ class _CollectiveSet(Strict):
     source: Name
     note: str | None = None
     residual: Annotated[_Number, Field(ge=0.0)] | None = None
+    sigma: Annotated[_Number, Field(ge=0.0)] | None = None
     measurements: Count | None = None
     a0: _Seconds | None = None
     a1: _Seconds | None = None
     a2: _Seconds | None = None
     q: _Seconds | None = None
     eta: _Eta
+    eta_switch: _Eta | None = None
 
 
 class CalibrationSpec(Document):
     """Measured efficiencies of one GPU generation."""
 
     measured_on: list[Name]
+    engines: list[Name] = []
+    link: Literal["nvlink", "pcie"] = "nvlink"
+    date: Annotated[str, BeforeValidator(_check_date)] | None = None
     kernels: dict[
         Literal[
             "gemm",

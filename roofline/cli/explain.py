@@ -84,6 +84,8 @@ def equation(kernel: Kernel) -> str:
 
 def _terms(kernel: Kernel, roof: Roof) -> str:
     work, used = kernel.work, roof.efficiency
+    if kernel.kind == "host":
+        return "time of the host"
     if used is LIGHT:
         return f"max({_n(work.flop)}/{_n(roof.peak)}, {_n(work.nbytes)}/{_n(roof.bandwidth)})"
     compute = f"{_n(work.flop)}/({_n(used.eta_c)} x {_n(roof.peak)})"
@@ -110,10 +112,13 @@ def _link_terms(kernel: Kernel, roof: LinkRoof) -> str:
     if used.a1:
         parts.append(f"{to_text(used.a1, 's')} x {roof.ranks - 1}")
     if used.a2:
-        parts.append(f"{to_text(used.a2, 's')} x {(roof.ranks - 1).bit_length()}")
+        parts.append(f"{to_text(used.a2, 's')} x {roof.doublings:g}")
     if used.q:
         parts.append(f"sqrt({to_text(used.q, 's')} x {_n(sent)}/{_n(roof.bandwidth)})")
-    parts.append(f"{_n(sent)}/({_n(used.eta)} x {_n(roof.bandwidth)})")
+    link = f"{_n(sent)}/({_n(used.eta)} x {_n(roof.bandwidth)})"
+    if used.eta_switch is not None:
+        link = f"min({link}, {_n(roof.least * sent)}/({_n(used.eta_switch)} x {_n(roof.bandwidth)}))"
+    parts.append(link)
     return " + ".join(parts)
 
 

@@ -21,6 +21,8 @@ _COMMANDS = {
     "tpot": "roofline.cli.predict",
     "predict": "roofline.cli.predict",
     "knee": "roofline.cli.predict",
+    "check": "roofline.cli.check",
+    "calibrate": "roofline.cli.calibrate",
     "gpus": "roofline.cli.catalog",
     "models": "roofline.cli.catalog",
     "check-specs": "roofline.cli.check_specs",

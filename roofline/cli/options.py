@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline import api
+from roofline.catalog.engines import engine_names
 from roofline.errors import BadInput, RooflineError
 from roofline.physics.efficiency import BASES
-from roofline.quantity import BILLION, KIBI, MILLI, count_from_text
+from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, from_text
 from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import PRESETS
 
@@ -108,6 +109,43 @@ class _Slo(click.ParamType):
             if not colon:
                 self.fail(f"{part!r} is not key:milliseconds with a key of {', '.join(SLO_KEYS)}", param, ctx)
         return limits
+
+
+class _Duration(click.ParamType):
+    """A time with its unit, e.g. 20ms; a bare number is milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value).strip()
+        try:
+            return float(text) * MILLI
+        except ValueError:
+            pass
+        try:
+            return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text), "s")
+        except BadInput:
+            self.fail(f"{value!r} is no time such as 20ms", param, ctx)
+
+
+class _Measured(click.ParamType):
+    """Times in milliseconds and what they were taken at, e.g. tpot=12.3,batch=8."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found: dict[str, float] = {}
+        for part in re.split(r"[,\s]+", str(value).strip()):
+            key, sign, number = part.partition("=")
+            key = key.strip().lower()
+            if not sign or key in found or key not in ("ttft", "tpot", *api.DEFAULTS):
+                known = ", ".join(("ttft", "tpot", *api.DEFAULTS))
+                self.fail(f"{part!r} is not key=value with a key of {known}, each once", param, ctx)
+            try:
+                found[key] = float(number) * (MILLI if key in ("ttft", "tpot") else 1.0)
+            except ValueError:
+                self.fail(f"{number!r} in {part!r} is no number", param, ctx)
+        return found
 
 
 class _Workload(click.ParamType):
@@ -274,10 +312,16 @@ _CASE = (
     ),
     click.option(
         "--engine",
-        type=click.Choice(api.ENGINES),
-        default="none",
+        type=str,
+        default=api.DEFAULT_ENGINE,
         show_default=True,
-        help="Host overheads of a server.",
+        help=f"Profile of the serving engine: {', '.join(engine_names())}, or the path of your own.",
+    ),
+    click.option("--network", type=_Duration(), help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
+    click.option(
+        "--measured",
+        type=_Measured(),
+        help="One measurement of this deployment, in ms, e.g. tpot=12.3,ttft=350,batch=8; it scales the answer.",
     ),
     click.option("--slo", "--goodput", type=_Slo(), help="Limits [ms], e.g. ttft:300,tpot:25."),
     click.option("--allow-oversize", is_flag=True, help="Predict a plan that does not fit, too."),

@@ -16,9 +16,26 @@ from roofline.serving.prediction import Prediction
 __all__ = ["knee", "predict", "tpot", "ttft"]
 
 _WHO = {"model": "model", "gpu": "GPU", "num_gpus": "GPUs", "tp": "tp"}
-_END = {"basis": "basis", "usd_per_hour": "USD/h"}
-_TTFT = {**_WHO, "ttft_ms": "TTFT [ms]", "prefill_bound": "bound", **_END}
-_TPOT = {**_WHO, "tpot_ms": "TPOT [ms]", "tok_s_user": "tok/s/user", "decode_bound": "bound", **_END}
+_END = {"usd_per_hour": "USD/h", "basis_detail": "basis"}
+_TTFT = {
+    **_WHO,
+    "ttft_ms": "TTFT [ms]",
+    "ttft_low_ms": "80 % from",
+    "ttft_high_ms": "to",
+    "prefill_bound": "bound",
+    **_END,
+}
+_TPOT = {
+    **_WHO,
+    "tpot_ms": "TPOT [ms]",
+    "tpot_low_ms": "80 % from",
+    "tpot_high_ms": "to",
+    "tok_s_user": "tok/s/user",
+    "decode_bound": "bound",
+    **_END,
+}
+#: Light speed has no interval, but a share of it that calibrated kernels reach.
+_LIGHT = {"ttft_low_ms": "ttft_light_frac", "tpot_low_ms": "tpot_light_frac"}
 _REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
 _KNEE = {
     **_WHO,
@@ -28,7 +45,7 @@ _KNEE = {
     "slo_knee": "SLO",
     "knee": "knee",
     "knee_bound": "set by",
-    "basis": "basis",
+    "basis_detail": "basis",
 }
 _ALL = {
     **_WHO,
@@ -125,6 +142,8 @@ def _answer(
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
     people = output_format in ("table", "markdown")
+    if columns is not None and options.get("basis") == "ideal":
+        columns = _at_light_speed(columns)
     keys = (*columns, "warnings") if people and columns else None  # knees cost more than the rest together
     names = gpus or api.gpus(options.get("specs"))
     for model in models:
@@ -152,6 +171,12 @@ def _answer(
         notes(text for row in (rows if failures else [*rows, *refusals]) for text in row["warnings"])
     if failures:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+
+
+def _at_light_speed(columns: Mapping[str, str]) -> dict[str, str]:
+    """Columns of a table at light speed: the share reached in place of an interval."""
+    kept = {_LIGHT.get(key, key): heading for key, heading in columns.items() if not key.endswith("_high_ms")}
+    return {key: "reached" if key in _LIGHT.values() else heading for key, heading in kept.items()}
 
 
 def _kernels(found: list[Prediction]) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from roofline.ops import Real, ceil
 from roofline.physics import collectives, elementwise
-from roofline.physics.efficiency import link_roof, roof
+from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
-from roofline.physics.plan import Deployment, Precision
-from roofline.physics.work import Kernel, LinkRoof, Roof, Work, collective_time, kernel_time
+from roofline.physics.plan import NO_ENGINE, Deployment, Precision
+from roofline.physics.work import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 
@@ -41,6 +41,7 @@ class Assembly:
         self.sequences = rank_batch(batch, deployment.plan.dp)
         self.tokens = self.sequences * new  # of the fullest data-parallel rank
         self.pooled = batch * new  # of all of them: what the experts see
+        self.engine = NO_ENGINE if deployment.basis == "ideal" else deployment.engine  # light needs no host
         self.kernels: list[Kernel] = []
         self._roofs: dict[tuple[str, str, str], Roof] = {}
 
@@ -168,7 +169,22 @@ class Assembly:
         """
         under: LinkRoof = link_roof(self.gpu, self.deployment.basis, collective, ranks)
         work = Work(link_bytes=sent)
-        self.kernels.append(Kernel(name, collective, "bf16", count, work, under, collective_time(work, under)))
+        terms = collective_time(work, under)
+        if collective == "all_reduce" and self.engine.all_reduce:
+            more = self.engine.all_reduce
+            terms = terms._replace(total=terms.total + more, latency=terms.latency + more)
+        self.kernels.append(Kernel(name, collective, "bf16", count, work, under, terms))
+
+    def host(self, name: str, time: Real) -> None:
+        """Add time of the host during which the GPU waits, if there is any.
+
+        Args:
+            name: of what the host does [text].
+            time: how long [s].
+        """
+        if type(time) is float and time == 0.0:
+            return
+        self.kernels.append(host_kernel(name, time))
 
     def kernel(self, name: str, kind: str, key: str, peak: str, count: Real, work: Work) -> Kernel:
         """A kernel under the roof of its kind and dtype, not added.
@@ -187,5 +203,9 @@ class Assembly:
         under = self._roofs.get((kind, key, peak))
         if under is None:
             under = roof(self.gpu, self.deployment.basis, kind, key, peak)
+            for tuning in self.engine.tunings:
+                fits = tuning.kind == kind and tuning.dtype in (None, key)
+                if fits and tuning.generation in (None, self.gpu.generation):
+                    under = tuned(under, self.gpu, tuning)
             self._roofs[kind, key, peak] = under
         return Kernel(name, kind, key, count, work, under, kernel_time(work, under))

@@ -16,7 +16,7 @@ from roofline.catalog.records import (
     NoMixer,
     Recurrent,
 )
-from roofline.ops import Real, minimum
+from roofline.ops import Real, maximum, minimum
 
 __all__ = [
     "cache_bytes",
@@ -49,7 +49,7 @@ def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
     return tokens if limit is None else minimum(tokens, float(limit))
 
 
-def kv_values(mixer: Gqa | Mla, tp: int = 1) -> float:
+def kv_values(mixer: Gqa | Mla, tp: int = 1) -> Real:
     """Values that one token leaves in the KV cache of one layer on one GPU.
 
     KV heads beyond their number are replicated, the latent of MLA always is.
@@ -69,7 +69,7 @@ def kv_values(mixer: Gqa | Mla, tp: int = 1) -> float:
     return local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim)
 
 
-def local_kv_heads(mixer: Gqa, tp: int) -> float:
+def local_kv_heads(mixer: Gqa, tp: int) -> Real:
     """KV heads on one GPU: shared out over tp, replicated where tp exceeds them.
 
     Args:
@@ -82,7 +82,7 @@ def local_kv_heads(mixer: Gqa, tp: int) -> float:
     >>> local_kv_heads(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128), 16)
     1.0
     """
-    return mixer.kv_heads / tp if tp <= mixer.kv_heads else 1.0
+    return maximum(mixer.kv_heads / tp, 1.0)
 
 
 def index_nbytes(mixer: Gqa | Mla, kv_nbytes: float) -> float:

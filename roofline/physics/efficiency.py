@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
-from roofline.catalog.records import Efficiency, Gpu
+from roofline.catalog.records import CollectiveEfficiency, Efficiency, Gpu, Tuning
 from roofline.errors import BadInput
 from roofline.ops import Real, maximum, minimum
+from roofline.physics.plan import Deployment
 from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
+from roofline.quantity import MICRO
 
-__all__ = ["BASES", "basis_of", "calibrated_set", "link_roof", "measured_kind", "roof"]
+__all__ = ["BASES", "basis_of", "calibrated_set", "evidence", "link_roof", "measured_kind", "roof", "tuned"]
 
 BASES = ("calibrated", "ideal")
 
 #: Kinds of kernel that stand in for one that was never measured: streaming the state is an
 #: element-wise pass, a chunked scan has attention's shape, index scores are a multiplication.
 _KIND_STAND_INS = {"state_decode": "elementwise", "state_prefill": "attention_prefill", "indexer": "gemm"}
+
+#: Engines that the basis names; libraries and benchmarks under them are left out.
+_SHOWN = {"trtllm": "TRT-LLM", "vllm": "vLLM"}
+
+#: Collectives over PCIe where a generation's were timed over NVLink: 22 us per doubling of the group and 0.525 of
+#: the link rate, which forward passes of four and eight L40S suggest (calibration "ada").
+_PCIE = CollectiveEfficiency(a2=22 * MICRO, eta=0.525, is_measured=False)
 
 #: Dtypes that stand in for one that was never measured, nearest first.
 _STAND_INS = {
@@ -44,7 +54,7 @@ def basis_of(gpu: Gpu, requested: str) -> str:
 
     Returns:
         ``ideal``; ``calibrated`` where kernels of this very GPU were measured; ``inherited`` where
-        those of another GPU of its generation were [text].
+        those of another GPU of its generation were; ``generic`` where none of its generation were [text].
 
     Raises:
         BadInput: another word was requested.
@@ -53,7 +63,30 @@ def basis_of(gpu: Gpu, requested: str) -> str:
         raise BadInput(f"basis {requested!r} is not one of {', '.join(BASES)}")
     if requested == "ideal" or gpu.calibration is None:
         return "ideal"
-    return "calibrated" if gpu.name in gpu.calibration.measured_on else "inherited"
+    if gpu.name in gpu.calibration.measured_on:
+        return "calibrated"
+    return "generic" if gpu.calibration.name == "generic" else "inherited"
+
+
+def evidence(deployment: Deployment) -> str:
+    """Basis of a deployment with what it rests on.
+
+    Args:
+        deployment: model, GPU, plan, precision and basis.
+
+    Returns:
+        Text such as ``calibrated: hopper, 1,840 kernels, TRT-LLM 1.3 / vLLM 0.24, 2026`` [text].
+    """
+    calibration = deployment.gpu.calibration
+    if deployment.basis == "ideal" or calibration is None:
+        return "ideal: light speed"
+    if deployment.basis == "generic":
+        return f"generic: medians of other generations, none of {deployment.gpu.generation} timed"
+    fitted = f"{calibration.measurements:,} kernels" if calibration.measurements else "assumptions"
+    engines = dict.fromkeys(_short_version(engine) for engine in calibration.engines)
+    known = " / ".join(engine for engine in engines if engine)
+    parts = (calibration.name, fitted, known, calibration.year)
+    return f"{deployment.basis}: {', '.join(part for part in parts if part)}"
 
 
 def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: str) -> str:
@@ -111,8 +144,32 @@ def roof(gpu: Gpu, basis: str, kind: str, key: str, peak: str) -> Roof:
     exp_rate: Real = math.inf if gpu.exp_rate is None else gpu.exp_rate  # unknown: not charged
     if basis == "ideal" or gpu.calibration is None:
         return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, LIGHT)
-    efficiency, _ = calibrated_set(gpu.calibration.kernels, kind, key)
+    efficiency, found = calibrated_set(gpu.calibration.kernels, kind, key)
+    if efficiency.sigma is not None and (found != key or measured_kind(gpu.calibration.kernels, kind) != kind):
+        efficiency = replace(efficiency, sigma=None)  # a stand-in's residuals say nothing of the kernel it stands for
     return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, efficiency)
+
+
+def tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
+    """A roof as the kernels of an engine meet it.
+
+    Args:
+        under: the calibrated roof.
+        gpu: the GPU.
+        tuning: how the engine's kernels differ.
+
+    Returns:
+        Rates [FLOP/s, B/s, exp/s] and efficiencies [1], none beyond light speed.
+    """
+    share = under.efficiency.eta_c if tuning.eta_c is None else tuning.eta_c
+    efficiency = replace(
+        under.efficiency,
+        eta_c=minimum(share * tuning.compute, 1.0),
+        eta_x=under.efficiency.eta_x * tuning.compute,
+        eta_m=minimum(under.efficiency.eta_m * tuning.memory, 1.0),
+    )
+    peak = under.peak if tuning.peak is None else gpu.peaks.get(tuning.peak, under.peak)
+    return under._replace(peak=peak, efficiency=efficiency)
 
 
 def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
@@ -143,9 +200,13 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     if basis == "ideal" or gpu.calibration is None:
         return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
     efficiency = gpu.calibration.collectives.get(collective)
+    if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
+        efficiency = _PCIE
     if efficiency is None:
         raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
-    return LinkRoof(bandwidth, ranks, efficiency, least)
+    if efficiency.eta_switch is not None and not (in_switch and ranks <= gpu.link.domain):
+        efficiency = replace(efficiency, eta_switch=None)
+    return LinkRoof(bandwidth, ranks, efficiency, least, (ranks - 1).bit_length())
 
 
 def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -> tuple[Real, Real]:
@@ -172,3 +233,10 @@ def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -
     inside, outside = inner / gpu.link.bandwidth, outer / gpu.scale_out
     light = maximum(least_inner / gpu.link.bandwidth, outside)
     return 1.0 / (inside + outside), light / (inside + outside)
+
+
+def _short_version(engine: str) -> str:
+    """Engine and the first two parts of its version, empty for those that the basis does not name."""
+    name, _, version = engine.partition(" ")
+    shown = _SHOWN.get(name)
+    return "" if shown is None else f"{shown} {'.'.join(version.split('.')[:2])}"

@@ -90,7 +90,12 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
     Returns:
         The kernels of the fullest rank.
     """
-    return _whole_pass(Assembly(deployment, batch, new), Span(new, cached))
+    assembly = Assembly(deployment, batch, new)
+    passed = _whole_pass(assembly, Span(new, cached))
+    engine = assembly.engine
+    assembly.host("gaps between kernels", (engine.stretch - 1.0) * passed.time)
+    assembly.host("host, prefill", engine.prefill)
+    return Pass(tuple(assembly.kernels))
 
 
 def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
@@ -105,7 +110,12 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
     Returns:
         The kernels of the fullest rank, their attention at the mean length.
     """
-    return _whole_pass(Assembly(deployment, batch, 1.0), Span(steps, context, is_decode=True))
+    assembly = Assembly(deployment, batch, 1.0)
+    _whole_pass(assembly, Span(steps, context, is_decode=True))
+    engine = assembly.engine
+    time = engine.step + engine.layer * assembly.model.layers + engine.sequence * assembly.sequences
+    assembly.host("host, decode step", time)
+    return Pass(tuple(assembly.kernels))
 
 
 def draft_pass(deployment: Deployment, batch: Real, context: Real) -> Pass:

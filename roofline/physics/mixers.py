@@ -68,7 +68,8 @@ def _add_gqa(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> None:
         gated = elementwise.activation(assembly.tokens, heads * mixer.v_head_dim, gated=True)
         assembly.elementwise("output gate" + tag, count, gated)
     assembly.gemm("o" + tag, count, hidden, heads * mixer.v_head_dim, "attention", mixer.o_bias)
-    assembly.all_reduce("attention all-reduce" + tag, count)
+    if not assembly.model.parallel:
+        assembly.all_reduce("attention all-reduce" + tag, count)
 
 
 def _tag(mixer: Gqa) -> str:

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roofline.catalog.records import Gpu, Model
+from roofline.catalog.records import Engine, Gpu, Model
 from roofline.ops import Real
 
-__all__ = ["DEFAULT_SKEW", "Deployment", "Plan", "Precision", "Scheme"]
+__all__ = ["DEFAULT_SKEW", "NO_ENGINE", "Deployment", "Plan", "Precision", "Scheme"]
 
 #: Routing skew c of the expert choice: fitted on MoE kernels timed with power-law routing
 #: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.
 DEFAULT_SKEW = 0.66
+
+
+#: Kernels alone: no host, no network, no queue.
+NO_ENGINE = Engine("none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Deployment:
     basis: str = "calibrated"  # ideal, calibrated or inherited
     skew: Real | None = DEFAULT_SKEW  # c of the expert choice; None: uniform routing
     replicas: int = 1
+    engine: Engine = NO_ENGINE
 
     @property
     def num_gpus(self) -> int:

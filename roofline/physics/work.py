@@ -6,9 +6,21 @@ import math
 from typing import NamedTuple
 
 from roofline.catalog.records import CollectiveEfficiency, Efficiency
-from roofline.ops import Real, maximum, norm, where
+from roofline.ops import Real, maximum, minimum, norm, where
 
-__all__ = ["LIGHT", "LIGHT_LINK", "Kernel", "LinkRoof", "Roof", "Terms", "Work", "collective_time", "kernel_time"]
+__all__ = [
+    "HOST",
+    "LIGHT",
+    "LIGHT_LINK",
+    "Kernel",
+    "LinkRoof",
+    "Roof",
+    "Terms",
+    "Work",
+    "collective_time",
+    "host_kernel",
+    "kernel_time",
+]
 
 #: The ideal roofline as parameters of the one equation: no latency, full rates, the larger of two.
 LIGHT = Efficiency(p=math.inf)
@@ -71,6 +83,11 @@ class LinkRoof(NamedTuple):
     ranks: int
     efficiency: CollectiveEfficiency
     least: Real = 1.0  # share of `link_bytes` that must cross even at light speed
+    doublings: Real = 0.0  # of one rank that make them all, rounded up
+
+
+#: Where the host works, no rate of the GPU matters.
+HOST = Roof(math.inf, math.inf, math.inf)
 
 
 class Terms(NamedTuple):
@@ -150,10 +167,12 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
 def collective_time(work: Work, roof: LinkRoof) -> Terms:
     r"""Time that one collective takes over a link.
 
-    .. math:: t = a_0 + a_1 (n - 1) + a_2 \lceil \log_2 n \rceil + \sqrt{q V / B} + \frac{V}{\eta B}
+    .. math:: t = a_0 + a_1 (n - 1) + a_2 \lceil \log_2 n \rceil + \sqrt{q V / B}
+              + \min\left(\frac{V}{\eta B},\ \frac{S}{\eta_{switch} B}\right)
 
-    With `LIGHT_LINK` it is the least that must cross, over the link's rate: a switch that reduces
-    carries S of the ring's V = 2 (n - 1)/n S.
+    The second of the minimum holds where a switch reduces: a library takes the faster way. With
+    `LIGHT_LINK` it is the least that must cross, over the link's rate: a switch that reduces carries S
+    of the ring's V = 2 (n - 1)/n S.
 
     Args:
         work: `link_bytes` V sent by one GPU in one direction [B].
@@ -171,10 +190,22 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
     if efficiency is LIGHT_LINK:
         return Terms(roof.least * wire, 0.0, 0.0, 0.0, 0.0, roof.least * wire)
     link = wire / efficiency.eta
+    if efficiency.eta_switch is not None:
+        link = minimum(link, roof.least * wire / efficiency.eta_switch)
     latency = (
-        efficiency.a0
-        + efficiency.a1 * (roof.ranks - 1)
-        + efficiency.a2 * (roof.ranks - 1).bit_length()
-        + (efficiency.q * wire) ** 0.5
+        efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + (efficiency.q * wire) ** 0.5
     )
     return Terms(latency + link, 0.0, 0.0, latency, 0.0, link)
+
+
+def host_kernel(name: str, time: Real) -> Kernel:
+    """Time of the host during which the GPU waits, as a part of a pass like any kernel.
+
+    Args:
+        name: what the host does [text].
+        time: how long [s].
+
+    Returns:
+        The kernel, all of it latency.
+    """
+    return Kernel(name, "host", "", 1, Work(), HOST, Terms(time, 0.0, 0.0, time))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from roofline.ops import Real, maximum
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
+from roofline.physics.work import host_kernel
 
 __all__ = ["SLO_KEYS", "Workload", "decode", "e2el", "prefill"]
 
@@ -24,7 +25,7 @@ class Workload:
 
 
 def prefill(deployment: Deployment, workload: Workload) -> Pass:
-    """Prefill pass of the batch; at least one prompt token is always computed.
+    """Prefill pass of the batch, after the engine has taken the request; at least one prompt token is computed.
 
     Args:
         deployment: model, GPU, plan, precision and basis.
@@ -34,7 +35,12 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
         The kernels; their time is the TTFT of an idle server.
     """
     new = maximum(workload.isl - workload.prefix, 1.0)
-    return prefill_pass(deployment, workload.batch, new, workload.isl - new)
+    passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
+    if deployment.basis == "ideal":
+        return passed
+    engine = deployment.engine
+    before = (host_kernel("network", engine.network), host_kernel("request", engine.request))
+    return Pass((*(kernel for kernel in before if kernel.terms.total != 0.0), *passed.kernels))
 
 
 def decode(deployment: Deployment, workload: Workload) -> Pass:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.ops import Real, maximum, where
+from roofline.ops import Real, maximum, minimum, where
+from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
 from roofline.physics.plan import Deployment
 from roofline.physics.work import Roof
 from roofline.quantity import BILLION, HOUR
+from roofline.serving.correction import UNCORRECTED, Correction
+from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.knee import Knees, knees
 from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill
 from roofline.serving.row import row, text
 from roofline.serving.sizing import longest_context
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["DEFAULT_SIGMA", "Prediction", "predict"]
 
 _NOT_APPLICABLE = float("nan")
+
+#: Of ln(predicted / measured) of whole passes, kernels apart, where the engine's profile states none.
+DEFAULT_SIGMA = 0.15
 
 
 @dataclass(frozen=True)
@@ -37,19 +43,59 @@ class Prediction:
     prefill: Pass = field(repr=False)
     decode: Pass = field(repr=False)
     memory: Memory
-    engine: str = "none"
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
     warnings: tuple[str, ...] = ()
     allow_oversize: bool = False  # whether arrays have times for cases that do not fit, too
+    correction: Correction = UNCORRECTED  # by a measurement of this very deployment
 
     @cached_property
     def ttft(self) -> Real:
         """Time to first token [s]."""
-        return self._where_fits(self.prefill.time)
+        return self._where_fits(self._corrected(self.prefill.time, self.correction.ttft, 0))
 
     @cached_property
     def _step(self) -> Real:
-        return self._where_fits(self.decode.time)
+        return self._where_fits(self._corrected(self.decode.time, self.correction.tpot, 1))
+
+    @cached_property
+    def ideal(self) -> tuple[Pass, Pass]:
+        """Prefill and mean decode step at light speed: what the same work takes at full rates, without a host."""
+        light = replace(self.deployment, basis="ideal")
+        return prefill(light, self.workload), decode(light, self.workload)
+
+    @property
+    def light_share(self) -> dict[str, Real]:
+        """Share of light speed that prefill and decode reach, host included [1].
+
+        On the ideal basis, what the calibrated kernels with the same engine reach of it.
+        """
+        first, step = self.ideal
+        if self.basis != "ideal":
+            return {"prefill": first.time / self.ttft, "decode": step.time / self._step}
+        real = replace(self.deployment, basis=basis_of(self.deployment.gpu, "calibrated"))
+        times = prefill(real, self.workload).time, decode(real, self.workload).time
+        return {"prefill": first.time / times[0], "decode": step.time / times[1]}
+
+    @property
+    def ttft_interval(self) -> tuple[Real, Real] | None:
+        """Ends of the 80 % interval of `ttft` [s]; None on the ideal basis, which is a bound."""
+        sigma = self._sigma("ttft")
+        return None if sigma is None else spread(self.ttft, sigma)
+
+    @property
+    def tpot_interval(self) -> tuple[Real, Real] | None:
+        """Ends of the 80 % interval of `tpot` [s]; None on the ideal basis and for a single output token."""
+        sigma = self._sigma("tpot")
+        return None if sigma is None or self.tpot is None else spread(self.tpot, sigma)
+
+    @property
+    def e2el_interval(self) -> tuple[Real, Real] | None:
+        """Ends of the 80 % interval of `e2el` [s], as if both parts were off together."""
+        first, sigma = self.ttft_interval, self._sigma("tpot")
+        if first is None or sigma is None:
+            return None
+        step = spread(self._step, sigma)
+        return e2el(first[0], step[0], self.workload.osl), e2el(first[1], step[1], self.workload.osl)
 
     @property
     def tpot(self) -> Real | None:
@@ -107,9 +153,19 @@ class Prediction:
         return longest_context(self.deployment, self.workload.batch)
 
     @property
+    def engine(self) -> str:
+        """Engine whose host time is included; `none` on the ideal basis."""
+        return "none" if self.basis == "ideal" else self.deployment.engine.name
+
+    @property
     def basis(self) -> str:
-        """What the figures stand on: ideal, calibrated or inherited."""
+        """What the figures stand on: ideal, calibrated, inherited or generic."""
         return self.deployment.basis
+
+    @property
+    def basis_detail(self) -> str:
+        """The basis with its evidence: generation, kernels timed, engines, year."""
+        return evidence(self.deployment)
 
     @property
     def bound(self) -> dict[str, Real]:
@@ -154,6 +210,22 @@ class Prediction:
         """Readable answer of a single case; arrays show their shape."""
         return text(self)
 
+    def _corrected(self, time: Real, factor: Real, part: int) -> Real:
+        """A time scaled by a measurement of the deployment, never faster than light."""
+        return time if factor == 1.0 else maximum(factor * time, self.ideal[part].time)
+
+    def _sigma(self, result: str) -> Real | None:
+        """Standard deviation of the logarithm of a result, None on the ideal basis."""
+        if self.basis == "ideal":
+            return None
+        engine, correction = self.deployment.engine, self.correction
+        if result == "ttft":
+            passed, whole, measured = self.prefill, engine.sigma_ttft, correction.sigma_ttft
+        else:
+            passed, whole, measured = self.decode, engine.sigma_tpot, correction.sigma_tpot
+        sigma = pass_sigma(passed, self.basis, DEFAULT_SIGMA if whole is None else whole)
+        return sigma if measured is None else minimum(sigma, measured)
+
     def _where_fits(self, time: Real) -> Real:
         """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
         fits = self.fits
@@ -162,7 +234,8 @@ class Prediction:
     def _meets(self, batch: Real) -> Real:
         """Whether a batch meets every limit of the SLO."""
         workload = Workload(self.workload.isl, self.workload.osl, batch, self.workload.prefix)
-        first, step = prefill(self.deployment, workload).time, decode(self.deployment, workload).time
+        first = self.correction.ttft * prefill(self.deployment, workload).time
+        step = self.correction.tpot * decode(self.deployment, workload).time
         has_steps = where(workload.osl > 1.0, 1.0, 0.0)  # a single token has no tpot to limit
         times = {"ttft": first, "tpot": has_steps * step, "e2el": e2el(first, step, workload.osl)}
         excess: Real = 0.0
@@ -178,6 +251,7 @@ def predict(
     warnings: tuple[str, ...] = (),
     *,
     allow_oversize: bool = False,
+    correction: Correction = UNCORRECTED,
 ) -> Prediction:
     """Latencies of one static batch on one deployment.
 
@@ -187,6 +261,7 @@ def predict(
         slo: limits on ttft, tpot or e2el [s].
         warnings: what the reader should know [text].
         allow_oversize: whether arrays have times for cases that do not fit, too [bool].
+        correction: by a measurement of this very deployment.
 
     Returns:
         The prediction.
@@ -196,7 +271,7 @@ def predict(
         BadInput: an SLO limit that is not positive.
 
     Valid:
-        The whole prompt in one pass, no other requests; no host, network or queue time.
+        The whole prompt in one pass, no other requests: no queue.
     """
     if not isinstance(slo, Mapping | None):
         raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
@@ -215,16 +290,19 @@ def predict(
         slo=dict(slo or {}),
         warnings=(*warnings, *_assumptions(deployment, *passes)),
         allow_oversize=allow_oversize,
+        correction=correction,
     )
 
 
 def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
     """Kernels whose constants were assumed instead of measured; element-wise passes and hand-overs always are."""
+    if deployment.basis == "generic":
+        return []
     found = dict.fromkeys(
         f"{kernel.dtype} {kernel.kind}" if isinstance(kernel.roof, Roof) else kernel.kind
         for passed in passes
         for kernel in passed.kernels
-        if not kernel.roof.efficiency.is_measured and kernel.kind not in ("elementwise", "p2p")
+        if not kernel.roof.efficiency.is_measured and kernel.kind not in ("elementwise", "p2p", "host")
     )
     if not found:
         return []

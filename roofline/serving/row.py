@@ -46,9 +46,11 @@ def text(prediction: Prediction) -> str:
         "formats": f"weights {weights}, KV cache {kv}, compute {compute}",
         "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, batch {_said(workload.batch)}, "
         f"prefix {_said(workload.prefix)}",
-        "TTFT": f"{_said(prediction.ttft, 's')}  ({_said(prediction.prefill.bound)}-bound)",
-        "TPOT": f"{_said(prediction.tpot, 's')}  ({_said(prediction.decode.bound)}-bound)",
-        "E2EL": _said(prediction.e2el, "s"),
+        "TTFT": f"{_with_interval(prediction, 'ttft')}  ({_said(prediction.prefill.bound)}-bound)",
+        "TPOT": f"{_with_interval(prediction, 'tpot')}  ({_said(prediction.decode.bound)}-bound)",
+        "E2EL": _with_interval(prediction, "e2el"),
+        "light": f"reaches {_percent(prediction.light_share['prefill'])} of light speed in prefill, "
+        f"{_percent(prediction.light_share['decode'])} in decode",
         "output": f"{_said(prediction.tok_s_user)} tok/s/user, {_said(prediction.output_tok_s)} tok/s, "
         f"{_said(prediction.output_tok_s_gpu)} tok/s/GPU",
         "knee": f"{_said(prediction.knee)} sequences, set by {_said(prediction.knee_bound)} "
@@ -57,10 +59,40 @@ def text(prediction: Prediction) -> str:
         f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}; "
         f"longest context {_said(prediction.longest_context)} tokens",
         "cost": f"{_said(prediction.usd_per_hour)} USD/h",
-        "basis": f"{prediction.basis}, engine {prediction.engine}",
+        "basis": prediction.basis_detail,
+        "engine": _engine(prediction),
+        **_measured(prediction),
     }
     title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus} x {deployment.gpu.name}"
     return "\n".join([title, *(f"  {label:<10} {line}" for label, line in lines.items())])
+
+
+def _with_interval(prediction: Prediction, result: str) -> str:
+    """A time, and the interval that holds it in four of five cases."""
+    time, ends = getattr(prediction, result), getattr(prediction, f"{result}_interval")
+    if time is None or ends is None or not isinstance(time, float):
+        return _said(time, "s")
+    return f"{_said(time, 's')}  [{_said(ends[0], 's')} .. {_said(ends[1], 's')}]"
+
+
+def _percent(share: Real) -> str:
+    return f"{100.0 * share:.0f} %" if isinstance(share, float) else _said(share)
+
+
+def _measured(prediction: Prediction) -> dict[str, str]:
+    """What a measurement of the deployment did to the answer."""
+    known = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
+    factors = ", ".join(f"{name} x {rounded(factor)}" for name, factor in known.items() if factor != 1.0)
+    return {"measured": f"scaled by a measurement of this deployment: {factors}"} if factors else {}
+
+
+def _engine(prediction: Prediction) -> str:
+    """Engine, and how much of the answer is its host's time."""
+    engine = prediction.deployment.engine
+    if prediction.engine == "none":
+        return "none: kernels alone"
+    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
+    return f"{engine.name}" + (f" ({fitted})" if fitted else "")
 
 
 def _said(value: Real, unit: str | None = None) -> str:
@@ -94,6 +126,16 @@ def _whole(value: Real) -> Any:
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
+def _interval(result: str) -> dict[str, Callable[[Prediction], Any]]:
+    """Both ends of an 80 % interval; None on the ideal basis, which is a bound."""
+
+    def end(prediction: Prediction, which: int) -> Any:
+        found = getattr(prediction, f"{result}_interval")
+        return None if found is None else _plain(found[which], MILLI)
+
+    return {f"{result}_low_ms": lambda p: end(p, 0), f"{result}_high_ms": lambda p: end(p, 1)}
+
+
 _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "model": lambda p: p.deployment.model.short_name,
     "model_id": lambda p: p.deployment.model.name,
@@ -111,12 +153,18 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "kv_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[1],
     "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[2],
     "basis": lambda p: p.basis,
+    "basis_detail": lambda p: p.basis_detail,
     "engine": lambda p: p.engine,
     "fits": lambda p: _plain(p.fits),
     "ttft_ms": lambda p: _plain(p.ttft, MILLI),
     "tpot_ms": lambda p: _plain(p.tpot, MILLI),
     "itl_ms": lambda p: _plain(p.itl, MILLI),
     "e2el_ms": lambda p: _plain(p.e2el, MILLI),
+    **_interval("ttft"),
+    **_interval("tpot"),
+    **_interval("e2el"),
+    "ttft_light_frac": lambda p: _plain(p.light_share["prefill"]),
+    "tpot_light_frac": lambda p: None if p.tpot is None else _plain(p.light_share["decode"]),
     "tok_s_user": lambda p: _plain(p.tok_s_user),
     "output_tok_s": lambda p: _plain(p.output_tok_s),
     "output_tok_s_gpu": lambda p: _plain(p.output_tok_s_gpu),

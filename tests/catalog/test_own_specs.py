@@ -158,14 +158,23 @@ def test_a_gpu_of_a_measured_generation_inherits_its_efficiencies(specs):
     assert prediction.deployment.gpu.calibration.kernels == rl.load_gpu("h100-sxm").calibration.kernels
 
 
-def test_a_gpu_of_an_unmeasured_generation_stands_on_the_ideal_roofline_and_says_so(tmp_path):
+def test_a_gpu_of_an_unmeasured_generation_stands_on_medians_of_the_others_and_says_so(tmp_path):
     (tmp_path / "my-gpu.yaml").write_text(GPU.replace("generation: hopper", "generation: rubin"))
     prediction = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(tmp_path))
     asked = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, basis="ideal", specs=str(tmp_path))
-    assert prediction.basis == asked.basis == "ideal"
-    assert prediction.ttft == asked.ttft
-    assert any("no calibration" in warning and "ideal" in warning for warning in prediction.warnings)
-    assert not any("no calibration" in warning for warning in asked.warnings)
+    assert (prediction.basis, asked.basis) == ("generic", "ideal")
+    assert prediction.ttft > asked.ttft
+    assert any(warning.startswith("basis generic: no kernel of rubin was timed") for warning in prediction.warnings)
+    assert not any("basis" in warning for warning in asked.warnings)
+    assert prediction.basis_detail == "generic: medians of other generations, none of rubin timed"
+
+
+def test_a_calibration_of_ones_own_goes_before_the_medians_of_the_others(tmp_path):
+    (tmp_path / "my-gpu.yaml").write_text(GPU.replace("generation: hopper", "generation: rubin"))
+    (tmp_path / "rubin.yaml").write_text(CALIBRATION.replace("name: hopper", "name: rubin"))
+    own = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(tmp_path))
+    assert own.basis == "calibrated"
+    assert not any("generic" in warning for warning in own.warnings)
 
 
 def test_a_gpu_without_a_special_function_rate_says_that_exponentials_are_not_charged(tmp_path):

@@ -13,6 +13,7 @@ from roofline.catalog.builder import gpu_record, model_record
 from roofline.catalog.checks import checked_document
 from roofline.catalog.names import fold
 from roofline.catalog.shipped_yaml import shipped_content
+from roofline.quantity import from_text
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU_FILES = sorted(path for path in (ROOT / "hardware_specs").rglob("*.yaml") if path.parent.name != "calibration")
@@ -130,14 +131,62 @@ def test_a_file_is_named_after_its_entry(path):
     assert path.stem in (document["name"], document["aliases"][0])
 
 
-@pytest.mark.parametrize("path", CALIBRATION_FILES, ids=stem)
+MEASURED_FILES = [path for path in CALIBRATION_FILES if path.stem != "generic"]
+
+
+@pytest.mark.parametrize("path", MEASURED_FILES, ids=stem)
 def test_a_calibration_is_named_after_the_generation_of_the_gpus_it_was_measured_on(path):
     document = content(path)
     assert document["name"] == path.stem
     assert document["measured_on"]
+    assert document["engines"]
     for name in document["measured_on"]:
         assert rl.load_gpu(name).name == name
         assert rl.load_gpu(name).generation == path.stem
+
+
+def sets(path):
+    """Every set of a calibration file, by kind and dtype or by collective."""
+    document = content(path)
+    kernels = {(kind, key): entry for kind, kinds in document["kernels"].items() for key, entry in kinds.items()}
+    return kernels | document["collectives"]
+
+
+@pytest.mark.parametrize("path", MEASURED_FILES, ids=stem)
+def test_a_set_states_its_measurements_and_how_far_they_lie_from_it_or_is_an_assumption(path):
+    measured = {key for key, entry in sets(path).items() if "measurements" in entry}
+    assert len(measured) >= 10
+    for key, entry in sets(path).items():
+        if key in measured:
+            assert entry["measurements"] >= 10, key
+            # Element-wise passes are furthest off: small ones run from the cache, which the equation knows nothing of.
+            assert 0.0 < entry["residual"] < entry["sigma"], key
+            assert entry["residual"] <= (0.5 if key[0] == "elementwise" else 0.3), key
+        else:
+            assert "residual" not in entry, key
+            assert "assum" in content(path)["sources"][entry["source"]]["title"], key
+
+
+def test_the_generic_calibration_was_measured_on_nothing_and_lies_within_the_measured_ones():
+    generic = next(path for path in CALIBRATION_FILES if path not in MEASURED_FILES)
+    assert content(generic)["measured_on"] == []
+    others = [sets(path) for path in MEASURED_FILES]
+    compared = 0
+    for key, entry in sets(generic).items():
+        assert not {"measurements", "residual", "sigma"} & set(entry)
+        for name, value in entry.items():
+            if name == "source":
+                continue
+            values = [from_text_or_number(other[key][name]) for other in others if name in other.get(key, {})]
+            if values:
+                low, high = min(values), max(values)
+                assert 0.99 * low <= from_text_or_number(value) <= 1.01 * high, (key, name)  # three digits
+                compared += 1
+    assert compared > 100
+
+
+def from_text_or_number(value):
+    return from_text(value, "s") if isinstance(value, str) else float(value)
 
 
 # --- names -------------------------------------------------------------------------------------

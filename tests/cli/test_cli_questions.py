@@ -12,6 +12,7 @@ import roofline as rl
 from roofline import api
 from roofline.cli.main import cli
 from roofline.cli.render import digits
+from roofline.quantity import to_text
 
 QUESTIONS = ("ttft", "tpot", "predict", "knee")
 CASE = ("-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "2000", "--osl", "300")
@@ -23,25 +24,27 @@ KEYS = list(rl.predict("llama-3.1-8b", "h100-sxm").to_dict())
 
 def test_ttft_over_the_catalog_lists_every_gpu_once_fastest_first():
     heading, *body = cells(answered("ttft", "-m", "llama-3.1-70b", "--isl", "2000"))
-    assert heading == ["model", "GPU", "GPUs", "tp", "TTFT [ms]", "bound", "basis", "USD/h"]
+    assert heading == ["model", "GPU", "GPUs", "tp", "TTFT [ms]", "80 % from", "to", "bound", "USD/h", "basis"]
     assert sorted(line[1] for line in body) == list(rl.gpus())
     answers = [line for line in body if line[4] != "-"]
     assert body[: len(answers)] == answers
     times = [float(line[4]) for line in answers]
     assert times == sorted(times)
-    assert all(line[5] in ("compute", "memory", "latency", "exponentials", "link") for line in answers)
-    assert all(line[6] in ("calibrated", "inherited", "ideal") for line in answers)
+    assert all(float(line[5]) <= float(line[4]) <= float(line[6]) for line in answers)
+    assert all(line[7] in ("compute", "memory", "latency", "exponentials", "link") for line in answers)
+    assert {line[9].partition(":")[0] for line in answers} == {"calibrated", "inherited", "generic"}
 
 
 def test_the_figures_of_the_table_are_those_of_the_api_at_three_digits():
     _, *body = cells(answered("ttft", "-m", "llama-3.1-70b", "--isl", "2000"))
     answers = [line for line in body if line[4] != "-"]
     assert answers
-    for _, gpu, num_gpus, tp, time, bound, basis, price in answers:
+    for _, gpu, num_gpus, tp, time, low, high, bound, price, basis in answers:
         prediction = rl.predict("llama-3.1-70b", gpu, isl=2000)
         assert (int(num_gpus), int(tp)) == (prediction.deployment.num_gpus, prediction.deployment.plan.tp)
         assert float(time) == pytest.approx(prediction.ttft * 1e3, rel=0.00501)
-        assert (bound, basis) == (prediction.bound["prefill"], prediction.basis)
+        assert (float(low), float(high)) == pytest.approx([end * 1e3 for end in prediction.ttft_interval], rel=0.00501)
+        assert (bound, basis) == (prediction.bound["prefill"], prediction.basis_detail)
         if prediction.usd_per_hour is None:
             assert price == "-"
         else:
@@ -51,7 +54,7 @@ def test_the_figures_of_the_table_are_those_of_the_api_at_three_digits():
 @pytest.mark.parametrize(
     ("question", "headings"),
     [
-        ("tpot", ["TPOT [ms]", "tok/s/user", "bound", "basis", "USD/h"]),
+        ("tpot", ["TPOT [ms]", "80 % from", "to", "tok/s/user", "bound", "USD/h", "basis"]),
         ("knee", ["ridge", "half", "memory", "SLO", "knee", "set by", "basis"]),
         (
             "predict",
@@ -64,6 +67,15 @@ def test_every_question_names_plan_and_figures_with_units(question, headings):
     assert heading[:4] == ["model", "GPU", "GPUs", "tp"]
     assert [name for name in heading if name in headings] == headings
     assert sorted(line[1] for line in body) == list(rl.gpus())
+
+
+@pytest.mark.parametrize(("question", "key"), [("ttft", "ttft_light_frac"), ("tpot", "tpot_light_frac")])
+def test_at_light_speed_a_table_shows_what_is_reached_of_it_in_place_of_an_interval(question, key):
+    heading, line = cells(answered(question, *CASE, "--basis", "ideal"))
+    assert "80 % from" not in heading
+    reached = float(line[heading.index("reached")])
+    assert reached == pytest.approx(row(question, *CASE)[key], rel=0.00501)
+    assert 0.0 < reached < 1.0
 
 
 @pytest.mark.parametrize(("question", "time"), [("ttft", rl.ttft), ("predict", rl.ttft), ("tpot", rl.tpot)])
@@ -257,6 +269,12 @@ def test_an_oversized_plan_is_shown_on_request():
         (("-m", "llama-3.1-8b", "--tp", "3"), ("tp = 3", "possible: 1, 2, 4, 8")),
         (("-m", "llama-3.1-8b", "--ep", "2"), ("ep = 2", "has no experts")),
         (("-m", "llama-3.1-8b", "--routing", "even"), ("routing 'even'", "uniform")),
+        (("-m", "llama-3.1-8b", "--engine", "vllm2"), ("no engine profile 'vllm2'", "known: none, generic", "vllm")),
+        (("-m", "llama-3.1-8b", "--engine", "no-such-file.yaml"), ("no-such-file.yaml", "cannot be read")),
+        (("-m", "llama-3.1-8b", "--network", "-20"), ("network = -0.02", "must be a time")),
+        (("-m", "llama-3.1-8b", "--measured", "batch=8"), ("measured", "must give ttft or tpot")),
+        (("-m", "llama-3.1-8b", "-g", "h100", "--measured", "tpot=0"), ("measured tpot = 0", "positive")),
+        (("-m", "llama-3.1-8b", "-g", "h100", "--measured", "ttft=1"), ("measured ttft = 1 ms", "faster than light")),
         (("-m", "llama-3.1-8b", "--specs", "no-such-folder"), ("no-such-folder", "folder")),
         (("-m", "llama-3.1-8b", "-g", "h100", "-q", "nvfp4"), ("no fp4 tensor cores", "--compute bf16")),
     ],
@@ -285,7 +303,14 @@ def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(argumen
         ("-m", "llama-3.1-8b", "--batch", "1.5"),
         ("-m", "llama-3.1-8b", "--tp", "two"),
         ("-m", "llama-3.1-8b", "--basis", "best"),
-        ("-m", "llama-3.1-8b", "--engine", "vllm2"),
+        ("-m", "llama-3.1-8b", "--network", "far"),
+        ("-m", "llama-3.1-8b", "--network", ""),
+        ("-m", "llama-3.1-8b", "--measured", ""),
+        ("-m", "llama-3.1-8b", "--measured", "tpot"),
+        ("-m", "llama-3.1-8b", "--measured", "tpot:12"),
+        ("-m", "llama-3.1-8b", "--measured", "tpot=fast"),
+        ("-m", "llama-3.1-8b", "--measured", "tpot=12,tpot=13"),
+        ("-m", "llama-3.1-8b", "--measured", "e2el=12"),
         ("-m", "llama-3.1-8b", "-f", "xml"),
         ("-m", "llama-3.1-8b", "--prefix", "most"),
         ("-m", "llama-3.1-8b", "--prefix", "120%"),
@@ -369,7 +394,9 @@ def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
         (("--weights", "fp8", "--compute", "bf16"), {"weight_dtype": "fp8", "compute_dtype": "bf16"}),
         (("--kv-cache-dtype", "fp8"), {"kv_dtype": "fp8", "weight_dtype": "bf16"}),
         (("--kv-cache-dtype", "fp8_e4m3"), {"kv_dtype": "fp8"}),
-        (("--basis", "ideal"), {"basis": "ideal"}),
+        (("--basis", "ideal"), {"basis": "ideal", "engine": "none"}),
+        (("--engine", "trt-llm"), {"engine": "trtllm"}),
+        (("--engine", "NONE"), {"engine": "none", "basis": "calibrated"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -404,6 +431,23 @@ def test_limits_are_given_in_milliseconds(text):
     expected = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, slo={"ttft": 0.3, "tpot": 0.025})
     assert line["slo_knee"] == expected.knees.slo
     assert row("knee", *CASE, "--goodput", text)["slo_knee"] == line["slo_knee"]
+
+
+@pytest.mark.parametrize("text", ["20ms", "20 ms", "20", "0.02s", "20000us"])
+def test_a_round_trip_is_a_time_with_its_unit_or_milliseconds(text):
+    near, far = row("ttft", *CASE), row("ttft", *CASE, "--network", text)
+    assert far["ttft_ms"] - near["ttft_ms"] == pytest.approx(20.0, rel=1e-9)
+    assert far["tpot_ms"] == near["tpot_ms"]
+
+
+def test_a_measurement_is_given_in_milliseconds_with_what_it_was_taken_at():
+    line = row("predict", *CASE, "--batch", "64", "--measured", "tpot=14.5,ttft=3000,batch=64")
+    assert line["tpot_ms"] == pytest.approx(14.5, rel=1e-12)
+    assert line["ttft_ms"] == pytest.approx(3000.0, rel=1e-12)
+    expected = rl.predict(
+        "llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=8, measured={"tpot": 0.0145, "batch": 64.0}
+    )
+    assert row("predict", *CASE, "-b", "8", "--measured", "TPOT=14.5 batch=64") == expected.to_dict()
 
 
 def test_the_routing_of_experts_is_a_word_or_a_number():
@@ -475,7 +519,7 @@ def test_specifications_of_ones_own_are_found_through_the_option_and_the_environ
     result = ask(*question, "--specs", tmp_path)
     assert result.exit_code == 0
     assert cells(result.stdout)[1][1] == "tiny-gpu"
-    assert "note: basis ideal: no calibration" in result.stderr
+    assert "note: basis generic: no kernel of rubin was timed" in result.stderr
     assert answered(*question, env={"ROOFLINE_SPECS": str(tmp_path)}) == result.stdout
     assert "tiny-gpu" in answered("gpus", "--specs", tmp_path)
     assert ask(*question).exit_code == 1
@@ -528,7 +572,7 @@ def evaluated(equation):
         return max(a, b) if p == math.inf else (a**p + b**p) ** (1.0 / p)
 
     number, unit = re.match(r"([\d.]+) (s|ms|us|ns)\b", right).groups()
-    names = {"norm": norm, "max": max, "sqrt": math.sqrt, "inf": math.inf, "__builtins__": {}}
+    names = {"norm": norm, "max": max, "min": min, "sqrt": math.sqrt, "inf": math.inf, "__builtins__": {}}
     return eval(left, names), float(number) * UNITS[unit]
 
 
@@ -537,6 +581,9 @@ def test_every_printed_equation_comes_out_at_its_right_side_and_at_the_time_of_i
     kernels = document("predict", *case, "--explain")["kernels"]
     assert len(kernels) >= 15
     for kernel in kernels:
+        if kernel["kind"] == "host":  # which has a time and no equation
+            assert kernel["equation"] == f"time of the host = {to_text(kernel['time_us'] * 1e-6, 's')}"
+            continue
         left, right = evaluated(kernel["equation"])
         assert right == pytest.approx(kernel["time_us"] * 1e-6, rel=0.006, abs=1e-12), kernel["equation"]
         assert left == pytest.approx(kernel["time_us"] * 1e-6, rel=0.02, abs=2e-12), kernel[

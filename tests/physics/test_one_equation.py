@@ -110,7 +110,19 @@ def test_a_collective_takes_at_least_its_bytes_over_the_link(sent, bandwidth, ra
 def test_every_term_of_a_collective_adds_what_it_says():
     efficiency = CollectiveEfficiency(a0=1.0, a1=2.0, a2=3.0, q=8.0, eta=0.5)
     # 5 ranks: 1 + 2 x 4 + 3 x 3 doublings + sqrt(8 x 20/10) + 20/(0.5 x 10)
-    assert collective_time(Work(link_bytes=20.0), LinkRoof(10.0, 5, efficiency)).total == 1 + 8 + 9 + 4 + 4
+    under = LinkRoof(10.0, 5, efficiency, doublings=3.0)
+    assert collective_time(Work(link_bytes=20.0), under).total == 1 + 8 + 9 + 4 + 4
+
+
+def test_a_switch_that_reduces_is_used_where_it_is_the_faster_way():
+    # A ring at half of 10 B/s takes 4 s for 20 bytes; the switch needs 60 % of them to cross.
+    def time(eta_switch):
+        efficiency = CollectiveEfficiency(a0=1.0, eta=0.5, eta_switch=eta_switch)
+        return collective_time(Work(link_bytes=20.0), LinkRoof(10.0, 5, efficiency, least=0.6)).total
+
+    assert time(None) == 1 + 4
+    assert close(time(0.6), 1 + 2)
+    assert time(0.1) == 1 + 4
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8, 72])

@@ -10,10 +10,12 @@ from conftest import (
     dense_ffns,
     deploy,
     deployments,
+    engines,
     faster,
     gpus,
     gqas,
     models,
+    with_shorter_host_times,
     with_shorter_latencies,
 )
 from hypothesis import given
@@ -129,9 +131,21 @@ def assert_every_time_shrinks(before, after, times):
     assert close(after.time * times, before.time)
 
 
-@given(deployment=deployments(), batch=batches, new=lengths, cached=st.just(0) | lengths, times=st.floats(0.01, 100.0))
-def test_rates_times_k_and_latencies_over_k_give_every_time_over_k(deployment, batch, new, cached, times):
-    scaled = replace(deployment, gpu=with_shorter_latencies(faster(deployment.gpu, times), times))
+@given(
+    deployment=deployments(),
+    engine=engines,
+    batch=batches,
+    new=lengths,
+    cached=st.just(0) | lengths,
+    times=st.floats(0.01, 100.0),
+)
+def test_rates_times_k_and_latencies_over_k_give_every_time_over_k(deployment, engine, batch, new, cached, times):
+    deployment = replace(deployment, engine=engine)
+    scaled = replace(
+        deployment,
+        gpu=with_shorter_latencies(faster(deployment.gpu, times), times),
+        engine=with_shorter_host_times(engine, times),
+    )
     for before, after in zip(both(deployment, batch, new, cached), both(scaled, batch, new, cached), strict=True):
         assert_every_time_shrinks(before, after, times)
 

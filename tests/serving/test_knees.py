@@ -202,9 +202,9 @@ def test_the_largest_that_holds_is_found(limit, last):
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
 def test_knees_do_not_move_when_the_whole_machine_gets_faster(name, basis):
-    slow = rl.predict(name, "b200", tp=8, basis=basis, slo={"tpot": 0.03, "ttft": 0.3})
+    slow = rl.predict(name, "b200", tp=8, basis=basis, engine="none", slo={"tpot": 0.03, "ttft": 0.3})
     quick_gpu = with_shorter_latencies(faster(slow.deployment.gpu, 3.0), 3.0)
-    quick = rl.predict(name, quick_gpu, tp=8, basis=basis, slo={"tpot": 0.01, "ttft": 0.1})
+    quick = rl.predict(name, quick_gpu, tp=8, basis=basis, engine="none", slo={"tpot": 0.01, "ttft": 0.1})
     for bound in ("ridge", "half", "memory", "slo"):
         assert close(getattr(quick.knees, bound), getattr(slow.knees, bound), ROOT)
 

@@ -4,13 +4,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from conftest import SAMPLE_GPUS, close, faster, with_shorter_latencies
+from conftest import SAMPLE_GPUS, close, engines, faster, with_shorter_host_times, with_shorter_latencies
 from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.records import DenseFfn, Gqa, Group, Layer
 from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.serving import prediction
 from roofline.serving.latency import Workload, prefill
 
 GROUPED = ("llama-3.1-8b", "gemma-3-27b", "gpt-oss-20b", "mixtral-8x7b", "qwen3-30b-a3b", "qwen3-32b")
@@ -113,7 +114,7 @@ def test_at_least_one_prompt_token_is_always_computed(name, basis):
 
 
 def test_a_prefix_leaves_the_rest_of_the_prompt_to_be_computed():
-    found = predict("llama-3.1-8b", "h100-sxm", isl=1000, prefix=400, batch=3)
+    found = predict("llama-3.1-8b", "h100-sxm", isl=1000, prefix=400, batch=3, engine="none")
     assert found.ttft == prefill_pass(found.deployment, 3.0, 600.0, 400.0).time
 
 
@@ -138,11 +139,24 @@ def test_a_longer_cached_prefix_never_makes_the_first_token_of_latent_attention_
         assert after >= before * (1.0 - 1e-12)
 
 
-@given(model=MODELS, gpu=GPUS, basis=BASES, isl=isls, osl=osls, batch=batches, times=st.floats(0.1, 10.0))
-def test_a_machine_k_times_as_fast_throughout_answers_k_times_as_fast(model, gpu, basis, isl, osl, batch, times):
+@given(
+    model=MODELS,
+    gpu=GPUS,
+    basis=BASES,
+    engine=engines,
+    isl=isls,
+    osl=osls,
+    batch=batches,
+    times=st.floats(0.1, 10.0),
+)
+def test_a_machine_and_host_k_times_as_fast_throughout_answer_k_times_as_fast(
+    model, gpu, basis, engine, isl, osl, batch, times
+):
     slow = predict(model, gpu, basis=basis, isl=isl, osl=osl, batch=batch)
+    slow = prediction.predict(replace(slow.deployment, engine=engine), slow.workload, allow_oversize=True)
     quick_gpu = with_shorter_latencies(faster(slow.deployment.gpu, times), times)
-    quick = predict(model, quick_gpu, basis=basis, isl=isl, osl=osl, batch=batch)
+    quick_deployment = replace(slow.deployment, gpu=quick_gpu, engine=with_shorter_host_times(engine, times))
+    quick = prediction.predict(quick_deployment, slow.workload, allow_oversize=True)
     assert close(quick.ttft * times, slow.ttft)
     assert close(quick.tpot * times, slow.tpot)
     assert close(quick.e2el * times, slow.e2el)

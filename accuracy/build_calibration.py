@@ -1,0 +1,284 @@
+"""Fits every shipped calibration anew from the kernel tables of the public wheel `aiconfigurator-core`.
+
+    python accuracy/kernel_rows.py kernels/
+    python accuracy/build_calibration.py kernels/            rewrites hardware_specs/calibration/*.yaml
+
+One GPU a generation is fitted; its siblings (H200, GB200, B300) are left to judge how well a generation
+shares its constants. Needs the extras `accuracy` and `calibrate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import roofline as rl
+from roofline.catalog.calibration_text import calibration_text
+from roofline.catalog.kernel_table import KernelGroup, kernel_groups
+from roofline.evaluate.calibrate import calibrated_sets
+
+OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
+WHEEL = "https://pypi.org/project/aiconfigurator-core/0.12.0/"
+TITLE = (
+    "NVIDIA aiconfigurator-core 0.12.0 (Apache-2.0), kernel tables systems/data/<gpu>/<op>/<backend>/<version>, thinned"
+)
+TODAY = "2026-11-21"
+
+GENERATIONS = {
+    "ampere": "a100-sxm-80gb",
+    "ada": "l40s",
+    "hopper": "h100-sxm",
+    "blackwell": "b200",
+    "blackwell-ultra": "gb300-nvl72",
+    "blackwell-rtx": "rtx-pro-6000-server",
+}
+
+#: Engines left out of a fit: generation ("*": all), kind, dtype ("*": all) -> engine, and why.
+LEFT_OUT = {
+    ("*", "gemm", "*"): ("sglang", "its per-tensor rows are timed without the amax pass: kept to judge"),
+    ("*", "attention_prefill", "*"): ("sglang", "kept to judge"),
+    ("*", "attention_decode", "*"): ("sglang", "kept to judge"),
+    ("*", "moe", "*"): ("sglang", "kept to judge"),
+    ("*", "elementwise", "*"): ("sglang", "its tables hold zeros where the pass is fused"),
+    ("*", "all_reduce", "*"): ("nccl sglang", "engines use their own kernels for small messages"),
+    ("hopper", "moe", "fp8"): ("sglang vllm", "vLLM's per-tensor FP8 experts take four times TensorRT-LLM's time"),
+    ("hopper", "mla_prefill", "*"): ("sglang", "twice TensorRT-LLM's time"),
+    ("hopper", "mla_decode", "fp8"): ("sglang", "a third of TensorRT-LLM's time: another kernel"),
+    ("blackwell-rtx", "mla_prefill", "*"): ("sglang", "a quarter of TensorRT-LLM's rate"),
+    ("blackwell-rtx", "mla_decode", "bf16"): ("sglang", "runs beyond the memory bandwidth at small batches"),
+    ("ampere", "attention_decode", "*"): ("trtllm sglang", "2 GB of cache read at 1.65 times the memory bandwidth"),
+    ("blackwell-ultra", "moe", "nvfp4"): ("sglang trtllm", "lacks the low-latency kernels that it has on B200"),
+}
+
+#: What was never timed: kind, dtype -> the set that it copies, changes, and why.
+ASSUMED: dict[tuple[str, str], tuple[tuple[tuple[str, str], ...], str]] = {
+    ("gemm", "fp8_static"): ((("gemm", "fp8"),), "static"),
+    ("gemm", "int8"): ((("gemm", "fp8"),), "int8"),
+    ("gemm", "int4"): ((("gemm", "bf16"),), "int4"),
+    ("gemm", "mxfp4"): ((("gemm", "int4"),), "mxfp4"),
+    ("gemm", "mxfp4_fp8"): ((("gemm", "nvfp4"),), "mxfp4-fp8"),
+    ("gemm", "weight_only_8bit"): ((("gemm", "bf16"),), "weight-only-8bit"),
+    ("gemm", "weight_only_4bit"): ((("gemm", "int4"),), "weight-only-4bit"),
+    ("attention_prefill", "fp8"): ((("attention_prefill", "bf16"),), "fp8-attention"),
+    ("attention_decode", "fp8"): ((("attention_decode", "bf16"),), "fp8-attention"),
+    ("mla_prefill", "fp8"): ((("mla_prefill", "bf16"),), "fp8-attention"),
+    ("mla_decode", "fp8"): ((("mla_decode", "bf16"),), "fp8-attention"),
+    ("moe", "fp8_static"): ((("moe", "fp8"),), "moe-static"),
+    ("moe", "int8"): ((("moe", "fp8"), ("moe", "bf16")), "moe-int8"),
+    ("moe", "int4"): ((("moe", "mxfp4"), ("moe", "bf16")), "moe-4bit"),
+    ("moe", "mxfp4"): ((("moe", "int4"), ("moe", "bf16")), "moe-4bit"),
+    ("moe", "weight_only_8bit"): ((("moe", "bf16"),), "weight-only-8bit"),
+    ("moe", "weight_only_4bit"): ((("moe", "int4"),), "weight-only-4bit"),
+    ("elementwise", "bf16"): ((), "elementwise"),
+}
+REASONS = {
+    "static": "assumption: FP8 with scales known beforehand quantises inside the previous kernel: the dynamic FP8 set "
+    "without its quantisation pass, start-up 1 us above bf16",
+    "int8": "assumption: INT8 runs like dynamic FP8 on the same generation",
+    "int4": "assumption: bf16 set with eta_c and eta_m scaled by the ratio of INT4 weight-only to bf16 measured on Ampere",
+    "mxfp4": "assumption: weight-only MXFP4 runs like weight-only INT4",
+    "mxfp4-fp8": "assumption: MXFP4 weights with MXFP8 activations run like NVFP4, but at the FP8 peak with the eta_c of "
+    "block-scaled FP8",
+    "weight-only-8bit": "assumption: 8-bit weights computed at the 16-bit rate run like bf16",
+    "weight-only-4bit": "assumption: 4-bit weights computed at the 16-bit rate run like the INT4 set",
+    "fp8-attention": "assumption: no measurement of an FP8 KV cache for this kernel on this generation; bf16 set, its "
+    "eta_c restated against the FP8 peak where the GPU has one",
+    "moe-static": "assumption: MoE with static FP8 scales runs like MoE with dynamic ones",
+    "moe-int8": "assumption: INT8 MoE runs like FP8 MoE, or like bf16 where there is none",
+    "moe-4bit": "assumption: 4-bit weight-only MoE runs like the other 4-bit format, or like bf16 where neither was timed",
+    "elementwise": "assumption: norms and activations, 2 us and 0.75 of the bandwidth, as quantisation passes take on "
+    "Blackwell (1.4-2.6 us and 0.63-0.87)",
+    "p2p": "assumption: point-to-point transfer, 10 us and 0.8 of the link rate",
+    "pcie": "assumption: PCIe collectives, 22 us per doubling of the group and 0.525 of the link rate, which whole L40S "
+    "forward passes suggest; the kernel tables do not follow any such form (rate falls from 0.6 on 2 GPUs to 0.05 on 8)",
+    "dispatch": "assumption: no MoE dispatch rows on this generation; the all-to-all constants",
+}
+ORDER = ("gemm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe", "elementwise")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p", "moe_dispatch", "moe_combine")
+Sets = dict[str, dict[str, dict[str, Any]]]
+
+
+def chosen(groups: list[KernelGroup], generation: str) -> list[KernelGroup]:
+    """Groups without the rows of engines that are left out, where others remain."""
+    found = []
+    for group in groups:
+        engines = {
+            engine
+            for (where, kind, dtype), (names, _) in LEFT_OUT.items()
+            if where in ("*", generation) and kind == group.kind and dtype in ("*", group.dtype)
+            for engine in names.split()
+        }
+        keep = [engine not in engines for engine in group.engines]
+        if (group.kind == "gemm" and group.dtype in ("int4", "weight_only_8bit")) or not any(keep):
+            keep = [True] * len(keep)
+        found.append(kept(group, keep))
+    return found
+
+
+def kept(group: KernelGroup, keep: list[bool]) -> KernelGroup:
+    """Some rows of a group."""
+
+    def only(values: Any) -> Any:
+        return type(values)(value for value, wanted in zip(values, keep, strict=True) if wanted)
+
+    engines = only(group.engines)
+    return replace(
+        group,
+        columns={name: only(values) for name, values in group.columns.items()},
+        routing=only(group.routing) if group.routing else (),
+        engines=engines,
+        versions=tuple(version for version in group.versions if version.split()[0] in engines),
+    )
+
+
+def assume(sets: Sets, gpu: rl.Gpu, int4: Mapping[str, float]) -> set[str]:
+    """Fill in what was not timed, and say from what.
+
+    Returns:
+        Keys of `REASONS` that were used.
+    """
+    used: set[str] = set()
+    for (kind, dtype), (bases, reason) in ASSUMED.items():
+        of_kind = sets.setdefault(kind, {})
+        if dtype in of_kind or (dtype.startswith("fp8") and kind in ("gemm", "moe") and "fp8" not in gpu.peaks):
+            continue
+        base = next((sets[k][d] for k, d in bases if d in sets.get(k, {})), None)
+        if base is None and kind != "elementwise":
+            continue
+        entry = {} if base is None else {k: v for k, v in base.items() if k not in ("residual", "measurements")}
+        if reason == "elementwise":
+            entry = {"t0": "2 us", "eta_m": 0.75}
+        elif reason == "static":
+            entry.pop("eta_s", None)
+            entry["t0"] = f"{float(sets['gemm']['bf16']['t0'].split()[0]) + 1.0:.3g} us"
+        elif reason == "int4":
+            entry.update({name: min(1.0, float(f"{entry[name] * int4[name]:.3g}")) for name in ("eta_c", "eta_m")})
+        elif reason == "mxfp4-fp8":
+            entry["eta_c"] = sets["gemm"]["fp8_block"]["eta_c"]
+        elif reason == "fp8-attention" and "fp8" in gpu.peaks:
+            wide = gpu.peaks["bf16"]
+            entry["eta_c"] = float(f"{entry['eta_c'] * wide / gpu.peaks['fp8']:.3g}")
+        of_kind[dtype] = {**entry, "source": f"assumed-{reason}"}
+        used.add(reason)
+    return used
+
+
+def collectives(sets: Sets, generation: str) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """Sets of the collectives, assumed ones where none were timed or where no form fits."""
+    used: set[str] = set()
+    found: dict[str, dict[str, Any]] = {}
+    for name in COLLECTIVES:
+        if generation == "ada" and name != "p2p":
+            found[name] = {"a2": "22 us", "eta": 0.525, "source": "assumed-pcie"}
+            used.add("pcie")
+        elif name in sets:
+            found[name] = sets[name]["bf16"]
+        elif name == "p2p":
+            found[name] = {"a0": "10 us", "eta": 0.8, "source": "assumed-p2p"}
+            used.add("p2p")
+        else:
+            base = {k: v for k, v in found["all_to_all"].items() if k not in ("residual", "sigma", "measurements")}
+            found[name] = {**base, "source": "assumed-dispatch"}
+            used.add("dispatch")
+    return found, used
+
+
+def document(generation: str, folder: Path, int4: Mapping[str, float]) -> dict[str, Any]:
+    """Calibration of one generation."""
+    gpu = rl.load_gpu(GENERATIONS[generation])
+    groups = chosen(kernel_groups([str(folder / f"{gpu.name}.csv")]), generation)
+    groups = [group for group in groups if group.dtype != "fp8" or "fp8" in gpu.peaks or "attention" in group.kind]
+    if generation == "ada":
+        groups = [group for group in groups if group.kind not in COLLECTIVES]
+    sets, sources = calibrated_sets(groups, gpu, None, TITLE, WHEEL)
+    used = assume(sets, gpu, int4)
+    links, used_links = collectives(sets, generation)
+    named = {entry["source"] for kinds in sets.values() for entry in kinds.values()}
+    named |= {entry["source"] for entry in links.values()}
+    engines = sorted({engine for key in named & set(sources) for engine in sources[key]["engines"]})
+    for reason in sorted(used | used_links):
+        sources[f"assumed-{reason}"] = {"title": REASONS[reason], "date": TODAY}
+    for key in [key for key in sources if key not in named]:
+        del sources[key]
+    return {
+        "name": generation,
+        "measured_on": [gpu.name],
+        "engines": engines,
+        **({"link": "pcie"} if gpu.link.kind == "pcie" else {}),
+        "date": "2026-09",
+        "kernels": {kind: sets[kind] for kind in ORDER if kind in sets},
+        "collectives": links,
+        "sources": sources,
+    }
+
+
+def generic(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """Medians over the generations, for GPUs of which nothing was timed."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for kind in ORDER:
+        dtypes = dict.fromkeys(dtype for each in documents for dtype in each["kernels"].get(kind, {}))
+        for dtype in dtypes:
+            entries = [each["kernels"][kind][dtype] for each in documents if dtype in each["kernels"].get(kind, {})]
+            found.setdefault(kind, {})[dtype] = {**median(entries), "source": "medians"}
+    links = {
+        name: {
+            **median([each["collectives"][name] for each in documents if each["name"] != "ada"]),
+            "source": "medians",
+        }
+        for name in COLLECTIVES
+    }
+    names = ", ".join(each["name"] for each in documents)
+    title = (
+        f"medians of the sets of {names}: no GPU of this generation was timed; the figures are a guess with a wide band"
+    )
+    return {
+        "name": "generic",
+        "measured_on": [],
+        "kernels": found,
+        "collectives": links,
+        "sources": {"medians": {"title": title, "date": TODAY}},
+    }
+
+
+def median(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Median of every parameter, over the sets that have it."""
+    names = dict.fromkeys(name for entry in entries for name in entry if name[0] in "aekpqt" or name == "eps")
+    found: dict[str, Any] = {}
+    for name in names:
+        values = [entry[name] for entry in entries if name in entry]
+        texts = [str(value).split() for value in values]
+        middle = float(f"{float(np.median([float(text[0]) for text in texts])):.3g}")
+        found[name] = f"{middle:.12g} {texts[0][1]}" if len(texts[0]) > 1 else middle
+    found.pop("eta_switch", None)
+    return found
+
+
+def main() -> None:
+    """Rewrite the shipped calibrations."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="what kernel_rows.py wrote")
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    documents: list[dict[str, Any]] = []
+    ratio: dict[str, float] = {"eta_c": 1.0, "eta_m": 1.0}
+    for generation, name in GENERATIONS.items():
+        each = document(generation, options.folder, ratio)
+        if generation == "ampere":
+            gemms = each["kernels"]["gemm"]
+            ratio = {name: gemms["int4"][name] / gemms["bf16"][name] for name in ratio}
+        documents.append(each)
+        title = f"Kernel-time and collective constants of the {generation} generation, fitted on one GPU ({name})."
+        (options.out / f"{generation}.yaml").write_text(calibration_text(each, title))
+        print(f"{generation}: {sum(len(sets) for sets in each['kernels'].values())} sets", file=sys.stderr)
+    title = "Constants for accelerators of which no kernel was timed: medians of the measured generations."
+    (options.out / "generic.yaml").write_text(calibration_text(generic(documents), title))
+
+
+if __name__ == "__main__":
+    main()

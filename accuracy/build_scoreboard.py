@@ -1,0 +1,334 @@
+"""Judges every prediction against public measurements and writes docs/accuracy.md and docs/accuracy.json.
+
+    pip install ".[accuracy,calibrate]" && python accuracy/build_scoreboard.py
+
+Kernels and servers come from the public wheel `aiconfigurator-core`, static batches and single requests from
+tests/measured/published.csv. Takes some three minutes, most of them reading the wheel's kernel tables; with
+`--kernels FOLDER` the tables that kernel_rows.py wrote are used. It writes no limits: tests/measured/gates.json,
+which the tests hold the medians against, is edited by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from aiconfigurator_rows import read_answers
+from cases import Case, Score, published_cases, score, server_cases, sliced
+from kernel_rows import GPUS, kernel_rows, write_rows
+from serving_rows import ServingRow, serving_rows
+
+import roofline as rl
+from roofline.catalog.kernel_table import kernel_groups
+from roofline.evaluate.calibrate import judged
+
+DOCS = Path(__file__).parent.parent / "docs"
+PEER = Path(__file__).parent / "aiconfigurator.csv"
+BAND = 1.2816
+Table = list[dict[str, Any]]
+
+HEADINGS = {
+    "slice": "slice",
+    "split": "split",
+    "count": "n",
+    "median": "median",
+    "mean": "mean",
+    "p90": "p90",
+    "bias": "bias",
+    "coverage": "in 80 %",
+    "ideal": "ideal",
+}
+
+
+def kernel_table(folder: Path) -> Table:
+    """Rows of the scoreboard for kernels: one a GPU, kind and dtype."""
+    found: Table = []
+    for name in GPUS.values():
+        gpu = rl.load_gpu(name)
+        if gpu.calibration is None or not (folder / f"{name}.csv").exists():
+            continue
+        fitted_on = gpu.calibration.measured_on
+        for group in kernel_groups([str(folder / f"{name}.csv")]):
+            result = judged(group, gpu, gpu.calibration)
+            if result is None:
+                continue
+            for engine in sorted(set(group.engines)):
+                keep = [other == engine for other in group.engines]
+                logs = [float(value) for value, wanted in zip(result.log_ratios, keep, strict=True) if wanted]
+                ideal = [float(value) for value, wanted in zip(result.ideal_log_ratios, keep, strict=True) if wanted]
+                found.append(
+                    {
+                        "gpu": name,
+                        "kind": group.kind,
+                        "dtype": group.dtype,
+                        "engine": engine,
+                        "split": "fit" if name in fitted_on else "held out",
+                        "logs": logs,
+                        "ideal_logs": ideal,
+                        "sigma": result.sigma,
+                    }
+                )
+    return found
+
+
+def kernel_rows_of(table: Table, by: Callable[[dict[str, Any]], str]) -> Table:
+    """Scores of kernels by a slice."""
+    groups: dict[tuple[str, str], Table] = {}
+    for row in table:
+        groups.setdefault((by(row), row["split"]), []).append(row)
+    found = []
+    for (name, split), rows in sorted(groups.items()):
+        logs = [value for row in rows for value in row["logs"]]
+        ideal = [value for row in rows for value in row["ideal_logs"]]
+        errors = sorted(100.0 * abs(math.expm1(value)) for value in logs)
+        known = [(value, row["sigma"]) for row in rows if row["sigma"] for value in row["logs"]]
+        inside = sum(abs(value) <= BAND * sigma for value, sigma in known)
+        found.append(
+            {
+                "slice": name,
+                "split": split,
+                "count": len(logs),
+                "median": statistics.median(errors),
+                "mean": statistics.fmean(errors),
+                "p90": errors[math.ceil(0.9 * len(errors)) - 1],
+                "bias": 100.0 * statistics.median(logs),
+                "coverage": 100.0 * inside / len(known) if known else None,
+                "ideal": statistics.median(100.0 * abs(math.expm1(value)) for value in ideal),
+            }
+        )
+    return found
+
+
+def case_rows(cases: Iterable[Case], by: Callable[[Case], str]) -> Table:
+    """Scores of cases by a slice and split."""
+    found = []
+    for name, members in sliced(cases, by).items():
+        for split, rows in sliced(members, lambda case: case.split).items():
+            found.append({"slice": name, "split": split, **_figures(score(rows))})
+    return found
+
+
+def _figures(of: Score) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in ("count", "median", "mean", "p90", "bias", "coverage", "ideal")}
+
+
+def peer_rows(rows: list[ServingRow]) -> Table:
+    """Ours and aiconfigurator's errors on the rows that both answer."""
+    if not PEER.exists():
+        return []
+    answers = read_answers(PEER)
+    found = []
+    for split in ("fit", "held out"):
+        common = [row for row in rows if row.split == split and "ttft" in answers.get(row.name, {})]
+        if not common:
+            continue
+        ours = server_cases(common)
+        for metric in ("ttft", "tpot"):
+            mine = [case for case in ours if case.metric == metric]
+            theirs = [
+                100.0 * abs(answers[row.name][metric] / getattr(row, metric) - 1.0)
+                for row in common
+                if answers[row.name].get(metric)
+            ]
+            ours_score = score(mine)
+            found.append(
+                {
+                    "metric": metric,
+                    "split": split,
+                    "count": len(common),
+                    "ours median": ours_score.median,
+                    "ours mean": ours_score.mean,
+                    "aiconfigurator median": statistics.median(theirs),
+                    "aiconfigurator mean": statistics.fmean(theirs),
+                    "ideal median": ours_score.ideal,
+                }
+            )
+    return found
+
+
+def _regime(case: Case) -> str:
+    if case.load != "loaded":
+        return case.load
+    return "concurrency 2-8" if case.batch <= 8 else "concurrency 9-64" if case.batch <= 64 else "concurrency > 64"
+
+
+def _batch(case: Case) -> str:
+    return (
+        "batch 1"
+        if case.batch <= 1
+        else "batch 2-8"
+        if case.batch <= 8
+        else "batch 9-64"
+        if case.batch <= 64
+        else "batch > 64"
+    )
+
+
+def possible(rows: Iterable[ServingRow]) -> list[ServingRow]:
+    """Rows that are not faster than light at the batch that they state."""
+    found = []
+    for row in rows:
+        light = rl.predict(
+            row.model, row.gpu, isl=row.mean_isl, osl=max(row.mean_osl, 2.0), batch=max(row.concurrency, 1.0),
+            tp=row.tp, pp=row.pp, ep=row.ep, dp=row.dp, quantization=row.quantization,
+            kv_cache_dtype=row.kv_cache_dtype, basis="ideal", allow_oversize=True,
+        )  # fmt: skip
+        step, fits = light.tpot, light.fits
+        if not (fits and step is not None and row.tpot < step):
+            found.append(row)
+    return found
+
+
+def markdown(rows: Table, headings: dict[str, str]) -> str:
+    """A table in Markdown, worst median first."""
+    if not rows:
+        return "(no data)\n"
+    kept = {key: text for key, text in headings.items() if any(row.get(key) is not None for row in rows)}
+    lines = ["| " + " | ".join(kept.values()) + " |", "|" + "---|" * len(kept)]
+    for row in sorted(rows, key=lambda row: -row.get("median", 0.0)):
+        lines.append("| " + " | ".join(_cell(row.get(key)) for key in kept) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+INTRODUCTION = """# Accuracy
+
+Generated by `python accuracy/build_scoreboard.py`; every figure is a comparison with a public measurement.
+
+Errors are |predicted / measured - 1| in per cent: median, mean, 90th percentile. `bias` is the median of
+ln(predicted / measured) in per cent: negative means predicted too fast. `in 80 %` is the share of measurements inside
+the 80 % interval that the prediction states. `ideal` is the median error of the textbook roofline on the same rows.
+`fit` rows were used to fit constants; `held out` rows never were, by GPU (H200, B300, GB300 and, for kernels, GB200) or
+by model (Kimi-K2.5, GLM-5, Qwen3.5-397B, MiniMax-M2.5). Tables are sorted worst first.
+"""
+
+
+def page(parts: dict[str, Any]) -> str:
+    """The Markdown of the scoreboard."""
+    text = [
+        INTRODUCTION,
+        "## Summary\n",
+        markdown(parts["summary"], {"dataset": "data", "metric": "figure", **HEADINGS}),
+    ]
+    text += [
+        "## Kernels\n",
+        "Timed kernels of `aiconfigurator-core` 0.12.0 (TensorRT-LLM, vLLM, SGLang), thinned by a hash of their shape; one "
+        "GPU a generation is fitted, on TensorRT-LLM and vLLM rows; SGLang rows are mostly kept to judge and are in the "
+        "tables by engine alone.\n",
+        "### By GPU and kind (TensorRT-LLM and vLLM)\n",
+        markdown(parts["kernels_by_kind"], HEADINGS),
+        "### By GPU, kind and dtype (TensorRT-LLM and vLLM)\n",
+        markdown(parts["kernels_by_dtype"], HEADINGS),
+        "### By engine and kind\n",
+        markdown(parts["kernels_by_engine"], HEADINGS),
+        "## Servers under load\n",
+        "End-to-end runs in the same wheel, mostly InferenceX: closed loops of 1 to 512 requests. Left out: duplicates, "
+        "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those faster than "
+        "light at the batch that they state. Predicted with the profile of the row's engine. Arrival of the prompts "
+        "(start-up burst, equal lengths) is an input, `accuracy/cases.py` has it.\n",
+    ]
+    for metric in ("ttft", "tpot"):
+        for name in ("engine", "gpu", "kind", "dtype", "load", "tp", "basis", "model"):
+            text += [f"### {metric.upper()} by {name}\n", markdown(parts[f"servers_{metric}_{name}"], HEADINGS)]
+    text += [
+        "### The one profile `generic` for all engines\n",
+        markdown(parts["servers_generic"], HEADINGS),
+        "### One measurement\n",
+        "An oracle: every deployment (GPU, model, engine, formats, plan, lengths) multiplied by one constant of its own, "
+        "the median over its loads; what remains is what `--measured` can reach.\n",
+        markdown(parts["servers_once"], HEADINGS),
+        "### Beside aiconfigurator 0.12.0\n",
+        "The same rows, those that it answers (mode agg, SILICON tables; its newest tables where the row's engine version "
+        "has none, so versions drift; KV formats as it chooses).\n",
+        markdown(parts["peer"], {key: key for key in (parts["peer"][0] if parts["peer"] else {})}),
+        "## Published static batches and single requests\n",
+        "tests/measured/published.csv: points transcribed from public pages, none fitted but the two sweeps that the "
+        "profiles `trtllm-0.9` and `nim-2024` were fitted on (in the table by engine). Programs without a server are "
+        "predicted with engine `none`.\n",
+    ]
+    for name in ("metric", "engine", "gpu", "kind", "batch", "basis", "source"):
+        text += [f"### By {name}\n", markdown(parts[f"published_{name}"], HEADINGS)]
+    return "\n".join(text)
+
+
+def compact(parts: dict[str, Table]) -> str:
+    """JSON with one row a line."""
+    tables = [f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in parts.items()]
+    return "{\n" + ",\n".join(tables) + "\n}\n"
+
+
+def main() -> None:
+    """Judge everything, write both files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", type=Path, help="folder of tables that kernel_rows.py wrote")
+    parser.add_argument("--out", type=Path, default=DOCS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.kernels or Path(scratch)
+        if options.kernels is None:
+            for gpu, name in GPUS.items():
+                write_rows(folder / f"{name}.csv", kernel_rows(gpu))
+        kernels = kernel_table(folder)
+    rows = possible(row for row in serving_rows() if row.excluded is None)
+    servers, published = server_cases(rows), published_cases()
+    named = [row for row in kernels if row["engine"] != "sglang" or row["kind"].startswith(("mla", "moe_"))]
+    named = [row for row in named if not (row["kind"] == "all_reduce" and row["engine"] == "nccl")]
+    parts: dict[str, Any] = {
+        "kernels_by_kind": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']}"),
+        "kernels_by_dtype": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']} {row['dtype']}"),
+        "kernels_by_engine": kernel_rows_of(kernels, lambda row: f"{row['engine']} {row['kind']}"),
+        "servers_generic": case_rows(server_cases(rows, "generic"), lambda case: f"{case.metric} {case.engine}"),
+        "servers_once": case_rows(server_cases(rows, corrected=True), lambda case: case.metric),
+        "peer": peer_rows(rows),
+        "published_metric": case_rows(published, lambda case: f"{case.metric} {case.load}"),
+        "published_engine": case_rows(published, lambda case: f"{case.metric} {case.engine}"),
+        "published_gpu": case_rows(published, lambda case: f"{case.metric} {case.gpu}"),
+        "published_kind": case_rows(published, lambda case: f"{case.metric} {case.kind}"),
+        "published_batch": case_rows(published, lambda case: f"{case.metric} {_batch(case)}"),
+        "published_basis": case_rows(published, lambda case: f"{case.metric} {case.basis}"),
+        "published_source": case_rows(published, lambda case: f"{case.metric} {case.source}"),
+    }
+    slices: dict[str, Callable[[Case], str]] = {
+        "engine": lambda case: case.engine, "gpu": lambda case: case.gpu, "kind": lambda case: case.kind,
+        "dtype": lambda case: case.dtype, "load": _regime, "tp": lambda case: f"{case.tp} GPUs",
+        "basis": lambda case: case.basis, "model": lambda case: case.model,
+    }  # fmt: skip
+    for metric in ("ttft", "tpot"):
+        chosen = [case for case in servers if case.metric == metric]
+        for name, by in slices.items():
+            parts[f"servers_{metric}_{name}"] = case_rows(chosen, by)
+    summary = [
+        {"dataset": f"kernels, {row['slice']}", "metric": "time", **row, "slice": None}
+        for row in kernel_rows_of(named, lambda row: row["kind"])
+    ]
+    summary += [
+        {"dataset": "servers under load", "metric": row["slice"], **row, "slice": None}
+        for row in case_rows(servers, lambda case: case.metric)
+    ]
+    summary += [
+        {"dataset": "published", "metric": row["slice"], **row, "slice": None} for row in parts["published_metric"]
+    ]
+    parts["summary"] = summary
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "accuracy.md").write_text(page(parts), encoding="utf-8")
+    small = {key: parts[key] for key in ("summary", "kernels_by_kind", "servers_ttft_engine", "servers_tpot_engine",
+             "servers_once", "servers_generic", "peer", "published_engine")}  # fmt: skip
+    rounded = json.loads(json.dumps(small), parse_float=lambda text: round(float(text), 2))
+    (options.out / "accuracy.json").write_text(compact(rounded), encoding="utf-8")
+    for row in summary:
+        print({key: _cell(value) for key, value in row.items() if value is not None})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Measured cases beside their predictions: what the scoreboard and the tests judge."""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import roofline as rl
+from roofline.catalog.engines import profile_of
+from roofline.quantity import MILLI
+from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT
+from roofline.serving.interval import spread
+from roofline.serving.latency import Workload, decode, prefill
+
+PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
+#: NVIDIA's own sweeps state neither warm-up nor arrival: share of the start-up burst, and tokens of equal prompts
+#: that a step takes together, fitted on the rows that are not held out. Constants of the load, not of the engine.
+GAP_ARRIVALS = {"trtllm": (0.19, 1530.0), "vllm": (0.13, 1470.0), "sglang": (0.78, 165000.0)}
+HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One figure: measured, predicted with its interval, and at light speed; times in seconds."""
+
+    dataset: str
+    split: str  # fit or held out
+    metric: str  # ttft, tpot or e2el
+    measured: float
+    predicted: float
+    ideal: float
+    low: float
+    high: float
+    gpu: str
+    model: str
+    kind: str  # dense, MoE, MLA or hybrid
+    dtype: str
+    engine: str
+    tp: int
+    batch: float
+    basis: str
+    load: str  # static, concurrency 1 or loaded
+    source: str = ""
+
+    @property
+    def log_ratio(self) -> float:
+        """ln(predicted / measured)."""
+        return math.log(self.predicted / self.measured)
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far a set of cases is off."""
+
+    count: int
+    median: float  # |predicted/measured - 1| [%]
+    mean: float
+    p90: float
+    bias: float  # median of ln(predicted/measured) [%]
+    coverage: float  # share inside the 80 % interval [%]
+    ideal: float  # median error of the ideal roofline [%]
+
+
+def score(cases: Iterable[Case]) -> Score:
+    """Errors of some cases."""
+    found = list(cases)
+    errors = sorted(100.0 * abs(case.predicted / case.measured - 1.0) for case in found)
+    inside = sum(case.low <= case.measured <= case.high for case in found)
+    return Score(
+        count=len(found),
+        median=statistics.median(errors),
+        mean=statistics.fmean(errors),
+        p90=errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)],
+        bias=100.0 * statistics.median(case.log_ratio for case in found),
+        coverage=100.0 * inside / len(found),
+        ideal=statistics.median(100.0 * abs(case.ideal / case.measured - 1.0) for case in found),
+    )
+
+
+def published_cases(path: Path = PUBLISHED) -> list[Case]:
+    """Static batches and concurrency-1 servers of public pages, predicted."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [case for row in rows for case in _published(row)]
+
+
+def _published(row: dict[str, str]) -> Iterator[Case]:
+    dp = int(row["dp"] or 1)
+    prediction = rl.predict(
+        row["model"],
+        row["gpu"],
+        isl=float(row["isl"]),
+        osl=max(float(row["osl"] or 1.0), 1.0),
+        batch=float(row["batch"] or 1.0),
+        prefix=float(row["prefix"] or 0.0),
+        tp=int(row["tp"] or 1),
+        pp=int(row["pp"] or 1),
+        ep=int(row["ep"] or 1),
+        dp=dp,
+        quantization=row["quantization"] or None,
+        kv_cache_dtype=row["kv_cache_dtype"] or None,
+        engine=profile_of(row["engine"], row["engine_version"]),
+        allow_oversize=True,
+    )
+    for metric in ("ttft", "tpot", "e2el"):
+        text = row[f"{metric}_ms"]
+        if not text or (metric == "e2el" and (row["ttft_ms"] or row["tpot_ms"])):
+            continue
+        yield _case(
+            prediction, metric, float(text) * MILLI, "published", _split(row["gpu"]), row["load"], row["source"]
+        )
+
+
+def _split(gpu: str) -> str:
+    return "held out" if gpu in HELD_OUT_GPUS else "not fitted"
+
+
+def _case(p: rl.Prediction, metric: str, measured: float, dataset: str, split: str, load: str, source: str) -> Case:
+    first, step = p.ideal
+    osl = p.workload.osl
+    light = {"ttft": first.time, "tpot": step.time, "e2el": first.time + (osl - 1.0) * step.time}[metric]
+    low, high = getattr(p, f"{metric}_interval")
+    deployment = p.deployment
+    return Case(
+        dataset=dataset,
+        split=split,
+        metric=metric,
+        measured=measured,
+        predicted=getattr(p, metric),
+        ideal=light,
+        low=low,
+        high=high,
+        gpu=deployment.gpu.name,
+        model=deployment.model.short_name,
+        kind=kind(deployment.model),
+        dtype=deployment.precision.sections["experts" if deployment.model.is_moe else "linear"].format,
+        engine=deployment.engine.name,
+        tp=deployment.plan.tp * deployment.plan.dp,
+        batch=p.workload.batch,
+        basis=p.basis,
+        load=load,
+        source=source,
+    )
+
+
+def kind(model: rl.Model) -> str:
+    """What sort of model it is, by its first mixer and its networks."""
+    mixers = {type(mixer).__name__ for _, mixer in model.mixers}
+    if mixers & {"Gdn", "Kda", "Lightning", "Mamba1", "Mamba2"}:
+        return "hybrid"
+    if mixers & {"Mla", "Csa"}:
+        return "MLA"
+    return "MoE" if model.is_moe else "dense"
+
+
+def server_cases(rows: Iterable[Any], engine: str | None = None, corrected: bool = False) -> list[Case]:
+    """Servers under a closed loop, predicted.
+
+    Args:
+        rows: usable rows of `serving_rows`.
+        engine: profile for all rows; None for each row's own.
+        corrected: multiply every deployment by one constant of its own, the median of its rows (an oracle).
+    """
+    found: list[Case] = []
+    keys: list[tuple[Any, ...]] = []
+    for row in rows:
+        for case in _server(row, engine):
+            found.append(case)
+            keys.append((row.gpu, row.model, row.engine, row.engine_version, row.quantization, row.tp, row.dp, row.ep,
+                         row.isl, row.osl, case.metric))  # fmt: skip
+    if not corrected:
+        return found
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for position, key in enumerate(keys):
+        groups.setdefault(key, []).append(position)
+    for members in groups.values():
+        factor = math.exp(-statistics.median(found[i].log_ratio for i in members))
+        for i in members:
+            once = found[i].predicted * factor
+            low, high = spread(once, SIGMA_TTFT if found[i].metric == "ttft" else SIGMA_TPOT)
+            found[i] = replace(found[i], predicted=once, low=low, high=high)
+    return [found[i] for members in groups.values() if len(members) > 2 for i in members]
+
+
+def _arrivals(row: Any) -> tuple[float, float]:
+    """How prompts came: share of the start-up burst, and prompts of one length that stay together."""
+    if row.burst_share is not None:
+        return row.burst_share, 1.0
+    burst, tokens = GAP_ARRIVALS[row.engine]
+    running = max(row.concurrency / row.dp, 1.0)
+    return burst, max(1.0, (running**-4 + (tokens / row.mean_isl) ** -4) ** -0.25)
+
+
+def _server(row: Any, engine: str | None) -> Iterator[Case]:
+    name = engine or row.engine
+    options: dict[str, Any] = {
+        "isl": row.mean_isl,
+        "osl": max(row.mean_osl, 2.0),
+        "tp": row.tp,
+        "pp": row.pp,
+        "ep": row.ep,
+        "dp": row.dp,
+        "quantization": row.quantization,
+        "kv_cache_dtype": row.kv_cache_dtype,
+        "engine": name,
+        "allow_oversize": True,
+    }
+    one = rl.predict(row.model, row.gpu, **options)
+    burst, together = _arrivals(row)
+    load = rl.closed_loop(row.model, row.gpu, row.concurrency, burst=burst, together=together, **options)
+    light = replace(one.deployment, basis="ideal")
+    batch = load.running * row.dp
+    ideal = {
+        "ttft": prefill(light, Workload(one.workload.isl, one.workload.osl, 1.0)).time,
+        "tpot": decode(light, Workload(one.workload.isl, one.workload.osl, batch)).time,
+    }
+    for metric in ("ttft", "tpot"):
+        low, high = getattr(load, f"{metric}_interval")
+        yield Case(
+            dataset="servers",
+            split=row.split,
+            metric=metric,
+            measured=getattr(row, metric),
+            predicted=getattr(load, metric),
+            ideal=ideal[metric],
+            low=low,
+            high=high,
+            gpu=row.gpu,
+            model=row.model,
+            kind=kind(one.deployment.model),
+            dtype=one.deployment.precision.sections["experts" if one.deployment.model.is_moe else "linear"].format,
+            engine=row.engine,
+            tp=row.tp * row.dp,
+            batch=row.concurrency,
+            basis=one.basis,
+            load="concurrency 1" if row.concurrency == 1 else "loaded",
+            source=row.source,
+        )
+
+
+def sliced(cases: Iterable[Case], by: Callable[[Case], str]) -> dict[str, list[Case]]:
+    """Cases by a slice, in the order of its names."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        found.setdefault(by(case), []).append(case)
+    return dict(sorted(found.items()))

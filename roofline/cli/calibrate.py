@@ -1,0 +1,52 @@
+"""Fitting the constants of the equation to timed kernels: calibrate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.calibration import calibrate as fitted
+from roofline.calibration import write_text
+from roofline.cli.options import GpuName, specs_option
+from roofline.cli.render import print_table
+
+__all__ = ["calibrate"]
+
+_HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline calibrate kernels.csv -g h100-sxm -o specs/hopper.yaml"
+    "\n  roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs",
+)
+@click.argument("tables", nargs=-1, required=True, type=click.Path())
+@click.option("-g", "--gpu", type=GpuName(), required=True, help="GPU that was measured.")
+@click.option("--name", help="Name of the calibration: the generation that will use it.  [default: the GPU's]")
+@click.option("--title", default="own measurements", show_default=True, help="What the tables are, for the sources.")
+@click.option("--alone", is_flag=True, help="Leave out what was not measured instead of keeping the present sets.")
+@click.option("-o", "--output", type=click.Path(), help="File to write.  [default: standard output]")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+@specs_option
+def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:
+    """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
+    options = {name: value for name, value in given.items() if value is not None}
+    fit = fitted(tables, gpu, keep=not alone, **options)
+    if output is None:
+        click.echo(fit.text, nl=False)
+    else:
+        write_text(output, fit.text, force=force)
+    cells = [
+        [row["kind"], row["dtype"], str(row["measurements"]), *(_percent(row[key]) for key in _SHARES)]
+        for row in fit.rows
+    ]
+    if output is not None:
+        print_table(_HEADINGS, cells)
+        click.echo(f"\n{output}: use it with --specs on its folder; the file must be called {fit.name}.yaml")
+
+
+_SHARES = ("median_before", "median_after", "sigma")
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100.0 * share:.1f}"

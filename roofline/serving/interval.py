@@ -1,0 +1,89 @@
+"""How far a prediction may be off: 80 % intervals from the residuals of kernels, passes and hosts."""
+
+from __future__ import annotations
+
+from roofline.ops import Real
+from roofline.physics.forward import Pass
+
+__all__ = ["HALF_WIDTH", "pass_sigma", "spread"]
+
+#: Standard deviations of a normal from its middle to the end of its 80 % interval.
+HALF_WIDTH = 1.2816
+
+_E = 2.718281828459045
+
+#: ln(predicted / measured) of kernels whose constants were assumed, or stand in for others.
+_ASSUMED = 0.35
+#: Of the host's time: request overheads of the engines fitted lie between 21 and 105 ms.
+_HOST = 0.5
+#: Factor where another GPU of the generation was timed: H200, GB200 and B300 kernels under the sets of their
+#: siblings are off 1.0-1.25 times as far, their servers 1.4 times (docs/accuracy.md).
+_INHERITED = 1.25
+#: Further sigma of whole passes: experts, whose load differs by rank and text; latent attention, recurrent state and
+#: sparse attention, whose modules hold more small kernels than are counted.
+_EXPERTS, _NOVEL = 0.07, 0.1
+_NOVEL_KINDS = frozenset({"mla_prefill", "mla_decode", "state_prefill", "state_decode", "indexer"})
+#: Share of a kernel's residual that the other shapes of its kind in a pass have, too: sets are off less
+#: for the sum of a layer's GEMMs than for one of them.
+_SHARED = 0.6
+#: Sigma of kernels where no GPU of the generation was timed at all.
+_GENERIC = 0.6
+
+
+def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
+    r"""Standard deviation of ln(predicted / measured) of a pass.
+
+    .. math:: \sigma^2 = \sigma_0^2 + \sigma_{experts}^2 + \sigma_{novel}^2
+              + \sum_g \left(\frac{t_g}{t} \sigma_g\right)^2
+
+    Kernels of one kind and dtype are off together; different kinds, and the whole pass, independently.
+
+    Args:
+        passed: the pass, its kernels with the residuals of their calibration.
+        basis: calibrated, inherited or generic [text].
+        sigma: of whole passes, kernels apart [1].
+
+    Returns:
+        Standard deviation [1].
+
+    Source:
+        docs/method.md, "Intervals"; coverage in docs/accuracy.md.
+    """
+    times: dict[tuple[str, str], Real] = {}
+    sigmas: dict[tuple[str, str], float] = {}
+    for kernel in passed.kernels:
+        key = kernel.kind, kernel.dtype
+        times[key] = times.get(key, 0.0) + kernel.time
+        sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, basis)
+    whole = passed.time
+    kinds = {kind for kind, _ in times}
+    total: Real = sigma * sigma
+    if "moe" in kinds:
+        total = total + _EXPERTS**2
+    if kinds & _NOVEL_KINDS:
+        total = total + _NOVEL**2
+    for key, time in times.items():
+        total = total + (time / whole * sigmas[key]) ** 2
+    return total**0.5 * (_INHERITED if basis == "inherited" else 1.0)
+
+
+def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
+    """Ends of the 80 % interval of a log-normal.
+
+    Args:
+        time: its middle [s].
+        sigma: of its logarithm [1].
+
+    Returns:
+        Low and high end [s].
+    """
+    factor = _E ** (HALF_WIDTH * sigma)
+    return time / factor, time * factor
+
+
+def _kernel_sigma(kind: str, sigma: float | None, basis: str) -> float:
+    if kind == "host":
+        return _HOST
+    if basis == "generic":
+        return _GENERIC
+    return _ASSUMED if sigma is None else _SHARED * sigma

@@ -1,0 +1,284 @@
+"""Profiles of serving engines: every shipped one reads, one's own by its path, and what cannot be is refused."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+
+import roofline as rl
+from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_record, load_engine
+from roofline.catalog.names import fold
+from roofline.catalog.records import Engine
+
+FILES = sorted((Path(__file__).resolve().parents[2] / "engine_specs").glob("*.yaml"))
+TIMES = ("request", "network", "prefill", "step", "layer", "sequence", "all_reduce")
+SMALL = ("llama-3.1-8b", "h100-sxm")
+PROFILE = """\
+name: acme-serve
+aliases: [acme]
+title: "Acme Serve"
+versions: "Acme 1.2"
+year: 2026
+request: 5 ms
+prefill: 200 us
+stretch: 1.1
+step: 0.5 ms
+sequence: 10 us
+chunk: 4096
+reserve: 0.5
+sigma_tpot: 0.2
+tunings:
+  - {kind: gemm, dtype: bf16, generation: hopper, compute: 0.9}
+  - {kind: attention_decode, memory: 0.8}
+sources:
+  bench: {title: Acme benchmark, date: 2026-01-02}
+"""
+
+
+@pytest.fixture
+def profile(tmp_path):
+    """Writes a profile of one's own; called with replacements, gives its path."""
+
+    def written(*changes, name="own.yaml"):
+        text = PROFILE
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return written
+
+
+# --- shipped -----------------------------------------------------------------------------------
+
+
+def test_the_shipped_profiles_are_listed_none_first():
+    names = engine_names()
+    assert names[0] == NO_ENGINE_NAME == "none"
+    assert list(names[1:]) == sorted(path.stem for path in FILES)
+    assert {"generic", "trtllm", "vllm", "sglang"} <= set(names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_shipped_profile_is_named_after_its_file_and_is_the_same_read_by_the_safe_loader(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert content["name"] == path.stem
+    assert load_engine(path.stem) == engine_record(content, str(path))
+    assert load_engine(path.stem) == load_engine(str(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_shipped_profile_states_versions_year_and_dated_sources(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    engine = load_engine(path.stem)
+    assert engine.versions
+    assert 2023 <= int(engine.year) <= 2030
+    for source in content["sources"].values():
+        assert source["title"]
+        assert source["url"].startswith("https://")
+        assert int(str(source["date"])[:4]) >= 2023
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_a_profile_adds_time_and_never_takes_any_away(name):
+    engine = load_engine(name)
+    assert engine.name == name
+    assert all(0.0 <= getattr(engine, time) < 1.0 for time in TIMES)
+    assert engine.step + engine.layer * 100 < 0.01  # of a decode step, which takes some ten milliseconds
+    assert engine.sequence < 1e-4
+    assert 1.0 <= engine.stretch < 2.0
+    assert 0.0 < engine.reserve <= 1.0
+    assert engine.network == 0.0  # where the client is, no profile knows
+
+
+def test_no_engine_is_the_record_that_adds_nothing():
+    engine = load_engine("none")
+    assert engine == Engine("none")
+    assert all(getattr(engine, time) == 0.0 for time in TIMES)
+    assert (engine.stretch, engine.chunk, engine.tunings) == (1.0, None, ())
+    kernels = rl.predict(*SMALL, engine="none").prefill.kernels + rl.predict(*SMALL, engine="none").decode.kernels
+    assert all(kernel.kind != "host" for kernel in kernels)
+
+
+# --- names -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_profile_answers_to_its_aliases_in_any_spelling(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for alias in (content["name"], *content["aliases"]):
+        for spelling in (alias, alias.upper(), alias.replace("-", "_"), f" {alias} "):
+            assert load_engine(spelling).name == path.stem
+
+
+def test_no_name_belongs_to_two_profiles():
+    owners = {fold("none"): "none"}
+    for path in FILES:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for name in {fold(name) for name in (content["name"], *content["aliases"])}:
+            assert owners.setdefault(name, path.stem) == path.stem, name
+
+
+@pytest.mark.parametrize("name", ["vllm2", "", "none.", "/tmp", "v"])
+def test_an_unknown_profile_is_answered_with_those_that_exist(name):
+    with pytest.raises(rl.UnknownName) as caught:
+        load_engine(name)
+    assert repr(name) in str(caught.value)
+    assert all(known in str(caught.value) for known in engine_names())
+
+
+@pytest.mark.parametrize("name", [None, 5, 1.0, True, b"vllm", [], ["vllm"], {}, {"name": "vllm"}], ids=repr)
+def test_what_is_no_text_is_no_name_of_a_profile(name):
+    with pytest.raises(rl.UnknownName):
+        rl.predict(*SMALL, engine=name)
+
+
+# --- one's own ---------------------------------------------------------------------------------
+
+
+def test_a_profile_of_ones_own_is_read_in_si_units(profile):
+    engine = load_engine(profile())
+    assert (engine.name, engine.versions, engine.year) == ("acme-serve", "Acme 1.2", "2026")
+    times = [getattr(engine, time) for time in TIMES]
+    assert times == pytest.approx([0.005, 0.0, 0.0002, 0.0005, 0.0, 1e-5, 0.0], rel=1e-12)
+    assert (engine.stretch, engine.chunk, engine.reserve) == (1.1, 4096, 0.5)
+    assert (engine.sigma_ttft, engine.sigma_tpot) == (None, 0.2)
+    first, second = engine.tunings
+    assert (first.kind, first.dtype, first.generation, first.compute, first.memory) == (
+        "gemm",
+        "bf16",
+        "hopper",
+        0.9,
+        1.0,
+    )
+    assert (second.kind, second.dtype, second.generation, second.memory) == ("attention_decode", None, None, 0.8)
+
+
+@pytest.mark.parametrize("ending", ["yaml", "yml"])
+def test_a_profile_of_ones_own_serves_a_prediction(profile, ending):
+    own, kernels = (
+        rl.predict(*SMALL, engine=name) for name in (profile(("tunings", "# "), ("  - {", "# "), name=f"own.{ending}"), "none")
+    )
+    assert own.engine == "acme-serve"
+    # One sequence: a step of 0.5 ms and 10 us; a request of 5 ms, a prefill of 0.2 ms, gaps of a tenth.
+    assert own.tpot == pytest.approx(kernels.tpot + 510e-6, rel=1e-12)
+    assert own.ttft == pytest.approx(1.1 * kernels.ttft + 5.2e-3, rel=1e-12)
+
+
+def test_a_profile_below_home_may_be_written_with_a_tilde(profile, monkeypatch):
+    path = Path(profile())
+    monkeypatch.setenv("HOME", str(path.parent))
+    assert load_engine(f"~/{path.name}").name == "acme-serve"
+
+
+def test_a_changed_profile_is_read_anew(profile):
+    before = rl.predict(*SMALL, engine=profile()).ttft
+    after = rl.predict(*SMALL, engine=profile(("request: 5 ms", "request: 105 ms"))).ttft
+    assert after == pytest.approx(before + 0.1, rel=1e-12)
+
+
+def test_every_field_of_the_record_can_be_stated(profile):
+    stated = {
+        "network": "network: 3 ms",
+        "layer": "layer: 20 us",
+        "all_reduce": "all_reduce: 9 us",
+        "sigma_ttft": "sigma_ttft: 0.1",
+    }
+    engine = load_engine(profile(("request: 5 ms", "\n".join(["request: 5 ms", *stated.values()]))))
+    plain = Engine("none")
+    for field in fields(Engine):
+        assert getattr(engine, field.name) != getattr(plain, field.name), field.name
+
+
+WRONG = [
+    ("request: 5 ms", "request: 5", "request", "has no unit"),
+    ("request: 5 ms", "request: 5 GB", "request", "is not a unit"),
+    ("request: 5 ms", "request: -5 ms", "request", "must be positive"),
+    ("request: 5 ms", "request: soon", "request", "not a number"),
+    ("request: 5 ms", "request: [5 ms]", "request", "not a number"),
+    ("request: 5 ms", "request:", "request", "not a number"),
+    ("step: 0.5 ms", "stepp: 0.5 ms", "stepp", "unknown key"),
+    ("step: 0.5 ms", "kernels: 0.5 ms", "kernels", "unknown key"),
+    ("stretch: 1.1", "stretch: 1.1 ms", "stretch", "must be a positive number"),
+    ("stretch: 1.1", "stretch: true", "stretch", "must be a positive number"),
+    ("stretch: 1.1", "stretch: .inf", "stretch", "must be a positive number"),
+    ("stretch: 1.1", "stretch: 0", "stretch", "must be a positive number"),
+    ("chunk: 4096", "chunk: 0", "chunk", "positive whole number"),
+    ("chunk: 4096", "chunk: 1.5", "chunk", "positive whole number"),
+    ("chunk: 4096", "chunk: 4k", "chunk", "positive whole number"),
+    ("name: acme-serve\n", "", "name", "missing"),
+    ("sources:\n  bench: {title: Acme benchmark, date: 2026-01-02}\n", "", "sources", "missing"),
+    ("kind: gemm, ", "", "tunings", "kind"),
+    ("compute: 0.9", "speed: 0.9", "tunings", "speed"),
+    ("compute: 0.9", "compute: fast", "tunings.compute", "must be a positive number"),
+    ("compute: 0.9", "eta_c: -1", "tunings.eta_c", "must be a positive number"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "field", "words"), WRONG, ids=[case[1][:30].strip() for case in WRONG])
+def test_a_wrong_profile_is_refused_with_its_path_and_field_in_one_message(profile, old, new, field, words):
+    path = profile((old, new))
+    with pytest.raises(rl.BadSpec) as caught:
+        load_engine(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:")
+    assert field in message
+    assert words in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "tunings", ["tunings:", "tunings: 5", "tunings: gemm", "tunings: [5]", "tunings: [null]", "tunings: {kind: gemm}"]
+)
+def test_tunings_that_are_no_list_of_mappings_are_refused(profile, tunings):
+    path = profile(("tunings:\n", f"{tunings}\n"), ("  - {kind: gemm", "#"), ("  - {kind: attention", "#"))
+    with pytest.raises(rl.BadSpec, match="tunings"):
+        load_engine(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("stretch: 1.1", "stretch: 0.5"),
+        ("kind: gemm, dtype: bf16", "kind: gemm, peak: fp8, eta_c: 1"),
+        ("kind: gemm, dtype: bf16", "kind: gemm, eta_c: 50"),
+        ("compute: 0.9", "compute: 50, memory: 50"),
+        ("memory: 0.8", "memory: 50"),
+    ],
+)
+def test_a_profile_that_is_faster_than_light_is_refused_or_held_back(profile, old, new):
+    path = profile((old, new))
+    ideal = rl.predict(*SMALL, isl=4000, batch=4, basis="ideal")
+    try:
+        found = rl.predict(*SMALL, isl=4000, batch=4, engine=path)
+    except rl.BadSpec:
+        return
+    assert found.ttft >= ideal.ttft
+    assert found.tpot >= ideal.tpot
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("- a\n- b\n", "no engine profile"),
+        ("name: [", "did not"),
+        (PROFILE + "step: 1 ms\n", "duplicate"),
+        ("name: x\n" * 3 + "\0", "not allowed"),
+    ],
+    ids=["empty", "list", "not YAML", "twice", "binary"],
+)
+def test_a_file_that_is_no_profile_is_refused(tmp_path, text, words):
+    path = tmp_path / "own.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(rl.BadSpec, match=words):
+        load_engine(str(path))
+
+
+@pytest.mark.parametrize("path", ["no-such-file.yaml", "~nobody-of-this-name/own.yaml", "a\0b.yaml", "x" * 5000 + ".yaml"])
+def test_a_file_that_cannot_be_read_is_refused_in_one_message(path):
+    with pytest.raises(rl.BadSpec, match="cannot be read"):
+        load_engine(path)

@@ -1,0 +1,89 @@
+"""Predictions against public measurements: a worse median fails. The limits are in gates.json, edited by hand."""
+
+import ast
+import json
+import statistics
+from functools import cache
+from pathlib import Path
+
+import pytest
+from cases import Case, published_cases, score
+
+import roofline as rl
+from roofline.catalog.kernel_table import kernel_groups
+from roofline.evaluate.calibrate import judged
+
+HERE = Path(__file__).parent
+GATES = json.loads((HERE / "gates.json").read_text())
+HELD_OUT = ("h200-sxm", "gb200-nvl72", "b300")
+
+
+@cache
+def published() -> tuple[Case, ...]:
+    return tuple(published_cases())
+
+
+@cache
+def kernels() -> dict[str, tuple[list[float], list[float], list[bool]]]:
+    """Held-out kernels by kind: errors calibrated and ideal, and whether the interval holds them."""
+    found: dict[str, tuple[list[float], list[float], list[bool]]] = {}
+    for group in kernel_groups([str(HERE / "kernels.csv")]):
+        if group.gpu not in HELD_OUT:
+            continue
+        gpu = rl.load_gpu(group.gpu)
+        result = judged(group, gpu, gpu.calibration)
+        errors, ideal, inside = found.setdefault(group.kind, ([], [], []))
+        errors += [100.0 * abs(float(value)) for value in result.log_ratios]
+        ideal += [100.0 * abs(float(value)) for value in result.ideal_log_ratios]
+        if result.sigma:
+            inside += [abs(float(value)) <= 1.2816 * result.sigma for value in result.log_ratios]
+    return found
+
+
+@pytest.mark.parametrize("key", GATES["published"])
+def test_the_median_error_on_published_points_is_no_worse_than_its_gate(key):
+    metric, name = key.split()
+    cases = [case for case in published() if case.metric == metric and name in (case.engine, case.load)]
+    assert len(cases) >= 10
+    assert score(cases).median <= GATES["published"][key]
+
+
+@pytest.mark.parametrize("kind", GATES["kernels held out"])
+def test_the_median_error_on_kernels_of_unseen_gpus_is_no_worse_than_its_gate(kind):
+    errors, _, _ = kernels()[kind]
+    assert len(errors) >= 20
+    assert statistics.median(errors) <= GATES["kernels held out"][kind]
+
+
+@pytest.mark.parametrize("kind", GATES["kernels held out"])
+def test_the_calibrated_equation_is_nearer_to_the_kernels_than_the_ideal_roofline(kind):
+    errors, ideal, _ = kernels()[kind]
+    assert statistics.median(errors) < 0.6 * statistics.median(ideal)
+
+
+def test_the_intervals_hold_about_four_of_five_published_points():
+    found = score(published())
+    assert GATES["coverage"]["least"] <= found.coverage <= GATES["coverage"]["most"]
+
+
+def test_the_intervals_of_kernels_hold_about_four_of_five_on_unseen_gpus():
+    inside = [value for _, _, values in kernels().values() for value in values]
+    assert GATES["coverage"]["least"] <= 100.0 * sum(inside) / len(inside) <= GATES["coverage"]["most"]
+
+
+def test_no_published_point_is_predicted_faster_than_light():
+    assert all(case.predicted >= case.ideal * (1.0 - 1e-12) for case in published())
+
+
+def test_published_points_are_nearer_to_the_prediction_than_to_light_speed():
+    found = score(published())
+    assert found.median < 0.5 * found.ideal
+
+
+def test_the_scoreboard_never_writes_its_gates():
+    for script in (HERE.parent.parent / "accuracy").glob("*.py"):
+        tree = ast.parse(script.read_text())
+        texts = [
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        assert not any("gates" in text for text in texts if text != ast.get_docstring(tree, clean=False)), script.name

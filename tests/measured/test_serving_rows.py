@@ -1,0 +1,386 @@
+"""How labels of the published serving measurements are read: one trap a test, from lines written by hand."""
+
+import csv
+import importlib.util
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+import roofline as rl
+
+PATH = Path(rl.__file__).parent.parent / "accuracy" / "serving_rows.py"
+
+COLUMNS = [
+    "id",
+    "silicon_data_source",
+    "backend",
+    "backend_version",
+    "model_path",
+    "system",
+    "precision",
+    "mode",
+    "isl",
+    "osl",
+    "gemm_quant_mode",
+    "moe_quant_mode",
+    "batch_size",
+    "tp_size",
+    "pp_size",
+    "attention_dp_size",
+    "moe_tp_size",
+    "moe_ep_size",
+    "prefill_batch_size",
+    "prefill_num_workers",
+    "prefill_tp_size",
+    "prefill_pp_size",
+    "prefill_attention_dp_size",
+    "prefill_moe_tp_size",
+    "prefill_moe_ep_size",
+    "decode_batch_size",
+    "decode_num_workers",
+    "decode_tp_size",
+    "decode_pp_size",
+    "decode_attention_dp_size",
+    "decode_moe_tp_size",
+    "decode_moe_ep_size",
+    "silicon_ttft_ms",
+    "silicon_tpot_ms",
+]
+IMAGES = {
+    "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:{}",
+    "sglang": "lmsysorg/sglang:{}",
+    "vllm": "vllm/vllm-openai:{}",
+}
+R1, QWEN, GPT_OSS, MINIMAX = (
+    "deepseek-ai/DeepSeek-R1",
+    "Qwen/Qwen3-32B",
+    "openai/gpt-oss-120b",
+    "MiniMaxAI/MiniMax-M2.5",
+)
+
+
+def _module():
+    spec = importlib.util.spec_from_file_location("serving_rows", PATH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["serving_rows"] = module  # a dataclass looks its module up
+    spec.loader.exec_module(module)
+    return module
+
+
+serving_rows = _module()
+
+
+def line(
+    plan="8/1/8/1", *, export="2026-03-25.csv", concurrency=16, measured="2026-02-25", tag="", config="", **fields
+):
+    """One line of InferenceX; a plan is tp, attention dp, MoE tp and MoE ep as printed."""
+    engine = fields.setdefault("backend", "vllm")
+    image = IMAGES[engine].format(tag) if tag else ""
+    if export.startswith("db-dump"):
+        note = f"{export}; config_id={config or 1}; silicon_concurrency={concurrency}; "
+        note += f"measured={measured}T00:00:00.000Z; workflow_run_id=259" + (f"; {image}" if image else "")
+    else:
+        note = f"source_file={export}; model=X; silicon_concurrency={concurrency}; measured={measured}; wip=False"
+        note += f"; image={image}" if image else ""
+    tp, dp, moe_tp, moe_ep = plan.split("/")
+    given = {
+        "id": "a run", "silicon_data_source": note, "backend_version": tag, "model_path": GPT_OSS, "system": "b200_sxm",
+        "precision": "fp4", "mode": "agg", "isl": 1024, "osl": 1024, "batch_size": concurrency, "tp_size": tp,
+        "pp_size": 1, "attention_dp_size": dp, "moe_tp_size": moe_tp, "moe_ep_size": moe_ep,
+        "silicon_ttft_ms": 100.0, "silicon_tpot_ms": 10.0,
+    }  # fmt: skip
+    return {**dict.fromkeys(COLUMNS, ""), **given, **fields}
+
+
+def sweep(plan="2//1/1", *, concurrency=16, dynamo=False, **fields):
+    """One line of NVIDIA's own sweeps."""
+    note = "source_file=/home/somebody/data/h100_sxm/trtllm/1.0.0rc3/model.csv"
+    note += "" if concurrency is None else f"; silicon_concurrency={concurrency}"
+    note += "; measured=2026-03-17; image=nvcr.io/a/runtime:0.9.0; dynamo_version=0.9.0" if dynamo else ""
+    given = {"backend": "trtllm", "tag": "", "model_path": QWEN, "system": "h100_sxm", "precision": "fp8", **fields}
+    return line(plan, concurrency=concurrency or 28, **given) | {"silicon_data_source": note}
+
+
+def read(*lines, impossible=None):
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return serving_rows.read_rows(text.getvalue().splitlines(keepends=True), impossible)
+
+
+def one(*arguments, **fields):
+    return read(line(*arguments, **fields))[0]
+
+
+def degrees(row):
+    return row.tp, row.ep, row.dp, row.num_gpus
+
+
+# Parallel degrees -----------------------------------------------------------------------------------------------
+
+
+def test_a_plain_label_is_taken_as_printed():
+    row = one("4/1/4/1")
+    assert degrees(row) == (4, 1, 1, 4)
+    assert row.label == "printed"
+
+
+@pytest.mark.parametrize(
+    ("printed", "meant"),
+    [
+        ("64/1/8/8", (8, 8, 1, 8)),
+        ("16/1/4/4", (4, 4, 1, 4)),
+        ("4/1/2/2", (2, 2, 1, 2)),
+        ("1/64/8/8", (1, 8, 8, 8)),
+        ("1/4/2/2", (1, 2, 2, 2)),
+    ],
+)
+def test_a_label_that_multiplies_tp_by_ep_is_taken_apart(printed, meant):
+    row = one(printed, backend="trtllm", export="2026-04-06.csv")
+    assert degrees(row) == meant
+    assert row.label == "product"
+
+
+@pytest.mark.parametrize(("printed", "meant"), [("8/1/1/8", (8, 8, 1, 8)), ("1/8/1/8", (1, 8, 8, 8))])
+def test_the_same_plans_printed_without_a_product_read_the_same(printed, meant):
+    assert degrees(one(printed, backend="trtllm")) == meant
+
+
+def test_data_parallel_attention_with_experts_cut_by_all_ranks_is_four_gpus():
+    assert degrees(one("1/4/4/1", backend="trtllm")) == (1, 1, 4, 4)
+
+
+@pytest.mark.parametrize(("printed", "gpus"), [("2/2/1/4", 2), ("4/4/1/16", 4)])
+def test_tp_equal_to_dp_under_vllm_is_tp_gpus_with_expert_parallelism(printed, gpus):
+    row = one(printed, model_path=MINIMAX, precision="fp8", tag="v0.19.0", backend_version="0.19.0")
+    assert degrees(row) == (gpus, gpus, 1, gpus)
+
+
+def test_of_two_configurations_with_one_label_the_known_one_is_data_parallel():
+    plain, parallel = (
+        one("2/2/1/4", model_path=MINIMAX, export="db-dump/2026-04-27", config=config) for config in ("706", "707")
+    )
+    assert degrees(plain) == (2, 2, 1, 2)
+    assert degrees(parallel) == (1, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "isl", "meant"),
+    [(8, 1024, (8, 1, 1, 8)), (16, 1024, (8, 8, 1, 8)), (256, 1024, (1, 8, 8, 8)), (64, 8192, (1, 8, 8, 8))],
+)
+def test_before_ep_was_recorded_the_launch_script_chose_it_by_concurrency(concurrency, isl, meant):
+    fields = {"backend": "trtllm", "model_path": R1, "export": "2026-04-06.csv", "isl": isl}
+    row = one("8/1/8/1", concurrency=concurrency, measured="2025-11-02", **fields)
+    assert degrees(row) == meant
+    assert row.label == "recipe"
+    assert degrees(one("8/1/8/1", concurrency=concurrency, measured="2025-11-10", **fields)) == (8, 1, 1, 8)
+
+
+@pytest.mark.parametrize(
+    ("printed", "meant"),
+    [("1//4/1", (1, 1, 4, 4)), ("2//4/1", (2, 1, 2, 4)), ("4//1/4", (4, 4, 1, 4)), ("4//2/2", (4, 2, 1, 4))],
+)
+def test_a_blank_dp_of_a_sweep_follows_from_the_ranks_of_the_experts(printed, meant):
+    row = read(sweep(printed, model_path="Qwen/Qwen3-235B-A22B-FP8", system="h200_sxm", backend="vllm"))[0]
+    assert degrees(row) == meant
+
+
+def test_zero_degrees_of_a_dense_model_are_one():
+    assert degrees(read(sweep("2/0/0/0"))[0]) == (2, 1, 1, 2)
+
+
+def test_a_script_without_expert_parallelism_overrules_the_label():
+    assert degrees(one("4/4/1/16", model_path="moonshotai/Kimi-K2.5")) == (4, 1, 1, 4)
+
+
+# Speculation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tag", "verdict"), [("1.2.0rc6.post2", "no"), ("1.2.0rc6.post3", "yes")])
+def test_an_image_used_by_speculative_configurations_alone_marks_its_runs(tag, verdict):
+    row = one(backend="trtllm", model_path=R1, tag=tag, measured="2026-02-06")
+    assert row.speculative == verdict
+    assert row.excluded == ("speculative" if verdict == "yes" else None)
+
+
+@pytest.mark.parametrize(
+    ("measured", "plan", "verdict"),
+    [
+        ("2025-12-15", "8/1/1/8", "no"),
+        ("2026-01-14", "8/1/1/8", "yes"),
+        ("2026-01-28", "8/1/1/8", "no"),
+        ("2026-01-28", "1/8/1/8", "yes"),
+    ],
+)
+def test_one_image_turned_speculative_on_the_day_its_configurations_were_added(measured, plan, verdict):
+    row = one(plan, backend="trtllm", model_path=R1, tag="1.1.0rc2.post2", measured=measured, system="h200_sxm")
+    assert row.speculative == verdict
+
+
+def test_what_the_plain_export_also_holds_is_not_speculative():
+    fields = {
+        "backend": "sglang",
+        "model_path": R1,
+        "precision": "fp8",
+        "tag": "v0.5.9-cu130",
+        "measured": "2026-03-25",
+    }
+    fields["backend_version"] = "0.5.9"
+    plain = line(**fields, silicon_tpot_ms=8.76)
+    drafted = line(**fields, silicon_tpot_ms=6.70)
+    twin = line(
+        **{**fields, "export": "db-dump/2026-04-27", "model_path": "deepseek-ai/DeepSeek-V3"}, silicon_tpot_ms=8.76
+    )
+    found = read(plain, drafted, twin)
+    assert [row.speculative for row in found] == ["no", "yes", "no"]
+    assert [row.excluded for row in found] == [None, "speculative", "duplicate"]
+
+
+@pytest.mark.parametrize(("tag", "verdict"), [("v0.5.9-cu130", "yes"), ("v0.5.9-cu130-amd64", "no")])
+def test_two_spellings_of_one_image_tell_drafts_apart(tag, verdict):
+    row = one("4/1/4/1", backend="sglang", model_path="Qwen/Qwen3.5-397B-A17B", precision="fp8", tag=tag)
+    assert row.speculative == verdict
+
+
+def test_models_without_a_published_speculative_configuration_ran_plain():
+    assert one(backend="trtllm", tag="1.2.0rc6.post3", measured="2026-03-25").speculative == "no"
+
+
+def test_an_image_that_no_rule_covers_is_unknown_and_not_used():
+    row = one(backend="trtllm", model_path=R1, tag="9.9", measured="2026-03-25")
+    assert (row.speculative, row.excluded) == ("unknown", "speculation unknown")
+
+
+# Duplicates -----------------------------------------------------------------------------------------------------
+
+
+def test_of_one_run_in_three_exports_the_most_trusted_label_stays():
+    old = line("16/1/4/4", export="2026-04-06.csv", silicon_tpot_ms=9.944163)
+    rounded = line("4/1/1/4", export="qwen3.5-397b-gap-analysis.csv", silicon_tpot_ms=9.94)
+    best = line("4/1/1/4", export="2026-03-25.csv", silicon_tpot_ms=9.944163)
+    assert [row.excluded for row in read(old, rounded, best)] == ["duplicate", "duplicate", None]
+
+
+def test_an_exact_repetition_is_a_duplicate_and_another_time_is_not():
+    found = read(line(), line(), line(silicon_tpot_ms=10.1))
+    assert [row.excluded for row in found] == [None, "duplicate", None]
+
+
+# Load, lengths, formats -----------------------------------------------------------------------------------------
+
+
+def test_lengths_of_inferencex_are_nine_tenths_of_nominal_and_those_of_sweeps_exact():
+    drawn, exact = one(isl=8192), read(sweep(isl=4096, osl=128))[0]
+    assert (drawn.isl, drawn.mean_isl, drawn.mean_osl) == (8192, pytest.approx(7372.8), pytest.approx(921.6))
+    assert (exact.mean_isl, exact.mean_osl) == (4096, 128)
+    assert (drawn.burst_share, exact.burst_share) == (0.1, None)
+
+
+def test_times_are_in_seconds():
+    row = one(silicon_ttft_ms=250.0, silicon_tpot_ms=12.5)
+    assert (row.ttft, row.tpot) == (pytest.approx(0.25), pytest.approx(0.0125))
+
+
+def test_concurrency_is_the_one_of_the_run_not_the_batch_field():
+    assert one(concurrency=64, batch_size=8).concurrency == 64
+
+
+def test_a_deployment_whose_replicas_are_not_stated_is_not_used():
+    stated, unstated = read(sweep("2/1/1/1", concurrency=416, batch_size=13, dynamo=True), sweep(concurrency=None))
+    assert (stated.source, stated.excluded) == ("other", "unclear deployment")
+    assert unstated.concurrency == 28
+
+
+def test_overload_begins_at_512_requests():
+    assert [one(concurrency=c).excluded for c in (256, 512, 2048)] == [None, "overloaded", "overloaded"]
+
+
+def test_the_caller_judges_physics_and_is_asked_of_usable_rows_only():
+    asked = []
+
+    def impossible(row):
+        asked.append(row.tpot)
+        return row.tpot < 0.005
+
+    lines = (line(silicon_tpot_ms=3.6), line(silicon_tpot_ms=9.0), line(silicon_tpot_ms=1.0, concurrency=512))
+    assert [row.excluded for row in read(*lines, impossible=impossible)] == ["impossible", None, "overloaded"]
+    assert asked == [pytest.approx(0.0036), pytest.approx(0.009)]
+    assert [row.excluded for row in read(*lines)] == [None, None, "overloaded"]
+
+
+def test_a_blank_precision_is_the_checkpoint_in_16_bit_and_said():
+    row = read(sweep(precision="", backend="sglang"))[0]
+    assert (row.quantization, row.kv_cache_dtype, row.precision_stated) == (None, "bf16", False)
+    stated = read(sweep())[0]
+    assert (stated.quantization, stated.kv_cache_dtype, stated.precision_stated) == ("fp8_static", "fp8", True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "dtype", "known"),
+    [
+        ({"backend": "trtllm"}, "fp8", True),
+        ({"backend": "trtllm", "system": "h200_sxm"}, "bf16", True),  # gpt-oss: dtype auto in its script
+        ({"backend": "vllm", "backend_version": "0.15.1"}, "fp8", True),
+        ({"backend": "vllm"}, "bf16", True),  # the first runs, before the script asked for fp8
+        ({"backend": "vllm", "system": "h100_sxm"}, "bf16", True),
+        ({"backend": "sglang", "model_path": R1}, "fp8", True),
+        ({"backend": "sglang", "model_path": R1, "precision": "fp8", "system": "h200_sxm"}, "bf16", True),
+    ],
+)
+def test_the_format_of_the_cache_follows_the_recipe(fields, dtype, known):
+    row = one(**fields)
+    assert (row.kv_cache_dtype, row.kv_cache_known) == (dtype, known)
+
+
+def test_a_disaggregated_run_is_set_aside_whatever_it_is_called():
+    split = line(
+        "///", backend="trtllm", mode="disagg", pp_size="", decode_pp_size=1, decode_tp_size=4,
+        decode_attention_dp_size=1, decode_moe_tp_size=4, decode_moe_ep_size=1,
+    )  # fmt: skip
+    called_aggregated = line("72/1/72/1", system="gb200", backend="sglang", model_path=R1, precision="fp8")
+    for row in read(split, called_aggregated):
+        assert row.disaggregated
+        assert row.excluded == "disaggregated"
+
+
+@pytest.mark.parametrize(
+    ("fields", "split"),
+    [
+        ({}, "fit"),
+        ({"system": "h100_sxm"}, "fit"),
+        ({"system": "gb200"}, "fit"),
+        ({"system": "h200_sxm"}, "held out"),
+        ({"system": "b300_sxm"}, "held out"),
+        ({"system": "gb300"}, "held out"),
+        ({"model_path": MINIMAX}, "held out"),
+        ({"model_path": "moonshotai/Kimi-K2.5"}, "held out"),
+        ({"model_path": "zhipuai/GLM-5"}, "held out"),
+        ({"model_path": "Qwen/Qwen3.5-397B-A17B"}, "held out"),
+    ],
+)
+def test_siblings_of_the_fitted_gpus_and_four_models_are_held_out(fields, split):
+    assert one(**fields).split == split
+
+
+def test_a_model_that_nobody_has_mapped_is_refused_by_name():
+    with pytest.raises(ValueError, match="acme/New-1B at precision 'fp4' is not in MODELS"):
+        one(model_path="acme/New-1B")
+
+
+def test_every_model_and_gpu_is_one_of_the_catalog_and_every_preset_is_accepted():
+    for model, quantization in set(serving_rows.MODELS.values()):
+        assert rl.predict(model, "b200", tp=8, quantization=quantization, allow_oversize=True).tpot > 0
+    assert all(rl.load_gpu(name).name == name for name in serving_rows.GPUS.values())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("aiconfigurator_core") is None, reason="the wheel is not installed")
+def test_the_wheel_is_read_whole():
+    rows = serving_rows.serving_rows()
+    assert len(rows) == 5221
+    assert {row.excluded for row in rows} <= {None, *serving_rows.EXCLUSIONS}
+    usable = [row for row in rows if row.excluded is None]
+    assert {row.speculative for row in usable} == {"no"}
+    assert all(row.num_gpus <= 8 for row in usable)

@@ -1,0 +1,202 @@
+"""One measurement of a deployment: met exactly where it was taken, carried over to the other points."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import close
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, UNCORRECTED
+
+SMALL = ("llama-3.1-8b", "h100-sxm")
+CASE = {"isl": 2000, "osl": 300}
+
+
+def width(interval):
+    return math.log(interval[1] / interval[0])
+
+
+# --- at its own point --------------------------------------------------------------------------
+
+
+@given(
+    isl=st.integers(1, 8000),
+    osl=st.integers(2, 500),
+    batch=st.integers(1, 64),
+    prefix=st.floats(0.0, 1.0),
+    slower=st.tuples(st.floats(1.0, 20.0), st.floats(1.0, 20.0)),
+    engine=st.sampled_from(("none", "generic", "vllm")),
+)
+def test_a_measurement_is_met_exactly_where_it_was_taken(isl, osl, batch, prefix, slower, engine):
+    at = {"isl": isl, "osl": osl, "batch": batch, "prefix": int(prefix * (isl - 1))}
+    light = rl.predict(*SMALL, **at, basis="ideal", tp=1, allow_oversize=True)
+    measured = {"ttft": light.ttft * slower[0] * 1.0001, "tpot": light.tpot * slower[1] * 1.0001}
+    found = rl.predict(*SMALL, **at, engine=engine, measured=measured, tp=1, allow_oversize=True)
+    assert close(found.ttft, measured["ttft"])
+    assert close(found.tpot, measured["tpot"])
+    assert close(found.e2el, measured["ttft"] + (osl - 1) * measured["tpot"])
+
+
+def test_what_was_measured_at_another_point_is_met_there():
+    measured = {"ttft": 0.4, "tpot": 0.012, "isl": 5000, "osl": 100, "batch": 4, "prefix": 1000}
+    there = {name: measured[name] for name in ("isl", "osl", "batch", "prefix")}
+    found = rl.predict(*SMALL, **there, measured=measured)
+    assert close(found.ttft, 0.4)
+    assert close(found.tpot, 0.012)
+
+
+# --- elsewhere ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 8, 64])
+@pytest.mark.parametrize("isl", [100, 2000, 20_000])
+def test_other_points_are_scaled_by_the_same_factors(isl, batch):
+    plain = rl.predict(*SMALL, isl=2000, osl=300, batch=16, tp=1)
+    measured = {"ttft": 1.5 * plain.ttft, "tpot": 1.2 * plain.tpot, "isl": 2000, "osl": 300, "batch": 16}
+    before = rl.predict(*SMALL, isl=isl, osl=50, batch=batch, tp=1, allow_oversize=True)
+    after = rl.predict(*SMALL, isl=isl, osl=50, batch=batch, tp=1, allow_oversize=True, measured=measured)
+    assert after.ttft == pytest.approx(1.5 * before.ttft, rel=1e-12)
+    assert after.tpot == pytest.approx(1.2 * before.tpot, rel=1e-12)
+
+
+def test_what_was_not_measured_stays():
+    plain = rl.predict(*SMALL, **CASE)
+    first, step = rl.predict(*SMALL, **CASE, measured={"ttft": 0.3}), rl.predict(*SMALL, **CASE, measured={"tpot": 0.02})
+    assert (first.ttft, first.tpot) == (pytest.approx(0.3), plain.tpot)
+    assert (step.ttft, step.tpot) == (plain.ttft, pytest.approx(0.02))
+    assert first.tpot_interval == plain.tpot_interval
+    assert plain.correction == UNCORRECTED
+
+
+def test_a_correction_never_makes_an_answer_faster_than_light():
+    # Measured at light speed where the host weighs most, the same factor would be too much elsewhere.
+    light = rl.predict(*SMALL, isl=16, osl=2, basis="ideal")
+    measured = {"ttft": light.ttft * 1.001, "tpot": light.tpot * 1.001, "isl": 16, "osl": 2}
+    for isl in (16, 500, 8000):
+        found = rl.predict(*SMALL, isl=isl, osl=100, measured=measured)
+        bound = rl.predict(*SMALL, isl=isl, osl=100, basis="ideal")
+        assert found.ttft >= bound.ttft
+        assert found.tpot >= bound.tpot
+    assert found.ttft == bound.ttft  # 8000 tokens: the factor alone would be below
+
+
+def test_the_factors_are_measured_over_predicted():
+    plain = rl.predict(*SMALL, **CASE, batch=16)
+    measured = {"ttft": 2.0 * plain.ttft, "tpot": 1.1 * plain.tpot, "batch": 16}
+    found = rl.calibrate_once(*SMALL, measured, **CASE)
+    assert found.ttft == pytest.approx(2.0, rel=1e-12)
+    assert found.tpot == pytest.approx(1.1, rel=1e-12)
+    predicted = rl.predict(*SMALL, **CASE, measured=measured).correction
+    assert tuple(predicted) == pytest.approx(tuple(found), rel=1e-12)
+
+
+def test_a_measurement_is_said_in_the_answer():
+    assert "measured" not in str(rl.predict(*SMALL, **CASE))
+    text = str(rl.predict(*SMALL, **CASE, measured={"tpot": 0.02}))
+    assert "measured" in text
+    assert "TPOT x 2." in text or "TPOT x 3." in text
+
+
+# --- intervals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "h200-sxm", "mi300x", "l40s"])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_a_measurement_narrows_the_interval_or_leaves_it(gpu, batch):
+    plain = rl.predict("llama-3.1-8b", gpu, batch=batch, tp=1, **CASE)
+    measured = {"ttft": 1.5 * plain.ttft, "tpot": 1.5 * plain.tpot}
+    found = rl.predict("llama-3.1-8b", gpu, batch=batch, tp=1, measured=measured, **CASE)
+    for result in ("ttft", "tpot"):
+        before, after = (width(getattr(answer, f"{result}_interval")) for answer in (plain, found))
+        assert after <= before * (1.0 + 1e-12)
+        low, high = getattr(found, f"{result}_interval")
+        assert close(low * high, getattr(found, result) ** 2)
+
+
+def test_on_a_gpu_that_nobody_timed_a_measurement_narrows_the_interval_much():
+    plain = rl.predict("llama-3.1-8b", "mi300x", **CASE)
+    found = rl.predict("llama-3.1-8b", "mi300x", measured={"ttft": 0.2, "tpot": 0.01}, **CASE)
+    assert width(found.tpot_interval) < 0.5 * width(plain.tpot_interval)
+    assert width(found.ttft_interval) < width(plain.ttft_interval)
+    assert 0.0 < SIGMA_TPOT < SIGMA_TTFT < 0.5
+
+
+# --- refused -----------------------------------------------------------------------------------
+
+NONSENSE = [
+    {},
+    None,
+    5,
+    "tpot=12",
+    [("tpot", 0.012)],
+    {"batch": 8},
+    {"e2el": 1.0},
+    {"tpot": 0.02, "e2el": 1.0},
+    {"tpot": 0.02, "tp": 2},
+    {5: 0.02, "tpot": 0.02},
+    {"tpot": 0},
+    {"tpot": -0.02},
+    {"tpot": math.nan},
+    {"tpot": math.inf},
+    {"tpot": True},
+    {"tpot": "0.02"},
+    {"tpot": None},
+    {"tpot": [0.02]},
+    {"tpot": 10**400},
+    {"ttft": 0.1, "tpot": 0},
+    {"tpot": 0.02, "batch": 0},
+    {"tpot": 0.02, "batch": -1},
+    {"tpot": 0.02, "batch": "8"},
+    {"tpot": 0.02, "isl": 0.5},
+    {"tpot": 0.02, "prefix": 5000},
+    {"tpot": 0.02, "prefix": 0.8},
+]
+
+
+@pytest.mark.parametrize("measured", NONSENSE, ids=lambda value: repr(value)[:40])
+def test_what_is_no_measurement_is_refused_in_one_message(measured):
+    if measured is None:
+        assert rl.predict(*SMALL, measured=None).correction == UNCORRECTED
+        return
+    with pytest.raises(rl.BadInput) as caught:
+        rl.predict(*SMALL, **CASE, measured=measured)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("measured", [{"ttft": 1e-3}, {"tpot": 1e-4}, {"ttft": 0.1, "tpot": 1e-4}, {"tpot": 0.01, "batch": 10**5}])
+def test_a_measurement_that_is_faster_than_light_is_refused_with_what_light_takes(measured):
+    with pytest.raises(rl.BadInput, match=r"measured t\w+ = .* is faster than light: the same work takes .* at full rates"):
+        rl.predict(*SMALL, **CASE, measured=measured)
+
+
+@pytest.mark.parametrize("result", ["ttft", "tpot"])
+def test_a_measurement_a_little_slower_than_light_is_taken(result):
+    light = getattr(rl.predict(*SMALL, **CASE, basis="ideal"), result)
+    found = rl.predict(*SMALL, **CASE, measured={result: light * 1.000001})
+    assert getattr(found, result) == pytest.approx(light, rel=1e-5)
+    with pytest.raises(rl.BadInput, match="faster than light"):
+        rl.predict(*SMALL, **CASE, measured={result: light * 0.999})
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def test_a_measurement_scales_every_case_of_a_column():
+    measured = {"ttft": 0.5, "tpot": 0.02, "isl": 2000, "osl": 300, "batch": 8}
+    over = rl.predict(*SMALL, isl=np.array([500, 2000, 9000]), osl=300, batch=8, tp=1, measured=measured)
+    for place, isl in enumerate((500, 2000, 9000)):
+        single = rl.predict(*SMALL, isl=isl, osl=300, batch=8, tp=1, measured=measured)
+        assert close(over.ttft[place], single.ttft)
+        assert close(over.tpot[place], single.tpot)
+        assert close(over.tpot_interval[1][place], single.tpot_interval[1])
+    assert close(over.ttft[1], 0.5)
+
+
+def test_an_answer_with_a_measurement_can_be_asked_again_without_it():
+    found = rl.predict(*SMALL, **CASE, measured={"tpot": 0.02})
+    assert replace(found, correction=UNCORRECTED).tpot == rl.predict(*SMALL, **CASE).tpot

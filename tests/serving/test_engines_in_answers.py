@@ -1,0 +1,207 @@
+"""What an engine adds to an answer: exactly what its profile says, and never anything at light speed."""
+
+from dataclasses import replace
+
+import pytest
+from conftest import SAMPLE_GPUS, SAMPLE_MODELS, close, deploy, deployments, engines
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.catalog.engines import engine_names, load_engine
+from roofline.catalog.records import Engine, Tuning
+from roofline.errors import UnsupportedPrecision
+from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.plan import Plan
+from roofline.serving.latency import Workload, decode, prefill
+
+SMALL = ("llama-3.1-8b", "h100-sxm")
+CASE = {"isl": 2000, "osl": 300, "batch": 16}
+SERVERS = tuple(name for name in engine_names() if name != "none")
+
+
+def all_reduces(passed):
+    return sum(kernel.count for kernel in passed.kernels if kernel.kind == "all_reduce")
+
+
+def gpu_kernels(passed):
+    return [kernel for kernel in passed.kernels if kernel.kind != "host"]
+
+
+# --- what is added -----------------------------------------------------------------------------
+
+
+@given(
+    deployment=deployments(basis="calibrated"),
+    engine=engines,
+    isl=st.integers(1, 5000),
+    osl=st.integers(2, 500),
+    batch=st.integers(1, 200),
+)
+def test_the_host_adds_what_the_profile_says_and_no_more(deployment, engine, isl, osl, batch):
+    workload = Workload(float(isl), float(osl), float(batch))
+    kernels = prefill(deployment, workload), decode(deployment, workload)
+    served = replace(deployment, engine=engine)
+    first, step = prefill(served, workload), decode(served, workload)
+    gpu = kernels[0].time + all_reduces(kernels[0]) * engine.all_reduce
+    assert close(first.time, engine.network + engine.request + engine.stretch * gpu + engine.prefill, 1e-11)
+    sequences = -(-batch // deployment.plan.dp)  # of the fullest rank
+    host = engine.step + engine.layer * deployment.model.layers + engine.sequence * sequences
+    assert close(step.time, kernels[1].time + all_reduces(kernels[1]) * engine.all_reduce + host, 1e-11)
+
+
+def test_the_times_of_a_profile_are_rows_of_the_breakdown():
+    found = rl.predict(*SMALL, engine="vllm", network=0.02, **CASE)
+    engine = load_engine("vllm")
+    rows = found.breakdown["prefill"]
+    assert (rows["network"], rows["request"], rows["host, prefill"]) == (0.02, engine.request, engine.prefill)
+    kernels = rl.predict(*SMALL, engine="none", **CASE)
+    assert close(rows["gaps between kernels"], (engine.stretch - 1.0) * kernels.ttft)
+    assert close(found.breakdown["decode"]["host, decode step"], engine.step + 16 * engine.sequence)
+    assert close(sum(rows.values()), found.ttft)
+    assert close(sum(found.breakdown["decode"].values()), found.tpot)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_step_grows_by_the_time_of_a_sequence_for_each(name):
+    engine = load_engine(name)
+    for batch in (1, 64, 200):
+        served, kernels = (
+            rl.predict("llama-3.1-70b", "h200-sxm", tp=4, batch=batch, isl=500, osl=50, engine=choice)
+            for choice in (name, "none")
+        )
+        per_step = engine.step + 80 * engine.layer + 160 * engine.all_reduce  # 80 layers, two all-reduces each
+        if not engine.tunings:
+            assert served.tpot - kernels.tpot == pytest.approx(per_step + batch * engine.sequence, rel=1e-9)
+
+
+def test_the_network_is_before_the_first_token_alone():
+    near, far = (rl.predict(*SMALL, network=network, **CASE) for network in (0.0, 0.03))
+    assert close(far.ttft, near.ttft + 0.03)
+    assert far.tpot == near.tpot
+    assert close(far.e2el, near.e2el + 0.03)
+    assert rl.predict(*SMALL, engine="none", network=0.03, **CASE).ttft == pytest.approx(
+        rl.predict(*SMALL, engine="none", **CASE).ttft + 0.03, rel=1e-12
+    )
+
+
+def test_throughput_counts_the_time_of_the_host():
+    served, kernels = (rl.predict(*SMALL, engine=name, **CASE) for name in ("generic", "none"))
+    assert close(served.output_tok_s, 16 * 300 / served.e2el)
+    assert served.output_tok_s < kernels.output_tok_s
+
+
+def test_the_default_is_the_generic_profile_and_says_what_it_was_fitted_on():
+    found = rl.predict(*SMALL, **CASE)
+    assert found.to_dict()["engine"] == "generic"
+    assert found == rl.predict(*SMALL, engine="generic", **CASE)
+    assert f"generic ({load_engine('generic').versions}" in str(found)
+    assert "none: kernels alone" in str(rl.predict(*SMALL, engine="none", **CASE))
+
+
+@pytest.mark.parametrize("network", [-1e-9, -1, float("nan"), float("inf"), 1e6, True, None, "20ms", [0.02]], ids=repr)
+def test_a_network_that_is_no_time_is_refused(network):
+    with pytest.raises(rl.BadInput, match="network = "):
+        rl.predict(*SMALL, network=network)
+
+
+# --- tunings -----------------------------------------------------------------------------------
+
+
+def served(tuning, gpu="h100-sxm", quantization=None):
+    """Kernels of a prefill by name, without the tuning and with it."""
+    deployment = deploy("llama-3.1-8b", gpu, quantization=quantization)
+    tuned = replace(deployment, engine=Engine("tuned", tunings=(tuning,)))
+    return [
+        {kernel.name: kernel for kernel in prefill_pass(choice, 4.0, 2000.0).kernels} for choice in (deployment, tuned)
+    ]
+
+
+def test_a_tuning_multiplies_the_shares_of_the_kernels_that_it_names_and_of_no_others():
+    plain, tuned = served(Tuning("gemm", compute=0.5, memory=0.25))
+    assert plain.keys() == tuned.keys()
+    for name, kernel in plain.items():
+        before, after = kernel.roof.efficiency, tuned[name].roof.efficiency
+        if kernel.kind == "gemm":
+            assert (after.eta_c, after.eta_m) == (0.5 * before.eta_c, 0.25 * before.eta_m)
+            assert tuned[name].terms.total > kernel.terms.total
+        else:
+            assert tuned[name] == kernel
+
+
+@pytest.mark.parametrize(
+    ("tuning", "holds"),
+    [
+        (Tuning("gemm", dtype="bf16", compute=0.5), True),
+        (Tuning("gemm", dtype="fp8", compute=0.5), False),
+        (Tuning("gemm", generation="hopper", compute=0.5), True),
+        (Tuning("gemm", generation="ampere", compute=0.5), False),
+        (Tuning("gemm", dtype="bf16", generation="ampere", compute=0.5), False),
+    ],
+)
+def test_a_tuning_holds_for_its_dtype_and_generation(tuning, holds):
+    plain, tuned = served(tuning)
+    assert (tuned["qkv"].terms.total > plain["qkv"].terms.total) is holds
+    assert holds or tuned == plain
+
+
+def test_a_tuning_may_name_the_units_that_multiply():
+    plain, tuned = served(Tuning("attention_prefill", peak="fp32", eta_c=0.5))
+    fp32 = rl.load_gpu("h100-sxm").peaks["fp32"]
+    before, after = plain["attention"].roof, tuned["attention"].roof
+    assert (after.peak, after.efficiency.eta_c) == (fp32, 0.5)
+    assert (after.bandwidth, after.efficiency.t0) == (before.bandwidth, before.efficiency.t0)
+
+
+def test_no_tuning_takes_a_kernel_beyond_the_rates_of_the_gpu():
+    _, tuned = served(Tuning("gemm", compute=100.0, memory=100.0))
+    assert (tuned["qkv"].roof.efficiency.eta_c, tuned["qkv"].roof.efficiency.eta_m) == (1.0, 1.0)
+
+
+# --- light -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_the_ideal_basis_has_no_engine(name):
+    options = {**CASE, "basis": "ideal"}
+    found = rl.predict("mixtral-8x7b", "h100-sxm", tp=4, engine=name, network=0.5, **options)
+    kernels = rl.predict("mixtral-8x7b", "h100-sxm", tp=4, engine="none", **options)
+    assert (found.ttft, found.tpot, found.e2el) == (kernels.ttft, kernels.tpot, kernels.e2el)
+    assert found.to_dict()["engine"] == found.engine == "none"
+    assert gpu_kernels(found.prefill) == list(found.prefill.kernels)
+
+
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
+@pytest.mark.parametrize("name", engine_names())
+def test_no_engine_makes_a_pass_or_a_kernel_faster_than_light(name, gpu):
+    compared = 0
+    for model in SAMPLE_MODELS:
+        for preset in (None, "fp8"):
+            try:
+                ideal = deploy(model, gpu, Plan(tp=8), preset, basis="ideal")
+            except UnsupportedPrecision:
+                continue
+            served = deploy(model, gpu, Plan(tp=8), preset, engine=name)
+            for batch, tokens in ((1.0, 500.0), (64.0, 3000.0)):
+                passes = (
+                    (prefill_pass(served, batch, tokens), prefill_pass(ideal, batch, tokens)),
+                    (decode_pass(served, batch, tokens), decode_pass(ideal, batch, tokens)),
+                )
+                for slow, light in passes:
+                    assert slow.time >= light.time
+                    for kernel, bound in zip(gpu_kernels(slow), light.kernels, strict=True):
+                        assert kernel.terms.total >= bound.terms.total * (1.0 - 1e-12), kernel.name
+                        compared += 1
+    assert compared > 500
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_the_share_of_light_speed_is_what_ideal_and_served_answers_say(name):
+    served = rl.predict("llama-3.1-70b", "b200", tp=2, engine=name, **CASE)
+    ideal = rl.predict("llama-3.1-70b", "b200", tp=2, engine=name, basis="ideal", **CASE)
+    expected = {"prefill": ideal.ttft / served.ttft, "decode": ideal.tpot / served.tpot}
+    assert served.light_share == pytest.approx(expected, rel=1e-12)
+    assert ideal.light_share == pytest.approx(expected, rel=1e-12)
+    assert all(0.0 < share <= 1.0 for share in expected.values())
+    row = served.to_dict()
+    assert (row["ttft_light_frac"], row["tpot_light_frac"]) == tuple(served.light_share.values())

@@ -1,0 +1,182 @@
+"""The 80 % interval around an answer: as wide as the evidence is thin."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import SAMPLE_GPUS, close, deploy
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.physics.forward import Pass, decode_pass, prefill_pass
+from roofline.physics.plan import Plan
+from roofline.serving.interval import HALF_WIDTH, pass_sigma, spread
+
+SMALL = ("llama-3.1-8b", "h100-sxm")
+CASE = {"isl": 2000, "osl": 300, "batch": 8}
+RESULTS = ("ttft", "tpot", "e2el")
+
+
+def width(prediction, result="tpot"):
+    """High end of an interval over its low end."""
+    low, high = getattr(prediction, f"{result}_interval")
+    return high / low
+
+
+def sigma(deployment, basis="calibrated", whole=0.1):
+    return pass_sigma(prefill_pass(deployment, 4.0, 1000.0), basis, whole)
+
+
+def with_kernel_sigma(deployment, value):
+    """The deployment with one residual for all measured kernels of its calibration."""
+    calibration = deployment.gpu.calibration
+    kernels = {key: replace(entry, sigma=value) for key, entry in calibration.kernels.items()}
+    return replace(deployment, gpu=replace(deployment.gpu, calibration=replace(calibration, kernels=kernels)))
+
+
+# --- ends --------------------------------------------------------------------------------------
+
+
+def test_the_half_width_is_that_of_an_interval_which_holds_four_of_five():
+    assert math.erf(HALF_WIDTH / math.sqrt(2.0)) == pytest.approx(0.8, abs=1e-4)
+
+
+@given(time=st.floats(1e-6, 1e3), deviation=st.floats(0.0, 2.0))
+def test_the_ends_lie_as_far_below_as_above_in_logarithms(time, deviation):
+    low, high = spread(time, deviation)
+    assert low <= time <= high
+    assert close(low * high, time * time)
+    assert math.log(high / time) == pytest.approx(HALF_WIDTH * deviation, abs=1e-12)
+
+
+@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3.2"])
+@pytest.mark.parametrize("engine", ["generic", "none", "trtllm-0.9"])
+def test_an_answer_lies_inside_its_interval(model, gpu, engine):
+    found = rl.predict(model, gpu, engine=engine, allow_oversize=True, **CASE)
+    for result in RESULTS:
+        low, high = getattr(found, f"{result}_interval")
+        assert 0.0 < low < getattr(found, result) < high
+    for result in ("ttft", "tpot"):
+        low, high = getattr(found, f"{result}_interval")
+        assert close(low * high, getattr(found, result) ** 2)
+
+
+def test_the_ends_of_a_request_are_those_of_its_first_token_and_of_all_others():
+    found = rl.predict(*SMALL, **CASE)
+    for end in (0, 1):
+        assert close(found.e2el_interval[end], found.ttft_interval[end] + 299 * found.tpot_interval[end])
+
+
+def test_a_row_states_both_ends_in_milliseconds():
+    found = rl.predict(*SMALL, **CASE)
+    row = found.to_dict()
+    for result in RESULTS:
+        low, high = getattr(found, f"{result}_interval")
+        assert (row[f"{result}_low_ms"], row[f"{result}_high_ms"]) == pytest.approx((low * 1e3, high * 1e3), rel=1e-12)
+
+
+# --- where there is none -----------------------------------------------------------------------
+
+
+def test_light_speed_is_a_bound_and_has_no_interval():
+    found = rl.predict(*SMALL, basis="ideal", **CASE)
+    assert (found.ttft_interval, found.tpot_interval, found.e2el_interval) == (None, None, None)
+    row = found.to_dict()
+    assert all(row[f"{result}_{end}_ms"] is None for result in RESULTS for end in ("low", "high"))
+    assert "[" not in str(found)
+
+
+def test_a_single_token_has_an_interval_of_its_first_token_and_of_all_of_it():
+    found = rl.predict(*SMALL, isl=2000, osl=1)
+    assert found.tpot_interval is None
+    assert found.e2el_interval == found.ttft_interval
+    assert found.to_dict()["tpot_low_ms"] is None
+
+
+# --- how wide ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize("engine", ["none", "generic"])
+def test_the_further_the_evidence_the_wider_the_interval(result, engine):
+    calibrated, inherited, generic = (
+        rl.predict("llama-3.1-8b", gpu, engine=engine, **CASE) for gpu in ("h100-sxm", "h200-sxm", "mi300x")
+    )
+    assert [p.basis for p in (calibrated, inherited, generic)] == ["calibrated", "inherited", "generic"]
+    assert width(calibrated, result) < width(inherited, result) < width(generic, result)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
+def test_the_same_pass_is_less_certain_on_another_gpu_of_the_generation_and_least_on_a_strange_one(model):
+    deployment = deploy(model, "h100-sxm", Plan(tp=8))
+    assert sigma(deployment) < sigma(deployment, "inherited") < sigma(deployment, "generic")
+
+
+@given(first=st.floats(0.01, 1.0), more=st.floats(0.01, 1.0))
+def test_kernels_further_off_their_measurements_make_a_pass_less_certain(first, more):
+    deployment = deploy(*SMALL)
+    near, far = (sigma(with_kernel_sigma(deployment, value)) for value in (first, first + more))
+    assert 0.1 < near < far
+
+
+def test_whole_passes_and_kernels_are_off_independently():
+    # Kernels that are never off leave what whole passes are off by; of both, the squares add up.
+    deployment = with_kernel_sigma(deploy(*SMALL), 0.0)
+    assert close(sigma(deployment, whole=0.2), 0.2)
+    off = with_kernel_sigma(deploy(*SMALL), 0.3)
+    assert close(sigma(off, whole=0.2) ** 2 - sigma(off, whole=0.1) ** 2, 0.2**2 - 0.1**2)
+
+
+def test_kernels_of_two_kinds_are_off_independently_and_of_one_kind_together():
+    passed = prefill_pass(with_kernel_sigma(deploy(*SMALL), 0.3), 4.0, 1000.0)
+    (qkv,) = (kernel for kernel in passed.kernels if kernel.name == "qkv")
+    twin = qkv._replace(name="twin")
+    other = qkv._replace(name="other", kind="attention_prefill")
+    alone, together, apart = (pass_sigma(Pass(kernels), "calibrated", 0.0) for kernels in ((qkv,), (qkv, twin), (qkv, other)))
+    assert alone > 0.0
+    assert close(together, alone)
+    assert close(apart, alone / math.sqrt(2.0))
+
+
+def test_assumed_constants_are_less_certain_than_measured_ones():
+    deployment = deploy(*SMALL)
+    assert sigma(with_kernel_sigma(deployment, None)) > sigma(deployment)
+
+
+def test_experts_and_latent_attention_are_less_certain_than_dense_layers_of_the_same_kernels():
+    dense, sparse, latent = (
+        pass_sigma(decode_pass(with_kernel_sigma(deploy(model, "b200", Plan(tp=8)), 0.0), 8.0, 1000.0), "calibrated", 0.1)
+        for model in ("llama-3.1-70b", "qwen3-235b-a22b", "deepseek-v3")
+    )
+    assert dense < sparse < latent
+
+
+def test_an_answer_that_is_mostly_host_is_less_certain_than_its_kernels():
+    short = {"isl": 16, "osl": 2}
+    served, kernels = (rl.predict(*SMALL, engine=name, **short) for name in ("sglang", "none"))
+    assert served.ttft > 5.0 * kernels.ttft
+    assert width(served, "ttft") > width(kernels, "ttft")
+
+
+# --- arrays ------------------------------------------------------------------------------------
+
+
+def test_the_intervals_of_a_sweep_are_those_of_its_cases():
+    isl, batch = np.array([[500], [4000]]), np.array([[1, 16, 64]])
+    over = rl.predict(*SMALL, isl=isl, batch=batch, osl=100, tp=1)
+    for place in np.ndindex(2, 3):
+        single = rl.predict(*SMALL, isl=int(isl[place[0], 0]), batch=int(batch[0, place[1]]), osl=100, tp=1)
+        for result in RESULTS:
+            for end in (0, 1):
+                found = np.broadcast_to(getattr(over, f"{result}_interval")[end], (2, 3))[place]
+                assert close(found, getattr(single, f"{result}_interval")[end])
+
+
+def test_the_interval_of_a_case_that_does_not_fit_or_has_no_further_token_is_no_number():
+    over = rl.predict(*SMALL, isl=1000, osl=[1, 100, 100], batch=[1, 10**6, 4], tp=1)
+    assert np.isnan(over.ttft_interval[0]).tolist() == [False, True, False]
+    assert np.isnan(over.tpot_interval[1]).tolist() == [True, True, False]
+    assert over.to_dict()["tpot_low_ms"][:2] == [None, None]
