@@ -249,8 +249,11 @@ def page(parts: dict[str, Any]) -> str:
         "the median over its loads; what remains is what `--measured` can reach.\n",
         markdown(parts["servers_once"], HEADINGS),
         "### Beside aiconfigurator 0.12.0\n",
-        "The same rows, those that it answers (mode agg, SILICON tables; its newest tables where the row's engine version "
-        "has none, so versions drift; KV formats as it chooses).\n",
+        "The same rows, those that it answers (`accuracy/aiconfigurator_rows.py`: mode agg, SILICON tables, mean lengths and KV "
+        "formats of the row). Not a fair trial in every row: its tables are of newest engines, the rows of those of 2025-26; "
+        "its vLLM TTFT terms are calibrated to silicon rows, ours to the `fit` rows alone; ours also gets how prompts arrived, "
+        "where the load generator states nothing fitted on the `fit` rows; and 236 vLLM rows (MiniMax-M2.5 and Llama-8B in FP8), "
+        "whose small GEMMs its tables time as launch-bound, make half of its mean TPOT error.\n",
         markdown(parts["peer"], {key: key for key in (parts["peer"][0] if parts["peer"] else {})}),
         "## Published static batches and single requests\n",
         "tests/measured/published.csv: points transcribed from public pages, none fitted but the two sweeps that the "

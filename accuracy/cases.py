@@ -19,8 +19,9 @@ from roofline.serving.latency import Workload, decode, prefill
 
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
 #: NVIDIA's own sweeps state neither warm-up nor arrival: share of the start-up burst, and tokens of equal prompts
-#: that a step takes together, fitted on the rows that are not held out. Constants of the load, not of the engine.
-GAP_ARRIVALS = {"trtllm": (0.19, 1530.0), "vllm": (0.13, 1470.0), "sglang": (0.78, 165000.0)}
+#: that a step takes together, fitted with the profiles (fit_engines.py). Constants of the load, not of the engine.
+GAP_ARRIVALS = {"trtllm": (0.173, 1273.0), "vllm": (0.128, 1379.0), "sglang": (0.95, 20860.0)}
+INFERENCEX_BURST = 0.1  # 10 prompts per slot, the first of each start together
 HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.ops import Real, ceil, maximum, minimum, where
 from roofline.physics.assembly import rank_batch
@@ -12,7 +13,7 @@ from roofline.physics.plan import NO_ENGINE, Deployment
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.latency import e2el
 
-__all__ = ["ClosedLoop", "closed_loop", "mixed_time"]
+__all__ = ["ClosedLoop", "LoopTimes", "closed_loop", "loop_times", "mixed_time"]
 
 _RESIDUAL = 0.5  # of a decode step that an arriving prompt waits for, on average
 # Of ln(predicted / measured), from servers that were fitted (docs/accuracy.md): the step with its prompts, kernels
@@ -50,6 +51,15 @@ class ClosedLoop:
     def tpot_interval(self) -> tuple[Real, Real]:
         """Ends of the 80 % interval of `tpot` [s]."""
         return spread(self.tpot, self.sigma_tpot)
+
+
+class LoopTimes(NamedTuple):
+    """Latencies of a closed loop."""
+
+    ttft: Real  # [s]
+    tpot: Real  # [s]
+    queue: Real  # [s] part of the ttft
+    slots: Real  # [s] part of the ttft: waiting for memory
 
 
 def closed_loop(
@@ -104,27 +114,20 @@ def closed_loop(
     alone = prefill_pass(deployment, plan.dp * 1.0, new, cached).time - host
     added = mixed_time(deployment, batch, context, new, cached) - _gpu_time(step)
     own, other = chunks * alone + host, chunks * engine.stretch * maximum(added, 0.0) + host
-    ahead_in_burst = burst * (running - 1.0) / 2.0
-    ahead_together = (1.0 - burst) * (together - 1.0)
-    ahead = ahead_in_burst + (1.0 - burst) * maximum(together - 1.0, (running - 1.0) / osl)
-    stalls = maximum((running - 1.0) / 2.0, running - 1.0 - ahead_in_burst - ahead_together)
-    tpot = step.time + other / osl * stalls
-    queue = ahead * other + _RESIDUAL * step.time * minimum(1.0, running - 1.0)
-    first = engine.request + engine.network + own + queue
     waiting = maximum(concurrency / batch - 1.0, 0.0)
-    whole = first + (osl - 1.0) * tpot
-    ttft = first + waiting * whole
+    before = engine.request + engine.network
+    times = loop_times(step.time, other, own, before, running, waiting, osl, burst, together)
     return ClosedLoop(
-        ttft=ttft,
-        tpot=tpot,
-        e2el=e2el(ttft, tpot, osl),
-        requests_per_s=batch / whole,
+        ttft=times.ttft,
+        tpot=times.tpot,
+        e2el=e2el(times.ttft, times.tpot, osl),
+        requests_per_s=batch / (times.ttft - times.slots + (osl - 1.0) * times.tpot),
         running=running,
         step=step,
         prefill_time=other,
         own_prefill_time=own,
-        queue_time=queue,
-        slot_time=waiting * whole,
+        queue_time=times.queue,
+        slot_time=times.slots,
         sigma_ttft=pass_sigma(
             step,
             deployment.basis,
@@ -132,6 +135,47 @@ def closed_loop(
         ),
         sigma_tpot=pass_sigma(step, deployment.basis, _LOADED_TPOT),
     )
+
+
+def loop_times(
+    step: Real,
+    other: Real,
+    own: Real,
+    before: Real,
+    running: Real,
+    waiting: Real,
+    osl: Real,
+    burst: Real,
+    together: Real,
+) -> LoopTimes:
+    """Latencies of a closed loop from the times of its parts.
+
+    Args:
+        step: decode step D, host included [s].
+        other: what a prompt adds to the steps of the others, P [s].
+        own: a prompt alone, P_own [s].
+        before: request and network [s].
+        running: sequences b that decode together [sequences].
+        waiting: requests that memory holds back, per running one [1].
+        osl: mean answer length O [tokens].
+        burst: share f of the requests that come in the burst at the start [1].
+        together: prompts k that come at the same time [requests].
+
+    Returns:
+        TTFT, TPOT, queue and wait for memory [s].
+
+    Source:
+        docs/method.md, "A server under load".
+    """
+    ahead_in_burst = burst * (running - 1.0) / 2.0
+    ahead_together = (1.0 - burst) * (together - 1.0)
+    ahead = ahead_in_burst + (1.0 - burst) * maximum(together - 1.0, (running - 1.0) / osl)
+    stalls = maximum((running - 1.0) / 2.0, running - 1.0 - ahead_in_burst - ahead_together)
+    tpot = step + other / osl * stalls
+    queue = ahead * other + _RESIDUAL * step * minimum(1.0, running - 1.0)
+    first = before + own + queue
+    slots = waiting * (first + (osl - 1.0) * tpot)
+    return LoopTimes(first + slots, tpot, queue, slots)
 
 
 def mixed_time(deployment: Deployment, batch: Real, context: Real, new: Real, cached: Real) -> Real:

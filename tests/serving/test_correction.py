@@ -94,6 +94,18 @@ def test_the_factors_are_measured_over_predicted():
     assert tuple(predicted) == pytest.approx(tuple(found), rel=1e-12)
 
 
+def test_the_slo_knee_is_that_of_the_times_that_the_answer_states():
+    at = {**CASE, "tp": 1}
+    plain = rl.predict(*SMALL, **at, batch=8)
+    measured = {"tpot": 1.5 * plain.tpot, "batch": 8}
+    limit = {"tpot": 1.4 * plain.tpot}  # met at a batch of 8 before the measurement, and not after it
+    assert rl.predict(*SMALL, **at, slo=limit).knees.slo >= 8
+    knee = rl.predict(*SMALL, **at, slo=limit, measured=measured).knees.slo
+    assert knee < 8
+    if knee:
+        assert rl.predict(*SMALL, **at, batch=int(knee), measured=measured).tpot <= limit["tpot"]
+
+
 def test_a_measurement_is_said_in_the_answer():
     assert "measured" not in str(rl.predict(*SMALL, **CASE))
     text = str(rl.predict(*SMALL, **CASE, measured={"tpot": 0.02}))
@@ -129,7 +141,6 @@ def test_on_a_gpu_that_nobody_timed_a_measurement_narrows_the_interval_much():
 
 NONSENSE = [
     {},
-    None,
     5,
     "tpot=12",
     [("tpot", 0.012)],
@@ -159,9 +170,6 @@ NONSENSE = [
 
 @pytest.mark.parametrize("measured", NONSENSE, ids=lambda value: repr(value)[:40])
 def test_what_is_no_measurement_is_refused_in_one_message(measured):
-    if measured is None:
-        assert rl.predict(*SMALL, measured=None).correction == UNCORRECTED
-        return
     with pytest.raises(rl.BadInput) as caught:
         rl.predict(*SMALL, **CASE, measured=measured)
     assert "\n" not in str(caught.value)
