@@ -53,6 +53,8 @@ LEFT_OUT = {
     ("blackwell-rtx", "mla_prefill", "*"): ("sglang", "a quarter of TensorRT-LLM's rate"),
     ("blackwell-rtx", "mla_decode", "bf16"): ("sglang", "runs beyond the memory bandwidth at small batches"),
     ("ampere", "attention_decode", "*"): ("trtllm sglang", "2 GB of cache read at 1.65 times the memory bandwidth"),
+    ("blackwell", "moe", "mxfp4"): ("sglang trtllm", "runs MXFP4 with 8-bit activations there, not this kernel"),
+    ("blackwell-ultra", "moe", "mxfp4"): ("sglang trtllm", "likewise"),
     ("blackwell-ultra", "moe", "nvfp4"): ("sglang trtllm", "lacks the low-latency kernels that it has on B200"),
 }
 
@@ -100,6 +102,7 @@ REASONS = {
     "dispatch": "assumption: no MoE dispatch rows on this generation; the all-to-all constants",
 }
 ORDER = ("gemm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe", "elementwise")
+PCIE_ONLY = ("ada", "blackwell-rtx")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p", "moe_dispatch", "moe_combine")
 Sets = dict[str, dict[str, dict[str, Any]]]
 
@@ -186,6 +189,9 @@ def collectives(sets: Sets, generation: str) -> tuple[dict[str, dict[str, Any]],
             base = {k: v for k, v in found["all_to_all"].items() if k not in ("residual", "sigma", "measurements")}
             found[name] = {**base, "source": "assumed-dispatch"}
             used.add("dispatch")
+    if generation not in PCIE_ONLY:  # for the cards of the generation that have no NVLink
+        found["pcie"] = {"a2": "22 us", "eta": 0.525, "source": "assumed-pcie"}
+        used.add("pcie")
     return found, used
 
 
@@ -233,6 +239,7 @@ def generic(documents: list[dict[str, Any]]) -> dict[str, Any]:
         }
         for name in COLLECTIVES
     }
+    links["pcie"] = {**documents[0]["collectives"]["pcie"], "source": "medians"}
     names = ", ".join(each["name"] for each in documents)
     title = (
         f"medians of the sets of {names}: no GPU of this generation was timed; the figures are a guess with a wide band"

@@ -20,7 +20,7 @@ from roofline.serving.latency import Workload, decode, prefill
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
 #: NVIDIA's own sweeps state neither warm-up nor arrival: share of the start-up burst, and tokens of equal prompts
 #: that a step takes together, fitted with the profiles (fit_engines.py). Constants of the load, not of the engine.
-GAP_ARRIVALS = {"trtllm": (0.173, 1273.0), "vllm": (0.128, 1379.0), "sglang": (0.95, 20860.0)}
+GAP_ARRIVALS = {"trtllm": (0.173, 1273.0), "vllm": (0.128, 1388.0), "sglang": (0.95, 20890.0)}
 INFERENCEX_BURST = 0.1  # 10 prompts per slot, the first of each start together
 HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
 
@@ -92,6 +92,7 @@ def published_cases(path: Path = PUBLISHED) -> list[Case]:
 
 def _published(row: dict[str, str]) -> Iterator[Case]:
     dp = int(row["dp"] or 1)
+    known = profile_of(row["engine"], row["engine_version"])
     prediction = rl.predict(
         row["model"],
         row["gpu"],
@@ -105,7 +106,7 @@ def _published(row: dict[str, str]) -> Iterator[Case]:
         dp=dp,
         quantization=row["quantization"] or None,
         kv_cache_dtype=row["kv_cache_dtype"] or None,
-        engine=profile_of(row["engine"], row["engine_version"]),
+        engine="none" if known == "generic" and row["load"] == "static" else known,  # no server starts a static batch
         allow_oversize=True,
     )
     for metric in ("ttft", "tpot", "e2el"):

@@ -40,9 +40,7 @@ def parts(row: ServingRow) -> dict[str, Any]:
     )  # fmt: skip
     shipped = load_engine(row.engine)
     bare = replace(load_engine("none"), chunk=shipped.chunk, reserve=shipped.reserve)
-    loop = closed_loop(
-        replace(one.deployment, engine=bare), one.workload.isl, one.workload.osl, float(row.concurrency)
-    )
+    loop = closed_loop(replace(one.deployment, engine=bare), one.workload.isl, one.workload.osl, float(row.concurrency))
     batch = loop.running * row.dp
     return {
         "engine": row.engine, "gap": row.burst_share is None, "isl": row.mean_isl, "osl": one.workload.osl,
@@ -108,7 +106,11 @@ def main() -> None:
     print(f"{len(rows)} rows")
     for single in (False, True):
         for name, value in fitted(rows, single).items():
-            print(f"{name or 'generic'}: {value[0]:.3g}, {value[1]:.4g} tokens" if isinstance(value, tuple) else f"{name}: {value:.3g}")
+            print(
+                f"{name or 'generic'}: {value[0]:.3g}, {value[1]:.4g} tokens"
+                if isinstance(value, tuple)
+                else f"{name}: {value:.3g}"
+            )
 
 
 if __name__ == "__main__":

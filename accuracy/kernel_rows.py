@@ -267,7 +267,9 @@ def _is_artefact(row: Row, gpu: rl.Gpu) -> bool:
         bandwidth = gpu.bandwidth / 1e6  # bytes per microsecond
         return held < 1.3 * (gpu.cache or 0.0) and held / bandwidth > 0.2 * row["latency_us"]
     if kind == "elementwise":  # their input was just written, and the L2 still has it
-        return row["nbytes"] < 3.0 * (gpu.cache or 0.0) and row["nbytes"] / (gpu.bandwidth / 1e6) > 0.2 * row["latency_us"]
+        return (
+            row["nbytes"] < 3.0 * (gpu.cache or 0.0) and row["nbytes"] / (gpu.bandwidth / 1e6) > 0.2 * row["latency_us"]
+        )
     return False
 
 

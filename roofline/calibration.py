@@ -9,7 +9,8 @@ from typing import Any
 
 from roofline.catalog import reader
 from roofline.catalog.calibration_text import calibration_text, parameter_texts
-from roofline.catalog.kernel_table import kernel_groups
+from roofline.catalog.kernel_table import kernel_groups, of_gpu
+from roofline.catalog.names import fold
 from roofline.catalog.records import Calibration, Gpu
 from roofline.errors import BadInput
 
@@ -58,7 +59,8 @@ def calibrate(
     from roofline.evaluate.calibrate import calibrated_sets, judged
 
     record = gpu if isinstance(gpu, Gpu) else reader.load_gpu(gpu, specs)
-    groups = [group for group in kernel_groups(paths) if _is_of(group.gpu, record)]
+    names = {fold(known) for known in (record.name, *record.aliases)}
+    groups = of_gpu(kernel_groups(paths), names, record.name)
     base = record.calibration
     sets, sources = calibrated_sets(groups, record, base, title, url)
     rows = []
@@ -81,12 +83,6 @@ def calibrate(
     return CalibrationFit(called, calibration_text(document, heading), tuple(rows))
 
 
-def _is_of(name: str, gpu: Gpu) -> bool:
-    from roofline.catalog.names import fold
-
-    return fold(name) in {fold(known) for known in (gpu.name, *gpu.aliases)}
-
-
 def _document(
     name: str,
     gpu: Gpu,
@@ -103,9 +99,9 @@ def _document(
     if base is not None:
         for (kind, dtype), efficiency in base.kernels.items():
             if dtype not in kernels.get(kind, {}):
-                kernels.setdefault(kind, {})[dtype] = _kept(efficiency)
+                kernels.setdefault(kind, {})[dtype] = _kept(efficiency, of_this_gpu=gpu.name in base.measured_on)
         for collective, constants in base.collectives.items():
-            links.setdefault(collective, _kept(constants))
+            links.setdefault(collective, _kept(constants, of_this_gpu=gpu.name in base.measured_on))
         kept = f"kept from the shipped calibration {base.name}, which was not measured anew"
         used[_KEPT] = {"title": kept, "date": max(str(source["date"]) for source in sources.values())}
     named = {entry["source"] for kinds in (*kernels.values(), links) for entry in kinds.values()}
@@ -116,7 +112,7 @@ def _document(
         "name": name,
         "measured_on": [gpu.name],
         "engines": sorted({engine for source in sources.values() for engine in source["engines"]}),
-        **({"link": "pcie"} if gpu.link.kind == "pcie" else {}),
+        **({"link": "pcie"} if _link(gpu, sets, base) == "pcie" else {}),
         "date": max(dates),
         "kernels": kernels,
         "collectives": links,
@@ -124,7 +120,14 @@ def _document(
     }
 
 
-def _kept(constants: Any) -> dict[str, Any]:
+def _link(gpu: Gpu, sets: Mapping[str, Any], base: Calibration | None) -> str:
+    """Link that the collectives were timed on: this GPU's if any was measured, else that of those kept."""
+    if "all_reduce" in sets or base is None:
+        return "pcie" if gpu.link.kind == "pcie" else "nvlink"
+    return base.link
+
+
+def _kept(constants: Any, *, of_this_gpu: bool) -> dict[str, Any]:
     """A set of the present calibration as a file states it."""
     stated = {name: getattr(constants, name) for name in constants.__dataclass_fields__}
     plain = type(constants)()
@@ -135,7 +138,9 @@ def _kept(constants: Any) -> dict[str, Any]:
         and value is not None
         and (value != getattr(plain, name) or name == "eta")
     }
-    return {**parameter_texts(given), "source": _KEPT}
+    measured = of_this_gpu and constants.is_measured and constants.sigma is not None
+    evidence = {"residual": constants.sigma, "sigma": constants.sigma} if measured else {}
+    return {**parameter_texts(given), **evidence, "source": _KEPT}
 
 
 def _median(log_ratios: Any) -> float:

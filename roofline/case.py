@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real as Real_
 from typing import Any
 
 from roofline.catalog.engines import load_engine
@@ -30,6 +31,7 @@ __all__ = ["at_smallest_tp", "correction", "engine", "replicas", "skew", "warnin
 
 _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
 _LEAST_SKEW, _MOST_SKEW = 0.01, MEGA  # beyond them the occupancy law loses its digits
+_MOST_FACTOR = 30.0  # of a measurement over its prediction
 _FIELDS = ("isl", "osl", "batch", "prefix")
 
 # Largest shapes among the timed kernels (accuracy/kernel_rows.py).
@@ -110,7 +112,7 @@ def engine(name: str, network: float) -> Engine:
         BadInput: a network that is no time.
         BadSpec: a profile of one's own has faults.
     """
-    if type(network) not in (float, int) or not 0.0 <= network <= HOUR:
+    if not isinstance(network, Real_) or isinstance(network, bool) or not 0.0 <= network <= HOUR:
         raise BadInput(f"network = {shown(network)} must be a time in seconds, between 0 and an hour")
     profile = load_engine(name)
     return replace(profile, network=float(network)) if network else profile
@@ -121,7 +123,7 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
 
     Args:
         deployment: model, GPU, plan, precision, basis and engine that were measured.
-        wanted: lengths and batch; the measurement's own where it states none.
+        wanted: lengths and batch of the case, at which the measurement was taken where it says nothing else.
         measured: `ttft`, `tpot` [s] or both; `isl`, `osl`, `batch` and `prefix` where they differ.
 
     Returns:
@@ -130,14 +132,20 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
     Raises:
         BadInput: nothing measured, an unknown key, a figure that is none or that is faster than light.
     """
+    if deployment.basis == "ideal":
+        raise BadInput("the ideal basis is light speed, which no measurement moves; leave out measured, or the basis")
     known = ("ttft", "tpot", *_FIELDS)
     if not isinstance(measured, Mapping) or not {"ttft", "tpot"} & set(measured) or not set(measured) <= set(known):
         raise BadInput(
             f"measured = {shown(measured)} must give ttft or tpot in seconds, and may give {', '.join(_FIELDS)}"
         )
     for key, value in measured.items():
-        if type(value) not in (float, int) or (not 0.0 < value <= _LONGEST and not (key == "prefix" and value == 0.0)):
+        is_number = isinstance(value, Real_) and not isinstance(value, bool)
+        if not is_number or not (0.0 < value <= _LONGEST or (key == "prefix" and value == 0.0)):
             raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
+    unsaid = [name for name in _FIELDS if name not in measured and type(getattr(wanted, name)) is not float]
+    if unsaid:
+        raise BadInput(f"measured must say at which {' and '.join(unsaid)} it was taken: the case asks for several")
     at = workload(*(measured.get(name, _largest(getattr(wanted, name))) for name in _FIELDS))
     light = replace(deployment, basis="ideal")
     factors = {}
@@ -150,7 +158,12 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
                 f"measured {key} = {to_text(float(measured[key]), 's')} is faster than light: the same work takes "
                 f"{to_text(least, 's')} at full rates; check its batch, lengths, precision and tp"
             )
-        factors[key] = measured[key] / passed(deployment, at).time
+        factors[key] = float(measured[key]) / passed(deployment, at).time
+        if factors[key] > _MOST_FACTOR:
+            raise BadInput(
+                f"measured {key} = {to_text(float(measured[key]), 's')} is {factors[key]:.0f} times the prediction: "
+                "a slip of the unit, or another deployment? (here in seconds, on the command line in milliseconds)"
+            )
     return Correction(
         **factors,
         sigma_ttft=SIGMA_TTFT if "ttft" in measured else None,
@@ -235,7 +248,7 @@ def warnings(
         said.append("basis ideal: no calibration at hand; its figures are light speed, which no GPU reaches")
     if deployment.basis == "generic":
         said.append(
-            f"basis generic: no kernel of {gpu.generation} was timed; constants are medians of other generations, "
+            "basis generic: no kernel of the GPU's generation was timed; constants are medians of others, "
             "and the interval is wide"
         )
     said += _beyond_the_fit(deployment, wanted)
@@ -292,8 +305,8 @@ def _all(condition: Real) -> bool:
 def _stand_ins(deployment: Deployment) -> list[str]:
     """Dtypes whose kernels were never measured on the generation, and what stands in for them."""
     calibration = deployment.gpu.calibration
-    if deployment.basis == "ideal" or calibration is None:
-        return []
+    if deployment.basis in ("ideal", "generic") or calibration is None:
+        return []  # of a generic one all are stand-ins
     said = []
     sets, sections = calibration.kernels, deployment.precision.sections
     used = dict.fromkeys(("gemm", sections[name].key) for name in ("linear", "attention"))

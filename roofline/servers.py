@@ -16,6 +16,14 @@ from roofline.serving.correction import Correction
 __all__ = ["calibrate_once", "closed_loop"]
 
 
+_NOT_OF_A_LOOP = {
+    "batch": "it follows from concurrency and memory",
+    "num_gpus": "concurrency is that of one replica",
+    "slo": "compare the latencies with it",
+    "measured": "scale its latencies by calibrate_once",
+}
+
+
 def closed_loop(
     model: str | Model,
     gpu: str | Gpu,
@@ -42,8 +50,9 @@ def closed_loop(
         BadInput: a load that cannot be, or a batch given.
         RooflineError: as `predict` raises.
     """
-    if "batch" in options:
-        raise BadInput("a closed loop has no batch: it follows from concurrency and memory")
+    for name, why in _NOT_OF_A_LOOP.items():
+        if options.get(name) is not None:
+            raise BadInput(f"a closed loop takes no {name}: {why}")
     for name, value, least, most in (
         ("concurrency", concurrency, 1.0, BILLION),
         ("burst", burst, 0.0, 1.0),
@@ -81,6 +90,5 @@ def calibrate_once(model: str | Model, gpu: str | Gpu, measured: Mapping[str, fl
         BadInput: nothing measured, or faster than light.
         RooflineError: as `predict` raises.
     """
-    workload = {name: value for name, value in measured.items() if name in api.DEFAULTS}
-    prediction = api.predict(model, gpu, **{**options, **workload})
+    prediction = api.predict(model, gpu, **options)
     return case.correction(prediction.deployment, prediction.workload, measured)

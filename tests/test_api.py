@@ -333,7 +333,7 @@ def test_an_unknown_basis_is_refused_with_those_that_exist(basis):
 
 
 def test_an_unknown_engine_is_refused_with_those_that_exist():
-    with pytest.raises(rl.UnknownName, match="no engine profile 'vllm2'; known: none, generic, .*vllm"):
+    with pytest.raises(rl.UnknownName, match=r"no engine profile 'vllm2'; known: none, generic, .*vllm"):
         rl.predict(*SMALL, engine="vllm2")
 
 
@@ -703,6 +703,27 @@ def test_a_context_beyond_that_of_the_model_is_said(isl, osl, warns):
 
 def test_a_column_of_contexts_of_which_one_is_too_long_is_said():
     assert said(rl.predict(*SMALL, isl=[1000, 140_000], osl=10), "131072 positions")
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "words"),
+    [
+        ({"isl": 8192, "batch": 16}, {"isl": 8192, "batch": 17}, "131072 prompt tokens in one pass"),
+        ({"isl": 131_000, "osl": 72}, {"isl": 131_000, "osl": 73}, "contexts beyond 131072 tokens"),
+        ({"isl": 10, "batch": 2048}, {"isl": 10, "batch": 2049}, "batches beyond 2048 sequences"),
+        ({"isl": 10, "batch": 4096, "dp": 2}, {"isl": 10, "batch": 4097, "dp": 2}, "batches beyond 2048 sequences"),
+        (
+            {"isl": 9000, "batch": 16, "prefix": 1000},
+            {"isl": 9300, "batch": 16, "prefix": 1000},
+            "prompt tokens in one",
+        ),
+    ],
+    ids=["prompts", "contexts", "batches", "batches of ranks", "prompts after a prefix"],
+)
+def test_shapes_beyond_the_kernels_that_were_timed_are_said(within, beyond, words):
+    assert not said(rl.predict("llama-3.1-8b", "gb300-nvl72", **within), words)
+    assert said(rl.predict("llama-3.1-8b", "gb300-nvl72", **beyond), words)
+    assert not said(rl.predict("llama-3.1-8b", "gb300-nvl72", basis="ideal", **beyond), words)  # light has no shapes
 
 
 def test_a_single_token_has_no_time_per_further_token():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ _HEADER = """\
 # 80 % of them. A set without measurements is an assumption that its source explains; its sigma, if it has one, is
 # that of the set it was made from.
 """
+_PLAIN = re.compile(r"[A-Za-z0-9][\w.+/-]*( [\w.+/-]+)*|https://[\w./@%+~=-]+", re.ASCII).fullmatch
 _UNITS = {"t0": ("us", MICRO), "a0": ("us", MICRO), "a1": ("us", MICRO), "a2": ("us", MICRO), "q": ("us", MICRO),
           "kappa": ("ns", NANO), "kappa_s": ("ns", NANO), "eps": ("ns", NANO)}  # fmt: skip
 _ORDER = ("t0", "eta_c", "eta_x", "eta_m", "kappa", "eta_s", "kappa_s", "eps", "p", "a0", "a1", "a2", "q", "eta",
@@ -57,9 +59,9 @@ def calibration_text(document: Mapping[str, Any], title: str) -> str:
         YAML that reads back as the document [text].
     """
     lines = [_HEADER.format(title=title), f"name: {document['name']}\n"]
-    lines.append(f"measured_on: [{', '.join(document['measured_on'])}]\n")
+    lines.append(f"measured_on: {_scalar('', document['measured_on'])}\n")
     if document.get("engines"):
-        lines.append(f"engines: [{', '.join(document['engines'])}]\n")
+        lines.append(f"engines: {_scalar('', document['engines'])}\n")
     if document.get("link"):
         lines.append(f"link: {document['link']}\n")
     if document.get("date"):
@@ -83,7 +85,7 @@ def _flow(entry: Mapping[str, Any]) -> str:
 def _scalar(name: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_scalar("", item) for item in value) + "]"
-    if name in ("title", "note"):
+    if name in ("title", "note") or (isinstance(value, str) and not _PLAIN(value)):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, float):
         return "inf" if value == float("inf") else _decimal(value)

@@ -21,7 +21,12 @@ NO_ENGINE_NAME = "none"
 _TIMES = ("request", "network", "prefill", "step", "layer", "sequence", "all_reduce")
 _NUMBERS = ("stretch", "reserve", "sigma_ttft", "sigma_tpot")
 _TEXTS = ("name", "aliases", "title", "versions", "year", "sources")
+_DEFAULT = "generic"
+_VERSIONED = ("trtllm",)  # profiles of which the version decides
+#: Programs without a server, beginnings or parts of their folded names.
+_PROGRAMS = ("pytorch", "transformers", "gptfast", "torchao", "llamacpp", "mlc", "awq", "tinychat", "exllama", "gaudi")
 _NEW_TRTLLM, _NEW_NIM = (0, 13), (1, 3)  # first versions with the decode attention of today
+_KINDS = ("gemm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe", "elementwise")
 _TUNING = ("kind", "dtype", "generation", "peak", "eta_c", "compute", "memory")
 
 
@@ -34,7 +39,6 @@ def engine_names() -> tuple[str, ...]:
     return (NO_ENGINE_NAME, *sorted(os.path.basename(path)[: -len(ENDINGS[0])] for path in _paths()))
 
 
-@cache
 def load_engine(name: str) -> Engine:
     """Profile of a name or alias, or of a file of one's own.
 
@@ -52,17 +56,7 @@ def load_engine(name: str) -> Engine:
         raise UnknownName(f"{name!r} is no name of an engine profile")
     if name.endswith(ENDINGS):
         return engine_record(_own_content(os.path.expanduser(name)), name)
-    folded = fold(name)
-    if folded == NO_ENGINE_NAME:
-        return Engine(NO_ENGINE_NAME)
-    for path in _paths():  # most are called like their file
-        if fold(os.path.basename(path)[: -len(ENDINGS[0])]) == folded:
-            return engine_record(_content(path), path)
-    for path in _paths():
-        if folded in {fold(alias) for alias in _content(path).get("aliases", ())}:
-            return engine_record(_content(path), path)
-    known = ", ".join(engine_names())
-    raise UnknownName(f"no engine profile {name!r}; known: {known}, or the path of a YAML file like those")
+    return _shipped(fold(name), name)
 
 
 def profile_of(engine: str | None, version: str | None = None) -> str:
@@ -73,21 +67,26 @@ def profile_of(engine: str | None, version: str | None = None) -> str:
         version: of the engine; TensorRT-LLM before 0.13 decoded with other kernels [text].
 
     Returns:
-        Name of a profile; ``generic`` where the engine is not stated, ``none`` for programs without a server [text].
+        Name of a profile; ``generic`` for servers without one and where the engine is not stated, ``none`` for
+        programs that serve nobody [text].
     """
     if not engine:
-        return "generic"
+        return _DEFAULT
+    if engine.endswith(ENDINGS):
+        return engine
+    if fold(engine) in engine_names() and fold(engine) not in _VERSIONED:
+        return fold(engine)
     folded = re.sub(r"[^a-z0-9]", "", engine.lower())
     number = re.match(r"v?(\d+)\.(\d+)", version or "")
     stated = (int(number.group(1)), int(number.group(2))) if number else None
-    if "nim" in folded:
+    if re.search(r"(?<![a-z])nim(?![a-z])", engine.lower()):
         return "trtllm" if stated is not None and stated >= _NEW_NIM else "nim-2024"
-    if "tensorrtllm" in folded or "trtllm" in folded:
+    if re.search(r"tensorrtllm|trtllm|^trt$|dynamotrt$", folded):
         return "trtllm-0.9" if stated is not None and stated < _NEW_TRTLLM else "trtllm"
-    for name in ("vllm", "sglang"):
-        if name in folded:
+    for name, beginning in (("vllm", "vllm"), ("sglang", "sgl")):
+        if beginning in folded:
             return name
-    return folded if folded in engine_names() else NO_ENGINE_NAME
+    return NO_ENGINE_NAME if any(program in folded for program in _PROGRAMS) else _DEFAULT
 
 
 def engine_record(content: Mapping[str, Any], path: str) -> Engine:
@@ -114,10 +113,17 @@ def engine_record(content: Mapping[str, Any], path: str) -> Engine:
     chunk = content.get("chunk")
     if chunk is not None and (type(chunk) is not int or chunk < 1):
         raise BadSpec(f"{path}:1: chunk: {chunk!r} must be a positive whole number of tokens")
+    tunings = content.get("tunings", [])
+    if not isinstance(tunings, list) or not all(isinstance(entry, Mapping) for entry in tunings):
+        raise BadSpec(f"{path}:1: tunings: must be a list of mappings, each with a kind of kernel")
+    if not isinstance(content["name"], str):
+        raise BadSpec(f"{path}:1: name: {content['name']!r} must be a text")
+    if "stretch" in content and not (type(content["stretch"]) in (int, float) and content["stretch"] >= 1.0):
+        raise BadSpec(f"{path}:1: stretch: {content['stretch']!r} must be 1 or more: no host makes kernels faster")
     return Engine(
-        name=str(content["name"]),
+        name=content["name"],
         chunk=chunk,
-        tunings=tuple(_tuning(entry, path) for entry in content.get("tunings", ())),
+        tunings=tuple(_tuning(entry, path) for entry in tunings),
         versions=str(content.get("versions", "")),
         year=str(content.get("year", "")),
         **{key: _time(content[key], key, path) for key in _TIMES if key in content},
@@ -125,10 +131,27 @@ def engine_record(content: Mapping[str, Any], path: str) -> Engine:
     )
 
 
+@cache
+def _shipped(folded: str, name: str) -> Engine:
+    """Shipped profile of a folded name."""
+    if folded == NO_ENGINE_NAME:
+        return Engine(NO_ENGINE_NAME)
+    for path in _paths():  # most are called like their file
+        if fold(os.path.basename(path)[: -len(ENDINGS[0])]) == folded:
+            return engine_record(_content(path), path)
+    for path in _paths():
+        if folded in {fold(alias) for alias in _content(path).get("aliases", ())}:
+            return engine_record(_content(path), path)
+    known = ", ".join(engine_names())
+    raise UnknownName(f"no engine profile {name!r}; known: {known}, or the path of a YAML file like those")
+
+
 def _tuning(entry: Mapping[str, Any], path: str) -> Tuning:
     unknown = [key for key in entry if key not in _TUNING]
     if unknown or "kind" not in entry:
         raise BadSpec(f"{path}:1: tunings: each has a kind and may have {', '.join(_TUNING[1:])}; not {unknown}")
+    if entry["kind"] not in _KINDS:
+        raise BadSpec(f"{path}:1: tunings.kind: {entry['kind']!r} is no kind of kernel; it may be {', '.join(_KINDS)}")
     figures = {
         key: _positive(entry[key], f"tunings.{key}", path) for key in ("eta_c", "compute", "memory") if key in entry
     }
@@ -152,7 +175,9 @@ def _positive(value: Any, key: str, path: str) -> float:
 def _own_content(path: str) -> dict[str, Any]:
     from roofline.catalog.yaml_lines import read_untrusted
 
-    content, _, _ = read_untrusted(path)
+    content, _, faults = read_untrusted(path)
+    if faults:
+        raise BadSpec("\n".join(faults))
     if not isinstance(content, dict):
         raise BadSpec(f"{path}:1: describes no engine profile")
     return content

@@ -70,6 +70,8 @@ def number_format(name: str) -> Format:
     """
     if not isinstance(name, str):
         raise UnknownName(f"{name!r} is no name of a number format")
+    if name in FORMATS:
+        return FORMATS[name]
     folded = name.strip().lower().replace("-", "_")
     folded = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32"}.get(folded, folded)
     folded = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8"}.get(folded, folded)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.catalog.names import fold
 from roofline.errors import BadInput, shown
 from roofline.quantity import MICRO
 
-__all__ = ["SHAPES", "KernelGroup", "kernel_groups"]
+__all__ = ["SHAPES", "KernelGroup", "kernel_groups", "of_gpu"]
 
 _ATTENTION = ("batch", "seq", "heads", "kv_heads", "head_dim")
 _COLLECTIVE = ("ranks", "nbytes")
@@ -73,11 +74,42 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
     return [_group(key, rows) for key, rows in collected.items()]
 
 
+def of_gpu(groups: Iterable[KernelGroup], names: Collection[str], gpu: str) -> list[KernelGroup]:
+    """Groups of one GPU under its canonical name, those of the same kind and dtype joined.
+
+    Args:
+        groups: measurements.
+        names: names under which tables may list the GPU, folded [text].
+        gpu: its canonical name [text].
+
+    Returns:
+        One group a kind and dtype.
+    """
+    found: dict[tuple[str, str], KernelGroup] = {}
+    for group in groups:
+        if fold(group.gpu) not in names:
+            continue
+        other = found.get((group.kind, group.dtype))
+        found[group.kind, group.dtype] = replace(group, gpu=gpu) if other is None else _joined(other, group)
+    return list(found.values())
+
+
+def _joined(one: KernelGroup, other: KernelGroup) -> KernelGroup:
+    return replace(
+        one,
+        columns={name: [*values, *other.columns[name]] for name, values in one.columns.items()},
+        routing=(*one.routing, *other.routing),
+        engines=(*one.engines, *other.engines),
+        versions=tuple(sorted({*one.versions, *other.versions})),
+        dates=tuple(sorted({*one.dates, *other.dates})),
+    )
+
+
 def _rows(path: str) -> Iterable[tuple[int, dict[str, str | None]]]:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             lines = [(number, line) for number, line in enumerate(file, 1) if line.strip() and line[0] != "#"]
-    except (OSError, UnicodeDecodeError) as fault:
+    except (OSError, ValueError) as fault:
         raise BadInput(f"{path} cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
     reader = csv.DictReader(line for _, line in lines)
     if reader.fieldnames is None or "kind" not in reader.fieldnames or "latency_us" not in reader.fieldnames:
@@ -92,6 +124,9 @@ def _rows(path: str) -> Iterable[tuple[int, dict[str, str | None]]]:
 
 def _measurement(row: Mapping[str, str | None], kind: str, where: str) -> dict[str, Any]:
     found: dict[str, Any] = {name: _figure(row, name, where) for name in SHAPES[kind]}
+    for part, whole in (("top_k", "experts"), ("kv_heads", "heads")):
+        if part in found and found[part] > found[whole]:
+            raise BadInput(f"{where}: {part} = {found[part]:g} exceeds {whole} = {found[whole]:g}")
     found["latency"] = _figure(row, "latency_us", where) * MICRO
     routing = (row.get("routing") or "").strip() or "uniform"
     if kind == "moe" and routing not in ROUTINGS:
@@ -114,6 +149,10 @@ def _figure(row: Mapping[str, str | None], name: str, where: str) -> float:
         value = float("nan")
     if not 0.0 < value < float("inf"):
         raise BadInput(f"{where}: {name} = {shown(text)} must be a positive number")
+    if name != "latency_us" and value != int(value):
+        raise BadInput(f"{where}: {name} = {shown(text)} must be a whole number")
+    if name == "ranks" and value < 2.0:
+        raise BadInput(f"{where}: ranks = {shown(text)}: a collective needs two GPUs or more")
     return value
 
 

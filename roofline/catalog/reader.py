@@ -43,6 +43,7 @@ __all__ = [
     "model_names",
 ]
 
+_GENERIC = "generic"  # calibration of generations that have none
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII).fullmatch
 
 
@@ -345,10 +346,10 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
     return _shipped_calibration(generation)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _shipped_calibration(generation: str) -> Calibration | None:
     folder = os.path.join(shipped_root("gpu"), "calibration")
     path = os.path.join(folder, f"{generation}.yaml")
-    if not os.path.isfile(path):
-        path = os.path.join(folder, "generic.yaml")
-    return calibration_record(_figures_only(path)) if os.path.isfile(path) else None
+    if os.path.isfile(path):
+        return calibration_record(_figures_only(path))
+    return _shipped_calibration(_GENERIC) if generation != _GENERIC else None

@@ -9,7 +9,37 @@ from typing import NamedTuple
 
 from roofline.ops import Real
 
-__all__ = ["Calibration", "CollectiveEfficiency", "Csa", "DenseFfn", "Efficiency", "Engine", "Ffn", "Gdn", "Gpu", "Gqa", "Group", "Indexer", "Kda", "Layer", "Lightning", "Linear", "LinearFfn", "Link", "Mamba1", "Mamba2", "Mixer", "Mla", "Model", "MoeFfn", "NoFfn", "NoMixer", "Price", "Recurrent", "Tuning"]
+__all__ = [
+    "Calibration",
+    "CollectiveEfficiency",
+    "Csa",
+    "DenseFfn",
+    "Efficiency",
+    "Engine",
+    "Ffn",
+    "Gdn",
+    "Gpu",
+    "Gqa",
+    "Group",
+    "Indexer",
+    "Kda",
+    "Layer",
+    "Lightning",
+    "Linear",
+    "LinearFfn",
+    "Link",
+    "Mamba1",
+    "Mamba2",
+    "Mixer",
+    "Mla",
+    "Model",
+    "MoeFfn",
+    "NoFfn",
+    "NoMixer",
+    "Price",
+    "Recurrent",
+    "Tuning",
+]
 
 
 @dataclass(frozen=True, slots=True)

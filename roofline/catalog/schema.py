@@ -260,6 +260,15 @@ class CalibrationSpec(Document):
         dict[str, _Set],
     ]
     collectives: dict[
-        Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p", "moe_dispatch", "moe_combine"],
+        Literal[
+            "all_reduce",
+            "all_gather",
+            "reduce_scatter",
+            "all_to_all",
+            "p2p",
+            "moe_dispatch",
+            "moe_combine",
+            "pcie",
+        ],
         _CollectiveSet,
     ]

@@ -68,8 +68,8 @@ def _text(path: str) -> str:
     try:
         with open(path, "rb") as file:
             content = file.read(4 * _MOST_CHARACTERS + 1)
-    except OSError as fault:
-        raise BadSpec(fault_text(path, 1, f"cannot be read: {fault.strerror}")) from None
+    except (OSError, ValueError) as fault:  # a zero byte in the name is a ValueError
+        raise BadSpec(fault_text(path, 1, f"cannot be read: {getattr(fault, 'strerror', None) or fault}")) from None
     if len(content) > _MOST_CHARACTERS:
         raise BadSpec(fault_text(path, 1, "too long for a specification"))
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from roofline.calibration import calibrate as fitted
-from roofline.calibration import write_text
 from roofline.cli.options import GpuName, specs_option
 from roofline.cli.render import print_table
+from roofline.errors import BadInput
 
 __all__ = ["calibrate"]
 
@@ -30,7 +30,12 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 @specs_option
 def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:
     """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
+    from roofline.calibration import calibrate as fitted
+    from roofline.calibration import write_text
+
     options = {name: value for name, value in given.items() if value is not None}
+    if output is not None and Path(output).exists() and not force:
+        raise BadInput(f"{output} exists; --force overwrites it")
     fit = fitted(tables, gpu, keep=not alone, **options)
     if output is None:
         click.echo(fit.text, nl=False)

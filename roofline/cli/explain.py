@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.render import digits, print_table
 from roofline.physics.forward import Pass
-from roofline.physics.work import LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof
+from roofline.physics.work import LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof, collective_time
 from roofline.quantity import MICRO, to_text
 from roofline.serving.prediction import Prediction
 
@@ -119,6 +119,9 @@ def _link_terms(kernel: Kernel, roof: LinkRoof) -> str:
     if used.eta_switch is not None:
         link = f"min({link}, {_n(roof.least * sent)}/({_n(used.eta_switch)} x {_n(roof.bandwidth)}))"
     parts.append(link)
+    beyond = kernel.terms.latency - collective_time(kernel.work, roof).latency
+    if beyond > 0.0:
+        parts.append(f"{to_text(beyond, 's')} of the engine")
     return " + ".join(parts)
 
 

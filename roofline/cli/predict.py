@@ -146,6 +146,8 @@ def _answer(
         columns = _at_light_speed(columns)
     keys = (*columns, "warnings") if people and columns else None  # knees cost more than the rest together
     names = gpus or api.gpus(options.get("specs"))
+    if "measured" in options and len(models) * len(names) != 1:
+        raise click.UsageError("--measured belongs to one deployment: name one model and one GPU")
     for model in models:
         predictions, refused = api.predict_each_gpu(model, names, by, **options)
         found += predictions

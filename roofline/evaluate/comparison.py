@@ -103,7 +103,9 @@ class Comparison:
         return tuple(dict.fromkeys((*self.expected.notes, *said)))
 
 
-def predicted(measurement: Measured, predict: Callable[..., Prediction], **options: Any) -> Expected:
+def predicted(
+    measurement: Measured, predict: Callable[..., Prediction], *, batch: float | None = None, **options: Any
+) -> Expected:
     """What is predicted for a measurement: the one place that says which case a measurement stands for.
 
     A static batch is that batch. Several requests in flight are a server under a closed loop; at light
@@ -112,6 +114,7 @@ def predicted(measurement: Measured, predict: Callable[..., Prediction], **optio
     Args:
         measurement: complete: model, GPU, tp, lengths and a load are stated.
         predict: `roofline.predict`, which an inner ring may not import [function].
+        batch: sequences that decode together; None for what the load says [sequences].
         options: further keyword arguments of it, such as `basis` and `specs`.
 
     Returns:
@@ -125,7 +128,8 @@ def predicted(measurement: Measured, predict: Callable[..., Prediction], **optio
     Valid:
         Lengths are taken to be those of the mean request; prompts arrive one by one.
     """
-    batch, prompts, notes = _static_load(measurement)
+    stated, prompts, notes = _static_load(measurement)
+    batch = stated if batch is None else batch
     osl = 1.0 if measurement.osl is None else measurement.osl
     case = {
         "isl": measurement.isl,
@@ -143,7 +147,7 @@ def predicted(measurement: Measured, predict: Callable[..., Prediction], **optio
     steps = predict(measurement.model, measurement.gpu, batch=batch, **case)
     first = steps if prompts == batch else predict(measurement.model, measurement.gpu, batch=prompts, **case)
     if (measurement.concurrency or 1.0) > 1.0 and steps.basis != "ideal":
-        return _loaded(measurement, first, (*notes, *steps.warnings, *_oversize_notes(steps)))
+        return _loaded(measurement, first, (*notes, *first.warnings))
     return Expected(
         deployment=steps.deployment,
         prefill=first.prefill,
@@ -173,7 +177,7 @@ def comparison(measurement: Measured, predict: Callable[..., Prediction], **opti
         UnknownName: no such model or GPU.
     """
     expected = predicted(measurement, predict, **options)
-    light = predicted(measurement, predict, **{**options, "basis": "ideal"})
+    light = predicted(measurement, predict, batch=expected.batch, **{**options, "basis": "ideal"})
     ttft, tpot, bandwidth = measurement.ttft, measurement.tpot, float(expected.deployment.gpu.bandwidth)
     return Comparison(
         measured=measurement,
@@ -277,7 +281,7 @@ def _group(kernel: Kernel) -> str:
 def _loaded(measurement: Measured, one: Prediction, notes: tuple[str, ...]) -> Expected:
     """A server on which the stated number of requests is always in flight."""
     concurrency, osl = measurement.concurrency or 1.0, max(measurement.osl or 1.0, 2.0)
-    loop = closed_loop(one.deployment, one.workload.isl, osl, concurrency)
+    loop = closed_loop(one.deployment, one.workload.isl, osl, concurrency, prefix=one.workload.prefix)
     said = (
         f"{concurrency:g} requests in flight: predicted as a closed loop, {loop.running:.3g} of them decoding on a rank"
     )
@@ -290,7 +294,7 @@ def _loaded(measurement: Measured, one: Prediction, notes: tuple[str, ...]) -> E
         ttft=float(loop.ttft),
         tpot=None if (measurement.osl or 1.0) <= 1.0 else float(loop.tpot),
         e2el=float(e2el(loop.ttft, loop.tpot, measurement.osl or 1.0)),
-        batch=float(loop.running) * one.deployment.plan.dp,
+        batch=min(float(loop.running) * one.deployment.plan.dp, concurrency / one.deployment.plan.pp),
         notes=(said, *notes),
     )
 

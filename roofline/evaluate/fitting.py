@@ -132,19 +132,29 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
 
     def residuals(point: Any) -> Any:
         parameters = {**form.fixed, **dict(zip(start, np.exp(point), strict=True))}
-        return np.concatenate([scale * log_ratio(sample, parameters), _PRIOR_WEIGHT * (point - centre) / _PRIOR_WIDTH])
+        rows = scale * _softened(log_ratio(sample, parameters))
+        return np.concatenate([rows, _PRIOR_WEIGHT * (point - centre) / _PRIOR_WIDTH])
 
     random = np.random.default_rng(0)
     best = None
     for attempt in range(_STARTS):
         first = centre + (random.normal(0.0, 0.4, len(start)) if attempt else 0.0)
         first = np.clip(first, low + MICRO * (high - low), high - MICRO * (high - low))
-        found = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=_LOSS_SCALE)
+        found = least_squares(residuals, first, bounds=(low, high))
         if best is None or found.cost < best.cost:
             best = found
     parameters = {**form.fixed, **_rounded(dict(zip(start, np.exp(best.x), strict=True)))}  # type: ignore[union-attr]
     off = np.abs(log_ratio(sample, parameters))
     return Fit(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / _BAND, size)
+
+
+def _softened(off: Any) -> Any:
+    """Residuals whose squares are the soft-L1 loss: quadratic up to the loss scale, linear beyond.
+
+    The loss of a row is then weighted, not its residual, so that engines have equal say however far they lie.
+    """
+    scaled = off / _LOSS_SCALE
+    return np.sign(off) * _LOSS_SCALE * np.sqrt(2.0 * (np.sqrt(1.0 + scaled * scaled) - 1.0))
 
 
 def _matters(sample: Sample, name: str) -> bool:

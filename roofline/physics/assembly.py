@@ -6,7 +6,7 @@ from roofline.ops import Real, ceil
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
-from roofline.physics.plan import NO_ENGINE, Deployment, Precision
+from roofline.physics.plan import Deployment, Precision
 from roofline.physics.work import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
@@ -41,7 +41,7 @@ class Assembly:
         self.sequences = rank_batch(batch, deployment.plan.dp)
         self.tokens = self.sequences * new  # of the fullest data-parallel rank
         self.pooled = batch * new  # of all of them: what the experts see
-        self.engine = NO_ENGINE if deployment.basis == "ideal" else deployment.engine  # light needs no host
+        self.engine = deployment.host
         self.kernels: list[Kernel] = []
         self._roofs: dict[tuple[str, str, str], Roof] = {}
 

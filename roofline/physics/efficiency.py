@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofline.catalog.records import CollectiveEfficiency, Efficiency, Gpu, Tuning
+from roofline.catalog.records import Efficiency, Gpu, Tuning
 from roofline.errors import BadInput
 from roofline.ops import Real, maximum, minimum
 from roofline.physics.plan import Deployment
 from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
-from roofline.quantity import MICRO
 
 __all__ = ["BASES", "basis_of", "calibrated_set", "evidence", "link_roof", "measured_kind", "roof", "tuned"]
 
@@ -21,12 +20,8 @@ BASES = ("calibrated", "ideal")
 #: element-wise pass, a chunked scan has attention's shape, index scores are a multiplication.
 _KIND_STAND_INS = {"state_decode": "elementwise", "state_prefill": "attention_prefill", "indexer": "gemm"}
 
-#: Engines that the basis names; libraries and benchmarks under them are left out.
+#: Engines that the basis names, whose kernels most sets were fitted on; a calibration's file lists them all.
 _SHOWN = {"trtllm": "TRT-LLM", "vllm": "vLLM"}
-
-#: Collectives over PCIe where a generation's were timed over NVLink: 22 us per doubling of the group and 0.525 of
-#: the link rate, which forward passes of four and eight L40S suggest (calibration "ada").
-_PCIE = CollectiveEfficiency(a2=22 * MICRO, eta=0.525, is_measured=False)
 
 #: Dtypes that stand in for one that was never measured, nearest first.
 _STAND_INS = {
@@ -144,8 +139,8 @@ def roof(gpu: Gpu, basis: str, kind: str, key: str, peak: str) -> Roof:
     exp_rate: Real = math.inf if gpu.exp_rate is None else gpu.exp_rate  # unknown: not charged
     if basis == "ideal" or gpu.calibration is None:
         return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, LIGHT)
-    efficiency, found = calibrated_set(gpu.calibration.kernels, kind, key)
-    if efficiency.sigma is not None and (found != key or measured_kind(gpu.calibration.kernels, kind) != kind):
+    efficiency, _ = calibrated_set(gpu.calibration.kernels, kind, key)
+    if efficiency.sigma is not None and (kind, key) not in gpu.calibration.kernels:
         efficiency = replace(efficiency, sigma=None)  # a stand-in's residuals say nothing of the kernel it stands for
     return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, efficiency)
 
@@ -168,7 +163,7 @@ def tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
         eta_x=under.efficiency.eta_x * tuning.compute,
         eta_m=minimum(under.efficiency.eta_m * tuning.memory, 1.0),
     )
-    peak = under.peak if tuning.peak is None else gpu.peaks.get(tuning.peak, under.peak)
+    peak = under.peak if tuning.peak is None else minimum(under.peak, gpu.peaks.get(tuning.peak, under.peak))
     return under._replace(peak=peak, efficiency=efficiency)
 
 
@@ -198,10 +193,10 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     else:
         bandwidth, least = _across_domains(gpu, collective, ranks, in_switch=in_switch)
     if basis == "ideal" or gpu.calibration is None:
-        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
+        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least, (ranks - 1).bit_length())
     efficiency = gpu.calibration.collectives.get(collective)
     if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
-        efficiency = _PCIE
+        efficiency = gpu.calibration.collectives.get("pcie", efficiency)
     if efficiency is None:
         raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
     if efficiency.eta_switch is not None and not (in_switch and ranks <= gpu.link.domain):

@@ -80,10 +80,15 @@ class Deployment:
     gpu: Gpu
     plan: Plan
     precision: Precision
-    basis: str = "calibrated"  # ideal, calibrated or inherited
+    basis: str = "calibrated"  # ideal, calibrated, inherited or generic
     skew: Real | None = DEFAULT_SKEW  # c of the expert choice; None: uniform routing
     replicas: int = 1
     engine: Engine = NO_ENGINE
+
+    @property
+    def host(self) -> Engine:
+        """Engine whose host time counts: none at light speed."""
+        return NO_ENGINE if self.basis == "ideal" else self.engine
 
     @property
     def num_gpus(self) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from roofline.ops import Real, ceil, maximum, minimum, where
-from roofline.physics.assembly import rank_batch
+from roofline.ops import Real, ceil, floor, maximum, minimum, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
-from roofline.physics.plan import NO_ENGINE, Deployment
+from roofline.physics.plan import Deployment
+from roofline.physics.work import Kernel
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.latency import e2el
 
@@ -20,6 +21,7 @@ _RESIDUAL = 0.5  # of a decode step that an arriving prompt waits for, on averag
 # apart; the first token, with many in flight, and where memory holds back requests.
 _LOADED_TPOT, _LOADED_TTFT, _CROWDED_TTFT, _LIMITED_TTFT = 0.1, 0.42, 0.7, 1.1
 _CROWD = 64.0  # requests in flight
+_HEAD = frozenset({"final norm", "head", "logits all-gather", "sample"})
 _ATTENTION = frozenset(
     {"attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "state_prefill", "state_decode", "indexer"}
 )
@@ -34,23 +36,23 @@ class ClosedLoop:
     e2el: Real  # [s]
     requests_per_s: Real  # [1/s] of the replica
     running: Real  # [sequences] decoding together on one data-parallel rank
-    step: Pass  # a decode step without any prompt in it
+    step: Pass = field(repr=False)  # a decode step without any prompt in it
     prefill_time: Real  # [s] what a prompt adds to the steps of the others
     own_prefill_time: Real  # [s] a prompt alone
     queue_time: Real  # [s] waiting behind other prompts and for the step that runs
     slot_time: Real  # [s] waiting for memory, where the cache does not hold all requests
-    sigma_ttft: Real  # of ln(predicted / measured)
-    sigma_tpot: Real
+    sigma_ttft: Real | None  # of ln(predicted / measured); None at light speed
+    sigma_tpot: Real | None
 
     @property
-    def ttft_interval(self) -> tuple[Real, Real]:
-        """Ends of the 80 % interval of `ttft` [s]."""
-        return spread(self.ttft, self.sigma_ttft)
+    def ttft_interval(self) -> tuple[Real, Real] | None:
+        """Ends of the 80 % interval of `ttft` [s]; None at light speed."""
+        return None if self.sigma_ttft is None else spread(self.ttft, self.sigma_ttft)
 
     @property
-    def tpot_interval(self) -> tuple[Real, Real]:
-        """Ends of the 80 % interval of `tpot` [s]."""
-        return spread(self.tpot, self.sigma_tpot)
+    def tpot_interval(self) -> tuple[Real, Real] | None:
+        """Ends of the 80 % interval of `tpot` [s]; None at light speed."""
+        return None if self.sigma_tpot is None else spread(self.tpot, self.sigma_tpot)
 
 
 class LoopTimes(NamedTuple):
@@ -92,48 +94,47 @@ def closed_loop(
         Latencies and their parts [s].
 
     Valid:
-        Equal requests, no speculation; one stage at a time (pp adds no batches in flight); prompts shorter
-        than some ten steps are better met than prefill-heavy loads.
+        Equal requests, no speculation; prompts shorter than some ten steps are better met than prefill-heavy
+        loads; with pp, as many batches follow each other through the stages, evenly filled.
 
     Source:
         docs/method.md, "A server under load".
     """
-    engine = NO_ENGINE if deployment.basis == "ideal" else deployment.engine
-    plan = deployment.plan
-    held = largest_batch(deployment, isl + engine.reserve * osl)
-    per_rank = rank_batch(held + 1.0, plan.dp) - 1.0 if plan.dp > 1 else held
-    running = maximum(1.0, minimum(concurrency / plan.dp, maximum(per_rank, 1.0)))
-    batch = running * plan.dp
+    engine, plan, is_light = deployment.host, deployment.plan, deployment.basis == "ideal"
+    held = largest_batch(deployment, isl + deployment.engine.reserve * osl)  # light needs no host, but room
+    in_flight = maximum(concurrency / plan.pp, 1.0)  # of each of the pp batches that follow each other
+    running = maximum(1.0, minimum(in_flight / plan.dp, maximum(floor(held / plan.dp), 1.0)))
+    batch = minimum(in_flight, running * plan.dp)  # fewer requests than ranks leave some without any
     step = decode_pass(deployment, batch, isl, maximum(osl - 1.0, 1.0))
     computed = maximum(isl - prefix, 1.0)
     chunks = 1.0 if engine.chunk is None else ceil(computed / engine.chunk)
     new = computed / chunks
-    cached = isl - computed + (chunks - 1.0) / 2.0 * new  # of the mean chunk: pairs are affine in it, so they sum exactly
-    context = isl + (osl - 1.0) / 2.0
+    # Of the mean chunk: without windows pairs are affine in what is cached, so they sum exactly.
+    cached = isl - computed + (chunks - 1.0) / 2.0 * new
     host = engine.prefill
-    alone = prefill_pass(deployment, plan.dp * 1.0, new, cached).time - host
-    added = mixed_time(deployment, batch, context, new, cached) - _gpu_time(step)
+    prompts = minimum(in_flight, plan.dp * 1.0)  # one a rank
+    alone = prefill_pass(deployment, prompts, new, cached).time - host
+    decoding = _time(step, lambda kernel: kernel.kind != "host")
+    added = mixed_time(deployment, step, batch, prompts, new, cached) - decoding
     own, other = chunks * alone + host, chunks * engine.stretch * maximum(added, 0.0) + host
-    waiting = maximum(concurrency / batch - 1.0, 0.0)
+    waiting = maximum(in_flight / batch - 1.0, 0.0)
     before = engine.request + engine.network
+    crowded = where(waiting > 0.0, _LIMITED_TTFT, where(concurrency > _CROWD, _CROWDED_TTFT, _LOADED_TTFT))
+    together = minimum(together, running)
     times = loop_times(step.time, other, own, before, running, waiting, osl, burst, together)
     return ClosedLoop(
         ttft=times.ttft,
         tpot=times.tpot,
         e2el=e2el(times.ttft, times.tpot, osl),
-        requests_per_s=batch / (times.ttft - times.slots + (osl - 1.0) * times.tpot),
+        requests_per_s=plan.pp * batch / (times.ttft - times.slots + (osl - 1.0) * times.tpot),
         running=running,
         step=step,
         prefill_time=other,
         own_prefill_time=own,
         queue_time=times.queue,
         slot_time=times.slots,
-        sigma_ttft=pass_sigma(
-            step,
-            deployment.basis,
-            where(waiting > 0.0, _LIMITED_TTFT, where(concurrency > _CROWD, _CROWDED_TTFT, _LOADED_TTFT)),
-        ),
-        sigma_tpot=pass_sigma(step, deployment.basis, _LOADED_TPOT),
+        sigma_ttft=None if is_light else pass_sigma(step, deployment.basis, crowded),
+        sigma_tpot=None if is_light else pass_sigma(step, deployment.basis, _LOADED_TPOT),
     )
 
 
@@ -178,30 +179,33 @@ def loop_times(
     return LoopTimes(first + slots, tpot, queue, slots)
 
 
-def mixed_time(deployment: Deployment, batch: Real, context: Real, new: Real, cached: Real) -> Real:
+def mixed_time(deployment: Deployment, step: Pass, batch: Real, prompts: Real, new: Real, cached: Real) -> Real:
     """Time on the GPU of a step that decodes a batch and computes a chunk of one prompt per rank.
 
-    Weights are read once for both; attention, whose caches differ, works twice.
+    Weights are read once for both; attention, whose caches differ, works twice; the head works for the
+    sequences that decode.
 
     Args:
         deployment: model, GPU, plan, precision, basis and engine.
+        step: the decode step without a prompt.
         batch: sequences that decode on one replica [sequences].
-        context: their tokens in the cache [tokens].
+        prompts: prompts, one on each rank that has any [sequences].
         new: tokens of the chunk [tokens].
         cached: tokens of the prompt before it [tokens].
 
     Returns:
         Time without the host's [s].
     """
-    dp = deployment.plan.dp * 1.0
-    together = prefill_pass(deployment, dp, new + batch / dp, cached)
-    prompt = prefill_pass(deployment, dp, new, cached)
-    step = decode_pass(deployment, batch, context)
-    shared = sum(kernel.time for kernel in together.kernels if kernel.kind not in _ATTENTION and kernel.kind != "host")
-    attended = sum(kernel.time for kernel in prompt.kernels if kernel.kind in _ATTENTION)
-    return shared + attended + sum(kernel.time for kernel in step.kernels if kernel.kind in _ATTENTION)
+    together = prefill_pass(deployment, prompts, new + batch / prompts, cached)
+    prompt = prefill_pass(deployment, prompts, new, cached)
+    own = _ATTENTION | {"host"}
+    return (
+        _time(together, lambda kernel: kernel.kind not in own and kernel.name not in _HEAD)
+        + _time(prompt, lambda kernel: kernel.kind in _ATTENTION)
+        + _time(step, lambda kernel: kernel.kind in _ATTENTION or kernel.name in _HEAD)
+    )
 
 
-def _gpu_time(passed: Pass) -> Real:
-    """Time of a pass without the host's [s]."""
-    return sum(kernel.time for kernel in passed.kernels if kernel.kind != "host")
+def _time(passed: Pass, counts: Callable[[Kernel], bool]) -> Real:
+    """Time of some kernels of a pass [s]."""
+    return sum(kernel.time for kernel in passed.kernels if counts(kernel))

@@ -36,9 +36,7 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
     """
     new = maximum(workload.isl - workload.prefix, 1.0)
     passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
-    if deployment.basis == "ideal":
-        return passed
-    engine = deployment.engine
+    engine = deployment.host
     before = (host_kernel("network", engine.network), host_kernel("request", engine.request))
     return Pass((*(kernel for kernel in before if kernel.terms.total != 0.0), *passed.kernels))
 

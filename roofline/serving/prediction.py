@@ -63,7 +63,7 @@ class Prediction:
         light = replace(self.deployment, basis="ideal")
         return prefill(light, self.workload), decode(light, self.workload)
 
-    @property
+    @cached_property
     def light_share(self) -> dict[str, Real]:
         """Share of light speed that prefill and decode reach, host included [1].
 
@@ -80,13 +80,13 @@ class Prediction:
     def ttft_interval(self) -> tuple[Real, Real] | None:
         """Ends of the 80 % interval of `ttft` [s]; None on the ideal basis, which is a bound."""
         sigma = self._sigma("ttft")
-        return None if sigma is None else spread(self.ttft, sigma)
+        return None if sigma is None else self._above_light(spread(self.ttft, sigma), 0)
 
     @property
     def tpot_interval(self) -> tuple[Real, Real] | None:
         """Ends of the 80 % interval of `tpot` [s]; None on the ideal basis and for a single output token."""
         sigma = self._sigma("tpot")
-        return None if sigma is None or self.tpot is None else spread(self.tpot, sigma)
+        return None if sigma is None or self.tpot is None else self._above_light(spread(self.tpot, sigma), 1)
 
     @property
     def e2el_interval(self) -> tuple[Real, Real] | None:
@@ -94,7 +94,7 @@ class Prediction:
         first, sigma = self.ttft_interval, self._sigma("tpot")
         if first is None or sigma is None:
             return None
-        step = spread(self._step, sigma)
+        step = self._above_light(spread(self._step, sigma), 1)
         return e2el(first[0], step[0], self.workload.osl), e2el(first[1], step[1], self.workload.osl)
 
     @property
@@ -113,13 +113,13 @@ class Prediction:
     @property
     def tpot_first(self) -> Real:
         """Time of the first decode step [s]."""
-        return decode_pass(self.deployment, self.workload.batch, self.workload.isl).time
+        return self.correction.tpot * decode_pass(self.deployment, self.workload.batch, self.workload.isl).time
 
     @property
     def tpot_last(self) -> Real:
         """Time of the last decode step [s]."""
         context = self.workload.isl + maximum(self.workload.osl - 2.0, 0.0)
-        return decode_pass(self.deployment, self.workload.batch, context).time
+        return self.correction.tpot * decode_pass(self.deployment, self.workload.batch, context).time
 
     @property
     def e2el(self) -> Real:
@@ -155,7 +155,7 @@ class Prediction:
     @property
     def engine(self) -> str:
         """Engine whose host time is included; `none` on the ideal basis."""
-        return "none" if self.basis == "ideal" else self.deployment.engine.name
+        return self.deployment.host.name
 
     @property
     def basis(self) -> str:
@@ -174,7 +174,7 @@ class Prediction:
 
     @property
     def breakdown(self) -> dict[str, dict[str, Real]]:
-        """Time of every kernel of the prefill and of the mean decode step [s]."""
+        """Time of every kernel of the prefill and of the mean decode step, as predicted without `correction` [s]."""
         found: dict[str, dict[str, Real]] = {"prefill": {}, "decode": {}}
         for name, passed in (("prefill", self.prefill), ("decode", self.decode)):
             for kernel in passed.kernels:  # kernels of different groups of layers may share a name
@@ -214,6 +214,10 @@ class Prediction:
         """A time scaled by a measurement of the deployment, never faster than light."""
         return time if factor == 1.0 else maximum(factor * time, self.ideal[part].time)
 
+    def _above_light(self, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
+        """Ends of an interval, the low one no faster than light."""
+        return maximum(ends[0], self.ideal[part].time), ends[1]
+
     def _sigma(self, result: str) -> Real | None:
         """Standard deviation of the logarithm of a result, None on the ideal basis."""
         if self.basis == "ideal":
@@ -234,8 +238,14 @@ class Prediction:
     def _meets(self, batch: Real) -> Real:
         """Whether a batch meets every limit of the SLO."""
         workload = Workload(self.workload.isl, self.workload.osl, batch, self.workload.prefix)
-        first = self.correction.ttft * prefill(self.deployment, workload).time
-        step = self.correction.tpot * decode(self.deployment, workload).time
+        first, step = (
+            factor * part(self.deployment, workload).time
+            for factor, part in ((self.correction.ttft, prefill), (self.correction.tpot, decode))
+        )
+        if self.correction != UNCORRECTED:
+            light = replace(self.deployment, basis="ideal")
+            first = maximum(first, prefill(light, workload).time)
+            step = maximum(step, decode(light, workload).time)
         has_steps = where(workload.osl > 1.0, 1.0, 0.0)  # a single token has no tpot to limit
         times = {"ttft": first, "tpot": has_steps * step, "e2el": e2el(first, step, workload.osl)}
         excess: Real = 0.0

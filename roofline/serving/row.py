@@ -49,7 +49,8 @@ def text(prediction: Prediction) -> str:
         "TTFT": f"{_with_interval(prediction, 'ttft')}  ({_said(prediction.prefill.bound)}-bound)",
         "TPOT": f"{_with_interval(prediction, 'tpot')}  ({_said(prediction.decode.bound)}-bound)",
         "E2EL": _with_interval(prediction, "e2el"),
-        "light": f"reaches {_percent(prediction.light_share['prefill'])} of light speed in prefill, "
+        "light": f"{'calibrated kernels and host reach' if prediction.basis == 'ideal' else 'reaches'} "
+        f"{_percent(prediction.light_share['prefill'])} of light speed in prefill, "
         f"{_percent(prediction.light_share['decode'])} in decode",
         "output": f"{_said(prediction.tok_s_user)} tok/s/user, {_said(prediction.output_tok_s)} tok/s, "
         f"{_said(prediction.output_tok_s_gpu)} tok/s/GPU",
@@ -87,7 +88,7 @@ def _measured(prediction: Prediction) -> dict[str, str]:
 
 
 def _engine(prediction: Prediction) -> str:
-    """Engine, and how much of the answer is its host's time."""
+    """Engine, and the versions that its constants were fitted on."""
     engine = prediction.deployment.engine
     if prediction.engine == "none":
         return "none: kernels alone"

@@ -10,7 +10,6 @@ from roofline.catalog.files import shipped_entries
 from roofline.catalog.huggingface import config_document
 from roofline.physics.parameters import parameters
 
-
 #: Models whose configurations the importer refuses: its families are those that Hugging Face hosts today.
 WRITTEN_BY_HAND = {"EleutherAI/gpt-j-6b"}
 

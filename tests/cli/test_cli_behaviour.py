@@ -73,6 +73,17 @@ def examples():
     return [words for words in found if words[:2] != ["models", "import"]]  # needs a file, or the network
 
 
+@pytest.fixture
+def folder_of_examples(tmp_path, monkeypatch):
+    """A working directory with the files that examples name: kernels that take some 20 us and their share of peak."""
+    rows = [(m, 4096, k) for m in (16, 1024, 8192) for k in (4096, 14336)]
+    lines = [f"h100-sxm,gemm,bf16,{m},{n},{k},{20 + m * n * k / 3e8:.6g}" for m, n, k in rows]
+    (tmp_path / "kernels.csv").write_text("\n".join(("gpu,kind,dtype,m,n,k,latency_us", *lines)), encoding="utf-8")
+    (tmp_path / "specs").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("folder_of_examples")
 @pytest.mark.parametrize("arguments", examples(), ids=" ".join)
 def test_every_example_of_the_help_works(arguments):
     assert answered(*arguments)
@@ -295,7 +306,7 @@ def test_an_absurd_number_is_refused_and_never_walked_through(option, digits):
 # --- odd input ---------------------------------------------------------------------------------
 
 _FORMAT_OPTIONS = ("--weights", "--kv-cache-dtype", "--compute", "-q", "-f", "--basis", "--engine", "--routing")
-_TEXT_OPTIONS = ("--prefix", "--slo", "--workload", "--specs", *_FORMAT_OPTIONS)
+_TEXT_OPTIONS = ("--prefix", "--slo", "--workload", "--specs", "--network", "--measured", *_FORMAT_OPTIONS)
 _NUMBER_OPTIONS = ("--isl", "--osl", "--batch", "--tp", "--pp", "--ep", "--dp", "--num-gpus")
 _letters = st.characters(exclude_characters="\0/.~")  # no argument holds a zero, and --specs reads whole folders
 _NUMBERS = ("", " ", "0", "-1", "1", "2", "3", "1e3", "1.5", "0.5", "nan", "inf", "-inf", "1e400", "1e-300", "9" * 400)
@@ -303,7 +314,9 @@ _SHARES = ("%", "50%", "100%", "1e400%", "nan%", "9" * 400 + "%")
 _WORKLOADS = ("k", "1k1k", "8k1k", "0k0k", "\u0661k\u0662k", "1k\u00b2k", "9" * 400 + "k1k")
 _LIMITS = (":", ",", "ttft:", "ttft:1", "ttft:1e999", "ttft:nan", "TTFT:5,tpot:x")
 _WORDS = ("None", "true", "fp8", "FP8", "bf16", "int4", "auto", "uniform", "json", "-", "--", "-h", "\u00e9")
-_odd = st.sampled_from((*_NUMBERS, *_SHARES, *_WORKLOADS, *_LIMITS, *_WORDS)) | st.text(_letters, max_size=6)
+_MEASURED = ("tpot=20", "ttft=500,batch=8", "tpot=1e-3", "tpot=nan", "tpot=20,isl=1e400", "tpot=", "=", "batch=2")
+_ALL_WORDS = (*_NUMBERS, *_SHARES, *_WORKLOADS, *_LIMITS, *_WORDS, *_MEASURED, "20ms", "vllm", "own.yaml")
+_odd = st.sampled_from(_ALL_WORDS) | st.text(_letters, max_size=6)
 
 
 @st.composite
@@ -333,6 +346,8 @@ def odd_arguments(draw):
 @example(["ttft", "-m", "mixtral-8x7b", "--routing", "1e-17"])
 @example(["ttft", "-m", "llama-3.1-8b", "--specs", "~nobody-of-this-name"])
 @example(["ttft", "-m", "llama-3.1-8b", "--slo", "ttft:1e-320"])
+@example(["ttft", "-m", "llama-3.1-8b", "--measured", "tpot=1e400"])
+@example(["ttft", "-m", "llama-3.1-8b", "--network", "9" * 400 + "s"])
 @example(["ttft", "-m", "", "-g", ""])
 @example(["ttft", "-m", "/", "-g", "/"])
 def test_whatever_is_asked_the_answer_is_an_answer_or_a_message(arguments):

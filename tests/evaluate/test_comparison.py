@@ -177,10 +177,9 @@ def test_requests_in_flight_decode_together_and_wait_for_one_prompt():
     asked = Asked()
     found = predicted(replace(MEASURED, batch=None, concurrency=64.0), asked)
     assert sorted(case["batch"] for case in asked.cases) == [1.0, 64.0]
-    alone = rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=2000, osl=300)
-    full = rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=2000, osl=300, batch=64)
-    assert (found.ttft, found.tpot) == (alone.ttft, full.tpot)
-    assert found.e2el == pytest.approx(alone.ttft + 299 * full.tpot)
+    loop = rl.closed_loop("llama-3.1-8b", "h100-sxm", 64, tp=1, isl=2000, osl=300)
+    assert (found.ttft, found.tpot) == (loop.ttft, loop.tpot)
+    assert found.e2el == pytest.approx(loop.ttft + 299 * loop.tpot)
     assert "64 requests in flight" in found.notes[0]
 
 
@@ -209,7 +208,7 @@ def test_a_rate_without_the_requests_in_flight_is_refused_with_what_little_would
 
 
 def test_a_case_that_ran_is_compared_though_it_does_not_fit_by_our_count():
-    crowded = replace(MEASURED, batch=None, concurrency=4000.0)
+    crowded = replace(MEASURED, batch=4000.0)
     assert any("of the usable memory by this count" in note for note in predicted(crowded, rl.predict).notes)
 
 

@@ -21,6 +21,7 @@ from conftest import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline as rl
 from roofline.catalog.records import Group, MoeFfn
 from roofline.errors import UnsupportedPrecision
 from roofline.physics.assembly import rank_batch
@@ -228,6 +229,45 @@ def test_times_of_the_catalog_grow_with_prompt_context_and_batch(name, gpu):
     for times in grids:
         assert times == sorted(times)
         assert times[-1] > times[0]
+
+
+# --- what is summed over ranks ---------------------------------------------------------------------
+
+PARALLEL = (
+    "command-r-08-2024",
+    "command-r-v01",
+    "falcon-180b",
+    "falcon-40b",
+    "falcon-7b",
+    "gpt-j-6b",
+    "palm-540b",
+    "phi-2",
+)
+
+
+def all_reduces(passed):
+    return sum(kernel.count for kernel in passed.kernels if kernel.kind == "all_reduce")
+
+
+def test_the_models_whose_mixer_and_network_read_the_same_input_are_known():
+    assert tuple(name for name in rl.models() if rl.load_model(name).parallel) == PARALLEL
+
+
+@pytest.mark.parametrize("name", [*PARALLEL, "llama-3.1-8b", "gemma-3-27b", "deepseek-v3", "mixtral-8x7b"])
+def test_mixer_and_network_are_summed_over_the_ranks_at_once_where_they_run_in_parallel(name):
+    deployment = deploy(name, "h100-sxm", Plan(tp=2))
+    layers = deployment.model.layers
+    for passed in both(deployment, 4, 500, 0):
+        assert all_reduces(passed) == (layers if name in PARALLEL else 2 * layers)
+
+
+@pytest.mark.parametrize("name", PARALLEL)
+def test_parallel_layers_do_the_same_work_in_less_time(name):
+    deployment = deploy(name, "h100-sxm", Plan(tp=2))
+    in_turn = replace(deployment, model=replace(deployment.model, parallel=False))
+    for beside, after in zip(both(deployment, 4, 500, 0), both(in_turn, 4, 500, 0), strict=True):
+        assert (beside.flop, beside.nbytes) == (after.flop, after.nbytes)
+        assert beside.time < after.time
 
 
 # --- additivity ---------------------------------------------------------------------------------

@@ -144,8 +144,8 @@ def test_a_prompt_adds_less_to_a_step_than_it_takes_alone():
 @given(batch=st.integers(1, 200), new=st.integers(1, 8000), context=st.integers(1, 8000))
 def test_a_mixed_step_takes_at_least_each_of_its_parts_and_at_most_both(batch, new, context):
     deployment = deploy(*SMALL)
-    mixed = mixed_time(deployment, float(batch), float(context), float(new), 0.0)
     step, prompt = decode_pass(deployment, float(batch), float(context)), prefill_pass(deployment, 1.0, float(new))
+    mixed = mixed_time(deployment, step, float(batch), 1.0, float(new), 0.0)
     assert mixed <= (step.time + prompt.time) * (1.0 + 1e-12)
     attention = sum(kernel.time for kernel in step.kernels if kernel.kind.startswith("attention"))
     assert mixed >= max(prompt.time - 0.001, attention)  # the head multiplies fewer rows in a prompt
@@ -219,7 +219,9 @@ def test_light_speed_needs_no_engine(engine):
 # --- refused -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [0, 0.5, -1, math.nan, math.inf, True, None, "8", [8], 10**400], ids=lambda v: repr(v)[:20])
+@pytest.mark.parametrize(
+    "value", [0, 0.5, -1, math.nan, math.inf, True, None, "8", [8], 10**400], ids=lambda v: repr(v)[:20]
+)
 def test_a_concurrency_that_cannot_be_is_refused(value):
     with pytest.raises(rl.BadInput, match="concurrency"):
         rl.closed_loop(*SMALL, value)

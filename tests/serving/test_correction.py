@@ -65,7 +65,10 @@ def test_other_points_are_scaled_by_the_same_factors(isl, batch):
 
 def test_what_was_not_measured_stays():
     plain = rl.predict(*SMALL, **CASE)
-    first, step = rl.predict(*SMALL, **CASE, measured={"ttft": 0.3}), rl.predict(*SMALL, **CASE, measured={"tpot": 0.02})
+    first, step = (
+        rl.predict(*SMALL, **CASE, measured={"ttft": 0.3}),
+        rl.predict(*SMALL, **CASE, measured={"tpot": 0.02}),
+    )
     assert (first.ttft, first.tpot) == (pytest.approx(0.3), plain.tpot)
     assert (step.ttft, step.tpot) == (plain.ttft, pytest.approx(0.02))
     assert first.tpot_interval == plain.tpot_interval
@@ -176,9 +179,13 @@ def test_what_is_no_measurement_is_refused_in_one_message(measured):
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("measured", [{"ttft": 1e-3}, {"tpot": 1e-4}, {"ttft": 0.1, "tpot": 1e-4}, {"tpot": 0.01, "batch": 10**5}])
+@pytest.mark.parametrize(
+    "measured", [{"ttft": 1e-3}, {"tpot": 1e-4}, {"ttft": 0.1, "tpot": 1e-4}, {"tpot": 0.01, "batch": 10**5}]
+)
 def test_a_measurement_that_is_faster_than_light_is_refused_with_what_light_takes(measured):
-    with pytest.raises(rl.BadInput, match=r"measured t\w+ = .* is faster than light: the same work takes .* at full rates"):
+    with pytest.raises(
+        rl.BadInput, match=r"measured t\w+ = .* is faster than light: the same work takes .* at full rates"
+    ):
         rl.predict(*SMALL, **CASE, measured=measured)
 
 

@@ -59,6 +59,52 @@ def test_assumed_constants_are_named():
     assert any("all_reduce" in text for text in said)
 
 
+@pytest.mark.parametrize("name", ["a10", "a10g"])
+def test_collectives_over_pcie_are_not_those_timed_over_nvlink(name):
+    gpu = rl.load_gpu(name)
+    assert (gpu.link.kind, gpu.calibration.link) == ("pcie", "nvlink")
+    for collective, timed in gpu.calibration.collectives.items():
+        if collective == "pcie":
+            continue
+        used = link_roof(gpu, "inherited", collective, 4).efficiency
+        assert not used.is_measured
+        assert used.eta < timed.eta
+        assert used.a2 > 0.0
+    p = rl.predict("llama-3.1-8b", name, tp=4, isl=2000)
+    assert any("assumed" in text and "all_reduce" in text for text in p.warnings)
+    assert any("over PCIe" in text for text in p.warnings)
+    assert not any("over PCIe" in text for text in rl.predict("llama-3.1-8b", name, tp=1, isl=2000).warnings)
+
+
+def test_a_switch_reduces_inside_its_domain_alone():
+    h100, a100 = rl.load_gpu("h100-sxm"), rl.load_gpu("a100-sxm-80gb")
+    assert (h100.link.in_switch_reduction, a100.link.in_switch_reduction) == (True, False)
+    assert link_roof(h100, "calibrated", "all_reduce", 8).efficiency.eta_switch is not None
+    assert link_roof(h100, "calibrated", "all_reduce", 16).efficiency.eta_switch is None
+    assert link_roof(h100, "calibrated", "all_gather", 8).efficiency.eta_switch is None
+    assert link_roof(a100, "calibrated", "all_reduce", 8).efficiency.eta_switch is None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "beginning"),
+    [
+        ("h100-sxm", "calibrated: hopper, "),
+        ("h200-sxm", "inherited: hopper, "),
+        ("mi300x", "generic: medians of other generations, none of cdna3 timed"),
+    ],
+)
+def test_the_basis_says_what_it_rests_on(gpu, beginning):
+    p = rl.predict("llama-3.1-8b", gpu, isl=2000)
+    assert p.basis_detail.startswith(beginning)
+    assert p.basis_detail in str(p)
+    if p.basis != "generic":
+        calibration = p.deployment.gpu.calibration
+        assert f"{calibration.measurements:,} kernels" in p.basis_detail
+        assert p.basis_detail.endswith(calibration.year)
+        assert calibration.measurements > 1000
+    assert rl.predict("llama-3.1-8b", gpu, isl=2000, basis="ideal").basis_detail == "ideal: light speed"
+
+
 def test_a_tp_chosen_for_many_cases_is_said():
     several = rl.predict("llama-3.1-8b", "h100-sxm", isl=500, batch=np.array([1, 1000]))
     assert several.deployment.plan.tp > 1
