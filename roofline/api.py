@@ -239,8 +239,13 @@ def predict(
         deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
     corrected = UNCORRECTED if measured is None else case.correction(deployment, workload, measured)
+    said = (*said, *case.corrected(corrected))
     prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize, correction=corrected)
-    if prediction.fits is False and not allow_oversize:
+    if prediction.fits is False and allow_oversize:
+        used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
+        taken = f"does not fit: {used}; the times are what it would take"
+        return replace(prediction, warnings=(*prediction.warnings, taken))
+    if prediction.fits is False:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return prediction
 

@@ -14,7 +14,7 @@ from roofline.ops import Real
 from roofline.physics.efficiency import calibrated_set, measured_kind
 from roofline.physics.forward import crossings
 from roofline.physics.plan import Deployment, Plan
-from roofline.quantity import BILLION, HOUR, KIBI, MEGA, to_text
+from roofline.quantity import BILLION, HOUR, KIBI, MEGA, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
 from roofline.serving.latency import Workload, decode, prefill
 from roofline.serving.sizing import (
@@ -27,10 +27,11 @@ from roofline.serving.sizing import (
     widest_tp,
 )
 
-__all__ = ["at_smallest_tp", "correction", "engine", "replicas", "skew", "warnings", "workload"]
+__all__ = ["at_smallest_tp", "corrected", "correction", "engine", "replicas", "skew", "warnings", "workload"]
 
 _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
 _LEAST_SKEW, _MOST_SKEW = 0.01, MEGA  # beyond them the occupancy law loses its digits
+_FAR = 2.0
 _MOST_FACTOR = 30.0  # of a measurement over its prediction
 _FIELDS = ("isl", "osl", "batch", "prefix")
 
@@ -156,7 +157,7 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
         if measured[key] < least:
             raise BadInput(
                 f"measured {key} = {to_text(float(measured[key]), 's')} is faster than light: the same work takes "
-                f"{to_text(least, 's')} at full rates; check its batch, lengths, precision and tp"
+                f"{to_text(least, 's')} at full rates; check its unit, batch, lengths, precision and tp"
             )
         factors[key] = float(measured[key]) / passed(deployment, at).time
         if factors[key] > _MOST_FACTOR:
@@ -169,6 +170,23 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
         sigma_ttft=SIGMA_TTFT if "ttft" in measured else None,
         sigma_tpot=SIGMA_TPOT if "tpot" in measured else None,
     )
+
+
+def corrected(found: Correction) -> tuple[str, ...]:
+    """What a reader of scaled figures should know.
+
+    Args:
+        found: factors of a measurement.
+
+    Returns:
+        One sentence for each factor [text].
+    """
+    said = []
+    for name, factor in (("ttft", found.ttft), ("tpot", found.tpot)):
+        if factor != 1.0:
+            far = "" if 1.0 / _FAR <= factor <= _FAR else ": far outside its interval; is it the same deployment?"
+            said.append(f"{name} scaled by the measurement, {rounded(factor)} times the prediction{far}")
+    return tuple(said)
 
 
 def at_smallest_tp(deployment: Deployment, wanted: Workload, *, allow_oversize: bool) -> Deployment:

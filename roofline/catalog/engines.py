@@ -143,7 +143,8 @@ def _shipped(folded: str, name: str) -> Engine:
         if folded in {fold(alias) for alias in _content(path).get("aliases", ())}:
             return engine_record(_content(path), path)
     known = ", ".join(engine_names())
-    raise UnknownName(f"no engine profile {name!r}; known: {known}, or the path of a YAML file like those")
+    folder = os.path.dirname(_paths()[0])
+    raise UnknownName(f"no engine profile {name!r}; known: {known}, or the path of a YAML file like those in {folder}")
 
 
 def _tuning(entry: Mapping[str, Any], path: str) -> Tuning:

@@ -108,8 +108,8 @@ def _vllm_load(result: Node, completed: float | None, notes: list[str]) -> Field
     if rate is None or prompts is None:
         return {}
     if prompts > 1.0:
-        notes.append(f"all {prompts:g} requests were sent at once: compared with a static batch of them")
-    return {"batch": prompts}
+        notes.append(f"all {prompts:g} requests were sent at once: compared with a server that takes such a burst")
+    return {"concurrency": prompts, "burst": 1.0}
 
 
 def _stated_plan(result: Node) -> Fields:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from roofline.api import load_gpu
 from roofline.cli.options import GpuName, specs_option
 from roofline.cli.render import print_table
 from roofline.errors import BadInput
@@ -34,8 +35,12 @@ def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: b
     from roofline.calibration import write_text
 
     options = {name: value for name, value in given.items() if value is not None}
-    if output is not None and Path(output).exists() and not force:
-        raise BadInput(f"{output} exists; --force overwrites it")
+    if output is not None:
+        called = given["name"] or load_gpu(gpu, given["specs"]).generation
+        if Path(output).is_dir() or Path(output).stem != called or Path(output).suffix not in (".yaml", ".yml"):
+            raise BadInput(f"-o {output}: a calibration is found by the name of its file: call it {called}.yaml")
+        if Path(output).exists() and not force:
+            raise BadInput(f"{output} exists; --force overwrites it")
     fit = fitted(tables, gpu, keep=not alone, **options)
     if output is None:
         click.echo(fit.text, nl=False)
@@ -45,9 +50,12 @@ def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: b
         [row["kind"], row["dtype"], str(row["measurements"]), *(_percent(row[key]) for key in _SHARES)]
         for row in fit.rows
     ]
-    if output is not None:
+    if output is None:
+        for heading_and_cells in (list(_HEADINGS), *cells):
+            click.echo("  ".join(heading_and_cells), err=True)
+    else:
         print_table(_HEADINGS, cells)
-        click.echo(f"\n{output}: use it with --specs on its folder; the file must be called {fit.name}.yaml")
+        click.echo(f"\n{output}: use it with --specs {Path(output).parent}")
 
 
 _SHARES = ("median_before", "median_after", "sigma")

@@ -142,7 +142,8 @@ def _title(compared: Comparison) -> str:
     load = next(f"{name} {getattr(measured, name):g}" for name in loads if getattr(measured, name) is not None)
     degrees = ", ".join(f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1)
     lengths = [f"{name} {getattr(measured, name):g}" for name in ("isl", "osl") if getattr(measured, name) is not None]
-    said = [getattr(measured, "statistic", None), deployment.basis, measured.source]
+    engine = f"engine {deployment.host.name}"
+    said = [getattr(measured, "statistic", None), deployment.basis, engine, measured.source]
     where = f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
     return f"{', '.join(part for part in (where, degrees, *lengths, load) if part)} ({', '.join(filter(None, said))})"
 
@@ -171,6 +172,8 @@ def _gaps(compared: Comparison) -> list[str]:
             continue
         gap = getattr(compared.measured, metric) - getattr(compared.expected, metric)
         off = f"{_METRICS[metric]} is {to_text(abs(gap), 's')} {'above' if gap > 0.0 else 'below'} the prediction"
+        if compared.expected.holds(metric, getattr(compared.measured, metric)):
+            off += ", inside its 80 % interval"
         lines.append("\n- ".join([f"{off}; {_verdict(parts, gap)}:", *_ways(parts, gap)]).removesuffix(":"))
     return lines
 

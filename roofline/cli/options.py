@@ -257,7 +257,12 @@ _CASE = (
         help=f"Answer length [tokens].  [default: {api.DEFAULTS['osl']}]",
     ),
     click.option(
-        "-b", "--batch", type=int, default=api.DEFAULTS["batch"], show_default=True, help="Sequences per replica."
+        "-b",
+        "--batch",
+        type=int,
+        default=api.DEFAULTS["batch"],
+        show_default=True,
+        help="Sequences per replica, whose prompts start together.",
     ),
     click.option(
         "--prefix", "--prefix-prompt-length", type=_Prefix(), default="0", help="Cached prompt tokens, or e.g. 80%."

@@ -22,6 +22,10 @@ from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof, collective_
 __all__ = ["Judged", "calibrated_sets", "judged", "kernel_sample", "median_error"]
 
 
+_SLACK, _MOST_FASTER = 0.1, 0.5  # of ln(ideal / measured); share of rows beyond it
+_MOST_RESIDUAL = 1.2  # median |ln(predicted / measured)| of a fit
+
+
 class Judged(NamedTuple):
     """Rows of one group against a calibration, as ln(predicted / measured)."""
 
@@ -84,7 +88,19 @@ def calibrated_sets(
     found: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
     for group in groups:
-        fit = fitted(kernel_sample(group, gpu), _known(base, group))
+        sample = kernel_sample(group, gpu)
+        faster = float(np.mean(_ideal(sample) > _SLACK))
+        if faster > _MOST_FASTER:
+            raise BadInput(
+                f"{faster:.0%} of the {group.dtype} {group.kind} rows are faster than light: a slip of the unit "
+                "(latency_us is in microseconds), another GPU, or data that stayed in the cache"
+            )
+        fit = fitted(sample, _known(base, group))
+        if fit.residual > _MOST_RESIDUAL:
+            raise BadInput(
+                f"the {group.dtype} {group.kind} rows lie {fit.residual:.0%} from any fit: a slip of the unit "
+                "(latency_us is in microseconds), or times of something else"
+            )
         engines = "-".join(dict.fromkeys(version.split()[0] for version in group.versions)) or "unnamed"
         key = f"kernels-{engines}"
         date = group.dates[-1] if group.dates else _today()

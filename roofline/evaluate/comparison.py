@@ -56,6 +56,13 @@ class Expected(NamedTuple):
     e2el: float  # [s]
     batch: float  # [sequences] of the decode step
     notes: tuple[str, ...] = ()
+    ttft_interval: tuple[float, float] | None = None  # [s] 80 %
+    tpot_interval: tuple[float, float] | None = None
+
+    def holds(self, metric: str, time: float) -> bool | None:
+        """Whether the 80 % interval holds a measured time; None where there is none."""
+        ends = {"ttft": self.ttft_interval, "tpot": self.tpot_interval}.get(metric)
+        return None if ends is None else ends[0] <= time <= ends[1]
 
 
 class Part(NamedTuple):
@@ -157,6 +164,8 @@ def predicted(
         e2el=float(e2el(first.ttft, steps.tpot or 0.0, osl)),
         batch=batch,
         notes=(*notes, *steps.warnings, *_oversize_notes(steps)),
+        ttft_interval=first.ttft_interval,
+        tpot_interval=steps.tpot_interval,
     )
 
 
@@ -281,7 +290,8 @@ def _group(kernel: Kernel) -> str:
 def _loaded(measurement: Measured, one: Prediction, notes: tuple[str, ...]) -> Expected:
     """A server on which the stated number of requests is always in flight."""
     concurrency, osl = measurement.concurrency or 1.0, max(measurement.osl or 1.0, 2.0)
-    loop = closed_loop(one.deployment, one.workload.isl, osl, concurrency, prefix=one.workload.prefix)
+    burst = measurement.burst or 0.0
+    loop = closed_loop(one.deployment, one.workload.isl, osl, concurrency, burst, prefix=one.workload.prefix)
     said = (
         f"{concurrency:g} requests in flight: predicted as a closed loop, {loop.running:.3g} of them decoding on a rank"
     )
@@ -296,6 +306,8 @@ def _loaded(measurement: Measured, one: Prediction, notes: tuple[str, ...]) -> E
         e2el=float(e2el(loop.ttft, loop.tpot, measurement.osl or 1.0)),
         batch=min(float(loop.running) * one.deployment.plan.dp, concurrency / one.deployment.plan.pp),
         notes=(said, *notes),
+        ttft_interval=loop.ttft_interval,
+        tpot_interval=loop.tpot_interval,
     )
 
 

@@ -176,5 +176,5 @@ def _least_squares() -> Any:
     try:
         from scipy.optimize import least_squares
     except ImportError:
-        raise BadInput('fitting needs scipy: pip install "roofline[calibrate]"') from None
+        raise BadInput('fitting needs scipy, the extra "calibrate": pip install scipy') from None
     return least_squares

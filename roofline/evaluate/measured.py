@@ -67,6 +67,10 @@ class Measured(Protocol):
         """Requests in flight on the deployment."""
 
     @property
+    def burst(self) -> float | None:
+        """Share of the requests that were sent at once at the start; none where not stated."""
+
+    @property
     def request_rate(self) -> float | None:
         """Requests per second [1/s]."""
 

@@ -52,10 +52,12 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     times: dict[tuple[str, str], Real] = {}
     sigmas: dict[tuple[str, str], float] = {}
     for kernel in passed.kernels:
+        if kernel.name == "network":  # the caller's figure
+            continue
         key = kernel.kind, kernel.dtype
         times[key] = times.get(key, 0.0) + kernel.time
         sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, basis)
-    whole = passed.time
+    whole = sum(times.values())
     kinds = {kind for kind, _ in times}
     total: Real = sigma * sigma
     if "moe" in kinds:

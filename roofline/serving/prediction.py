@@ -38,11 +38,11 @@ class Prediction:
     apply is None (NaN in arrays).
     """
 
-    deployment: Deployment
+    deployment: Deployment = field(repr=False)
     workload: Workload
     prefill: Pass = field(repr=False)
     decode: Pass = field(repr=False)
-    memory: Memory
+    memory: Memory = field(repr=False)
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
     warnings: tuple[str, ...] = ()
     allow_oversize: bool = False  # whether arrays have times for cases that do not fit, too
@@ -80,7 +80,11 @@ class Prediction:
     def ttft_interval(self) -> tuple[Real, Real] | None:
         """Ends of the 80 % interval of `ttft` [s]; None on the ideal basis, which is a bound."""
         sigma = self._sigma("ttft")
-        return None if sigma is None else self._above_light(spread(self.ttft, sigma), 0)
+        if sigma is None:
+            return None
+        network = self.deployment.host.network  # given, not guessed
+        ends = spread(self.ttft - network, sigma)
+        return self._above_light((ends[0] + network, ends[1] + network), 0)
 
     @property
     def tpot_interval(self) -> tuple[Real, Real] | None:

@@ -46,7 +46,8 @@ def text(prediction: Prediction) -> str:
         "formats": f"weights {weights}, KV cache {kv}, compute {compute}",
         "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, batch {_said(workload.batch)}, "
         f"prefix {_said(workload.prefix)}",
-        "TTFT": f"{_with_interval(prediction, 'ttft')}  ({_said(prediction.prefill.bound)}-bound)",
+        "TTFT": f"{_with_interval(prediction, 'ttft')}  ({_said(prediction.prefill.bound)}-bound"
+        f"{_prompts(workload.batch)})",
         "TPOT": f"{_with_interval(prediction, 'tpot')}  ({_said(prediction.decode.bound)}-bound)",
         "E2EL": _with_interval(prediction, "e2el"),
         "light": f"{'calibrated kernels and host reach' if prediction.basis == 'ideal' else 'reaches'} "
@@ -80,6 +81,11 @@ def _percent(share: Real) -> str:
     return f"{100.0 * share:.0f} %" if isinstance(share, float) else _said(share)
 
 
+def _prompts(batch: Real) -> str:
+    """That the first token of a batch waits for all of its prompts."""
+    return f"; all {batch:g} prompts together" if isinstance(batch, float) and batch > 1.0 else ""
+
+
 def _measured(prediction: Prediction) -> dict[str, str]:
     """What a measurement of the deployment did to the answer."""
     known = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
@@ -105,7 +111,12 @@ def _said(value: Real, unit: str | None = None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, (float, int)):
-        return f"array{value.shape}"
+        known = (item for item in value.ravel().tolist() if not (isinstance(item, float) and math.isnan(item)))
+        flat = sorted(set(known))  # NaN is what does not fit
+        if not flat:
+            return "-"
+        ends = dict.fromkeys(_said(item, unit) for item in (flat[0], flat[-1]))
+        return " .. ".join(ends) + f" ({value.size} cases)"
     if unit is not None:
         return to_text(value, unit)
     return rounded(value) if math.isfinite(value) else "-"

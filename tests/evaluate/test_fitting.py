@@ -172,7 +172,7 @@ def test_a_parameter_that_changes_no_time_is_not_fitted():
 
 def test_without_scipy_the_refusal_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.optimize", None)
-    with pytest.raises(rl.BadInput, match=r"scipy: pip install .*roofline\[calibrate\]"):
+    with pytest.raises(rl.BadInput, match="pip install scipy"):
         fit(timed("elementwise", KNOWN["elementwise"], size=10))
 
 
