@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from roofline.catalog.records import DenseFfn, MoeFfn
-from roofline.ops import Real
+from roofline.ops import Real, minimum
 from roofline.physics.plan import Plan, Scheme
 from roofline.physics.work import Work
 
-__all__ = ["distinct_experts", "experts", "matrices"]
+__all__ = ["distinct_experts", "experts", "fullest_rank", "matrices"]
 
 _ACTIVATION_NBYTES = 2.0
+#: Mean of the largest of 2^i standard normals, i = 0..9.
+_LARGEST_NORMAL = (0.0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5943, 2.8265, 3.0439)
 
 
 def matrices(ffn: DenseFfn | MoeFfn) -> int:
@@ -56,12 +58,42 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     return ffn.experts * (1.0 - (1.0 + tokens * rate) ** (-skew))
 
 
+def fullest_rank(number: int, ep: int, skew: Real | None) -> Real:
+    r"""Tokens of the fullest expert-parallel rank over the mean: the step waits for it.
+
+    .. math:: \lambda = \min\left(1 + \frac{z_{ep}}{\sqrt{c E / ep}},\ ep\right)
+
+    A rank's popularity is the sum of those of its E/ep experts, each Gamma of shape c, so its relative
+    spread is 1/sqrt(c E/ep); z is the mean of the largest of ep standard normals.
+
+    Args:
+        number: experts E of a layer [1].
+        ep: expert-parallel degree [1].
+        skew: c of the routing; None for uniform: even load [1].
+
+    Returns:
+        The ratio [1].
+
+    Source:
+        Order statistics of the normal distribution (Tippett, Biometrika 17, 1925).
+
+    >>> round(fullest_rank(256, 8, 0.66), 3)
+    1.31
+    """
+    if ep == 1 or skew is None:
+        return 1.0
+    power = ep.bit_length() - 1
+    below, above = _LARGEST_NORMAL[min(power, 9)], _LARGEST_NORMAL[min(power + 1, 9)]
+    largest = below + (above - below) * (ep / 2**power - 1.0)
+    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, float(ep))
+
+
 def experts(
     ffn: MoeFfn, hidden: int, tokens: Real, pooled: Real, plan: Plan, skew: Real | None, scheme: Scheme
 ) -> Work:
     r"""Work of the routed experts of one layer on one GPU.
 
-    .. math:: R = T k / ep,\quad D' = D / ep,\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
+    .. math:: R = \lambda T k / ep,\quad D' = D / ep,\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
               Q_s = 4 R H + 4 t H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
 
     (for gated experts; 4, 2 and 4 for 6, 3 and 6 without a gate).
@@ -79,12 +111,13 @@ def experts(
         The work [FLOP, B].
 
     Valid:
-        Even load over ranks; the hottest rank under skewed routing takes longer.
+        Tokens of the fullest rank (lambda, `fullest_rank`), but the mean number of experts touched: on some
+        rank more are.
 
     Source:
         docs/method.md (form M); permutation and activations do not overlap with the multiplication.
     """
-    routed = pooled * ffn.top_k / plan.ep
+    routed = pooled * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
     touched = distinct_experts(ffn, pooled, skew) / plan.ep
     width = ffn.width / plan.expert_tp
     count = matrices(ffn)

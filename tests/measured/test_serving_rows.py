@@ -374,13 +374,3 @@ def test_every_model_and_gpu_is_one_of_the_catalog_and_every_preset_is_accepted(
     for model, quantization in set(serving_rows.MODELS.values()):
         assert rl.predict(model, "b200", tp=8, quantization=quantization, allow_oversize=True).tpot > 0
     assert all(rl.load_gpu(name).name == name for name in serving_rows.GPUS.values())
-
-
-@pytest.mark.skipif(importlib.util.find_spec("aiconfigurator_core") is None, reason="the wheel is not installed")
-def test_the_wheel_is_read_whole():
-    rows = serving_rows.serving_rows()
-    assert len(rows) == 5221
-    assert {row.excluded for row in rows} <= {None, *serving_rows.EXCLUSIONS}
-    usable = [row for row in rows if row.excluded is None]
-    assert {row.speculative for row in usable} == {"no"}
-    assert all(row.num_gpus <= 8 for row in usable)

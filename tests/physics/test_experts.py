@@ -1,5 +1,8 @@
 """How many experts a step touches."""
 
+import random
+import statistics
+
 import pytest
 from conftest import close, moe_ffns
 from hypothesis import given
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.records import MoeFfn
-from roofline.physics.ffn import distinct_experts, experts
+from roofline.physics.ffn import distinct_experts, experts, fullest_rank
 from roofline.physics.plan import Plan, Scheme
 
 skews = st.none() | st.floats(0.1, 50.0)
@@ -80,9 +83,28 @@ def test_expert_ranks_share_out_arithmetic_and_weights(ffn, tokens, skew):
     whole = experts(ffn, 1024, float(tokens), float(tokens), Plan(), skew, scheme)
     for plan in (Plan(tp=8), Plan(tp=8, ep=8), Plan(tp=8, ep=2)):
         shard = experts(ffn, 1024, float(tokens), float(tokens), plan, skew, scheme)
-        assert close(8.0 * shard.flop, whole.flop)
+        fullest = fullest_rank(ffn.experts, plan.ep, skew)
+        assert close(8.0 * shard.flop, fullest * whole.flop)
         if not ffn.expert_bias:  # each rank adds the whole output bias
             assert close(8.0 * shard.weight_bytes, whole.weight_bytes)
     pooled = experts(ffn, 1024, tokens / 4.0, float(tokens), Plan(tp=2, dp=4, ep=8), skew, scheme)
-    assert close(8.0 * pooled.flop, whole.flop)
+    assert close(8.0 * pooled.flop, fullest_rank(ffn.experts, 8, skew) * whole.flop)
     assert close(8.0 * pooled.items, whole.items)
+
+
+@given(number=st.sampled_from([8, 64, 128, 256, 384]), ep=st.sampled_from([1, 2, 3, 4, 6, 8, 16, 32]), skew=skews)
+def test_the_fullest_rank_has_at_least_the_mean_and_at_most_everything(number, ep, skew):
+    load = fullest_rank(number, ep, skew)
+    assert 1.0 <= load <= ep
+    assert (load == 1.0) == (ep == 1 or skew is None)
+    assert load <= fullest_rank(number, ep + 1, skew) + 1e-12 or skew is None or load == ep
+
+
+def test_the_fullest_rank_is_that_of_drawn_popularities():
+    # 256 experts on 8 ranks, popularities drawn from a Gamma distribution of shape 0.66.
+    draw = random.Random(0)
+    ratios = []
+    for _ in range(2000):
+        ranks = [sum(draw.gammavariate(0.66, 1.0) for _ in range(32)) for _ in range(8)]
+        ratios.append(max(ranks) / (sum(ranks) / 8))
+    assert fullest_rank(256, 8, 0.66) == pytest.approx(statistics.fmean(ratios), rel=0.03)
