@@ -21,6 +21,8 @@ PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv
 #: NVIDIA's own sweeps state neither warm-up nor arrival: share of the start-up burst, and tokens of equal prompts
 #: that a step takes together, fitted with the profiles (fit_engines.py). Constants of the load, not of the engine.
 GAP_ARRIVALS = {"trtllm": (0.172, 1272.0), "vllm": (0.128, 1388.0), "sglang": (0.95, 24070.0)}
+#: Publications that a profile was fitted on.
+FITTED_SOURCES = ("TensorRT-LLM 0.9.0 static sweep", "NVIDIA NIM sweep")
 INFERENCEX_BURST = 0.1  # 10 prompts per slot, the first of each start together
 HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
 
@@ -113,13 +115,13 @@ def _published(row: dict[str, str]) -> Iterator[Case]:
         text = row[f"{metric}_ms"]
         if not text or (metric == "e2el" and (row["ttft_ms"] or row["tpot_ms"])):
             continue
-        yield _case(
-            prediction, metric, float(text) * MILLI, "published", _split(row["gpu"]), row["load"], row["source"]
-        )
+        yield _case(prediction, metric, float(text) * MILLI, "published", _split(row), row["load"], row["source"])
 
 
-def _split(gpu: str) -> str:
-    return "held out" if gpu in HELD_OUT_GPUS else "not fitted"
+def _split(row: dict[str, str]) -> str:
+    if row["gpu"] in HELD_OUT_GPUS:
+        return "held out"
+    return "fit" if row["source"].startswith(FITTED_SOURCES) else "not fitted"
 
 
 def _case(p: rl.Prediction, metric: str, measured: float, dataset: str, split: str, load: str, source: str) -> Case:
