@@ -20,7 +20,7 @@ from roofline.serving.latency import Workload, decode, prefill
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
 #: NVIDIA's own sweeps state neither warm-up nor arrival: share of the start-up burst, and tokens of equal prompts
 #: that a step takes together, fitted with the profiles (fit_engines.py). Constants of the load, not of the engine.
-GAP_ARRIVALS = {"trtllm": (0.172, 1272.0), "vllm": (0.128, 1388.0), "sglang": (0.95, 24070.0)}
+GAP_ARRIVALS = {"trtllm": (0.172, 1272.0), "vllm": (0.128, 1388.0), "sglang": (0.95, 16690.0)}
 #: Publications that a profile was fitted on.
 FITTED_SOURCES = ("TensorRT-LLM 0.9.0 static sweep", "NVIDIA NIM sweep")
 INFERENCEX_BURST = 0.1  # 10 prompts per slot, the first of each start together

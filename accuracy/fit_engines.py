@@ -26,7 +26,7 @@ from roofline.serving.closed_loop import closed_loop, loop_times
 
 START = {"request": 0.04, "prefill": 3e-3, "stretch": 1.2, "step": 2e-4, "sequence": 12e-6}
 WIDTH = {"request": 0.5, "prefill": 1.5, "stretch": 0.3, "step": 1.5, "sequence": 1.5}  # of each prior, in logarithms
-MOST_REQUEST = 0.105  # [s]
+MOST_REQUEST = 0.08  # [s]
 GAPS = ("trtllm", "vllm", "sglang")
 TTFT_WEIGHT = 0.5  # a first token scatters more than a step
 LOSS_SCALE = 0.1
@@ -79,7 +79,8 @@ def fitted(rows: list[dict[str, Any]], single: bool) -> dict[str, float]:
         times = loop_times(
             column["step"] + each["step"] + each["sequence"] * column["running"],
             each["stretch"] * column["other"] + each["prefill"],
-            each["stretch"] * column["own"] + each["prefill"],
+            (1.0 + (each["stretch"] - 1.0) * np.minimum(1.0, column["running"] - 1.0)) * column["own"]
+            + each["prefill"],
             each["request"],
             column["running"],
             column["waiting"],

@@ -339,7 +339,7 @@ class Engine:
     request: Real = 0.0  # [s] per request, before its prompt is computed
     network: Real = 0.0  # [s] round trip between client and server
     prefill: Real = 0.0  # [s] per prefill pass
-    stretch: Real = 1.0  # of a prefill pass: gaps between its kernels
+    stretch: Real = 1.0  # of a prompt's steps while others decode
     step: Real = 0.0  # [s] per decode step
     layer: Real = 0.0  # [s] per layer of a decode step, where no CUDA graph replays it
     sequence: Real = 0.0  # [s] per sequence of a decode step

@@ -116,7 +116,8 @@ def closed_loop(
     alone = prefill_pass(deployment, prompts, new, cached).time - host
     decoding = _time(step, lambda kernel: kernel.kind != "host")
     added = mixed_time(deployment, step, batch, prompts, new, cached) - decoding
-    own, other = chunks * alone + host, chunks * engine.stretch * maximum(added, 0.0) + host
+    shares = 1.0 + (engine.stretch - 1.0) * minimum(1.0, running - 1.0)  # nothing delays a prompt that is alone
+    own, other = chunks * shares * alone + host, chunks * engine.stretch * maximum(added, 0.0) + host
     waiting = maximum(in_flight / batch - 1.0, 0.0)
     before = engine.request + engine.network
     crowded = where(waiting > 0.0, _LIMITED_TTFT, where(concurrency > _CROWD, _CROWDED_TTFT, _LOADED_TTFT))

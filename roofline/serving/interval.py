@@ -14,7 +14,7 @@ _E = 2.718281828459045
 
 #: ln(predicted / measured) of kernels whose constants were assumed, or stand in for others.
 _ASSUMED = 0.35
-#: Of the host's time: request overheads of the engines fitted lie between 25 and 105 ms.
+#: Of the host's time: request overheads of the engines fitted lie between 25 and 80 ms.
 _HOST = 0.5
 #: Factor where another GPU of the generation was timed: H200, GB200 and B300 kernels under the sets of their
 #: siblings are off 1.0-1.25 times as far, their servers 1.4 times (docs/accuracy.md).

@@ -194,7 +194,7 @@ def test_a_profile_of_ones_own_serves_a_prediction(profile, ending):
     assert own.engine == "acme-serve"
     # One sequence: a step of 0.5 ms and 10 us; a request of 5 ms, a prefill of 0.2 ms, gaps of a tenth.
     assert own.tpot == pytest.approx(kernels.tpot + 510e-6, rel=1e-12)
-    assert own.ttft == pytest.approx(1.1 * kernels.ttft + 5.2e-3, rel=1e-12)
+    assert own.ttft == pytest.approx(kernels.ttft + 5.2e-3, rel=1e-12)
 
 
 def test_a_profile_below_home_may_be_written_with_a_tilde(profile, monkeypatch):
