@@ -197,9 +197,9 @@ def test_a_calibration_of_ones_own_goes_before_the_shipped_one(specs):
 
 def test_a_changed_calibration_is_read_anew(specs):
     (specs / "hopper.yaml").write_text(CALIBRATION)
-    before = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+    before = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, engine="none", specs=str(specs))
     (specs / "hopper.yaml").write_text(CALIBRATION.replace("eta_c: 0.5", "eta_c: 0.25"))
-    after = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
+    after = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, engine="none", specs=str(specs))
     assert after.ttft > 1.3 * before.ttft
 
 
