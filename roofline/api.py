@@ -227,7 +227,7 @@ def predict(
     """
     model, model_note = (model, None) if isinstance(model, Model) else reader.find_model(model, specs)
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else reader.find_gpu(gpu, specs)
-    profile = case.engine(engine, network)
+    profile = case.engine(engine, network, specs)
     workload = case.workload(isl, osl, batch, prefix)
     chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
     plan = Plan(1 if tp is None else tp, pp, ep, dp)

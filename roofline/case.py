@@ -98,12 +98,13 @@ def skew(routing: str | float) -> float | None:
     return value
 
 
-def engine(name: str, network: float) -> Engine:
+def engine(name: str, network: float, specs: str | None = None) -> Engine:
     """Profile of a serving engine, with the network before it.
 
     Args:
         name: of the profile, or the path of one's own [text].
         network: round trip between client and server [s].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
 
     Returns:
         The profile.
@@ -115,7 +116,7 @@ def engine(name: str, network: float) -> Engine:
     """
     if not isinstance(network, Real_) or isinstance(network, bool) or not 0.0 <= network <= HOUR:
         raise BadInput(f"network = {shown(network)} must be a time in seconds, between 0 and an hour")
-    profile = load_engine(name)
+    profile = load_engine(name, specs)
     return replace(profile, network=float(network)) if network else profile
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from roofline.catalog.builder import model_record, without_nulls
 from roofline.catalog.checks import Checked, checked, located, ordered
+from roofline.catalog.engines import engine_paths
 from roofline.catalog.files import ENDINGS, own_folder, shipped_entries, shipped_root, yaml_files
 from roofline.catalog.names import fold
 from roofline.catalog.plausibility import Fault, doubts
@@ -51,7 +52,8 @@ def spec_files(path: str | None) -> list[str]:
         BadSpec: nothing is there, or it cannot be read.
     """
     if path is None:
-        return [file for kind in _ENTRIES for file in yaml_files(shipped_root(kind))]
+        shipped = [file for kind in _ENTRIES for file in yaml_files(shipped_root(kind))]
+        return [*shipped, *engine_paths()]
     if os.path.isfile(path):
         if not path.endswith(ENDINGS):
             raise BadSpec(f"{path}: the name of a specification ends in {' or '.join(ENDINGS)}")
@@ -85,7 +87,7 @@ def audit(paths: Sequence[str], stated: Stated) -> Report:
         faults[path] = [*file.faults, *located(path, file.lines, further)]
     for file, fault in _names(files):
         faults[file.path] += located(file.path, file.lines, [fault])
-    counts = {kind: sum(file.kind == kind for file in files) for kind in (*_ENTRIES, "calibration")}
+    counts = {kind: sum(file.kind == kind for file in files) for kind in (*_ENTRIES, "calibration", "engine")}
     return Report(counts, tuple(line for path in paths for line in ordered(path, faults[path])))
 
 
@@ -113,7 +115,7 @@ def _stated(file: Checked, stated: Stated) -> Iterator[Fault]:
 def _sources(file: Checked) -> Iterator[Fault]:
     """Sources that nothing cites or mentions, and dates that have not come."""
     listed = file.data.get("sources")
-    if not isinstance(listed, Mapping):
+    if not isinstance(listed, Mapping) or file.kind == "engine":  # whose figures are all of the one fit
         return
     rest = {key: value for key, value in file.data.items() if key != "sources"}
     cited, notes = set(_texts(rest, "source")), "\n".join((*_texts(rest, "note"), *_texts(rest, "notes")))

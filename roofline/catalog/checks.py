@@ -28,7 +28,7 @@ class Checked(NamedTuple):
     """A specification file as it was read, and what is wrong with it."""
 
     path: str
-    kind: str  # gpu, model or calibration
+    kind: str  # gpu, model, calibration or engine
     data: Mapping[str, Any]
     lines: Lines
     faults: list[str]
@@ -68,6 +68,8 @@ def checked(path: str) -> Checked:
     if not isinstance(data, dict):
         raise BadSpec(fault_text(path, 1, "a specification is a mapping of fields"))
     kind = _kind(data)
+    if kind == "engine":
+        return Checked(path, kind, data, lines, [*faults, *_profile_faults(data, path)])
     try:
         SCHEMAS[kind].model_validate(data)
     except ValidationError as errors:
@@ -121,7 +123,20 @@ def _kind(data: Mapping[str, Any]) -> str:
     """Kind of a file, by a field that only this kind has."""
     if "kernels" in data:
         return "calibration"
+    if {"request", "stretch", "sequence", "reserve", "tunings"} & set(data):
+        return "engine"
     return "model" if {"groups", "hidden", "vocab"} & set(data) else "gpu"
+
+
+def _profile_faults(data: Mapping[str, Any], path: str) -> list[str]:
+    """What the reader of engine profiles refuses."""
+    from roofline.catalog.engines import engine_record
+
+    try:
+        engine_record(data, path)
+    except BadSpec as fault:
+        return str(fault).splitlines()
+    return []
 
 
 def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:

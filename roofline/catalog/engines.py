@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from roofline.catalog.files import ENDINGS, spec_text, yaml_files
+from roofline.catalog.files import ENDINGS, kind_of, own_folder, spec_text, yaml_files
 from roofline.catalog.names import fold
 from roofline.catalog.records import Engine, Tuning
 from roofline.catalog.shipped_yaml import shipped_content
 from roofline.errors import BadInput, BadSpec, UnknownName
 from roofline.quantity import from_text
 
-__all__ = ["NO_ENGINE_NAME", "engine_names", "engine_record", "load_engine", "profile_of"]
+__all__ = ["NO_ENGINE_NAME", "engine_names", "engine_paths", "engine_record", "load_engine", "profile_of"]
 
 NO_ENGINE_NAME = "none"
 _TIMES = ("request", "network", "prefill", "step", "layer", "sequence", "all_reduce")
@@ -36,14 +36,29 @@ def engine_names() -> tuple[str, ...]:
     Returns:
         Names [text].
     """
-    return (NO_ENGINE_NAME, *sorted(os.path.basename(path)[: -len(ENDINGS[0])] for path in _paths()))
+    return (NO_ENGINE_NAME, *sorted(os.path.basename(path)[: -len(ENDINGS[0])] for path in engine_paths()))
 
 
-def load_engine(name: str) -> Engine:
+@cache
+def engine_paths() -> tuple[str, ...]:
+    """Files of the shipped profiles.
+
+    Returns:
+        Their paths, sorted [path].
+    """
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = os.path.join(package, "engine_specs")
+    return tuple(
+        yaml_files(inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "engine_specs"))
+    )
+
+
+def load_engine(name: str, specs: str | None = None) -> Engine:
     """Profile of a name or alias, or of a file of one's own.
 
     Args:
         name: e.g. ``vllm``, ``none``, or the path of a YAML file [text].
+        specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
 
     Returns:
         The record; ``none`` adds nothing.
@@ -56,6 +71,10 @@ def load_engine(name: str) -> Engine:
         raise UnknownName(f"{name!r} is no name of an engine profile")
     if name.endswith(ENDINGS):
         return engine_record(_own_content(os.path.expanduser(name)), name)
+    specs = specs or os.environ.get("ROOFLINE_SPECS")
+    for path in yaml_files(own_folder(specs)) if specs else ():
+        if kind_of(spec_text(path)) == "engine" and fold(os.path.splitext(os.path.basename(path))[0]) == fold(name):
+            return engine_record(_own_content(path), path)
     return _shipped(fold(name), name)
 
 
@@ -136,14 +155,14 @@ def _shipped(folded: str, name: str) -> Engine:
     """Shipped profile of a folded name."""
     if folded == NO_ENGINE_NAME:
         return Engine(NO_ENGINE_NAME)
-    for path in _paths():  # most are called like their file
+    for path in engine_paths():  # most are called like their file
         if fold(os.path.basename(path)[: -len(ENDINGS[0])]) == folded:
             return engine_record(_content(path), path)
-    for path in _paths():
+    for path in engine_paths():
         if folded in {fold(alias) for alias in _content(path).get("aliases", ())}:
             return engine_record(_content(path), path)
     known = ", ".join(engine_names())
-    folder = os.path.dirname(_paths()[0])
+    folder = os.path.dirname(engine_paths()[0])
     raise UnknownName(f"no engine profile {name!r}; known: {known}, or the path of a YAML file like those in {folder}")
 
 
@@ -187,12 +206,3 @@ def _own_content(path: str) -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _content(path: str) -> dict[str, Any]:
     return shipped_content(spec_text(path).partition("\nsources:")[0] + "\nsources: [stated]\n")
-
-
-@cache
-def _paths() -> tuple[str, ...]:
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    inside = os.path.join(package, "engine_specs")
-    return tuple(
-        yaml_files(inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "engine_specs"))
-    )

@@ -167,10 +167,12 @@ def kind_of(text: str) -> str:
         text: content of the file [text].
 
     Returns:
-        ``gpu``, ``model`` or ``calibration`` [text].
+        ``gpu``, ``model``, ``calibration`` or ``engine`` [text].
     """
     if re.search(r"^kernels:", text, re.MULTILINE):
         return "calibration"
+    if re.search(r"^(request|stretch|sequence|reserve|tunings):", text, re.MULTILINE):
+        return "engine"
     return "model" if re.search(r"^(groups|hidden|vocab):", text, re.MULTILINE) else "gpu"
 
 

@@ -17,7 +17,7 @@ from roofline.errors import UnknownName
 __all__ = ["LABELS", "Entry", "Match", "fold", "match", "nearest"]
 
 #: Kind of entry -> what a message calls it.
-LABELS = {"gpu": "GPU", "model": "model"}
+LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
 
 _SEPARATORS = re.compile(r"[\s_-]+")
 _SEAMS = re.compile(r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")

@@ -1,13 +1,13 @@
 """Profiles of serving engines: every shipped one reads, one's own by its path, and what cannot be is refused."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 import roofline as rl
-from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_record, load_engine, profile_of
+from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_paths, engine_record, load_engine, profile_of
 from roofline.catalog.names import fold
 from roofline.catalog.records import Engine
 
@@ -313,3 +313,15 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path, text, words):
 def test_a_file_that_cannot_be_read_is_refused_in_one_message(path):
     with pytest.raises(rl.BadSpec, match="cannot be read"):
         load_engine(path)
+
+
+def test_a_profile_in_the_folder_of_ones_own_is_found_by_name_and_checked(tmp_path):
+    text = Path(engine_paths()[-1]).read_text().replace("name: vllm", "name: mine").replace("aliases: []\n", "")
+    (tmp_path / "mine.yaml").write_text(text)
+    assert load_engine("mine", str(tmp_path)) == replace(load_engine("vllm"), name="mine")
+    assert rl.predict("llama-3.1-8b", "h100-sxm", engine="mine", specs=str(tmp_path)).engine == "mine"
+    assert rl.gpus(str(tmp_path)) == rl.gpus()  # it is no GPU
+    assert rl.check_specs(str(tmp_path)) == []
+    (tmp_path / "mine.yaml").write_text(text.replace("step:", "stepp:"))
+    (fault,) = rl.check_specs(str(tmp_path))
+    assert "stepp: unknown key" in fault
