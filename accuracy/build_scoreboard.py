@@ -27,11 +27,10 @@ from serving_rows import ServingRow, serving_rows
 import roofline as rl
 from roofline.catalog.kernel_table import kernel_groups
 from roofline.evaluate.calibrate import judged
+from roofline.serving.interval import HALF_WIDTH, INHERITED
 
 DOCS = Path(__file__).parent.parent / "docs"
 PEER = Path(__file__).parent / "aiconfigurator.csv"
-BAND = 1.2816
-INHERITED = 1.25  # as predictions widen it (roofline/serving/interval.py)
 Table = list[dict[str, Any]]
 
 HEADINGS = {
@@ -89,7 +88,7 @@ def kernel_rows_of(table: Table, by: Callable[[dict[str, Any]], str]) -> Table:
         ideal = [value for row in rows for value in row["ideal_logs"]]
         errors = sorted(100.0 * abs(math.expm1(value)) for value in logs)
         known = [(value, row["sigma"]) for row in rows if row["sigma"] for value in row["logs"]]
-        inside = sum(abs(value) <= BAND * sigma for value, sigma in known)
+        inside = sum(abs(value) <= HALF_WIDTH * sigma for value, sigma in known)
         found.append(
             {
                 "slice": name,

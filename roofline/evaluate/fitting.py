@@ -12,6 +12,7 @@ from roofline.catalog.records import CollectiveEfficiency, Efficiency
 from roofline.errors import BadInput
 from roofline.physics.work import LinkRoof, Roof, Work, collective_time, kernel_time
 from roofline.quantity import MICRO, NANO
+from roofline.serving.interval import HALF_WIDTH
 
 __all__ = ["FORMS", "LINK_FORM", "Fit", "Form", "Sample", "fitted", "log_ratio"]
 
@@ -19,7 +20,6 @@ _LOSS_SCALE = 0.1  # of a log residual: beyond 10 % a row pulls linearly instead
 _PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within a factor of some e of its start
 _PRIOR_WEIGHT = 0.1  # the prior of one parameter weighs as much as one row that is off by the loss scale
 _STARTS = 3
-_BAND = 1.2816  # standard deviations in an 80 % interval's half width
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
             best = found
     parameters = {**form.fixed, **_rounded(dict(zip(start, np.exp(best.x), strict=True)))}  # type: ignore[union-attr]
     off = np.abs(log_ratio(sample, parameters))
-    return Fit(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / _BAND, size)
+    return Fit(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / HALF_WIDTH, size)
 
 
 def _softened(off: Any) -> Any:

@@ -16,9 +16,9 @@ _E = 2.718281828459045
 _ASSUMED = 0.35
 #: Of the host's time: request overheads of the engines fitted lie between 25 and 80 ms.
 _HOST = 0.5
-#: Factor where another GPU of the generation was timed: H200, GB200 and B300 kernels under the sets of their
-#: siblings are off 1.0-1.25 times as far, their servers 1.4 times (docs/accuracy.md).
-_INHERITED = 1.25
+#: Factor where another GPU of the generation was timed, a judgement (docs/method.md): kernels of B200 under GB300's
+#: sets and back are off a median of 1.05 times as far as under their own, 46 of 48 sets at most 1.25, the worst 1.38.
+INHERITED = 1.25
 #: Further sigma of whole passes: experts, whose load differs by rank and text; latent attention, recurrent state and
 #: sparse attention, whose modules hold more small kernels than are counted.
 _EXPERTS, _NOVEL = 0.07, 0.1
@@ -66,7 +66,7 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
         total = total + _NOVEL**2
     for key, time in times.items():
         total = total + (time / whole * sigmas[key]) ** 2
-    return total**0.5 * (_INHERITED if basis == "inherited" else 1.0)
+    return total**0.5 * (INHERITED if basis == "inherited" else 1.0)
 
 
 def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
