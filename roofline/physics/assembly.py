@@ -24,6 +24,9 @@ def rank_batch(batch: Real, dp: int) -> Real:
     Returns:
         The fullest rank's share [sequences].
 
+    Source:
+        Arithmetic: sequences are whole, and a step waits for the fullest rank.
+
     >>> rank_batch(9, 4)
     3.0
     """

@@ -17,7 +17,9 @@ _TILE = 128.0  # head width in units of which the serial walk of prefill attenti
 def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: int) -> Work:
     r"""Work of grouped-query attention over prompts.
 
-    .. math:: F = 2 h (d + d_v) \text{pairs},\quad X = h\, \text{pairs},\quad d_s = (N + P) d / 128
+    .. math:: F = 2 h (d + d_v) b\, \text{pairs},\quad X = h b\, \text{pairs},\quad
+              Q = 2 b N (d + d_v)(h + g) + g (d + d_v) w_{kv} b\, \text{reach}(P),\quad
+              d_s = \text{reach}(N + P)\, d / 128
 
     Args:
         mixer: attention.
@@ -66,6 +68,9 @@ def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: f
     Returns:
         The work of the mean step [FLOP, B].
 
+    Valid:
+        Exact in the mean where the time is affine in the KV length.
+
     Source:
         Arithmetic; heads in the scores, kv_heads in the bytes (Ainslie et al., arXiv:2305.13245).
     """
@@ -83,19 +88,23 @@ def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: f
 def mla_prefill(mixer: Mla, batch: Real, new: Real, cached: Real, tp: int) -> Work:
     r"""Work of multi-head latent attention over prompts, keys and values expanded per head.
 
-    .. math:: F = 2 h (nope + rope + v) \text{pairs},\quad d_s = N + P
+    .. math:: F = 2 h (nope + rope + v) b\, \text{pairs},\quad X = h b\, \text{pairs},\quad
+              Q = 2 h (nope + rope + v) b (2 N + P),\quad d_s = N + P
 
     The expansion of the latent (`kv_b`), of the cached prefix too, is a multiplication of its own.
 
     Args:
         mixer: attention.
-        batch: prompts on this rank [sequences].
+        batch: prompts b on this rank [sequences].
         new: tokens N computed per prompt [tokens].
         cached: tokens P of each prompt already cached [tokens].
         tp: tensor-parallel degree [1].
 
     Returns:
         The work [FLOP, B].
+
+    Valid:
+        Flash attention: no score matrix in HBM; the expanded prefix is read once.
 
     Source:
         DeepSeek-V2, arXiv:2405.04434, section 2.1.
@@ -128,6 +137,9 @@ def mla_decode(mixer: Mla, batch: Real, steps: Real, context: Real, kv_nbytes: f
     Returns:
         The work of the mean step [FLOP, B].
 
+    Valid:
+        Exact in the mean where the time is affine in the KV length.
+
     Source:
         DeepSeek-V2, arXiv:2405.04434, section 2.1.2 and appendix C (absorption).
     """
@@ -142,7 +154,7 @@ def mla_extend(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: floa
 
     Args:
         mixer: attention.
-        batch: prompts on this rank [sequences].
+        batch: prompts b on this rank [sequences].
         new: tokens N computed per prompt [tokens].
         cached: tokens P of each prompt already cached [tokens].
         kv_nbytes: bytes per cached value w_kv [B].
@@ -150,6 +162,9 @@ def mla_extend(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: floa
 
     Returns:
         The work [FLOP, B].
+
+    Valid:
+        Each cached token is read once for all new ones.
 
     Source:
         DeepSeek-V2, arXiv:2405.04434, appendix C (absorption).

@@ -43,6 +43,9 @@ def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
 
     Returns:
         Tokens [tokens].
+
+    Source:
+        Windows of arXiv:2310.06825, chunks of the Llama 4 model card.
     """
     window = getattr(mixer, "window", None)
     limit = getattr(mixer, "chunk", None) if window is None else window
@@ -60,6 +63,9 @@ def kv_values(mixer: Gqa | Mla, tp: int = 1) -> Real:
 
     Returns:
         Values [1].
+
+    Source:
+        Ainslie et al., arXiv:2305.13245; DeepSeek-V2, arXiv:2405.04434, section 2.1.
 
     >>> kv_values(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128))
     2048.0
@@ -79,6 +85,9 @@ def local_kv_heads(mixer: Gqa, tp: int) -> Real:
     Returns:
         Heads [1].
 
+    Source:
+        Tensor parallelism of vLLM and TensorRT-LLM, which replicate KV heads likewise.
+
     >>> local_kv_heads(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128), 16)
     1.0
     """
@@ -94,6 +103,9 @@ def index_nbytes(mixer: Gqa | Mla, kv_nbytes: float) -> float:
 
     Returns:
         Bytes; DSA keeps fp8 keys whatever the KV format [B].
+
+    Source:
+        DeepSeek-V3.2 report, 2025-12 (fp8 with an fp32 scale per 128 values); MiniMax-M3 configuration, 2026.
     """
     indexer = mixer.indexer
     if indexer is None or not indexer.own:
@@ -110,6 +122,9 @@ def state_values(mixer: Recurrent, tp: int = 1) -> float:
 
     Returns:
         Values [1].
+
+    Source:
+        arXiv:2412.06464 (gated delta net), 2405.21060 (Mamba-2), 2312.00752 (Mamba-1), 2401.04658 (lightning).
 
     >>> state_values(Lightning(heads=64, dim=128))
     1048576.0
@@ -135,6 +150,9 @@ def conv_channels(mixer: Recurrent, tp: int = 1) -> float:
 
     Returns:
         Channels [1].
+
+    Source:
+        Shapes of the checkpoints' tensors.
     """
     match mixer:
         case Gdn():
@@ -159,6 +177,9 @@ def state_bytes(mixer: Recurrent, tp: int = 1) -> float:
 
     Returns:
         Bytes, whatever the length [B].
+
+    Source:
+        States in fp32 (mamba_ssm_cache_dtype of the Nemotron configurations), inputs in 16 bits.
     """
     inputs = 0.0 if isinstance(mixer, Lightning) else conv_channels(mixer, tp) * (mixer.conv - 1)
     return _STATE_NBYTES * state_values(mixer, tp) + _CONV_NBYTES * inputs
@@ -183,6 +204,9 @@ def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: float, tp: int = 1) -> Re
 
     Valid:
         Windowed and chunked layers keep what they can still read; engines that keep everything need more.
+
+    Source:
+        Sum of `kv_values`, `index_nbytes` and `state_bytes` over what is kept.
     """
     match mixer:
         case Gqa() | Mla():

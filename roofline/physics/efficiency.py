@@ -182,6 +182,12 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     Raises:
         BadInput: the ranks exceed the scale-up domain and the GPU states no network, or the
             calibration lacks the collective.
+
+    Valid:
+        Beyond a domain, calibrated, both ways are taken one after the other; at light speed both at once.
+
+    Source:
+        docs/method.md, "Collectives"; ranks fill one domain after the other.
     """
     bandwidth: Real = gpu.link.bandwidth
     in_switch = collective == "all_reduce" and gpu.link.in_switch_reduction
@@ -193,7 +199,7 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     else:
         bandwidth, least = _across_domains(gpu, collective, ranks, in_switch=in_switch)
     if basis == "ideal" or gpu.calibration is None:
-        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least, (ranks - 1).bit_length())
+        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
     efficiency = gpu.calibration.collectives.get(collective)
     if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
         efficiency = gpu.calibration.collectives.get("pcie", efficiency)
@@ -201,7 +207,16 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
         raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
     if efficiency.eta_switch is not None and not (in_switch and ranks <= gpu.link.domain):
         efficiency = replace(efficiency, eta_switch=None)
-    return LinkRoof(bandwidth, ranks, efficiency, least, (ranks - 1).bit_length())
+    doublings = _doublings(ranks) if efficiency.a2 or isinstance(ranks, int | float) else 0  # no idle steps
+    return LinkRoof(bandwidth, ranks, efficiency, least, doublings)
+
+
+def _doublings(ranks: int) -> int:
+    """Doublings of one rank that make them all, rounded up."""
+    doublings = 0
+    while 2**doublings < ranks:
+        doublings += 1
+    return doublings
 
 
 def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -> tuple[Real, Real]:
@@ -212,7 +227,7 @@ def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -
     """
     if gpu.scale_out is None:
         raise BadInput(
-            f"{ranks} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
+            f"{ranks:g} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
             "and its specification states no scale-out network"
         )
     domain, nodes = gpu.link.domain, -(-ranks // gpu.link.domain)

@@ -21,6 +21,9 @@ def norm_add(tokens: Real, hidden: int, streams: int = 1) -> Work:
 
     Returns:
         The work [B].
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(weight_bytes=_NBYTES * hidden, activation_bytes=(2.0 * streams + 2.0) * _NBYTES * tokens * hidden)
 
@@ -37,6 +40,9 @@ def rope_append(tokens: Real, cached_nbytes: Real, norm_values: float) -> Work:
 
     Returns:
         The work [B].
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(weight_bytes=_NBYTES * norm_values, kv_bytes=tokens * cached_nbytes)
 
@@ -51,6 +57,9 @@ def activation(tokens: Real, width: Real, gated: bool) -> Work:
 
     Returns:
         The work [B].
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(activation_bytes=(3.0 if gated else 2.0) * _NBYTES * tokens * width)
 
@@ -64,6 +73,9 @@ def latent_norm(tokens: Real, rank: int) -> Work:
 
     Returns:
         The work [B].
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(activation_bytes=2.0 * _NBYTES * tokens * rank)
 
@@ -77,6 +89,9 @@ def top_k(tokens: Real, experts: int) -> Work:
 
     Returns:
         The work [B].
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(activation_bytes=_LOGIT_NBYTES * tokens * experts)
 
@@ -90,6 +105,9 @@ def add(tokens: Real, hidden: int) -> Work:
 
     Returns:
         The work [B].
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(activation_bytes=3.0 * _NBYTES * tokens * hidden)
 
@@ -104,6 +122,9 @@ def embedding(tokens: Real, hidden: int, weight_nbytes: float) -> Work:
 
     Returns:
         The work [B].
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(weight_bytes=tokens * hidden * weight_nbytes, activation_bytes=_NBYTES * tokens * hidden)
 
@@ -117,5 +138,11 @@ def sample(sequences: Real, vocab: Real) -> Work:
 
     Returns:
         The work [B].
+
+    Valid:
+        Each rank reads all logits, after they were gathered.
+
+    Source:
+        Arithmetic: each value is read and written once, in 16 bits where no other width is named.
     """
     return Work(activation_bytes=_LOGIT_NBYTES * sequences * vocab)

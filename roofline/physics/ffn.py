@@ -42,6 +42,9 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     Returns:
         Experts [1].
 
+    Valid:
+        Tokens choose independently of each other, with the same popularities at every step.
+
     Source:
         Gamma-Poisson (negative-binomial) occupancy, scaled to be exact at one token; c fitted on
         MoE kernels timed with power-law routing, docs/method.md.
@@ -73,6 +76,10 @@ def fullest_rank(number: int, ep: int, skew: Real | None) -> Real:
 
     Returns:
         The ratio [1].
+
+    Valid:
+        ep a power of two, else z is interpolated: 0.56, 1.03, 1.42, 1.77, 2.07, 2.34, 2.59, 2.83 for 2, 4 ..
+        256 ranks.
 
     Source:
         Order statistics of the normal distribution (Tippett, Biometrika 17, 1925).
@@ -115,7 +122,7 @@ def experts(
         rank more are.
 
     Source:
-        docs/method.md (form M); permutation and activations do not overlap with the multiplication.
+        docs/method.md, "Experts"; permutation and activations do not overlap with the multiplication.
     """
     routed = pooled * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
     touched = distinct_experts(ffn, pooled, skew) / plan.ep

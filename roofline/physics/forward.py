@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.ops import Real, where
+from roofline.ops import Real, ceil, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
@@ -89,6 +89,12 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
 
     Returns:
         The kernels of the fullest rank.
+
+    Valid:
+        No overlap of communication or of the host with kernels.
+
+    Source:
+        docs/method.md, "A pass" and "Engines": kernels run one after the other, then the host.
     """
     assembly = Assembly(deployment, batch, new)
     _whole_pass(assembly, Span(new, cached))
@@ -107,6 +113,12 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
 
     Returns:
         The kernels of the fullest rank, their attention at the mean length.
+
+    Valid:
+        No overlap of communication or of the host with kernels.
+
+    Source:
+        docs/method.md, "A pass" and "Engines": kernels run one after the other, then the host.
     """
     assembly = Assembly(deployment, batch, 1.0)
     _whole_pass(assembly, Span(steps, context, is_decode=True))
@@ -196,6 +208,6 @@ def _add_hand_over(assembly: Assembly) -> None:
         assembly.collective("stage hand-over, network", "p2p", far, sent, domain + 1)
 
 
-def _shard(width: int, tp: int) -> float:
+def _shard(width: int, tp: int) -> Real:
     """Columns of a vocabulary-wide matrix on one GPU, padded to whole columns."""
-    return float(-(-width // tp))
+    return ceil(width / tp)

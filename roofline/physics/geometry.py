@@ -95,6 +95,9 @@ def windowed_pairs(tokens: Real, window: Real) -> Real:
     Returns:
         Pairs [1].
 
+    Source:
+        Sum over the tokens of what each sees (windows of arXiv:2310.06825).
+
     >>> windowed_pairs(4.0, 2.0)
     7.0
     """
@@ -111,6 +114,9 @@ def causal_pairs(new: Real, cached: Real) -> Real:
 
     Returns:
         Pairs [1].
+
+    Source:
+        Sum over the tokens of what each sees (causal masks of arXiv:1706.03762).
 
     >>> causal_pairs(2.0, 3.0)
     9.0

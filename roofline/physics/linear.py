@@ -27,6 +27,9 @@ def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = Fa
     Returns:
         The work [FLOP, B].
 
+    Valid:
+        Each operand is read and each result written once; re-reads hit the L2 cache.
+
     Source:
         Arithmetic; the terms d and Q_s are explained in docs/method.md.
 

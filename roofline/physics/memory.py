@@ -71,6 +71,9 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
 
     Returns:
         The shares [B].
+
+    Source:
+        Arithmetic; reserve of vLLM's default gpu_memory_utilization of 0.92 (docs.vllm.ai, 2026-11).
     """
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     sequences = rank_batch(batch, plan.dp) * plan.pp
@@ -93,6 +96,9 @@ def weight_bytes(model: Model, plan: Plan, precision: Precision) -> float:
 
     Returns:
         Bytes, block scales included [B].
+
+    Source:
+        Shapes of the checkpoints' tensors; block scales of docs/method.md, "Number formats".
     """
     if plan.pp == 1:
         count = ParameterCount()
@@ -126,6 +132,9 @@ def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length
     Valid:
         Windowed and chunked layers keep what they can still read; blocks of the engine's pool and
         engines that keep everything need more.
+
+    Source:
+        Sum of `cache_bytes` over the layers.
     """
     nbytes, tp = precision.kv_nbytes, plan.tp
     if plan.pp == 1:
@@ -153,6 +162,9 @@ def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) ->
 
     Valid:
         Prompts run in chunks of at most `CHUNK_TOKENS` tokens.
+
+    Source:
+        An estimate; chunks of 8192 tokens as vLLM's and TensorRT-LLM's defaults.
     """
     tokens = minimum(sequences * length, CHUNK_TOKENS)
     logits = _LOGIT_NBYTES * sequences * model.vocab / plan.tp
@@ -162,7 +174,9 @@ def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) ->
 def largest_batch(deployment: Deployment, length: Real) -> Real:
     """Largest batch of one replica that fits, the knee that memory sets.
 
-    .. math:: b_{max} = \\lfloor \\frac{M - W - A - R}{kv(length) + logits} \\rfloor dp
+    .. math:: b_{max} = \\left\\lfloor \\frac{M - W - A - R}{pp\\, kv(length) + logits} \\right\\rfloor dp
+
+    with the activations A of a full chunk, or with their own where all sequences together do not fill one.
 
     Args:
         deployment: model, GPU, plan and precision.
@@ -172,8 +186,10 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
         Whole sequences, zero where not even one fits [sequences].
 
     Valid:
-        Activations of a full chunk are set aside, so that a small batch of short prompts may fit a
-        little earlier than this says; never later.
+        Prompts run in chunks of at most `CHUNK_TOKENS` tokens.
+
+    Source:
+        `memory`, solved for the batch.
     """
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
@@ -186,13 +202,13 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
     return plan.dp * maximum(packed, minimum(loose, floor(CHUNK_TOKENS / length)))
 
 
-def _token_bytes(model: Model, plan: Plan) -> float:
+def _token_bytes(model: Model, plan: Plan) -> Real:
     """Activations of one token at the widest point of a pass [B]."""
     widest = max(_inner_width(ffn, model.hidden, plan) for _, ffn in model.ffns)
     return _ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
 
 
-def _inner_width(ffn: Ffn, hidden: int, plan: Plan) -> float:
+def _inner_width(ffn: Ffn, hidden: int, plan: Plan) -> Real:
     """Values per token inside a feed-forward network."""
     if isinstance(ffn, (LinearFfn, NoFfn)):
         return float(hidden)

@@ -81,6 +81,9 @@ def final_parameters(model: Model) -> float:
 
     Returns:
         The count [1].
+
+    Source:
+        Shapes of the checkpoints' tensors.
     """
     bias = model.vocab if model.head_bias else 0
     return _norm_values(model) + stream_parameters(model, is_head=True) + bias
@@ -95,6 +98,9 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
 
     Returns:
         The count [1].
+
+    Source:
+        Counts on model cards; which leave out what is in `CONVENTIONS`.
     """
     count = parameters(model)
     idle = sum(
@@ -123,6 +129,9 @@ def layer_parameters(model: Model, layer: Layer, tp: int = 1, expert_ranks: int 
 
     Returns:
         Counts by section [1].
+
+    Source:
+        Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
     matrix, small = mixer_parameters(layer.mixer, model.hidden, tp)
     around = small + model.norms * _norm_values(model) + stream_parameters(model)

@@ -44,9 +44,9 @@ class Plan:
         return self.tp * self.dp
 
     @property
-    def expert_tp(self) -> int:
-        """Ranks that share one expert."""
-        return self.tp * self.dp // self.ep
+    def expert_tp(self) -> Real:
+        """Ranks that share one expert: a whole number where ep divides tp x dp, as it must."""
+        return self.tp * self.dp / self.ep
 
 
 class Scheme(NamedTuple):

@@ -17,18 +17,23 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
     r"""Work of scoring every cached token, or compressed entry, and of keeping the best.
 
     .. math:: F = 2 h_i d_i \frac{\text{pairs}}{ratio},\quad
-              Q = w_i n + 8 \frac{\text{pairs}}{ratio} + 2 h_i d_i b
+              Q = w_i s + 8 \frac{\text{pairs}}{ratio} + 2 h_i d_i N
+
+    per sequence, where s = P + N keys are read for the N tokens of a prompt, and the mean length in a decode step.
 
     Args:
         indexer: the indexer.
         heads: index heads h_i on this rank [1].
         batch: sequences b on this rank [sequences].
-        span: tokens computed; of several decode steps the mean is taken [tokens].
+        span: tokens N computed; of several decode steps the mean is taken [tokens].
         key_nbytes: bytes of index keys per token w_i [B].
         ratio: tokens that one compressed entry stands for [tokens].
 
     Returns:
         The work [FLOP, B].
+
+    Valid:
+        The choice of the best is not counted beyond one reading of the scores.
 
     Source:
         DeepSeek-V3.2 report (lightning indexer), 2025-12: every earlier token is scored.
@@ -75,7 +80,7 @@ def csa_pairs(mixer: Csa, span: Span) -> tuple[Real, Real]:
 def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: int) -> Work:
     r"""Work of compressed attention: scores and values of the window and of the entries, keys being values.
 
-    .. math:: F = 4 h d\, \text{pairs},\quad Q = d\, w_{kv} s + 4 b N h d
+    .. math:: F = 4 h d b\, \text{pairs},\quad X = h b\, \text{pairs (prompt)},\quad Q = d\, w_{kv} b s + 4 b N h d
 
     Args:
         mixer: attention with h heads of width d.
@@ -85,7 +90,11 @@ def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: int
         tp: tensor-parallel degree; it divides the heads, not the keys [1].
 
     Returns:
-        The work; Q reads the s cached positions that are seen, once for all heads [FLOP, B].
+        The work; Q reads s cached positions once for all heads: those that a decode step sees, those that a prompt
+        could [FLOP, B].
+
+    Valid:
+        Of a prompt the window and all entries of the cached prefix are read once.
 
     Source:
         Arithmetic over `csa_pairs`.

@@ -29,6 +29,9 @@ def output_width(mixer: Recurrent, tp: int = 1) -> float:
 
     Returns:
         Values per token [1].
+
+    Source:
+        Shapes of the checkpoints' tensors.
     """
     match mixer:
         case Gdn():
@@ -44,11 +47,11 @@ def output_width(mixer: Recurrent, tp: int = 1) -> float:
 def short_conv(mixer: Recurrent, tokens: Real, tp: int) -> Work:
     r"""Work of the short convolution over the last inputs of each channel.
 
-    .. math:: F = 2 k c,\quad Q_a = 4 c
+    .. math:: F = 2 k c T,\quad Q_w = 2 k c,\quad Q_a = 4 c T
 
     Args:
         mixer: recurrent mixer with c channels and a convolution of k tokens.
-        tokens: tokens of the pass [tokens].
+        tokens: tokens T of the pass [tokens].
         tp: tensor-parallel degree [1].
 
     Returns:
@@ -71,10 +74,11 @@ def recurrence(mixer: Recurrent, batch: Real, span: Span, tp: int) -> Work:
     r"""Work of carrying the state over the tokens of a pass.
 
     .. math:: F = f\, s\ \text{(decode)},\quad
-              F = N (4 s + C w)\ \text{(prompt, in chunks of } C),\quad Q = 2\, \text{state}
+              F = N (4 s + C w)\ \text{(prompt, in chunks of } C),\quad Q_{kv} = 2\, \text{state}
 
-    A delta rule also multiplies the keys of a chunk with each other and solves for them: three times C w.
-    Mamba-1 has a scan instead: N f s.
+    per sequence. w is the width of the keys and values of all heads. A delta rule also multiplies the keys of a
+    chunk with each other and solves for them: three times C w. Mamba-1 has a scan instead: N f s. What the
+    recurrence reads and writes per token adds to Q.
 
     Args:
         mixer: recurrent mixer whose state has s values.

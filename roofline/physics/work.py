@@ -142,6 +142,9 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
     Returns:
         Time and its terms [s]; with `LIGHT` a lower bound, else an estimate.
 
+    Valid:
+        One kernel at a time, at the clocks and shapes of the measurements; constants of one GPU generation.
+
     Source:
         Williams, Waterman and Patterson, "Roofline", CACM 52(4), 2009, for the maximum; the further
         terms and their measured parameters are explained in docs/method.md.
@@ -180,6 +183,9 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
 
     Returns:
         Time and its terms [s]; with `LIGHT_LINK` a lower bound, else an estimate.
+
+    Valid:
+        One collective at a time, without other work beside it.
 
     Source:
         The alpha-beta model (Hockney, Parallel Computing 20, 1994) with a square-root term for

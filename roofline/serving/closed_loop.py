@@ -166,6 +166,9 @@ def loop_times(
     Returns:
         TTFT, TPOT, queue and wait for memory [s].
 
+    Valid:
+        Equal requests in a steady state, prompts of at most some ten steps.
+
     Source:
         docs/method.md, "A server under load".
     """
@@ -196,6 +199,12 @@ def mixed_time(deployment: Deployment, step: Pass, batch: Real, prompts: Real, n
 
     Returns:
         Time without the host's [s].
+
+    Valid:
+        Head and attention do not gain from working together.
+
+    Source:
+        docs/method.md, "A server under load" (mixed step).
     """
     together = prefill_pass(deployment, prompts, new + batch / prompts, cached)
     prompt = prefill_pass(deployment, prompts, new, cached)

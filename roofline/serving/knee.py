@@ -11,7 +11,18 @@ from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
 from roofline.physics.work import LIGHT, Roof
 
-__all__ = ["LARGEST_BATCH", "Knees", "half_knee", "knees", "largest_that_holds", "ridge_knee", "slo_knee"]
+__all__ = [
+    "LARGEST_BATCH",
+    "Knees",
+    "half_knee",
+    "half_surplus",
+    "is_affine",
+    "knees",
+    "largest_that_holds",
+    "ridge_knee",
+    "ridge_surplus",
+    "slo_knee",
+]
 
 #: Batches beyond this many sequences are not searched; a knee that lies there is reported as none.
 LARGEST_BATCH = 2.0**20
@@ -63,11 +74,23 @@ def knees(
 
     fits = largest_batch(deployment, isl + osl)
     return Knees(
-        ridge=ridge_knee(step, affine=not deployment.model.is_moe and deployment.plan.dp == 1),
+        ridge=ridge_knee(step, affine=is_affine(deployment)),
         half=half_knee(step),
         memory=fits,
         slo=None if meets is None else slo_knee(meets, fits),
     )
+
+
+def is_affine(deployment: Deployment) -> bool:
+    """Whether the work of weight-bearing kernels grows linearly with the batch, as it does without experts.
+
+    Args:
+        deployment: model and plan.
+
+    Returns:
+        Whether it does [bool].
+    """
+    return not deployment.model.is_moe and deployment.plan.dp == 1
 
 
 def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
@@ -85,6 +108,9 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
     Returns:
         Batch, infinite where they stay memory-bound up to `LARGEST_BATCH` [sequences].
 
+    Valid:
+        Affine without experts and with dp = 1; t0, kappa d and, but for light speed, Q_s are left aside.
+
     Source:
         Ridge point of Williams et al., CACM 52(4), 2009, solved for the batch.
     """
@@ -94,11 +120,24 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
         gain = compute_1 - (memory_1 - memory_0)
         return where(gain > 0.0, memory_0 / where(gain > 0.0, gain, 1.0), float("inf"))
 
+    return _crossing(ridge_surplus(step))
+
+
+def ridge_surplus(step: Callable[[Real], Pass]) -> Callable[[Real], Real]:
+    """What is zero at the ridge: HBM time less arithmetic time of the weight-bearing kernels.
+
+    Args:
+        step: decode pass of a batch.
+
+    Returns:
+        The difference as a function of the batch [s].
+    """
+
     def surplus(batch: Real) -> Real:
         compute, memory = _weight_sides(step(batch))
         return memory - compute
 
-    return _crossing(surplus)
+    return surplus
 
 
 def half_knee(step: Callable[[Real], Pass]) -> Real:
@@ -113,11 +152,26 @@ def half_knee(step: Callable[[Real], Pass]) -> Real:
     Returns:
         Batch [sequences].
 
+    Valid:
+        The slope is taken at 2^40 sequences, where D_0 no longer counts.
+
     Source:
         Half-performance length n_1/2 of Hockney and Jesshope, "Parallel Computers", 1981.
     """
+    return _crossing(half_surplus(step))
+
+
+def half_surplus(step: Callable[[Real], Pass]) -> Callable[[Real], Real]:
+    """What is zero at half of the asymptotic throughput: a step less twice the asymptote's time for its batch.
+
+    Args:
+        step: decode pass of a batch.
+
+    Returns:
+        The difference as a function of the batch [s].
+    """
     slope = step(LARGEST_BATCH**2).time / LARGEST_BATCH**2
-    return _crossing(lambda batch: step(batch).time - 2.0 * batch * slope)
+    return lambda batch: step(batch).time - 2.0 * batch * slope
 
 
 def slo_knee(meets: Callable[[Real], Real], fits: Real) -> Real:

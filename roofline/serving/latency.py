@@ -33,6 +33,12 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
 
     Returns:
         The kernels; their time is the TTFT of an idle server.
+
+    Valid:
+        All prompts in one pass on an idle server, however long.
+
+    Source:
+        docs/method.md, "A pass" and "Engines".
     """
     new = maximum(workload.isl - workload.prefix, 1.0)
     passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
@@ -50,6 +56,12 @@ def decode(deployment: Deployment, workload: Workload) -> Pass:
 
     Returns:
         The kernels; their time is the TPOT.
+
+    Valid:
+        A static batch on an idle server.
+
+    Source:
+        docs/method.md, "A pass" and "Engines".
     """
     return decode_pass(deployment, workload.batch, workload.isl, maximum(workload.osl - 1.0, 1.0))
 

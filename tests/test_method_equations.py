@@ -1,0 +1,129 @@
+"""The equations of docs/method.md: all of the tool's, from the functions, and current."""
+
+import ast
+import importlib.util
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import roofline
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(roofline.__file__).parent
+MODULES = [
+    *sorted((PACKAGE / "physics").glob("*.py")),
+    *(PACKAGE / "serving" / f"{name}.py" for name in ("latency", "knee", "interval", "closed_loop", "cost")),
+]
+#: What a function returns that is a number, or made of numbers.
+QUANTITIES = ("Real", "float", "Work", "Terms", "Memory", "ParameterCount", "LoopTimes", "LinkRoof", "Pass")
+#: Functions that return such things and have no equation of their own, each with the reason.
+EXCLUDED = {
+    "physics/forward.py: draft_pass": "a list of kernels, whose equations are there",
+    "serving/knee.py: ridge_surplus": "the difference whose root ridge_knee is, shown there",
+    "serving/knee.py: half_surplus": "the difference whose root half_knee is, shown there",
+    "serving/knee.py: slo_knee": "a search: largest_that_holds",
+    "serving/knee.py: largest_that_holds": "bisection over whole numbers",
+}
+
+
+def load_builder():
+    spec = importlib.util.spec_from_file_location("build_method", ROOT / "docs" / "build_method.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["build_method"] = module  # its dataclasses look their own module up
+    spec.loader.exec_module(module)
+    return module
+
+
+builder = load_builder()
+FORMULAS = {formula.home: (chapter, formula) for chapter in builder.chapters() for formula in chapter.formulas}
+CASES = [
+    pytest.param(chapter, formula, case, id=f"{home} {case.note}".strip())
+    for home, (chapter, formula) in FORMULAS.items()
+    for case in formula.cases
+]
+
+
+def formulas_of_the_code():
+    for path in MODULES:
+        for node in ast.parse(path.read_text()).body if path.exists() else ():
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                returns = {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}
+                if returns & set(QUANTITIES) or ".. math::" in (ast.get_docstring(node) or ""):
+                    yield f"{path.relative_to(PACKAGE).as_posix()}: {node.name}"
+
+
+def made_up(name, *arguments):
+    """A number for a function shown by name: any, as long as both sides take the same."""
+    seed = 1.0 + sum(map(ord, name)) % 7
+    return seed + sum((place + seed) * argument / 1e3 for place, argument in enumerate(arguments))
+
+
+def value(equation, known):
+    """Value of a printed equation: a product has no sign, `x^y` is a power, a name with arguments a function."""
+    condition = re.fullmatch(r"(.*) if (.*) > 0, else infinity", equation)
+    if condition:
+        return value(condition[1], known) if value(condition[2], known) > 0.0 else math.inf
+    names = {"max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "sqrt": math.sqrt}
+    python, before = "", " "
+    for token in re.findall(r"[A-Za-z]\w*\(?|[\d.]+|\S|\s+", equation):
+        name = token.rstrip("(")
+        if before in (") ", "x ") and re.match(r"[\w(]", token):
+            python += "*"
+        if token[0].isalpha():
+            if token.endswith("("):
+                names.setdefault(name, lambda *arguments, name=name: made_up(name, *arguments))
+            else:
+                names[name] = known[name]
+            python += f"names[{name!r}]" + token[len(name) :]
+        else:
+            python += {"^": "**"}.get(token, token)
+        ends = "x" if token[-1].isalnum() else token
+        before = before + " " if token.isspace() else ends
+    return float(eval(python, {"names": names}))  # of the repository's own page
+
+
+def test_every_formula_of_the_code_is_on_the_page():
+    wanted = set(formulas_of_the_code())
+    missing = wanted - FORMULAS.keys() - EXCLUDED.keys()
+    assert not missing, f"add to docs/build_method.py: {', '.join(sorted(missing))}"
+    assert not EXCLUDED.keys() & FORMULAS.keys()
+    assert EXCLUDED.keys() <= wanted
+
+
+def test_the_page_is_current():
+    assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), "run: python docs/build_method.py"
+
+
+@pytest.mark.parametrize("home", FORMULAS)
+def test_every_formula_has_its_equation_and_its_source_on_the_page(home):
+    _, formula = FORMULAS[home]
+    page = builder.PAGE.read_text(encoding="utf-8").partition(builder.START)[2].partition(builder.END)[0]
+    chapter = page.partition(f"### `{home.partition(':')[0]}`\n")[2].partition("\n### ")[0]
+    equations, _, remarks = chapter.partition("\n* ")
+    assert re.search(rf"^    {formula.name} .*= ", equations, re.MULTILINE)
+    (remark,) = [entry for entry in remarks.split("\n* ") if f"`{formula.name}`" in entry.partition(": ")[0]]
+    assert "*Source:*" in remark
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.37])
+@pytest.mark.parametrize(("chapter", "formula", "case"), CASES)
+def test_an_equation_at_numbers_is_the_function_at_those_numbers(chapter, formula, case, scale):
+    """As printed: read back from the text, in which earlier results stand for what they are."""
+    whole = {"ep", "domain", "groups", "few", "tp", "n" if formula.name == "link_roof" else ""}
+    values = {name: number if name in whole else number * scale for name, (_, number) in chapter.letters.items()}
+    if "across" in case.note:
+        values["n"] = 24
+    if formula.name == "link_roof":
+        values |= {"n": int(values["n"]), "domain": int(values["domain"])}
+    numeric = builder.results(case, builder.Letters(values, made_up), made_up)
+    known = values | {name: made_up(name) for shown in case.shown for name in shown.name.split(",")}
+    for left, equation in builder.printed(chapter, formula, case).items():
+        there = float(numeric.get(left, 0.0))
+        assert math.isclose(value(equation, known), there, rel_tol=1e-12), f"{left} = {equation}"
+        if left == "1/rate":
+            known["rate"] = 1.0 / there
+        elif isinstance(case.left, tuple):
+            known[left] = there
