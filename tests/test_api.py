@@ -62,6 +62,7 @@ KEYS = [
     "kv_cache_gb",
     "hbm_used_frac",
     "usd_per_hour",
+    "usd_per_m_output_tok",
     "warnings",
 ]
 CASE = {"isl": 2000, "osl": 300}
@@ -922,6 +923,7 @@ def test_a_row_says_the_same_as_the_attributes_in_its_own_units(answer):
         "slo_knee": (answer.knees.slo, 1.0),
         "knee": (answer.knee, 1.0),
         "usd_per_hour": (answer.usd_per_hour, 1.0),
+        "usd_per_m_output_tok": (answer.usd_per_m_output_tok, 1.0),
         "isl": (answer.workload.isl, 1.0),
         "osl": (answer.workload.osl, 1.0),
         "batch": (answer.workload.batch, 1.0),

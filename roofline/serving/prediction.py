@@ -16,13 +16,14 @@ from roofline.physics.plan import Deployment
 from roofline.physics.work import Roof
 from roofline.quantity import BILLION, HOUR
 from roofline.serving.correction import UNCORRECTED, Correction
+from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.knee import Knees, knees
 from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill
 from roofline.serving.row import row, text
 from roofline.serving.sizing import longest_context
 
-__all__ = ["DEFAULT_SIGMA", "Prediction", "predict"]
+__all__ = ["DEFAULT_SIGMA", "Prediction", "check_slo", "predict"]
 
 _NOT_APPLICABLE = float("nan")
 
@@ -206,6 +207,17 @@ class Prediction:
         price = self.deployment.gpu.price
         return None if price is None else price.typical * HOUR * self.deployment.num_gpus
 
+    @property
+    def usd_per_m_output_tok(self) -> Real | None:
+        """Typical rental of all GPUs, busy with such batches, over their output [USD per million output tokens].
+
+        None where no price is known; `roofline.serving.cost` says what it assumes.
+        """
+        price = self.deployment.gpu.price
+        if price is None:
+            return None
+        return usd_per_m_output_tok(price.typical * self.deployment.num_gpus, self.output_tok_s)
+
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
         """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
         return row(self, keys)
@@ -287,13 +299,7 @@ def predict(
     Valid:
         The whole prompt in one pass, no other requests: no queue.
     """
-    if not isinstance(slo, Mapping | None):
-        raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
-    for key, limit in (slo or {}).items():
-        if key not in SLO_KEYS:
-            raise UnknownName(f"no SLO on {key!r}; it may limit {', '.join(SLO_KEYS)}")
-        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
-            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
+    check_slo(slo)
     passes = prefill(deployment, workload), decode(deployment, workload)
     return Prediction(
         deployment=deployment,
@@ -306,6 +312,25 @@ def predict(
         allow_oversize=allow_oversize,
         correction=correction,
     )
+
+
+def check_slo(slo: object) -> None:
+    """Refuse what are no limits on latencies.
+
+    Args:
+        slo: limits on ttft, tpot or e2el, or None [s].
+
+    Raises:
+        UnknownName: an SLO key that is none.
+        BadInput: no mapping, or a limit that is not positive.
+    """
+    if not isinstance(slo, Mapping | None):
+        raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
+    for key, limit in (slo or {}).items():
+        if key not in SLO_KEYS:
+            raise UnknownName(f"no SLO on {key!r}; it may limit {', '.join(SLO_KEYS)}")
+        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
+            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
 
 
 def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:

@@ -60,7 +60,7 @@ def text(prediction: Prediction) -> str:
         "memory": f"weights {_said(memory.weights, 'B')}, KV cache {_said(memory.kv_cache, 'B')} of "
         f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}; "
         f"longest context {_said(prediction.longest_context)} tokens",
-        "cost": f"{_said(prediction.usd_per_hour)} USD/h",
+        "cost": _cost(prediction),
         "basis": prediction.basis_detail,
         "engine": _engine(prediction),
         **_measured(prediction),
@@ -75,6 +75,14 @@ def _with_interval(prediction: Prediction, result: str) -> str:
     if time is None or ends is None or not isinstance(time, float):
         return _said(time, "s")
     return f"{_said(time, 's')}  [{_said(ends[0], 's')} .. {_said(ends[1], 's')}]"
+
+
+def _cost(prediction: Prediction) -> str:
+    """Rent by the hour, and what it makes of a million output tokens."""
+    hourly = f"{_said(prediction.usd_per_hour)} USD/h"
+    if prediction.usd_per_m_output_tok is None:
+        return hourly
+    return f"{hourly}, {_said(prediction.usd_per_m_output_tok)} USD per million output tokens at this batch"
 
 
 def _percent(share: Real) -> str:
@@ -192,6 +200,7 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "kv_cache_gb": lambda p: _plain(p.memory.kv_cache, GIGA),
     "hbm_used_frac": lambda p: _plain(p.memory.used_fraction),
     "usd_per_hour": lambda p: _plain(p.usd_per_hour),
+    "usd_per_m_output_tok": lambda p: _plain(p.usd_per_m_output_tok),
     "warnings": lambda p: list(p.warnings),
 }
 

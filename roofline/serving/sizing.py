@@ -20,6 +20,7 @@ __all__ = [
     "check_plan",
     "does_not_fit",
     "longest_context",
+    "plan_fault",
     "possible_tp",
     "smallest_tp",
     "widest_tp",
@@ -99,6 +100,19 @@ def check_plan(model: Model, plan: Plan) -> None:
         raise BadInput(fault)
 
 
+def plan_fault(model: Model, plan: Plan) -> str | None:
+    """Why a model cannot be laid out as a plan says.
+
+    Args:
+        model: the model.
+        plan: parallel degrees.
+
+    Returns:
+        The reason, or None where it can be [text].
+    """
+    return _fault(model, plan.tp) or _fault_experts(model, plan)
+
+
 def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
     """Smallest tensor-parallel degree within the scale-up domain at which a batch fits.
 
@@ -113,7 +127,7 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
     plan = deployment.plan
     for tp in range(1, widest_tp(deployment) + 1):
         candidate = deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
-        if _plan_fault(deployment.model, candidate.plan) is None and memory(candidate, batch, length).fits:
+        if plan_fault(deployment.model, candidate.plan) is None and memory(candidate, batch, length).fits:
             return tp
     return None
 
@@ -204,7 +218,7 @@ def _more_stages(deployment: Deployment, batch: Real, length: Real) -> list[str]
     """Fewest pipeline stages that fit, each at the widest tp of the scale-up domain."""
     plan, model = deployment.plan, deployment.model
     degrees = [
-        tp for tp in possible_tp(model, deployment.gpu.link.domain) if not _plan_fault(model, replace(plan, tp=tp))
+        tp for tp in possible_tp(model, deployment.gpu.link.domain) if not plan_fault(model, replace(plan, tp=tp))
     ]
     for pp in range(plan.pp + 1, min(model.layers, _MOST_STAGES) + 1):
         candidate = replace(deployment, plan=replace(plan, tp=max(degrees, default=1), pp=pp))
@@ -254,11 +268,6 @@ def _most_ranks(model: Model) -> int:
     return min(min(numbers, default=1), _MOST_RANKS)
 
 
-def _plan_fault(model: Model, plan: Plan) -> str | None:
-    """Why a model cannot be laid out as a plan says, or None."""
-    return _fault(model, plan.tp) or _fault_experts(model, plan)
-
-
 def _fault_experts(model: Model, plan: Plan) -> str | None:
     """Why the experts cannot be spread as a plan says, or None."""
     moes = [ffn for _, ffn in model.ffns if isinstance(ffn, MoeFfn)]
@@ -271,7 +280,7 @@ def _fault_experts(model: Model, plan: Plan) -> str | None:
             return f"ep = {plan.ep} does not divide the {ffn.experts} experts of {model.short_name}"
         if ffn.width % plan.expert_tp:
             return (
-                f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp} ranks; "
+                f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp:g} ranks; "
                 f"set --ep to spread whole experts"
             )
     return None

@@ -1,0 +1,81 @@
+"""How many GPUs a model needs to meet limits on latency."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from roofline import fleet
+from roofline.cli.options import case_options, output_options
+from roofline.cli.render import notes, print_rows
+from roofline.serving.precision import PRESETS
+
+__all__ = ["size"]
+
+_COLUMNS = {
+    "model": "model",
+    "gpu": "GPU",
+    "num_gpus": "GPUs",
+    "tp": "tp",
+    "pp": "pp",
+    "ep": "ep",
+    "dp": "dp",
+    "weight_dtype": "weights",
+    "batch": "batch",
+    "ttft_ms": "TTFT [ms]",
+    "tpot_ms": "TPOT [ms]",
+    "e2el_ms": "E2EL [ms]",
+    "hbm_used_frac": "HBM used",
+    "usd_per_hour": "USD/h",
+    "usd_per_m_output_tok": "USD/M tok",
+    "meets_high": "surely",
+    "reason": "reason",
+}
+#: Columns that are left out where they say nothing: degrees of 1 everywhere, no reason at all.
+_AS_NEEDED = {"pp": 1, "ep": 1, "dp": 1, "reason": None}
+#: Options of a case in a form of their own here, or of no use.
+_OWN = ("tp", "ep", "dp", "quantization", "measured", "allow_oversize")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline size -m llama-3.1-70b --slo ttft:300,tpot:25 --isl 2000 --osl 300 --batch 16\n"
+    "  roofline size -m deepseek-r1 -g h200 -g b200 --slo tpot:20 --workload 8k1k --batch 64\n"
+    "  roofline size -m llama-3.1-70b -g h100-sxm --slo ttft:300 --isl 2000 -q bf16 -q fp8"
+)
+@partial(case_options, without=_OWN)
+@click.option("--tp", "-tp", "--tensor-parallel-size", type=int, help="Tensor-parallel degree.  [default: searched]")
+@click.option("--ep", "--expert-parallel-size", type=int, help="Expert-parallel degree.  [default: searched]")
+@click.option(
+    "--dp",
+    "-dp",
+    "--data-parallel-size",
+    type=int,
+    help="Data-parallel degree of the attention.  [default: searched for mixtures of experts]",
+)
+@click.option(
+    "-q",
+    "--quantization",
+    type=str,
+    multiple=True,
+    help=f"Preset of number formats: {', '.join(PRESETS)}. Repeatable: the one with the fewest GPUs is taken.",
+)
+@output_options
+def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
+    """The fewest GPUs of every kind with which one replica meets an SLO at a batch, cheapest first."""
+    people = output_format in ("table", "markdown")
+    slo = options.pop("slo", None)
+    answers = [fleet.size(model, gpus or None, slo=slo, **options) for model in models]
+    rows = [row for answer in answers for row in answer.to_records((*_COLUMNS, "warnings") if people else None)]
+    said = [text for answer in answers for text in answer.notes]
+    needed = {key: heading for key, heading in _COLUMNS.items() if _is_needed(key, rows)}
+    print_rows(rows, output_format, needed, {"notes": said})
+    if people:
+        shown = [found for answer in answers for found in answer.sizes if found.meets or gpus]
+        notes([*said, *(text for found in shown for text in found.warnings)])
+
+
+def _is_needed(key: str, rows: list[dict[str, Any]]) -> bool:
+    """Whether a column says anything."""
+    return key not in _AS_NEEDED or any(row[key] not in (None, _AS_NEEDED[key]) for row in rows)

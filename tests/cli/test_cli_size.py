@@ -1,0 +1,127 @@
+"""How many GPUs: what the command prints, in which format, and what it says beside it."""
+
+import pytest
+from asking import answered, ask, cells, csv_rows, document, row, rows
+
+import roofline as rl
+from roofline.fleet import SIZE_KEYS, size
+
+CASE = ("--isl", "2000", "--osl", "300")
+SLO = ("--slo", "ttft:300,tpot:25")
+ONE = ("size", "-m", "llama-3.1-70b", "-g", "h100-sxm", *CASE, *SLO)
+
+
+def test_the_json_rows_are_those_of_the_api_with_the_keys_of_the_contract():
+    found = document("size", "-m", "llama-3.1-70b", "-g", "h100-sxm", "-g", "l40s", *CASE, *SLO)
+    expected = size("llama-3.1-70b", ("h100-sxm", "l40s"), slo={"ttft": 0.3, "tpot": 0.025}, isl=2000, osl=300)
+    assert list(found["rows"][0]) == list(SIZE_KEYS)
+    assert [line["gpu"] for line in found["rows"]] == ["h100-sxm", "l40s"]
+    for line, record in zip(found["rows"], expected.to_records(), strict=True):
+        assert {**line, "ttft_ms": None} == {**record, "ttft_ms": None}
+        assert line["ttft_ms"] == pytest.approx(record["ttft_ms"])
+    assert found["notes"] == list(expected.notes)
+
+
+def test_the_table_shows_plan_times_cost_and_whether_it_is_sure():
+    heading, line = cells(answered(*ONE))
+    times = ["TTFT [ms]", "TPOT [ms]", "E2EL [ms]"]
+    assert heading == [
+        "model",
+        "GPU",
+        "GPUs",
+        "tp",
+        "weights",
+        "batch",
+        *times,
+        "HBM used",
+        "USD/h",
+        "USD/M tok",
+        "surely",
+    ]
+    shown = dict(zip(heading, line, strict=True))
+    exact = row(*ONE)
+    assert (shown["GPUs"], shown["tp"], shown["weights"]) == (str(exact["num_gpus"]), str(exact["tp"]), "bf16")
+    assert float(shown["USD/M tok"]) == pytest.approx(exact["usd_per_m_output_tok"], rel=0.00501)
+    assert shown["surely"] == ("yes" if exact["meets_high"] else "no")
+
+
+def test_columns_of_experts_and_stages_are_there_where_they_are_needed():
+    heading, _ = cells(
+        answered("size", "-m", "deepseek-r1", "-g", "h200", *CASE, "--batch", "16", "--slo", "ttft:1000")
+    )
+    assert {"ep", "dp"} <= set(heading)
+    assert "pp" not in heading
+    heading, _ = cells(answered(*ONE, "--pp", "2"))
+    assert "pp" in heading
+
+
+def test_gpus_that_cannot_have_a_reason_in_place_of_figures_and_that_is_no_error():
+    result = ask("size", "-m", "llama-3.1-70b", "-g", "l40s", *CASE, *SLO)
+    assert result.exit_code == 0
+    heading, line = cells(result.stdout)
+    shown = dict(zip(heading, line, strict=True))
+    assert (shown["GPUs"], shown["TTFT [ms]"], shown["surely"]) == ("-", "-", "no")
+    assert shown["reason"].startswith("cannot: TTFT ")
+
+
+def test_the_note_says_what_the_estimate_meets():
+    assert "note: the central estimate meets the SLO" in ask(*ONE).stderr
+
+
+def test_formats_may_be_several_and_the_row_says_which_is_taken():
+    assert row(*ONE, "-q", "bf16", "-q", "fp8")["quantization"] == "fp8"
+    assert row(*ONE, "-q", "bf16")["quantization"] == "bf16"
+    assert row(*ONE)["quantization"] is None
+
+
+def test_degrees_are_searched_unless_given():
+    free = row("size", "-m", "gpt-oss-120b", "-g", "b200", *CASE, *SLO, "--batch", "64")
+    assert (free["ep"], free["dp"]) != (1, 1)
+    fixed = row("size", "-m", "gpt-oss-120b", "-g", "b200", *CASE, "--slo", "ttft:900", "--batch", "64", "--dp", "1")
+    assert fixed["dp"] == 1
+
+
+def test_without_a_gpu_the_whole_catalog_is_answered():
+    heading, *body = cells(answered("size", "-m", "gemma-3-27b", *CASE, *SLO))
+    assert sorted(line[1] for line in body) == list(rl.gpus())
+    prices = [float(line[heading.index("USD/h")]) for line in body if line[heading.index("USD/h")] != "-"]
+    assert len(prices) > 1
+    assert prices == sorted(prices)
+
+
+def test_several_models_are_answered_one_after_the_other():
+    found = rows("size", "-m", "llama-3.1-8b", "-m", "gemma-3-27b", "-g", "h100-sxm", *CASE, *SLO)
+    assert [line["model"] for line in found] == ["llama-3.1-8b", "gemma-3-27b"]
+
+
+def test_csv_and_markdown_have_the_same_rows():
+    heading, (line,) = csv_rows(answered(*ONE, "--format", "csv"))
+    assert heading == list(SIZE_KEYS)
+    assert line[heading.index("meets")] == "true"
+    assert answered(*ONE, "--format", "markdown").startswith("| model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-g", "h100-sxm"), ("needs an SLO", "--slo ttft:300,tpot:25")),
+        (("-g", "h100-sxm", *SLO, "--num-gpus", "16"), ("num_gpus", "how many one replica needs")),
+        (("-g", "x100", *SLO), ("no GPU named 'x100'", "nearest")),
+        (("-g", "h100-sxm", "--slo", "ttfd:300"), ("no SLO on 'ttfd'",)),
+        (("-g", "h100-sxm", *SLO, "-q", "bf16", "-q", "fp9"), ("no quantization preset 'fp9'",)),
+        (("-g", "h100-sxm", *SLO, "--tp", "3"), ("tp = 3 does not divide",)),
+    ],
+)
+def test_the_users_slips_have_one_clear_message(arguments, words):
+    result = ask("size", "-m", "llama-3.1-8b", *arguments)
+    assert result.exit_code == 1
+    assert not result.stdout
+    message = result.stderr.strip().splitlines()
+    assert len(message) == 1
+    assert all(word in message[0] for word in words)
+
+
+@pytest.mark.parametrize("option", ["--measured", "--allow-oversize"])
+def test_options_of_another_question_are_none_of_this_one(option):
+    assert option not in answered("size", "--help")
+    assert option in answered("predict", "--help")
