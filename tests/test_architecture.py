@@ -20,7 +20,7 @@ RINGS = [
     ("physics",),
     ("serving",),
     ("evaluate",),
-    ("case", "api", "servers", "calibration"),
+    ("case", "api", "servers", "calibration", "questions", "comparisons", "fleet"),
     ("__init__",),
     ("cli",),
 ]
@@ -30,7 +30,8 @@ RECORDS = {"records", "formats"}
 KNOWN = {"physics": RECORDS, "serving": RECORDS, "evaluate": {*RECORDS, "kernel_table", "calibration_text"}}
 HOMES = {
     "numpy": {"evaluate/arrays.py", "evaluate/calibrate.py", "evaluate/fitting.py", "evaluate/kernel_work.py"},
-    "sympy": {"evaluate/symbols.py"},
+    "sympy": {"evaluate/symbols.py", "evaluate/expressions.py", "evaluate/formula.py", "evaluate/formula_text.py"},
+    "matplotlib": {"evaluate/tornado.py"},
     "pydantic": {"catalog/schema.py", "catalog/model_schema.py", "catalog/checks.py"},
     "pydantic_core": {"catalog/schema.py", "catalog/model_schema.py", "catalog/checks.py"},
     "yaml": {"catalog/shipped_yaml.py", "catalog/yaml_lines.py"},

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from roofline.api import load_gpu
-from roofline.cli.options import GpuName, specs_option
+from roofline.cli.options import specs_option
 from roofline.cli.render import print_table
+from roofline.cli.values import GpuName
 from roofline.errors import BadInput
 
 __all__ = ["calibrate"]

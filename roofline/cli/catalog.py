@@ -12,8 +12,9 @@ from roofline.catalog.reader import Listed
 from roofline.catalog.records import Gpu, Model
 from roofline.catalog.selection import chosen_gpus, chosen_models
 from roofline.cli.import_model import import_model
-from roofline.cli.options import GpuName, ModelName, Size, output_options, specs_option
+from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import notes, print_rows
+from roofline.cli.values import GpuName, ModelName, Size
 from roofline.physics.efficiency import basis_of
 from roofline.physics.parameters import active_parameters, parameters
 from roofline.quantity import BILLION, GIGA, HOUR, TERA

@@ -11,8 +11,9 @@ from roofline import api
 from roofline.catalog.engines import profile_of
 from roofline.catalog.measurements import Measurement, Reading, check_complete, override, read_results, results
 from roofline.catalog.result_fields import STATISTICS
-from roofline.cli.options import GpuName, ModelName, output_options, specs_option
+from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import digits, notes, print_rows, print_table
+from roofline.cli.values import GpuName, ModelName
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.evaluate.comparison import Comparison, Part, comparison
 from roofline.physics.efficiency import BASES

@@ -110,7 +110,7 @@ def _link_terms(kernel: Kernel, roof: LinkRoof) -> str:
         return f"{_n(roof.least * sent)}/{_n(roof.bandwidth)}"
     parts = [to_text(used.a0, "s")]
     if used.a1:
-        parts.append(f"{to_text(used.a1, 's')} x {roof.ranks - 1}")
+        parts.append(f"{to_text(used.a1, 's')} x {roof.ranks - 1:g}")
     if used.a2:
         parts.append(f"{to_text(used.a2, 's')} x {roof.doublings:g}")
     if used.q:

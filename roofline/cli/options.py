@@ -3,164 +3,31 @@
 from __future__ import annotations
 
 import functools
-import re
+import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from roofline import api
 from roofline.catalog.engines import engine_names
-from roofline.errors import BadInput, RooflineError
+from roofline.cli.values import Duration, GpuName, Measured, ModelName, Prefix, Slo, Workload
 from roofline.physics.efficiency import BASES
-from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, from_text
-from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import PRESETS
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 __all__ = [
     "FORMATS",
-    "GpuName",
-    "ModelName",
-    "Size",
     "case_options",
     "gpu_option",
     "model_option",
+    "one_case",
     "output_options",
     "specs_option",
 ]
 
 FORMATS = ("table", "markdown", "csv", "json")
 
-_WORKLOAD = r"(\d{1,12}(?:\.\d+)?)(k?)(?:(?<=k)|[/x:])(\d{1,12}(?:\.\d+)?)(k?)"
 _Command = Callable[..., Any]
-
-
-class GpuName(click.ParamType):
-    """A GPU of the catalog, completed in the shell."""
-
-    name = "gpu"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Names that begin like that."""
-        return _completions(api.gpus, incomplete)
-
-
-class ModelName(click.ParamType):
-    """A model of the catalog, completed in the shell."""
-
-    name = "model"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Names that begin like that."""
-        return _completions(api.models, incomplete)
-
-
-class Size(click.ParamType):
-    """A number of parameters such as 7B."""
-
-    name = "count"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The count."""
-        text = str(value).strip().upper()
-        try:
-            return count_from_text(int(text) if text.isdecimal() else text)
-        except (BadInput, ValueError):
-            self.fail(f"{value!r} is no number of parameters such as 7B, 350M or 1.5T", param, ctx)
-
-
-class _Prefix(click.ParamType):
-    """Cached prompt tokens, or a share of the prompt in per cent."""
-
-    name = "tokens|%"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        text = str(value).strip()
-        try:
-            number = float(text.removesuffix("%"))
-        except ValueError:
-            self.fail(f"{value!r} is neither a number of tokens nor a share such as 80%", param, ctx)
-        if not text.endswith("%"):
-            return number
-        if not 0.0 <= number <= 100.0:
-            self.fail(f"{value!r} is not between 0% and 100%", param, ctx)
-        return lambda isl: float(round(min(isl, BILLION) * number / 100.0))
-
-
-class _Slo(click.ParamType):
-    """Limits in milliseconds, e.g. ttft:300,tpot:25."""
-
-    name = "key:ms"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        limits = {}
-        for part in re.split(r"[,\s]+", str(value).strip()):
-            key, colon, number = part.partition(":")
-            key = key.strip().lower()
-            if key in limits:
-                self.fail(f"{key!r} is limited twice", param, ctx)
-            try:
-                limits[key] = float(number) * MILLI
-            except ValueError:
-                colon = ""
-            if not colon:
-                self.fail(f"{part!r} is not key:milliseconds with a key of {', '.join(SLO_KEYS)}", param, ctx)
-        return limits
-
-
-class _Duration(click.ParamType):
-    """A time with its unit, e.g. 20ms; a bare number is milliseconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        text = str(value).strip()
-        try:
-            return float(text) * MILLI
-        except ValueError:
-            pass
-        try:
-            return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text), "s")
-        except BadInput:
-            self.fail(f"{value!r} is no time such as 20ms", param, ctx)
-
-
-class _Measured(click.ParamType):
-    """Times in milliseconds and what they were taken at, e.g. tpot=12.3,batch=8."""
-
-    name = "key=value"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found: dict[str, float] = {}
-        for part in re.split(r"[,\s]+", str(value).strip()):
-            key, sign, number = part.partition("=")
-            key = key.strip().lower()
-            if not sign or key in found or key not in ("ttft", "tpot", *api.DEFAULTS):
-                known = ", ".join(("ttft", "tpot", *api.DEFAULTS))
-                self.fail(f"{part!r} is not key=value with a key of {known}, each once", param, ctx)
-            try:
-                found[key] = float(number) * (MILLI if key in ("ttft", "tpot") else 1.0)
-            except ValueError:
-                self.fail(f"{number!r} in {part!r} is no number", param, ctx)
-        return found
-
-
-class _Workload(click.ParamType):
-    """Prompt and answer length in one word, e.g. 8k1k."""
-
-    name = "8k1k"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        match = re.fullmatch(_WORKLOAD, str(value).strip(), re.IGNORECASE)
-        lengths = (
-            [] if match is None else [float(n) * (KIBI if k else 1) for n, k in (match.group(1, 2), match.group(3, 4))]
-        )
-        if not lengths or not all(length.is_integer() and length <= BILLION for length in lengths):
-            self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 2000x300", param, ctx)
-        return tuple(int(length) for length in lengths)
 
 
 def model_option(function: _Command) -> _Command:
@@ -265,9 +132,9 @@ _CASE = (
         help="Sequences per replica, whose prompts start together.",
     ),
     click.option(
-        "--prefix", "--prefix-prompt-length", type=_Prefix(), default="0", help="Cached prompt tokens, or e.g. 80%."
+        "--prefix", "--prefix-prompt-length", type=Prefix(), default="0", help="Cached prompt tokens, or e.g. 80%."
     ),
-    click.option("--workload", type=_Workload(), help="isl and osl in one word: 1k1k, 8k1k, 1k8k."),
+    click.option("--workload", type=Workload(), help="isl and osl in one word: 1k1k, 8k1k, 1k8k."),
     click.option(
         "--tp",
         "-tp",
@@ -322,35 +189,58 @@ _CASE = (
         show_default=True,
         help=f"Profile of the serving engine: {', '.join(engine_names())}, or the path of your own.",
     ),
-    click.option("--network", type=_Duration(), help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
+    click.option("--network", type=Duration(), help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
     click.option(
         "--measured",
-        type=_Measured(),
+        type=Measured(),
         help="One measurement of this deployment, in ms, e.g. tpot=12.3,ttft=350,batch=8; it scales the answer.",
     ),
-    click.option("--slo", "--goodput", type=_Slo(), help="Limits [ms], e.g. ttft:300,tpot:25."),
+    click.option("--slo", "--goodput", type=Slo(), help="Limits [ms], e.g. ttft:300,tpot:25."),
     click.option("--allow-oversize", is_flag=True, help="Predict a plan that does not fit, too."),
 )
 
 
-def case_options(function: _Command) -> _Command:
+def case_options(function: _Command, without: tuple[str, ...] = ()) -> _Command:
     """Add every option of a case; the command gets them as keyword arguments of `api.predict`.
 
     Args:
-        function: the command, called with `models`, `gpus`, `options` [function].
+        function: the command, called with `models`, `gpus`, `options`, and options of its own by name [function].
+        without: parameters whose options the command has no use for, or adds in a form of its own [text].
 
     Returns:
         The command with the options [function].
     """
+    wanted = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def command(models: tuple[str, ...], gpus: tuple[str, ...], **given: Any) -> Any:
-        own = {name: given.pop(name) for name in ("output_format", "explain") if name in given}
+        own = {name: given.pop(name) for name in tuple(given) if name in wanted}
         return function(models=models, gpus=gpus, options=_arguments(given), **own)
 
     for option in reversed(_CASE):
         command = option(command)
+        parameters: list[click.Parameter] = vars(command)["__click_params__"]
+        if parameters[-1].name in without:
+            parameters.pop()
     return model_option(gpu_option(specs_option(command)))
+
+
+def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
+    """The model and the GPU of a question that is asked of one case.
+
+    Args:
+        models: models named [text].
+        gpus: GPUs named [text].
+
+    Returns:
+        Model and GPU [text].
+
+    Raises:
+        click.UsageError: not just one of each.
+    """
+    if len(models) != 1 or len(gpus) != 1:
+        raise click.UsageError("this question is asked of one case: name one model (-m) and one GPU (-g)")
+    return models[0], gpus[0]
 
 
 def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -364,12 +254,3 @@ def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     if callable(options.get("prefix")):
         options["prefix"] = options["prefix"](options.get("isl", api.DEFAULTS["isl"]))
     return options
-
-
-def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    try:
-        return [CompletionItem(name) for name in names() if name.startswith(incomplete.lower())]
-    except RooflineError:
-        return []

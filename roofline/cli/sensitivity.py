@@ -1,0 +1,128 @@
+"""What moves an answer: the `sensitivity` command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from roofline import questions
+from roofline.cli.options import FORMATS, case_options, one_case
+from roofline.cli.render import digits, notes, print_rows, print_table
+from roofline.evaluate.case_trace import RESULTS, UNITS
+from roofline.evaluate.sensitivity import Sensitivities, Sensitivity
+from roofline.quantity import rounded, to_text
+
+__all__ = ["sensitivity"]
+
+_BAR = 20
+_SHOWN = 8
+_SI = ("s", "B/s", "FLOP/s", "exp/s")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline sensitivity -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300 --batch 16\n"
+    "  roofline sensitivity -m llama-3.1-8b -g h100 --of tpot --formula --basis ideal\n"
+    "  roofline sensitivity -m deepseek-r1 -g h200 --tp 8 --of ttft --format json"
+)
+@case_options
+@click.option(
+    "--of",
+    type=click.Choice(list(UNITS)),
+    multiple=True,
+    default=RESULTS,
+    show_default=True,
+    help="Result that is to move. Repeatable.",
+)
+@click.option("--top", type=click.IntRange(1), default=_SHOWN, show_default=True, help="Rows of each result shown.")
+@click.option("--all", "is_all", is_flag=True, help="Show every row.")
+@click.option("--formula", "with_formula", is_flag=True, help="Print the derivatives as formulas.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Write a tornado chart (PNG, SVG, PDF); needs the extra plot."
+)
+@click.option(
+    "-f",
+    "--format",
+    "output_format",
+    type=click.Choice([*FORMATS, "latex"]),
+    default="table",
+    show_default=True,
+    help="How to print; latex prints the formulas.",
+)
+def sensitivity(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    of: tuple[str, ...],
+    top: int,
+    plot: str | None,
+    *,
+    is_all: bool,
+    with_formula: bool,
+) -> None:
+    """What moves an answer: elasticity to every rate, efficiency, latency, length, format and to tp.
+
+    An elasticity of -0.8 to the HBM bandwidth: 10 % more of it make the result 8 % shorter.
+    """
+    found = questions.sensitivity(*one_case(models, gpus), of=of, **options)
+    shown = [row for result in of for row in _of(found, result)[: None if is_all else top]]
+    if output_format in ("json", "csv"):
+        print_rows(found.to_records(), output_format, {})
+    elif output_format == "latex":
+        from roofline.evaluate.formula_text import derivatives_latex
+
+        click.echo(derivatives_latex(found, shown))
+    else:
+        _print(found, shown, output_format)
+        if with_formula:
+            from roofline.evaluate.formula_text import derivatives_text
+
+            click.echo("\n" + derivatives_text(found, shown))
+        notes(found.prediction.warnings)
+    if plot is not None:
+        from roofline.evaluate.tornado import tornado
+
+        tornado(shown, found.case.title, Path(plot))
+        click.echo(f"note: wrote {plot}", err=True)
+
+
+def _of(found: Sensitivities, result: str) -> list[Sensitivity]:
+    return [row for row in found if row.result == result]
+
+
+def _print(found: Sensitivities, shown: list[Sensitivity], output_format: str) -> None:
+    """What to buy, then the rows."""
+    for result, row in found.what_to_buy.items():
+        amount = getattr(found.prediction, result)
+        value = to_text(amount, "s") if UNITS[result] == "s" else f"{rounded(amount)}/s"
+        change = f"+10 % make {10.0 * row.elasticity:+.1f} %"
+        click.echo(f"{result} = {value}: of the hardware, {row.meaning} ({row.input}) moves it most: {change}")
+    click.echo()
+    most = max((abs(row.elasticity) for row in shown), default=1.0) or 1.0
+    headings = ("result", "input", "kind", "value", "elasticity", "", "regime changes", "where")
+    cells = [
+        (
+            row.result,
+            row.input,
+            row.kind,
+            to_text(row.value, row.unit) if row.unit in _SI else digits(row.value),
+            _sides(row),
+            "#" * round(_BAR * abs(row.elasticity) / most),
+            "-" if row.margin is None else f"{row.margin:+.3g} %",
+            row.regime.partition(" until ")[2] or "-",
+        )
+        for row in shown
+    ]
+    print_table(headings, cells, output_format)
+    regimes = dict.fromkeys(f"{row.result}: {row.regime.partition(' until ')[0]}" for row in shown)
+    click.echo("\nregime: " + "; ".join(regimes))
+
+
+def _sides(row: Sensitivity) -> str:
+    """Elasticity; both sides at a tie where they differ."""
+    below, above = row.elasticity_below, row.elasticity_above
+    if row.margin == 0.0 and f"{below:.3f}" != f"{above:.3f}":
+        return f"{below:.3f} | {above:.3f}"
+    return f"{row.elasticity:.3f}"

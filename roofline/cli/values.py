@@ -1,0 +1,160 @@
+"""Texts of options as values: counts, times, lengths, limits, names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roofline import api
+from roofline.errors import BadInput, RooflineError
+from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, from_text
+from roofline.serving.latency import SLO_KEYS
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["Duration", "GpuName", "Measured", "ModelName", "Prefix", "Size", "Slo", "Workload"]
+
+_WORKLOAD = r"(\d{1,12}(?:\.\d+)?)(k?)(?:(?<=k)|[/x:])(\d{1,12}(?:\.\d+)?)(k?)"
+
+
+class GpuName(click.ParamType):
+    """A GPU of the catalog, completed in the shell."""
+
+    name = "gpu"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Names that begin like that."""
+        return _completions(api.gpus, incomplete)
+
+
+class ModelName(click.ParamType):
+    """A model of the catalog, completed in the shell."""
+
+    name = "model"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Names that begin like that."""
+        return _completions(api.models, incomplete)
+
+
+class Size(click.ParamType):
+    """A number of parameters such as 7B."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The count."""
+        text = str(value).strip().upper()
+        try:
+            return count_from_text(int(text) if text.isdecimal() else text)
+        except (BadInput, ValueError):
+            self.fail(f"{value!r} is no number of parameters such as 7B, 350M or 1.5T", param, ctx)
+
+
+class Prefix(click.ParamType):
+    """Cached prompt tokens, or a share of the prompt in per cent."""
+
+    name = "tokens|%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        text = str(value).strip()
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            self.fail(f"{value!r} is neither a number of tokens nor a share such as 80%", param, ctx)
+        if not text.endswith("%"):
+            return number
+        if not 0.0 <= number <= 100.0:
+            self.fail(f"{value!r} is not between 0% and 100%", param, ctx)
+        return lambda isl: float(round(min(isl, BILLION) * number / 100.0))
+
+
+class Slo(click.ParamType):
+    """Limits in milliseconds, e.g. ttft:300,tpot:25."""
+
+    name = "key:ms"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        limits = {}
+        for part in re.split(r"[,\s]+", str(value).strip()):
+            key, colon, number = part.partition(":")
+            key = key.strip().lower()
+            if key in limits:
+                self.fail(f"{key!r} is limited twice", param, ctx)
+            try:
+                limits[key] = float(number) * MILLI
+            except ValueError:
+                colon = ""
+            if not colon:
+                self.fail(f"{part!r} is not key:milliseconds with a key of {', '.join(SLO_KEYS)}", param, ctx)
+        return limits
+
+
+class Duration(click.ParamType):
+    """A time with its unit, e.g. 20ms; a bare number is milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        text = str(value).strip()
+        try:
+            return float(text) * MILLI
+        except ValueError:
+            pass
+        try:
+            return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text), "s")
+        except BadInput:
+            self.fail(f"{value!r} is no time such as 20ms", param, ctx)
+
+
+class Measured(click.ParamType):
+    """Times in milliseconds and what they were taken at, e.g. tpot=12.3,batch=8."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        found: dict[str, float] = {}
+        for part in re.split(r"[,\s]+", str(value).strip()):
+            key, sign, number = part.partition("=")
+            key = key.strip().lower()
+            if not sign or key in found or key not in ("ttft", "tpot", *api.DEFAULTS):
+                known = ", ".join(("ttft", "tpot", *api.DEFAULTS))
+                self.fail(f"{part!r} is not key=value with a key of {known}, each once", param, ctx)
+            try:
+                found[key] = float(number) * (MILLI if key in ("ttft", "tpot") else 1.0)
+            except ValueError:
+                self.fail(f"{number!r} in {part!r} is no number", param, ctx)
+        return found
+
+
+class Workload(click.ParamType):
+    """Prompt and answer length in one word, e.g. 8k1k."""
+
+    name = "8k1k"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        match = re.fullmatch(_WORKLOAD, str(value).strip(), re.IGNORECASE)
+        lengths = (
+            [] if match is None else [float(n) * (KIBI if k else 1) for n, k in (match.group(1, 2), match.group(3, 4))]
+        )
+        if not lengths or not all(length.is_integer() and length <= BILLION for length in lengths):
+            self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 2000x300", param, ctx)
+        return tuple(int(length) for length in lengths)
+
+
+def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    try:
+        return [CompletionItem(name) for name in names() if name.startswith(incomplete.lower())]
+    except RooflineError:
+        return []

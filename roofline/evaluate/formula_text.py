@@ -1,0 +1,252 @@
+"""A formula written down: text for people, LaTeX for papers, Python source for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from sympy.printing.latex import LatexPrinter
+
+from roofline.evaluate.expressions import written
+from roofline.evaluate.formula import Definition
+from roofline.evaluate.inputs import Input
+from roofline.quantity import rounded
+
+if TYPE_CHECKING:
+    from roofline.evaluate.closed_form import Formula
+    from roofline.evaluate.sensitivity import Sensitivities, Sensitivity
+
+__all__ = ["derivatives_latex", "derivatives_text", "latex", "latex_lines", "python_source", "text", "text_lines"]
+
+_DIGITS = 5
+_FUNCTIONS = {"ceiling": "ceil as ceiling", "log": "log", "sqrt": "sqrt"}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_WIDTH = 100
+_GREEK = {"eta": r"\eta", "kappa": r"\kappa", "eps": r"\varepsilon"}
+_SIDES = {"compute": "C", "memory": "M", "t": "t", "base": "z", "whole": "n"}
+
+
+def text(formula: Formula) -> str:
+    """A formula for people: symbolic, with numbers, and the values of its parts and symbols.
+
+    Args:
+        formula: the formula.
+
+    Returns:
+        Several lines [text].
+    """
+    known = _values(formula)
+    left = "0" if formula.is_implicit else formula.name
+    lines = [
+        *([formula.title, ""] if formula.title else []),
+        *_wrapped(left, written(formula.expression)),
+        *_wrapped(" " * len(left), _with_numbers(written(formula.expression), known)),
+        f"{formula.name} = {formula.value!r} {formula.unit}",
+    ]
+    if formula.regime:
+        lines.append(f"regime: {formula.regime}")
+    if formula.definitions:
+        lines += ["", "where", *text_lines(formula.definitions)]
+    lines += ["", "with"]
+    width = max((len(name) for name in formula.inputs), default=0)
+    lines += [
+        f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
+        + f"  ({entry.meaning})"
+        for name, entry in formula.inputs.items()
+    ]
+    return "\n".join(lines)
+
+
+def text_lines(definitions: Iterable[Definition]) -> list[str]:
+    """Parts of a formula, one a line, each with its value.
+
+    Args:
+        definitions: the parts.
+
+    Returns:
+        The lines [text].
+    """
+    return [f"  {part.name} = {written(part.expression)} = {part.value!r}" for part in definitions]
+
+
+def latex(formula: Formula) -> str:
+    """A formula in LaTeX, in the environment ``align*`` of amsmath.
+
+    Args:
+        formula: the formula.
+
+    Returns:
+        Several lines [text].
+    """
+    left = "0" if formula.is_implicit else _tex_name(formula.name)
+    lines = [f"{left} &= {_tex(formula.expression)}"]
+    return _align([*lines, *latex_lines(formula.definitions), *_tex_values(formula.inputs)])
+
+
+def latex_lines(definitions: Iterable[Definition]) -> list[str]:
+    """Parts of a formula in LaTeX, lines of an ``align*``.
+
+    Args:
+        definitions: the parts.
+
+    Returns:
+        The lines, without the breaks between them [text].
+    """
+    return [f"{_tex_name(part.name)} &= {_tex(part.expression)}" for part in definitions]
+
+
+def derivatives_text(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
+    """Derivatives of results for people, after the parts that they are made of.
+
+    Args:
+        found: sensitivities of a case.
+        rows: those to write.
+
+    Returns:
+        Several lines [text].
+    """
+    expressions = [row.expression for row in rows]
+    stages = found.closed.stages
+    lines = [found.case.title, ""]
+    for row, expression in zip(rows, expressions, strict=True):
+        lines += [*_wrapped(f"d {row.result} / d {row.input}", written(expression)), f"  = {row.derivative!r}"]
+    lines += ["", "where", *text_lines(stages.used(*expressions)), "", "with"]
+    lines += [f"  {entry.name} = {entry.value!r}" for entry in stages.symbols(found.case.inputs, *expressions).values()]
+    return "\n".join(lines)
+
+
+def derivatives_latex(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
+    """Derivatives of results in LaTeX, after the parts that they are made of.
+
+    Args:
+        found: sensitivities of a case.
+        rows: those to write.
+
+    Returns:
+        An ``align*`` of amsmath [text].
+    """
+    expressions = [row.expression for row in rows]
+    stages = found.closed.stages
+    lines = [
+        rf"\frac{{\partial {_tex_name(row.result)}}}{{\partial {_tex_name(row.input)}}} &= {_tex(expression)}"
+        for row, expression in zip(rows, expressions, strict=True)
+    ]
+    lines += latex_lines(stages.used(*expressions))
+    known = stages.symbols(found.case.inputs, *expressions)
+    return _align([*lines, *_tex_values(known)])
+
+
+def python_source(formula: Formula) -> str:
+    """A formula as a Python function of its symbols; run, the file prints the result.
+
+    Args:
+        formula: the formula.
+
+    Returns:
+        Source text, without any dependency [text].
+    """
+    parts = [(part.name, written(part.expression)) for part in formula.definitions]
+    final = written(formula.expression)
+    used = {word for _, expression in (*parts, ("", final)) for word in _WORD.findall(expression)}
+    imports = sorted(source for name, source in _FUNCTIONS.items() if name in used)
+    name = f"{formula.name}_residual" if formula.is_implicit else formula.name
+    what = f"Zero where {formula.name} is right" if formula.is_implicit else f"{formula.name} [{formula.unit}]"
+    arguments = [
+        f"    {entry.name}={entry.value!r},  # {entry.meaning}" + (f" [{entry.unit}]" if entry.unit != "1" else "")
+        for entry in formula.inputs.values()
+    ]
+    lines = [
+        *([f"from math import {', '.join(imports)}", "", ""] if imports else []),
+        f"def {name}(",
+        "    *,",
+        *arguments,
+        "):",
+        f'    """{what}{f" of {formula.title}" if formula.title else ""}."""',
+        *(f"    {part} = {expression}" for part, expression in parts),
+        f"    return {final}",
+        "",
+        "",
+        'if __name__ == "__main__":',
+        f"    print({name}())",
+    ]
+    return "\n".join(lines)
+
+
+def _align(lines: Iterable[str]) -> str:
+    joined = " \\\\\n".join(lines)
+    return f"\\begin{{align*}}\n{joined}\n\\end{{align*}}"
+
+
+def _tex_values(known: Mapping[str, Input]) -> list[str]:
+    return [f"{_tex_name(name)} &= {_tex_number(entry.value, entry.unit)}" for name, entry in known.items()]
+
+
+def _values(formula: Formula) -> dict[str, float]:
+    return {
+        **{name: entry.value for name, entry in formula.inputs.items()},
+        **{part.name: part.value for part in formula.definitions},
+    }
+
+
+def _with_numbers(expression: str, values: dict[str, float]) -> str:
+    """An expression with rounded numbers in the place of its symbols."""
+    return _WORD.sub(
+        lambda word: rounded(values[word[0]], _DIGITS) if word[0] in values else word[0],
+        expression,
+    )
+
+
+def _wrapped(left: str, expression: str) -> list[str]:
+    """``left = expression``, broken before a sign where it is long."""
+    lines, rest = [], f"{left} = {expression}"
+    indent = " " * (len(left) + 1)
+    while len(rest) > _WIDTH:
+        cut = max(rest.rfind(" + ", len(indent) + 1, _WIDTH), rest.rfind(" - ", len(indent) + 1, _WIDTH))
+        if cut < 0:
+            break
+        lines.append(rest[:cut])
+        rest = indent + rest[cut + 1 :]
+    return [*lines, rest]
+
+
+class _Tex(LatexPrinter):  # type: ignore[misc]  # sympy is untyped
+    """LaTeX in which floats are short and names read as in the method."""
+
+    def _print_Float(self, expr: Any) -> str:  # noqa: N802  sympy's name
+        return _tex_float(float(expr))
+
+    def _print_Symbol(self, expr: Any, style: str = "plain") -> str:  # noqa: ARG002, N802  sympy's name
+        return _tex_name(expr.name)
+
+
+def _tex(expression: Any) -> str:
+    return str(_Tex({"mul_symbol": "dot", "fold_short_frac": False}).doprint(sympy.sympify(expression)))
+
+
+def _tex_float(value: float) -> str:
+    mantissa, _, exponent = repr(value).partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def _tex_number(value: float, unit: str) -> str:
+    return _tex_float(value) + (rf"\ \mathrm{{{unit}}}" if unit != "1" else "")
+
+
+def _tex_name(name: str) -> str:
+    """A symbol's name: its head as a letter, the rest as an index."""
+    head, _, rest = name.partition("_")
+    if head in _GREEK and rest:
+        which, _, kernel = rest.partition("_")
+        index = (
+            rf"{which},\mathrm{{{_spaced(kernel)}}}" if len(which) == 1 and kernel else rf"\mathrm{{{_spaced(rest)}}}"
+        )
+        return rf"{_GREEK[head]}_{{{index}}}"
+    if head in _SIDES and rest:
+        return rf"{_SIDES[head]}_{{\mathrm{{{_spaced(rest)}}}}}"
+    return rf"\mathrm{{{_spaced(name)}}}"
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", r"\ ")

@@ -1,0 +1,205 @@
+"""The commands sensitivity, formula and solve, as a person or a program runs them."""
+
+import csv
+import io
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import roofline as rl
+from roofline.cli.main import cli
+
+CASE = ["-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "2000", "--osl", "300"]
+
+
+def run(*words):
+    return CliRunner().invoke(cli, list(words))
+
+
+def rows(*words):
+    done = run(*words, "--format", "json")
+    assert done.exit_code == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["schema_version"] == 1
+    return answer["rows"]
+
+
+# --- sensitivity -------------------------------------------------------------------------------
+
+
+def test_sensitivity_says_first_what_to_buy_and_then_what_moves_the_answer_most():
+    done = run("sensitivity", *CASE, "--of", "tpot", "--top", "4")
+    lines = done.stdout.splitlines()
+    assert "HBM bandwidth (bandwidth) moves it most" in lines[0]
+    table = lines[2:]
+    assert table[0].split()[:4] == ["result", "input", "kind", "value"]
+    assert table[2].split()[:3] == ["tpot", "bandwidth", "rate"]
+    assert table[2].count("#") == 20
+    assert len([line for line in table if line.startswith("tpot")]) == 4
+    assert lines[-1] == "regime: tpot: decode memory-bound"
+
+
+def test_sensitivity_as_json_holds_every_row_of_the_contract_with_formulas_that_give_their_values():
+    found = rows("sensitivity", *CASE, "--of", "ttft")
+    assert list(found[0])[:9] == [
+        "result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin"
+    ]  # fmt: skip
+    values = {row["input"]: row["value"] for row in found}
+    names = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil}
+    for row in found:
+        assert math.isclose(eval(row["formula"], dict(names), values), row["derivative"], rel_tol=1e-12)
+
+
+def test_sensitivity_as_csv_has_the_same_rows():
+    done = run("sensitivity", *CASE, "--of", "ttft", "--format", "csv")
+    read = list(csv.DictReader(io.StringIO(done.stdout)))
+    found = rows("sensitivity", *CASE, "--of", "ttft")
+    assert [row["input"] for row in read] == [row["input"] for row in found]
+    assert float(read[0]["elasticity"]) == found[0]["elasticity"]
+
+
+def test_sensitivity_prints_its_formulas_as_text_and_as_latex():
+    text = run("sensitivity", *CASE, "--of", "tpot", "--top", "2", "--formula").stdout
+    assert "d tpot / d bandwidth =" in text
+    assert "where\n  compute_decode_qkv = " in text or "compute_decode_qkv" in text
+    latex = run("sensitivity", *CASE, "--of", "tpot", "--top", "2", "--format", "latex").stdout
+    assert r"\frac{\partial \mathrm{tpot}}{\partial \mathrm{bandwidth}} &=" in latex
+    assert latex.count("{") == latex.count("}")
+
+
+def test_a_tornado_chart_is_written_where_it_is_asked_for(tmp_path):
+    path = tmp_path / "chart.png"
+    done = run("sensitivity", *CASE, "--of", "ttft", "--of", "tpot", "--plot", str(path))
+    assert done.exit_code == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert f"wrote {path}" in done.stderr
+    for wrong in (tmp_path / "missing" / "chart.png", tmp_path / "chart.docx"):
+        failed = run("sensitivity", *CASE, "--plot", str(wrong))
+        assert failed.exit_code == 1
+        assert "cannot write a chart" in failed.stderr
+
+
+def test_a_chart_without_matplotlib_says_how_to_install_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = run("sensitivity", *CASE, "--plot", str(tmp_path / "chart.png"))
+    assert done.exit_code == 1
+    assert "pip install" in done.stderr
+
+
+# --- formula -----------------------------------------------------------------------------------
+
+
+def test_formula_prints_symbols_numbers_and_the_result():
+    done = run("formula", "ttft", *CASE, "--basis", "ideal")
+    assert done.exit_code == 0
+    assert "ttft = " in done.stdout
+    value = rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, basis="ideal")
+    assert f"ttft = {value!r} s" in done.stdout
+    assert "bandwidth = 3350000000000.0 B/s" in done.stdout
+
+
+def test_formula_as_json_gives_the_result_when_read_back():
+    (row,) = rows("formula", "tpot", *CASE)
+    names = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil}
+    assert math.isclose(eval(row["formula"], names, row["symbols"]), row["value"], rel_tol=1e-12)
+
+
+def test_formula_as_python_is_a_program():
+    source = run("formula", "e2el", *CASE, "--format", "python").stdout
+    done = subprocess.run([sys.executable, "-"], input=source, capture_output=True, text=True, check=True)
+    assert math.isclose(
+        float(done.stdout), rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300).e2el, rel_tol=1e-12
+    )
+
+
+def test_a_knee_without_a_closed_form_says_so():
+    done = run("formula", "knee", *CASE)
+    assert done.stdout.splitlines()[2].startswith("0 = ")
+    assert "half_knee has no closed form" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("formula", "speed", *CASE), 2, "'speed' is not one of"),
+        (("formula", "ttft", "-m", "llama-3.1-8b"), 2, "one GPU"),
+        (("formula", "ttft", *CASE, "-g", "b200"), 2, "one GPU"),
+        (("formula", "tpot", *CASE[:-1], "1"), 1, "single output token"),
+        (("sensitivity", "-m", "lama", "-g", "h100-sxm"), 1, "no model named 'lama'"),
+        (("sensitivity", *CASE, "--of", "speed"), 2, "'speed' is not one of"),
+        (("solve", *CASE, "--for", "batch"), 2, "a target is missing"),
+        (("solve", *CASE, "--ttft", "300ms"), 2, "--for"),
+        (("solve", *CASE, "--for", "bandwith", "--ttft", "300ms"), 1, "nearest: bandwidth"),
+        (("solve", *CASE, "--for", "batch", "--ttft", "fast"), 2, "no time such as 20ms"),
+        (("solve", *CASE, "--for", "batch", "--ttft", "-3"), 1, "positive time"),
+        (("solve", *CASE, "--for", "bandwidth", "--ttft", "1us"), 1, "cannot be met"),
+        (("solve", *CASE, "--for", "batch", "--ttft", "1" + "0" * 400), 1, "positive time"),
+    ],
+)
+def test_what_cannot_be_asked_gets_one_clear_message(words, code, said):
+    done = run(*words)
+    assert done.exit_code == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- solve -------------------------------------------------------------------------------------
+
+
+def test_solve_gives_the_value_on_each_gpu_and_predict_confirms_it():
+    found = rows("solve", "--for", "isl", "--ttft", "300ms", *CASE, "-g", "b200")
+    assert [row["gpu"] for row in found] == ["h100-sxm", "b200"]
+    for row in found:
+        assert math.isclose(rl.ttft("llama-3.1-8b", row["gpu"], isl=row["value"], osl=300), 0.3, rel_tol=1e-9)
+        assert math.isclose(row["ttft_ms"], 300.0, rel_tol=1e-9)
+
+
+def test_solve_shows_the_closed_form_where_there_is_one():
+    done = run("solve", "--for", "bandwidth", "--tpot", "10ms", *CASE, "--basis", "ideal")
+    assert "closed form" in done.stdout
+    assert "bandwidth = over_bandwidth/" in done.stdout
+    other = run("solve", "--for", "bandwidth", "--tpot", "10ms", *CASE)
+    assert "no closed form: root of tpot(bandwidth) = target; regime: decode memory-bound" in other.stdout
+
+
+def test_a_bare_number_is_milliseconds_as_elsewhere():
+    assert run("solve", "--for", "batch", "--ttft", "300", *CASE).stdout == run(
+        "solve", "--for", "batch", "--ttft", "0.3s", *CASE
+    ).stdout  # fmt: skip
+
+
+def test_gpus_that_cannot_meet_a_target_are_rows_beside_those_that_can():
+    done = run("solve", "--for", "bandwidth", "--ttft", "150ms", "-m", "llama-3.1-8b", "--isl", "4000")
+    assert done.exit_code == 0
+    assert "cannot be met" in done.stdout
+    assert "root" in done.stdout
+    named = run(
+        "solve",
+        "--for",
+        "bandwidth",
+        "--ttft",
+        "150ms",
+        "-m",
+        "llama-3.1-8b",
+        "-g",
+        "l4",
+        "-g",
+        "b200",
+        "--isl",
+        "4000",
+    )
+    assert named.exit_code == 1
+    assert "l4: ttft = 150 ms cannot be met" in named.stderr
+    assert "b200" in named.stdout
+
+
+def test_that_no_gpu_of_the_catalog_meets_a_target_is_said_in_a_few_lines():
+    done = run("solve", "--for", "peak", "--ttft", "1ms", "-m", "llama-3.1-8b")
+    assert done.exit_code == 1
+    errors = done.stderr[done.stderr.index("Error:") :]
+    assert len(errors.splitlines()) <= 5
+    assert "more" in errors

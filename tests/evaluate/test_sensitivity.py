@@ -1,0 +1,163 @@
+"""What moves an answer: rows, their order, their regimes and what happens at a tie."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+from conftest import SAMPLE_GPUS, SAMPLE_MODELS
+
+import roofline as rl
+from roofline.evaluate.case_trace import RESULTS
+from roofline.evaluate.inputs import changed
+from roofline.evaluate.sensitivity import sensitivity
+
+KEYS = ["result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin"]
+KINDS = {"rate", "latency", "efficiency", "workload", "precision", "plan"}
+
+
+def rows_of(model, gpu, **options):
+    return rl.sensitivity(model, gpu, **options)
+
+
+def row_of(rows, result, name):
+    return next(row for row in rows if (row.result, row.input) == (result, name))
+
+
+def test_a_memory_bound_step_at_light_speed_is_inverse_to_the_bandwidth():
+    rows = rows_of("llama-3.1-8b", "h100-sxm", basis="ideal", of="tpot")
+    assert rows[0].input == "bandwidth"
+    assert math.isclose(rows[0].elasticity, -1.0, rel_tol=1e-12)
+    assert math.isclose(
+        rows[0].derivative, -rl.tpot("llama-3.1-8b", "h100-sxm", basis="ideal") / 3.35e12, rel_tol=1e-12
+    )
+    weights, head, cache = (row_of(rows, "tpot", name).elasticity for name in ("weight_bits", "head_bits", "kv_bits"))
+    step = 15.1518e9  # bytes of a step, of which 6 979 321 856 and 525 336 576 weights of two bytes
+    assert math.isclose(weights, 6979321856 * 2 / step, rel_tol=2e-2)
+    assert math.isclose(head, 525336576 * 2 / step, rel_tol=2e-2)
+    assert 0.0 < cache < 0.02
+
+
+def test_rows_keep_the_contract_and_are_sorted_by_magnitude():
+    rows = rows_of("llama-3.1-70b", "h100-sxm", tp=4, isl=2000, osl=300, batch=16)
+    records = rows.to_records()
+    assert list(records[0])[: len(KEYS)] == KEYS
+    assert {record["result"] for record in records} == set(RESULTS)
+    assert {record["kind"] for record in records} <= KINDS
+    assert {"bandwidth", "peak_bf16", "exp_rate", "link_bandwidth", "isl", "batch", "weight_bits", "kv_bits", "tp"} <= {
+        record["input"] for record in records if record["result"] == "e2el"
+    }
+    for result in RESULTS:
+        sizes = [abs(row.elasticity) for row in rows if row.result == result]
+        assert sizes == sorted(sizes, reverse=True)
+    assert all(record["elasticity"] != 0.0 or record["value"] == 0.0 for record in records)
+
+
+@pytest.mark.parametrize("model", SAMPLE_MODELS)
+def test_every_kind_of_model_has_sensitivities_that_sum_to_minus_one(model):
+    for gpu in SAMPLE_GPUS[:: 1 if model == "gpt-oss-120b" else 4]:
+        for row_set in (rows_of(model, gpu, allow_oversize=True, isl=3000, prefix=100, batch=3),):
+            for result in RESULTS:
+                total = math.fsum(
+                    row.elasticity * {"rate": 1.0, "latency": -1.0}.get(row.kind, 0.0)
+                    for row in row_set
+                    if row.result == result
+                )
+                assert math.isclose(total, 1.0 if result == "output_tok_s_gpu" else -1.0, abs_tol=1e-11)
+
+
+def test_what_to_buy_is_the_rate_that_moves_a_result_most():
+    rows = rows_of("llama-3.1-70b", "h100-sxm", tp=4, isl=4000, osl=300, batch=4)
+    assert rows.what_to_buy["ttft"].input == "peak_bf16"
+    assert rows.what_to_buy["tpot"].input == "bandwidth"
+
+
+def test_at_a_tie_both_one_sided_values_are_given_and_are_those_beside_it():
+    rows = rows_of("llama-3.1-70b", "h100-sxm", tp=8, isl=2000, osl=300, batch=16, of="tpot")
+    row = row_of(rows, "tpot", "tp")  # eight KV heads: one a GPU, replicated beyond
+    assert row.margin == 0.0
+    assert "KV heads" in row.regime
+    assert row.elasticity_below < row.elasticity_above
+    prediction = rows.prediction
+    for side, stated in ((1.0 - 1e-5, row.elasticity_below), (1.0 + 1e-5, row.elasticity_above)):
+        # tp alone, without the domain that ends at 8: gradients beside the tie, followed inside one regime.
+        found = sensitivity(changed(prediction, {"batch": 16.0}), ("tpot",)).case.beside("tpot", "tp")
+        assert math.isclose(stated, found[side > 1.0], rel_tol=1e-6)
+    window = row_of(rows_of("gpt-oss-120b", "b200", isl=128, osl=2, of="ttft"), "ttft", "isl")
+    assert window.margin == 0.0
+    assert window.elasticity_below > window.elasticity_above
+
+
+def test_one_sided_elasticities_are_one_sided_slopes_of_the_prediction():
+    case = {"isl": 1024.0, "osl": 2.0, "batch": 4.0, "basis": "ideal"}
+    row = row_of(rows_of("gemma-3-27b", "b200", of="ttft", **case), "ttft", "isl")  # windows of 1024
+    assert row.margin == 0.0
+    at = {isl: rl.ttft("gemma-3-27b", "b200", **{**case, "isl": isl}) for isl in (1023.0, 1024.0, 1025.0)}
+    # The slope of a quadratic over one token is its slope in the middle of it.
+    below = rl.sensitivity("gemma-3-27b", "b200", of="ttft", **{**case, "isl": 1023.5})
+    above = rl.sensitivity("gemma-3-27b", "b200", of="ttft", **{**case, "isl": 1024.5})
+    assert math.isclose(row_of(below, "ttft", "isl").derivative, at[1024.0] - at[1023.0], rel_tol=1e-9)
+    assert math.isclose(row_of(above, "ttft", "isl").derivative, at[1025.0] - at[1024.0], rel_tol=1e-9)
+    scale = 1024.0 / at[1024.0]
+    assert math.isclose(row.elasticity_below, (at[1024.0] - at[1023.0]) * scale, rel_tol=1e-3)
+    assert math.isclose(row.elasticity_above, (at[1025.0] - at[1024.0]) * scale, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bandwidth", "peak_bf16", "batch"])
+def test_a_regime_ends_where_it_is_said_to(name):
+    rows = rows_of("llama-3.1-8b", "h100-sxm", basis="ideal", isl=300, batch=2, of="ttft")
+    row = row_of(rows, "ttft", name)
+    kernel = row.regime.partition(" until ")[2].partition(" turns ")[0]
+
+    def bound(change):
+        at = changed(rows.prediction, {name: row.value * (1.0 + change * row.margin / 100.0)})
+        return next(entry.terms.bound for entry in at.prefill.kernels if entry.name == kernel)
+
+    assert bound(0.0) == bound(0.999)
+    assert bound(1.001) != bound(0.999)
+
+
+def test_a_prefix_of_nothing_still_says_what_a_cached_token_would_save():
+    row = row_of(rows_of("llama-3.1-8b", "h100-sxm", isl=2000, of="ttft"), "ttft", "prefix")
+    assert row.value == row.elasticity == 0.0
+    saved = rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000) - rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000, prefix=1)
+    assert math.isclose(-row.derivative, saved, rel_tol=1e-3)
+
+
+def test_formats_that_differ_by_section_are_inputs_of_their_own():
+    names = {row.input for row in rows_of("gpt-oss-120b", "h100-sxm", tp=2, of="tpot")}
+    assert {"weight_bits_mxfp4", "weight_bits_bf16", "head_bits", "kv_bits"} <= names
+    assert "weight_bits" not in names
+
+
+def test_a_single_token_has_no_tpot_row():
+    rows = rows_of("llama-3.1-8b", "h100-sxm", osl=1)
+    assert {row.result for row in rows} == {"ttft", "e2el", "output_tok_s_gpu"}
+
+
+def test_what_is_no_result_or_no_single_case_is_refused():
+    with pytest.raises(rl.UnknownName, match="ttft, tpot"):
+        rows_of("llama-3.1-8b", "h100-sxm", of=("ttft", "speed"))
+    with pytest.raises(rl.BadInput, match="no result"):
+        rows_of("llama-3.1-8b", "h100-sxm", of=())
+    with pytest.raises(rl.BadInput, match="batch is an array"):
+        rows_of("llama-3.1-8b", "h100-sxm", batch=[1, 2])
+
+
+def test_a_measurement_scales_times_and_leaves_their_elasticities():
+    plain = rows_of("llama-3.1-8b", "h100-sxm", of="tpot")
+    scaled = rows_of("llama-3.1-8b", "h100-sxm", of="tpot", measured={"tpot": 0.011})
+    for one, other in zip(plain, scaled, strict=True):
+        assert one.input == other.input
+        assert math.isclose(one.elasticity, other.elasticity, rel_tol=1e-12)
+    assert math.isclose(scaled.closed.formula("tpot").value, 0.011, rel_tol=1e-12)
+
+
+def test_numbers_alone_need_no_sympy():
+    code = (
+        "import sys, roofline as rl\n"
+        "rows = rl.sensitivity('deepseek-v3', 'h200-sxm', tp=8)\n"
+        "assert rows[0].elasticity and 'sympy' not in sys.modules and 'numpy' not in sys.modules\n"
+        "assert rows[0].formula and 'sympy' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
