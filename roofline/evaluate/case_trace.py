@@ -78,6 +78,8 @@ class CaseTrace:
         self.traced = with_inputs(
             prediction, lambda entry: self.trace.input(entry.name, entry.value), self.trace.section
         )
+        if not any(name.startswith("a2_") for name in self.inputs):  # doublings of the ranks cost nothing
+            self.trace.switches = [switch for switch in self.trace.switches if switch.home != "_doublings"]
         self._boundaries: dict[str, list[Boundary]] = {}
 
     @property

@@ -199,7 +199,7 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     else:
         bandwidth, least = _across_domains(gpu, collective, ranks, in_switch=in_switch)
     if basis == "ideal" or gpu.calibration is None:
-        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
+        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least, _doublings(ranks))
     efficiency = gpu.calibration.collectives.get(collective)
     if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
         efficiency = gpu.calibration.collectives.get("pcie", efficiency)
@@ -207,8 +207,7 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
         raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
     if efficiency.eta_switch is not None and not (in_switch and ranks <= gpu.link.domain):
         efficiency = replace(efficiency, eta_switch=None)
-    doublings = _doublings(ranks) if efficiency.a2 or isinstance(ranks, int | float) else 0  # no idle steps
-    return LinkRoof(bandwidth, ranks, efficiency, least, doublings)
+    return LinkRoof(bandwidth, ranks, efficiency, least, _doublings(ranks))
 
 
 def _doublings(ranks: int) -> int:
