@@ -16,7 +16,7 @@ from roofline.catalog.records import Calibration, Gpu
 from roofline.errors import BadInput
 from roofline.evaluate.fitting import Fit, Sample, fitted, log_ratio
 from roofline.evaluate.kernel_work import COLLECTIVES, compute_dtype, kernel_work
-from roofline.physics.efficiency import link_roof
+from roofline.physics.efficiency import doublings, link_roof
 from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof, collective_time, kernel_time
 
 __all__ = ["Judged", "calibrated_sets", "judged", "kernel_sample", "median_error"]
@@ -55,11 +55,9 @@ def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
         if ranks.max() > gpu.link.domain:
             raise BadInput(f"{ranks.max():.0f} ranks exceed the {gpu.link.domain} GPUs of {gpu.name}'s domain")
         roofs = {number: link_roof(gpu, "ideal", group.kind, int(number)) for number in set(ranks.tolist())}
-        columns = zip(
-            *((r.bandwidth, r.least, r.doublings) for r in map(roofs.__getitem__, ranks.tolist())), strict=True
-        )
-        bandwidth, least, doublings = map(np.asarray, columns)
-        under = LinkRoof(bandwidth, ranks, roofs[ranks[0]].efficiency, least, doublings)  # type: ignore[arg-type]
+        columns = zip(*((roofs[n].bandwidth, roofs[n].least, doublings(n)) for n in ranks.tolist()), strict=True)
+        bandwidth, least, doubled = map(np.asarray, columns)
+        under = LinkRoof(bandwidth, ranks, roofs[ranks[0]].efficiency, least, doubled)  # type: ignore[arg-type]
     else:
         peak = gpu.peaks[compute_dtype(gpu, group.kind, group.dtype)]
         under = Roof(peak, gpu.bandwidth, math.inf if gpu.exp_rate is None else gpu.exp_rate)

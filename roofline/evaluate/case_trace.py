@@ -45,7 +45,7 @@ _PHRASES = {
     "rank_batch": "a data-parallel rank gets another sequence",
     "link_roof": "the ranks leave the scale-up domain",
     "_across_domains": "another scale-up domain takes part",
-    "_doublings": "another doubling of the ranks begins",
+    "doublings": "another doubling of the ranks begins",
     "collective_time": "ring and switch change places",
     "_add_prompt": "attention after the prefix is absorbed or expanded",
     "tuned": "an efficiency reaches 1",
@@ -79,7 +79,7 @@ class CaseTrace:
             prediction, lambda entry: self.trace.input(entry.name, entry.value), self.trace.section
         )
         if not any(name.startswith("a2_") for name in self.inputs):  # doublings of the ranks cost nothing
-            self.trace.switches = [switch for switch in self.trace.switches if switch.home != "_doublings"]
+            self.trace.switches = [switch for switch in self.trace.switches if switch.home != "doublings"]
         self._boundaries: dict[str, list[Boundary]] = {}
 
     @property

@@ -12,7 +12,17 @@ from roofline.ops import Real, maximum, minimum
 from roofline.physics.plan import Deployment
 from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
 
-__all__ = ["BASES", "basis_of", "calibrated_set", "evidence", "link_roof", "measured_kind", "roof", "tuned"]
+__all__ = [
+    "BASES",
+    "basis_of",
+    "calibrated_set",
+    "doublings",
+    "evidence",
+    "link_roof",
+    "measured_kind",
+    "roof",
+    "tuned",
+]
 
 BASES = ("calibrated", "ideal")
 
@@ -167,6 +177,27 @@ def tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
     return under._replace(peak=peak, efficiency=efficiency)
 
 
+def doublings(ranks: int) -> int:
+    """Doublings of one rank that make them all, rounded up.
+
+    Args:
+        ranks: GPUs that take part [1].
+
+    Returns:
+        Their number [1].
+
+    Source:
+        Arithmetic: the binary logarithm, rounded up.
+
+    >>> doublings(6)
+    3
+    """
+    number = 0
+    while 2**number < ranks:
+        number += 1
+    return number
+
+
 def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     """Roof of one collective over the ranks of a GPU's scale-up domain, or over the network beyond it.
 
@@ -199,7 +230,7 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     else:
         bandwidth, least = _across_domains(gpu, collective, ranks, in_switch=in_switch)
     if basis == "ideal" or gpu.calibration is None:
-        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least, _doublings(ranks))
+        return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
     efficiency = gpu.calibration.collectives.get(collective)
     if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
         efficiency = gpu.calibration.collectives.get("pcie", efficiency)
@@ -207,15 +238,7 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
         raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
     if efficiency.eta_switch is not None and not (in_switch and ranks <= gpu.link.domain):
         efficiency = replace(efficiency, eta_switch=None)
-    return LinkRoof(bandwidth, ranks, efficiency, least, _doublings(ranks))
-
-
-def _doublings(ranks: int) -> int:
-    """Doublings of one rank that make them all, rounded up."""
-    doublings = 0
-    while 2**doublings < ranks:
-        doublings += 1
-    return doublings
+    return LinkRoof(bandwidth, ranks, efficiency, least, doublings(ranks))
 
 
 def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -> tuple[Real, Real]:
