@@ -95,7 +95,7 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
 
 
 def _with_unit(value: float, unit: str) -> str:
-    return to_text(value, unit, 4) if unit in _SI else rounded(value, 4)
+    return to_text(value, unit, 4) if unit in _SI else rounded(value, 6)
 
 
 def _who(solution: Solution, found: list[Solution]) -> str:
@@ -106,7 +106,7 @@ def _print_formula(solution: Solution) -> None:
     """Closed form, where there is one; else what was solved."""
     if solution.formula is not None:
         click.echo(f"\n{solution.formula}")
-    elif solution.is_met and solution.method == "root":
+    elif solution.is_met and solution.method in ("root", "step"):
         click.echo(
             f"\nno closed form: root of {solution.binding}({solution.unknown}) = target; regime: {solution.regime}"
         )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from roofline.errors import BadInput, RooflineError, UnknownName
+from roofline.evaluate.boundaries import Boundary, moves, nearest
 from roofline.evaluate.inputs import Input, inputs, refuse_arrays, with_inputs
-from roofline.evaluate.traced import Switch, Trace, Traced, plain, replayed
+from roofline.evaluate.traced import Switch, Trace, Traced, plain
 from roofline.ops import Real
 from roofline.physics.forward import Pass
 from roofline.serving.prediction import Prediction
 
-__all__ = ["RESULTS", "UNITS", "Boundary", "CaseTrace", "check_results"]
+__all__ = ["RESULTS", "UNITS", "CaseTrace", "check_results"]
 
 #: Results that can be asked for, with the unit of each.
 UNITS = {
@@ -31,10 +30,7 @@ _PARTS = {"ttft": ("prefill",), "tpot": ("decode",), "tok_s_user": ("decode",)}
 _TERMS = ("compute", "memory", "exponentials", "link", "latency")
 _NOTABLE = 0.01  # share of a pass from which on what binds a kernel is part of the regime
 _BESIDE = 2.0**-30  # relative step to either side of a tie
-_MOST_TRIES = 4  # nearest boundaries, by first order, of which the nearest is found exactly
-_MOST_STEPS = 40
-_FARTHEST = math.log(1000.0)
-_EXACT = 2.0**-40
+_JUMP = 2.0**-20  # relative change of a result over that step beyond which it jumps
 _PHRASES = {
     "local_kv_heads": "KV heads begin or cease to be replicated",
     "windowed_pairs": "a window is filled",
@@ -59,14 +55,6 @@ _PHRASES = {
 }
 
 
-class Boundary(NamedTuple):
-    """Where a regime ends: both sides equal."""
-
-    left: Real
-    right: Real
-    label: str  # what happens there
-
-
 class CaseTrace:
     """One case, traced once."""
 
@@ -81,6 +69,7 @@ class CaseTrace:
         if not any(name.startswith("a2_") for name in self.inputs):  # doublings of the ranks cost nothing
             self.trace.switches = [switch for switch in self.trace.switches if switch.home != "doublings"]
         self._boundaries: dict[str, list[Boundary]] = {}
+        self._margins: dict[tuple[tuple[str, ...], str], tuple[float | None, str]] = {}
 
     @property
     def title(self) -> str:
@@ -144,23 +133,12 @@ class CaseTrace:
             The nearest change, relative to the input and signed; None where there is none within a factor of a
             thousand [1]. What happens there [text].
         """
-        entry = self.inputs[name]
-        if not entry.value:
-            return None, ""
-        near = sorted(
-            (abs(distance), position, boundary)
-            for position, boundary in enumerate(self._bounds(result))
-            if (distance := _first_order(boundary, entry)) is not None
-        )
-        found: list[tuple[float, float, str]] = []
-        for _, _, boundary in near[:_MOST_TRIES]:
-            change = _crossing(boundary, entry)
-            if change is not None:
-                found.append((abs(change), change, boundary.label))
-        if not found:
-            return None, ""
-        _, change, label = min(found)
-        return change, label
+        key = self._parts(result), name
+        found = self._margins.get(key)
+        if found is None:
+            entry = self.inputs[name]
+            found = self._margins[key] = nearest(self._bounds(result), entry) if entry.value else (None, "")
+        return found
 
     def is_tie(self, result: str, name: str) -> bool:
         """Whether a derivative jumps just where the input is.
@@ -173,7 +151,7 @@ class CaseTrace:
             Whether it does [bool].
         """
         return any(
-            switch.is_tie and _moves(switch.left, switch.right, name)
+            switch.is_tie and moves(switch.left, switch.right, name)
             for switch in self.trace.switches
             if switch.section in ("", *self._parts(result))
         )
@@ -186,9 +164,10 @@ class CaseTrace:
             name: of the input [text].
 
         Returns:
-            Both; None where the case does not exist on that side [1].
+            Both; None where the case does not exist on that side, or the result takes a step [1].
         """
         found: list[float | None] = []
+        here = getattr(self.prediction, result)
         for side in (1.0 - _BESIDE, 1.0 + _BESIDE):
             trace = Trace()
             try:
@@ -202,6 +181,8 @@ class CaseTrace:
             except (RooflineError, ZeroDivisionError):
                 found.append(None)
             else:
+                if abs(number.value / here - 1.0) > _JUMP and name in trace.stepped:
+                    return None, None  # a step: neither side has a slope, the answer is followed along whole numbers
                 found.append(number.gradient.get(name, 0.0) * self.inputs[name].value / number.value)
         return found[0], found[1]
 
@@ -222,13 +203,14 @@ class CaseTrace:
     def _kernel_bounds(self) -> list[tuple[str, Boundary]]:
         found = []
         for section in self._parts("e2el"):
+            found += [(section, boundary) for boundary in _pass_bounds(getattr(self.traced, section), section)]
+            total = plain(getattr(self.prediction, section).time)
             for kernel in getattr(self.traced, section).kernels:
-                total = plain(getattr(self.prediction, section).time)
                 is_light = self.prediction.basis == "ideal"  # every kernel has a kink where its sides are equal
                 if plain(kernel.time) < _NOTABLE * total and not is_light:
                     continue
                 terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
-                binding = max(terms, key=lambda name: plain(terms[name]))
+                binding = _binding(terms)
                 found += [
                     (section, Boundary(terms[binding], term, f"{kernel.name} turns {name}-bound"))
                     for name, term in terms.items()
@@ -268,58 +250,24 @@ def check_results(of: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def _binding(terms: dict[str, Real]) -> str:
+    """Name of the largest term."""
+    return max(terms, key=lambda name: plain(terms[name]))
+
+
+def _pass_bounds(passed: Pass, name: str) -> list[Boundary]:
+    """Where another bound takes the largest share of a pass."""
+    shares: dict[str, Real] = {}
+    for kernel in passed.kernels:
+        bound = _binding({term: getattr(kernel.terms, term) for term in _TERMS})
+        shares[bound] = shares.get(bound, 0.0) + kernel.time
+    binding = _binding(shares)
+    return [
+        Boundary(shares[binding], share, f"{name} turns {bound}-bound")
+        for bound, share in shares.items()
+        if bound != binding and plain(share)
+    ]
+
+
 def _label(switch: Switch) -> str:
     return _PHRASES.get(switch.home, f"the other side of {switch.home} holds")
-
-
-def _moves(left: Real, right: Real, name: str) -> bool:
-    """Whether an input moves one number against another."""
-    one = left.gradient.get(name, 0.0) if type(left) is Traced else 0.0
-    other = right.gradient.get(name, 0.0) if type(right) is Traced else 0.0
-    return bool(one != other) or _is_rounded(left, name) or _is_rounded(right, name)
-
-
-def _is_rounded(number: Real, name: str) -> bool:
-    return type(number) is Traced and number.operation == "ceil" and name in number.gradient
-
-
-def _first_order(boundary: Boundary, entry: Input) -> float | None:
-    """Distance of a boundary in the logarithm of an input, as if both sides were power laws; None where far."""
-    left, right = plain(boundary.left), plain(boundary.right)
-    if not (left > 0.0 and right > 0.0) or not _moves(boundary.left, boundary.right, entry.name):
-        return None
-    slope = 0.0
-    for number, sign in ((boundary.left, 1.0), (boundary.right, -1.0)):
-        if type(number) is Traced:
-            slope += sign * number.gradient.get(entry.name, 0.0) * entry.value / number.value
-    if not slope:
-        return None
-    distance = -math.log(left / right) / slope
-    return distance if abs(distance) <= _FARTHEST else None
-
-
-def _crossing(boundary: Boundary, entry: Input) -> float | None:
-    """Relative change of an input at which both sides are equal, by the secant method in logarithms."""
-
-    def gap(distance: float) -> float | None:
-        at = {entry.name: entry.value * math.exp(distance)}
-        try:
-            left, right = replayed(boundary.left, at), replayed(boundary.right, at)
-        except (ArithmeticError, ValueError):
-            return None
-        return math.log(left / right) if left > 0.0 and right > 0.0 else None
-
-    before, there, here = 0.0, _first_order(boundary, entry), gap(0.0)
-    if there is None or here is None:
-        return None
-    for _ in range(_MOST_STEPS):
-        if abs(here) <= _EXACT:
-            return math.expm1(before)
-        beyond = gap(there) if abs(there) <= _FARTHEST else None
-        if beyond is None:
-            there = 0.5 * (before + there)
-            continue
-        if beyond == here:
-            return None
-        before, here, there = there, beyond, there - beyond * (there - before) / (beyond - here)
-    return None

@@ -170,7 +170,8 @@ class ClosedForms:
         found = self.stages.solved_for(self.expression(result), name, target, self.case.inputs[name].value)
         if found is None:
             return None
-        expression, value = found
+        expression, _ = found
+        value = self.stages.evaluated(self.stages.flat(expression), {"target": target})
         known = {
             **self.case.inputs,
             "target": Input("target", "target", UNITS[result], target, f"target of {result}"),

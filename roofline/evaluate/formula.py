@@ -11,7 +11,7 @@ import sympy
 
 from roofline.evaluate.expressions import Calculus, Printer, coefficients, exact, symbol_of, written
 from roofline.evaluate.inputs import Input
-from roofline.evaluate.traced import Traced
+from roofline.evaluate.traced import FOLLOWED, Traced
 from roofline.ops import Real
 from roofline.physics.forward import Pass
 from roofline.physics.work import Kernel
@@ -192,8 +192,19 @@ class Stages:
         Returns:
             The value [any].
         """
-        known = {definition.name: definition.value for definition in self.definitions.values()}
-        return float(eval(written(expression), dict(_FUNCTIONS), {**self._inputs, **known}))  # noqa: S307  our own text
+        return self.evaluated(written(expression), {part.name: part.value for part in self.definitions.values()})
+
+    def evaluated(self, text: str, known: Mapping[str, float]) -> float:
+        """Value of a formula's text.
+
+        Args:
+            text: of inputs and of what else is known [text].
+            known: further values by name [any].
+
+        Returns:
+            The value [any].
+        """
+        return float(eval(text, dict(_FUNCTIONS), {**self._inputs, **known}))  # noqa: S307  our own text
 
     def _powers(self, expression: Any, symbol: Any) -> dict[int, Any] | None:
         """Coefficients of a formula by powers of a symbol; None where it is no sum of whole powers."""
@@ -234,12 +245,10 @@ class Stages:
                 return parts[0] * parts[1]
             case "/":
                 return parts[0] / parts[1]
-            case _:
-                follows = number.value == number.args[0].value
-                inner = parts[0] if follows else None
-                return self._define(
-                    f"whole_{self._label}", sympy.ceiling(parts[0]), number.value, is_step=True, inner=inner
-                )
+            case _:  # rounded up
+                inner = parts[0] if operation == FOLLOWED else None
+                name = f"whole_{self._label}"
+                return self._define(name, sympy.ceiling(parts[0]), number.value, is_step=True, inner=inner)
 
     def _power(self, number: Traced) -> Any:
         """A power; what is raised gets a name, the two sides of a norm theirs."""

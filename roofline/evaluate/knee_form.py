@@ -16,6 +16,8 @@ from roofline.serving.knee import half_surplus, is_affine, ridge_knee, ridge_sur
 
 __all__ = ["KNEES", "knee_formula"]
 
+_ZERO = 2.0**-30
+
 #: What can be asked for: the smallest knee, or one of them.
 KNEES = ("knee", "ridge_knee", "half_knee", "memory_knee")
 
@@ -52,8 +54,12 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
     deployment, workload = case.traced.deployment, case.traced.workload
     steps = maximum(workload.osl - 1.0, 1.0)
 
+    passes: list[tuple[str, Pass]] = []
+
     def step(batch: Real) -> Pass:
-        return decode_pass(deployment, batch, workload.isl, steps)
+        passed = decode_pass(deployment, batch, workload.isl, steps)
+        passes.append(("" if isinstance(batch, Traced) else f"at_{batch:.0f}_", passed))
+        return passed
 
     known = {**case.inputs, which: Input(which, "result", "sequences", value, "the knee")}
     if which == "memory_knee":
@@ -63,6 +69,10 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
     else:
         surplus = ridge_surplus if which == "ridge_knee" else half_surplus
         number, is_implicit = surplus(step)(case.trace.input(which, value)), True
+    if is_implicit and abs(number.value) > _ZERO * prediction.decode.time:
+        raise BadInput(f"{which} = {rounded(value)} is a step of the batch of each rank (dp): no formula is zero there")
+    for name, passed in passes:
+        stages.name_kernels(passed, name)
     if not isinstance(number, Traced):
         raise BadInput(f"{which} = {rounded(value)} is a bound, not a formula of this case")
     return Formula(

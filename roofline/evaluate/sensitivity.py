@@ -128,7 +128,7 @@ class Sensitivities(Sequence[Sensitivity]):
     def _matters(self, name: str, slope: float, value: float) -> bool:
         """Whether a derivative is more than rounding; of an input that is zero, whether there is one."""
         scale = self.case.inputs[name].value
-        return abs(slope * scale) > _NOTHING * value if scale else slope != 0.0
+        return slope != 0.0 if not scale else abs(slope * scale) > _NOTHING * value or name in self.case.trace.stepped
 
     def _row(self, result: str, name: str, value: float, slope: float) -> Sensitivity:
         entry = self.case.inputs[name]

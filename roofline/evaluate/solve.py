@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from roofline.catalog.formats import FORMATS
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.evaluate.case_trace import CaseTrace
 from roofline.evaluate.inputs import Input, changed, inputs, refuse_arrays
+from roofline.evaluate.roots import root
 from roofline.evaluate.traced import is_rational
 from roofline.physics.forward import Pass
 from roofline.quantity import BILLION, BITS_PER_BYTE, NANO, rounded, to_text
@@ -30,10 +31,7 @@ __all__ = ["ALIASES", "Solution", "solve"]
 ALIASES = ("peak", "weights", "tp")
 
 _INFINITE = float("inf")
-_EXACT = 2.0**-50
 _MET = NANO  # relative, of a time at a target
-_MOST_STEPS = 200
-_STRIDE = 4.0
 _HUGE = 2.0**60
 _RISING = ("workload", "latency", "precision")  # kinds of input of which more takes longer
 
@@ -49,7 +47,7 @@ class Solution:
     value: float | None  # SI; None where no value meets the targets
     binding: str  # result whose target decides
     values: Mapping[str, float | None]  # what each target alone asks for
-    method: str  # closed form, root or search
+    method: str  # closed form, root, step, bound or search
     reason: str  # why it cannot be met, or what else is to be known; empty where there is nothing
     regime: str  # at the solution
     formula: Formula | None = field(repr=False)  # of the value, where there is a closed form
@@ -140,7 +138,7 @@ def solve(prediction: Prediction, unknown: str, targets: Mapping[str, float]) ->
         binding = pick(values, key=lambda name: values[name] or 0.0)
     one = found[binding]
     at = None if one.value is None else changed(prediction, {entry.name: one.value})
-    reason = "; ".join(found[name].reason for name in impossible) or one.reason or _remarks(entry, at, one.value)
+    said = [found[name].reason for name in impossible] or [one.reason, *_remarks(entry, at, one.value)]
     return Solution(
         unknown=entry.name,
         unit=entry.unit,
@@ -150,7 +148,7 @@ def solve(prediction: Prediction, unknown: str, targets: Mapping[str, float]) ->
         binding=binding,
         values=values,
         method=one.method,
-        reason=reason,
+        reason="; ".join(text for text in said if text),
         regime="" if at is None else CaseTrace(at).regime(binding),
         formula=one.formula,
         prediction=at,
@@ -189,6 +187,8 @@ def _input(prediction: Prediction, unknown: str) -> Input:
             f"no input {name!r} to solve for on {prediction.deployment.gpu.name}; nearest: {', '.join(near) or 'none'} "
             "(such as bandwidth, peak, batch, isl, prefix, tp, weights; roofline sensitivity lists them all)"
         )
+    if name == "skew":
+        raise BadInput("the skew belongs to the model and its prompts; roofline sensitivity says how much it matters")
     if name == "memory":
         raise BadInput("no latency depends on the memory; roofline size and --tp say what fits")
     return known[name]
@@ -207,7 +207,7 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
         return max(float(workload.prefix) + 1.0, 1.0), BILLION
     if entry.name == "prefix":
         return max(float(workload.isl) - 1.0, 0.0), 0.0
-    if entry.kind == "workload" and entry.name != "skew":
+    if entry.kind == "workload":
         return 1.0, BILLION
     if _is_rising(entry):
         return 0.0, _INFINITE
@@ -222,72 +222,28 @@ def _one(prediction: Prediction, entry: Input, result: str, target: float) -> _F
         found = getattr(changed(prediction, {entry.name: value}), result)
         return math.inf if found is None else float(found)
 
-    best, worst = _range(prediction, entry, result)
+    scale = entry.value or 1.0
+
+    best, worst = (min(end, scale * _HUGE) for end in _range(prediction, entry, result))  # as good as infinite
     at_best = time(best)
     if at_best > target * (1.0 + _MET):
         return _Found(None, "bound", _cannot(prediction, entry, best, result, target))
-    far = _far(entry, best, worst)
+    far = scale / _HUGE if worst == 0.0 and entry.name != "prefix" else worst
     at_far = time(far)
     if at_far == at_best:
         text = f"{result} does not depend on {entry.name}: {to_text(at_best, 's')} whatever it is"
         return _Found(entry.value, "bound", text)
     if at_far <= target:
-        is_free = "any cached prefix" if entry.name == "prefix" else f"more than {rounded(far)} of {entry.name}"
-        return _Found(far, "bound", f"{result} is met without {is_free}: {to_text(at_far, 's')}")
-    value = _root(lambda value: time(value) / target - 1.0, entry.value or 1.0, best, far)
+        reach = "without any cached prefix" if entry.name == "prefix" else f"as far as {entry.name} = {rounded(far)}"
+        return _Found(far, "bound", f"{result} is met {reach}: {to_text(at_far, 's')}")
+    value = root(lambda value: time(value) / target - 1.0, scale, best, far)
     if abs(time(value) / target - 1.0) > _MET:
-        text = f"{result} moves in steps: {to_text(time(value), 's')} at {rounded(value)}, above the target beyond"
-        return _Found(value, "root", text)
+        text = f"{result} moves in steps there: {to_text(time(value), 's')}, and above the target beyond"
+        return _Found(value, "step", text)
     formula = _closed(changed(prediction, {entry.name: value}), entry, result, target)
     if formula is not None and abs(time(formula.value) / target - 1.0) <= _MET:
         return _Found(formula.value, "closed form", formula=formula)
     return _Found(value, "root")
-
-
-def _far(entry: Input, best: float, worst: float) -> float:
-    """A value so far towards the worst that a target which is met there is met everywhere."""
-    if entry.name == "prefix" or (worst > best and math.isfinite(worst)):
-        return worst
-    scale = entry.value or 1.0
-    return scale * _HUGE if worst > best else scale / _HUGE
-
-
-def _root(surplus: Callable[[float], float], start: float, best: float, worst: float) -> float:
-    """Value at which a monotone surplus vanishes: at most zero towards `best`, positive towards `worst`.
-
-    Brackets by factors from a start, then regula falsi with the Illinois step (Dowell and Jarratt, BIT 11, 1971).
-    """
-    low, high = min(best, worst), max(best, worst)
-    good = bad = min(max(start, low), high)
-    below = above = here = surplus(good)
-    factor = _STRIDE if (best > worst) == (here > 0.0) else 1.0 / _STRIDE
-    while below > 0.0 and good != best:  # towards the best until the target is met
-        bad, above = good, below
-        good = min(max(good * factor, low), high)
-        below = surplus(good)
-    while above <= 0.0 and bad != worst:  # or away from it until it is missed
-        good, below = bad, above
-        bad = min(max(bad * factor, low), high)
-        above = surplus(bad)
-    side = 0
-    for _ in range(_MOST_STEPS):
-        if below == 0.0 or abs(bad - good) <= _EXACT * max(good, bad):
-            break
-        middle = (good * above - bad * below) / (above - below)
-        if not min(good, bad) < middle < max(good, bad):
-            middle = 0.5 * (good + bad)
-        here = surplus(middle)
-        if here <= 0.0:
-            good, below = middle, here
-            above = 0.5 * above if side == 1 else above
-            side = 1
-        else:
-            bad, above = middle, here
-            below = 0.5 * below if side == -1 else below
-            side = -1
-        if abs(here) <= _EXACT:
-            return middle
-    return good
 
 
 def _closed(prediction: Prediction, entry: Input, result: str, target: float) -> Formula | None:
@@ -303,13 +259,22 @@ def _closed(prediction: Prediction, entry: Input, result: str, target: float) ->
 def _cannot(prediction: Prediction, entry: Input, best: float, result: str, target: float) -> str:
     """Why a target is out of reach, and the floor that remains."""
     at = changed(prediction, {entry.name: best})
-    name = "infinite" if math.isinf(best) else rounded(best)
+    name = "infinite" if best >= (entry.value or 1.0) * _HUGE else rounded(best)
     light = {"ttft": at.ideal[0].time, "tpot": at.ideal[1].time}.get(result)
-    floor = f"{result} = {to_text(target, 's')} cannot be met: at {entry.name} {name} it is still "
-    floor += f"{to_text(float(getattr(at, result)), 's')} ({_shares(at, result)})"
+    asked, left = _apart(target, float(getattr(at, result)))
+    floor = f"{result} = {asked} cannot be met: at {entry.name} {name} it is still {left} ({_shares(at, result)})"
     if light is not None and light > target:
         floor += f"; light speed itself takes {to_text(float(light), 's')}"
     return floor
+
+
+def _apart(one: float, other: float) -> tuple[str, str]:
+    """Two times with as many digits as it takes to tell them apart."""
+    for digits in range(3, 10):
+        texts = to_text(one, "s", digits), to_text(other, "s", digits)
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def _shares(at: Prediction, result: str) -> str:
@@ -328,13 +293,13 @@ def _shares(at: Prediction, result: str) -> str:
     return ", ".join(f"{what} {to_text(time, 's')}" for what, time in ranked if time > 0.0)
 
 
-def _remarks(entry: Input, at: Prediction | None, value: float | None) -> str:
+def _remarks(entry: Input, at: Prediction | None, value: float | None) -> list[str]:
     """What else should be known of a solution."""
     if at is None or value is None:
-        return ""
+        return []
     said = []
     if entry.name in ("batch", "isl", "osl"):
-        said.append(f"the largest whole number is {math.floor(value * (1.0 + _EXACT)):d}")
+        said.append(f"the largest whole number is {math.floor(value * (1.0 + _MET)):d}")
     if entry.name == "prefix":
         said.append(f"{100.0 * value / at.workload.isl:.0f} % of the prompt")  # a share, not a unit
     if entry.name.startswith("weight_bits"):
@@ -344,7 +309,7 @@ def _remarks(entry: Input, at: Prediction | None, value: float | None) -> str:
         most = at.knees.memory if entry.name == "batch" else at.longest_context
         what = f"batch {most:g}" if entry.name == "batch" else f"{most:g} tokens"
         said.append(f"it does not fit the memory, which holds {what}")
-    return "; ".join(said)
+    return said
 
 
 def _searched(prediction: Prediction, limits: dict[str, float]) -> Solution:
@@ -372,9 +337,10 @@ def _searched(prediction: Prediction, limits: dict[str, float]) -> Solution:
     if met is None:
         reason = "no tensor-parallel degree of the scale-up domain fits"
         if best is not None:
+            asked, left = _apart(limits[binding], float(getattr(best, binding)))
             reason = (
-                f"{binding} = {to_text(limits[binding], 's')} cannot be met: at tp {best.deployment.plan.tp}, the "
-                f"best, it is still {to_text(float(getattr(best, binding)), 's')} ({_shares(best, binding)})"
+                f"{binding} = {asked} cannot be met: at tp {best.deployment.plan.tp}, the best, it is still {left} "
+                f"({_shares(best, binding)})"
             )
     value = None if met is None else float(met.deployment.plan.tp)
     return Solution(

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from roofline.ops import Operations, Real, register
 
-__all__ = ["Switch", "Trace", "Traced", "is_rational", "plain", "replayed"]
+__all__ = ["FLAT", "FOLLOWED", "Switch", "Trace", "Traced", "is_rational", "plain", "replayed"]
+
+#: Operations that round up: flat between whole numbers, or followed along them.
+FLAT, FOLLOWED = "ceil", "ceil, followed"
 
 _BETWEEN = ("roofline.ops", __name__)  # modules between a formula and the record of its choice
 
@@ -39,6 +42,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.switches: list[Switch] = []
+        self.stepped: set[str] = set()  # inputs that were rounded up: an answer moves in steps with them
         self._section = ""
 
     def input(self, name: str, value: float) -> Traced:
@@ -97,6 +101,9 @@ class Traced:
 
     def __hash__(self) -> int:
         return hash(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
 
     def __add__(self, other: Real) -> Real:
         if type(other) is not Traced and other == 0.0:
@@ -175,18 +182,15 @@ class Traced:
         return self.value == plain(other)
 
 
-def replayed(number: Real, changes: Mapping[str, float]) -> float:
-    """Value that a traced number takes where some inputs change and every choice stays as it was.
+def replayed(numbers: Sequence[Real], changes: Mapping[str, float]) -> list[float]:
+    """Values that traced numbers take where some inputs change and every choice stays as it was.
 
     Args:
-        number: traced, or a plain float [any].
+        numbers: traced, or plain floats [any].
         changes: new values of inputs [any].
 
     Returns:
-        The value [any].
-
-    Raises:
-        ArithmeticError, ValueError: where the arithmetic has no result there.
+        The values, NaN where the arithmetic has no result [any].
     """
     known: dict[int, float] = {}
 
@@ -200,11 +204,11 @@ def replayed(number: Real, changes: Mapping[str, float]) -> float:
             elif node.operation == "input":
                 found = changes[node.args[0]]
             else:
-                found = _APPLY[node.operation](*(value(argument) for argument in node.args))
+                found = _applied(node.operation, [value(argument) for argument in node.args])
             known[id(node)] = found
         return found
 
-    return value(number)
+    return [value(number) for number in numbers]
 
 
 def is_rational(number: Real, name: str) -> bool:
@@ -223,7 +227,7 @@ def is_rational(number: Real, name: str) -> bool:
         node = open_.pop()
         if type(node) is not Traced or id(node) in seen or name not in node.gradient or node.operation == "input":
             continue
-        if node.operation in ("**", "ceil"):
+        if node.operation in ("**", FLAT, FOLLOWED):
             return False
         seen.add(id(node))
         open_ += node.args
@@ -240,6 +244,13 @@ def plain(number: Any) -> float:
         The value [any].
     """
     return number.value if type(number) is Traced else number
+
+
+def _applied(operation: str, values: list[float]) -> float:
+    try:
+        return _APPLY[operation](*values)
+    except (ArithmeticError, ValueError):
+        return math.nan
 
 
 def _node(operation: str, left: Real, right: Real, value: float, to_left: float, to_right: float) -> Traced:
@@ -261,16 +272,17 @@ def _chosen(left: Real, right: Real, *, is_left: bool) -> Real:
 
 
 def _ceil(number: Real) -> Real:
-    """Rounded up: flat between whole numbers; at one it is followed from one whole number to the next."""
+    """Rounded up: flat between whole numbers; at one, and where steps are fine, it follows what is rounded."""
     if type(number) is not Traced:
         return float(math.ceil(number))
     above = float(math.ceil(number.value))
     if above <= _FINE:
         number.trace.chose(number, above)
         number.trace.chose(number, above - 1.0)
-    slope = 1.0 if above == number.value else 0.0
-    gradient = {name: slope * value for name, value in number.gradient.items()}
-    return Traced(above, gradient, "ceil", (number,), number.trace)
+    if above == number.value or above > _FINE:
+        return Traced(above, dict(number.gradient), FOLLOWED, (number,), number.trace)
+    number.trace.stepped.update(number.gradient)
+    return Traced(above, dict.fromkeys(number.gradient, 0.0), FLAT, (number,), number.trace)
 
 
 def _caller() -> str:
@@ -289,7 +301,8 @@ _APPLY: dict[str, Callable[..., float]] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
     "**": math.pow,
-    "ceil": lambda a: float(math.ceil(a)),
+    FLAT: lambda a: float(math.ceil(a)),
+    FOLLOWED: lambda a: float(math.ceil(a)),
 }
 
 register(

@@ -91,11 +91,11 @@ def _gqa(mixer: Gqa, hidden: int, tp: int) -> tuple[float, float]:
     index, index_small = _gqa_indexer(mixer.indexer, kv_heads / mixer.kv_heads)
     small = (
         (qkv if mixer.qkv_bias else 0.0)
-        + (hidden if mixer.o_bias else 0.0)
+        + (1.0 * hidden if mixer.o_bias else 0.0)
         + _qk_norm_values(mixer, heads, kv_heads)
         + (heads if mixer.sinks else 0.0)
     )
-    return hidden * (qkv + gate + index) + heads * mixer.v_head_dim * hidden, float(small) + index_small
+    return hidden * (qkv + gate + index) + heads * mixer.v_head_dim * hidden, small + index_small
 
 
 def _qk_norm_values(mixer: Gqa, heads: float, kv_heads: float) -> float:
@@ -146,7 +146,7 @@ def _csa(mixer: Csa, hidden: int, tp: int) -> tuple[float, float]:
         if indexer is not None:
             matrices += mixer.q_rank * indexer.heads * indexer.dim + hidden * indexer.heads
             small += indexer.dim + overlap * mixer.ratio * indexer.dim
-    return float(matrices), float(small)
+    return matrices, 1.0 * small
 
 
 def _gdn(mixer: Gdn, hidden: int, tp: int) -> tuple[float, float]:

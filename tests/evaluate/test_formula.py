@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import sympy
-from conftest import close
+from conftest import SAMPLE_MODELS, close
 
 import roofline as rl
 from roofline.evaluate.case_trace import CaseTrace
@@ -107,6 +107,20 @@ def test_python_source_runs_alone_and_prints_the_result(of, basis, tmp_path):
     done = subprocess.run([sys.executable, "-I", script], capture_output=True, text=True, check=True)
     expected = 0.0 if found.is_implicit else found.value
     assert math.isclose(float(done.stdout), expected, rel_tol=1e-12, abs_tol=1e-15)
+
+
+@pytest.mark.parametrize("model", SAMPLE_MODELS)
+@pytest.mark.parametrize("gpu", ["h100-sxm", "mi300x"])
+def test_the_memory_knee_of_every_kind_of_model_has_a_formula(model, gpu):
+    traced = CaseTrace(rl.predict(model, gpu, tp=4 if model != "qwen3-next-80b-a3b" else 2, allow_oversize=True))
+    if traced.prediction.knees.memory:
+        found = knee_formula(traced, "memory_knee")
+        assert value(found.flat, found.to_dict()["symbols"]) == traced.prediction.knees.memory
+
+
+def test_a_knee_that_is_a_step_of_a_rank_has_no_formula():
+    with pytest.raises(rl.BadInput, match="step of the batch of each rank"):
+        rl.formula("llama-3.1-70b", "h100-sxm", "ridge_knee", tp=4, dp=2)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])

@@ -3,14 +3,16 @@
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import SAMPLE_GPUS, SAMPLE_MODELS
 
 import roofline as rl
-from roofline.evaluate.case_trace import RESULTS
-from roofline.evaluate.inputs import changed
-from roofline.evaluate.sensitivity import sensitivity
+from roofline.evaluate.case_trace import _PHRASES, RESULTS, CaseTrace
+from roofline.evaluate.inputs import changed, with_inputs
+
+PACKAGE = Path(rl.__file__).parent
 
 KEYS = ["result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin"]
 KINDS = {"rate", "latency", "efficiency", "workload", "precision", "plan"}
@@ -56,14 +58,36 @@ def test_rows_keep_the_contract_and_are_sorted_by_magnitude():
 @pytest.mark.parametrize("model", SAMPLE_MODELS)
 def test_every_kind_of_model_has_sensitivities_that_sum_to_minus_one(model):
     for gpu in SAMPLE_GPUS[:: 1 if model == "gpt-oss-120b" else 4]:
-        for row_set in (rows_of(model, gpu, allow_oversize=True, isl=3000, prefix=100, batch=3),):
-            for result in RESULTS:
-                total = math.fsum(
-                    row.elasticity * {"rate": 1.0, "latency": -1.0}.get(row.kind, 0.0)
-                    for row in row_set
-                    if row.result == result
-                )
-                assert math.isclose(total, 1.0 if result == "output_tok_s_gpu" else -1.0, abs_tol=1e-11)
+        rows = rows_of(model, gpu, allow_oversize=True, isl=3000, prefix=100, batch=3)
+        for result in RESULTS:
+            total = math.fsum(
+                row.elasticity * {"rate": 1.0, "latency": -1.0}.get(row.kind, 0.0)
+                for row in rows
+                if row.result == result
+            )
+            assert math.isclose(total, 1.0 if result == "output_tok_s_gpu" else -1.0, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-v3", "mixtral-8x7b"])
+def test_the_derivative_to_a_continuous_tp_is_a_central_difference_of_each_kernel(model):
+    case = CaseTrace(rl.predict(model, "b200", tp=2, isl=3000, batch=3, allow_oversize=True))
+    step = 1e-5
+    sides = [
+        with_inputs(case.prediction, lambda entry, h=h: entry.value * (1.0 + h * (entry.name == "tp")))
+        for h in (step, -step)
+    ]
+    compared = 0
+    for name in ("prefill", "decode"):
+        high, low = (getattr(side, name).kernels for side in sides)
+        kernels = [kernel for kernel in getattr(case.traced, name).kernels if kernel.count]
+        for kernel, above, below in zip(kernels, high, low, strict=True):
+            if kernel.name.startswith(("head", "logits")):
+                continue  # whole columns of the vocabulary: a staircase, followed by its trend
+            found = getattr(kernel.time, "gradient", {}).get("tp", 0.0) * 2.0
+            slope = (above.time - below.time) / (2.0 * step)
+            assert math.isclose(found, slope, rel_tol=1e-6, abs_tol=1e-6 * below.time)
+            compared += abs(slope) > 1e-3 * below.time
+    assert compared > 8
 
 
 def test_what_to_buy_is_the_rate_that_moves_a_result_most():
@@ -73,16 +97,11 @@ def test_what_to_buy_is_the_rate_that_moves_a_result_most():
 
 
 def test_at_a_tie_both_one_sided_values_are_given_and_are_those_beside_it():
-    rows = rows_of("llama-3.1-70b", "h100-sxm", tp=8, isl=2000, osl=300, batch=16, of="tpot")
+    rows = rows_of("llama-3.1-70b", "gb200-nvl72", tp=8, isl=2000, osl=300, batch=16, of="tpot")
     row = row_of(rows, "tpot", "tp")  # eight KV heads: one a GPU, replicated beyond
     assert row.margin == 0.0
     assert "KV heads" in row.regime
     assert row.elasticity_below < row.elasticity_above
-    prediction = rows.prediction
-    for side, stated in ((1.0 - 1e-5, row.elasticity_below), (1.0 + 1e-5, row.elasticity_above)):
-        # tp alone, without the domain that ends at 8: gradients beside the tie, followed inside one regime.
-        found = sensitivity(changed(prediction, {"batch": 16.0}), ("tpot",)).case.beside("tpot", "tp")
-        assert math.isclose(stated, found[side > 1.0], rel_tol=1e-6)
     window = row_of(rows_of("gpt-oss-120b", "b200", isl=128, osl=2, of="ttft"), "ttft", "isl")
     assert window.margin == 0.0
     assert window.elasticity_below > window.elasticity_above
@@ -115,6 +134,54 @@ def test_a_regime_ends_where_it_is_said_to(name):
 
     assert bound(0.0) == bound(0.999)
     assert bound(1.001) != bound(0.999)
+
+
+@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-120b", "gemma-3-27b"])
+def test_no_kernel_and_no_pass_changes_its_bound_inside_a_margin(model, basis):
+    rows = rows_of(model, "h100-sxm", basis=basis, isl=1500, osl=40, batch=4, tp=2, of=("ttft", "tpot"))
+    names = {"ttft": "prefill", "tpot": "decode"}
+    checked = 0
+    for row in rows:
+        if row.input == "tp" or not row.margin or row.kind == "efficiency":
+            continue
+        here = getattr(rows.prediction, names[row.result])
+        notable = {k.name for k in here.kernels if k.time >= 0.0101 * here.time}
+        for share in (0.4, 0.99):
+            at = getattr(
+                changed(rows.prediction, {row.input: row.value * (1.0 + share * row.margin / 100.0)}), names[row.result]
+            )
+            assert at.bound == here.bound, (row.result, row.input)
+            for kernel, other in zip(here.kernels, at.kernels, strict=True):
+                if kernel.name in notable:
+                    assert kernel.terms.bound == other.terms.bound, (row.result, row.input, kernel.name)
+            checked += 1
+    assert checked > 20
+
+
+def test_a_batch_between_whole_multiples_of_dp_keeps_its_row_and_names_the_step():
+    options = {"tp": 4, "dp": 2, "isl": 2000, "osl": 300, "of": "tpot"}
+    between = row_of(rows_of("llama-3.1-70b", "h100-sxm", batch=63, **options), "tpot", "batch")
+    assert between.elasticity == 0.0
+    assert "data-parallel rank" in between.regime
+    assert math.isclose(abs(between.margin), 100.0 / 63.0, rel_tol=1e-9)
+    whole = row_of(rows_of("llama-3.1-70b", "h100-sxm", batch=64, **options), "tpot", "batch")
+    assert whole.margin == 0.0
+    steps = [rl.tpot("llama-3.1-70b", "h100-sxm", batch=batch, tp=4, dp=2, isl=2000, osl=300) for batch in (62, 64, 66)]
+    assert math.isclose(whole.elasticity, (steps[2] - steps[0]) / 4.0 * 64.0 / steps[1], rel_tol=1e-3)
+    assert whole.elasticity_below == whole.elasticity_above == whole.elasticity
+
+
+def test_a_domain_without_a_network_beyond_it_has_no_upper_side():
+    row = row_of(rows_of("llama-3.1-8b", "rtx-4090", tp=8, of="tpot"), "tpot", "tp")
+    assert row.margin == 0.0
+    assert row.elasticity_above == row.elasticity
+
+
+def test_every_choice_that_is_named_is_made_by_a_function_of_that_name():
+    homes = "".join(path.read_text() for ring in ("physics", "serving") for path in (PACKAGE / ring).glob("*.py"))
+    for name in _PHRASES:
+        assert f"def {name}(" in homes
 
 
 def test_a_prefix_of_nothing_still_says_what_a_cached_token_would_save():

@@ -138,12 +138,46 @@ def test_weights_of_a_model_with_several_formats_are_those_of_its_experts():
     assert rl.solve("gpt-oss-120b", "h100-sxm", "weights", tpot=0.01, tp=2).unknown == "weight_bits_mxfp4"
 
 
+def test_a_rate_of_a_network_that_is_all_there_is_has_a_solution_or_a_reason():
+    options = {
+        "isl": 17,
+        "osl": 128,
+        "tp": 8,
+        "pp": 3,
+        "quantization": "int8",
+        "basis": "ideal",
+        "allow_oversize": True,
+    }
+    found = rl.solve("mimo-7b", "gh200-144gb", "scale_out", e2el=0.026, **options)
+    assert found.is_met == (found.value is not None)
+    assert found.is_met or found.reason
+
+
+def test_a_batch_that_moves_in_steps_says_so_and_names_the_last_that_meets_the_target():
+    options = {"tp": 4, "dp": 2, "isl": 2000, "osl": 300}
+    found = rl.solve("llama-3.1-70b", "h100-sxm", "batch", tpot=0.019, **options)
+    assert found.method == "step"
+    assert "moves in steps" in found.reason
+    batch = math.floor(found.value * (1.0 + 1e-9))
+    assert f"whole number is {batch}" in found.reason
+    assert rl.tpot("llama-3.1-70b", "h100-sxm", batch=batch, **options) <= 0.019
+    assert rl.tpot("llama-3.1-70b", "h100-sxm", batch=batch + 1, **options) > 0.019
+
+
+def test_two_times_that_differ_little_are_told_apart():
+    floor = changed(rl.predict("llama-3.1-8b", "h100-sxm"), {"bandwidth": 1e30}).tpot
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "bandwidth", tpot=floor * 0.9999)
+    asked, _, left = found.reason.partition(" cannot be met")
+    assert asked.removeprefix("tpot = ") not in left
+
+
 @pytest.mark.parametrize(
     ("unknown", "options", "error", "said"),
     [
         ("bandwith", {"ttft": 0.3}, rl.UnknownName, "nearest: bandwidth"),
         ("pp", {"ttft": 0.3}, rl.UnknownName, "no input 'pp'"),
         ("peak_fp4", {"ttft": 0.3}, rl.UnknownName, "on h100-sxm"),
+        ("skew", {"ttft": 0.3}, rl.BadInput, "belongs to the model"),
         ("memory", {"ttft": 0.3}, rl.BadInput, "no latency depends on the memory"),
         (3, {"ttft": 0.3}, rl.UnknownName, "no input '3'"),
         ("bandwidth", {}, rl.BadInput, "a target is missing"),

@@ -88,8 +88,8 @@ def test_a_number_replayed_at_another_value_is_what_it_would_have_been(x, y, aga
 
     trace = Trace()
     found = formula(trace.input("x", x), trace.input("y", y))
-    assert close(replayed(found, {"x": again}), formula(again, y))
-    assert replayed(found, {}) == found.value
+    assert close(replayed([found], {"x": again})[0], formula(again, y))
+    assert replayed([found, 2.0], {}) == [found.value, 2.0]
 
 
 def test_what_came_about_by_arithmetic_alone_is_told_from_powers():
