@@ -54,7 +54,8 @@ def _names(option: click.Option) -> str:
 def _meaning(option: click.Option) -> str:
     choices = getattr(option.type, "choices", None)
     listed = f" One of {', '.join(choices)}." if choices else ""
-    default = f" Default: {option.default}." if option.show_default else ""
+    value = ", ".join(option.default) if isinstance(option.default, tuple) else option.default
+    default = f" Default: {value}." if option.show_default else ""
     return ((option.help or "") + listed + default).replace("|", "\\|")
 
 

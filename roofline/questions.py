@@ -58,6 +58,7 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Any
         UnknownName: no such result, or a name that `predict` refuses.
         BadInput: the result does not apply, or what `predict` refuses.
     """
+    of = of.replace("-", "_") if isinstance(of, str) else of
     if of not in FORMULAS:
         raise UnknownName(f"no formula of {of!r}; it may be of {', '.join(FORMULAS)}")
     from roofline.evaluate.closed_form import ClosedForms

@@ -23,6 +23,7 @@ QUANTITIES = ("Real", "float", "Work", "Terms", "Memory", "ParameterCount", "Loo
 EXCLUDED = {
     "physics/forward.py: draft_pass": "a list of kernels, whose equations are there",
     "serving/knee.py: ridge_surplus": "the difference whose root ridge_knee is, shown there",
+    "serving/knee.py: asymptotic_time": "the slope D_1 of half_knee, a whole pass at a huge batch",
     "serving/knee.py: half_surplus": "the difference whose root half_knee is, shown there",
     "serving/knee.py: slo_knee": "a search: largest_that_holds",
     "serving/knee.py: largest_that_holds": "bisection over whole numbers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ __all__ = ["formula"]
     "  roofline formula ttft -m llama-3.1-70b -g b200 --format python"
 )
 @click.argument("result", type=click.Choice(list(questions.FORMULAS)))
-@case_options
+@partial(case_options, one=True)
 @click.option(
     "-f",
     "--format",

@@ -30,15 +30,17 @@ FORMATS = ("table", "markdown", "csv", "json")
 _Command = Callable[..., Any]
 
 
-def model_option(function: _Command) -> _Command:
+def model_option(function: _Command, *, one: bool = False) -> _Command:
     """Add ``--model``.
 
     Args:
         function: the command [function].
+        one: whether the command takes a single model [bool].
 
     Returns:
         The command with the option [function].
     """
+    repeatable = "" if one else " Repeatable."
     return click.option(
         "-m",
         "--model",
@@ -47,19 +49,21 @@ def model_option(function: _Command) -> _Command:
         type=ModelName(),
         multiple=True,
         required=True,
-        help="Model: Hugging Face id, short name or alias. Repeatable.",
+        help=f"Model: Hugging Face id, short name or alias.{repeatable}",
     )(function)
 
 
-def gpu_option(function: _Command) -> _Command:
+def gpu_option(function: _Command, *, one: bool = False) -> _Command:
     """Add ``--gpu``.
 
     Args:
         function: the command [function].
+        one: whether the command takes a single GPU [bool].
 
     Returns:
         The command with the option [function].
     """
+    repeatable = "." if one else ". Repeatable; all of the catalog by default."
     return click.option(
         "-g",
         "--gpu",
@@ -68,7 +72,7 @@ def gpu_option(function: _Command) -> _Command:
         "gpus",
         type=GpuName(),
         multiple=True,
-        help="GPU: name or alias. Repeatable; all of the catalog by default.",
+        help=f"GPU: name or alias{repeatable}",
     )(function)
 
 
@@ -200,12 +204,13 @@ _CASE = (
 )
 
 
-def case_options(function: _Command, without: tuple[str, ...] = ()) -> _Command:
+def case_options(function: _Command, without: tuple[str, ...] = (), *, one: bool = False) -> _Command:
     """Add every option of a case; the command gets them as keyword arguments of `api.predict`.
 
     Args:
         function: the command, called with `models`, `gpus`, `options`, and options of its own by name [function].
         without: parameters whose options the command has no use for, or adds in a form of its own [text].
+        one: whether the command takes a single model and a single GPU [bool].
 
     Returns:
         The command with the options [function].
@@ -222,7 +227,7 @@ def case_options(function: _Command, without: tuple[str, ...] = ()) -> _Command:
         parameters: list[click.Parameter] = vars(command)["__click_params__"]
         if parameters[-1].name in without:
             parameters.pop()
-    return model_option(gpu_option(specs_option(command)))
+    return model_option(gpu_option(specs_option(command), one=one), one=one)
 
 
 def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _SI = ("s", "B/s", "FLOP/s", "exp/s")
     "  roofline sensitivity -m llama-3.1-8b -g h100 --of tpot --formula --basis ideal\n"
     "  roofline sensitivity -m deepseek-r1 -g h200 --tp 8 --of ttft --format json"
 )
-@case_options
+@partial(case_options, one=True)
 @click.option(
     "--of",
     type=click.Choice(list(UNITS)),
@@ -35,7 +36,13 @@ _SI = ("s", "B/s", "FLOP/s", "exp/s")
     show_default=True,
     help="Result that is to move. Repeatable.",
 )
-@click.option("--top", type=click.IntRange(1), default=_SHOWN, show_default=True, help="Rows of each result shown.")
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    default=_SHOWN,
+    show_default=True,
+    help="Rows of each result in tables, formulas and charts.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Show every row.")
 @click.option("--formula", "with_formula", is_flag=True, help="Print the derivatives as formulas.")
 @click.option(
@@ -64,12 +71,14 @@ def sensitivity(
 ) -> None:
     """What moves an answer: elasticity to every rate, efficiency, latency, length, format and to tp.
 
-    An elasticity of -0.8 to the HBM bandwidth: 10 % more of it make the result 8 % shorter.
+    An elasticity of -0.8 to the HBM bandwidth: 1 % more of it makes the result 0.8 % smaller. Where the derivative
+    jumps just at the present value, those just below and above are shown.
     """
     found = questions.sensitivity(*one_case(models, gpus), of=of, **options)
-    shown = [row for result in of for row in _of(found, result)[: None if is_all else top]]
+    shown = [row for result in found.of for row in _of(found, result)[: None if is_all else top]]
     if output_format in ("json", "csv"):
-        print_rows(found.to_records(), output_format, {})
+        case = found.to_dict()
+        print_rows(case.pop("rows"), output_format, {}, case)
     elif output_format == "latex":
         from roofline.evaluate.formula_text import derivatives_latex
 
@@ -97,11 +106,11 @@ def _print(found: Sensitivities, shown: list[Sensitivity], output_format: str) -
     for result, row in found.what_to_buy.items():
         amount = getattr(found.prediction, result)
         value = to_text(amount, "s") if UNITS[result] == "s" else f"{rounded(amount)}/s"
-        change = f"+10 % make {10.0 * row.elasticity:+.1f} %"
+        change = f"1 % more of it makes {row.elasticity:+.2f} %"
         click.echo(f"{result} = {value}: of the hardware, {row.meaning} ({row.input}) moves it most: {change}")
     click.echo()
     most = max((abs(row.elasticity) for row in shown), default=1.0) or 1.0
-    headings = ("result", "input", "kind", "value", "elasticity", "", "regime changes", "where")
+    headings = ("result", "input", "kind", "value", "elasticity", "size", "regime ends", "where")
     cells = [
         (
             row.result,
@@ -124,5 +133,5 @@ def _sides(row: Sensitivity) -> str:
     """Elasticity; both sides at a tie where they differ."""
     below, above = row.elasticity_below, row.elasticity_above
     if row.margin == 0.0 and f"{below:.3f}" != f"{above:.3f}":
-        return f"{below:.3f} | {above:.3f}"
+        return f"{below:.3f} below, {above:.3f} above"
     return f"{row.elasticity:.3f}"

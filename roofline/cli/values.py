@@ -16,7 +16,7 @@ from roofline.serving.latency import SLO_KEYS
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["Duration", "GpuName", "Measured", "ModelName", "Prefix", "Size", "Slo", "Workload"]
+__all__ = ["Duration", "GpuName", "Measured", "ModelName", "Prefix", "Size", "Slo", "Workload", "duration"]
 
 _WORKLOAD = r"(\d{1,12}(?:\.\d+)?)(k?)(?:(?<=k)|[/x:])(\d{1,12}(?:\.\d+)?)(k?)"
 
@@ -88,8 +88,8 @@ class Slo(click.ParamType):
             if key in limits:
                 self.fail(f"{key!r} is limited twice", param, ctx)
             try:
-                limits[key] = float(number) * MILLI
-            except ValueError:
+                limits[key] = duration(number)
+            except BadInput:
                 colon = ""
             if not colon:
                 self.fail(f"{part!r} is not key:milliseconds with a key of {', '.join(SLO_KEYS)}", param, ctx)
@@ -103,15 +103,13 @@ class Duration(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
-        text = str(value).strip()
         try:
-            return float(text) * MILLI
-        except ValueError:
-            pass
-        try:
-            return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text), "s")
+            time = duration(str(value))
         except BadInput:
             self.fail(f"{value!r} is no time such as 20ms", param, ctx)
+        if not 0.0 <= time < float("inf"):
+            self.fail(f"{value!r} is no time such as 20ms: it must be positive and finite", param, ctx)
+        return time
 
 
 class Measured(click.ParamType):
@@ -149,6 +147,27 @@ class Workload(click.ParamType):
         if not lengths or not all(length.is_integer() and length <= BILLION for length in lengths):
             self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 2000x300", param, ctx)
         return tuple(int(length) for length in lengths)
+
+
+def duration(text: str) -> float:
+    """A time from text with its unit, or a bare number of milliseconds.
+
+    Args:
+        text: such as ``20ms``, ``0.3 s`` or ``25`` [text].
+
+    Returns:
+        The time [s].
+
+    Raises:
+        BadInput: neither.
+
+    >>> duration("20ms"), duration("25")
+    (0.02, 0.025)
+    """
+    try:
+        return float(text) * MILLI
+    except ValueError:
+        return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text.strip()), "s")
 
 
 def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[CompletionItem]:

@@ -43,7 +43,7 @@ def moves(left: Real, right: Real, name: str) -> bool:
 def nearest(boundaries: Sequence[Boundary], entry: Input) -> tuple[float | None, str]:
     """The nearest boundary along an input, every choice staying as it was until there.
 
-    A first guess from values and slopes; then every boundary is looked at as far as that, to both sides, and those whose
+    A first guess from values and slopes; then every boundary is looked at as far as that, to both sides: those whose
     sides have changed places on the way are nearer.
 
     Args:
@@ -69,7 +69,7 @@ def nearest(boundaries: Sequence[Boundary], entry: Input) -> tuple[float | None,
     for _ in range(_ROUNDS):
         crossed = [
             (change, boundary.label)
-            for end in _ends(reach)
+            for end in _ends(reach, entry)
             for boundary in _changed(moved, entry, end)
             if (change := _crossing(boundary, entry, end)) is not None
         ]
@@ -83,11 +83,17 @@ def nearest(boundaries: Sequence[Boundary], entry: Input) -> tuple[float | None,
     return best
 
 
-def _ends(reach: float) -> tuple[float, float]:
-    """Logarithms of an input as far as a relative change reaches, up and down."""
+def _ends(reach: float, entry: Input) -> list[float]:
+    """Logarithms of an input as far as a relative change reaches, up and down, and as it can be at all."""
     up = min(math.log1p(reach), _FARTHEST)
-    down = math.log1p(-reach) if reach < 1.0 else -_FARTHEST
-    return up, max(down, -_FARTHEST)
+    down = max(math.log1p(-reach) if reach < 1.0 else -_FARTHEST, -_FARTHEST)
+    if entry.kind == "efficiency" and entry.name.startswith(
+        ("eta_c", "eta_m", "eta_s", "eta_all", "eta_red", "eta_p2p")
+    ):
+        up = min(up, -math.log(entry.value))  # no share is beyond one
+    if entry.kind in ("workload", "plan") and entry.name not in ("skew", "prefix"):
+        down = max(down, -math.log(entry.value))  # nor a count below one
+    return [end for end in (up, down) if abs(end) > _EXACT]
 
 
 def _changed(boundaries: Sequence[Boundary], entry: Input, distance: float) -> list[Boundary]:
@@ -102,7 +108,7 @@ def _changed(boundaries: Sequence[Boundary], entry: Input, distance: float) -> l
 
 
 def _crossing(boundary: Boundary, entry: Input, end: float) -> float | None:
-    """Relative change at which both sides are equal, between here and an end beyond: regula falsi with Illinois steps."""
+    """Relative change at which both sides are equal, between here and an end beyond: regula falsi, Illinois steps."""
 
     def gap(distance: float) -> float:
         left, right = replayed(boundary[:2], {entry.name: entry.value * math.exp(distance)})

@@ -66,8 +66,11 @@ class CaseTrace:
         self.traced = with_inputs(
             prediction, lambda entry: self.trace.input(entry.name, entry.value), self.trace.section
         )
-        if not any(name.startswith("a2_") for name in self.inputs):  # doublings of the ranks cost nothing
-            self.trace.switches = [switch for switch in self.trace.switches if switch.home != "doublings"]
+        ends = self.traced.e2el.gradient
+        costs_doublings = any(name.startswith("a2_") for name in ends)
+        self.trace.switches = [
+            switch for switch in self.trace.switches if costs_doublings or switch.home != "doublings"
+        ]
         self._boundaries: dict[str, list[Boundary]] = {}
         self._margins: dict[tuple[tuple[str, ...], str], tuple[float | None, str]] = {}
 
@@ -153,7 +156,7 @@ class CaseTrace:
         return any(
             switch.is_tie and moves(switch.left, switch.right, name)
             for switch in self.trace.switches
-            if switch.section in ("", *self._parts(result))
+            if switch.section in self._parts(result) or switch.home == "_corrected"
         )
 
     def beside(self, result: str, name: str) -> tuple[float | None, float | None]:
@@ -212,7 +215,7 @@ class CaseTrace:
                 terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
                 binding = _binding(terms)
                 found += [
-                    (section, Boundary(terms[binding], term, f"{kernel.name} turns {name}-bound"))
+                    (section, Boundary(terms[binding], term, f"{section} {kernel.name} turns {name}-bound"))
                     for name, term in terms.items()
                     if name != binding
                 ]
@@ -225,6 +228,7 @@ class CaseTrace:
             (switch.section, Boundary(switch.left, switch.right, _label(switch)))
             for switch in self.trace.switches
             if not (at_light_speed and switch.home == "kernel_time")
+            and (switch.section or switch.home == "_corrected")  # light speed itself matters where it binds alone
         ]
 
 
@@ -241,7 +245,7 @@ def check_results(of: Sequence[str]) -> tuple[str, ...]:
         UnknownName: a name that is none.
         BadInput: none at all.
     """
-    names = (of,) if isinstance(of, str) else tuple(of)
+    names = tuple(name.replace("-", "_") for name in ((of,) if isinstance(of, str) else of))
     if not names:
         raise BadInput(f"of names no result; it may be {', '.join(UNITS)}")
     for name in names:

@@ -29,6 +29,7 @@ class Formula:
         *,
         title: str = "",
         is_implicit: bool = False,
+        ends: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.title = title  # of the case
@@ -37,6 +38,7 @@ class Formula:
         self.expression = expression  # sympy
         self.regime = regime
         self.is_implicit = is_implicit  # the expression is zero at the result, which is one of its symbols
+        self.ends = dict(ends or {})  # of the regime, by input [text]
         self.definitions: list[Definition] = stages.used(expression)
         self.inputs: dict[str, Input] = stages.symbols(known, expression)
         self._stages = stages
@@ -68,6 +70,7 @@ class Formula:
             "is_implicit": self.is_implicit,
             "symbols": {name: entry.value for name, entry in self.inputs.items()},
             "regime": self.regime,
+            "regime_ends": self.ends,
         }
 
 
@@ -129,7 +132,16 @@ class ClosedForms:
             self.case.inputs,
             self.case.regime(result),
             title=self.case.title,
+            ends={name: text for name in self.case.inputs if (text := self._end(result, name))},
         )
+
+    def _end(self, result: str, name: str) -> str:
+        """Where the regime ends along an input."""
+        number = self.case.number(result)
+        if number is None or name not in number.gradient:
+            return ""
+        change, label = self.case.margin(result, name)
+        return "" if change is None else f"regime ends at {100.0 * change:+.3g} %: {label}"
 
     def derivative(self, result: str, name: str) -> Any:
         """Expression of the derivative of a result to an input.

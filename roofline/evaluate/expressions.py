@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -63,18 +64,23 @@ class Calculus:
 
     def _leaf(self, expression: Any, symbol: Any) -> Any:
         """Derivative by sympy, once for all expressions that differ in the names of their symbols alone."""
-        others = sorted(self.symbols(expression) - {symbol}, key=str)
+        others = sorted(self.symbols(expression) - {symbol}, key=_name)
         names = dict(zip((symbol, *others), sympy.symbols(f"x:{len(others) + 1}"), strict=True))
         slope = _diff(expression.xreplace(names), names[symbol])
         return slope.xreplace({name: own for own, name in names.items()})
 
 
 class Printer(StrPrinter):  # type: ignore[misc]  # sympy is untyped
-    """Texts in which every float has all of its digits; parts that expressions share are written once."""
+    """Texts in which every float has all of its digits; parts that expressions share are written once.
 
-    def __init__(self) -> None:
+    Args:
+        named: text of a symbol that stands for more; None for others, whose names are written.
+    """
+
+    def __init__(self, named: Callable[[Any], str | None] = lambda _: None) -> None:
         super().__init__()
         self._texts: dict[Any, str] = {}
+        self._named = named
 
     def text(self, expression: Any) -> str:
         """An expression as text that Python and sympy read back to the same number.
@@ -83,7 +89,7 @@ class Printer(StrPrinter):  # type: ignore[misc]  # sympy is untyped
             expression: sympy expression.
 
         Returns:
-            The text; it may use sqrt, log and ceiling [text].
+            The text; it may use sqrt, log, ceiling and floor [text].
         """
         return str(self.doprint(expression))
 
@@ -93,6 +99,9 @@ class Printer(StrPrinter):  # type: ignore[misc]  # sympy is untyped
             text = str(super()._print(expr, **kwargs))
             self._texts[expr] = text
         return text
+
+    def _print_Symbol(self, expr: Any) -> str:  # noqa: N802  sympy's name
+        return self._named(expr) or str(expr.name)
 
     def _print_Float(self, expr: Any) -> str:  # noqa: N802  sympy's name
         return repr(float(expr))
@@ -105,7 +114,7 @@ def written(expression: Any) -> str:
         expression: sympy expression.
 
     Returns:
-        The text; it may use sqrt, log and ceiling [text].
+        The text; it may use sqrt, log, ceiling and floor [text].
     """
     return Printer().text(expression)
 
@@ -164,6 +173,10 @@ def symbol_of(name: str) -> Any:
         The sympy symbol.
     """
     return sympy.Symbol(name)
+
+
+def _name(symbol: Any) -> str:
+    return str(symbol.name)
 
 
 @cache

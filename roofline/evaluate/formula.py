@@ -11,7 +11,7 @@ import sympy
 
 from roofline.evaluate.expressions import Calculus, Printer, coefficients, exact, symbol_of, written
 from roofline.evaluate.inputs import Input
-from roofline.evaluate.traced import FOLLOWED, Traced
+from roofline.evaluate.traced import FLAT, FOLLOWED, Traced
 from roofline.ops import Real
 from roofline.physics.forward import Pass
 from roofline.physics.work import Kernel
@@ -20,7 +20,7 @@ __all__ = ["Definition", "Stages"]
 
 _NOTHING = 2.0**-44  # coefficients that contribute less are sums that cancel
 _COEFFICIENTS = {-2: "over_square_of_{}", -1: "over_{}", 0: "without_{}", 1: "per_{}", 2: "per_square_of_{}"}
-_FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil}
+_FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -47,7 +47,7 @@ class Stages:
         self._results: dict[Any, Traced] = {}
         self._inputs: dict[str, float] = {}
         self._label = "answer"
-        self._printer, self._calculus = Printer(), Calculus()
+        self._printer, self._calculus = Printer(self._bracketed), Calculus()
 
     def name_kernels(self, passed: Pass, prefix: str = "") -> None:
         """Name the time of every kernel of a pass.
@@ -111,11 +111,7 @@ class Stages:
         Returns:
             The text; it may use sqrt, log and ceiling [text].
         """
-        named = {symbol.name: symbol for symbol in expression.free_symbols if symbol in self.definitions}
-        text = self._printer.text(expression)
-        if not named:
-            return text
-        return _WORD.sub(lambda word: self._bracketed(named[word[0]]) if word[0] in named else word[0], text)
+        return self._printer.text(expression)
 
     def used(self, *expressions: Any) -> list[Definition]:
         """Definitions that formulas build on, in an order in which each needs only earlier ones.
@@ -235,6 +231,10 @@ class Stages:
             return symbol_of(args[0])
         if operation == "**":
             return self._power(number)
+        if operation == "-" and args[0] == 0.0 and getattr(args[1], "operation", "") in (FLAT, FOLLOWED):
+            return self._rounded(number, args[1], is_up=False)
+        if operation in (FLAT, FOLLOWED):
+            return self._rounded(number, number, is_up=True)
         parts = [self.expression(argument) for argument in args]
         match operation:
             case "+":
@@ -243,12 +243,15 @@ class Stages:
                 return parts[0] - parts[1]
             case "*":
                 return parts[0] * parts[1]
-            case "/":
+            case _:
                 return parts[0] / parts[1]
-            case _:  # rounded up
-                inner = parts[0] if operation == FOLLOWED else None
-                name = f"whole_{self._label}"
-                return self._define(name, sympy.ceiling(parts[0]), number.value, is_step=True, inner=inner)
+
+    def _rounded(self, number: Traced, raised: Traced, *, is_up: bool) -> Any:
+        """A number rounded up, or down: the negative of its negative rounded up."""
+        inner = self.expression(raised.args[0]) * (1 if is_up else -1)
+        whole = sympy.ceiling(inner) if is_up else sympy.floor(inner)
+        follows = inner if raised.operation == FOLLOWED else None
+        return self._define(f"whole_{self._label}", whole, number.value, is_step=True, inner=follows)
 
     def _power(self, number: Traced) -> Any:
         """A power; what is raised gets a name, the two sides of a norm theirs."""
@@ -288,7 +291,7 @@ class Stages:
         if found is not None:
             return found
         terms = []
-        for part in sorted(self._calculus.symbols(expression), key=str):
+        for part in sorted(self._calculus.symbols(expression), key=lambda part: part.name):
             if part == symbol:
                 terms.append(self._calculus.partial(expression, symbol))
             elif symbol in self._depends.get(part, ()):
@@ -309,11 +312,13 @@ class Stages:
             return symbol_of(name)
         return self._define(name, slope, self._results[part].gradient[symbol.name])
 
-    def _bracketed(self, symbol: Any) -> str:
+    def _bracketed(self, symbol: Any) -> str | None:
+        """What a symbol stands for, in inputs alone; None for an input."""
+        if symbol not in self.definitions:
+            return None
         found = self._flat.get(symbol)
         if found is None:
-            found = f"({self.flat(self.definitions[symbol].expression)})"
-            self._flat[symbol] = found
+            found = self._flat[symbol] = f"({self.flat(self.definitions[symbol].expression)})"
         return found
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from roofline.evaluate.closed_form import Formula
     from roofline.evaluate.sensitivity import Sensitivities, Sensitivity
 
-__all__ = ["derivatives_latex", "derivatives_text", "latex", "latex_lines", "python_source", "text", "text_lines"]
+__all__ = ["derivatives_latex", "derivatives_text", "latex", "latex_lines", "python_source", "text"]
 
 _DIGITS = 5
-_FUNCTIONS = {"ceiling": "ceil as ceiling", "log": "log", "sqrt": "sqrt"}
+_FUNCTIONS = {"ceiling": "ceil as ceiling", "floor": "floor", "log": "log", "sqrt": "sqrt"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _WIDTH = 100
 _GREEK = {"eta": r"\eta", "kappa": r"\kappa", "eps": r"\varepsilon"}
@@ -47,28 +47,7 @@ def text(formula: Formula) -> str:
     ]
     if formula.regime:
         lines.append(f"regime: {formula.regime}")
-    if formula.definitions:
-        lines += ["", "where", *text_lines(formula.definitions)]
-    lines += ["", "with"]
-    width = max((len(name) for name in formula.inputs), default=0)
-    lines += [
-        f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
-        + f"  ({entry.meaning})"
-        for name, entry in formula.inputs.items()
-    ]
-    return "\n".join(lines)
-
-
-def text_lines(definitions: Iterable[Definition]) -> list[str]:
-    """Parts of a formula, one a line, each with its value.
-
-    Args:
-        definitions: the parts.
-
-    Returns:
-        The lines [text].
-    """
-    return [f"  {part.name} = {written(part.expression)} = {part.value!r}" for part in definitions]
+    return "\n".join([*lines, *_where(formula.definitions), *_with(formula.inputs, formula.ends)])
 
 
 def latex(formula: Formula) -> str:
@@ -112,9 +91,9 @@ def derivatives_text(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
     lines = [found.case.title, ""]
     for row, expression in zip(rows, expressions, strict=True):
         lines += [*_wrapped(f"d {row.result} / d {row.input}", written(expression)), f"  = {row.derivative!r}"]
-    lines += ["", "where", *text_lines(stages.used(*expressions)), "", "with"]
-    lines += [f"  {entry.name} = {entry.value!r}" for entry in stages.symbols(found.case.inputs, *expressions).values()]
-    return "\n".join(lines)
+    return "\n".join(
+        [*lines, *_where(stages.used(*expressions)), *_with(stages.symbols(found.case.inputs, *expressions))]
+    )
 
 
 def derivatives_latex(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
@@ -154,8 +133,10 @@ def python_source(formula: Formula) -> str:
     name = f"{formula.name}_residual" if formula.is_implicit else formula.name
     what = f"Zero where {formula.name} is right" if formula.is_implicit else f"{formula.name} [{formula.unit}]"
     arguments = [
-        f"    {entry.name}={entry.value!r},  # {entry.meaning}" + (f" [{entry.unit}]" if entry.unit != "1" else "")
-        for entry in formula.inputs.values()
+        f"    {name}={entry.value!r},  # {entry.meaning}"
+        + (f" [{entry.unit}]" if entry.unit != "1" else "")
+        + (f"; {formula.ends[name]}" if name in formula.ends else "")
+        for name, entry in formula.inputs.items()
     ]
     lines = [
         *([f"from math import {', '.join(imports)}", "", ""] if imports else []),
@@ -163,7 +144,10 @@ def python_source(formula: Formula) -> str:
         "    *,",
         *arguments,
         "):",
-        f'    """{what}{f" of {formula.title}" if formula.title else ""}."""',
+        f'    """{what}{f" of {formula.title}" if formula.title else ""}.',
+        "",
+        f"    Holds in this regime alone: {formula.regime}; no kernel or choice changes sides.",
+        '    """',
         *(f"    {part} = {expression}" for part, expression in parts),
         f"    return {final}",
         "",
@@ -172,6 +156,24 @@ def python_source(formula: Formula) -> str:
         f"    print({name}())",
     ]
     return "\n".join(lines)
+
+
+def _where(definitions: Iterable[Definition]) -> list[str]:
+    """Parts of a formula, each with its value."""
+    lines = [f"  {part.name} = {written(part.expression)} = {part.value!r}" for part in definitions]
+    return ["", "where", *lines] if lines else []
+
+
+def _with(known: Mapping[str, Input], ends: Mapping[str, str] | None = None) -> list[str]:
+    """Symbols of a formula, each with its value, unit and meaning."""
+    width = max((len(name) for name in known), default=0)
+    lines = [
+        f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
+        + f"  ({entry.meaning})"
+        + (f"  {ends[name]}" if ends and name in ends else "")
+        for name, entry in known.items()
+    ]
+    return ["", "with", *lines]
 
 
 def _align(lines: Iterable[str]) -> str:
@@ -193,9 +195,13 @@ def _values(formula: Formula) -> dict[str, float]:
 def _with_numbers(expression: str, values: dict[str, float]) -> str:
     """An expression with rounded numbers in the place of its symbols."""
     return _WORD.sub(
-        lambda word: rounded(values[word[0]], _DIGITS) if word[0] in values else word[0],
+        lambda word: _bracketed(rounded(values[word[0]], _DIGITS)) if word[0] in values else word[0],
         expression,
     )
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if text.startswith("-") else text
 
 
 def _wrapped(left: str, expression: str) -> list[str]:

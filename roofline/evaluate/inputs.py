@@ -108,7 +108,12 @@ def with_inputs(
         first = prefill(deployment, again)
     with part("decode"):
         step = decode(deployment, again)
-    return replace(prediction, deployment=deployment, workload=again, prefill=first, decode=step)
+    factors = {
+        name: value if value == 1.0 else make(Input(f"correction_{name}", "efficiency", "1", value, "by a measurement"))
+        for name, value in (("ttft", prediction.correction.ttft), ("tpot", prediction.correction.tpot))
+    }
+    correction = prediction.correction._replace(**factors)
+    return replace(prediction, deployment=deployment, workload=again, prefill=first, decode=step, correction=correction)
 
 
 def inputs(prediction: Prediction) -> dict[str, Input]:

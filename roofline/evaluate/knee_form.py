@@ -12,7 +12,7 @@ from roofline.ops import Real, maximum
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.quantity import rounded
-from roofline.serving.knee import half_surplus, is_affine, ridge_knee, ridge_surplus
+from roofline.serving.knee import asymptotic_time, half_surplus, is_affine, ridge_knee, ridge_surplus
 
 __all__ = ["KNEES", "knee_formula"]
 
@@ -58,21 +58,25 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
 
     def step(batch: Real) -> Pass:
         passed = decode_pass(deployment, batch, workload.isl, steps)
-        passes.append(("" if isinstance(batch, Traced) else f"at_{batch:.0f}_", passed))
+        passes.append(("" if isinstance(batch, Traced) else "asymptote_", passed))
         return passed
 
+    slope: Real | None = None
     known = {**case.inputs, which: Input(which, "result", "sequences", value, "the knee")}
     if which == "memory_knee":
         number, is_implicit = largest_batch(deployment, workload.isl + workload.osl), False
     elif which == "ridge_knee" and is_affine(prediction.deployment):
         number, is_implicit = ridge_knee(step, affine=True), False
     else:
-        surplus = ridge_surplus if which == "ridge_knee" else half_surplus
-        number, is_implicit = surplus(step)(case.trace.input(which, value)), True
+        slope = None if which == "ridge_knee" else asymptotic_time(step)
+        surplus = ridge_surplus(step) if slope is None else half_surplus(step, slope)
+        number, is_implicit = surplus(case.trace.input(which, value)), True
     if is_implicit and abs(number.value) > _ZERO * prediction.decode.time:
         raise BadInput(f"{which} = {rounded(value)} is a step of the batch of each rank (dp): no formula is zero there")
     for name, passed in passes:
         stages.name_kernels(passed, name)
+    if isinstance(slope, Traced):
+        stages.name_result("time_per_sequence", slope)
     if not isinstance(number, Traced):
         raise BadInput(f"{which} = {rounded(value)} is a bound, not a formula of this case")
     return Formula(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from roofline.errors import BadInput
 from roofline.evaluate.case_trace import RESULTS, CaseTrace, check_results
 from roofline.serving.prediction import Prediction
 
@@ -40,7 +41,7 @@ class Sensitivity:
     @property
     def formula(self) -> str:
         """The derivative as a formula of inputs, read by Python and by `sympy.sympify` [text]."""
-        return self._forms.closed.derivative_text(self.result, self.input)
+        return self._forms.closed.derivative_text(self.result, self.input) if self.derivative else "0"
 
     @property
     def expression(self) -> Any:
@@ -84,6 +85,11 @@ class Sensitivities(Sequence[Sensitivity]):
     def __iter__(self) -> Iterator[Sensitivity]:
         return iter(self._rows)
 
+    def __str__(self) -> str:
+        """One line a row: result, input, elasticity."""
+        width = max((len(row.input) for row in self), default=0)
+        return "\n".join(f"{row.result} to {row.input.ljust(width)}  {row.elasticity:+.4f}" for row in self)
+
     def __repr__(self) -> str:
         return f"<sensitivities of {', '.join(self.of)}: {len(self)} rows>"
 
@@ -108,8 +114,12 @@ class Sensitivities(Sequence[Sensitivity]):
         return [row.to_dict() for row in self]
 
     def to_dict(self) -> dict[str, Any]:
-        """Results at the present inputs [s, 1/s], and the rows."""
+        """The case, its results at the present inputs [s, 1/s], and the rows."""
+        deployment = self.prediction.deployment
         return {
+            "case": self.case.title,
+            "model": deployment.model.short_name,
+            "gpu": deployment.gpu.name,
             "results": {result: getattr(self.prediction, result) for result in self.of},
             "rows": self.to_records(),
         }
@@ -118,21 +128,14 @@ class Sensitivities(Sequence[Sensitivity]):
         number = self.case.number(result)
         if number is None:
             return []
-        rows = [
-            self._row(result, name, number.value, slope)
-            for name, slope in number.gradient.items()
-            if self._matters(name, slope, number.value)
-        ]
+        rows = [self._row(result, name, number.value, slope) for name, slope in number.gradient.items()]
         return sorted(rows, key=lambda row: (-abs(row.elasticity), row.input))
-
-    def _matters(self, name: str, slope: float, value: float) -> bool:
-        """Whether a derivative is more than rounding; of an input that is zero, whether there is one."""
-        scale = self.case.inputs[name].value
-        return slope != 0.0 if not scale else abs(slope * scale) > _NOTHING * value or name in self.case.trace.stepped
 
     def _row(self, result: str, name: str, value: float, slope: float) -> Sensitivity:
         entry = self.case.inputs[name]
         elasticity = slope * entry.value / value if entry.value else 0.0
+        if entry.value and abs(elasticity) < _NOTHING:  # rounding: the result does not move
+            elasticity = slope = 0.0
         change, label = self.case.margin(result, name)
         below = above = elasticity
         if self.case.is_tie(result, name) and entry.value:
@@ -173,7 +176,7 @@ def sensitivity(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensitiv
 
     Raises:
         UnknownName: a result that is none.
-        BadInput: isl, osl, batch or prefix is an array.
+        BadInput: isl, osl, batch or prefix is an array, or no result applies.
 
     Valid:
         In the stated regime: a maximum keeps its larger side, what is rounded up stays where it is. Steps finer than
@@ -182,4 +185,7 @@ def sensitivity(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensitiv
     Source:
         The chain rule, forward (Wengert, CACM 7(8), 1964).
     """
-    return Sensitivities(CaseTrace(prediction), check_results(of))
+    found = Sensitivities(CaseTrace(prediction), check_results(of))
+    if not found:
+        raise BadInput("a single output token (osl 1) has no tpot; ask for ttft, or give --osl")
+    return found

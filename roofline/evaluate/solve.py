@@ -15,7 +15,7 @@ from roofline.evaluate.inputs import Input, changed, inputs, refuse_arrays
 from roofline.evaluate.roots import root
 from roofline.evaluate.traced import is_rational
 from roofline.physics.forward import Pass
-from roofline.quantity import BILLION, BITS_PER_BYTE, NANO, rounded, to_text
+from roofline.quantity import BILLION, BITS_PER_BYTE, MILLI, NANO, rounded, to_text
 from roofline.serving import prediction as answer
 from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import PRESETS, summary
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ALIASES", "Solution", "solve"]
 
 #: Words for inputs whose names depend on the case.
-ALIASES = ("peak", "weights", "tp")
+ALIASES = ("peak", "weights", "kv", "tp")
 
 _INFINITE = float("inf")
 _MET = NANO  # relative, of a time at a target
@@ -70,14 +70,15 @@ class Solution:
         return {
             "model": base.model.short_name,
             "gpu": base.gpu.name,
-            "num_gpus": (base if at is None else at.deployment).num_gpus,
-            "tp": (base if at is None else at.deployment).plan.tp,
+            "num_gpus": int((base if at is None else at.deployment).num_gpus),
+            "tp": int((base if at is None else at.deployment).plan.tp),
             "unknown": self.unknown,
             "unit": self.unit,
             "value": self.value,
             "present": self.present,
             "binding": self.binding,
-            **{f"{name}_target": self.values.get(name) for name in SLO_KEYS},
+            **{f"target_{name}_ms": _milliseconds(self.targets.get(name)) for name in SLO_KEYS},
+            **{f"value_for_{name}": self.values.get(name) for name in SLO_KEYS},
             **{f"{name}_ms": None if at is None else at.to_dict((f"{name}_ms",))[f"{name}_ms"] for name in SLO_KEYS},
             "fits": None if at is None else at.fits,
             "method": self.method,
@@ -88,6 +89,15 @@ class Solution:
             "basis": self.base.basis,
             "warnings": list(self.base.warnings),
         }
+
+    def __str__(self) -> str:
+        """The answer in a line or two."""
+        gpu = self.base.deployment.gpu.name
+        if self.value is None:
+            return f"{gpu}: {self.reason}"
+        unit = "" if self.unit == "1" else f" {self.unit}"
+        said = f"{gpu}: {self.unknown} = {self.value:.6g}{unit} (now {self.present:.6g}), by {self.method}"
+        return said + (f"; {self.reason}" if self.reason else "")
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,7 @@ def solve(prediction: Prediction, unknown: str, targets: Mapping[str, float]) ->
     """
     refuse_arrays(prediction, "solve")
     limits = _checked(prediction, targets)
-    if unknown == "tp":
+    if isinstance(unknown, str) and unknown.lower() == "tp":
         return _searched(prediction, limits)
     entry = _input(prediction, unknown)
     found = {name: _one(prediction, entry, name, limit) for name, limit in limits.items()}
@@ -176,9 +186,11 @@ def _input(prediction: Prediction, unknown: str) -> Input:
     known = inputs(prediction)
     model, precision = prediction.deployment.model, prediction.deployment.precision
     weights, _, compute = summary(model, precision)
-    name = unknown if isinstance(unknown, str) else shown(unknown)
+    name = unknown.strip().lower().replace("-", "_") if isinstance(unknown, str) else shown(unknown)
     if name == "peak":
         name = f"peak_{compute}"
+    if name == "kv":
+        name = "kv_bits"
     if name == "weights":
         name = "weight_bits" if "weight_bits" in known else f"weight_bits_{weights}"
     if name not in known:
@@ -225,14 +237,14 @@ def _one(prediction: Prediction, entry: Input, result: str, target: float) -> _F
     scale = entry.value or 1.0
 
     best, worst = (min(end, scale * _HUGE) for end in _range(prediction, entry, result))  # as good as infinite
-    at_best = time(best)
-    if at_best > target * (1.0 + _MET):
-        return _Found(None, "bound", _cannot(prediction, entry, best, result, target))
     far = scale / _HUGE if worst == 0.0 and entry.name != "prefix" else worst
-    at_far = time(far)
+    at_best, at_far = time(best), time(far)
+    is_met = at_best <= target * (1.0 + _MET)
     if at_far == at_best:
         text = f"{result} does not depend on {entry.name}: {to_text(at_best, 's')} whatever it is"
-        return _Found(entry.value, "bound", text)
+        return _Found(entry.value if is_met else None, "bound", text)
+    if not is_met:
+        return _Found(None, "bound", _cannot(prediction, entry, best, result, target))
     if at_far <= target:
         reach = "without any cached prefix" if entry.name == "prefix" else f"as far as {entry.name} = {rounded(far)}"
         return _Found(far, "bound", f"{result} is met {reach}: {to_text(at_far, 's')}")
@@ -277,6 +289,10 @@ def _apart(one: float, other: float) -> tuple[str, str]:
     return texts
 
 
+def _milliseconds(time: float | None) -> float | None:
+    return None if time is None else time / MILLI
+
+
 def _shares(at: Prediction, result: str) -> str:
     """What the remaining time is spent on, largest first."""
     runs_of: dict[str, tuple[tuple[Pass, float], ...]] = {
@@ -304,7 +320,8 @@ def _remarks(entry: Input, at: Prediction | None, value: float | None) -> list[s
         said.append(f"{100.0 * value / at.workload.isl:.0f} % of the prompt")  # a share, not a unit
     if entry.name.startswith("weight_bits"):
         held = [name for name in PRESETS if FORMATS[PRESETS[name][0]].nbytes * BITS_PER_BYTE <= value]
-        said.append(f"formats of at most so many bits: {', '.join(held) or 'none'}; the compute dtype stays")
+        names = "every format" if len(held) == len(PRESETS) else ", ".join(held) or "no format"
+        said.append(f"{names} has at most so many bits; the compute dtype stays as it is")
     if not at.fits:
         most = at.knees.memory if entry.name == "batch" else at.longest_context
         what = f"batch {most:g}" if entry.name == "batch" else f"{most:g} tokens"

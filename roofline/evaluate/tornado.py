@@ -33,9 +33,12 @@ def tornado(rows: Sequence[Sensitivity], title: str, path: Path) -> None:
     Raises:
         BadInput: matplotlib is not installed, knows no such format, or cannot write there.
     """
+    if not path.suffix:
+        raise BadInput(f"{path} needs a suffix that says the format, such as .png, .svg or .pdf")
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.patches import Patch
     except ImportError:
         raise BadInput('a chart needs matplotlib: pip install "roofline[plot]"') from None
     results = list(dict.fromkeys(row.result for row in rows))
@@ -49,7 +52,10 @@ def tornado(rows: Sequence[Sensitivity], title: str, path: Path) -> None:
         panel.barh(names, [row.elasticity for row in own], color=[_COLOURS[row.kind] for row in own])
         panel.invert_yaxis()
         panel.axvline(0.0, color="black", linewidth=0.8)
-        panel.set_title(f"elasticity of {result}", fontsize="medium")
+        panel.set_title(f"{result}: per cent for each per cent of", fontsize="medium")
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    bars = [Patch(color=_COLOURS[kind], label=kind) for kind in kinds]
+    figure.legend(handles=bars, loc="outside lower center", ncols=len(kinds), fontsize="small")
     figure.suptitle(title, fontsize="small")
     try:
         figure.savefig(path)

@@ -14,6 +14,7 @@ from roofline.physics.work import LIGHT, Roof
 __all__ = [
     "LARGEST_BATCH",
     "Knees",
+    "asymptotic_time",
     "half_knee",
     "half_surplus",
     "is_affine",
@@ -158,19 +159,34 @@ def half_knee(step: Callable[[Real], Pass]) -> Real:
     Source:
         Half-performance length n_1/2 of Hockney and Jesshope, "Parallel Computers", 1981.
     """
-    return _crossing(half_surplus(step))
+    return _crossing(half_surplus(step, asymptotic_time(step)))
 
 
-def half_surplus(step: Callable[[Real], Pass]) -> Callable[[Real], Real]:
-    """What is zero at half of the asymptotic throughput: a step less twice the asymptote's time for its batch.
+def asymptotic_time(step: Callable[[Real], Pass]) -> Real:
+    """Time that one more sequence adds to a step that has very many, D_1.
 
     Args:
         step: decode pass of a batch.
 
     Returns:
+        Time per sequence, that of a step of `LARGEST_BATCH` squared [s].
+
+    Source:
+        Its limit is the slope of `half_knee`'s asymptote.
+    """
+    return step(LARGEST_BATCH**2).time / LARGEST_BATCH**2
+
+
+def half_surplus(step: Callable[[Real], Pass], slope: Real) -> Callable[[Real], Real]:
+    """What is zero at half of the asymptotic throughput: a step less twice the asymptote's time for its batch.
+
+    Args:
+        step: decode pass of a batch.
+        slope: of the asymptote, `asymptotic_time` [s].
+
+    Returns:
         The difference as a function of the batch [s].
     """
-    slope = step(LARGEST_BATCH**2).time / LARGEST_BATCH**2
     return lambda batch: step(batch).time - 2.0 * batch * slope
 
 

@@ -15,7 +15,7 @@ from roofline.evaluate.closed_form import ClosedForms
 from roofline.evaluate.inputs import changed
 from roofline.evaluate.knee_form import knee_formula
 
-FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil}
+FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
 MODELS = {
     "llama-3.1-8b": {},
     "llama-3.1-70b": {"tp": 8},

@@ -52,7 +52,8 @@ def test_rows_keep_the_contract_and_are_sorted_by_magnitude():
     for result in RESULTS:
         sizes = [abs(row.elasticity) for row in rows if row.result == result]
         assert sizes == sorted(sizes, reverse=True)
-    assert all(record["elasticity"] != 0.0 or record["value"] == 0.0 for record in records)
+    zeros = [record for record in records if record["elasticity"] == 0.0 and record["value"] != 0.0]
+    assert all(record["derivative"] == 0.0 and record["formula"] == "0" for record in zeros)
 
 
 @pytest.mark.parametrize("model", SAMPLE_MODELS)
@@ -126,7 +127,7 @@ def test_one_sided_elasticities_are_one_sided_slopes_of_the_prediction():
 def test_a_regime_ends_where_it_is_said_to(name):
     rows = rows_of("llama-3.1-8b", "h100-sxm", basis="ideal", isl=300, batch=2, of="ttft")
     row = row_of(rows, "ttft", name)
-    kernel = row.regime.partition(" until ")[2].partition(" turns ")[0]
+    kernel = row.regime.partition(" until prefill ")[2].partition(" turns ")[0]
 
     def bound(change):
         at = changed(rows.prediction, {name: row.value * (1.0 + change * row.margin / 100.0)})
@@ -143,7 +144,7 @@ def test_no_kernel_and_no_pass_changes_its_bound_inside_a_margin(model, basis):
     names = {"ttft": "prefill", "tpot": "decode"}
     checked = 0
     for row in rows:
-        if row.input == "tp" or not row.margin or row.kind == "efficiency":
+        if row.input == "tp" or not row.margin:
             continue
         here = getattr(rows.prediction, names[row.result])
         notable = {k.name for k in here.kernels if k.time >= 0.0101 * here.time}
@@ -211,12 +212,50 @@ def test_what_is_no_result_or_no_single_case_is_refused():
         rows_of("llama-3.1-8b", "h100-sxm", batch=[1, 2])
 
 
+def test_a_single_token_has_nothing_to_say_of_tpot_alone():
+    with pytest.raises(rl.BadInput, match="single output token"):
+        rows_of("llama-3.1-8b", "h100-sxm", osl=1, of="tpot")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("qwen3-235b-a22b", "a100-sxm-80gb", {"tp": 8, "of": "tpot"}),
+        ("jamba-v0.1", "l40s", {"tp": 8, "quantization": "int4", "of": "ttft"}),
+        ("llama-3.1-70b", "h100-sxm", {"tp": 4, "dp": 2, "batch": 64, "basis": "ideal"}),
+        ("deepseek-v3", "h200-sxm", {"tp": 8, "osl": 1}),
+    ],
+    ids=lambda case: case[0],
+)
+def test_every_symbol_of_a_formula_is_a_row_of_its_result(case):
+    model, gpu, options = case
+    rows = rows_of(model, gpu, allow_oversize=True, **options)
+    values = {}
+    for row in rows:
+        values.setdefault(row.result, {})[row.input] = row.value
+    names = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
+    for row in rows:
+        found = eval(row.formula, dict(names), values[row.result])
+        assert math.isclose(found, row.derivative, rel_tol=1e-11, abs_tol=1e-25)
+
+
+def test_no_efficiency_is_said_to_change_a_regime_beyond_one_and_no_count_below_one():
+    rows = rows_of("llama-3.1-8b", "h100-sxm", isl=2000, batch=1)
+    for row in rows:
+        moved = row.value * (1.0 + (row.margin or 0.0) / 100.0)
+        assert row.kind != "efficiency" or moved <= 1.0 + 1e-9 or row.input.startswith("eta_x")
+        assert row.kind != "workload" or moved >= 1.0 - 1e-9 or row.input == "prefix"
+
+
 def test_a_measurement_scales_times_and_leaves_their_elasticities():
     plain = rows_of("llama-3.1-8b", "h100-sxm", of="tpot")
     scaled = rows_of("llama-3.1-8b", "h100-sxm", of="tpot", measured={"tpot": 0.011})
-    for one, other in zip(plain, scaled, strict=True):
-        assert one.input == other.input
+    factor = row_of(scaled, "tpot", "correction_tpot")
+    assert math.isclose(factor.elasticity, 1.0, rel_tol=1e-12)
+    for one in plain:
+        other = row_of(scaled, "tpot", one.input)
         assert math.isclose(one.elasticity, other.elasticity, rel_tol=1e-12)
+        assert one.regime == other.regime
     assert math.isclose(scaled.closed.formula("tpot").value, 0.011, rel_tol=1e-12)
 
 

@@ -8,7 +8,7 @@ from conftest import close
 import roofline as rl
 from roofline.evaluate.inputs import changed
 
-FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil}
+FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
 CASES = {
     "dense": ("llama-3.1-70b", "h100-sxm", {"tp": 8, "isl": 2000, "osl": 300, "batch": 16}),
     "experts": ("gpt-oss-120b", "b200", {"isl": 3000, "osl": 200, "batch": 8}),
