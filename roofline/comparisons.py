@@ -12,7 +12,9 @@ from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPre
 from roofline.evaluate.footprint import kv_bytes_per_token
 from roofline.evaluate.quantization import FORMATS, Quantization, Quantized, kept_sections, quantized
 from roofline.evaluate.side_by_side import Comparison, compared
+from roofline.evaluate.slow_kernels import slow_kernels
 from roofline.serving import prediction as answer
+from roofline.serving.precision import summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import smallest_tp
 
@@ -35,7 +37,7 @@ def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **op
 
     All formats run at one plan: the tp given, else the smallest at which the baseline fits, else the
     widest of the scale-up domain. Rows that do not fit say so and have the times it would take.
-    Weights that the GPU cannot multiply as they are run weight-only, at its 16-bit rate.
+    Weights that the GPU cannot multiply as they are run weight-only, at its 16-bit peak.
 
     Args:
         model: name, alias or record [text].
@@ -64,7 +66,8 @@ def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **op
             is_reference = name == chosen and kv is None
             found = reference if is_reference else _in_format(model, gpu, name, kv, options)
             rows.append(quantized(name, found, reference, _at_largest(found), _fewest_gpus(found)))
-    return Quantization(tuple(rows), chosen, tuple(_said_of_formats(rows, reference)))
+    notes = (*_said_of_formats(rows, reference), *_said_of_slow_kernels(rows, reference))
+    return Quantization(tuple(rows), chosen, notes)
 
 
 def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Any) -> Comparison:
@@ -137,7 +140,7 @@ def _in_format(model: str | Model, gpu: str | Gpu, name: str, kv: str | None, op
         if wide not in record.peaks:
             raise
         found = api.predict(model, gpu, **formats, **options, compute=wide)
-        said = f"{record.name} cannot multiply {name} weights: they run weight-only, at the {wide} rate"
+        said = f"{record.name} cannot multiply {name} weights: they run weight-only, at its {wide} peak"
         return replace(found, warnings=(*found.warnings, said))
 
 
@@ -166,6 +169,20 @@ def _said_of_formats(rows: list[Quantized], reference: Prediction) -> list[str]:
         said.append(f"weights that no format changes: {named}")
     if not reference.fits:
         said.append("the baseline does not fit: speed-ups are against the times it would take")
+    return said
+
+
+def _said_of_slow_kernels(rows: list[Quantized], reference: Prediction) -> list[str]:
+    """What the times of formats stand on whose kernels are slower than the baseline's; each format by itself."""
+    wide, wide_kv, _ = summary(reference.deployment.model, reference.deployment.precision)
+    said = []
+    for row in rows:
+        found = row.prediction
+        weights, kv, _ = summary(found.deployment.model, found.deployment.precision)
+        if weights == wide or kv == wide_kv:
+            label, called = (f"KV {kv}", f"a {wide_kv} KV cache") if kv != wide_kv else (weights, wide)
+            gaps = {"prefill": row.prefill, "decode": row.decode}
+            said += [f"{label}: {text}" for text in slow_kernels(found, reference, gaps, called)]
     return said
 
 

@@ -11,7 +11,9 @@ from roofline.catalog import reader
 from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
 from roofline.evaluate.fleet_size import MOST_RANKS, Degrees, Sized, Trial, fewest_gpus, possible_plans, reason
+from roofline.evaluate.side_by_side import latencies
 from roofline.physics.plan import Plan
+from roofline.quantity import rounded
 from roofline.serving.prediction import Prediction, check_slo
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
@@ -42,6 +44,23 @@ class GpuSize:
     is_below_light: bool = False  # whether its GPUs miss the SLO even at light speed
     asked: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a row without an answer still says
     warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """One line: GPUs, plan, formats, latencies and rent, or why none meet the SLO."""
+        found = self.prediction
+        if found is None:
+            return f"{self.gpu.name}: {self.reason}"
+        plan = found.deployment.plan
+        degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
+        said = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
+        said += [] if self.quantization is None else [self.quantization]
+        rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
+        sure = "; surely: no" if self.meets_high is False else ""
+        return f"{plan.num_gpus} x {self.gpu.name} ({', '.join(said)}): {latencies(found)}, {rent}{sure}"
+
+    def __repr__(self) -> str:
+        """The same line, for lists of them."""
+        return f"<{type(self).__name__} {self}>"
 
     @property
     def meets(self) -> bool:
@@ -85,6 +104,12 @@ class FleetSize:
 
     sizes: tuple[GpuSize, ...]
     notes: tuple[str, ...] = ()  # what holds for all of them [text]
+
+    def __str__(self) -> str:
+        """A heading, a line a GPU, and notes."""
+        model = self.sizes[0].model.short_name if self.sizes else "no GPU"
+        lines = [*map(str, self.sizes), *(f"note: {note}" for note in self.notes)]
+        return "\n".join([f"{model}: the fewest GPUs that meet the SLO", *(f"  {line}" for line in lines)])
 
     @property
     def cheapest(self) -> GpuSize | None:

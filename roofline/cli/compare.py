@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -36,6 +37,7 @@ _REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
 _KERNELS = {
     "kernel": "kernel",
     "bound": "bound",
+    "cause": "cause",
     "reference_us": "reference [us]",
     "total_us": "here [us]",
     "gain_us": "gained [us]",
@@ -47,7 +49,7 @@ _KERNELS = {
     epilog="\b\nExamples:\n  roofline compare -m llama-3.1-70b -g h100-sxm -g b200 --isl 2000 --osl 300 --batch 16\n"
     "  roofline compare -m deepseek-r1 -g b200 -g b300 -g mi300x --workload 8k1k --batch 64 --explain"
 )
-@case_options
+@partial(case_options, without=("measured",))
 @output_options
 @click.option("--explain", is_flag=True, help="Show every kernel's part in the difference.")
 def compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -32,6 +33,8 @@ _COLUMNS = {
     "prefill_speedup": "prefill x",
     "decode_speedup": "decode x",
 }
+#: Options of a case that are gone through here, or of no use.
+_OWN = ("quantization", "weights", "kv_cache_dtype", "compute", "measured")
 #: Beginnings of the notes of a row that its columns, or a note on all rows, say as well.
 _SAID = ("--quantization ", "only the ", "does not fit: ")
 
@@ -40,7 +43,7 @@ _SAID = ("--quantization ", "only the ", "does not fit: ")
     epilog="\b\nExamples:\n  roofline quantize -m llama-3.1-70b -g h100-sxm --isl 2000 --osl 300 --batch 16\n"
     "  roofline quantize -m gpt-oss-120b -g b200 --workload 8k1k --batch 64 --baseline mxfp4 --explain"
 )
-@case_options
+@partial(case_options, without=_OWN, one=True)
 @output_options
 @click.option(
     "--baseline",

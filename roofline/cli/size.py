@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import click
 
 from roofline import fleet
+from roofline.cli.compare import labelled
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows
+from roofline.errors import RooflineError
+from roofline.quantity import MILLI, rounded
 from roofline.serving.precision import PRESETS
 
 __all__ = ["size"]
@@ -36,12 +40,12 @@ _COLUMNS = {
 #: Columns that are left out where they say nothing: degrees of 1 everywhere, no reason at all.
 _AS_NEEDED = {"pp": 1, "ep": 1, "dp": 1, "reason": None}
 #: Options of a case in a form of their own here, or of no use.
-_OWN = ("tp", "ep", "dp", "quantization", "measured", "allow_oversize")
+_OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversize")
 
 
 @click.command(
     epilog="\b\nExamples:\n  roofline size -m llama-3.1-70b --slo ttft:300,tpot:25 --isl 2000 --osl 300 --batch 16\n"
-    "  roofline size -m deepseek-r1 -g h200 -g b200 --slo tpot:20 --workload 8k1k --batch 64\n"
+    "  roofline size -m deepseek-r1 -g h200 -g b200 --slo tpot:25 --workload 8k1k --batch 64\n"
     "  roofline size -m llama-3.1-70b -g h100-sxm --slo ttft:300 --isl 2000 -q bf16 -q fp8"
 )
 @partial(case_options, without=_OWN)
@@ -66,6 +70,8 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
     """The fewest GPUs of every kind with which one replica meets an SLO at a batch, cheapest first."""
     people = output_format in ("table", "markdown")
     slo = options.pop("slo", None)
+    if not slo:
+        raise click.UsageError("size needs limits to meet, in ms: --slo ttft:300,tpot:25")
     answers = [fleet.size(model, gpus or None, slo=slo, **options) for model in models]
     rows = [row for answer in answers for row in answer.to_records((*_COLUMNS, "warnings") if people else None)]
     said = [text for answer in answers for text in answer.notes]
@@ -73,7 +79,26 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
     print_rows(rows, output_format, needed, {"notes": said})
     if people:
         shown = [found for answer in answers for found in answer.sizes if found.meets or gpus]
-        notes([*said, *(text for found in shown for text in found.warnings)])
+        owners = labelled((_label(found, len(models)), found.warnings) for found in shown)
+        notes([*said, *owners])
+    missed = [model for model, answer in zip(models, answers, strict=True) if answer.cheapest is None]
+    if missed:
+        raise RooflineError(_none_meets(missed, gpus, slo))
+
+
+def _label(found: fleet.GpuSize, models: int) -> str:
+    """What the notes of a row are headed with."""
+    return found.gpu.name if models == 1 else f"{found.model.short_name} on {found.gpu.name}"
+
+
+def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, float]) -> str:
+    """That no GPU meets the SLO, and what to do."""
+    limits = ",".join(f"{key}:{rounded(limit / MILLI)}" for key, limit in slo.items())
+    where = ", ".join(gpus) if gpus else "any GPU of the catalog"
+    return (
+        f"{', '.join(models)}: no plan on {where} meets --slo {limits}, each row says why; "
+        "loosen it, lower --batch, or allow other GPUs (-g) or number formats (-q)"
+    )
 
 
 def _is_needed(key: str, rows: list[dict[str, Any]]) -> bool:

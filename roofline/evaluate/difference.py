@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from math import fsum
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import copysign, fsum, inf
+from typing import Any, NamedTuple
 
+from roofline.ops import norm
 from roofline.physics.forward import Pass
-from roofline.physics.work import Kernel
+from roofline.physics.work import LIGHT, Kernel, LinkRoof
 from roofline.quantity import MICRO, rounded
 
 __all__ = [
     "Difference",
     "KernelDifference",
     "Share",
+    "Spent",
     "decimals",
     "difference",
+    "effects",
     "kernel_rows",
     "shares",
+    "spent",
     "times",
     "unchanged",
     "unchanged_text",
@@ -55,6 +59,7 @@ class KernelDifference:
     part: str  # of the pass that it belongs to, for sentences
     bound: str  # what it waits for in the reference, or in the other pass where the reference lacks it
     other_bound: str
+    cause: str  # term of its time whose change moved it most; its bound where only one of the passes has it
     before: float  # [s] in the reference
     after: float  # [s] in the other pass
     contribution: float  # to speed-up - 1: time saved over the time of the whole other pass [1]
@@ -66,7 +71,7 @@ class Difference:
 
     before: float  # [s] the reference
     after: float  # [s] the other pass
-    kernels: tuple[KernelDifference, ...]
+    kernels: tuple[KernelDifference, ...] = field(repr=False)
 
     @property
     def speedup(self) -> float:
@@ -76,11 +81,35 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Contribution of the kernels of one part of a pass that the same thing binds."""
+    """Contribution of the kernels of one part of a pass that the same term moved."""
 
     part: str
-    bound: str
+    cause: str  # compute, memory, exponentials, link or latency
     contribution: float  # to speed-up - 1 [1]
+
+
+class Spent(NamedTuple):
+    """What some kernels of a pass spend on each term of their equation, every term alone."""
+
+    compute: float  # [s]
+    walk: float  # [s] serial depth that hides behind traffic as arithmetic does
+    memory: float  # [s] traffic that may hide behind arithmetic
+    serial: float  # [s] traffic that may not
+    exponentials: float  # [s]
+    link: float  # [s]
+    latency: float  # [s]
+    order: float  # p of the norm [1]
+
+    @property
+    def slopes(self) -> tuple[float, float]:
+        """By how much the norm grows with its arithmetic and with its traffic [1]."""
+        sides = self.compute + self.walk, self.memory
+        if self.order == inf:
+            return float(sides[0] >= sides[1]), float(sides[1] >= sides[0])
+        whole = norm(*sides, self.order)
+        if whole == 0.0:
+            return 1.0, 1.0
+        return (sides[0] / whole) ** (self.order - 1.0), (sides[1] / whole) ** (self.order - 1.0)
 
 
 def difference(reference: Pass, other: Pass) -> Difference:
@@ -98,7 +127,8 @@ def difference(reference: Pass, other: Pass) -> Difference:
         Times [s] and contributions [1].
 
     Valid:
-        Passes of single cases, not of arrays. A kernel's whole gain goes to what bound it in the reference.
+        Passes of single cases, not of arrays. A kernel's whole gain goes to one term of its time, the one whose change
+        moved it most: what it waits for may be another, and other terms may have moved it a little.
     """
     old, new = _named(reference), _named(other)
     after = fsum(kernel.time for kernel in other.kernels)
@@ -112,6 +142,7 @@ def difference(reference: Pass, other: Pass) -> Difference:
                 part=_part((first or second)[0]),
                 bound=_bound(first or second),
                 other_bound=_bound(second or first),
+                cause=_cause(first, second),
                 before=times[0],
                 after=times[1],
                 contribution=(times[0] - times[1]) / after,
@@ -121,7 +152,7 @@ def difference(reference: Pass, other: Pass) -> Difference:
 
 
 def shares(found: Difference) -> list[Share]:
-    """Contributions by part of the pass and by what binds it, largest first.
+    """Contributions by part of the pass and by the term that moved its kernels, largest first.
 
     Args:
         found: the difference of two passes.
@@ -131,9 +162,52 @@ def shares(found: Difference) -> list[Share]:
     """
     grouped: dict[tuple[str, str], list[float]] = {}
     for kernel in found.kernels:
-        grouped.setdefault((kernel.part, kernel.bound), []).append(kernel.contribution)
-    summed = [Share(part, bound, fsum(parts)) for (part, bound), parts in grouped.items()]
+        grouped.setdefault((kernel.part, kernel.cause), []).append(kernel.contribution)
+    summed = [Share(part, cause, fsum(parts)) for (part, cause), parts in grouped.items()]
     return sorted(summed, key=lambda share: -abs(share.contribution))
+
+
+def spent(kernels: Sequence[Kernel]) -> Spent:
+    """What some kernels spend on each term of their equation.
+
+    Args:
+        kernels: of one pass, at least one, whose equations have the same form.
+
+    Returns:
+        Times of all runs, every term alone [s].
+
+    Valid:
+        The pipeline of a collective fills at the rate of its link, and counts as link.
+    """
+    roof = kernels[0].roof
+    compute, walk, memory, serial, exponentials, link, latency = map(fsum, zip(*map(_terms, kernels), strict=True))
+    order = inf if isinstance(roof, LinkRoof) else roof.efficiency.p
+    return Spent(compute, walk, memory, serial, exponentials, link, latency, order)
+
+
+def effects(before: Sequence[Kernel], after: Sequence[Kernel]) -> dict[str, float]:
+    r"""How much of the time that some kernels gain each term of their equation gives.
+
+    .. math:: g_i = \bar w_i (t_{0i} - t_{1i}),\quad w_i = \left(\frac{t_i}{\lVert t \rVert_p}\right)^{p - 1}
+
+    Arithmetic and traffic hide behind each other, so that w is the slope of the norm there, the mean of both sides;
+    terms outside the norm count in full.
+
+    Args:
+        before: kernels of one name in the reference.
+        after: the same kernels in the other pass.
+
+    Returns:
+        Time gained by compute, memory, serial (traffic that hides behind nothing), exponentials, link and latency [s].
+
+    Valid:
+        Kernels are paired in the order of the passes; where a pass has more of them, each side counts as one. The sum
+        is about the time gained; it is exact where no term hides another.
+    """
+    if len(before) == len(after):
+        pairs = [_effects(spent([old]), spent([new])) for old, new in zip(before, after, strict=True)]
+        return {term: fsum(pair[term] for pair in pairs) for term in pairs[0]}
+    return _effects(spent(before), spent(after))
 
 
 def unchanged(found: Difference) -> list[tuple[str, float]]:
@@ -188,6 +262,7 @@ def kernel_rows(found: Difference, **labels: Any) -> list[dict[str, Any]]:
             "part": kernel.part,
             "bound": kernel.bound,
             "other_bound": kernel.other_bound,
+            "cause": kernel.cause,
             "reference_us": kernel.before / MICRO,
             "total_us": kernel.after / MICRO,
             "gain_us": (kernel.before - kernel.after) / MICRO,
@@ -241,6 +316,51 @@ def _part(kernel: Kernel) -> str:
     if kernel.name in _NAMED:
         return _NAMED[kernel.name]
     return _PARTS.get(kernel.kind) or ("the linear layers" if kernel.kind == "gemm" else "attention")
+
+
+def _effects(old: Spent, new: Spent) -> dict[str, float]:
+    """Time that each term of one kernel gives [s]."""
+    arithmetic, traffic = (sum(slopes) / 2.0 for slopes in zip(old.slopes, new.slopes, strict=True))
+    return {
+        "compute": arithmetic * (old.compute - new.compute),
+        "memory": traffic * (old.memory - new.memory),
+        "serial": old.serial - new.serial,
+        "exponentials": old.exponentials - new.exponentials,
+        "link": old.link - new.link,
+        "latency": old.latency - new.latency + arithmetic * (old.walk - new.walk),
+    }
+
+
+def _terms(kernel: Kernel) -> tuple[float, ...]:
+    """Terms of all runs of a kernel, in the order of `Spent` [s]."""
+    work, roof, terms = kernel.work, kernel.roof, kernel.terms
+    walk = serial = pipelined = 0.0
+    if isinstance(roof, LinkRoof):
+        pipelined = (roof.efficiency.q * work.link_bytes / roof.bandwidth) ** 0.5
+    elif roof.efficiency is not LIGHT:
+        walk = roof.efficiency.kappa * work.depth
+        serial = work.serial_bytes / (roof.efficiency.eta_s * roof.bandwidth)
+    parts = (
+        terms.compute,
+        walk,
+        terms.memory - serial,
+        serial,
+        terms.exponentials,
+        terms.link + pipelined,
+        terms.latency - walk - pipelined,
+    )
+    return tuple(kernel.count * part for part in parts)
+
+
+def _cause(before: Sequence[Kernel], after: Sequence[Kernel]) -> str:
+    """The term that moved some kernels most in the direction in which they moved."""
+    if not before or not after:
+        return _bound(before or after)
+    moved = effects(before, after)
+    moved["memory"] += moved.pop("serial")
+    gained = fsum(kernel.time for kernel in before) - fsum(kernel.time for kernel in after)
+    cause = max(moved, key=lambda term: copysign(1.0, gained) * moved[term])
+    return cause if gained * moved[cause] > 0.0 else _bound(before)
 
 
 def _bound(kernels: Iterable[Kernel]) -> str:

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from roofline.catalog.records import Model
 from roofline.evaluate.difference import Difference, difference, kernel_rows, times, unchanged_text
+from roofline.evaluate.side_by_side import latencies, speedups
 from roofline.physics.forward import WEIGHT_BEARING, Pass
 from roofline.physics.parameters import parameters
 from roofline.physics.plan import Precision
 from roofline.physics.work import LIGHT, Kernel, Roof, kernel_time
+from roofline.quantity import GIGA, rounded
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
 
@@ -25,6 +27,7 @@ _SAID = 0.05  # share of a pass from which a sentence mentions it
 _COSTS = 0.005  # share of a pass from which a cost is mentioned
 _SAME = 0.005  # relative change of an amount that is said to stay
 _CLOSE = 0.02  # relative deviation at which a word stands for a ratio
+_SAME_RATE = 0.03  # relative change of a rate at which an amount that stays is worked off as before
 _OTHER_RATE = 0.05  # relative change of a rate that is mentioned beside that of an amount
 _SECTIONS = {
     "attention": "attention",
@@ -51,6 +54,18 @@ class Quantized:
     why_prefill: str
     why_decode: str | None
 
+    def __str__(self) -> str:
+        """One line: formats, latencies, memory, and how many times faster than the baseline."""
+        found = self.prediction
+        kv = found.deployment.precision.kv_format
+        held = f"{rounded(found.memory.weights / GIGA)} GB of weights{'' if found.fits else ', does not fit'}"
+        said = speedups(self.prefill, self.decode, "the baseline")
+        return f"{self.quantization}, KV {kv}: {latencies(found)}, {held}{said}"
+
+    def __repr__(self) -> str:
+        """The same line, for lists of them."""
+        return f"<{type(self).__name__} {self}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Flat row: the keys of a prediction, what its formats allow, and speed-ups against the baseline."""
         row = self.prediction.to_dict(key for key in ROW_KEYS if key != "warnings")
@@ -75,7 +90,18 @@ class Quantization:
 
     formats: tuple[Quantized, ...]
     baseline: str  # preset whose weights, with a 16-bit KV cache, are the reference
-    notes: tuple[str, ...] = ()  # what stays in all formats, and what was chosen
+    notes: tuple[str, ...] = ()  # what stays in all formats, what was chosen, what slow kernels stand on
+
+    def __str__(self) -> str:
+        """A heading, a line a pair of formats, and notes."""
+        first = self.formats[0].prediction
+        deployment, workload = first.deployment, first.workload
+        heading = (
+            f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}, isl {workload.isl:g}, "
+            f"osl {workload.osl:g}, batch {workload.batch:g}, baseline {self.baseline}"
+        )
+        lines = [*map(str, self.formats), *(f"note: {note}" for note in self.notes)]
+        return "\n".join([heading, *(f"  {line}" for line in lines)])
 
     def to_records(self) -> list[dict[str, Any]]:
         """Flat rows, one a pair of formats."""
@@ -177,18 +203,20 @@ class _Side(NamedTuple):
 
     amount: float  # [B or FLOP]
     time: float  # [s]
+    at_peak: float  # [s] at the full rates of the GPU
+    evidence: str  # what the share of them stands on
 
 
 def _sides(before: Pass, after: Pass, whole: float) -> list[tuple[float, str]]:
     """Weight traffic, KV traffic and arithmetic of the kernels that they bind: share of the baseline, and its fate."""
     reading = {kernel.name for kernel in before.kernels if _is_reading(kernel)}
     found = []
-    for label, amount, rate, chosen in (
-        ("weight traffic", _weights, _reading_rate, lambda k: k.kind in WEIGHT_BEARING and k.name in reading),
-        ("KV and state traffic", _cached, _reading_rate, lambda k: k.name in reading),
-        ("arithmetic", _flop, _arithmetic_rate, lambda k: k.name not in reading),
+    for label, amount, rates, chosen in (
+        ("weight traffic", _weights, _reading_rates, lambda k: k.kind in WEIGHT_BEARING and k.name in reading),
+        ("KV and state traffic", _cached, _reading_rates, lambda k: k.name in reading),
+        ("arithmetic", _flop, _arithmetic_rates, lambda k: k.name not in reading),
     ):
-        old, new = _side(before, amount, rate, chosen), _side(after, amount, rate, chosen)
+        old, new = _side(before, amount, rates, chosen), _side(after, amount, rates, chosen)
         if old.time > 0.0 and new.time > 0.0:
             found.append((old.time / whole, f"{label}, {_fate(old, new)}"))
     return found
@@ -198,8 +226,10 @@ def _fate(old: _Side, new: _Side) -> str:
     """What becomes of an amount, and of the rate at which it is worked off."""
     ratio, rate = new.amount / old.amount, new.amount / new.time * old.time / old.amount
     stays = abs(ratio - 1.0) <= _SAME
-    if stays and abs(rate - 1.0) <= _SAME:
+    if stays and abs(rate - 1.0) <= _SAME_RATE:
         return "which stays"
+    if stays and abs(new.at_peak / old.at_peak - 1.0) <= _SAME:
+        return f"at the same peak, of which its kernels reach {times(rate)} as much ({new.evidence})"
     if stays:
         return f"which runs at {times(rate)} the rate"
     word = next((word for near, word in _WORDS.items() if abs(ratio / near - 1.0) <= _CLOSE), None)
@@ -223,19 +253,35 @@ def _costs(before: Pass, after: Pass, whole: float, of: str) -> list[str]:
     return said
 
 
-def _side(passed: Pass, amount: Callable[..., float], rate: Callable[..., float], chosen: Callable[..., bool]) -> _Side:
+def _side(
+    passed: Pass,
+    amount: Callable[..., float],
+    rates: Callable[..., tuple[float, float]],
+    chosen: Callable[..., bool],
+) -> _Side:
     kernels = [kernel for kernel in passed.kernels if isinstance(kernel.roof, Roof) and chosen(kernel)]
+    kernels = [kernel for kernel in kernels if amount(kernel)]
     return _Side(
         fsum(amount(kernel) for kernel in kernels),
-        fsum(amount(kernel) / rate(kernel) for kernel in kernels if amount(kernel)),
+        fsum(amount(kernel) / rates(kernel)[0] for kernel in kernels),
+        fsum(amount(kernel) / rates(kernel)[1] for kernel in kernels),
+        _evidence(kernels),
     )
+
+
+def _evidence(kernels: list[Kernel]) -> str:
+    """What the rates of kernels stand on; a stand-in's residuals are left out of its roof."""
+    timed = {kernel.roof.efficiency.is_measured and kernel.roof.efficiency.sigma is not None for kernel in kernels}
+    return {frozenset({True}): "as timed", frozenset({False}): "as assumed"}.get(frozenset(timed), "partly assumed")
 
 
 def _is_reading(kernel: Kernel) -> bool:
     """Whether reading takes longer than the arithmetic that overlaps with it."""
     if not isinstance(kernel.roof, Roof) or kernel.kind == "host":
         return True
-    return bool(kernel.work.overlapped_bytes / _reading_rate(kernel) >= kernel.work.flop / _arithmetic_rate(kernel))
+    return bool(
+        kernel.work.overlapped_bytes / _reading_rates(kernel)[0] >= kernel.work.flop / _arithmetic_rates(kernel)[0]
+    )
 
 
 def _weights(kernel: Kernel) -> float:
@@ -250,12 +296,16 @@ def _flop(kernel: Kernel) -> float:
     return float(kernel.count * kernel.work.flop)
 
 
-def _reading_rate(kernel: Kernel) -> float:
-    return float(kernel.roof.efficiency.eta_m * kernel.roof.bandwidth)  # type: ignore[union-attr]  # no link
+def _reading_rates(kernel: Kernel) -> tuple[float, float]:
+    """Rate at which a kernel reads, and that of the memory [B/s]."""
+    roof: Any = kernel.roof
+    return float(roof.efficiency.eta_m * roof.bandwidth), float(roof.bandwidth)
 
 
-def _arithmetic_rate(kernel: Kernel) -> float:
-    return float(kernel.roof.efficiency.eta_c * kernel.roof.peak)  # type: ignore[union-attr]  # no link
+def _arithmetic_rates(kernel: Kernel) -> tuple[float, float]:
+    """Rate at which a kernel multiplies, and its peak [FLOP/s]."""
+    roof: Any = kernel.roof
+    return float(roof.efficiency.eta_c * roof.peak), float(roof.peak)
 
 
 def _quantising(kernel: Kernel) -> float:

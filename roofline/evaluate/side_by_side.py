@@ -15,12 +15,14 @@ from roofline.evaluate.difference import (
     difference,
     kernel_rows,
     shares,
+    times,
     unchanged_text,
 )
+from roofline.quantity import rounded, to_text
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
 
-__all__ = ["COMPARED_KEYS", "Compared", "Comparison", "compared", "why_faster"]
+__all__ = ["COMPARED_KEYS", "Compared", "Comparison", "compared", "latencies", "speedups", "why_faster"]
 
 #: Keys of a row beside those of a prediction.
 COMPARED_KEYS = ("reference", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode")
@@ -28,7 +30,7 @@ COMPARED_KEYS = ("reference", "prefill_speedup", "decode_speedup", "why_prefill"
 _MOST_NAMED = 3  # parts that one sentence names
 _WORTH_NAMING = 0.05  # share of the gain
 _CLOSE = 0.1  # speed-ups nearer to 1 get one more decimal place
-_BOUNDS = {"memory": "bandwidth", "link": "the link"}
+_TERMS = {"memory": "bandwidth", "link": "the link"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,16 @@ class Compared:
     decode: Difference | None  # None for the reference itself, and for a single output token
     why_prefill: str | None
     why_decode: str | None
+
+    def __str__(self) -> str:
+        """One line: latencies, throughput, and how many times faster than the reference."""
+        found = self.prediction
+        said = f"{found.deployment.gpu.name}: {latencies(found)}, {rounded(found.output_tok_s_gpu)} tok/s/GPU"
+        return said + speedups(self.prefill, self.decode, self.reference)
+
+    def __repr__(self) -> str:
+        """The same line, for lists of them."""
+        return f"<{type(self).__name__} {self}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Flat row: the keys of a prediction, and how many times faster than the reference."""
@@ -63,6 +75,16 @@ class Comparison:
     gpus: tuple[Compared, ...]
     notes: tuple[str, ...] = ()  # what was chosen
     refused: Mapping[str, RooflineError] = field(default_factory=dict)  # GPU -> why it cannot run the case
+
+    def __str__(self) -> str:
+        """A heading, a line a GPU, refusals and notes."""
+        first = self.gpus[0].prediction
+        model, workload = first.deployment.model.short_name, first.workload
+        case = f"isl {workload.isl:g}, osl {workload.osl:g}, batch {workload.batch:g}, tp {self.tp}"
+        heading = f"{model}, {case}, against {self.gpus[0].reference}"
+        refused = [f"{name}: {str(error).partition(';')[0]}" for name, error in self.refused.items()]
+        lines = [*map(str, self.gpus), *refused, *(f"note: {note}" for note in self.notes)]
+        return "\n".join([heading, *(f"  {line}" for line in lines)])
 
     @property
     def tp(self) -> int:
@@ -115,6 +137,36 @@ def compared(prediction: Prediction, reference: Prediction) -> Compared:
     return Compared(prediction, name, first, step, why_faster(first, "pass"), why)
 
 
+def latencies(found: Prediction) -> str:
+    """Latencies of one case in a few words.
+
+    Args:
+        found: the prediction; a single case.
+
+    Returns:
+        Text such as ``TTFT 98.3 ms, TPOT 9.12 ms`` [text].
+    """
+    step = "" if found.tpot is None else f", TPOT {to_text(found.tpot, 's')}"
+    return f"TTFT {to_text(found.ttft, 's')}{step}"
+
+
+def speedups(prefill: Difference | None, decode: Difference | None, reference: str) -> str:
+    """Speed-ups in a few words, the end of a line.
+
+    Args:
+        prefill: against the reference; None for the reference itself.
+        decode: the same of a decode step; None where there is none, too.
+        reference: what it is compared with [text].
+
+    Returns:
+        Text such as ``; 2.41x as fast as h100-sxm in prefill, 1.83x in decode``, empty for the reference itself [text].
+    """
+    known = {"prefill": prefill, "decode": decode}
+    said = [(name, times(found.speedup)) for name, found in known.items() if found is not None]
+    named = [f"{ratio}{'' if i else f' as fast as {reference}'} in {name}" for i, (name, ratio) in enumerate(said)]
+    return f"; {', '.join(named)}" if named else ""
+
+
 def why_faster(found: Difference, of: str) -> str:
     """Which parts of a pass gain the time, in one sentence whose figures add up.
 
@@ -124,7 +176,8 @@ def why_faster(found: Difference, of: str) -> str:
 
     Returns:
         Text such as ``2.41x: 1.12 of the 1.41 gained come from bandwidth in the experts, 0.29 from the rest``;
-        contributions are relative to the reference's time, whose speed is 1 [text].
+        contributions are relative to the reference, whose speed is 1, and a kernel's goes to the term of its time that
+        moved it most, not to what it waits for [text].
     """
     places = decimals(found.speedup) + (abs(found.speedup - 1.0) < _CLOSE)
     total = round(found.speedup - 1.0, places)
@@ -158,8 +211,8 @@ def _clause(what: str, part: float, total: float, places: int, *, is_first: bool
 
 
 def _what(share: Share) -> str:
-    """What a contribution comes from: the bound on the reference, and the part of the pass."""
-    return share.part if share.part == "the host" else f"{_BOUNDS.get(share.bound, share.bound)} in {share.part}"
+    """What a contribution comes from: the term of the time that moved, and the part of the pass."""
+    return share.part if share.part == "the host" else f"{_TERMS.get(share.cause, share.cause)} in {share.part}"
 
 
 def _speedup(found: Difference | None) -> float | None:

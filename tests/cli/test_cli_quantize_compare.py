@@ -96,6 +96,26 @@ def test_the_baseline_is_an_option():
     assert [row["quantization"] for row in rows if row["why_decode"] == "the baseline"] == ["fp8"]
 
 
+def test_formats_with_slow_kernels_have_a_note_that_says_what_that_stands_on():
+    result = ask("quantize", "-m", "gpt-oss-120b", "-g", "b200", "--workload", "8k1k", "--batch", "64")
+    (note,) = [line for line in result.stderr.splitlines() if "as long" in line]
+    assert note.startswith("note: int4: prefill takes ")
+    assert note.endswith("(weight-only; timed on blackwell)")
+
+
+@pytest.mark.parametrize(
+    ("command", "absent", "present"),
+    [
+        ("quantize", ("--quantization", "--weights", "--kv-cache-dtype", "--compute", "--measured"), "--baseline"),
+        ("compare", ("--measured",), "--quantization"),
+    ],
+)
+def test_options_that_would_be_refused_are_not_in_the_help(command, absent, present):
+    text = answered(command, "--help")
+    assert not [option for option in absent if option in text]
+    assert present in text
+
+
 # --- compare -----------------------------------------------------------------------------------
 
 
@@ -120,6 +140,8 @@ def test_explain_of_compare_lists_every_kernel_of_both_passes():
     assert "b200, prefill against h100-sxm:" in text
     assert "b200, decode against h100-sxm:" in text
     assert text.count("gate, up") == 2
+    heading = next(line for line in text.splitlines() if line.startswith("kernel "))
+    assert heading.split()[:3] == ["kernel", "bound", "cause"]
 
 
 def test_a_gpu_that_cannot_run_the_case_is_a_row_a_message_and_exit_code_1():
@@ -155,13 +177,13 @@ def test_json_of_compare_has_kernels_that_add_up():
         ((*COMPARE, "--explain", "-f", "csv"), 2, "no CSV form"),
         ((*COMPARE, "-g", "h999"), 1, "no GPU named 'h999'"),
         ((*COMPARE, "-g", "b200"), 1, "named twice"),
-        ((*COMPARE, "--measured", "ttft=100"), 1, "takes no measured"),
+        ((*COMPARE, "--measured", "ttft=100"), 2, "No such option"),
         ((*COMPARE, "--tp", "3"), 1, "tp = 3 does not divide"),
         (("quantize", "-m", "llama-3.1-8b"), 2, "one model and one GPU"),
         ((*QUANTIZE, "-g", "b200"), 2, "one model and one GPU"),
         ((*QUANTIZE, "--explain", "-f", "csv"), 2, "no CSV form"),
         ((*QUANTIZE, "--baseline", "fp7"), 1, "no baseline 'fp7'"),
-        ((*QUANTIZE, "-q", "fp8"), 1, "takes no quantization"),
+        ((*QUANTIZE, "-q", "fp8"), 2, "No such option"),
         ((*QUANTIZE, "--batch", "9" * 30), 1, "batch = "),
         (("quantize", "-m", "llama-9", "-g", "h100-sxm"), 1, "no model named"),
         (("quantize", "-m", "llama-3.1-8b", "-g", "rubin-cpx"), 1, "no 16-bit peak"),

@@ -1,7 +1,7 @@
 """How many GPUs: what the command prints, in which format, and what it says beside it."""
 
 import pytest
-from asking import answered, ask, cells, csv_rows, document, row, rows
+from asking import answered, ask, cells, csv_rows, document, row, rows, strict_json
 
 import roofline as rl
 from roofline.fleet import SIZE_KEYS, size
@@ -55,13 +55,42 @@ def test_columns_of_experts_and_stages_are_there_where_they_are_needed():
     assert "pp" in heading
 
 
-def test_gpus_that_cannot_have_a_reason_in_place_of_figures_and_that_is_no_error():
+def test_gpus_that_cannot_have_a_reason_in_place_of_figures_and_an_error_where_there_is_no_other():
     result = ask("size", "-m", "llama-3.1-70b", "-g", "l40s", *CASE, *SLO)
-    assert result.exit_code == 0
+    assert result.exit_code == 1
+    assert result.stderr.count("Error: ") == 1
+    assert "Error: llama-3.1-70b: no plan on l40s meets --slo ttft:300,tpot:25" in result.stderr
     heading, line = cells(result.stdout)
     shown = dict(zip(heading, line, strict=True))
     assert (shown["GPUs"], shown["TTFT [ms]"], shown["surely"]) == ("-", "-", "no")
     assert shown["reason"].startswith("cannot: TTFT ")
+
+
+def test_one_gpu_that_meets_the_slo_is_enough_for_success_and_none_for_a_model_is_not():
+    assert ask(*ONE, "-g", "l40s").exit_code == 0
+    both = ask(
+        "size", "-m", "llama-3.1-8b", "-m", "llama-3.1-70b", "-g", "l40s", *CASE, "--slo", "ttft:300", "-f", "json"
+    )
+    assert both.exit_code == 1
+    assert [line["meets"] for line in strict_json(both.stdout)["rows"]] == [True, False]
+    assert both.stderr.startswith("Error: llama-3.1-70b: no plan")
+
+
+def test_notes_of_a_row_say_which_gpu_they_belong_to():
+    formats = ("-q", "mxfp4", "-q", "fp8", "-q", "bf16")
+    notes = ask("size", "-m", "llama-3.1-70b", "-g", "h100", "-g", "b200", "--slo", "ttft:3000", *formats).stderr
+    assert "note: h100-sxm: --quantization fp8: " in notes
+    assert "note: b200: --quantization mxfp4: " in notes
+    models = ("-m", "llama-3.1-70b", "-m", "llama-3.1-8b")
+    several = ask("size", *models, "-g", "h100", "-g", "b200", "--slo", "ttft:3000", "-q", "int4").stderr
+    assert "note: llama-3.1-70b on b200, llama-3.1-8b on b200: assumed, not measured on blackwell" in several
+
+
+def test_without_an_slo_the_message_is_in_the_words_of_the_command_line():
+    result = ask("size", "-m", "llama-3.1-70b", "-g", "h100-sxm")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--slo ttft:300,tpot:25" in result.stderr
+    assert "slo=" not in result.stderr
 
 
 def test_the_note_says_what_the_estimate_meets():
@@ -104,8 +133,6 @@ def test_csv_and_markdown_have_the_same_rows():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("-g", "h100-sxm"), ("needs an SLO", "--slo ttft:300,tpot:25")),
-        (("-g", "h100-sxm", *SLO, "--num-gpus", "16"), ("num_gpus", "how many one replica needs")),
         (("-g", "x100", *SLO), ("no GPU named 'x100'", "nearest")),
         (("-g", "h100-sxm", "--slo", "ttfd:300"), ("no SLO on 'ttfd'",)),
         (("-g", "h100-sxm", *SLO, "-q", "bf16", "-q", "fp9"), ("no quantization preset 'fp9'",)),
@@ -121,7 +148,8 @@ def test_the_users_slips_have_one_clear_message(arguments, words):
     assert all(word in message[0] for word in words)
 
 
-@pytest.mark.parametrize("option", ["--measured", "--allow-oversize"])
+@pytest.mark.parametrize("option", ["--measured", "--allow-oversize", "--num-gpus"])
 def test_options_of_another_question_are_none_of_this_one(option):
+    assert ask(*ONE, option, "1").exit_code == 2
     assert option not in answered("size", "--help")
     assert option in answered("predict", "--help")

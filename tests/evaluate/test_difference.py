@@ -3,16 +3,16 @@
 import math
 
 import pytest
-from conftest import SAMPLE_MODELS, deploy, faster, gpus, models, plans
+from conftest import SAMPLE_MODELS, deploy, faster, gpus, models, plans, with_shorter_latencies
 from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.records import CollectiveEfficiency, Efficiency
-from roofline.evaluate.difference import difference, kernel_rows, shares, unchanged, unchanged_text
+from roofline.evaluate.difference import difference, effects, kernel_rows, shares, unchanged, unchanged_text
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.physics.work import Kernel, LinkRoof, Roof, Terms, Work
+from roofline.physics.work import Kernel, LinkRoof, Roof, Terms, Work, kernel_time
 
 KINDS_OF_LINK = ("h100-sxm", "l40s", "mi300x", "tpu-v5e", "gb200-nvl72")
 KINDS_OF_MODEL = ("llama-3.1-70b", "gpt-oss-120b", "deepseek-r1")
@@ -67,14 +67,107 @@ def test_a_kernel_is_bound_by_what_bound_it_in_the_reference_or_where_it_is():
     assert bounds["absorb"] == ("latency", "latency")
 
 
-def test_shares_gather_parts_with_the_same_bound_largest_first():
-    found = [(share.part, share.bound, share.contribution) for share in shares(difference(BEFORE, AFTER))]
+def test_shares_gather_parts_that_the_same_term_moved_largest_first():
+    found = [(share.part, share.cause, share.contribution) for share in shares(difference(BEFORE, AFTER))]
     assert found[:3] == [
         ("the experts", "memory", 0.6),
         ("the linear layers", "compute", pytest.approx(0.25)),
         ("the linear layers", "latency", 0.2),
     ]
     assert [abs(share[2]) for share in found] == sorted((abs(share[2]) for share in found), reverse=True)
+
+
+# --- causes ------------------------------------------------------------------------------------
+
+
+def timed(work, roof, kind="gemm"):
+    """A kernel whose time its work and roof decide."""
+    return Kernel("k", kind, "bf16", 3, work, roof, kernel_time(work, roof))
+
+
+def cause(one, other):
+    """Cause of the difference of two kernels."""
+    (found,) = difference(Pass((one,)), Pass((other,))).kernels
+    return found.cause
+
+
+@pytest.mark.parametrize("order", [3.0, math.inf])
+def test_what_hides_behind_another_term_takes_no_credit(order):
+    work, efficiency = Work(flop=5.0, weight_bytes=10.0), Efficiency(p=order)
+    slow = timed(work, Roof(1.0, 1.0, 1.0, efficiency))  # arithmetic 5 s, traffic 10 s
+    assert cause(slow, timed(work, Roof(5.0, 10.0 / 8.5, 1.0, efficiency))) == "memory"  # 4 s of 5 s are not waited for
+    assert cause(slow, timed(work, Roof(5.0, 1.0, 1.0, efficiency))) == ("compute" if order == 3.0 else "memory")
+
+
+def test_a_gain_goes_to_what_got_faster_though_another_term_got_slower_by_more():
+    work = Work(flop=1.0, weight_bytes=10.0)
+    one = timed(work, Roof(1.0, 1.0, 1.0, Efficiency(p=math.inf)))
+    other = timed(work, Roof(1.0 / 7.5, 2.0, 1.0, Efficiency(p=math.inf)))  # arithmetic 7.5 s, traffic 5 s
+    assert cause(one, other) == "memory"
+    assert cause(other, one) == "memory"
+
+
+def test_a_kernel_in_one_of_the_passes_alone_is_moved_by_what_binds_it_there():
+    causes = {entry.name: entry.cause for entry in difference(BEFORE, AFTER).kernels}
+    assert (causes["absorb"], causes["expand"]) == ("latency", "compute")
+
+
+@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "deepseek-r1"])
+@pytest.mark.parametrize(
+    ("rate", "term"), [("bandwidth", "memory"), ("peaks", "compute"), ("exp_rate", "exponentials"), ("link", "link")]
+)
+def test_a_single_rate_that_grows_is_the_cause_of_every_gain(model, rate, term, basis):
+    slow = rl.load_gpu("h200-sxm")
+    case = {"isl": 2000, "osl": 300, "batch": 16, "tp": 8, "basis": basis}
+    one, other = rl.predict(model, slow, **case), rl.predict(model, faster(slow, 2.0, (rate,)), **case)
+    moved = [
+        kernel
+        for passes in ((one.prefill, other.prefill), (one.decode, other.decode))
+        for kernel in difference(*passes).kernels
+        if kernel.contribution
+    ]
+    assert {kernel.cause for kernel in moved} == ({term} if basis == "calibrated" or rate != "exp_rate" else set())
+    if basis == "calibrated":
+        assert any(kernel.bound != term for kernel in moved)  # what it waits for would name another
+
+
+@given(st.data(), st.sampled_from([("bandwidth", "memory"), ("peaks", "compute"), ("link", "link")]))
+def test_a_single_rate_of_a_random_gpu_is_the_cause_of_every_gain(data, change):
+    model, gpu, (rate, term) = data.draw(models()), data.draw(gpus()), change
+    one, other = (deploy(model, device, plan=Plan(tp=2)) for device in (gpu, faster(gpu, 3.0, (rate,))))
+    for passed in (decode_pass, prefill_pass):
+        found = difference(passed(one, 4.0, 100.0), passed(other, 4.0, 100.0))
+        assert {kernel.cause for kernel in found.kernels if kernel.contribution > 1e-9} <= {term}
+
+
+@given(models(), gpus())
+def test_shorter_latencies_are_the_cause_where_nothing_else_changes(model, gpu):
+    one, other = (deploy(model, device) for device in (gpu, with_shorter_latencies(gpu, 2.0)))
+    found = difference(decode_pass(one, 1.0, 100.0), decode_pass(other, 1.0, 100.0))
+    assert {kernel.cause for kernel in found.kernels if kernel.contribution > 1e-9} <= {"latency"}
+
+
+def test_the_effects_of_a_sum_are_its_terms_to_the_digit():
+    work = Work(flop=6.0, weight_bytes=8.0, exponentials=2.0, serial_bytes=4.0)
+    one, other = (timed(work, Roof(*rates, Efficiency(p=1.0))) for rates in ((1.0, 1.0, 1.0), (2.0, 4.0, 2.0)))
+    found = effects([one], [other])  # three runs of 6 - 3, 8 - 2, 4 - 1 and 2 - 1 s
+    assert found == {
+        "compute": 9.0,
+        "memory": 18.0,
+        "serial": 9.0,
+        "exponentials": 3.0,
+        "link": 0.0,
+        "latency": 0.0,
+    }
+    assert math.fsum(found.values()) == one.time - other.time
+
+
+def test_the_dump_of_a_difference_leaves_its_kernels_out():
+    assert repr(difference(BEFORE, AFTER)) == "Difference(before=10.0, after=5.0)"
+
+
+# --- words -------------------------------------------------------------------------------------
 
 
 def test_what_does_not_change_is_named_with_its_share_of_the_new_pass():
@@ -97,7 +190,8 @@ def test_a_pass_against_itself_gains_nothing_anywhere():
 
 def test_rows_carry_microseconds_and_labels():
     row = kernel_rows(difference(BEFORE, AFTER), gpu="b")[0]
-    assert (row["gpu"], row["kernel"], row["bound"]) == ("b", "experts", "memory")
+    assert (row["gpu"], row["kernel"]) == ("b", "experts")
+    assert (row["bound"], row["other_bound"], row["cause"]) == ("memory", "compute", "memory")
     assert (row["reference_us"], row["total_us"], row["gain_us"]) == pytest.approx((4e6, 1e6, 3e6))
 
 

@@ -297,6 +297,30 @@ def test_records_of_the_caller_serve_as_well_as_names():
     assert found.sizes[0].prediction.ttft == found.sizes[1].prediction.ttft == rl.ttft(model, gpu, **CASE)
 
 
+# --- text ----------------------------------------------------------------------------------------
+
+
+def test_a_fleet_prints_a_line_a_gpu_with_plan_times_and_rent_or_the_reason():
+    found = size("llama-3.1-70b", ("l40s", "h100-sxm"), slo=SLO, quantization=["bf16", "fp8"], **CASE)
+    heading, first, second, *notes = str(found).splitlines()
+    assert heading == "llama-3.1-70b: the fewest GPUs that meet the SLO"
+    best = found.cheapest
+    plan, rent = best.prediction.deployment.plan, best.usd_per_hour
+    assert first.startswith(f"  {plan.num_gpus} x h100-sxm (tp {plan.tp}, {best.quantization}): TTFT ")
+    assert f"{rent:.3g} USD/h" in first
+    assert second == f"  l40s: {found.sizes[1].reason}"
+    assert notes == [f"  note: {note}" for note in found.notes]
+
+
+def test_the_dump_of_a_fleet_is_small(catalog):
+    assert len(repr(catalog)) < 300 * len(catalog.sizes)
+    assert "Prediction(" not in repr(catalog)
+    assert "unknown rent" in str(catalog)
+    assert "surely: no" in str(
+        one("llama-3.1-8b", "h100-sxm", slo={"ttft": rl.ttft("llama-3.1-8b", "h100-sxm", **CASE)})
+    )
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 

@@ -179,6 +179,39 @@ def test_int8_on_blackwell_ultra_is_slower_than_bf16_and_says_so():
     assert other["prefill_speedup"] > 1.0
 
 
+def with_rate(gpu, key, share):
+    """The GPU with another share of the peak at one kind and dtype."""
+    sets = {**gpu.calibration.kernels}
+    sets[key] = replace(sets[key], eta_c=share)
+    return replace(gpu, calibration=replace(gpu.calibration, kernels=sets))
+
+
+def test_weight_only_kernels_that_reach_more_of_the_same_peak_are_not_said_to_have_another_rate():
+    gpu = rl.load_gpu("a100-sxm-80gb")
+    sets = gpu.calibration.kernels
+    found = quantize("llama-3.1-70b", gpu, **CASE)
+    said = row_of(found, "fp8")["why_prefill"]
+    reached = re.search(
+        r"arithmetic, at the same peak, of which its kernels reach ([\d.]+)x as much \(as timed\)", said
+    )
+    ratio = sets["gemm", "weight_only_8bit"].eta_c / sets["gemm", "bf16"].eta_c
+    assert 1.05 < float(reached[1]) <= ratio + 0.005  # attention takes a little of it
+    assert "the rate" not in said
+    assert "the rate" not in row_of(found, "int4")["why_prefill"]
+    assumed = replace(sets["gemm", "weight_only_8bit"], is_measured=False)
+    changed = replace(gpu.calibration, kernels={**sets, ("gemm", "weight_only_8bit"): assumed})
+    other = row_of(quantize("llama-3.1-70b", replace(gpu, calibration=changed), **CASE), "fp8")["why_prefill"]
+    assert "(partly assumed)" in other
+
+
+@pytest.mark.parametrize(("factor", "stays"), [(1.02, True), (0.98, True), (1.06, False), (0.94, False)])
+def test_arithmetic_stays_where_its_rate_moves_by_less_than_three_percent(factor, stays):
+    gpu = rl.load_gpu("a100-sxm-80gb")
+    share = gpu.calibration.kernels["gemm", "bf16"].eta_c
+    said = row_of(quantize("llama-3.1-70b", with_rate(gpu, ("gemm", "int4"), factor * share), **CASE), "int4")
+    assert ("arithmetic, which stays" in said["why_prefill"]) == stays
+
+
 def test_passes_that_quantise_activations_are_named_where_they_cost():
     found = quantize("llama-3.1-70b", "h100-sxm", tp=4, **CASE)
     assert "quantising activations costs" in row_of(found, "fp8")["why_prefill"]
@@ -208,6 +241,30 @@ def test_a_model_without_kv_cache_has_no_rows_for_its_format():
     recurrent = replace(model, groups=(Group(group.repeat, (Layer(mixer, layer.ffn),)),))
     found = quantize(recurrent, "h100-sxm", **CASE)
     assert [row["quantization"] for row in found.to_records()] == list(FORMATS)
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def test_a_quantization_prints_a_line_a_pair_of_formats_with_its_main_figures():
+    found = quantize("deepseek-r1", "h100-sxm", **CASE)
+    lines = str(found).splitlines()
+    assert len(lines) == 1 + len(found.formats) + len(found.notes)
+    assert lines[0] == "deepseek-r1 on 8 x h100-sxm, isl 2000, osl 300, batch 16, baseline bf16"
+    assert lines[1].startswith("  bf16, KV bf16: TTFT ")
+    assert "does not fit" in lines[1]
+    row = row_of(found, "int4", "fp8")
+    (line,) = [line for line in lines if line.startswith("  int4, KV fp8: ")]
+    assert "does not fit" not in line
+    assert f"{row['prefill_speedup']:.2f}x as fast as the baseline in prefill" in line
+    assert lines[-1].startswith("  note: ")
+
+
+def test_the_dump_of_a_quantization_is_small():
+    found = quantize("llama-3.1-8b", "h100-sxm", **CASE)
+    assert repr(found.formats[0]) == f"<Quantized {found.formats[0]}>"
+    assert len(repr(found)) < 300 * len(found.formats)
+    assert "Pass(" not in repr(found)
 
 
 # --- input -------------------------------------------------------------------------------------

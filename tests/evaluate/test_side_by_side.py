@@ -76,6 +76,20 @@ def test_what_a_faster_link_gains_goes_to_the_link():
     assert gained == {"attention all-reduce", "ffn all-reduce", "logits all-gather"}
 
 
+def test_only_what_got_faster_is_credited():
+    slow = rl.load_gpu("h100-sxm")
+    mine = replace(slow, name="my-h100", bandwidth=2.0 * slow.bandwidth)
+    found = compare("llama-3.1-8b", [slow, mine], isl=2000, osl=300, batch=16)
+    row = found.to_records()[1]
+    for sentence in (row["why_prefill"], row["why_decode"]):
+        terms = re.findall(r"(?:from|to) ([a-z ]+?) in ", sentence)
+        assert terms
+        assert set(terms) == {"bandwidth"}, sentence
+    moved = [kernel for kernel in found.kernel_records() if kernel["contribution"]]
+    assert {kernel["cause"] for kernel in moved} == {"memory"}
+    assert "compute" in {kernel["bound"] for kernel in moved}
+
+
 def test_the_host_does_not_change_between_gpus():
     row = compare("llama-3.1-8b", ["h100-sxm", "b200"], isl=100, osl=300).to_records()[1]
     assert "unchanged: the host" in row["why_prefill"]
@@ -85,6 +99,32 @@ def test_equal_gpus_have_nothing_to_explain():
     gpu = rl.load_gpu("h100-sxm")
     found = compare("llama-3.1-8b", [gpu, replace(gpu, name="twin")], **CASE)
     assert why_faster(found.gpus[1].decode, "step").startswith("1.000x: no kernel changes")
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def test_a_comparison_prints_a_line_a_gpu_with_its_main_figures():
+    found = compare("deepseek-r1", ["b200", "h100-sxm", "b300"], **CASE)
+    lines = str(found).splitlines()
+    assert len(lines) == 1 + len(found.gpus) + len(found.refused) + len(found.notes)
+    assert lines[0] == "deepseek-r1, isl 2000, osl 300, batch 16, tp 4, against b200"
+    row = found.to_records()[1]
+    assert lines[1].startswith("  b200: TTFT ")
+    assert "fast" not in lines[1]
+    assert lines[2].startswith("  b300: TTFT ")
+    assert (
+        f"{row['prefill_speedup']:.2f}x as fast as b200 in prefill, {row['decode_speedup']:.2f}x in decode" in lines[2]
+    )
+    assert lines[3].startswith("  h100-sxm: deepseek-r1 does not fit")
+    assert str(found.gpus[1]) == lines[2].strip()
+
+
+def test_the_dump_of_a_comparison_is_small():
+    found = compare("llama-3.1-8b", ["h100-sxm", "b200"], osl=1)
+    assert "Pass(" not in repr(found)
+    assert len(repr(found)) < 600
+    assert "TPOT" not in str(found)
 
 
 # --- the plan ----------------------------------------------------------------------------------

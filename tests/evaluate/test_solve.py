@@ -25,7 +25,8 @@ UNKNOWNS = ("bandwidth", "peak", "batch", "isl", "weights", "link_bandwidth", "o
 def test_predicting_at_a_solution_gives_the_target_and_solving_gives_the_input_back(case, basis, unknown):
     model, gpu, options = case
     base = rl.predict(model, gpu, basis=basis, **options)
-    for result in ("ttft", "tpot", "e2el"):
+    turn = UNKNOWNS.index(unknown) + len(model)  # each result in its turn: all three would take a minute
+    for result in (("ttft", "tpot", "e2el")[turn % 3],):
         target = 1.2 * getattr(base, result)
         found = rl.solve(model, gpu, unknown, basis=basis, **{result: target}, **options)
         if not found.is_met or found.method == "bound":
