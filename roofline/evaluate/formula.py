@@ -21,7 +21,6 @@ __all__ = ["Definition", "Stages"]
 _NOTHING = 2.0**-44  # coefficients that contribute less are sums that cancel
 _COEFFICIENTS = {-2: "over_square_of_{}", -1: "over_{}", 0: "without_{}", 1: "per_{}", 2: "per_square_of_{}"}
 _FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Definition(NamedTuple):
@@ -109,7 +108,7 @@ class Stages:
             expression: sympy expression of inputs and of what was named.
 
         Returns:
-            The text; it may use sqrt, log and ceiling [text].
+            The text; it may use sqrt, log, ceiling and floor [text].
         """
         return self._printer.text(expression)
 
@@ -258,15 +257,13 @@ class Stages:
         base, order = number.args
         sides = _sides(base, order)
         if sides is not None:
-            names = ("compute", "memory")
-            one, other = (self._named(f"{name}_{self._label}", side) for name, side in zip(names, sides, strict=True))
-            p = exact(sides[0].p)
+            compute, memory, p = *sides[:2], exact(sides[2])
+            one, other = self._named(f"compute_{self._label}", compute), self._named(f"memory_{self._label}", memory)
             return (one**p + other**p) ** (1 / p)
         return self._named(f"base_{self._label}", base) ** self.expression(order)
 
     def _named(self, name: str, number: Real) -> Any:
         """A part under a name, where it is more than one symbol or number."""
-        number = getattr(number, "number", number)
         expression = self.expression(number)
         if expression.is_Atom:
             return expression
@@ -322,23 +319,15 @@ class Stages:
         return found
 
 
-class _Side(NamedTuple):
-    """One side of a norm, and its order."""
-
-    number: Traced
-    p: float
-
-
-def _sides(base: Real, order: Real) -> tuple[_Side, _Side] | None:
-    """Both sides where (a^p + b^p)^(1/p) is taken, else None."""
+def _sides(base: Real, order: Real) -> tuple[Traced, Traced, float] | None:
+    """Both sides and p where (a^p + b^p)^(1/p) is taken, else None."""
     if type(base) is not Traced or base.operation != "+":
         return None
     if not all(type(side) is Traced and side.operation == "**" for side in base.args):
         return None
     (one, p), (other, q) = (side.args for side in base.args)
-    if type(p) is Traced or p != q or order != 1.0 / p or not all(type(side) is Traced for side in (one, other)):
-        return None
-    return _Side(one, p), _Side(other, p)
+    is_norm = type(p) is not Traced and p == q and order == 1.0 / p
+    return (one, other, p) if is_norm and type(one) is type(other) is Traced else None
 
 
 def _slug(name: str) -> str:
