@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roofline.evaluate.inputs import Input
+from roofline.evaluate.roots import narrowed
 from roofline.evaluate.traced import Traced, plain, replayed
 from roofline.ops import Real
 
 __all__ = ["Boundary", "moves", "nearest"]
 
 _FARTHEST = math.log(1000.0)
-_MOST_STEPS = 60
 _ROUNDS = 8
 _EXACT = 2.0**-40
 
@@ -108,31 +108,15 @@ def _changed(boundaries: Sequence[Boundary], entry: Input, distance: float) -> l
 
 
 def _crossing(boundary: Boundary, entry: Input, end: float) -> float | None:
-    """Relative change at which both sides are equal, between here and an end beyond: regula falsi, Illinois steps."""
+    """Relative change at which both sides are equal, between here and an end beyond."""
 
     def gap(distance: float) -> float:
         left, right = replayed(boundary[:2], {entry.name: entry.value * math.exp(distance)})
         return left - right
 
-    near, far = 0.0, end
-    here, there = plain(boundary.left) - plain(boundary.right), gap(end)
-    side = 0
-    for _ in range(_MOST_STEPS):
-        middle = (near * there - far * here) / (there - here)
-        value = gap(middle)
-        if math.isnan(value):
-            return None
-        if value * here > 0.0:
-            near, here = middle, value
-            there = 0.5 * there if side == 1 else there
-            side = 1
-        else:
-            far, there = middle, value
-            here = 0.5 * here if side == -1 else here
-            side = -1
-        if abs(far - near) <= _EXACT * abs(far) or value == 0.0:
-            break
-    return math.expm1(middle)
+    here = plain(boundary.left) - plain(boundary.right)
+    distance = narrowed(gap, (0.0, here), (end, gap(end)))
+    return None if math.isnan(distance) else math.expm1(distance)
 
 
 def _guess(boundary: Boundary, entry: Input) -> float | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-__all__ = ["root"]
+__all__ = ["narrowed", "root"]
 
 _EXACT = 2.0**-50
 _MOST_STEPS = 200
@@ -14,7 +15,7 @@ _STRIDE = 4.0
 def root(surplus: Callable[[float], float], start: float, best: float, worst: float) -> float:
     """Value at which a monotone surplus vanishes: at most zero towards `best`, positive towards `worst`.
 
-    Brackets by factors from a start, then regula falsi with the Illinois step.
+    Brackets by factors from a start, then narrows.
 
     Args:
         surplus: of the value [any].
@@ -24,9 +25,6 @@ def root(surplus: Callable[[float], float], start: float, best: float, worst: fl
 
     Returns:
         The value, to some 15 digits; of a surplus that jumps, the last value at which it is at most zero [any].
-
-    Source:
-        Dowell and Jarratt, BIT 11, 1971.
 
     >>> round(root(lambda value: value**2 - 2.0, 8.0, 0.0, 100.0), 12)
     1.414213562373
@@ -43,22 +41,43 @@ def root(surplus: Callable[[float], float], start: float, best: float, worst: fl
         good, below = bad, above
         bad = min(max(bad * factor, low), high)
         above = surplus(bad)
+    return narrowed(surplus, (good, below), (bad, above))
+
+
+def narrowed(function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float]) -> float:
+    """Zero of a function between two places where it has different signs: regula falsi with the Illinois step.
+
+    Args:
+        function: of the place [any].
+        near: a place, and the function there [any].
+        far: a place where it has the other sign, and the function there [any].
+
+    Returns:
+        The place, to some 15 digits, on the side of `near` where the function jumps; NaN where it has no value [any].
+
+    Source:
+        Dowell and Jarratt, BIT 11, 1971.
+
+    >>> round(narrowed(lambda value: value**2 - 2.0, (0.0, -2.0), (2.0, 2.0)), 12)
+    1.414213562373
+    """
+    (one, here), (other, there) = near, far
     side = 0
     for _ in range(_MOST_STEPS):
-        if below == 0.0 or abs(bad - good) <= _EXACT * max(good, bad):
+        if here == 0.0 or abs(other - one) <= _EXACT * max(abs(one), abs(other)):
             break
-        middle = (good * above - bad * below) / (above - below)
-        if not min(good, bad) < middle < max(good, bad):
-            middle = 0.5 * (good + bad)
-        here = surplus(middle)
-        if here <= 0.0:
-            good, below = middle, here
-            above = 0.5 * above if side == 1 else above
+        middle = (one * there - other * here) / (there - here)
+        if not min(one, other) < middle < max(one, other):
+            middle = 0.5 * (one + other)
+        value = function(middle)
+        if math.isnan(value):
+            return math.nan
+        if (value < 0.0) == (near[1] < 0.0) or value == 0.0:
+            one, here = middle, value
+            there = 0.5 * there if side == 1 else there
             side = 1
         else:
-            bad, above = middle, here
-            below = 0.5 * below if side == -1 else below
+            other, there = middle, value
+            here = 0.5 * here if side == -1 else here
             side = -1
-        if abs(here) <= _EXACT:
-            return middle
-    return good
+    return one
