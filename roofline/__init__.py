@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roofline.evaluate.solve import Solution
     from roofline.fleet import size
     from roofline.questions import formula, sensitivity, solve
+    from roofline.tables import table
 
 __all__ = [
     "BadInput",
@@ -64,6 +65,7 @@ __all__ = [
     "sensitivity",
     "size",
     "solve",
+    "table",
     "tpot",
     "ttft",
 ]
@@ -80,6 +82,7 @@ _LAZY = {
     "sensitivity": "roofline.questions",
     "size": "roofline.fleet",
     "solve": "roofline.questions",
+    "table": "roofline.tables",
 }
 
 

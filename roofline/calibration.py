@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from roofline.catalog import reader
@@ -14,7 +13,7 @@ from roofline.catalog.names import fold
 from roofline.catalog.records import Calibration, Gpu
 from roofline.errors import BadInput
 
-__all__ = ["CalibrationFit", "calibrate", "write_text"]
+__all__ = ["CalibrationFit", "calibrate"]
 
 _KEPT = "kept"
 
@@ -147,25 +146,3 @@ def _median(log_ratios: Any) -> float:
     from roofline.evaluate.calibrate import median_error
 
     return median_error(log_ratios)
-
-
-def write_text(path: str, text: str, *, force: bool) -> None:
-    """Write a file in one step: whole or not at all.
-
-    Args:
-        path: the file [path].
-        text: its content [text].
-        force: overwrite a file that exists [bool].
-
-    Raises:
-        BadInput: it exists, or cannot be written.
-    """
-    if Path(path).exists() and not force:
-        raise BadInput(f"{path} exists; --force overwrites it")
-    beside = Path(f"{path}.part")
-    try:
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    except OSError as fault:
-        raise BadInput(f"{path} cannot be written: {fault.strerror}") from None

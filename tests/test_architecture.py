@@ -20,7 +20,8 @@ RINGS = [
     ("physics",),
     ("serving",),
     ("evaluate",),
-    ("case", "api", "servers", "calibration", "questions", "comparisons", "fleet"),
+    ("outputs",),
+    ("case", "api", "servers", "calibration", "questions", "comparisons", "fleet", "tables"),
     ("__init__",),
     ("cli",),
 ]
@@ -39,7 +40,8 @@ HOMES = {
     "tabulate": {"cli/render.py"},
     "scipy": {"evaluate/fitting.py"},
     "pandas": set(),
-    "xlsxwriter": set(),
+    "xlsxwriter": {"outputs.py"},
+    "pyarrow": {"outputs.py"},
 }
 
 

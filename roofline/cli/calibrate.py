@@ -33,7 +33,7 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:
     """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
     from roofline.calibration import calibrate as fitted
-    from roofline.calibration import write_text
+    from roofline.outputs import write_whole
 
     options = {name: value for name, value in given.items() if value is not None}
     if output is not None:
@@ -46,7 +46,7 @@ def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: b
     if output is None:
         click.echo(fit.text, nl=False)
     else:
-        write_text(output, fit.text, force=force)
+        write_whole(output, lambda beside: beside.write_text(fit.text, encoding="utf-8"), force=force, make_folder=True)
     cells = [
         [row["kind"], row["dtype"], str(row["measurements"]), *(_percent(row[key]) for key in _SHARES)]
         for row in fit.rows

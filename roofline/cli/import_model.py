@@ -25,7 +25,7 @@ def import_model(config: str, output: str | None, name: str | None, force: bool)
     """
     from roofline.catalog.huggingface import config_document, hub_config, read_config
     from roofline.catalog.spec_text import spec_text
-    from roofline.errors import BadInput
+    from roofline.outputs import write_whole
 
     path = config if Path(config).exists() or config.endswith(".json") else hub_config(config)
     content, quantization, found = read_config(path)
@@ -37,11 +37,5 @@ def import_model(config: str, output: str | None, name: str | None, force: bool)
     if output is None:
         click.echo(text, nl=False)
         return
-    try:
-        with Path(output).open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise BadInput(f"{output} exists; overwrite it with --force or give another -o") from None
-    except OSError as fault:
-        raise BadInput(f"{output} cannot be written: {fault.strerror}") from None
+    write_whole(output, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
     click.echo(f"{output}: written", err=True)

@@ -27,6 +27,7 @@ _COMMANDS = {
     "quantize": "roofline.cli.quantize",
     "compare": "roofline.cli.compare",
     "size": "roofline.cli.size",
+    "sweep": "roofline.cli.sweep",
     "check": "roofline.cli.check",
     "calibrate": "roofline.cli.calibrate",
     "gpus": "roofline.cli.catalog",

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
+from roofline.outputs import SCHEMA_VERSION, csv_text, json_text
 from roofline.quantity import rounded
 
 __all__ = ["SCHEMA_VERSION", "digits", "notes", "print_rows", "print_table"]
-
-SCHEMA_VERSION = 1
 
 
 def print_rows(
@@ -29,11 +28,9 @@ def print_rows(
         extra: further top-level keys of the JSON.
     """
     if output_format == "json":
-        import json
-
-        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": list(rows), **(extra or {})}, indent=2))
+        click.echo(json_text(rows, extra), nl=False)
     elif output_format == "csv":
-        click.echo(_csv(rows), nl=False)
+        click.echo(csv_text(rows), nl=False)
     else:
         shown = [[_cell(row[key]) for key in columns] for row in rows]
         print_table(list(columns.values()), shown, output_format)
@@ -100,25 +97,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "; ".join(map(str, value))
     return str(value)
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    import csv
-    import io
-
-    text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({key: _csv_cell(value) for key, value in row.items()})
-    return text.getvalue()
-
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _is_numeric(cells: Iterable[str]) -> bool:

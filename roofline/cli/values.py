@@ -16,7 +16,19 @@ from roofline.serving.latency import SLO_KEYS
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["Duration", "GpuName", "Measured", "ModelName", "Prefix", "Size", "Slo", "Workload", "duration"]
+__all__ = [
+    "Duration",
+    "GpuName",
+    "Measured",
+    "ModelName",
+    "Numbers",
+    "Prefix",
+    "Size",
+    "Slo",
+    "Words",
+    "Workload",
+    "duration",
+]
 
 _WORKLOAD = r"(\d{1,12}(?:\.\d+)?)(k?)(?:(?<=k)|[/x:])(\d{1,12}(?:\.\d+)?)(k?)"
 
@@ -147,6 +159,35 @@ class Workload(click.ParamType):
         if not lengths or not all(length.is_integer() and length <= BILLION for length in lengths):
             self.fail(f"{value!r} is not a workload such as 1k1k, 8k1k or 2000x300", param, ctx)
         return tuple(int(length) for length in lengths)
+
+
+class Numbers(click.ParamType):
+    """Whole numbers, e.g. 500,2k,8k; k stands for 1024."""
+
+    name = "n,n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The numbers."""
+        found = []
+        for part in str(value).split(","):
+            match = re.fullmatch(r"(\d{1,15})(k?)", part.strip(), re.IGNORECASE)
+            if match is None:
+                self.fail(f"{part.strip()!r} in {value!r} is no whole number such as 2000 or 8k", param, ctx)
+            found.append(int(match[1]) * (KIBI if match[2] else 1))
+        return found
+
+
+class Words(click.ParamType):
+    """Words, e.g. bf16,fp8."""
+
+    name = "word,word"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The words."""
+        found = [part.strip() for part in str(value).split(",")]
+        if not all(found):
+            self.fail(f"{value!r} has an empty word", param, ctx)
+        return found
 
 
 def duration(text: str) -> float:

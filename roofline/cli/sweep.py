@@ -1,0 +1,69 @@
+"""Many cases as one table: the `sweep` command."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from roofline.cli.options import case_options, output_options
+from roofline.cli.render import notes, print_rows
+from roofline.cli.values import Numbers, Words
+from roofline.outputs import SUFFIXES, write_rows
+from roofline.tables import LENGTHS, table
+
+__all__ = ["sweep"]
+
+_COLUMNS = {
+    "model": "model",
+    "gpu": "GPU",
+    "tp": "tp",
+    "weight_dtype": "weights",
+    "isl": "isl",
+    "osl": "osl",
+    "prefix": "prefix",
+    "batch": "batch",
+    "ttft_ms": "TTFT [ms]",
+    "tpot_ms": "TPOT [ms]",
+    "e2el_ms": "E2EL [ms]",
+    "output_tok_s_gpu": "tok/s/GPU",
+    "usd_per_m_output_tok": "USD/M tok",
+    "hbm_used_frac": "HBM used",
+    "reason": "reason",
+}
+_NUMBERS = (*LENGTHS, "tp")
+_OWN = (*_NUMBERS, "workload", "quantization", "measured", "slo")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline sweep -m llama-3.1-8b -g h100-sxm -g b200 --isl 1000,4000 --batch 1,8,64\n"
+    "  roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 --batch 1,16 -q mxfp4,bf16 --format csv"
+)
+@partial(case_options, without=_OWN)
+@click.option("--isl", "--input-len", type=Numbers(), help="Prompt lengths [tokens], e.g. 500,2k,8k.")
+@click.option("--osl", "--output-len", type=Numbers(), help="Answer lengths [tokens].")
+@click.option("-b", "--batch", type=Numbers(), help="Sequences per replica.")
+@click.option("--prefix", type=Numbers(), help="Cached prompt tokens.")
+@click.option("--tp", "-tp", "--tensor-parallel-size", type=Numbers(), help="Degrees.  [default: smallest that fits]")
+@click.option("-q", "--quantization", type=Words(), help="Presets of number formats, e.g. bf16,fp8.")
+@output_options
+@click.option("-o", "--output", type=click.Path(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}.")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def sweep(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    output: str | None,
+    *,
+    force: bool,
+) -> None:
+    """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs."""
+    people = output is None and output_format in ("table", "markdown")
+    rows = table(models, gpus or None, keys=tuple(_COLUMNS)[:-1] if people else None, **options)
+    if output is not None:
+        write_rows(rows, output, force=force)
+        notes([f"wrote {len(rows)} rows to {output}"])
+        return
+    print_rows(rows, output_format, _COLUMNS)

@@ -1,0 +1,101 @@
+"""Tables of many cases: every row is the prediction of its case."""
+
+import math
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.serving.row import ROW_KEYS
+
+
+def test_every_row_is_the_prediction_of_its_case():
+    rows = rl.table(
+        ["llama-3.1-8b", "gpt-oss-120b"],
+        ["h100-sxm", "b200"],
+        isl=[500, 4000],
+        batch=[1, 32],
+        quantization=[None, "fp8"],
+        prefix=[0, 100],
+    )
+    assert len(rows) == 2 * 2 * 2 * 2 * 2 * 2
+    assert list(rows[0]) == [*ROW_KEYS, "reason"]
+    for place, row in enumerate(rows):
+        options = {key: row[key] for key in ("isl", "batch", "prefix", "tp")}
+        preset = (None, "fp8")[place // 8 % 2]
+        alone = rl.predict(row["model"], row["gpu"], quantization=preset, **options).to_dict()
+        for key in ("ttft_ms", "tpot_ms", "e2el_ms", "output_tok_s_gpu", "hbm_used_frac", "knee"):
+            assert math.isclose(row[key], alone[key], rel_tol=1e-9), key
+        assert row["prefill_bound"] == alone["prefill_bound"]
+        assert row["reason"] is None
+
+
+def test_rows_come_in_the_order_of_what_was_given_lengths_changing_fastest():
+    rows = rl.table(
+        "llama-3.1-8b",
+        ["b200", "h100-sxm"],
+        tp=[1, 2],
+        isl=[100, 200],
+        batch=[1, 2],
+        keys=("gpu", "tp", "isl", "batch"),
+    )
+    assert [(row["gpu"], row["tp"], row["isl"], row["batch"]) for row in rows] == [
+        (gpu, tp, isl, batch) for gpu in ("b200", "h100-sxm") for tp in (1, 2) for isl in (100, 200) for batch in (1, 2)
+    ]
+    assert all(type(row["isl"]) is int for row in rows)
+
+
+def test_each_case_has_the_smallest_tp_at_which_it_fits():
+    rows = rl.table("llama-3.1-8b", "h100-sxm", isl=[1000, 4096], batch=[1, 64, 2000])
+    for row in rows[:5]:
+        assert (
+            row["tp"] == rl.predict("llama-3.1-8b", "h100-sxm", isl=row["isl"], batch=row["batch"]).deployment.plan.tp
+        )
+    assert {row["tp"] for row in rows} == {1, 4, 8}
+
+
+def test_what_does_not_fit_or_cannot_run_has_a_reason_and_no_times():
+    rows = rl.table("llama-3.1-70b", ["a30", "rubin-cpx", "h100-sxm"], isl=[500, 100_000], prefix=[0, 1000], batch=16)
+    reasons = {(row["gpu"], row["isl"], row["prefix"]): row["reason"] for row in rows}
+    assert reasons["a30", 500, 0].startswith("does not fit: ")
+    assert "UnsupportedPrecision" in reasons["rubin-cpx", 500, 0]
+    assert "prefix exceeds the prompt" in reasons["h100-sxm", 500, 1000]
+    assert reasons["h100-sxm", 500, 0] is None
+    for row in rows:
+        assert (row["ttft_ms"] is None) == (row["reason"] is not None)
+
+
+def test_arrays_and_columns_are_lists_of_values():
+    pandas = pytest.importorskip("pandas", reason="pandas is no dependency")
+    frame = pandas.DataFrame({"isl": [500, 1000]})
+    rows = rl.table("llama-3.1-8b", "h100-sxm", isl=frame["isl"], batch=np.array([1, 4]))
+    built = pandas.DataFrame(rows)
+    assert built.shape == (4, len(ROW_KEYS) + 1)
+    assert built["ttft_ms"].dtype == float
+
+
+def test_thousands_of_rows_are_predicted_together():
+    rows = rl.table(
+        "llama-3.1-8b", "h100-sxm", isl=range(100, 4100, 100), batch=range(1, 200), keys=("isl", "batch", "ttft_ms")
+    )
+    assert len(rows) == 40 * 199
+    place = 17 * 199 + 42
+    assert math.isclose(
+        rows[place]["ttft_ms"], 1e3 * rl.ttft("llama-3.1-8b", "h100-sxm", isl=1800, batch=43), rel_tol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"isl": []}, rl.BadInput, "isl is an empty list"),
+        ({"keys": ("ttft",)}, rl.UnknownName, "no key 'ttft'"),
+        ({"isl": range(1, 3000), "batch": range(1, 3000)}, rl.BadInput, "more than 2000000"),
+        ({"isl": [1000, -5]}, rl.BadInput, "isl"),
+        ({"isl": ["long"]}, rl.BadInput, "isl"),
+        ({"quantization": ["bf16", "fp9"]}, rl.UnknownName, "fp9"),
+    ],
+)
+def test_what_cannot_be_a_table_is_refused(options, error, said):
+    with pytest.raises(error, match=said):
+        rl.table("llama-3.1-8b", "h100-sxm", **options)
