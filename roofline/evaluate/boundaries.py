@@ -16,6 +16,7 @@ __all__ = ["Boundary", "moves", "nearest"]
 _FARTHEST = math.log(1000.0)
 _ROUNDS = 8
 _EXACT = 2.0**-40
+_ALL_BUT = 1.0 - 2.0**-20
 
 
 class Boundary(NamedTuple):
@@ -92,7 +93,7 @@ def _ends(reach: float, entry: Input) -> list[float]:
     ):
         up = min(up, -math.log(entry.value))  # no share is beyond one
     if entry.kind in ("workload", "plan") and entry.name not in ("skew", "prefix"):
-        down = max(down, -math.log(entry.value))  # nor a count below one
+        down = max(down, -math.log(entry.value) * _ALL_BUT)  # nor a count below one, where collectives vanish
     return [end for end in (up, down) if abs(end) > _EXACT]
 
 

@@ -210,7 +210,7 @@ class CaseTrace:
             total = plain(getattr(self.prediction, section).time)
             for kernel in getattr(self.traced, section).kernels:
                 is_light = self.prediction.basis == "ideal"  # every kernel has a kink where its sides are equal
-                if plain(kernel.time) < _NOTABLE * total and not is_light:
+                if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_light):
                     continue
                 terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
                 binding = _binding(terms)

@@ -199,7 +199,7 @@ def replayed(numbers: Sequence[Real], changes: Mapping[str, float]) -> list[floa
             return float(node)
         found = known.get(id(node))
         if found is None:
-            if node.gradient.keys().isdisjoint(changes):
+            if node.operation == FLAT or node.gradient.keys().isdisjoint(changes):
                 found = node.value
             elif node.operation == "input":
                 found = changes[node.args[0]]

@@ -173,6 +173,26 @@ def test_a_batch_between_whole_multiples_of_dp_keeps_its_row_and_names_the_step(
     assert whole.elasticity_below == whole.elasticity_above == whole.elasticity
 
 
+def test_kernels_that_do_not_run_end_no_regime():
+    rows = rows_of("glm-5", "mi250x", tp=8, isl=1024, osl=1, basis="ideal", of="ttft", allow_oversize=True)
+    assert not any("absorb" in row.regime for row in rows)
+    assert "router turns memory-bound" in row_of(rows, "ttft", "bandwidth").regime
+
+
+def test_a_collective_that_binds_otherwise_before_it_vanishes_ends_the_regime():
+    rows = rows_of("llama-2-70b", "mi325x", tp=4, isl=2, osl=1, batch=16, quantization="bf16", engine="none", of="ttft")
+    row = row_of(rows, "ttft", "tp")
+    assert "all-reduce turns link-bound" in row.regime
+    assert -58.0 < row.margin < -52.0
+
+
+def test_a_batch_that_is_rounded_up_ends_its_regime_at_the_next_whole_share():
+    options = {"tp": 8, "pp": 2, "dp": 4, "isl": 128, "osl": 1, "engine": "trtllm-0.9"}
+    row = row_of(rows_of("llama-3.1-8b", "h100-pcie", of="ttft", **options), "ttft", "batch")
+    assert math.isclose(row.margin, 300.0, rel_tol=1e-9)
+    assert "data-parallel rank" in row.regime
+
+
 def test_a_domain_without_a_network_beyond_it_has_no_upper_side():
     row = row_of(rows_of("llama-3.1-8b", "rtx-4090", tp=8, of="tpot"), "tpot", "tp")
     assert row.margin == 0.0
