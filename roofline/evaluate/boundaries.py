@@ -14,7 +14,7 @@ from roofline.ops import Real
 __all__ = ["Boundary", "moves", "nearest"]
 
 _FARTHEST = math.log(1000.0)
-_ROUNDS = 8
+_ROUNDS = 60
 _EXACT = 2.0**-40
 _ALL_BUT = 1.0 - 2.0**-20
 
@@ -64,19 +64,29 @@ def nearest(boundaries: Sequence[Boundary], entry: Input) -> tuple[float | None,
     if tied is not None:
         return 0.0, tied.label
     moved = [boundary for boundary in moved if not _is_tie(boundary)]
-    guesses = [(_guess(boundary, entry), boundary) for boundary in moved]
-    reach = min((math.expm1(abs(guess)) for guess, _ in guesses if guess is not None), default=math.inf)
+    guesses = {id(boundary): _guess(boundary, entry) for boundary in moved}
+    reach = math.expm1(min(guesses.values(), default=math.inf))
     best: tuple[float | None, str] = (None, "")
     for _ in range(_ROUNDS):
-        crossed = [
-            (change, boundary.label)
-            for end in _ends(reach, entry)
-            for boundary in _changed(moved, entry, end)
-            if (change := _crossing(boundary, entry, end)) is not None
-        ]
-        found = min(crossed, key=lambda candidate: abs(candidate[0]), default=None)
-        if found is not None and (best[0] is None or abs(found[0]) < abs(best[0]) * (1.0 - _EXACT)):
-            best, reach = found, abs(found[0]) * (1.0 - _EXACT)
+        crossed = next(
+            (
+                found
+                for share in (1.0, 0.5)  # half way, too: sides may change places and back
+                if (
+                    found := [
+                        (end, side) for end in _ends(share * reach, entry) for side in _changed(moved, entry, end)
+                    ]
+                )
+            ),
+            [],
+        )
+        if crossed:
+            end, boundary = min(crossed, key=lambda candidate: guesses[id(candidate[1])])
+            change = _crossing(boundary, entry, end)
+            if change is None or abs(change) > reach:
+                moved.remove(boundary)
+            else:
+                best, reach = (change, boundary.label), abs(change) * (1.0 - _EXACT)
         elif best[0] is None and reach < math.inf:
             reach = reach * 4.0 if reach < math.expm1(_FARTHEST) else math.inf  # the guess was short
         else:
@@ -120,8 +130,8 @@ def _crossing(boundary: Boundary, entry: Input, end: float) -> float | None:
     return None if math.isnan(distance) else math.expm1(distance)
 
 
-def _guess(boundary: Boundary, entry: Input) -> float | None:
-    """Distance in the logarithm of the input from values and slopes, the nearer of two; None where both are far.
+def _guess(boundary: Boundary, entry: Input) -> float:
+    """Distance in the logarithm of the input from values and slopes, the nearer of two; infinite where both are far.
 
     One takes both sides for power laws, as they are of rates, the other for straight lines, as they are of amounts.
     """
@@ -129,11 +139,11 @@ def _guess(boundary: Boundary, entry: Input) -> float | None:
     one, other = (_slope(side, entry.name) * entry.value for side in boundary[:2])
     guesses = []
     if one / left != other / right:
-        guesses.append(-math.log(left / right) / (one / left - other / right))
+        guesses.append(abs(math.log(left / right) / (one / left - other / right)))
     if one != other and (right - left) / (one - other) > -1.0:
-        guesses.append(math.log1p((right - left) / (one - other)))
-    near = min(guesses, key=abs, default=math.inf)
-    return near if abs(near) <= _FARTHEST else None
+        guesses.append(abs(math.log1p((right - left) / (one - other))))
+    near = min(guesses, default=math.inf)
+    return near if near <= _FARTHEST else math.inf
 
 
 def _is_tie(boundary: Boundary) -> bool:

@@ -122,8 +122,7 @@ class CaseTrace:
         Returns:
             Text such as ``prefill compute-bound`` [text].
         """
-        bound = self.prediction.bound
-        return ", ".join(f"{name} {bound[name]}-bound" for name in self._parts(result))
+        return ", ".join(f"{name} {self._bound[name]}-bound" for name in self._parts(result))
 
     def margin(self, result: str, name: str) -> tuple[float | None, str]:
         """How far an input may move before a result changes its regime.
@@ -188,6 +187,10 @@ class CaseTrace:
                     return None, None  # a step: neither side has a slope, the answer is followed along whole numbers
                 found.append(number.gradient.get(name, 0.0) * self.inputs[name].value / number.value)
         return found[0], found[1]
+
+    @cached_property
+    def _bound(self) -> dict[str, Real]:
+        return self.prediction.bound
 
     def _parts(self, result: str) -> tuple[str, ...]:
         several = self.prediction.tpot is not None
