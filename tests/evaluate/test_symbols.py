@@ -21,9 +21,7 @@ from roofline.serving.latency import Workload, decode, e2el, prefill
 ISL, OSL, BATCH, PREFIX = sympy.symbols("isl osl batch prefix", positive=True)
 DEPLOYMENTS = {
     "dense": ("llama-3.1-70b", "b200", Plan(tp=4, pp=2)),
-    "windows": ("gemma-3-27b", "h100-sxm", Plan(tp=2)),
     "experts, windows": ("gpt-oss-120b", "b200", Plan()),
-    "latent": ("deepseek-v3", "h200-sxm", Plan(tp=8)),
     "latent, spread": ("deepseek-v3", "h200-sxm", Plan(tp=2, dp=4, ep=8)),
 }
 CASES = ({ISL: 1000.0, OSL: 200.0, BATCH: 3.0, PREFIX: 17.0}, {ISL: 5000.0, OSL: 2.0, BATCH: 40.0, PREFIX: 4990.0})
