@@ -10,9 +10,9 @@ import click
 
 from roofline import api
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import digits, notes, print_rows, print_table
+from roofline.cli.render import REASONS, digits, notes, print_rows, print_table
 from roofline.comparisons import compare as compare_gpus
-from roofline.errors import DoesNotFit, RooflineError, UnsupportedPrecision
+from roofline.errors import RooflineError
 from roofline.evaluate.side_by_side import COMPARED_KEYS
 
 __all__ = ["compare", "labelled", "print_kernels", "print_reasons"]
@@ -33,7 +33,6 @@ _COLUMNS = {
     "decode_bound": "bound",
     "basis_detail": "basis",
 }
-_REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
 _KERNELS = {
     "kernel": "kernel",
     "bound": "bound",
@@ -133,5 +132,5 @@ def _refused(model: str, gpu: str, error: RooflineError, options: dict[str, Any]
     row = api.refused_row(model, gpu, error, **options)
     warnings = row.pop("warnings")
     if people:
-        row["decode_bound"] = _REASONS.get(type(error), "refused")
+        row["decode_bound"] = REASONS.get(type(error), "refused")
     return {**row, **dict.fromkeys(COMPARED_KEYS), "warnings": warnings}

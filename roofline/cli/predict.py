@@ -9,8 +9,8 @@ import click
 
 from roofline import api
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import notes, print_rows
-from roofline.errors import DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision
+from roofline.cli.render import REASONS, notes, print_rows
+from roofline.errors import RooflineError, UnknownName
 from roofline.serving.prediction import Prediction
 
 __all__ = ["knee", "predict", "tpot", "ttft"]
@@ -36,7 +36,6 @@ _TPOT = {
 }
 #: Light speed has no interval, but a share of it that calibrated kernels reach.
 _LIGHT = {"ttft_low_ms": "ttft_light_frac", "tpot_low_ms": "tpot_light_frac"}
-_REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
 _KNEE = {
     **_WHO,
     "ridge_knee": "ridge",
@@ -154,7 +153,7 @@ def _answer(
         rows += [prediction.to_dict(keys) for prediction in predictions]
         for name, error in refused.items():
             row = api.refused_row(model, name, error, **options)
-            reason = {key: _REASONS.get(type(error), "refused") for key in row if people and key.endswith("_bound")}
+            reason = {key: REASONS.get(type(error), "refused") for key in row if people and key.endswith("_bound")}
             refusals.append({**row, **reason})
         if gpus or not predictions:
             failures += refused.values()

@@ -7,10 +7,17 @@ from typing import Any
 
 import click
 
+from roofline.errors import DoesNotFit, UnsupportedPrecision
 from roofline.outputs import SCHEMA_VERSION, csv_text, json_text
-from roofline.quantity import rounded
+from roofline.quantity import rounded, to_text
 
-__all__ = ["SCHEMA_VERSION", "digits", "notes", "print_rows", "print_table"]
+__all__ = ["REASONS", "SCHEMA_VERSION", "digits", "notes", "print_rows", "print_table", "with_unit"]
+
+#: Why a GPU cannot run a case, in a word or two; `refused` for what is not listed.
+REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
+
+_PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
+_DIGITS = 6
 
 
 def print_rows(
@@ -70,6 +77,23 @@ def notes(texts: Iterable[str]) -> None:
     """
     for text in dict.fromkeys(texts):
         click.echo(f"note: {text}", err=True)
+
+
+def with_unit(value: float, unit: str, digits: int = 3) -> str:
+    """A quantity for people: with a decimal prefix where its unit takes one.
+
+    Args:
+        value: SI value [any].
+        unit: SI unit [text].
+        digits: significant digits of values whose unit takes a prefix [1].
+
+    Returns:
+        Text [text].
+
+    >>> with_unit(3.35e12, "B/s"), with_unit(1684.6, "tokens")
+    ('3.35 TB/s', '1684.6')
+    """
+    return to_text(value, unit, digits) if unit in _PREFIXED else rounded(value, _DIGITS)
 
 
 def digits(value: Any) -> str:

@@ -10,7 +10,7 @@ import click
 
 from roofline import questions
 from roofline.cli.options import FORMATS, case_options, one_case
-from roofline.cli.render import digits, notes, print_rows, print_table
+from roofline.cli.render import notes, print_rows, print_table, with_unit
 from roofline.evaluate.case_trace import RESULTS, UNITS
 from roofline.evaluate.sensitivity import Sensitivities, Sensitivity
 from roofline.quantity import rounded, to_text
@@ -19,7 +19,6 @@ __all__ = ["sensitivity"]
 
 _BAR = 20
 _SHOWN = 8
-_SI = ("s", "B/s", "FLOP/s", "exp/s")
 
 
 @click.command(
@@ -116,7 +115,7 @@ def _print(found: Sensitivities, shown: list[Sensitivity], output_format: str) -
             row.result,
             row.input,
             row.kind,
-            to_text(row.value, row.unit) if row.unit in _SI else digits(row.value),
+            with_unit(row.value, row.unit),
             _sides(row),
             "#" * round(_BAR * abs(row.elasticity) / most),
             "-" if row.margin is None else f"{row.margin:+.3g} %",

@@ -8,11 +8,10 @@ import click
 
 from roofline import api, questions
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import notes, print_rows
+from roofline.cli.render import notes, print_rows, with_unit
 from roofline.cli.values import Duration
 from roofline.errors import BadInput, RooflineError
 from roofline.evaluate.solve import Solution
-from roofline.quantity import rounded, to_text
 
 __all__ = ["solve"]
 
@@ -30,7 +29,7 @@ _COLUMNS = {
     "fits": "fits",
 }
 _SAID = 3
-_SI = ("s", "B/s", "FLOP/s", "exp/s")
+_DIGITS = 4
 
 
 @click.command(
@@ -88,14 +87,10 @@ def solve(
 def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
     row = solution.to_dict()
     if people:
-        row["said"] = "-" if solution.value is None else _with_unit(solution.value, solution.unit)
-        row["now"] = _with_unit(solution.present, solution.unit)
+        row["said"] = "-" if solution.value is None else with_unit(solution.value, solution.unit, _DIGITS)
+        row["now"] = with_unit(solution.present, solution.unit, _DIGITS)
         row["method"] = solution.method if solution.is_met else "cannot be met"
     return row
-
-
-def _with_unit(value: float, unit: str) -> str:
-    return to_text(value, unit, 4) if unit in _SI else rounded(value, 6)
 
 
 def _who(solution: Solution, found: list[Solution]) -> str:

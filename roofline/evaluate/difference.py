@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from roofline.ops import norm
 from roofline.physics.forward import Pass
-from roofline.physics.work import LIGHT, Kernel, LinkRoof
+from roofline.physics.work import Kernel, LinkRoof
 from roofline.quantity import MICRO, rounded
 
 __all__ = [
@@ -333,21 +333,15 @@ def _effects(old: Spent, new: Spent) -> dict[str, float]:
 
 def _terms(kernel: Kernel) -> tuple[float, ...]:
     """Terms of all runs of a kernel, in the order of `Spent` [s]."""
-    work, roof, terms = kernel.work, kernel.roof, kernel.terms
-    walk = serial = pipelined = 0.0
-    if isinstance(roof, LinkRoof):
-        pipelined = (roof.efficiency.q * work.link_bytes / roof.bandwidth) ** 0.5
-    elif roof.efficiency is not LIGHT:
-        walk = roof.efficiency.kappa * work.depth
-        serial = work.serial_bytes / (roof.efficiency.eta_s * roof.bandwidth)
+    terms = kernel.terms
     parts = (
         terms.compute,
-        walk,
-        terms.memory - serial,
-        serial,
+        terms.walk,
+        terms.overlapped,
+        terms.serial,
         terms.exponentials,
-        terms.link + pipelined,
-        terms.latency - walk - pipelined,
+        terms.link + terms.fill,
+        terms.latency - terms.walk - terms.fill,
     )
     return tuple(kernel.count * part for part in parts)
 

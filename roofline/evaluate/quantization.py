@@ -279,9 +279,7 @@ def _is_reading(kernel: Kernel) -> bool:
     """Whether reading takes longer than the arithmetic that overlaps with it."""
     if not isinstance(kernel.roof, Roof) or kernel.kind == "host":
         return True
-    return bool(
-        kernel.work.overlapped_bytes / _reading_rates(kernel)[0] >= kernel.work.flop / _arithmetic_rates(kernel)[0]
-    )
+    return bool(kernel.terms.overlapped >= kernel.terms.compute)
 
 
 def _weights(kernel: Kernel) -> float:
@@ -319,10 +317,7 @@ def _routing(kernel: Kernel) -> float:
 
 
 def _serial(kernel: Kernel) -> float:
-    roof = kernel.roof
-    if not isinstance(roof, Roof):
-        return 0.0
-    return float(kernel.count * kernel.work.serial_bytes / (roof.efficiency.eta_s * roof.bandwidth))
+    return float(kernel.count * kernel.terms.serial)
 
 
 def _latency(kernel: Kernel) -> float:

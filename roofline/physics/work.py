@@ -99,6 +99,14 @@ class Terms(NamedTuple):
     latency: Real  # [s] launch, serial depth, items
     exponentials: Real = 0.0  # [s]
     link: Real = 0.0  # [s]
+    walk: Real = 0.0  # [s] of the latency: serial depth that hides behind traffic as arithmetic does
+    serial: Real = 0.0  # [s] of the memory: traffic that hides behind nothing
+    fill: Real = 0.0  # [s] of the latency: the pipeline of a collective
+
+    @property
+    def overlapped(self) -> Real:
+        """HBM traffic that overlaps with arithmetic [s]."""
+        return self.memory - self.serial
 
     @property
     def bound(self) -> Real:
@@ -164,7 +172,7 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
     exponentials = work.exponentials / (efficiency.eta_x * roof.exp_rate)
     latency = efficiency.t0 + efficiency.kappa_s * work.serial_depth + efficiency.eps * work.items
     total = latency + norm(compute + walk, memory, efficiency.p) + exponentials + serial
-    return Terms(total, compute, memory + serial, latency + walk, exponentials)
+    return Terms(total, compute, memory + serial, latency + walk, exponentials, walk=walk, serial=serial)
 
 
 def collective_time(work: Work, roof: LinkRoof) -> Terms:
@@ -198,10 +206,9 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
     link = wire / efficiency.eta
     if efficiency.eta_switch is not None:
         link = minimum(link, roof.least * wire / efficiency.eta_switch)
-    latency = (
-        efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + (efficiency.q * wire) ** 0.5
-    )
-    return Terms(latency + link, 0.0, 0.0, latency, 0.0, link)
+    fill = (efficiency.q * wire) ** 0.5
+    latency = efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + fill
+    return Terms(latency + link, 0.0, 0.0, latency, 0.0, link, fill=fill)
 
 
 def host_kernel(name: str, time: Real) -> Kernel:

@@ -9,7 +9,6 @@ from roofline.ops import Real, floor, maximum, minimum, where
 from roofline.physics.forward import WEIGHT_BEARING, Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
-from roofline.physics.work import LIGHT, Roof
 
 __all__ = [
     "LARGEST_BATCH",
@@ -257,13 +256,9 @@ def _weight_sides(decode: Pass) -> tuple[Real, Real]:
     compute: Real = 0.0
     memory: Real = 0.0
     for kernel in decode.kernels:
-        work, roof = kernel.work, kernel.roof
-        if kernel.kind in WEIGHT_BEARING and isinstance(roof, Roof):
-            efficiency = roof.efficiency
-            arithmetic = work.flop / (efficiency.eta_c * roof.peak)
-            compute = compute + kernel.count * arithmetic
-            moved = work.nbytes if efficiency is LIGHT else work.overlapped_bytes  # the two sides of its norm
-            memory = memory + kernel.count * moved / (efficiency.eta_m * roof.bandwidth)
+        if kernel.kind in WEIGHT_BEARING:
+            compute = compute + kernel.count * kernel.terms.compute
+            memory = memory + kernel.count * kernel.terms.overlapped  # the two sides of its norm
     return compute, memory
 
 
