@@ -279,7 +279,7 @@ def warnings(
             f"{ranks} ranks exceed the {gpu.link.domain} GPUs of one {gpu.link.kind} domain: the network takes part"
         )
     if crossings(plan, gpu.link.domain):
-        said.append(f"{crossings(plan, gpu.link.domain)} of {plan.pp - 1} stage hand-overs cross the network")
+        said.append(f"{crossings(plan, gpu.link.domain):.0f} of {plan.pp - 1} stage hand-overs cross the network")
     if gpu.exp_rate is None and deployment.basis != "ideal":
         said.append(f"{gpu.name} states no special-function rate: softmax exponentials are not charged")
     return (*said, *_stand_ins(deployment))

@@ -12,6 +12,7 @@ from roofline.errors import BadSpec
 __all__ = [
     "ENDINGS",
     "entries",
+    "fingerprint",
     "kind_of",
     "own_entry",
     "own_folder",
@@ -158,6 +159,28 @@ def yaml_files(root: str) -> list[str]:
 
     found = [os.path.join(folder, name) for folder, _, names in os.walk(root, onerror=unreadable) for name in names]
     return sorted(path for path in found if path.endswith(ENDINGS))
+
+
+def fingerprint(specs: str | None) -> str:
+    """Hash of the catalogs that answers stand on: shipped files of GPUs, calibrations and models, and one's own.
+
+    Args:
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        Twelve hexadecimal digits of SHA-256 over the files' names and contents [text].
+
+    Raises:
+        BadSpec: a folder or file cannot be read.
+    """
+    import hashlib
+
+    own = specs or os.environ.get("ROOFLINE_SPECS")
+    digest = hashlib.sha256()
+    for root in (*(shipped_root(kind) for kind in _KINDS), *([] if own is None else [own_folder(own)])):
+        for path in yaml_files(root):
+            digest.update(f"{os.path.relpath(path, root)}\n{spec_text(path)}".encode())
+    return digest.hexdigest()[:12]
 
 
 def kind_of(text: str) -> str:

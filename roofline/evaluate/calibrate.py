@@ -57,7 +57,7 @@ def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
         roofs = {number: link_roof(gpu, "ideal", group.kind, int(number)) for number in set(ranks.tolist())}
         columns = zip(*((roofs[n].bandwidth, roofs[n].least, doublings(n)) for n in ranks.tolist()), strict=True)
         bandwidth, least, doubled = map(np.asarray, columns)
-        under = LinkRoof(bandwidth, ranks, roofs[ranks[0]].efficiency, least, doubled)  # type: ignore[arg-type]
+        under = LinkRoof(bandwidth, ranks, roofs[ranks[0]].efficiency, least, doubled)
     else:
         peak = gpu.peaks[compute_dtype(gpu, group.kind, group.dtype)]
         under = Roof(peak, gpu.bandwidth, math.inf if gpu.exp_rate is None else gpu.exp_rate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.catalog.formats import FORMATS
 from roofline.catalog.records import Csa, Gqa, Mixer, Mla, Model, Recurrent
+from roofline.ops import Real
 from roofline.physics.cache import cache_bytes, state_bytes
 
 __all__ = ["kv_bytes_per_token", "kv_growth_per_token", "state_bytes_per_sequence"]
@@ -13,7 +14,7 @@ _ATTENTION = (Gqa, Mla, Csa)
 _LONG = 1 << 17  # tokens, where a model states no longest context
 
 
-def kv_bytes_per_token(model: Model) -> float:
+def kv_bytes_per_token(model: Model) -> Real:
     """KV cache of one token in all layers, index keys included, in the model's own format.
 
     Args:
@@ -25,7 +26,7 @@ def kv_bytes_per_token(model: Model) -> float:
     return _cached(model, 1.0)
 
 
-def kv_growth_per_token(model: Model) -> float:
+def kv_growth_per_token(model: Model) -> Real:
     """KV cache that one more token adds at the end of the longest context: full windows no longer grow.
 
     Args:
@@ -38,7 +39,7 @@ def kv_growth_per_token(model: Model) -> float:
     return _cached(model, length) - _cached(model, length - 1.0)
 
 
-def state_bytes_per_sequence(model: Model) -> float:
+def state_bytes_per_sequence(model: Model) -> Real:
     """Recurrent state of one sequence in all layers.
 
     Args:
@@ -50,7 +51,7 @@ def state_bytes_per_sequence(model: Model) -> float:
     return sum(layers * state_bytes(mixer) for layers, mixer in model.mixers if isinstance(mixer, Recurrent))
 
 
-def _cached(model: Model, tokens: float) -> float:
+def _cached(model: Model, tokens: float) -> Real:
     nbytes = FORMATS[model.native["kv"]].nbytes
     found = (count * cache_bytes(mixer, tokens, nbytes) for count, mixer in model.mixers if _attends(mixer))
     return float(sum(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real, ceil
+from roofline.ops import Real, ceil, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
@@ -14,7 +14,7 @@ __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 ACTIVATION_NBYTES = 2.0  # 16-bit activations travel between kernels and GPUs
 
 
-def rank_batch(batch: Real, dp: int) -> Real:
+def rank_batch(batch: Real, dp: Real) -> Real:
     """Sequences that one data-parallel rank runs.
 
     Args:
@@ -30,7 +30,8 @@ def rank_batch(batch: Real, dp: int) -> Real:
     >>> rank_batch(9, 4)
     3.0
     """
-    return batch if dp == 1 else ceil(batch / dp)
+    several = dp > 1
+    return batch if several is False else where(several, ceil(batch / dp), batch)
 
 
 class Assembly:
@@ -155,23 +156,27 @@ class Assembly:
             name: of the kernel [text].
             count: times it runs in the pass [1].
         """
-        if self.tp > 1:
-            self.collective(
-                name, "all_reduce", count, collectives.all_reduce_bytes(self.stream_bytes, self.tp), self.tp
-            )
+        self.collective(name, "all_reduce", count, self.stream_bytes, self.tp)
 
-    def collective(self, name: str, collective: str, count: Real, sent: Real, ranks: int) -> None:
-        """Add a collective.
+    def collective(
+        self, name: str, collective: str, count: Real, tensor: Real, ranks: Real, taken: Real | None = None
+    ) -> None:
+        """Add a collective, if there is one: a rank alone has nobody to talk to.
 
         Args:
             name: of the kernel [text].
             collective: which one [text].
             count: times it runs in the pass [1].
-            sent: bytes that one GPU sends [B].
+            tensor: size of what is summed, gathered, scattered, exchanged or handed over [B].
             ranks: GPUs that take part [1].
+            taken: whether it takes place; None where there are several ranks [condition].
         """
+        several = ranks > 1 if taken is None else taken
+        if several is False:
+            return
+        ranks, count = where(several, ranks, 2), where(several, count, 0)
         under: LinkRoof = link_roof(self.gpu, self.deployment.basis, collective, ranks)
-        work = Work(link_bytes=sent)
+        work = Work(link_bytes=collectives.sent_bytes(collective, tensor, ranks))
         terms = collective_time(work, under)
         if collective == "all_reduce" and self.engine.all_reduce:
             more = self.engine.all_reduce
@@ -205,10 +210,6 @@ class Assembly:
         """
         under = self._roofs.get((kind, key, peak))
         if under is None:
-            under = roof(self.gpu, self.deployment.basis, kind, key, peak)
-            for tuning in self.engine.tunings:
-                fits = tuning.kind == kind and tuning.dtype in (None, key)
-                if fits and tuning.generation in (None, self.gpu.generation):
-                    under = tuned(under, self.gpu, tuning)
+            under = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
             self._roofs[kind, key, peak] = under
         return Kernel(name, kind, key, count, work, under, kernel_time(work, under))

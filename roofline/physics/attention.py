@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.catalog.records import Gqa, Mla
-from roofline.ops import Real
+from roofline.ops import Real, minimum
 from roofline.physics.cache import kv_values, local_kv_heads, reach
 from roofline.physics.geometry import pairs
 from roofline.physics.work import Work
@@ -14,7 +14,7 @@ _ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between
 _TILE = 128.0  # head width in units of which the serial walk of prefill attention is calibrated
 
 
-def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: int) -> Work:
+def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: Real) -> Work:
     r"""Work of grouped-query attention over prompts.
 
     .. math:: F = 2 h (d + d_v) b\, \text{pairs},\quad X = h b\, \text{pairs},\quad
@@ -51,7 +51,7 @@ def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: flo
     )
 
 
-def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: float, tp: int) -> Work:
+def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: float, tp: Real) -> Work:
     r"""Work of grouped-query attention for one new token per sequence, averaged over a generation.
 
     .. math:: s = \text{pairs}(n, \text{context}) / n,\quad F = 2 h (d + d_v) b s,\quad
@@ -85,7 +85,7 @@ def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: f
     )
 
 
-def mla_prefill(mixer: Mla, batch: Real, new: Real, cached: Real, tp: int) -> Work:
+def mla_prefill(mixer: Mla, batch: Real, new: Real, cached: Real, tp: Real) -> Work:
     r"""Work of multi-head latent attention over prompts, keys and values expanded per head.
 
     .. math:: F = 2 h (nope + rope + v) b\, \text{pairs},\quad X = h b\, \text{pairs},\quad
@@ -120,7 +120,7 @@ def mla_prefill(mixer: Mla, batch: Real, new: Real, cached: Real, tp: int) -> Wo
     )
 
 
-def mla_decode(mixer: Mla, batch: Real, steps: Real, context: Real, kv_nbytes: float, tp: int) -> Work:
+def mla_decode(mixer: Mla, batch: Real, steps: Real, context: Real, kv_nbytes: float, tp: Real) -> Work:
     r"""Work of multi-head latent attention in the latent (absorbed), averaged over a generation.
 
     .. math:: s = \text{pairs}(n, \text{context}) / n,\quad F = 2 h (2 r + rope) b s,\quad
@@ -147,7 +147,7 @@ def mla_decode(mixer: Mla, batch: Real, steps: Real, context: Real, kv_nbytes: f
     return _latent_attention(mixer, batch, batch * seen, batch * seen, seen, kv_nbytes, tp)
 
 
-def mla_extend(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: int) -> Work:
+def mla_extend(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: Real) -> Work:
     r"""Work of multi-head latent attention in the latent for several new tokens after a cached prefix.
 
     .. math:: F = 2 h (2 r + rope) b\, \text{pairs},\quad Q = (r + rope) w_{kv} b (N + P) + 2 b N h (2 r + rope)
@@ -174,7 +174,7 @@ def mla_extend(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: floa
     return _latent_attention(mixer, batch * new, seen, batch * length, length, kv_nbytes, tp)
 
 
-def mla_absorb(mixer: Mla, rows: Real, width: int, weight_nbytes: float, tp: int) -> Work:
+def mla_absorb(mixer: Mla, rows: Real, width: int, weight_nbytes: float, tp: Real) -> Work:
     """Work of multiplying queries into, or outputs out of, the latent: one small matrix per head.
 
     Args:
@@ -195,7 +195,7 @@ def mla_absorb(mixer: Mla, rows: Real, width: int, weight_nbytes: float, tp: int
         flop=2.0 * rows * heads * mixer.kv_rank * width,
         weight_bytes=heads * mixer.kv_rank * width * weight_nbytes,
         activation_bytes=_ACTIVATION_NBYTES * rows * heads * (mixer.kv_rank + width),
-        depth=float(min(width, mixer.kv_rank)),
+        depth=1.0 * minimum(width, mixer.kv_rank),
     )
 
 
@@ -220,7 +220,7 @@ def mla_crossover(mixer: Mla) -> float:
     return mixer.kv_rank * expanded / (2.0 * mixer.kv_rank - expanded)
 
 
-def _latent_attention(mixer: Mla, queries: Real, seen: Real, read: Real, walk: Real, kv_nbytes: float, tp: int) -> Work:
+def _latent_attention(mixer: Mla, queries: Real, seen: Real, read: Real, walk: Real, kv_nbytes: Real, tp: Real) -> Work:
     """Absorbed attention of `queries` tokens over `seen` pairs, reading `read` cached tokens once."""
     heads = mixer.heads / tp
     width = 2.0 * mixer.kv_rank + mixer.rope

@@ -49,10 +49,10 @@ def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
     """
     window = getattr(mixer, "window", None)
     limit = getattr(mixer, "chunk", None) if window is None else window
-    return tokens if limit is None else minimum(tokens, float(limit))
+    return tokens if limit is None else minimum(tokens, 1.0 * limit)
 
 
-def kv_values(mixer: Gqa | Mla, tp: int = 1) -> Real:
+def kv_values(mixer: Gqa | Mla, tp: Real = 1) -> Real:
     """Values that one token leaves in the KV cache of one layer on one GPU.
 
     KV heads beyond their number are replicated, the latent of MLA always is.
@@ -71,11 +71,11 @@ def kv_values(mixer: Gqa | Mla, tp: int = 1) -> Real:
     2048.0
     """
     if isinstance(mixer, Mla):
-        return float(mixer.kv_rank + mixer.rope)
+        return 1.0 * (mixer.kv_rank + mixer.rope)
     return local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim)
 
 
-def local_kv_heads(mixer: Gqa, tp: int) -> Real:
+def local_kv_heads(mixer: Gqa, tp: Real) -> Real:
     """KV heads on one GPU: shared out over tp, replicated where tp exceeds them.
 
     Args:
@@ -94,7 +94,7 @@ def local_kv_heads(mixer: Gqa, tp: int) -> Real:
     return maximum(mixer.kv_heads / tp, 1.0)
 
 
-def index_nbytes(mixer: Gqa | Mla, kv_nbytes: float) -> float:
+def index_nbytes(mixer: Gqa | Mla, kv_nbytes: float) -> Real:
     """Bytes that one token leaves as index key in one layer on one GPU, replicated over tp.
 
     Args:
@@ -113,7 +113,7 @@ def index_nbytes(mixer: Gqa | Mla, kv_nbytes: float) -> float:
     return indexer.dim * (_INDEX_NBYTES if isinstance(mixer, Mla) else kv_nbytes)
 
 
-def state_values(mixer: Recurrent, tp: int = 1) -> float:
+def state_values(mixer: Recurrent, tp: Real = 1) -> Real:
     """Values of the recurrent state of one sequence in one layer on one GPU.
 
     Args:
@@ -141,7 +141,7 @@ def state_values(mixer: Recurrent, tp: int = 1) -> float:
     return values / tp
 
 
-def conv_channels(mixer: Recurrent, tp: int = 1) -> float:
+def conv_channels(mixer: Recurrent, tp: Real = 1) -> Real:
     """Channels of the short convolution on one GPU; input and output matrices of a group are not split.
 
     Args:
@@ -160,7 +160,7 @@ def conv_channels(mixer: Recurrent, tp: int = 1) -> float:
         case Kda():
             return 3 * mixer.heads * mixer.dim / tp
         case Mamba2():
-            groups = mixer.groups / tp if tp <= mixer.groups else 1.0
+            groups = maximum(mixer.groups / tp, 1.0)
             return mixer.heads * mixer.head_dim / tp + 2 * groups * mixer.state
         case Mamba1():
             return mixer.inner / tp
@@ -168,7 +168,7 @@ def conv_channels(mixer: Recurrent, tp: int = 1) -> float:
             return 0.0
 
 
-def state_bytes(mixer: Recurrent, tp: int = 1) -> float:
+def state_bytes(mixer: Recurrent, tp: Real = 1) -> Real:
     """Bytes of the state of one sequence in one layer on one GPU, the convolution's last inputs included.
 
     Args:
@@ -185,7 +185,7 @@ def state_bytes(mixer: Recurrent, tp: int = 1) -> float:
     return _STATE_NBYTES * state_values(mixer, tp) + _CONV_NBYTES * inputs
 
 
-def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: float, tp: int = 1) -> Real:
+def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: float, tp: Real = 1) -> Real:
     r"""Bytes that a sequence keeps in one layer on one GPU.
 
     .. math:: (d + d_v) g\, w_{kv} \min(n, window),\quad (r + rope) w_{kv} n\ \text{(MLA)},\quad
@@ -213,14 +213,14 @@ def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: float, tp: int = 1) -> Re
             kept = kv_values(mixer, tp) * kv_nbytes * reach(tokens, mixer)
             return kept + index_nbytes(mixer, kv_nbytes) * tokens if mixer.indexer is not None else kept
         case Csa():
-            return kv_nbytes * (mixer.head_dim * minimum(tokens, float(mixer.window)) + _entry_values(mixer) * tokens)
+            return kv_nbytes * (mixer.head_dim * minimum(tokens, 1.0 * mixer.window) + _entry_values(mixer) * tokens)
         case Linear() | NoMixer():
             return 0.0 * tokens
         case _:
             return state_bytes(mixer, tp) + 0.0 * tokens
 
 
-def _entry_values(mixer: Csa) -> float:
+def _entry_values(mixer: Csa) -> Real:
     """Values of compressed entries, and of their index keys, per token."""
     if not mixer.ratio:
         return 0.0

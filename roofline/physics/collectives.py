@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from roofline.ops import Real
 
-__all__ = ["all_gather_bytes", "all_reduce_bytes", "all_to_all_bytes", "p2p_bytes", "reduce_scatter_bytes"]
+__all__ = [
+    "all_gather_bytes",
+    "all_reduce_bytes",
+    "all_to_all_bytes",
+    "p2p_bytes",
+    "reduce_scatter_bytes",
+    "sent_bytes",
+]
 
 
-def all_reduce_bytes(tensor: Real, ranks: int) -> Real:
+def all_reduce_bytes(tensor: Real, ranks: Real) -> Real:
     r"""Bytes sent to sum a tensor over ranks, on a ring.
 
     .. math:: V = \frac{2 (n - 1)}{n} S
@@ -31,7 +38,7 @@ def all_reduce_bytes(tensor: Real, ranks: int) -> Real:
     return 2.0 * (ranks - 1) / ranks * tensor
 
 
-def all_gather_bytes(tensor: Real, ranks: int) -> Real:
+def all_gather_bytes(tensor: Real, ranks: Real) -> Real:
     """Bytes sent to collect the shards of a tensor on every rank.
 
     Args:
@@ -50,7 +57,7 @@ def all_gather_bytes(tensor: Real, ranks: int) -> Real:
     return (ranks - 1) / ranks * tensor
 
 
-def reduce_scatter_bytes(tensor: Real, ranks: int) -> Real:
+def reduce_scatter_bytes(tensor: Real, ranks: Real) -> Real:
     """Bytes sent to sum a tensor and leave one shard on each rank.
 
     Args:
@@ -66,7 +73,7 @@ def reduce_scatter_bytes(tensor: Real, ranks: int) -> Real:
     return all_gather_bytes(tensor, ranks)
 
 
-def all_to_all_bytes(tensor: Real, ranks: int) -> Real:
+def all_to_all_bytes(tensor: Real, ranks: Real) -> Real:
     """Bytes sent when every rank sends a different part of its tensor to every other.
 
     Args:
@@ -95,3 +102,31 @@ def p2p_bytes(tensor: Real) -> Real:
         Arithmetic.
     """
     return tensor
+
+
+def sent_bytes(collective: str, tensor: Real, ranks: Real) -> Real:
+    """Bytes that a collective sends.
+
+    Args:
+        collective: all_reduce, all_gather, reduce_scatter, moe_dispatch, moe_combine or p2p [text].
+        tensor: size of what is summed, gathered, scattered, exchanged or handed over [B].
+        ranks: GPUs that take part [1].
+
+    Returns:
+        Bytes per GPU and direction [B].
+
+    Source:
+        The function of the collective.
+
+    >>> sent_bytes("all_reduce", 8.0, 4)
+    12.0
+    """
+    if collective == "p2p":
+        return p2p_bytes(tensor)
+    if collective == "all_reduce":
+        return all_reduce_bytes(tensor, ranks)
+    if collective in ("moe_dispatch", "moe_combine"):
+        return all_to_all_bytes(tensor, ranks)
+    if collective == "reduce_scatter":
+        return reduce_scatter_bytes(tensor, ranks)
+    return all_gather_bytes(tensor, ranks)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofline.catalog.records import Efficiency, Gpu, Tuning
+from roofline.catalog.records import CollectiveEfficiency, Efficiency, Engine, Gpu, Tuning
 from roofline.errors import BadInput
-from roofline.ops import Real, maximum, minimum
+from roofline.ops import Real, ceil, maximum, minimum, where
 from roofline.physics.plan import Deployment
 from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
 
@@ -18,6 +18,7 @@ __all__ = [
     "calibrated_set",
     "doublings",
     "evidence",
+    "link_efficiency",
     "link_roof",
     "measured_kind",
     "roof",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 BASES = ("calibrated", "ideal")
+
+_MOST_DOUBLINGS = 20  # a million ranks
 
 #: Kinds of kernel that stand in for one that was never measured: streaming the state is an
 #: element-wise pass, a chunked scan has attention's shape, index scores are a multiplication.
@@ -155,17 +158,28 @@ def roof(gpu: Gpu, basis: str, kind: str, key: str, peak: str) -> Roof:
     return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, efficiency)
 
 
-def tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
+def tuned(under: Roof, gpu: Gpu, engine: Engine, kind: str, key: str) -> Roof:
     """A roof as the kernels of an engine meet it.
 
     Args:
         under: the calibrated roof.
         gpu: the GPU.
-        tuning: how the engine's kernels differ.
+        engine: profile whose kernels may differ.
+        kind: kind of kernel [text].
+        key: dtype key of its calibration [text].
 
     Returns:
         Rates [FLOP/s, B/s, exp/s] and efficiencies [1], none beyond light speed.
     """
+    for tuning in engine.tunings:
+        fits = tuning.kind == kind and tuning.dtype in (None, key)
+        if fits and tuning.generation in (None, gpu.generation):
+            under = _tuned(under, gpu, tuning)
+    return under
+
+
+def _tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
+    """A roof as one tuning moves it."""
     share = under.efficiency.eta_c if tuning.eta_c is None else tuning.eta_c
     efficiency = replace(
         under.efficiency,
@@ -177,7 +191,7 @@ def tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
     return under._replace(peak=peak, efficiency=efficiency)
 
 
-def doublings(ranks: int) -> int:
+def doublings(ranks: Real) -> Real:
     """Doublings of one rank that make them all, rounded up.
 
     Args:
@@ -190,15 +204,18 @@ def doublings(ranks: int) -> int:
         Arithmetic: the binary logarithm, rounded up.
 
     >>> doublings(6)
-    3
+    3.0
     """
-    number = 0
-    while 2**number < ranks:
-        number += 1
+    number: Real = 0.0
+    for power in range(_MOST_DOUBLINGS):
+        more = ranks > 2.0**power
+        if more is False:
+            break
+        number = number + where(more, 1.0, 0.0)
     return number
 
 
-def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
+def link_roof(gpu: Gpu, basis: str, collective: str, ranks: Real) -> LinkRoof:
     """Roof of one collective over the ranks of a GPU's scale-up domain, or over the network beyond it.
 
     Args:
@@ -220,28 +237,49 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: int) -> LinkRoof:
     Source:
         docs/method.md, "Collectives"; ranks fill one domain after the other.
     """
-    bandwidth: Real = gpu.link.bandwidth
-    in_switch = collective == "all_reduce" and gpu.link.in_switch_reduction
-    # Of a mesh only the links to the ranks that take part carry anything.
-    if gpu.link.peer_bandwidth is not None and ranks <= gpu.link.domain:
-        bandwidth = minimum(bandwidth, gpu.link.peer_bandwidth * (ranks - 1))
-    if ranks <= gpu.link.domain:
-        least: Real = ranks / (2.0 * (ranks - 1)) if in_switch else 1.0
-    else:
-        bandwidth, least = _across_domains(gpu, collective, ranks, in_switch=in_switch)
+    link, inside = gpu.link, ranks <= gpu.link.domain
+    in_switch = link.in_switch_reduction if collective == "all_reduce" else False
+    bandwidth: Real = link.bandwidth
+    if link.peer_bandwidth is not None:  # of a mesh only the links to the ranks that take part carry anything
+        bandwidth = where(inside, minimum(bandwidth, link.peer_bandwidth * (ranks - 1)), bandwidth)
+    least = where(in_switch, ranks / (2.0 * (ranks - 1)), 1.0)
+    if inside is not True:
+        beyond = _across_domains(gpu, collective, ranks, in_switch)
+        bandwidth, least = where(inside, bandwidth, beyond[0]), where(inside, least, beyond[1])
     if basis == "ideal" or gpu.calibration is None:
         return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
+    efficiency = link_efficiency(gpu, collective)
+    beyond_switch = inside is False or in_switch is False
+    if efficiency.eta_switch is not None and beyond_switch:
+        efficiency = replace(efficiency, eta_switch=None)
+    reduces = where(inside, in_switch, inside)
+    return LinkRoof(bandwidth, ranks, efficiency, least, doublings(ranks), reduces)
+
+
+def link_efficiency(gpu: Gpu, collective: str) -> CollectiveEfficiency:
+    """Parameters of one collective on a GPU.
+
+    Args:
+        gpu: the GPU, with its generation's calibration.
+        collective: name of the collective [text].
+
+    Returns:
+        The parameters [s, 1]; at light speed without a calibration.
+
+    Raises:
+        BadInput: the calibration lacks the collective.
+    """
+    if gpu.calibration is None:
+        return LIGHT_LINK
     efficiency = gpu.calibration.collectives.get(collective)
     if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
         efficiency = gpu.calibration.collectives.get("pcie", efficiency)
     if efficiency is None:
         raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
-    if efficiency.eta_switch is not None and not (in_switch and ranks <= gpu.link.domain):
-        efficiency = replace(efficiency, eta_switch=None)
-    return LinkRoof(bandwidth, ranks, efficiency, least, doublings(ranks))
+    return efficiency
 
 
-def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -> tuple[Real, Real]:
+def _across_domains(gpu: Gpu, collective: str, ranks: Real, in_switch: Real) -> tuple[Real, Real]:
     """Rate of a collective that leaves the scale-up domain, and the share of its time that light needs.
 
     Each GPU works through its domain over the scale-up link and through its peers in the other
@@ -252,13 +290,13 @@ def _across_domains(gpu: Gpu, collective: str, ranks: int, *, in_switch: bool) -
             f"{ranks:g} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
             "and its specification states no scale-out network"
         )
-    domain, nodes = gpu.link.domain, -(-ranks // gpu.link.domain)
+    domain, nodes = gpu.link.domain, ceil(ranks / gpu.link.domain)
     if collective == "p2p":
         return gpu.scale_out, 1.0
     if collective in ("all_reduce", "all_gather", "reduce_scatter"):
         whole = (ranks - 1) / ranks  # in units of the tensor, twice for an all-reduce
         inner, outer = (domain - 1) / domain / whole, (nodes - 1) / nodes / domain / whole
-        least_inner = 1.0 / (2.0 * whole) if in_switch and domain > 1 else inner
+        least_inner = where(in_switch, where(domain > 1, 1.0 / (2.0 * whole), inner), inner)
     else:  # every rank sends as much to every other
         inner, outer = (domain - 1) / (ranks - 1), (ranks - domain) / (ranks - 1)
         least_inner = inner

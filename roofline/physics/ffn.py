@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from roofline.catalog.records import DenseFfn, MoeFfn
-from roofline.ops import Real, minimum
+from roofline.ops import Real, maximum, minimum, where
 from roofline.physics.plan import Plan, Scheme
 from roofline.physics.work import Work
 
@@ -53,15 +55,16 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     8.0
     """
     idle = 1.0 - ffn.top_k / ffn.experts
-    if idle == 0.0:
-        return float(ffn.experts)
+    chosen = idle > 0.0  # else every token takes all of them
+    if chosen is False:
+        return 1.0 * ffn.experts
     if skew is None:
         return ffn.experts * (1.0 - idle**tokens)
-    rate = idle ** (-1.0 / skew) - 1.0  # a / c
-    return ffn.experts * (1.0 - (1.0 + tokens * rate) ** (-skew))
+    rate = where(chosen, idle, 1.0) ** (-1.0 / skew) - 1.0  # a / c
+    return where(chosen, ffn.experts * (1.0 - (1.0 + tokens * rate) ** (-skew)), 1.0 * ffn.experts)
 
 
-def fullest_rank(number: int, ep: int, skew: Real | None) -> Real:
+def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
     r"""Tokens of the fullest expert-parallel rank over the mean: the step waits for it.
 
     .. math:: \lambda = \min\left(1 + \frac{z_{ep}}{\sqrt{c E / ep}},\ ep\right)
@@ -87,12 +90,12 @@ def fullest_rank(number: int, ep: int, skew: Real | None) -> Real:
     >>> round(fullest_rank(256, 8, 0.66), 3)
     1.31
     """
-    if ep == 1 or skew is None:
+    if (ep > 1) is False or skew is None:
         return 1.0
-    power = ep.bit_length() - 1
-    below, above = _LARGEST_NORMAL[min(power, 9)], _LARGEST_NORMAL[min(power + 1, 9)]
-    largest = below + (above - below) * (ep / 2**power - 1.0)
-    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, float(ep))
+    largest: Real = 0.0
+    for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):  # a line between powers of two
+        largest = largest + (above - below) * minimum(maximum(ep / 2.0**power - 1.0, 0.0), 1.0)
+    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, 1.0 * ep)
 
 
 def experts(

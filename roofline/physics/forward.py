@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.ops import Real, ceil, where
-from roofline.physics import collectives, elementwise
+from roofline.ops import Real, ceil, floor, minimum, where
+from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
 from roofline.physics.linear import gemm
@@ -61,7 +61,7 @@ class Pass:
         return best
 
 
-def crossings(plan: Plan, domain: int) -> int:
+def crossings(plan: Plan, domain: Real) -> Real:
     """Stage hand-overs that leave a scale-up domain, stages laid out one after the other.
 
     Args:
@@ -71,11 +71,15 @@ def crossings(plan: Plan, domain: int) -> int:
     Returns:
         Hand-overs [1].
 
+    Source:
+        Arithmetic: stages fill one domain after the other.
+
     >>> crossings(Plan(tp=4, pp=4), 8)
-    1
+    1.0
     """
-    stage = plan.tp * plan.dp
-    return sum(position * stage // domain != (position - 1) * stage // domain for position in range(1, plan.pp))
+    if (plan.pp > 1) is False:
+        return 0.0
+    return minimum(plan.pp - 1, floor((plan.pp - 1) * plan.tp * plan.dp / domain))
 
 
 def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 0.0) -> Pass:
@@ -167,7 +171,7 @@ def _whole_pass(assembly: Assembly, span: Span) -> Pass:
     for count, ffn in model.ffns:
         add_network(assembly, count, ffn)
     _add_head(assembly)
-    if plan.pp > 1:
+    if (plan.pp > 1) is not False:
         _add_hand_over(assembly)
     return Pass(tuple(assembly.kernels))
 
@@ -191,23 +195,21 @@ def _add_head(assembly: Assembly) -> None:
     assembly.norm("final norm", 1, sequences)
     work = gemm(sequences, _shard(model.vocab, tp), model.hidden, assembly.precision.sections["head"])
     assembly.matrix("head", 1, work, "head")
-    if tp > 1:
-        logits = ACTIVATION_NBYTES * sequences * model.vocab
-        assembly.collective("logits all-gather", "all_gather", 1, collectives.all_gather_bytes(logits, tp), tp)
+    logits = ACTIVATION_NBYTES * sequences * model.vocab
+    assembly.collective("logits all-gather", "all_gather", 1, logits, tp)
     assembly.elementwise("sample", 1, elementwise.sample(sequences, model.vocab))
 
 
 def _add_hand_over(assembly: Assembly) -> None:
     """Activations from stage to stage, some of them to another scale-up domain."""
     plan, domain = assembly.plan, assembly.gpu.link.domain
-    sent = collectives.p2p_bytes(assembly.stream_bytes * assembly.model.streams)
+    stream = assembly.stream_bytes * assembly.model.streams
     far = crossings(plan, domain)
-    if plan.pp - 1 - far:
-        assembly.collective("stage hand-over", "p2p", plan.pp - 1 - far, sent, 2)
-    if far:
-        assembly.collective("stage hand-over, network", "p2p", far, sent, domain + 1)
+    near = plan.pp - 1 - far
+    assembly.collective("stage hand-over", "p2p", near, stream, 2, near > 0.0)
+    assembly.collective("stage hand-over, network", "p2p", far, stream, domain + 1, far > 0.0)
 
 
-def _shard(width: int, tp: int) -> Real:
+def _shard(width: Real, tp: Real) -> Real:
     """Columns of a vocabulary-wide matrix on one GPU, padded to whole columns."""
     return ceil(width / tp)

@@ -101,7 +101,7 @@ def windowed_pairs(tokens: Real, window: Real) -> Real:
     >>> windowed_pairs(4.0, 2.0)
     7.0
     """
-    ramp = minimum(tokens, float(window))
+    ramp = minimum(tokens, 1.0 * window)
     return ramp * (ramp + 1.0) / 2.0 + (tokens - ramp) * window
 
 

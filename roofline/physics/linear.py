@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real
+from roofline.ops import Real, where
 from roofline.physics.plan import Scheme
 from roofline.physics.work import Work
 
@@ -40,7 +40,7 @@ def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = Fa
         flop=2.0 * rows * columns * inner,
         weight_bytes=columns * inner * scheme.weight_nbytes + (_OUTPUT_NBYTES * columns if bias else 0.0),
         activation_bytes=rows * inner * scheme.activation_nbytes + _OUTPUT_NBYTES * rows * columns,
-        serial_bytes=_QUANTISE_NBYTES * rows * inner if scheme.dynamic else 0.0,
+        serial_bytes=where(scheme.dynamic, _QUANTISE_NBYTES * rows * inner, 0.0),
         depth=inner,
     )
 

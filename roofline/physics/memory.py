@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import reduce
 from typing import NamedTuple
 
-from roofline.catalog.records import DenseFfn, Ffn, Layer, LinearFfn, Model, NoFfn
-from roofline.ops import Real, floor, maximum, minimum
+from roofline.catalog.records import DenseFfn, Ffn, LinearFfn, Model, NoFfn, Stage
+from roofline.ops import Real, floor, maximum, minimum, where
 from roofline.physics.assembly import rank_batch
 from roofline.physics.cache import cache_bytes
 from roofline.physics.ffn import matrices
-from roofline.physics.parameters import ParameterCount, final_parameters, layer_parameters
+from roofline.physics.parameters import ParameterCount, final_parameters, stage_parameters
 from roofline.physics.plan import Deployment, Plan, Precision
 
 __all__ = [
@@ -86,7 +86,7 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
     )
 
 
-def weight_bytes(model: Model, plan: Plan, precision: Precision) -> float:
+def weight_bytes(model: Model, plan: Plan, precision: Precision) -> Real:
     """Weights of the fullest pipeline stage on one GPU.
 
     Args:
@@ -100,21 +100,12 @@ def weight_bytes(model: Model, plan: Plan, precision: Precision) -> float:
     Source:
         Shapes of the checkpoints' tensors; block scales of docs/method.md, "Number formats".
     """
-    if plan.pp == 1:
-        count = ParameterCount()
-        for group in model.groups:
-            for layer in group.layers:
-                count = count.plus(layer_parameters(model, layer, plan.tp, plan.expert_ranks), group.repeat)
-        return _section_bytes(count, precision) + _end_bytes(model, plan, precision, first=True, last=True)
-    heaviest = 0.0
-    stages = list(_stages(model, plan.pp))
-    for position, layers in enumerate(stages):
-        count = ParameterCount()
-        for layer in layers:
-            count = count.plus(layer_parameters(model, layer, plan.tp, plan.expert_ranks))
-        ends = _end_bytes(model, plan, precision, first=position == 0, last=position == len(stages) - 1)
-        heaviest = max(heaviest, _section_bytes(count, precision) + ends)
-    return heaviest
+    held = (
+        _section_bytes(stage_parameters(model, stage, plan.tp, plan.expert_ranks), precision)
+        + _end_bytes(model, plan, precision, stage)
+        for stage in model.stages(plan.pp)
+    )
+    return reduce(maximum, held)
 
 
 def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length: Real) -> Real:
@@ -137,12 +128,9 @@ def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length
         Sum of `cache_bytes` over the layers.
     """
     nbytes, tp = precision.kv_nbytes, plan.tp
-    if plan.pp == 1:
-        return sum(count * cache_bytes(mixer, length, nbytes, tp) for count, mixer in model.mixers)
-    heaviest: Real = 0.0
-    for layers in _stages(model, plan.pp):
-        heaviest = maximum(heaviest, sum(cache_bytes(layer.mixer, length, nbytes, tp) for layer in layers))
-    return heaviest
+    kept = {mixer: cache_bytes(mixer, length, nbytes, tp) for _, mixer in model.mixers}
+    held = (sum(count * kept[mixer] for count, mixer in stage.mixers) for stage in model.stages(plan.pp))
+    return reduce(maximum, held)
 
 
 def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) -> Real:
@@ -204,14 +192,15 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
 
 def _token_bytes(model: Model, plan: Plan) -> Real:
     """Activations of one token at the widest point of a pass [B]."""
-    widest = max(_inner_width(ffn, model.hidden, plan) for _, ffn in model.ffns)
+    widths = ((count, _inner_width(ffn, model.hidden, plan)) for count, ffn in model.ffns)
+    widest = reduce(maximum, (where(count > 0, width, 0.0) for count, width in widths))
     return _ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
 
 
-def _inner_width(ffn: Ffn, hidden: int, plan: Plan) -> Real:
+def _inner_width(ffn: Ffn, hidden: Real, plan: Plan) -> Real:
     """Values per token inside a feed-forward network."""
     if isinstance(ffn, (LinearFfn, NoFfn)):
-        return float(hidden)
+        return 1.0 * hidden
     if isinstance(ffn, DenseFfn):
         return matrices(ffn) * ffn.width / plan.tp
     copies = ffn.top_k * plan.dp / plan.ep
@@ -221,7 +210,7 @@ def _inner_width(ffn: Ffn, hidden: int, plan: Plan) -> Real:
     )
 
 
-def _section_bytes(count: ParameterCount, precision: Precision) -> float:
+def _section_bytes(count: ParameterCount, precision: Precision) -> Real:
     sections = precision.sections
     routed = count.experts * sections["experts"].weight_nbytes + count.router * sections["router"].weight_nbytes
     dense = count.linear * sections["linear"].weight_nbytes + count.attention * sections["attention"].weight_nbytes
@@ -229,24 +218,12 @@ def _section_bytes(count: ParameterCount, precision: Precision) -> float:
     return dense + shared + routed + count.norm * sections["norm"].weight_nbytes
 
 
-def _end_bytes(model: Model, plan: Plan, precision: Precision, first: bool, last: bool) -> float:
+def _end_bytes(model: Model, plan: Plan, precision: Precision, stage: Stage) -> Real:
     """Embedding on the first stage, final norm and head on the last; a tied table is held once."""
     sections = precision.sections
     table = model.vocab * model.hidden / plan.tp
-    total = table * sections["embed"].weight_nbytes if first else 0.0
-    if last:
-        total += final_parameters(model) * sections["norm"].weight_nbytes
-        if not (model.tied and first):
-            total += table * sections["head"].weight_nbytes
-    return total
-
-
-def _stages(model: Model, pp: int) -> Iterator[list[Layer]]:
-    """Layers of each pipeline stage: contiguous, the first ones one longer where pp does not divide."""
-    layers = [layer for group in model.groups for _ in range(group.repeat) for layer in group.layers]
-    short, longer = divmod(len(layers), pp)
-    start = 0
-    for stage in range(pp):
-        end = start + short + (1 if stage < longer else 0)
-        yield layers[start:end]
-        start = end
+    before = where(stage.is_first, table * sections["embed"].weight_nbytes, 0.0)
+    head = table * sections["head"].weight_nbytes
+    kept = where(model.tied, where(stage.is_first, 0.0, head), head)
+    after = final_parameters(model) * sections["norm"].weight_nbytes + kept
+    return before + where(stage.is_last, after, 0.0)

@@ -16,6 +16,7 @@ from roofline.catalog.records import (
     Mla,
     NoMixer,
 )
+from roofline.ops import Real
 from roofline.physics.cache import conv_channels, local_kv_heads
 
 __all__ = ["compressed_values", "mixer_parameters"]
@@ -23,7 +24,7 @@ __all__ = ["compressed_values", "mixer_parameters"]
 _INDEXED_RATIO = 2  # compressed entries that an indexer chooses from overlap: two projections in the place of one
 
 
-def mixer_parameters(mixer: Mixer, hidden: int, tp: int = 1) -> tuple[float, float]:
+def mixer_parameters(mixer: Mixer, hidden: Real, tp: Real = 1) -> tuple[Real, Real]:
     """Parameters of a mixer on one rank: of its matrices, and of its norms, biases and other vectors.
 
     KV projections are replicated where tp exceeds the KV heads; latent projections and indexers always are.
@@ -58,7 +59,7 @@ def mixer_parameters(mixer: Mixer, hidden: int, tp: int = 1) -> tuple[float, flo
         case Mamba1():
             return _mamba1(mixer, hidden, tp)
         case Linear():
-            return float(hidden * hidden) / tp, 0.0
+            return 1.0 * hidden * hidden / tp, 0.0
         case NoMixer():
             return 0.0, 0.0
 
@@ -83,7 +84,7 @@ def compressed_values(mixer: Csa) -> int:
     return 2 * _INDEXED_RATIO * (mixer.head_dim + mixer.indexer.dim)
 
 
-def _gqa(mixer: Gqa, hidden: int, tp: int) -> tuple[float, float]:
+def _gqa(mixer: Gqa, hidden: Real, tp: Real) -> tuple[Real, Real]:
     heads, kv_heads = mixer.heads / tp, local_kv_heads(mixer, tp)
     values = 0 if mixer.k_eq_v else mixer.v_head_dim
     qkv = heads * mixer.head_dim + kv_heads * (mixer.head_dim + values)
@@ -98,21 +99,21 @@ def _gqa(mixer: Gqa, hidden: int, tp: int) -> tuple[float, float]:
     return hidden * (qkv + gate + index) + heads * mixer.v_head_dim * hidden, small + index_small
 
 
-def _qk_norm_values(mixer: Gqa, heads: float, kv_heads: float) -> float:
+def _qk_norm_values(mixer: Gqa, heads: Real, kv_heads: Real) -> Real:
     """Weights of the norms of queries and keys: one vector each, or one per head."""
     if mixer.qk_norm is None:
         return 0.0
     return mixer.head_dim * (heads + kv_heads if mixer.qk_norm == "full" else 2.0)
 
 
-def _gqa_indexer(indexer: Indexer | None, share: float) -> tuple[float, float]:
+def _gqa_indexer(indexer: Indexer | None, share: Real) -> tuple[Real, Real]:
     """Columns of the index queries (split like KV heads) and of the one index key, and their norms."""
     if indexer is None or not indexer.own:
         return 0.0, 0.0
     return (share * indexer.heads + 1.0) * indexer.dim, 2.0 * indexer.dim
 
 
-def _mla(mixer: Mla, hidden: int, tp: int) -> tuple[float, float]:
+def _mla(mixer: Mla, hidden: Real, tp: Real) -> tuple[Real, Real]:
     heads = mixer.heads / tp
     query = heads * (mixer.nope + mixer.rope)
     queries = hidden * query if mixer.q_rank is None else (hidden + query) * mixer.q_rank
@@ -121,19 +122,19 @@ def _mla(mixer: Mla, hidden: int, tp: int) -> tuple[float, float]:
     gate = hidden * heads * mixer.v if mixer.out_gate else 0.0
     index, index_small = _mla_indexer(mixer, hidden)
     matrices = queries + latent + expand + heads * mixer.v * hidden + gate + index
-    return matrices, float((mixer.q_rank or 0) + mixer.kv_rank) + index_small
+    return matrices, 1.0 * ((mixer.q_rank or 0) + mixer.kv_rank) + index_small
 
 
-def _mla_indexer(mixer: Mla, hidden: int) -> tuple[float, float]:
+def _mla_indexer(mixer: Mla, hidden: Real) -> tuple[Real, Real]:
     """Index queries from the query latent, index key and head weights from the stream; norm of the key."""
     indexer = mixer.indexer
     if indexer is None or not indexer.own:
         return 0.0, 0.0
     queries = (mixer.q_rank or 0) * indexer.heads * indexer.dim
-    return float(queries + hidden * (indexer.dim + indexer.heads)), 2.0 * indexer.dim
+    return 1.0 * (queries + hidden * (indexer.dim + indexer.heads)), 2.0 * indexer.dim
 
 
-def _csa(mixer: Csa, hidden: int, tp: int) -> tuple[float, float]:
+def _csa(mixer: Csa, hidden: Real, tp: Real) -> tuple[Real, Real]:
     heads, dim = mixer.heads / tp, mixer.head_dim
     queries = hidden * mixer.q_rank + mixer.q_rank * heads * dim
     output = heads * dim * mixer.o_rank + mixer.o_groups / tp * mixer.o_rank * hidden
@@ -149,14 +150,14 @@ def _csa(mixer: Csa, hidden: int, tp: int) -> tuple[float, float]:
     return matrices, 1.0 * small
 
 
-def _gdn(mixer: Gdn, hidden: int, tp: int) -> tuple[float, float]:
+def _gdn(mixer: Gdn, hidden: Real, tp: Real) -> tuple[Real, Real]:
     keys, values = mixer.k_heads * mixer.k_dim / tp, mixer.v_heads * mixer.v_dim / tp
     heads = mixer.v_heads / tp
     matrices = hidden * (2 * keys + 2 * values + 2 * heads) + values * hidden
     return matrices, mixer.conv * conv_channels(mixer, tp) + 2 * heads + mixer.v_dim
 
 
-def _kda(mixer: Kda, hidden: int, tp: int) -> tuple[float, float]:
+def _kda(mixer: Kda, hidden: Real, tp: Real) -> tuple[Real, Real]:
     heads, width = mixer.heads / tp, mixer.heads * mixer.dim / tp
     gate = hidden * width if mixer.full_rank_gate else (hidden + width) * mixer.dim
     decay = (hidden + width) * mixer.dim
@@ -164,14 +165,14 @@ def _kda(mixer: Kda, hidden: int, tp: int) -> tuple[float, float]:
     return matrices, mixer.conv * conv_channels(mixer, tp) + heads + width + mixer.dim
 
 
-def _mamba2(mixer: Mamba2, hidden: int, tp: int) -> tuple[float, float]:
+def _mamba2(mixer: Mamba2, hidden: Real, tp: Real) -> tuple[Real, Real]:
     heads, inner = mixer.heads / tp, mixer.heads * mixer.head_dim / tp
     channels = conv_channels(mixer, tp)
     matrices = hidden * (inner + channels + heads) + inner * hidden
     return matrices, (mixer.conv + 1) * channels + 3 * heads + inner
 
 
-def _mamba1(mixer: Mamba1, hidden: int, tp: int) -> tuple[float, float]:
+def _mamba1(mixer: Mamba1, hidden: Real, tp: Real) -> tuple[Real, Real]:
     inner = mixer.inner / tp
     inputs = mixer.dt_rank + 2 * mixer.state
     matrices = 2 * hidden * inner + inner * inputs + mixer.dt_rank * inner + inner * hidden

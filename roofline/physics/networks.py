@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from roofline.catalog.records import DenseFfn, Ffn, LinearFfn, MoeFfn, NoFfn
-from roofline.ops import Real
-from roofline.physics import collectives, elementwise
+from roofline.ops import Real, where
+from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.ffn import experts
 from roofline.physics.linear import gemm
@@ -50,54 +50,48 @@ def _add_experts(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     assembly.elementwise("top-k", count, elementwise.top_k(tokens, ffn.experts))
     if ffn.latent is not None:
         assembly.gemm("to latent", count, ffn.latent, assembly.hidden, "shared")
-    width = ffn.latent or assembly.hidden
+    width = assembly.hidden if ffn.latent is None else ffn.latent
     is_spread = plan.dp > 1
-    if is_spread:
-        _add_dispatch(assembly, count, ffn, width)
+    _add_dispatch(assembly, count, ffn, width, is_spread)
     scheme = sections["experts"]
     work = experts(ffn, width, tokens, assembly.pooled, plan, deployment.skew, scheme)
     assembly.kernels.append(assembly.kernel("experts", "moe", scheme.key, scheme.peak, count, work))
-    if is_spread:
-        _add_combine(assembly, count, ffn, width)
+    _add_combine(assembly, count, ffn, width, is_spread)
     if ffn.latent is not None:
         assembly.gemm("from latent", count, assembly.hidden, ffn.latent, "shared")
     if ffn.shared_width:
         _add_dense(assembly, "shared ", count, DenseFfn(ffn.shared_width, ffn.gated), "shared")
         assembly.elementwise("shared add", count, elementwise.add(tokens, assembly.hidden))
-    if is_spread and plan.tp > 1:
-        sent = collectives.all_gather_bytes(assembly.stream_bytes, plan.tp)
-        assembly.collective("ffn all-gather", "all_gather", count, sent, plan.tp)
-    if not is_spread:
-        assembly.all_reduce("experts all-reduce", count)
+    ranks = where(is_spread, plan.tp, 1)
+    assembly.collective("ffn all-gather", "all_gather", count, assembly.stream_bytes, ranks)
+    together = where(is_spread, 1, plan.tp)
+    assembly.collective("experts all-reduce", "all_reduce", count, assembly.stream_bytes, together)
 
 
-def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: int) -> None:
+def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
     """Send tokens to the ranks that hold their experts."""
-    plan = assembly.plan
-    if plan.ep > 1:
-        nbytes = assembly.precision.sections["experts"].activation_nbytes
-        held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
-        sent = collectives.all_to_all_bytes(held, plan.ep)
-        assembly.collective("dispatch", "moe_dispatch", count, sent, plan.ep)
-    if plan.expert_tp > 1:
-        sent = collectives.all_gather_bytes(_pooled_bytes(assembly, ffn, width), plan.expert_tp)
-        assembly.collective("experts all-gather", "all_gather", count, sent, plan.expert_tp)
+    if is_spread is False:
+        return
+    plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
+    held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
+    assembly.collective("dispatch", "moe_dispatch", count, held, where(is_spread, plan.ep, 1))
+    pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
+    assembly.collective("experts all-gather", "all_gather", count, pooled, sharing)
 
 
-def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: int) -> None:
+def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
     """Bring the experts' results back."""
+    if is_spread is False:
+        return
     plan = assembly.plan
-    if plan.expert_tp > 1:
-        sent = collectives.reduce_scatter_bytes(_pooled_bytes(assembly, ffn, width), plan.expert_tp)
-        assembly.collective("experts reduce-scatter", "reduce_scatter", count, sent, plan.expert_tp)
-    if plan.ep > 1:
-        held = assembly.tokens / plan.tp * ffn.top_k * width * ACTIVATION_NBYTES
-        sent = collectives.all_to_all_bytes(held, plan.ep)
-        assembly.collective("combine", "moe_combine", count, sent, plan.ep)
+    pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
+    assembly.collective("experts reduce-scatter", "reduce_scatter", count, pooled, sharing)
+    held = assembly.tokens / plan.tp * ffn.top_k * width * ACTIVATION_NBYTES
+    assembly.collective("combine", "moe_combine", count, held, where(is_spread, plan.ep, 1))
 
 
-def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: int) -> Real:
+def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:
     """Size of the tokens that the ranks sharing one expert hold together [B]."""
     plan = assembly.plan
-    copies = ffn.top_k / plan.ep if plan.ep > 1 else 1.0
+    copies = where(plan.ep > 1, ffn.top_k / plan.ep, 1.0)
     return ACTIVATION_NBYTES * assembly.pooled * width * copies

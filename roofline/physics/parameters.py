@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.catalog.records import DenseFfn, Ffn, Layer, LinearFfn, Model, MoeFfn, NoFfn
+from roofline.catalog.records import DenseFfn, Ffn, Layer, LinearFfn, Mixer, Model, MoeFfn, NoFfn, Stage
+from roofline.ops import Real, where
 from roofline.physics.ffn import matrices
 from roofline.physics.mixer_parameters import mixer_parameters
 
@@ -16,6 +17,7 @@ __all__ = [
     "layer_parameters",
     "mtp_parameters",
     "parameters",
+    "stage_parameters",
     "stream_parameters",
 ]
 
@@ -38,9 +40,9 @@ class ParameterCount(NamedTuple):
     @property
     def total(self) -> float:
         """All of them."""
-        return float(sum(self))
+        return 1.0 * sum(self)
 
-    def plus(self, other: ParameterCount, times: int = 1) -> ParameterCount:
+    def plus(self, other: ParameterCount, times: Real = 1) -> ParameterCount:
         """Sum with another count taken several times.
 
         Args:
@@ -65,15 +67,12 @@ def parameters(model: Model) -> ParameterCount:
     Source:
         Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
-    table = float(model.vocab * model.hidden)
+    table = 1.0 * model.vocab * model.hidden
     count = ParameterCount(norm=final_parameters(model), embed=table, head=0.0 if model.tied else table)
-    for group in model.groups:
-        for layer in group.layers:
-            count = count.plus(layer_parameters(model, layer), group.repeat)
-    return count
+    return count.plus(stage_parameters(model, model.stages(1)[0]))
 
 
-def final_parameters(model: Model) -> float:
+def final_parameters(model: Model) -> Real:
     """Parameters between the last layer and the head's matrix: a norm, stream weights, the head's bias.
 
     Args:
@@ -85,7 +84,7 @@ def final_parameters(model: Model) -> float:
     Source:
         Shapes of the checkpoints' tensors.
     """
-    bias = model.vocab if model.head_bias else 0
+    bias = where(model.head_bias, model.vocab, 0)
     return _norm_values(model) + stream_parameters(model, is_head=True) + bias
 
 
@@ -115,11 +114,34 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
     return count.total - idle - left_out
 
 
-def layer_parameters(model: Model, layer: Layer, tp: int = 1, expert_ranks: int = 1) -> ParameterCount:
-    """Parameters of one layer that one rank holds.
+def stage_parameters(model: Model, stage: Stage, tp: Real = 1, expert_ranks: Real = 1) -> ParameterCount:
+    """Parameters of the layers of a pipeline stage that one rank holds.
 
     KV projections are replicated where tp exceeds the KV heads; the latent projections of MLA, the
     router and the norms always are.
+
+    Args:
+        model: the model, for its width and norms.
+        stage: its layers.
+        tp: tensor-parallel degree [1].
+        expert_ranks: ranks over which the experts are spread [1].
+
+    Returns:
+        Counts by section [1].
+
+    Source:
+        Shapes of the checkpoints' tensors; checked against published totals in the tests.
+    """
+    count = ParameterCount()
+    for times, mixer in stage.mixers:
+        count = count.plus(_mixer(model, mixer, tp), times)
+    for times, ffn in stage.ffns:
+        count = count.plus(_ffn(ffn, model.hidden, tp, expert_ranks), times)
+    return count
+
+
+def layer_parameters(model: Model, layer: Layer, tp: Real = 1, expert_ranks: Real = 1) -> ParameterCount:
+    """Parameters of one layer that one rank holds.
 
     Args:
         model: the model, for its width and norms.
@@ -133,12 +155,10 @@ def layer_parameters(model: Model, layer: Layer, tp: int = 1, expert_ranks: int 
     Source:
         Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
-    matrix, small = mixer_parameters(layer.mixer, model.hidden, tp)
-    around = small + model.norms * _norm_values(model) + stream_parameters(model)
-    return _ffn(layer.ffn, model.hidden, tp, expert_ranks).plus(ParameterCount(attention=matrix, norm=around))
+    return _ffn(layer.ffn, model.hidden, tp, expert_ranks).plus(_mixer(model, layer.mixer, tp))
 
 
-def mtp_parameters(model: Model) -> float:
+def mtp_parameters(model: Model) -> Real:
     """Parameters of the draft modules for speculative decoding, in no total.
 
     Each is a layer like the last with a norm of its two inputs and of its output, and a matrix that
@@ -180,12 +200,18 @@ def stream_parameters(model: Model, *, is_head: bool = False) -> float:
     return 2.0 * (mixed * width + mixed + 3)
 
 
-def _norm_values(model: Model) -> int:
+def _norm_values(model: Model) -> Real:
     """Values of one norm over the model width."""
-    return model.hidden * (2 if model.norm_bias else 1)
+    return model.hidden * where(model.norm_bias, 2, 1)
 
 
-def _ffn(ffn: Ffn, hidden: int, tp: int, expert_ranks: int) -> ParameterCount:
+def _mixer(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
+    """Of one mixer, with the norms and stream weights of its layer."""
+    matrix, small = mixer_parameters(mixer, model.hidden, tp)
+    return ParameterCount(attention=matrix, norm=small + model.norms * _norm_values(model) + stream_parameters(model))
+
+
+def _ffn(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
     match ffn:
         case NoFfn():
             return ParameterCount()
@@ -202,14 +228,14 @@ def _ffn(ffn: Ffn, hidden: int, tp: int, expert_ranks: int) -> ParameterCount:
             return ParameterCount(
                 shared=shared,
                 experts=held * (_expert_values(ffn, hidden) - _expert_biases(ffn, hidden)),
-                router=float(hidden * (ffn.experts + (1 if ffn.shared_gate else 0))),
+                router=1.0 * hidden * (ffn.experts + (1 if ffn.shared_gate else 0)),
                 norm=biases,
             )
 
 
 def _expert_values(ffn: MoeFfn, hidden: int) -> float:
     """Parameters of one expert, biases included."""
-    return float(matrices(ffn) * (ffn.latent or hidden) * ffn.width + _expert_biases(ffn, hidden))
+    return 1.0 * matrices(ffn) * (ffn.latent or hidden) * ffn.width + _expert_biases(ffn, hidden)
 
 
 def _expert_biases(ffn: MoeFfn, hidden: int) -> int:

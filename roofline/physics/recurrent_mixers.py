@@ -36,14 +36,14 @@ def add_recurrent(assembly: Assembly, count: Real, mixer: Recurrent, span: Span)
     assembly.all_reduce("mixer all-reduce" + tag, count)
 
 
-def _input_columns(mixer: Recurrent, tp: int) -> float:
+def _input_columns(mixer: Recurrent, tp: Real) -> Real:
     """Outputs of the projections that read the stream, fused into one multiplication."""
     width = output_width(mixer, tp)
     match mixer:
         case Gdn():  # q, k, v; gate; two scalars per value head
             return conv_channels(mixer, tp) + width + 2 * mixer.v_heads / tp
         case Kda():  # q, k, v; gate or its latent; latent of the decay; one scalar per head
-            gate = width if mixer.full_rank_gate else float(mixer.dim)
+            gate = width if mixer.full_rank_gate else 1.0 * mixer.dim
             return 3 * width + gate + mixer.dim + mixer.heads / tp
         case Lightning():  # q, k, v, gate
             return 4 * width

@@ -45,7 +45,7 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         flop=2.0 * heads * indexer.dim * seen / ratio,
         kv_bytes=key_nbytes * read,
         activation_bytes=2.0 * _SCORE_NBYTES * seen / ratio + _ACTIVATION_NBYTES * heads * indexer.dim * queries,
-        depth=float(indexer.dim),
+        depth=1.0 * indexer.dim,
     )
 
 
@@ -77,7 +77,7 @@ def csa_pairs(mixer: Csa, span: Span) -> tuple[Real, Real]:
     return near, (windowed_pairs(end, limit) - windowed_pairs(start, limit)) / mixer.ratio
 
 
-def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: int) -> Work:
+def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: Real) -> Work:
     r"""Work of compressed attention: scores and values of the window and of the entries, keys being values.
 
     .. math:: F = 4 h d b\, \text{pairs},\quad X = h b\, \text{pairs (prompt)},\quad Q = d\, w_{kv} b s + 4 b N h d
@@ -104,7 +104,7 @@ def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: int
     seen = (near + far) / span.steps
     queries = span.new / span.steps
     entries = 0.0 if not mixer.ratio else span.cached / mixer.ratio
-    kept = minimum(span.cached, float(mixer.window)) + entries
+    kept = minimum(span.cached, 1.0 * mixer.window) + entries
     return Work(
         flop=4.0 * heads * mixer.head_dim * batch * seen,
         kv_bytes=batch * mixer.head_dim * kv_nbytes * (seen if span.is_decode else kept),

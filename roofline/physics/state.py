@@ -20,7 +20,7 @@ _ACTIVATION_NBYTES = 2.0
 _STEP_FLOP = {Gdn: 7.0, Kda: 7.0, Mamba1: 7.0, Lightning: 5.0, Mamba2: 5.0}
 
 
-def output_width(mixer: Recurrent, tp: int = 1) -> float:
+def output_width(mixer: Recurrent, tp: Real = 1) -> Real:
     """Width of what a recurrent mixer hands to its output projection on one GPU.
 
     Args:
@@ -44,7 +44,7 @@ def output_width(mixer: Recurrent, tp: int = 1) -> float:
             return mixer.inner / tp
 
 
-def short_conv(mixer: Recurrent, tokens: Real, tp: int) -> Work:
+def short_conv(mixer: Recurrent, tokens: Real, tp: Real) -> Work:
     r"""Work of the short convolution over the last inputs of each channel.
 
     .. math:: F = 2 k c T,\quad Q_w = 2 k c,\quad Q_a = 4 c T
@@ -70,7 +70,7 @@ def short_conv(mixer: Recurrent, tokens: Real, tp: int) -> Work:
     )
 
 
-def recurrence(mixer: Recurrent, batch: Real, span: Span, tp: int) -> Work:
+def recurrence(mixer: Recurrent, batch: Real, span: Span, tp: Real) -> Work:
     r"""Work of carrying the state over the tokens of a pass.
 
     .. math:: F = f\, s\ \text{(decode)},\quad
@@ -114,7 +114,7 @@ def recurrence(mixer: Recurrent, batch: Real, span: Span, tp: int) -> Work:
     )
 
 
-def _chunked_flop(mixer: Recurrent, values: float, tp: int) -> float:
+def _chunked_flop(mixer: Recurrent, values: float, tp: Real) -> Real:
     """Arithmetic per token of a prompt [FLOP]."""
     match mixer:
         case Gdn():

@@ -80,10 +80,11 @@ class LinkRoof(NamedTuple):
     """Rate of the link that a collective crosses, and the efficiency that it reaches."""
 
     bandwidth: Real  # [B/s] per direction
-    ranks: int
+    ranks: Real
     efficiency: CollectiveEfficiency
     least: Real = 1.0  # share of `link_bytes` that must cross even at light speed
     doublings: Real = 0.0  # of one rank that make them all, rounded up
+    in_switch: Real = True  # whether a switch may reduce, where `efficiency` says how well
 
 
 #: Where the host works, no rate of the GPU matters.
@@ -205,7 +206,7 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
         return Terms(roof.least * wire, 0.0, 0.0, 0.0, 0.0, roof.least * wire)
     link = wire / efficiency.eta
     if efficiency.eta_switch is not None:
-        link = minimum(link, roof.least * wire / efficiency.eta_switch)
+        link = where(roof.in_switch, minimum(link, roof.least * wire / efficiency.eta_switch), link)
     fill = (efficiency.q * wire) ** 0.5
     latency = efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + fill
     return Terms(latency + link, 0.0, 0.0, latency, 0.0, link, fill=fill)

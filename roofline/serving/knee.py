@@ -14,6 +14,7 @@ __all__ = [
     "LARGEST_BATCH",
     "Knees",
     "asymptotic_time",
+    "crossing",
     "half_knee",
     "half_surplus",
     "is_affine",
@@ -22,12 +23,14 @@ __all__ = [
     "ridge_knee",
     "ridge_surplus",
     "slo_knee",
+    "weight_sides",
 ]
 
 #: Batches beyond this many sequences are not searched; a knee that lies there is reported as none.
 LARGEST_BATCH = 2.0**20
 
 _MOST_STEPS = 100  # of the root search; a dozen are usual
+_MOST_HALVINGS = 64  # of a range of whole numbers
 _PRECISION = 4e-13  # relative, of its result
 
 
@@ -115,12 +118,12 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
         Ridge point of Williams et al., CACM 52(4), 2009, solved for the batch.
     """
     if affine:
-        _, memory_0 = _weight_sides(step(0.0))
-        compute_1, memory_1 = _weight_sides(step(1.0))
+        _, memory_0 = weight_sides(step(0.0))
+        compute_1, memory_1 = weight_sides(step(1.0))
         gain = compute_1 - (memory_1 - memory_0)
         return where(gain > 0.0, memory_0 / where(gain > 0.0, gain, 1.0), float("inf"))
 
-    return _crossing(ridge_surplus(step))
+    return crossing(ridge_surplus(step))
 
 
 def ridge_surplus(step: Callable[[Real], Pass]) -> Callable[[Real], Real]:
@@ -134,7 +137,7 @@ def ridge_surplus(step: Callable[[Real], Pass]) -> Callable[[Real], Real]:
     """
 
     def surplus(batch: Real) -> Real:
-        compute, memory = _weight_sides(step(batch))
+        compute, memory = weight_sides(step(batch))
         return memory - compute
 
     return surplus
@@ -158,7 +161,7 @@ def half_knee(step: Callable[[Real], Pass]) -> Real:
     Source:
         Half-performance length n_1/2 of Hockney and Jesshope, "Parallel Computers", 1981.
     """
-    return _crossing(half_surplus(step, asymptotic_time(step)))
+    return crossing(half_surplus(step, asymptotic_time(step)))
 
 
 def asymptotic_time(step: Callable[[Real], Pass]) -> Real:
@@ -202,12 +205,13 @@ def slo_knee(meets: Callable[[Real], Real], fits: Real) -> Real:
     return largest_that_holds(meets, minimum(fits, LARGEST_BATCH))
 
 
-def largest_that_holds(holds: Callable[[Real], Real], limit: Real) -> Real:
+def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = _MOST_HALVINGS) -> Real:
     """Largest whole number from 1 to a limit for which a monotone condition holds, else 0.
 
     Args:
         holds: the condition [condition].
         limit: largest number to try [1].
+        steps: halvings of the range that are done at most [1].
 
     Returns:
         The number [1].
@@ -216,7 +220,9 @@ def largest_that_holds(holds: Callable[[Real], Real], limit: Real) -> Real:
     7.0
     """
     low, high = limit * 0.0, limit
-    while _any(low < high):
+    for _ in range(steps):
+        if not _any(low < high):
+            break
         middle = floor((low + high + 1.0) / 2.0)
         good, is_open = holds(maximum(middle, 1.0)), low < high
         high = where(is_open, where(good, high, middle - 1.0), high)
@@ -224,20 +230,30 @@ def largest_that_holds(holds: Callable[[Real], Real], limit: Real) -> Real:
     return low
 
 
-def _crossing(surplus: Callable[[Real], Real]) -> Real:
+def crossing(surplus: Callable[[Real], Real], steps: int = _MOST_STEPS) -> Real:
     """Batch at which a surplus that starts positive and ends negative vanishes; infinite beyond `LARGEST_BATCH`.
 
-    Regula falsi with the Illinois step (Dowell and Jarratt, BIT 11, 1971): one step where the surplus
-    is affine, as it nearly is, and a bracket that only narrows where it is not.
+    One step where the surplus is affine, as it nearly is, and a bracket that only narrows where it is not.
+
+    Args:
+        surplus: the surplus of a batch [any].
+        steps: steps taken at most [1].
+
+    Returns:
+        Batch, zero where the surplus is never positive [sequences].
+
+    Source:
+        Regula falsi with the Illinois step (Dowell and Jarratt, BIT 11, 1971).
     """
     low, high = 0.0, LARGEST_BATCH
     above, below = surplus(low), surplus(high)
     always, never = above <= 0.0, below > 0.0
     above, below = where(always, 1.0, above), where(never, -1.0, below)
-    middle, side = low, 0.0
-    for _ in range(_MOST_STEPS):
+    middle, side, found, is_open = low, 0.0, low, True
+    for _ in range(steps):
         before = middle
         middle = (low * below - high * above) / (below - above)
+        found = where(is_open, middle, found)  # what has settled stays: rounding would lead it away
         here = surplus(middle)
         larger = here > 0.0
         stays = where(larger, 1.0, -1.0)
@@ -246,13 +262,25 @@ def _crossing(surplus: Callable[[Real], Real]) -> Real:
         above = where(larger, here, where(again, 0.5 * above, above))
         below = where(larger, where(again, 0.5 * below, below), here)
         side = stays
-        if not _any(abs(middle - before) > _PRECISION * middle):
+        moves = abs(middle - before) > _PRECISION * middle
+        is_open = where(is_open, moves, is_open)
+        if not _any(is_open):
             break
-    return where(never, float("inf"), where(always, 0.0, middle))
+    return where(never, float("inf"), where(always, 0.0, found))
 
 
-def _weight_sides(decode: Pass) -> tuple[Real, Real]:
-    """Compute and memory side of all weight-bearing kernels [s]."""
+def weight_sides(decode: Pass) -> tuple[Real, Real]:
+    """Both sides of the norm of all weight-bearing kernels of a decode step.
+
+    Args:
+        decode: the step.
+
+    Returns:
+        Time of arithmetic alone, and of overlapped HBM traffic alone [s].
+
+    Source:
+        Roofline of the GEMMs and experts; docs/method.md, "Knees".
+    """
     compute: Real = 0.0
     memory: Real = 0.0
     for kernel in decode.kernels:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline.ops import Real, maximum
+from roofline.ops import Real, maximum, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
 from roofline.physics.work import host_kernel
 
-__all__ = ["SLO_KEYS", "Workload", "decode", "e2el", "prefill"]
+__all__ = ["SLO_KEYS", "Workload", "decode", "e2el", "prefill", "slo_excess"]
 
 SLO_KEYS = ("ttft", "tpot", "e2el")
 
@@ -43,8 +44,9 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
     new = maximum(workload.isl - workload.prefix, 1.0)
     passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
     engine = deployment.host
-    before = (host_kernel("network", engine.network), host_kernel("request", engine.request))
-    return Pass((*(kernel for kernel in before if kernel.terms.total != 0.0), *passed.kernels))
+    before = (("network", engine.network), ("request", engine.request))
+    spent = (host_kernel(name, time) for name, time in before if type(time) is not float or time != 0.0)
+    return Pass((*spent, *passed.kernels))
 
 
 def decode(deployment: Deployment, workload: Workload) -> Pass:
@@ -64,6 +66,31 @@ def decode(deployment: Deployment, workload: Workload) -> Pass:
         docs/method.md, "A pass" and "Engines".
     """
     return decode_pass(deployment, workload.batch, workload.isl, maximum(workload.osl - 1.0, 1.0))
+
+
+def slo_excess(ttft: Real, tpot: Real, osl: Real, slo: Mapping[str, Real]) -> Real:
+    """Largest share that a latency takes of its limit: within the SLO where it is at most one.
+
+    Args:
+        ttft: time to first token [s].
+        tpot: mean time per output token after the first [s]; a single token has none to limit.
+        osl: output tokens [tokens].
+        slo: limits by `SLO_KEYS` [s].
+
+    Returns:
+        The share [1].
+
+    Source:
+        Goodput of vLLM, benchmarks/serve.py: every stated limit must hold.
+
+    >>> slo_excess(0.25, 0.02, 100.0, {"ttft": 0.5, "tpot": 0.08})
+    0.5
+    """
+    times = {"ttft": ttft, "tpot": where(osl > 1.0, tpot, 0.0), "e2el": e2el(ttft, tpot, osl)}
+    excess: Real = 0.0
+    for key, limit in slo.items():
+        excess = maximum(excess, times[key] / limit)
+    return excess
 
 
 def e2el(ttft: Real, tpot: Real, osl: Real) -> Real:

@@ -7,7 +7,7 @@ from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
 from roofline.physics.plan import Precision, Scheme
 
-__all__ = ["PRESETS", "precision", "summary"]
+__all__ = ["AS_PRECISION", "AUTO", "NATIVE", "PRESETS", "precision", "preset_name", "scheme", "summary", "wide_dtype"]
 
 #: preset -> (weight format of the quantised sections, KV format or None for the checkpoint's own).
 #: FP8 and NVFP4 checkpoints are commonly served with an FP8 KV cache (TensorRT-LLM's recipes);
@@ -23,6 +23,11 @@ PRESETS: dict[str, tuple[str, str | None]] = {
     "mxfp4": ("mxfp4", None),
     "nvfp4": ("nvfp4", "fp8"),
 }
+
+#: Choices that leave the formats to the checkpoint: of its weights, of its KV cache.
+NATIVE, AUTO = "native", "auto"
+#: The KV cache that a preset sets, else the checkpoint's own.
+AS_PRECISION = "as precision"
 
 _SIXTEEN = ("bf16", "fp16")
 _SECTIONS = ("linear", "attention", "shared", "experts", "embed", "head", "router", "norm")
@@ -65,7 +70,7 @@ def precision(
         weights = None
     if _is_auto(kv_cache_dtype):
         kv_cache_dtype = model.native["kv"]
-    wide = _wide(gpu)
+    wide = wide_dtype(gpu)
     preset_weights, preset_kv = _preset(quantization)
     chosen = preset_weights if weights is None else weights
     notes: list[str] = []
@@ -119,14 +124,64 @@ def summary(model: Model, chosen: Precision) -> tuple[str, str, str]:
     return scheme.format, chosen.kv_format, scheme.peak
 
 
+def scheme(weight: Format, gpu: Gpu, *, asked: bool) -> Scheme:
+    """How one format of weights is multiplied on a GPU.
+
+    Args:
+        weight: the format.
+        gpu: the GPU, with the dtypes of its tensor cores.
+        asked: whether it was asked for, and is not just what a checkpoint has [bool].
+
+    Returns:
+        The scheme: native where the GPU can, else weight-only at the 16-bit rate.
+
+    Raises:
+        UnsupportedPrecision: it was asked for, and the GPU cannot multiply in it.
+    """
+    return _scheme(weight, gpu, wide_dtype(gpu), None, asked=asked, notes=[])
+
+
+def wide_dtype(gpu: Gpu) -> str:
+    """The 16-bit dtype at which a GPU multiplies what is not quantised.
+
+    Args:
+        gpu: the GPU.
+
+    Returns:
+        ``bf16``, else ``fp16`` [text].
+
+    Raises:
+        UnsupportedPrecision: it states a peak for neither.
+    """
+    for dtype in _SIXTEEN:
+        if dtype in gpu.peaks:
+            return dtype
+    raise UnsupportedPrecision(f"{gpu.name} states no 16-bit peak (bf16 or fp16), which every model needs")
+
+
 def _is_auto(name: object) -> bool:
     """Whether a choice is left to the checkpoint, in vLLM's word."""
-    return isinstance(name, str) and name.lower() == "auto"
+    return isinstance(name, str) and name.lower() == AUTO
 
 
 def _preset(name: str | None) -> tuple[str | None, str | None]:
     if name is None:
         return None, None
+    return PRESETS[preset_name(name)]
+
+
+def preset_name(name: str) -> str:
+    """Name of a preset as `PRESETS` has it.
+
+    Args:
+        name: any spelling [text].
+
+    Returns:
+        The name [text].
+
+    Raises:
+        UnknownName: no such preset.
+    """
     if not isinstance(name, str):
         raise UnknownName(f"{name!r} is no name of a quantization preset")
     folded = name.strip().lower().replace("-", "_")
@@ -135,7 +190,7 @@ def _preset(name: str | None) -> tuple[str | None, str | None]:
 
         near = ", ".join(get_close_matches(folded, PRESETS, 3, 0.3)) or "none"
         raise UnknownName(f"no quantization preset {name!r}; nearest: {near} (known: {', '.join(PRESETS)})")
-    return PRESETS[folded]
+    return folded
 
 
 def _kv_format(name: str) -> Format:
@@ -143,13 +198,6 @@ def _kv_format(name: str) -> Format:
     if kv.name not in KV_FORMATS:
         raise UnknownName(f"no KV cache in {name!r}; it may be {', '.join(KV_FORMATS)}")
     return kv
-
-
-def _wide(gpu: Gpu) -> str:
-    for dtype in _SIXTEEN:
-        if dtype in gpu.peaks:
-            return dtype
-    raise UnsupportedPrecision(f"{gpu.name} states no 16-bit peak (bf16 or fp16), which every model needs")
 
 
 def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
@@ -242,7 +290,7 @@ def _said(preset: str, schemes: dict[str, Scheme], kv: str, model: Model) -> str
 
 
 def _slow_int8(gpu: Gpu, schemes: dict[str, Scheme]) -> list[str]:
-    wide = _wide(gpu)
+    wide = wide_dtype(gpu)
     if any(scheme.peak == "int8" for scheme in schemes.values()) and gpu.peaks["int8"] < gpu.peaks[wide]:
         return [
             f"int8 is slower than {wide} on {gpu.name} beyond some 20 tokens a step: its int8 tensor cores were cut"

@@ -19,7 +19,7 @@ from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.knee import Knees, knees
-from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill
+from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill, slo_excess
 from roofline.serving.row import row, text
 from roofline.serving.sizing import longest_context
 
@@ -262,12 +262,7 @@ class Prediction:
             light = replace(self.deployment, basis="ideal")
             first = maximum(first, prefill(light, workload).time)
             step = maximum(step, decode(light, workload).time)
-        has_steps = where(workload.osl > 1.0, 1.0, 0.0)  # a single token has no tpot to limit
-        times = {"ttft": first, "tpot": has_steps * step, "e2el": e2el(first, step, workload.osl)}
-        excess: Real = 0.0
-        for key, limit in self.slo.items():
-            excess = maximum(excess, times[key] / limit)
-        return excess <= 1.0
+        return slo_excess(first, step, workload.osl, self.slo) <= 1.0
 
 
 def predict(

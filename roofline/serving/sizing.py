@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from roofline.catalog.records import Csa, DenseFfn, Gdn, Gqa, Linear, Mamba1, Mamba2, Mixer, Model, MoeFfn, NoMixer
 from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
-from roofline.ops import Real
+from roofline.ops import Real, where
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, GIGA
@@ -19,10 +20,12 @@ __all__ = [
     "check_degrees",
     "check_plan",
     "does_not_fit",
+    "expert_faults",
     "longest_context",
     "plan_fault",
     "possible_tp",
     "smallest_tp",
+    "tp_faults",
     "widest_tp",
 ]
 
@@ -229,20 +232,37 @@ def _more_stages(deployment: Deployment, batch: Real, length: Real) -> list[str]
 
 def _fault(model: Model, tp: int) -> str | None:
     """Why a tensor-parallel degree does not divide a model, or None."""
-    for _, mixer in model.mixers:
+    return next((said for fails, said in tp_faults(model, tp) if fails), None)
+
+
+def tp_faults(model: Model, tp: Real) -> Iterator[tuple[Real, str]]:
+    """What a tensor-parallel degree must divide.
+
+    Args:
+        model: the model.
+        tp: tensor-parallel degree [1].
+
+    Returns:
+        Whether it does not, and what [condition, text].
+    """
+    for count, mixer in model.mixers:
         for name, number in _shared_out(mixer, model.hidden):
-            if number % tp:
-                return f"{number} {name}"
-        if isinstance(mixer, Gqa) and mixer.kv_heads % tp and tp % mixer.kv_heads:
-            return f"{mixer.kv_heads} KV heads neither share out nor replicate"
-        if isinstance(mixer, Mamba2) and mixer.groups % tp and tp % mixer.groups:
-            return f"{mixer.groups} groups neither share out nor replicate"
-    for _, ffn in model.ffns:
-        if isinstance(ffn, DenseFfn) and ffn.width % tp:
-            return f"ffn width {ffn.width}"
-        if isinstance(ffn, MoeFfn) and ffn.shared_width % tp:
-            return f"shared expert width {ffn.shared_width}"
-    return None
+            yield _is_there(count, number % tp > 0), f"{number} {name}"
+        shared = [("KV heads", mixer.kv_heads)] if isinstance(mixer, Gqa) else []
+        shared += [("groups", mixer.groups)] if isinstance(mixer, Mamba2) else []
+        for name, number in shared:
+            fails = where(number % tp > 0, tp % number > 0, number % tp > 0)
+            yield _is_there(count, fails), f"{number} {name} neither share out nor replicate"
+    for count, ffn in model.ffns:
+        if isinstance(ffn, DenseFfn):
+            yield _is_there(count, ffn.width % tp > 0), f"ffn width {ffn.width}"
+        if isinstance(ffn, MoeFfn) and ffn.shared_width:
+            yield _is_there(count, ffn.shared_width % tp > 0), f"shared expert width {ffn.shared_width}"
+
+
+def _is_there(count: Real, fails: Real) -> Real:
+    """A condition on a layer, of which a model may have none."""
+    return where(count > 0, fails, count < 0)
 
 
 def _shared_out(mixer: Mixer, hidden: int) -> list[tuple[str, int]]:
@@ -270,17 +290,27 @@ def _most_ranks(model: Model) -> int:
 
 def _fault_experts(model: Model, plan: Plan) -> str | None:
     """Why the experts cannot be spread as a plan says, or None."""
-    moes = [ffn for _, ffn in model.ffns if isinstance(ffn, MoeFfn)]
-    if plan.ep > 1 and not moes:
-        return f"ep = {plan.ep}: {model.short_name} has no experts"
-    if plan.expert_ranks % plan.ep:
-        return f"ep = {plan.ep} must divide tp x dp = {plan.expert_ranks}, the ranks that share the experts"
-    for ffn in moes:
-        if ffn.experts % plan.ep:
-            return f"ep = {plan.ep} does not divide the {ffn.experts} experts of {model.short_name}"
-        if ffn.width % plan.expert_tp:
-            return (
-                f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp:g} ranks; "
-                f"set --ep to spread whole experts"
-            )
-    return None
+    return next((said for fails, said in expert_faults(model, plan) if fails), None)
+
+
+def expert_faults(model: Model, plan: Plan) -> Iterator[tuple[Real, str]]:
+    """What spreading the experts asks of a plan.
+
+    Args:
+        model: the model.
+        plan: parallel degrees.
+
+    Returns:
+        Whether it fails, and why [condition, text].
+    """
+    ep, several = plan.ep, plan.ep > 1
+    moes = [(count, ffn) for count, ffn in model.ffns if isinstance(ffn, MoeFfn)]
+    layers = sum(count for count, _ in moes)
+    yield where(several, layers < 1, several), f"ep = {ep}: {model.short_name} has no experts"
+    ranks = f"tp x dp = {plan.expert_ranks}, the ranks that share the experts"
+    yield plan.expert_ranks % ep > 0, f"ep = {ep} must divide {ranks}"
+    for count, ffn in moes:
+        said = f"ep = {ep} does not divide the {ffn.experts} experts of {model.short_name}"
+        yield _is_there(count, ffn.experts % ep > 0), said
+        said = f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp:g} ranks"
+        yield _is_there(count, ffn.width % plan.expert_tp > 0), f"{said}; set --ep to spread whole experts"

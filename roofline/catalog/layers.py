@@ -1,0 +1,243 @@
+"""Kinds of layers: what mixes tokens, what feeds forward, and how layers follow each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from roofline.ops import Real
+
+__all__ = [
+    "Csa",
+    "DenseFfn",
+    "Ffn",
+    "Gdn",
+    "Gqa",
+    "Group",
+    "Indexer",
+    "Kda",
+    "Layer",
+    "Lightning",
+    "Linear",
+    "LinearFfn",
+    "Mamba1",
+    "Mamba2",
+    "Mixer",
+    "Mla",
+    "MoeFfn",
+    "NoFfn",
+    "NoMixer",
+    "Recurrent",
+    "Stage",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Small attention that scores what is cached and keeps the best for the attention proper.
+
+    DeepSeek Sparse Attention scores tokens; MiniMax-M3 scores tokens and keeps whole blocks.
+    """
+
+    heads: int
+    dim: int
+    top_k: int  # [tokens], of compressed attention [entries], that a token attends to at most
+    block: int = 1  # [tokens] kept or dropped together
+    own: bool = True  # False: the layer attends to what another layer's indexer chose
+
+
+@dataclass(frozen=True, slots=True)
+class Gqa:
+    """Grouped-query attention (MHA with kv_heads = heads, MQA with one), full, windowed or chunked."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    window: int | None = None  # [tokens] a token sees the last `window` tokens, itself included
+    chunk: int | None = None  # [tokens] a token sees its own chunk only
+    qkv_bias: bool = False
+    o_bias: bool = False
+    qk_norm: str | None = None  # head: one vector for all heads; full: over all of them
+    sinks: bool = False  # one learnt logit per head
+    out_gate: bool = False  # the output is multiplied with a gate as wide as itself
+    k_eq_v: bool = False  # keys are values: no projection of values, both are cached
+    indexer: Indexer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mla:
+    """Multi-head latent attention: one latent of kv_rank + rope values per token, shared by all heads."""
+
+    heads: int
+    kv_rank: int
+    nope: int
+    rope: int
+    v: int
+    q_rank: int | None = None  # None: queries are projected directly
+    out_gate: bool = False  # the output is multiplied with a gate as wide as itself
+    indexer: Indexer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Csa:
+    """Compressed attention of DeepSeek-V4: a window of shared key-values, and entries that stand for `ratio` tokens."""
+
+    heads: int
+    head_dim: int
+    q_rank: int
+    o_rank: int  # rank of the output projection of each group of heads
+    o_groups: int
+    window: int  # [tokens]
+    ratio: int = 0  # [tokens] that one compressed entry stands for; 0: the window alone
+    indexer: Indexer | None = None  # chooses among the compressed entries
+
+
+@dataclass(frozen=True, slots=True)
+class Gdn:
+    """Gated delta net: a state of k_dim x v_dim per value head."""
+
+    k_heads: int
+    v_heads: int
+    k_dim: int
+    v_dim: int
+    conv: int  # [tokens] width of the short convolution
+
+
+@dataclass(frozen=True, slots=True)
+class Kda:
+    """Kimi delta attention: a state of dim x dim per head, forgotten channel by channel."""
+
+    heads: int
+    dim: int
+    conv: int  # [tokens] width of the short convolution
+    full_rank_gate: bool = False  # the output gate is one matrix, not two of rank `dim`
+
+
+@dataclass(frozen=True, slots=True)
+class Lightning:
+    """Lightning attention: linear attention with a state of dim x dim per head and a fixed decay."""
+
+    heads: int
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2:
+    """State-space duality layer: a state of head_dim x state per head."""
+
+    heads: int
+    head_dim: int
+    groups: int  # of heads that share their input and output matrices
+    state: int
+    conv: int  # [tokens] width of the short convolution
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba1:
+    """Selective state space: `state` values per channel."""
+
+    inner: int  # channels
+    state: int
+    dt_rank: int
+    conv: int  # [tokens] width of the short convolution
+    inner_norms: bool = False  # time step, input and output matrices are normalised (Jamba)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """One square matrix in the place of attention (Puzzle)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMixer:
+    """No mixer: the layer is a feed-forward network alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFfn:
+    """Feed-forward network: three matrices when gated, two otherwise."""
+
+    width: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoeFfn:
+    """Mixture of experts with optional shared experts."""
+
+    experts: int
+    top_k: int
+    width: int
+    gated: bool = True
+    shared_width: int = 0  # summed over the shared experts
+    router_bias: bool = False
+    expert_bias: bool = False
+    shared_gate: bool = False  # the shared experts' result is weighted by a gate of its own
+    latent: int | None = None  # width in which the routed experts work, where it is not the model's
+
+
+@dataclass(frozen=True, slots=True)
+class LinearFfn:
+    """One square matrix in the place of a feed-forward network (Puzzle)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoFfn:
+    """No feed-forward network: the layer is a mixer alone."""
+
+
+Recurrent = Gdn | Kda | Lightning | Mamba1 | Mamba2
+Mixer = Gqa | Mla | Csa | Recurrent | Linear | NoMixer
+Ffn = DenseFfn | MoeFfn | LinearFfn | NoFfn
+
+
+class Layer(NamedTuple):
+    """One mixer and one feed-forward network."""
+
+    mixer: Mixer
+    ffn: Ffn
+
+
+class Group(NamedTuple):
+    """A run of identical blocks of layers."""
+
+    repeat: int
+    layers: tuple[Layer, ...]
+
+
+class Stage(NamedTuple):
+    """The layers of one pipeline stage by kind, and which ends of the model it holds."""
+
+    mixers: tuple[tuple[Real, Mixer], ...]  # with the number of layers that have each
+    ffns: tuple[tuple[Real, Ffn], ...]
+    is_first: Real = True  # it holds the embedding
+    is_last: Real = True  # it holds the head
+
+    @property
+    def layers(self) -> Real:
+        """Number of layers."""
+        return sum(count for count, _ in self.mixers)
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer], *, is_first: bool = True, is_last: bool = True) -> Stage:
+        """The stage that consists of certain layers.
+
+        Args:
+            layers: the layers.
+            is_first: whether it holds the embedding [bool].
+            is_last: whether it holds the head [bool].
+
+        Returns:
+            The stage.
+        """
+        mixers, ffns = Counter(layer.mixer for layer in layers), Counter(layer.ffn for layer in layers)
+        return cls(
+            tuple((count, mixer) for mixer, count in mixers.items()),
+            tuple((count, ffn) for ffn, count in ffns.items()),
+            is_first,
+            is_last,
+        )
