@@ -1,8 +1,8 @@
 """Writes the section "Every equation" of docs/method.md from the functions themselves: python docs/build_method.py.
 
 Each formula is called with sympy symbols in the place of numbers, and what comes back is printed. Two things stand in
-its way, and both are replaced while it runs, nowhere else: Python's own `float` and `min`, which want a number, and
-functions of which only the name is to be shown (`shown_by_name`), so that an equation refers to another one.
+its way, and both are replaced while it runs, nowhere else: Python's own `float`, which wants a number, and functions
+of which only the name is to be shown (`Shown`), so that an equation refers to another one.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from roofline.catalog.records import (
     Mamba2,
     Mla,
     MoeFfn,
+    Stage,
 )
 from roofline.physics import (
     assembly,
@@ -91,9 +92,10 @@ INTRODUCTION = """\
 
 Written by `python docs/build_method.py`, which calls each function with symbols in the place of numbers and prints
 what comes back; a test compares each at numbers with the function, and looks for functions that are missing. Figures
-are SI. `a b/(c d)` is (a b)/(c d), `x^y` a power; a name with arguments, such as `pairs(N, P)`, is the result of
-another function. Where a function branches on structure (kind of mixer, gate or none), each branch has its lines;
-fields that are zero, or equal to the branch above, are left out. *Valid* and *Source* are those of the docstrings.
+are SI. `a b/(c d)` is (a b)/(c d), `x^y` a power, `(n > 2)` 1 where that holds, else 0; a name with arguments, such as
+`pairs(N, P)`, is the result of another function. Where a function branches on structure (kind of mixer, gate or none),
+each branch has its lines; fields that are zero, or equal to the branch above, are left out. *Valid* and *Source* are
+those of the docstrings.
 
 Fields of `Work`: `F` arithmetic on the tensor cores [FLOP]; `Q_w`, `Q_kv`, `Q_a` HBM traffic that overlaps with it
 [B], of weights, of KV cache and state, of activations, whose sum is Q; `Q_s` traffic that does not overlap; `X`
@@ -117,20 +119,6 @@ class Structure(sympy.Symbol):
         return True
 
 
-class Fewer(Structure):
-    """A symbol of whole numbers that are fewer than those they are compared with."""
-
-    def __ge__(self, other: object) -> bool:
-        return False
-
-
-class Ranks(sympy.Symbol):
-    """A symbol of whole numbers that are a power of two, as between two of which nothing is interpolated."""
-
-    def bit_length(self) -> int:  # noqa: D102  as that of a number
-        return 4
-
-
 class Letters:
     """What a formula is called with: symbols, or the example values of the same letters."""
 
@@ -141,8 +129,7 @@ class Letters:
     def __getattr__(self, name: str) -> Any:
         if self.values is not None:
             return self.values[name]
-        kinds: dict[str, type[sympy.Symbol]] = {"domain": Structure, "groups": Structure, "few": Fewer, "ep": Ranks}
-        return kinds[name](name, positive=True) if name in kinds else _symbol(name)
+        return Structure(name, positive=True) if name == "domain" else _symbol(name)
 
     def function(self, name: str) -> Callable[..., Any]:
         """A function of which nothing but the name is known."""
@@ -156,7 +143,7 @@ class Shown:
     module: ModuleType
     attribute: str
     name: str  # as printed; several, with commas, where it returns a record
-    arguments: tuple[int, ...] = ()  # which of its arguments are printed; none: a letter
+    arguments: tuple[int, ...] = ()  # which of its arguments are printed, of a stage the layers; none: a letter
     make: Callable[..., Any] | None = None  # what it returns, of its values and all its arguments; else the value
     is_constant: bool = False
 
@@ -243,10 +230,15 @@ def _stand_in(shown: Shown, value_of: Callable[..., Any]) -> Any:
         return value_of(shown.name) if shown.make is None else shown.make(value_of(shown.name))
 
     def stand_in(*arguments: Any) -> Any:
-        values = [value_of(name, *(arguments[index] for index in shown.arguments)) for name in shown.name.split(",")]
+        taken = [_argument(arguments[index]) for index in shown.arguments]
+        values = [value_of(name, *taken) for name in shown.name.split(",")]
         return values[0] if shown.make is None else shown.make(*values, *arguments)
 
     return stand_in
+
+
+def _argument(value: Any) -> Any:
+    return value.layers if isinstance(value, Stage) else value
 
 
 def _number(value: Any) -> Any:
@@ -258,9 +250,7 @@ def symbolic(formula: Formula, case: Case) -> dict[str, sympy.Expr]:
 
     Of a record with several results the later ones refer to the earlier.
     """
-    modules = {formula.module, caches, geometry, memory, mixer_parameters, parameters}
-    plain = [(module, *pair) for module in modules for pair in (("float", _number), ("min", sympy.Min))]
-    with _replaced(plain):
+    with _replaced([(formula.module, "float", _number)]):
         found = results(case, Letters(None, _unknown), _unknown)
     equations: dict[str, sympy.Expr] = {}
     for left, value in found.items():
@@ -320,7 +310,8 @@ def tidy(expression: sympy.Expr, *, as_written: bool = False) -> sympy.Expr:
     plain = plain.replace(sympy.ceiling, lambda part: _rounded(part, sympy.ceiling, sympy.floor))
     plain = plain.replace(sympy.floor, lambda part: _rounded(part, sympy.floor, sympy.ceiling))
     if isinstance(plain, sympy.Piecewise):
-        return _condition(plain)
+        return _choice(plain)
+    plain = plain.replace(lambda part: isinstance(part, sympy.Piecewise), _counted)
     return plain if as_written else _shortest(plain)
 
 
@@ -336,7 +327,7 @@ def _shortest(plain: sympy.Expr, worth: float = 1.4) -> sympy.Expr:
     return min([*light, sympy.factor(plain), sympy.together(plain)], key=length)
 
 
-def _condition(plain: sympy.Piecewise) -> sympy.Expr:
+def _choice(plain: sympy.Piecewise) -> sympy.Expr:
     """One of two values, in the first of which the condition is known to hold."""
     (value, condition), (other, _) = plain.args
     value = value.replace(
@@ -344,6 +335,12 @@ def _condition(plain: sympy.Piecewise) -> sympy.Expr:
     )
     shorter = condition.func(_shortest(condition.lhs, 1.0), condition.rhs)
     return sympy.Piecewise((_shortest(value, 1.0), shorter), (other, True), evaluate=False)
+
+
+def _counted(part: sympy.Piecewise) -> sympy.Expr:
+    """A value that counts where a condition holds, as its product with that; else the part as it is."""
+    (value, condition), (other, _) = part.args
+    return part if other != 0 or value == 1 else value * sympy.Piecewise((1, condition), (0, True))
 
 
 def _rounded(part: sympy.Expr, way: Any, other: Any) -> sympy.Expr:
@@ -377,6 +374,8 @@ class _Printer:
             case sympy.Piecewise():
                 value, condition = part.args[0]
                 other = part.args[1][0]
+                if _is_count(part):
+                    return f"({self.show(condition)})"
                 return f"{self.show(value)} if {self.show(condition)}, else {self.show(other)}"
             case sympy.core.relational.Relational():
                 return f"{self.show(part.lhs)} {part.rel_op} {self.show(part.rhs)}"
@@ -457,7 +456,7 @@ class _Printer:
 
     def _factor(self, part: sympy.Expr, *, in_sum: bool = False) -> str:
         loose = isinstance(part, (sympy.Add, sympy.Piecewise)) and not (in_sum and isinstance(part, sympy.Mul))
-        return f"({self.show(part)})" if loose else self.show(part)
+        return f"({self.show(part)})" if loose and not _is_count(part) else self.show(part)
 
     def _rank(self, part: sympy.Expr) -> tuple[Any, ...]:
         """Numbers first, then letters in their order, then sums and functions; what is left, by its text."""
@@ -485,6 +484,11 @@ def _with_one_root(product: sympy.Expr) -> list[sympy.Expr]:
 
 def _is_root(factor: sympy.Expr) -> bool:
     return bool(factor.is_Pow and factor.exp == sympy.Rational(1, 2))
+
+
+def _is_count(part: sympy.Expr) -> bool:
+    """Whether a term is one where a condition holds, else zero."""
+    return isinstance(part, sympy.Piecewise) and [value for value, _ in part.args] == [1, 0]
 
 
 def _is_negative(term: sympy.Expr) -> bool:
@@ -617,7 +621,7 @@ def _mamba1(v: Letters) -> Mamba1:
 RECURRENT = {"gdn": _gdn, "kda": _kda, "lightning": _lightning, "mamba2": _mamba2, "mamba1": _mamba1}
 #: Letters that the introduction names.
 STATE_LETTERS = _letters(
-    "h 32; h_k 16; h_v 48; k 96; v 128; d 64; groups 16; inner 8192; n 24; conv 4; dt_rank 160; few 2; tp 4"
+    "h 32; h_k 16; h_v 48; k 96; v 128; d 64; groups 16; inner 8192; n 24; conv 4; dt_rank 160; tp 4"
 )
 ATTENTION_LETTERS = _letters("h 64; g 8; d 128; d_v 96; r 512; nope 128; rope 64; v 160; w_kv 1; tp 4")
 SEQUENCE_LETTERS = _letters("b 3; N 700; P 1500")
@@ -666,6 +670,12 @@ def _collectives_chapter() -> Chapter:
         _one(collectives, name, "V", lambda v, name=name: getattr(collectives, name)(v.S, v.n)) for name in names
     ]
     formulas.append(_one(collectives, "p2p_bytes", "V", lambda v: collectives.p2p_bytes(v.S)))
+    kinds = ("all_reduce", "all_gather", "reduce_scatter", "moe_dispatch", "moe_combine", "p2p")
+    calls = {kind: lambda v, kind=kind: collectives.sent_bytes(kind, v.S, v.n) for kind in kinds}
+    named = [Shown(collectives, name, name, (0, 1)) for name in names]
+    formulas.append(
+        _branches(collectives, "sent_bytes", "V", calls, *named, Shown(collectives, "p2p_bytes", "p2p_bytes", (0,)))
+    )
     return Chapter(collectives, _letters("S 1e+06 size of the tensor; n 8 ranks"), tuple(formulas))
 
 
@@ -710,7 +720,10 @@ def _efficiency_chapter() -> Chapter:
         )
         for kind, note in (("all_gather", "sum, gather"), ("all_to_all", "exchange"), ("p2p", "p2p"))
     )
-    return Chapter(efficiency, letters, (Formula(efficiency, "link_roof", cases + across),))
+    few = Shown(efficiency, "_MOST_DOUBLINGS", "most", (), lambda _: 4, is_constant=True)
+    doubled = Case(lambda v: efficiency.doublings(v.n), "doublings", "to 16 ranks, and so on", (few,), as_written=True)
+    formulas = (Formula(efficiency, "doublings", (doubled,)), Formula(efficiency, "link_roof", cases + across))
+    return Chapter(efficiency, letters, formulas)
 
 
 def _over(roof: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -936,12 +949,7 @@ def _cache_chapter() -> Chapter:
             caches,
             "conv_channels",
             "channels",
-            _each(lambda mixer, v: caches.conv_channels(mixer, v.tp))
-            | {
-                "mamba2, fewer groups than tp": lambda v: caches.conv_channels(
-                    Mamba2(v.h, v.d, v.few, v.n, v.conv), v.tp
-                )
-            },
+            _each(lambda mixer, v: caches.conv_channels(mixer, v.tp)),
         ),
         _branches(
             caches,
@@ -991,10 +999,12 @@ def _ffn_chapter() -> Chapter:
         "skewed": lambda v: ffn.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, v.c),
         "uniform": lambda v: ffn.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, None),
     }
-    largest = Shown(ffn, "_LARGEST_NORMAL", "z", (), lambda value: (value,) * 10, is_constant=True)
+    # z in the place of the table: its line between two powers of two is walked to the end
+    largest = Shown(ffn, "_LARGEST_NORMAL", "z", (), lambda value: (0.0, value), is_constant=True)
+    walked = Shown(ffn, "maximum", "walked", (), lambda *_: 1.0)
     formulas = (
         _branches(ffn, "distinct_experts", "D(T)", law),
-        _one(ffn, "fullest_rank", "lambda", lambda v: ffn.fullest_rank(v.E, v.ep, v.c), largest),
+        _one(ffn, "fullest_rank", "lambda", lambda v: ffn.fullest_rank(v.E, v.ep, v.c), largest, walked),
         Formula(ffn, "experts", routed),
     )
     return Chapter(ffn, letters, formulas)
@@ -1042,14 +1052,21 @@ def _pass_chapters() -> tuple[Chapter, ...]:
         under_way.kernels.append(work.host_kernel("kernels", value))
 
     kernels = Shown(forward, "_whole_pass", "kernels", (), add_kernels)
+    rank = Shown(assembly, "rank_batch", "b_r")
+
+    def hand_overs(v: Letters) -> Any:
+        return forward.crossings(SimpleNamespace(tp=v.tp, pp=v.pp, dp=v.dp), v.domain)  # type: ignore[arg-type]
+
     formulas = (
+        _one(forward, "crossings", "hand-overs", hand_overs),
         _one(forward, "prefill_pass", "t", lambda v: forward.prefill_pass(deployment(v), v.b, v.N, v.P), kernels),
-        _one(forward, "decode_pass", "t", lambda v: forward.decode_pass(deployment(v), v.b, v.P, v.N), kernels),
+        _one(forward, "decode_pass", "t", lambda v: forward.decode_pass(deployment(v), v.b, v.P, v.N), kernels, rank),
     )
     own = {name: letters[name] for name in ("b", "dp")}
     host = (letters) | _letters(
         "h_prefill 0.003 host time of a prefill; h_step 0.0002 of a decode step; h_layer 1e-05 of each "
-        "layer in it; h_sequence 1e-05 of each sequence in it"
+        "layer in it; h_sequence 1e-05 of each sequence in it; b_r 1 sequences of a rank, `rank_batch`; tp 4; pp 9; "
+        "domain 72 GPUs of a scale-up domain"
     )
     return Chapter(assembly, own, (share,)), Chapter(forward, host, formulas)
 
@@ -1057,11 +1074,12 @@ def _pass_chapters() -> tuple[Chapter, ...]:
 def _memory_chapter() -> Chapter:
     letters = _letters(
         "M 8e+10 usable memory; b 37; n 3000 tokens of each; H 4096; I 14336 width of the network; I_s "
-        "2048 of the shared experts; vocab 128256; L 32; k 8 experts a token takes; E 64; w 1; w_embed 2; "
+        "2048 of the shared experts; vocab 128256; L 32; L_1 12 layers of the first stage; L_i 11 of each between; "
+        "L_p 9 of the last; k 8 experts a token takes; E 64; w 1; w_embed 2; "
         "w_head 2; w_norm 2 likewise of embedding, head, norms; tp 4; pp 2; dp 3; ep 2; tp_e 6 ranks that "
         "share an expert; w_kv 1; b_r 1 sequences of a rank, `rank_batch`; W 1 `weight_bytes`; kv 1 "
-        "`kv_bytes_per_sequence`; a 1 what `activation_bytes` counts per token; layer_parameters 1 of a "
-        "layer by section, each with its own w"
+        "`kv_bytes_per_sequence`; a 1 what `activation_bytes` counts per token; stage_parameters 1 of so "
+        "many layers by section, each with its own w"
     )
 
     def plan(v: Letters, **degrees: Any) -> Any:
@@ -1071,14 +1089,18 @@ def _memory_chapter() -> Chapter:
 
     def model(v: Letters, network: Any = None, *, tied: bool = False) -> Any:
         network = DenseFfn(v.I) if network is None else network
-        layer = Layer(Gqa(1, 1, 1, 1), network)
+        mixer = Gqa(1, 1, 1, 1)
+
+        def stage(layers: Any, **ends: bool) -> Stage:
+            return Stage(((layers, mixer),), ((layers, network),), **ends)
+
+        def stages(pp: int) -> tuple[Stage, ...]:
+            first, last = stage(v.L_1, is_last=False), stage(v.L_p, is_first=False)
+            return (stage(v.L),) if pp == 1 else (first, stage(v.L_i, is_first=False, is_last=False), last)
+
+        whole = stage(v.L)
         return SimpleNamespace(
-            hidden=v.H,
-            vocab=v.vocab,
-            tied=tied,
-            groups=(Group(v.L, (layer,)),),
-            mixers=((v.L, layer.mixer),),
-            ffns=((v.L, network),),
+            hidden=v.H, vocab=v.vocab, tied=tied, stages=stages, mixers=whole.mixers, ffns=whole.ffns
         )
 
     def sections(v: Letters) -> Any:
@@ -1096,7 +1118,7 @@ def _memory_chapter() -> Chapter:
     alive = Shown(memory, "activation_bytes", "activation_bytes", (2, 3))
     token = Shown(memory, "_token_bytes", "a")
     held = (
-        Shown(memory, "layer_parameters", "layer_parameters", (), lambda value, *_: ParameterCount(linear=value)),
+        Shown(memory, "stage_parameters", "stage_parameters", (1,), lambda value, *_: ParameterCount(linear=value)),
         Shown(memory, "final_parameters", "final_parameters"),
     )
     formulas = (
@@ -1118,14 +1140,18 @@ def _memory_chapter() -> Chapter:
             {
                 "pp = 1": lambda v: memory.weight_bytes(model(v), plan(v, pp=1), sections(v)),
                 "pp = 1, tied": lambda v: memory.weight_bytes(model(v, tied=True), plan(v, pp=1), sections(v)),
+                "pp > 1": lambda v: memory.weight_bytes(model(v), plan(v, pp=3), sections(v)),
             },
             *held,
         ),
-        _one(
+        _branches(
             memory,
             "kv_bytes_per_sequence",
             "bytes",
-            lambda v: memory.kv_bytes_per_sequence(model(v), plan(v, pp=1), sections(v), v.n),
+            {
+                "pp = 1": lambda v: memory.kv_bytes_per_sequence(model(v), plan(v, pp=1), sections(v), v.n),
+                "pp > 1": lambda v: memory.kv_bytes_per_sequence(model(v), plan(v, pp=3), sections(v), v.n),
+            },
             Shown(memory, "cache_bytes", "cache_bytes", (1,)),
         ),
         _branches(
@@ -1189,7 +1215,9 @@ def _parameter_chapters() -> tuple[Chapter, ...]:
     whole = _letters(
         "H 4096; vocab 128256; L 32; s 4 residual streams; norms 2 norms per layer; I 1536 width of a "
         "network or expert; I_s 2048 of the shared experts; E 64 experts; k 8 of them a token takes; mtp "
-        "1 draft modules; ranks 8 over which experts are spread; tp 4"
+        "1 draft modules; ranks 8 over which experts are spread; tp 4; L_m 20 layers of a stage with mixers of "
+        "one kind; L_n 24 with networks of one kind; mixer 1 what `layer_parameters` has of the mixer, norms "
+        "included; network 1 what it has of the network; stage_parameters 1 of so many layers"
     )
     fields_shown = ParameterCount._fields
     mixer = Shown(parameters, "mixer_parameters", "matrices", (), lambda value, *_: (value, 0.0))
@@ -1202,6 +1230,7 @@ def _parameter_chapters() -> tuple[Chapter, ...]:
             tied=False,
             groups=(Group(v.L, (layer,)),),
             ffns=((v.L, layer.ffn),),
+            stages=lambda _: (Stage(((v.L, layer.mixer),), ((v.L, layer.ffn),)),),
             norms=v.norms,
             norm_bias=False,
             head_bias=False,
@@ -1215,10 +1244,20 @@ def _parameter_chapters() -> tuple[Chapter, ...]:
     def layer(v: Letters, of: Any) -> ParameterCount:
         return parameters.layer_parameters(of, of.groups[0].layers[0], v.tp, v.ranks)
 
+    def stage(v: Letters) -> Any:
+        of = model(v)
+        held = Stage(((v.L_m, of.groups[0].layers[0].mixer),), ((v.L_n, of.groups[0].layers[0].ffn),))
+        return parameters.stage_parameters(of, held, v.tp, v.ranks).total
+
     def one_section(value: Any, *_: Any) -> ParameterCount:
         return ParameterCount(linear=value)
 
     per_layer = Shown(parameters, "layer_parameters", "layer_parameters", (), one_section)
+    per_stage = Shown(parameters, "stage_parameters", "stage_parameters", (1,), one_section)
+    kinds = (
+        Shown(parameters, "_mixer", "mixer", (), one_section),
+        Shown(parameters, "_ffn", "network", (), one_section),
+    )
     total = Shown(parameters, "parameters", "parameters", (), one_section)
     end = Shown(parameters, "final_parameters", "final_parameters")
 
@@ -1236,8 +1275,9 @@ def _parameter_chapters() -> tuple[Chapter, ...]:
                 ),
             ),
         ),
+        _one(parameters, "stage_parameters", "total", stage, *kinds),
         _one(parameters, "final_parameters", "count", lambda v: parameters.final_parameters(model(v))),
-        _one(parameters, "parameters", "total", lambda v: parameters.parameters(model(v)).total, per_layer, end),
+        _one(parameters, "parameters", "total", lambda v: parameters.parameters(model(v)).total, per_stage, end),
         _one(
             parameters, "active_parameters", "count", lambda v: parameters.active_parameters(experts(v), "all"), total
         ),
@@ -1255,7 +1295,8 @@ def _parameter_chapters() -> tuple[Chapter, ...]:
 def _latency_chapter() -> Chapter:
     letters = _letters(
         "ttft 0.2; tpot 0.02; isl 2000; osl 300; prefix 500 cached part of the prompt; b 8; network 0.01 "
-        "round trip; request 0.06 host time of a request"
+        "round trip; request 0.06 host time of a request; ttft_slo 0.3 and the like: limits, of which "
+        "only those that are stated count; tpot_slo 0.025; e2el_slo 6"
     )
 
     def deployment(v: Letters) -> Any:
@@ -1263,6 +1304,10 @@ def _latency_chapter() -> Chapter:
 
     def asked(v: Letters) -> latency.Workload:
         return latency.Workload(v.isl, v.osl, v.b, v.prefix)
+
+    def excess(v: Letters) -> Any:
+        limits = {"ttft": v.ttft_slo, "tpot": v.tpot_slo, "e2el": v.e2el_slo}
+        return latency.slo_excess(v.ttft, v.tpot, v.osl, limits)
 
     formulas = (
         _one(
@@ -1279,6 +1324,7 @@ def _latency_chapter() -> Chapter:
             lambda v: latency.decode(deployment(v), asked(v)).time,
             Shown(latency, "decode_pass", "decode_pass", (1, 2, 3), _pass_of),
         ),
+        _one(latency, "slo_excess", "excess", excess, Shown(latency, "e2el", "e2el")),
         _one(latency, "e2el", "e2el", lambda v: latency.e2el(v.ttft, v.tpot, v.osl)),
     )
     return Chapter(latency, letters, formulas)
@@ -1293,7 +1339,9 @@ def _knee_chapter() -> Chapter:
         "n 4096 columns; k 4096 inner width; w 1; a 2 bytes per activation; P 9e+14 peak; W 3e+12 bandwidth; eta_c 0.7;"
         " eta_m 0.8 and `eta_c` shares of them that are reached; b 8; C 1 and `M` time of arithmetic and of HBM "
         "traffic of the weight-bearing kernels of a batch; D 1 a decode step; B 1048576.0 = 2^20 sequences, the "
-        "largest batch that is tried"
+        "largest batch that is tried; n_1 64 runs of a GEMM in a step; c_1 0.002 and `m_1` time of "
+        "arithmetic and of overlapped HBM traffic of one; m_1 0.003; n_2 32 likewise of experts; c_2 0.001; "
+        "m_2 0.004; serial 0.0005"
     )
 
     def one_gemm(v: Letters) -> Callable[[Any], Pass]:
@@ -1305,22 +1353,37 @@ def _knee_chapter() -> Chapter:
 
         return step
 
+    def both_kinds(v: Letters) -> tuple[Any, Any]:
+        def kernel(kind: str, runs: Any, compute: Any, overlapped: Any) -> Kernel:
+            terms = Terms(0.0, compute, overlapped + v.serial, 0.0, serial=v.serial)
+            return Kernel("", kind, "", runs, Work(), HOST, terms)
+
+        gemm, moe = ("gemm", v.n_1, v.c_1, v.m_1), ("moe", v.n_2, v.c_2, v.m_2)
+        left_aside = ("attention_decode", v.n_1, v.c_2, v.m_1)
+        return knee.weight_sides(Pass(tuple(kernel(*parts) for parts in (gemm, moe, left_aside))))
+
     def crossing(value: Any, surplus: Callable[[Any], Any]) -> Any:
         return surplus(value)
 
     def decode(v: Letters) -> Callable[[Any], Any]:
         return lambda batch: SimpleNamespace(time=v.function("D")(batch))
 
-    root = Shown(knee, "_crossing", "b", (), crossing)
+    root = Shown(knee, "crossing", "b", (), crossing)
     largest = Shown(knee, "LARGEST_BATCH", "B", is_constant=True)
-    sides = Shown(knee, "_weight_sides", "C,M", (0,), lambda compute, moved, _: (compute, moved))
+    sides = Shown(knee, "weight_sides", "C,M", (0,), lambda compute, moved, _: (compute, moved))
     ridge = (
         Case(lambda _: knee.ridge_knee(lambda batch: batch, affine=True), "b", "affine", (sides,)),
         Case(lambda _: knee.ridge_knee(lambda batch: batch, affine=False), "0", "else the root of", (sides, root)),
         Case(lambda v: knee.ridge_knee(one_gemm(v), affine=True), "b", "of one GEMM"),
     )
     half = Case(lambda v: knee.half_knee(decode(v)), "0", "the root of", (root, largest))
-    return Chapter(knee, letters, (Formula(knee, "ridge_knee", ridge), Formula(knee, "half_knee", (half,))))
+    both = Case(both_kinds, ("C", "M"), "GEMM, experts")
+    formulas = (
+        Formula(knee, "ridge_knee", ridge),
+        Formula(knee, "half_knee", (half,)),
+        Formula(knee, "weight_sides", (both,)),
+    )
+    return Chapter(knee, letters, formulas)
 
 
 def _terms(time: Any) -> Terms:

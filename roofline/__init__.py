@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roofline.evaluate.solve import Solution
     from roofline.fleet import size
     from roofline.questions import formula, sensitivity, solve
+    from roofline.sheets import sheet
     from roofline.tables import table
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "predict",
     "quantize",
     "sensitivity",
+    "sheet",
     "size",
     "solve",
     "table",
@@ -80,6 +82,7 @@ _LAZY = {
     "formula": "roofline.questions",
     "quantize": "roofline.comparisons",
     "sensitivity": "roofline.questions",
+    "sheet": "roofline.sheets",
     "size": "roofline.fleet",
     "solve": "roofline.questions",
     "table": "roofline.tables",

@@ -15,6 +15,7 @@ SUFFIXES = (".csv", ".json", ".parquet", ".xlsx")
 
 SCHEMA_VERSION = 1
 
+_FORMULA = ("=", "+", "-", "@")  # a text that begins so would be calculated; an apostrophe makes it a text
 _WIDEST = 40  # characters of a column of a sheet
 
 
@@ -107,7 +108,14 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    return ("true" if value else "false") if isinstance(value, bool) else _cell(value)
+    """A value as text for a file that spreadsheets open: none of it is a formula, no line is broken by a return."""
+    cell = _cell(value)
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
@@ -122,28 +130,22 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
 
 def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
     try:
-        import xlsxwriter
+        from roofline.evaluate.book_writer import Book
     except ImportError:
         raise BadInput('a sheet needs XlsxWriter: pip install "roofline[xlsx]"') from None
 
     def write(beside: Path) -> None:
-        options = {"strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
-        with xlsxwriter.Workbook(beside, options) as book:
-            sheet = book.add_worksheet("predictions")
-            bold = book.add_format({"bold": True})
-            keys = list(rows[0]) if rows else []
-            for column, key in enumerate(keys):
-                cells = [_cell(row[key]) for row in rows]
-                sheet.write_string(0, column, key, bold)
-                for line, cell in enumerate(cells, 1):
-                    if isinstance(cell, str):
-                        sheet.write_string(line, column, cell)  # text, whatever it begins with
-                    elif cell is not None:
-                        sheet.write(line, column, cell)
-                sheet.set_column(column, column, min(max(map(len, map(str, (key, *cells)))), _WIDEST))
-            sheet.freeze_panes(1, 0)
-            if rows:
-                sheet.autofilter(0, 0, len(rows), len(keys) - 1)
+        book = Book(beside)
+        sheet = book.sheet("predictions")
+        keys = list(rows[0]) if rows else []
+        for column, key in enumerate(keys):
+            cells = [_cell(row[key]) for row in rows]
+            sheet.text(0, column, key, "bold")
+            for line, cell in enumerate(cells, 1):
+                sheet.value(line, column, cell)
+            sheet.widen(column, column, min(max(map(len, map(str, (key, *cells)))), _WIDEST))
+        sheet.head(1, 0, (len(rows), len(keys)) if rows else None)
+        book.close()
 
     return write
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
@@ -15,13 +16,14 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.sizing import possible_tp
 
-__all__ = ["LENGTHS", "table"]
+__all__ = ["LENGTHS", "several", "table"]
 
 #: Options whose values are predicted together, as arrays.
 LENGTHS = ("isl", "osl", "batch", "prefix")
 
 _BLOCK = 16 * KIBI  # cases predicted together: temporaries stay in the cache
 _MOST_ROWS = int(2 * MEGA)
+_DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
 _WHOLE = ("isl", "osl", "batch", "prefix", "memory_knee", "slo_knee")
 
 
@@ -50,17 +52,18 @@ def table(
         UnknownName: no such model, GPU, key or format.
         BadInput: more than two million rows, an empty list, or lengths that cannot be.
     """
-    wanted = tuple(ROW_KEYS if keys is None else keys)
+    wanted = tuple(key for key in (ROW_KEYS if keys is None else keys) if key != "reason")  # every row has one
     unknown = next((key for key in wanted if key not in ROW_KEYS), None)
     if unknown is not None:
         raise UnknownName(f"no key {shown(unknown)} of a row; it may be {', '.join(ROW_KEYS)}")
     own_models, own_gpus = (
-        _several("models", models),
-        _several("gpus", api.gpus(options.get("specs")) if gpus is None else gpus),
+        several("models", models),
+        several("gpus", api.gpus(options.get("specs")) if gpus is None else gpus),
     )
-    lengths = [_several(name, options.get(name, api.DEFAULTS[name])) for name in LENGTHS]
-    others = {name: _several(name, value) for name, value in options.items() if name not in LENGTHS and _is_list(value)}
-    fixed = {name: value for name, value in options.items() if name not in LENGTHS and name not in others}
+    lengths = [several(name, options.get(name, api.DEFAULTS[name])) for name in LENGTHS]
+    given = {name: _degree(value) if name in _DEGREES else value for name, value in options.items()}
+    others = {name: several(name, value) for name, value in given.items() if name not in LENGTHS and _is_list(value)}
+    fixed = {name: value for name, value in given.items() if name not in LENGTHS and name not in others}
     for name, values in zip(LENGTHS, lengths, strict=True):
         case.workload(**{"isl": BILLION, "osl": 1, "batch": 1, "prefix": 0, name: values})
     plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
@@ -150,6 +153,15 @@ def _refused(
     return {**{key: row[key] for key in keys}, "reason": f"{type(error).__name__}: {error}"}
 
 
+def _degree(value: Any) -> Any:
+    """Degrees as whole numbers where a column of floats holds them; a gap in it is none given."""
+    if _is_list(value):
+        return [_degree(item) for item in several("degrees", value)]
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() else None if math.isnan(value) else value
+
+
 def _is_list(value: Any) -> bool:
     return not isinstance(value, (str, bytes, Mapping, Model, Gpu)) and hasattr(value, "__len__")
 
@@ -158,8 +170,19 @@ def _is_column(key: str, value: Any) -> bool:
     return isinstance(value, list) and key != "warnings"
 
 
-def _several(name: str, value: Any) -> list[Any]:
-    """Values of an option that may be given once or several times."""
+def several(name: str, value: Any) -> list[Any]:
+    """Values of an option that may be given once or several times.
+
+    Args:
+        name: of the option, for the message [text].
+        value: a single value, or a list or an array of them [any].
+
+    Returns:
+        The values [any].
+
+    Raises:
+        BadInput: an empty list.
+    """
     if not _is_list(value):
         return [value]
     values = list(value.tolist() if hasattr(value, "tolist") else value)

@@ -21,7 +21,7 @@ RINGS = [
     ("serving",),
     ("evaluate",),
     ("outputs",),
-    ("case", "api", "servers", "calibration", "questions", "comparisons", "fleet", "tables"),
+    ("case", "api", "servers", "calibration", "questions", "comparisons", "fleet", "tables", "sheets"),
     ("__init__",),
     ("cli",),
 ]
@@ -30,7 +30,15 @@ RINGS = [
 RECORDS = {"records", "formats"}
 KNOWN = {"physics": RECORDS, "serving": RECORDS, "evaluate": {*RECORDS, "kernel_table", "calibration_text"}}
 HOMES = {
-    "numpy": {"evaluate/arrays.py", "evaluate/calibrate.py", "evaluate/fitting.py", "evaluate/kernel_work.py"},
+    "numpy": {
+        "evaluate/arrays.py",
+        "evaluate/calibrate.py",
+        "evaluate/fitting.py",
+        "evaluate/kernel_work.py",
+        "evaluate/cell.py",
+        "evaluate/lookups.py",
+        "evaluate/book_",
+    },
     "sympy": {"evaluate/symbols.py", "evaluate/expressions.py", "evaluate/formula.py", "evaluate/formula_text.py"},
     "matplotlib": {"evaluate/tornado.py"},
     "pydantic": {"catalog/schema.py", "catalog/model_schema.py", "catalog/checks.py"},
@@ -40,7 +48,7 @@ HOMES = {
     "tabulate": {"cli/render.py"},
     "scipy": {"evaluate/fitting.py"},
     "pandas": set(),
-    "xlsxwriter": {"outputs.py"},
+    "xlsxwriter": {"outputs.py", "evaluate/book_writer.py"},
     "pyarrow": {"outputs.py"},
 }
 

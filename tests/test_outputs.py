@@ -87,6 +87,8 @@ def test_a_folder_is_no_file(tmp_path):
 
 @pytest.mark.parametrize(("name", "library"), [("rows.xlsx", "xlsxwriter"), ("rows.parquet", "pyarrow")])
 def test_a_library_that_is_not_installed_is_named(tmp_path, monkeypatch, name, library):
-    monkeypatch.setitem(__import__("sys").modules, library, None)
+    modules = __import__("sys").modules
+    monkeypatch.setitem(modules, library, None)
+    monkeypatch.delitem(modules, "roofline.evaluate.book_writer", raising=False)
     with pytest.raises(rl.BadInput, match="pip install"):
         write_rows(ROWS, str(tmp_path / name), force=False)

@@ -28,6 +28,7 @@ _COMMANDS = {
     "compare": "roofline.cli.compare",
     "size": "roofline.cli.size",
     "sweep": "roofline.cli.sweep",
+    "sheet": "roofline.cli.sheet",
     "check": "roofline.cli.check",
     "calibrate": "roofline.cli.calibrate",
     "gpus": "roofline.cli.catalog",

@@ -1,0 +1,53 @@
+"""A sizing workbook with live formulas: the `sheet` command."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from roofline.cli.options import case_options
+from roofline.cli.render import notes
+from roofline.cli.values import Numbers, Words
+from roofline.sheets import sheet as write_sheet
+
+__all__ = ["sheet"]
+
+_NUMBERS = ("isl", "osl", "batch", "prefix", "tp", "pp", "ep", "dp")
+_OWN = (
+    *_NUMBERS, "workload", "quantization", "kv_cache_dtype", "weights", "compute", "measured", "num_gpus",
+    "allow_oversize",
+)  # fmt: skip
+
+
+@click.command(
+    epilog="\b\nExamples:\n  roofline sheet sizing.xlsx -m llama-3.1-8b -m gpt-oss-120b -g h100-sxm -g b200 --isl 1k,4k"
+    "\n  roofline sheet sizing.xlsx -m deepseek-v3 -g h200-sxm --tp 8 -q native,fp8 --slo ttft:2000,tpot:50"
+)
+@click.argument("output", type=click.Path())
+@partial(case_options, without=_OWN)
+@click.option("--isl", "--input-len", type=Numbers(), help="Prompt lengths of the scenarios [tokens], e.g. 500,2k,8k.")
+@click.option("--osl", "--output-len", type=Numbers(), help="Answer lengths [tokens].")
+@click.option("-b", "--batch", type=Numbers(), help="Sequences per replica.")
+@click.option("--prefix", type=Numbers(), help="Cached prompt tokens.")
+@click.option("--tp", "-tp", "--tensor-parallel-size", type=Numbers(), help="Degrees.  [default: smallest that fits]")
+@click.option("--pp", "-pp", "--pipeline-parallel-size", type=Numbers(), help="Pipeline-parallel degrees.")
+@click.option("--ep", "--expert-parallel-size", type=Numbers(), help="Expert-parallel degrees.")
+@click.option("--dp", "-dp", "--data-parallel-size", type=Numbers(), help="Data-parallel degrees of the attention.")
+@click.option("-q", "--quantization", type=Words(), help="Presets of number formats, e.g. native,fp8.")
+@click.option("--kv-cache-dtype", type=Words(), help="Number formats of the KV cache.")
+@click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios.")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def sheet(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output: str,
+    *,
+    spare: int,
+    force: bool,
+) -> None:
+    """Write a sizing workbook (.xlsx) whose cells are the formulas: change any choice and the answer follows."""
+    rows = write_sheet(output, models, gpus or None, spare=spare, force=force, **options)
+    notes([f"wrote {rows} scenarios to {output}"])

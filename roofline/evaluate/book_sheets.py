@@ -1,0 +1,131 @@
+"""The catalogs as sheets of a workbook: what formulas look up, where it comes from, what the file is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline.catalog.formats import COMPUTE
+from roofline.evaluate.book_inputs import Contents
+from roofline.evaluate.book_tables import MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
+from roofline.evaluate.book_writer import Book, Sheet, address
+
+__all__ = ["SHEETS", "write_notes", "write_tables"]
+
+#: Sheets in the order in which they stand.
+SHEETS = (
+    "Calculator", "Scenarios", "Kernels", "Curves", "GPUs", "Models", "Sources", "About",
+    "Lookups", "Knees", "Stages", "Formats", "Efficiency",
+)  # fmt: skip
+
+_STYLES = {
+    "bandwidth": "rate", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
+    "exp_rate": "rate", "usd_per_hour": "number", **dict.fromkeys(COMPUTE, "flops"),
+}  # fmt: skip
+_HEADINGS = {
+    "kernels_like": "kernels like", "bandwidth": "HBM bandwidth [B/s]", "memory": "usable HBM [B]",
+    "link_bandwidth": "link per direction [B/s]", "peer_bandwidth": "link to one peer [B/s]",
+    "domain": "GPUs of a domain", "in_switch": "reduces in the switch", "exp_rate": "exponentials [1/s]",
+    "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical rent [USD/h]", "formats_like": "formats like",
+    **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
+}  # fmt: skip
+
+
+def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> None:
+    """Write every table that formulas look up, and name its columns.
+
+    Args:
+        book: the workbook.
+        sheets: its sheets by name.
+        catalog: the tables.
+    """
+    _write_table(book, sheets["GPUs"], catalog.gpus, 0, own=1)
+    columns = [catalog.gpus.names.index(dtype) for dtype in COMPUTE]
+    rows = len(catalog.gpus.rows)
+    book.define(catalog.peaks.name, f"{address(1, columns[0], 'GPUs')}:{address(rows, columns[-1])}")
+    sheets["GPUs"].choices(rows, rows, 1, f"={address(1, 0)}:{address(rows - 1, 0)}")
+    sheets["GPUs"].text(
+        rows + 2, 0, f"{OWN_GPU} is for your own: change any yellow cell, its name too. Its kernels reach the shares "
+        "of the GPU in 'kernels like'. A blank: not stated.", "note",
+    )  # fmt: skip
+    _write_models(book, sheets["Models"], catalog)
+    _write_stages(book, sheets["Stages"], catalog)
+    place = _write_table(book, sheets["Formats"], catalog.precisions, 0)
+    place = _write_table(book, sheets["Formats"], catalog.formats, place)
+    place = _write_table(book, sheets["Formats"], catalog.caches, place)
+    _write_table(book, sheets["Formats"], catalog.dtypes, place)
+    place = _write_table(book, sheets["Efficiency"], catalog.kernels, 0)
+    _write_table(book, sheets["Efficiency"], catalog.collectives, place)
+
+
+def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
+    """Write where every figure comes from, and what the file is.
+
+    Args:
+        sheets: by name.
+        contents: what goes into the workbook.
+    """
+    sheet = sheets["Sources"]
+    for column, heading in enumerate(("of", "figure", "value", "source", "address", "date", "note")):
+        sheet.text(0, column, heading, "head")
+    for line, figure in enumerate(contents.figures, 1):
+        for column, text in enumerate(figure):
+            sheet.value(line, column, text)
+    sheet.head(1, 0, (len(contents.figures), 7) if contents.figures else None)
+    for column, width in enumerate((22, 26, 26, 60, 40, 12, 60)):
+        sheet.widen(column, column, width)
+    sheet = sheets["About"]
+    for line, (label, text) in enumerate(contents.about):
+        sheet.text(line, 0, label, "bold")
+        sheet.text(line, 1, text, "wrapped")
+    sheet.widen(0, 0, 22)
+    sheet.widen(1, 1, 110)
+
+
+def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
+    """Write a table from a column on; the column after it and a gap."""
+    last = len(table.rows)
+    for column, name in enumerate(table.names, place):
+        sheet.text(0, column, _HEADINGS.get(name, name.replace("_", " ")), "head")
+        book.define(f"{table.prefix}_{name}", f"{address(1, column, sheet.name)}:{address(last, column)}")
+        style = _STYLES.get(name, "general")
+        for line, row in enumerate(table.rows, 1):
+            mine = f"{style} input" if line > last - own else style
+            sheet.value(line, column, row[column - place], mine)
+    sheet.head(1, 1)
+    sheet.widen(place, place, 24)
+    sheet.widen(place + 1, place + len(table.names) - 1, 13)
+    return place + len(table.names) + 1
+
+
+def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
+    table = catalog.models
+    _write_table(book, sheet, table, 0, own=1)
+    last = len(table.rows)
+    mixers = [f"{name}_layers" for name in catalog.mixer_names]
+    layers = [address(last, table.names.index(name)).replace("$", "") for name in mixers]
+    column = table.names.index("layers")
+    sheet.formula(last, column, "+".join(layers), table.rows[-1][column])
+    sheet.choices(last, last, table.names.index("formats_like"), f"={address(1, 0)}:{address(last - 1, 0)}")
+    sheet.text(
+        last + 2, 0, f"{OWN_MODEL} is for your own: change any yellow cell, its name too. Each kind of layer has its "
+        "number of layers (0: none) and its shape; numbers of kinds that a model lacks are those of another.", "note",
+    )  # fmt: skip
+
+
+def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
+    """Fullest pipeline stages; those of the planner's own model follow its row."""
+    table = catalog.stages
+    _write_table(book, sheet, table, 0)
+    own = len(catalog.models.rows)
+    start = len(table.rows) - MOST_STAGES
+    name = address(own, 0, "Models")
+    for pp in range(1, MOST_STAGES + 1):
+        line, row = start + pp, table.rows[start + pp - 1]
+        sheet.formula(line, 0, f'{name}&"|{pp}"', row[0])
+        for column, heading in enumerate(table.names[1:], 1):
+            place, _, slot = heading.partition("_")
+            if slot in ("first", "last"):
+                continue
+            count = address(own, catalog.models.names.index(f"{slot}_layers"), "Models")
+            text = f"INT({count}/{pp})" if place == "2" else f"0-INT(0-{count}/{pp})"
+            sheet.formula(line, column, text, row[column])
