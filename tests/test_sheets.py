@@ -6,6 +6,7 @@ import re
 import zipfile
 from dataclasses import replace
 from functools import cache
+from html import unescape
 
 import openpyxl
 import pandas as pd
@@ -262,10 +263,28 @@ def formulas(book):
                 yield from re.findall(r"<f[^>/]*>([^<]*)</f>", archive.read(part).decode())
 
 
+def nested(text):
+    """Brackets inside each other, and most arguments of a function."""
+    open_, deepest, most = [], 0, 0
+    for sign in text:
+        if sign == "(":
+            open_.append(1)
+        elif sign == "," and open_:
+            open_[-1] += 1
+        elif sign == ")":
+            most = max(most, open_.pop())
+        deepest = max(deepest, len(open_))
+    return deepest, most
+
+
 def test_only_functions_that_excel_libreoffice_and_google_sheets_share(book):
     longest = 0
-    for text in formulas(book):
-        bare = re.sub(r'"[^"]*"', '""', text.replace("&quot;", '"'))
+    for text in map(unescape, formulas(book)):
+        bare = re.sub(r'"[^"]*"', '""', text)
+        deepest, most = nested(bare)
+        assert deepest < 64, text
+        assert most <= 255, text
+        assert all(len(said) <= 255 for said in re.findall(r'"([^"]*)"', text)), text
         assert set(re.findall(r"([A-Z][A-Z.]*)\(", bare)) <= ALLOWED, text
         assert "^" not in bare, text
         assert not re.search(r"(^|[(,=<>])-[$A-Z(]", bare), text  # a sign binds tighter than a power

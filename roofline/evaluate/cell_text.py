@@ -32,6 +32,7 @@ _LEVELS = {
 _FLAT = ("MAX", "MIN", "AND", "OR")  # MAX(MAX(a, b), c) is MAX(a, b, c)
 _PLACE = 7  # characters of an address
 _WHOLE = 2.0**50  # below it whole numbers are written without a point
+_DEEP = 30  # operations inside each other, likewise: Excel takes 64 functions, LibreOffice and others fewer
 _LONG = 1500  # characters after which a formula goes on in another cell
 _WORTH = 100  # characters that a cell of its own must save
 _LONG_SUM = 8  # terms
@@ -106,17 +107,21 @@ def shared(
                 if id(cell) in varying and id(arg) not in varying:
                     repeated.add(id(arg))
     lengths: dict[int, int] = {}
+    depths: dict[int, int] = {}
     chosen: list[Cell] = []
     for cell in cells:
+        depths[id(cell)] = 1 + max((depths[id(arg)] for arg in cell.args if isinstance(arg, Cell)), default=0)
         own = sum(lengths[id(arg)] if isinstance(arg, Cell) else len(_literal(arg)) for arg in cell.args)
         length = lengths[id(cell)] = own + len(cell.operation) + len(cell.args) + 1
         if cell.operation == "input" or id(cell) in addressed:
-            lengths[id(cell)] = _PLACE
+            lengths[id(cell)], depths[id(cell)] = _PLACE, 0
             continue
-        is_worth = length > _LONG or (uses.get(id(cell), 0) - 1) * (length - _PLACE) > _WORTH
+        is_worth = (
+            length > _LONG or depths[id(cell)] > _DEEP or (uses.get(id(cell), 0) - 1) * (length - _PLACE) > _WORTH
+        )
         if (id(cell) in repeated and length > 2 * _PLACE) or (is_worth and id(cell) not in kept):
             chosen.append(cell)
-            lengths[id(cell)] = _PLACE
+            lengths[id(cell)], depths[id(cell)] = _PLACE, 0
     return chosen
 
 
