@@ -11,7 +11,7 @@ import click
 
 from roofline import api
 from roofline.catalog.engines import engine_names
-from roofline.cli.values import Duration, GpuName, Measured, ModelName, Prefix, Slo, Workload
+from roofline.cli.values import Duration, GpuName, Measured, ModelName, Numbers, Prefix, Slo, Words, Workload
 from roofline.physics.efficiency import BASES
 from roofline.serving.precision import PRESETS
 
@@ -19,6 +19,7 @@ __all__ = [
     "FORMATS",
     "case_options",
     "gpu_option",
+    "list_options",
     "model_option",
     "one_case",
     "output_options",
@@ -204,6 +205,18 @@ _CASE = (
 )
 
 
+_LISTS = (
+    click.option("--isl", "--input-len", type=Numbers(), help="Prompt lengths [tokens], e.g. 500,2k,8k."),
+    click.option("--osl", "--output-len", type=Numbers(), help="Answer lengths [tokens]."),
+    click.option("-b", "--batch", type=Numbers(), help="Sequences per replica."),
+    click.option("--prefix", type=Numbers(), help="Cached prompt tokens."),
+    click.option(
+        "--tp", "-tp", "--tensor-parallel-size", type=Numbers(), help="Degrees.  [default: smallest that fits]"
+    ),
+    click.option("-q", "--quantization", type=Words(), help="Presets of number formats, e.g. bf16,fp8."),
+)
+
+
 def case_options(function: _Command, without: tuple[str, ...] = (), *, one: bool = False) -> _Command:
     """Add every option of a case; the command gets them as keyword arguments of `api.predict`.
 
@@ -228,6 +241,20 @@ def case_options(function: _Command, without: tuple[str, ...] = (), *, one: bool
         if parameters[-1].name in without:
             parameters.pop()
     return model_option(gpu_option(specs_option(command), one=one), one=one)
+
+
+def list_options(function: _Command) -> _Command:
+    """Add the options of a case that may be given several times, as lists; `case_options` without them goes outside.
+
+    Args:
+        function: the command [function].
+
+    Returns:
+        The command with the options [function].
+    """
+    for option in reversed(_LISTS):
+        function = option(function)
+    return function
 
 
 def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import case_options
+from roofline.cli.options import case_options, list_options
 from roofline.cli.render import notes
 from roofline.cli.values import Numbers, Words
 from roofline.sheets import sheet as write_sheet
@@ -27,15 +27,10 @@ _OWN = (
 )
 @click.argument("output", type=click.Path())
 @partial(case_options, without=_OWN)
-@click.option("--isl", "--input-len", type=Numbers(), help="Prompt lengths of the scenarios [tokens], e.g. 500,2k,8k.")
-@click.option("--osl", "--output-len", type=Numbers(), help="Answer lengths [tokens].")
-@click.option("-b", "--batch", type=Numbers(), help="Sequences per replica.")
-@click.option("--prefix", type=Numbers(), help="Cached prompt tokens.")
-@click.option("--tp", "-tp", "--tensor-parallel-size", type=Numbers(), help="Degrees.  [default: smallest that fits]")
+@list_options
 @click.option("--pp", "-pp", "--pipeline-parallel-size", type=Numbers(), help="Pipeline-parallel degrees.")
 @click.option("--ep", "--expert-parallel-size", type=Numbers(), help="Expert-parallel degrees.")
 @click.option("--dp", "-dp", "--data-parallel-size", type=Numbers(), help="Data-parallel degrees of the attention.")
-@click.option("-q", "--quantization", type=Words(), help="Presets of number formats, e.g. native,fp8.")
 @click.option("--kv-cache-dtype", type=Words(), help="Number formats of the KV cache.")
 @click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import case_options, output_options
+from roofline.cli.options import case_options, list_options, output_options
 from roofline.cli.render import notes, print_rows
-from roofline.cli.values import Numbers, Words
 from roofline.outputs import SUFFIXES, write_rows
 from roofline.tables import LENGTHS, table
 
@@ -41,12 +40,7 @@ _OWN = (*_NUMBERS, "workload", "quantization", "measured", "slo")
     "  roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 --batch 1,16 -q mxfp4,bf16 --format csv"
 )
 @partial(case_options, without=_OWN)
-@click.option("--isl", "--input-len", type=Numbers(), help="Prompt lengths [tokens], e.g. 500,2k,8k.")
-@click.option("--osl", "--output-len", type=Numbers(), help="Answer lengths [tokens].")
-@click.option("-b", "--batch", type=Numbers(), help="Sequences per replica.")
-@click.option("--prefix", type=Numbers(), help="Cached prompt tokens.")
-@click.option("--tp", "-tp", "--tensor-parallel-size", type=Numbers(), help="Degrees.  [default: smallest that fits]")
-@click.option("-q", "--quantization", type=Words(), help="Presets of number formats, e.g. bf16,fp8.")
+@list_options
 @output_options
 @click.option("-o", "--output", type=click.Path(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")

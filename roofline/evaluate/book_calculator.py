@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.evaluate.any_case import CHOICES, AnyCase, any_case
-from roofline.evaluate.book_inputs import CHOICE_NOTES, ENGINE_TIMES, OFFERED, TEXTS, Contents, asked, limits, name_of
+from roofline.evaluate.book_inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of
 from roofline.evaluate.book_kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_rows
 from roofline.evaluate.book_trials import Trial, Trials, at_batches, curve, knees_of, one_trial
 from roofline.evaluate.book_writer import Book, Sheet, address
 from roofline.evaluate.cell import INFINITE, Cell, Pool
 from roofline.evaluate.cell_text import above, shared
+from roofline.evaluate.inputs import HOST_TIMES
 from roofline.ops import where
 from roofline.quantity import GIGA, MILLI
 from roofline.serving.latency import SLO_KEYS
@@ -189,7 +190,7 @@ def _write_inputs(book: Book, sheet: Sheet, contents: Contents) -> None:
     if contents.skew is not None:
         lines.append(("routing", "routing skew", contents.skew, "c of the expert choice; 0.66 as measured"))
     engine = contents.engine
-    for name, note in ENGINE_TIMES.items():
+    for name, note in HOST_TIMES.items():
         if name == "network" or getattr(engine, name):
             lines.append((name, f"{name} [ms]", getattr(engine, name) / MILLI, f"{note} (engine {engine.name})"))
     for line, (name, label, value, note) in enumerate(lines, _FIRST):

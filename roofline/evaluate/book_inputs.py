@@ -13,6 +13,7 @@ from roofline.catalog.records import Engine
 from roofline.evaluate.any_case import CHOICES, Asked
 from roofline.evaluate.book_tables import Catalog
 from roofline.evaluate.cell import INFINITE, Cell, Pool
+from roofline.evaluate.inputs import HOST_TIMES
 from roofline.evaluate.lookups import is_number
 from roofline.ops import Real, where
 from roofline.physics.efficiency import BASES
@@ -20,7 +21,7 @@ from roofline.quantity import MILLI
 from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, PRESETS
 
-__all__ = ["CHOICE_NOTES", "ENGINE_TIMES", "OFFERED", "TEXTS", "Contents", "asked", "limits", "name_of"]
+__all__ = ["CHOICE_NOTES", "OFFERED", "TEXTS", "Contents", "asked", "limits", "name_of"]
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)  # others may be typed
 
@@ -41,18 +42,6 @@ CHOICE_NOTES: Mapping[str, str] = {
     "prefix": "prompt tokens whose KV is cached already",
     "basis": "calibrated, or ideal: light speed",
 }
-
-#: Times of an engine that are inputs, with what they are.
-ENGINE_TIMES: Mapping[str, str] = {
-    "network": "round trip between client and server",
-    "request": "host, per request",
-    "prefill": "host, per prefill pass",
-    "step": "host, per decode step",
-    "layer": "host, per layer of a decode step",
-    "sequence": "host, per sequence of a decode step",
-    "all_reduce": "engine, per all-reduce",
-}
-
 
 #: What drop-downs offer: texts, numbers, or the name of a column.
 OFFERED: Mapping[str, Any] = {
@@ -109,7 +98,7 @@ def asked(contents: Contents, pool: Pool, cells: Mapping[str, Cell]) -> Asked:
     engine = contents.engine
     times: dict[str, Any] = {
         name: pool.input(name_of(name), np.array([getattr(engine, name) / MILLI])) * MILLI
-        for name in ENGINE_TIMES
+        for name in HOST_TIMES
         if name == "network" or getattr(engine, name)
     }
     skew: Real | None = None

@@ -315,11 +315,24 @@ def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Cat
         The tables.
 
     Raises:
-        BadInput: a model whose layers no workbook holds.
+        BadInput: a model whose layers no workbook holds, a GPU without a calibration, or two of the same name.
     """
     for model in models:
         _refuse(model)
+    for gpu in gpus:
+        if gpu.calibration is None:
+            raise BadInput(f"{gpu.name} has no calibration, which a workbook needs; load it by its name")
+    _refuse_twins("models", [OWN_MODEL, *(model.short_name for model in models)])
+    _refuse_twins("GPUs", [OWN_GPU, *(gpu.name for gpu in gpus)])
     return Catalog(models, gpus, engine)
+
+
+def _refuse_twins(kind: str, names: Sequence[str]) -> None:
+    """Refuse names that a look-up could not tell apart: spreadsheets do not tell capitals."""
+    folded = [name.lower() for name in names]
+    twin = next((name for name in names if folded.count(name.lower()) > 1), None)
+    if twin is not None:
+        raise BadInput(f"two {kind} of a workbook are called {twin}; leave one out, or rename it")
 
 
 def _refuse(model: Model) -> None:

@@ -16,7 +16,7 @@ from roofline.quantity import BITS_PER_BYTE
 from roofline.serving.latency import Workload, decode, prefill
 from roofline.serving.prediction import Prediction
 
-__all__ = ["KINDS", "WORKLOAD", "Input", "changed", "inputs", "refuse_arrays", "with_inputs"]
+__all__ = ["HOST_TIMES", "KINDS", "WORKLOAD", "Input", "changed", "inputs", "refuse_arrays", "with_inputs"]
 
 #: Kinds of input. Time is homogeneous of degree -1 in rates and 1 / latencies.
 KINDS = ("rate", "latency", "efficiency", "workload", "precision", "plan", "capacity")
@@ -47,7 +47,8 @@ _COLLECTIVE = {
     "eta": ("efficiency", "1", "share of the link's rate"),
     "eta_switch": ("efficiency", "1", "share of the link's rate, reduced in the switch"),
 }
-_HOST = {
+#: Times of an engine, with what they are.
+HOST_TIMES = {
     "network": "round trip between client and server",
     "request": "host, per request",
     "prefill": "host, per prefill pass",
@@ -229,7 +230,7 @@ def _engine(engine: Engine, make: Make) -> Engine:
         field: _made(
             make, field if field == "network" else f"host_{field}", "latency", "s", getattr(engine, field), meaning
         )
-        for field, meaning in _HOST.items()
+        for field, meaning in HOST_TIMES.items()
     }
     tunings = tuple(
         replace(
