@@ -13,8 +13,8 @@ from roofline.errors import BadInput, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import calibrated_set, measured_kind
 from roofline.physics.forward import crossings
-from roofline.physics.plan import Deployment, Plan
-from roofline.quantity import BILLION, HOUR, KIBI, MEGA, rounded, to_text
+from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment, Plan
+from roofline.quantity import BILLION, HOUR, KIBI, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
 from roofline.serving.latency import Workload, decode, prefill
 from roofline.serving.sizing import (
@@ -27,10 +27,19 @@ from roofline.serving.sizing import (
     widest_tp,
 )
 
-__all__ = ["at_smallest_tp", "corrected", "correction", "engine", "replicas", "skew", "warnings", "workload"]
+__all__ = [
+    "at_smallest_tp",
+    "corrected",
+    "correction",
+    "engine",
+    "length_warnings",
+    "replicas",
+    "skew",
+    "warnings",
+    "workload",
+]
 
 _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
-_LEAST_SKEW, _MOST_SKEW = 0.01, MEGA  # beyond them the occupancy law loses its digits
 _FAR = 2.0
 _MOST_FACTOR = 30.0  # of a measurement over its prediction
 _FIELDS = ("isl", "osl", "batch", "prefix")
@@ -92,8 +101,8 @@ def skew(routing: str | float) -> float | None:
         value = float(routing)
     except (TypeError, ValueError, OverflowError):
         raise BadInput(f"routing {shown(routing)} is neither uniform nor a number") from None
-    if not _LEAST_SKEW <= value <= _MOST_SKEW:
-        bounds = f"between {_LEAST_SKEW:g} and {_MOST_SKEW:g}"
+    if not LEAST_SKEW <= value <= MOST_SKEW:
+        bounds = f"between {LEAST_SKEW:g} and {MOST_SKEW:g}"
         raise BadInput(f"routing skew {shown(routing)} must be {bounds}; uniform routing is called uniform")
     return value
 
@@ -270,9 +279,11 @@ def warnings(
             "basis generic: no kernel of the GPU's generation was timed; constants are medians of others, "
             "and the interval is wide"
         )
-    said += _beyond_the_fit(deployment, wanted)
-    if model.max_context is not None and not _all(length <= model.max_context):
-        said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")
+    said += length_warnings(deployment, wanted)
+    if gpu.link.kind == "pcie" and plan.tp * plan.dp > 1 and deployment.basis != "ideal":
+        said.append(
+            "collectives over PCIe depend on the server's switches: their share of the time is the least certain"
+        )
     ranks = max(plan.tp, plan.expert_ranks if model.is_moe else 1)
     if ranks > gpu.link.domain:
         said.append(
@@ -285,22 +296,27 @@ def warnings(
     return (*said, *_stand_ins(deployment))
 
 
-def _beyond_the_fit(deployment: Deployment, wanted: Workload) -> list[str]:
-    """What lies outside the shapes that the calibrations were fitted on."""
-    if deployment.basis == "ideal":
-        return []
+def length_warnings(deployment: Deployment, wanted: Workload) -> list[str]:
+    """What lies outside the shapes that the calibrations were fitted on, or beyond the positions of a model.
+
+    Args:
+        deployment: model, GPU, plan, precision and basis.
+        wanted: lengths and batch.
+
+    Returns:
+        One sentence each, for whatever element of an array exceeds them [text].
+    """
     said = []
-    plan, gpu = deployment.plan, deployment.gpu
-    if not _all((wanted.isl - wanted.prefix) * wanted.batch <= _FITTED_TOKENS):
-        said.append(f"more than {_FITTED_TOKENS} prompt tokens in one pass: beyond the attention kernels timed")
-    if not _all(wanted.isl + wanted.osl <= _FITTED_CONTEXT):
-        said.append(f"contexts beyond {_FITTED_CONTEXT} tokens: longer than any decode kernel timed")
-    if not _all(wanted.batch <= _FITTED_BATCH * plan.dp):
-        said.append(f"batches beyond {_FITTED_BATCH} sequences: larger than any decode kernel timed")
-    if gpu.link.kind == "pcie" and plan.tp * plan.dp > 1:
-        said.append(
-            "collectives over PCIe depend on the server's switches: their share of the time is the least certain"
-        )
+    model, length = deployment.model, wanted.isl + wanted.osl
+    if deployment.basis != "ideal":
+        if not _all((wanted.isl - wanted.prefix) * wanted.batch <= _FITTED_TOKENS):
+            said.append(f"more than {_FITTED_TOKENS} prompt tokens in one pass: beyond the attention kernels timed")
+        if not _all(length <= _FITTED_CONTEXT):
+            said.append(f"contexts beyond {_FITTED_CONTEXT} tokens: longer than any decode kernel timed")
+        if not _all(wanted.batch <= _FITTED_BATCH * deployment.plan.dp):
+            said.append(f"batches beyond {_FITTED_BATCH} sequences: larger than any decode kernel timed")
+    if model.max_context is not None and not _all(length <= model.max_context):
+        said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")
     return said
 
 

@@ -100,13 +100,17 @@ def _contents(
     fixed = {name: options[name] for name in _FIXED if name in options}
     named_models = several("models", models)
     named_gpus = _able(specs) if gpus is None else several("gpus", gpus)
-    own_models = _once([_record(name, "model", specs) for name in named_models])
-    own_gpus = _once([_record(name, "gpu", specs) for name in named_gpus])
+    given_models = _once([(name, _record(name, "model", specs)) for name in named_models])
+    given_gpus = _once([(name, _record(name, "gpu", specs)) for name in named_gpus])
+    own_models, own_gpus = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
     profile = case.engine(options.get("engine", api.DEFAULT_ENGINE), options.get("network", 0.0), specs)
     skew = case.skew(options.get("routing", DEFAULT_SKEW))
     slo = dict(options.get("slo") or {})
     check_slo(slo)
-    lists = [[_named(name, value) for value in several(name, options.get(name, _DEFAULTS[name]))] for name in _VARIED]
+    lists = [
+        list(dict.fromkeys(_named(name, value) for value in several(name, options.get(name, _DEFAULTS[name]))))
+        for name in _VARIED
+    ]
     count = len(own_models) * len(own_gpus)
     for values in lists:
         count *= len(values)
@@ -120,14 +124,7 @@ def _contents(
     tables = catalog(own_models, own_gpus, profile)
     rows = [_row(model, gpu, chosen, fixed) for model, gpu, chosen in cases]
     start, opened = _start(cases, rows, fixed)
-    figures_ = [
-        *(
-            line
-            for name, record in zip(named_models, own_models, strict=False)
-            for line in _figures(name, record, specs)
-        ),
-        *(line for name, record in zip(named_gpus, own_gpus, strict=False) for line in _figures(name, record, specs)),
-    ]
+    figures_ = [line for name, record in (*given_models, *given_gpus) for line in _figures(name, record, specs)]
     about = list(_about(start, own_models, own_gpus, specs))
     return Contents(tables, profile, skew, rows[opened], rows, spare, slo, figures_, about), start
 
@@ -159,9 +156,13 @@ def _record(name: str | Model | Gpu, kind: str, specs: str | None) -> Any:
     return api.load_model(name, specs) if kind == "model" else api.load_gpu(name, specs)
 
 
-def _once(records: list[Any]) -> list[Any]:
-    """Records without those named twice."""
-    return list({record.name: record for record in records}.values())
+def _once(given: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Names with their records, without those that stand for the same."""
+    found: list[tuple[Any, Any]] = []
+    for name, record in given:
+        if not any(record == other for _, other in found):
+            found.append((name, record))
+    return found
 
 
 def _row(model: Model, gpu: Gpu, chosen: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:

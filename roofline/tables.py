@@ -12,6 +12,7 @@ from roofline import api, case
 from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA
+from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.sizing import possible_tp
@@ -129,6 +130,8 @@ def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, 
     size = len(prediction.workload.isl)
     columns = prediction.to_dict((*keys, "fits", "hbm_used_frac"))
     lists = {key: value if _is_column(key, value) else [value] * size for key, value in columns.items()}
+    if "warnings" in lists:
+        lists["warnings"] = _warnings(prediction, size)
     for place in range(size):
         row = {key: lists[key][place] for key in keys}
         for key in _WHOLE:
@@ -136,6 +139,19 @@ def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, 
                 row[key] = int(row[key])
         used = lists["hbm_used_frac"][place]
         yield {**row, "reason": None if lists["fits"][place] else f"does not fit: {used:.0%} of the usable memory"}
+
+
+def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
+    """What a reader should know of each row: what lengths bring with them holds for their own row alone."""
+    deployment, lengths = prediction.deployment, prediction.workload
+    of_any = case.length_warnings(deployment, lengths)
+    of_all = [said for said in prediction.warnings if said not in of_any]
+    if not of_any:
+        return [of_all] * size
+    columns = (getattr(lengths, name).tolist() for name in LENGTHS)
+    return [
+        [*of_all, *case.length_warnings(deployment, Workload(*map(float, row)))] for row in zip(*columns, strict=True)
+    ]
 
 
 def _refused(

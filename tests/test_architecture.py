@@ -48,7 +48,7 @@ HOMES = {
     "tabulate": {"cli/render.py"},
     "scipy": {"evaluate/fitting.py"},
     "pandas": set(),
-    "xlsxwriter": {"outputs.py", "evaluate/book_writer.py"},
+    "xlsxwriter": {"evaluate/book_writer.py"},
     "pyarrow": {"outputs.py"},
 }
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import roofline as rl
-from roofline.outputs import SUFFIXES, write_rows, write_whole
+from roofline.outputs import SUFFIXES, csv_text, write_rows, write_whole
 
 ROWS = [
     {"model": "=1+1", "gpu": "@sum", "ttft_ms": 1.5, "fits": True, "reason": None, "warnings": ["-a", "+b"]},
@@ -92,3 +92,17 @@ def test_a_library_that_is_not_installed_is_named(tmp_path, monkeypatch, name, l
     monkeypatch.delitem(modules, "roofline.evaluate.book_writer", raising=False)
     with pytest.raises(rl.BadInput, match="pip install"):
         write_rows(ROWS, str(tmp_path / name), force=False)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "a\r=1+1"])
+def test_no_text_of_a_csv_file_is_calculated(text):
+    import csv
+    import io
+
+    line = csv_text([{"model": text, "ttft_ms": -1.5}]).splitlines()
+    (row,) = csv.DictReader(io.StringIO(csv_text([{"model": text, "ttft_ms": -1.5}])))
+    assert line[0] == "model,ttft_ms"
+    assert row["ttft_ms"] == "-1.5", "a number stays one"
+    assert not row["model"].lstrip().startswith(("=", "+", "-", "@"))
+    assert "\r" not in row["model"]
+    assert text.strip().replace("\r", "\n") in row["model"]

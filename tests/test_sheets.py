@@ -251,8 +251,60 @@ def test_what_cannot_be_is_refused_in_words(book, live, changes, said):
     assert live.value("Scenarios", f"{heads['TTFT [ms]']}2") in ("", None)
 
 
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A small book whose calculator asks for the planner's own model on the planner's own GPU."""
+    path = tmp_path_factory.mktemp("own") / "own.xlsx"
+    rl.sheet(str(path), MODELS[0], GPUS[0], spare=0)
+    live, inputs = Live(path), placed(path, "Calculator", "A")
+    choices = {"model": "my-model", "gpu": "my-gpu"}
+    live.set_many({("Calculator", f"B{inputs[name]}"): value for name, value in choices.items()})
+    return path, live
+
+
+@pytest.mark.parametrize(
+    ("sheet", "name", "value", "said"),
+    [
+        ("GPUs", "HBM bandwidth [B/s]", "fast", "my-gpu: HBM bandwidth [B/s] must be above 0"),
+        ("GPUs", "GPUs of a domain", None, "my-gpu: GPUs of a domain must be above 0"),
+        ("GPUs", "link per direction [B/s]", -1, "my-gpu: link per direction [B/s] must be a number, or blank"),
+        ("GPUs", "kernels like", "h900", "my-gpu: kernels like: no GPU of this sheet"),
+        ("GPUs", "bf16 peak, dense [FLOP/s]", None, "my-gpu cannot multiply in native; choose another precision"),
+        ("Models", "hidden", None, "my-model: hidden must be above 0"),
+        ("Models", "gqa 1 kv heads", 3, "my-model: kv heads of gqa_1 must divide its heads"),
+        ("Models", "gqa 1 layers", 3, "my-model: mixers and networks must have as many layers"),
+        ("Calculator", "routing skew", 0, "routing skew must be a number from 0.01 to 1e+06"),
+        ("Calculator", "request [ms]", None, "request must be a time, 0 ms or more"),
+        ("Calculator", "SLO ttft [ms]", 0, "SLO ttft must be a number of milliseconds above 0, or blank"),
+    ],
+)
+def test_figures_of_ones_own_that_cannot_be_are_refused_in_words(own, sheet, name, value, said):
+    path, live = own
+    results = placed(path, "Calculator", "E")
+    cell = f"B{placed(path, 'Calculator', 'A')[name]}" if sheet == "Calculator" else f"{headed(path, sheet)[name]}3"
+    before = live.value(sheet, cell)
+    live.set_many({(sheet, cell): value})
+    shown = {label: live.value("Calculator", f"F{row}") for label, row in results.items()}
+    live.set_many({(sheet, cell): before})
+    assert shown["answer"] == said
+    assert not [word for word in shown.values() if isinstance(word, str) and word.startswith("#")]
+    assert live.value("Calculator", f"F{results['answer']}") == "ok"
+
+
+def test_a_link_that_is_not_stated_is_missed_only_where_several_gpus_need_it(own):
+    path, live = own
+    link, tp = f"{headed(path, 'GPUs')['link per direction [B/s]']}3", f"B{placed(path, 'Calculator', 'A')['tp']}"
+    answer_ = f"F{placed(path, 'Calculator', 'E')['answer']}"
+    before = live.value("GPUs", link)
+    live.set_many({("GPUs", link): None})
+    assert live.value("Calculator", answer_) == "ok"
+    live.set_many({("Calculator", tp): 2})
+    assert live.value("Calculator", answer_) == "my-gpu states no link between GPUs"
+    live.set_many({("Calculator", tp): 1, ("GPUs", link): before})
+
+
 ALLOWED = frozenset(
-    "ABS AND IF IFERROR INDEX INT ISNUMBER MATCH MAX MIN MOD NA NOT OR POWER ROUND SQRT SUM".split()  # noqa: SIM905
+    "ABS AND IF IFERROR INDEX INT ISNUMBER LN MATCH MAX MIN MOD NA NOT OR POWER ROUND SQRT SUM".split()  # noqa: SIM905
 )
 
 
@@ -313,6 +365,8 @@ def test_sheets_stand_in_their_order_and_every_figure_names_its_source(book):
     of = {row[0] for row in sources}
     assert {*MODELS, *GPUS} <= of
     assert all(row[3] and row[5] for row in sources), "a figure without source or date"
+    layers = {row[0]: row[2] for row in sources if row[1] == "memory.bandwidth"}
+    assert len(set(layers.values())) == len(GPUS), "figures of one GPU under the name of another"
     about = {row[0]: row[1] for row in sheets["About"].iter_rows(values_only=True)}
     assert about["version"] == rl.__version__
     assert re.match(r"[0-9a-f]{12} ", about["catalog hash"])
@@ -359,6 +413,18 @@ def test_libreoffice_agrees_after_edits(tmp_path):
             assert agrees(anew.value("Calculator", f"F{results[label]}"), row[key]), (label, case)
 
 
+@pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
+def test_libreoffice_finds_the_knees_of_uniform_routing_and_of_many_kinds_of_layers(tmp_path):
+    uniform, many = tmp_path / "uniform.xlsx", tmp_path / "many.xlsx"
+    rl.sheet(str(uniform), "gpt-oss-20b", "h100-sxm", isl=8000, routing="uniform", spare=0)
+    rl.sheet(str(many), ["jamba-v0.1", "qwen3-next-80b-a3b", "gemma-3-27b"], ["b300"], spare=0)
+    for path, anew in zip((uniform, many), recalculated_many([uniform, many], "libreoffice"), strict=True):
+        says = Cells(path)
+        for label, row in placed(path, "Calculator", "E").items():
+            here, there = (cells.value("Calculator", f"F{row}") for cells in (says, anew))
+            assert agrees(there, None if here == "" else here), (path.name, label, here, there)
+
+
 def test_five_hundred_scenarios_stay_small(tmp_path):
     path = tmp_path / "big.xlsx"
     rows = rl.sheet(str(path), MODELS[:2], GPUS[:2], isl=[100, 500, 1000, 4000, 8000], batch=list(range(1, 26)))
@@ -382,6 +448,18 @@ def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
         rl.sheet(path, "llama-3.1-8b", "h100-sxm", quantization="fp2")
     with pytest.raises(rl.DoesNotFit):
         rl.sheet(path, "deepseek-v3", "l40s")
+    model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
+    with pytest.raises(rl.BadInput, match=r"two models of a workbook are called llama-3\.1-8b"):
+        rl.sheet(path, [model, replace(model, name="other", short_name="Llama-3.1-8B")], gpu)
+    with pytest.raises(rl.BadInput, match="two GPUs of a workbook are called my-gpu"):
+        rl.sheet(path, model, replace(gpu, name="my-gpu"))
+    with pytest.raises(rl.BadInput, match=r"'a\*b' cannot be looked up in a workbook"):
+        rl.sheet(path, model, replace(gpu, name="a*b"))
+    with pytest.raises(rl.BadInput, match="h100-sxm has no calibration"):
+        rl.sheet(path, model, replace(gpu, calibration=None))
+    other = {key: replace(entry, p=2.0) for key, entry in gpu.calibration.kernels.items()}
+    with pytest.raises(rl.BadInput, match="its calibration has p = 2 for gemm kernels, formulas of a workbook 3"):
+        rl.sheet(path, model, replace(gpu, calibration=replace(gpu.calibration, kernels=other)))
     assert not list(tmp_path.iterdir())
 
 

@@ -96,3 +96,25 @@ def test_thousands_of_rows_are_predicted_together():
 def test_what_cannot_be_a_table_is_refused(options, error, said):
     with pytest.raises(error, match=said):
         rl.table("llama-3.1-8b", "h100-sxm", **options)
+
+
+def test_what_lengths_bring_with_them_is_said_of_their_own_row_alone():
+    rows = rl.table(
+        "llama-3.1-8b", "h100-sxm", isl=[1000, 4000, 200_000], batch=[1, 64], tp=1, keys=["isl", "batch", "warnings"]
+    )
+    for row in rows:
+        alone = rl.predict("llama-3.1-8b", "h100-sxm", isl=row["isl"], batch=row["batch"], tp=1, allow_oversize=True)
+        assert row["warnings"] == [said for said in alone.warnings if not said.startswith("does not fit")]
+    assert len({tuple(row["warnings"]) for row in rows}) > 2
+
+
+def test_degrees_may_come_from_a_column_of_floats_with_gaps_and_reason_is_a_key():
+    rows = rl.table("llama-3.1-8b", "h100-sxm", tp=[2.0, float("nan")], keys=["tp", "ttft_ms", "reason"])
+    assert [row["tp"] for row in rows] == [2, 1]
+    assert [row["reason"] for row in rows] == [None, None]
+    with pytest.raises(rl.BadInput, match="whole number"):
+        rl.predict("llama-3.1-8b", "h100-sxm", tp=2.5)
+
+
+def test_native_is_the_precision_of_the_checkpoint():
+    assert rl.ttft("llama-3.1-8b", "h100-sxm", quantization="native") == rl.ttft("llama-3.1-8b", "h100-sxm")

@@ -45,4 +45,4 @@ def sheet(
 ) -> None:
     """Write a sizing workbook (.xlsx) whose cells are the formulas: change any choice and the answer follows."""
     rows = write_sheet(output, models, gpus or None, spare=spare, force=force, **options)
-    notes([f"wrote {rows} scenarios to {output}"])
+    notes([f"wrote {rows} scenario{'s' if rows != 1 else ''} to {output}"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from roofline.catalog.records import (
     Stage,
 )
 from roofline.evaluate.book_slots import Slot
-from roofline.evaluate.book_tables import COLLECTIVES, EFFICIENCY, SECTIONS, Catalog
+from roofline.evaluate.book_tables import COLLECTIVE, COLLECTIVES, EFFICIENCY, MULTIPLIED, NORM_ORDERS, Catalog
 from roofline.evaluate.cell import INFINITE, Cell, Pool
 from roofline.evaluate.lookups import found, is_number, joined, match, picked, rounded_to
 from roofline.ops import Real, maximum, minimum, where
@@ -32,11 +32,11 @@ from roofline.physics.plan import Deployment, Plan, Precision, Scheme
 from roofline.physics.work import Terms
 from roofline.quantity import BILLION, HOUR, MEGA
 from roofline.serving.latency import Workload, decode, prefill
-from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE
+from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, SECTIONS
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import expert_faults, tp_faults
 
-__all__ = ["CHOICES", "AnyCase", "Asked", "any_case", "either"]
+__all__ = ["CHOICES", "AnyCase", "Asked", "Bound", "any_case", "passes"]
 
 #: What is chosen for a case, in the order of its columns.
 CHOICES = (
@@ -45,8 +45,16 @@ CHOICES = (
 )  # fmt: skip
 
 _TINY = 2.0**-100  # stands for an efficiency that is not there
-_MULTIPLIED = ("linear", "attention", "shared", "head", "router")
-_ORDERS = {"attention_prefill": 1.0, "mla_prefill": 1.0, "state_prefill": 1.0}  # p of the norm; 3 of the other kinds
+
+
+class Bound(NamedTuple):
+    """A number that is typed in, and what it may be."""
+
+    cell: Cell
+    least: float
+    most: float
+    said: str  # where it is another
+    may_be_blank: bool = False
 
 
 class Asked(NamedTuple):
@@ -55,6 +63,7 @@ class Asked(NamedTuple):
     cells: Mapping[str, Cell]  # by `CHOICES`
     engine: Engine  # its times as cells
     skew: Real | None  # c of the routing
+    bounds: tuple[Bound, ...] = ()  # of what holds for all cases
 
 
 class AnyCase(NamedTuple):
@@ -62,6 +71,7 @@ class AnyCase(NamedTuple):
 
     prediction: Prediction
     reason: Any  # text, empty where there is an answer
+    impossible: Any  # the same, empty also where all that is wrong is that it does not fit
     is_asked: Any  # whether a model is named at all
     is_ideal: Any  # whether light speed is asked for
     pool: Pool
@@ -122,14 +132,17 @@ def any_case(catalog: Catalog, asked: Asked) -> AnyCase:
     model, gpu = _model(catalog, rows), _gpu(catalog, rows)
     replicas = _degree(cells["replicas"])
     deployment = Deployment(model, gpu, plan, rows.precision, skew=asked.skew, replicas=replicas, engine=asked.engine)
-    light, is_ideal = replace(deployment, basis="ideal"), cells["basis"] == "ideal"
-    first, step = (either(is_ideal, part(light, workload), part(deployment, workload)) for part in (prefill, decode))
+    is_ideal = cells["basis"] == "ideal"
+    first, step = passes(is_ideal, deployment, workload)
     need = memory(deployment, workload.batch, workload.isl + workload.osl)
     prediction = Prediction(deployment, workload, first, step, memory=need, allow_oversize=True)
-    reason: Any = ""
-    for fails, said in reversed(list(_faults(catalog, rows, prediction))):
-        reason = where(fails, rows.pool.said(said), reason)
-    return AnyCase(prediction, reason, cells["model"] != "", is_ideal, rows.pool)
+    impossible: Any = ""
+    for fails, said in reversed(list(_faults(catalog, rows, prediction, asked.bounds))):
+        impossible = where(fails, rows.pool.said(said), impossible)
+    used = rounded_to(100.0 * need.used_fraction, 0)
+    too_large = where(need.fits, "", rows.pool.said(f"does not fit: {used}% of the usable memory"))
+    reason = where(impossible == "", too_large, impossible)
+    return AnyCase(prediction, reason, impossible, cells["model"] != "", is_ideal, rows.pool)
 
 
 class _Rows:
@@ -159,7 +172,7 @@ class _Rows:
         known: Any = True
         for (kind, key), wanted in self.keys.items():
             if kind in ("gemm", "moe") and key != "bf16":
-                known = found(wanted, self.catalog.kernels.column("key")) & known
+                known = found(wanted, self.catalog.kernels.column("key")) & (self.peaks[key] > 0) & known
         return known
 
     def _precision(self) -> Precision:
@@ -171,7 +184,7 @@ class _Rows:
             stored = picked(catalog.precisions.column(alias), self.formats)
             nbytes: Any = picked(catalog.formats.column("nbytes"), match(stored, catalog.formats.column("name")))
             how = Scheme("", nbytes, 0.0, alias, alias)
-            if section in _MULTIPLIED or (section == "experts" and has_experts):
+            if section in MULTIPLIED or (section == "experts" and has_experts):
                 row = self._kernel("moe" if section == "experts" else "gemm", alias, stored)
                 read: Any = picked(catalog.kernels.column("activation_nbytes"), row)
                 how = how._replace(activation_nbytes=read, dynamic=picked(catalog.kernels.column("dynamic"), row) > 0)
@@ -194,7 +207,7 @@ class _Rows:
         places = [place for place, entry in enumerate(table.rows) if f"|{kind}|" in entry[0]]
         varied = (name for name in EFFICIENCY if self.catalog.varies(table, name, places))
         constants: dict[str, Any] = {name: picked(table.column(name), row) for name in varied}
-        self.kernels[kind, key] = Efficiency(**constants, p=_ORDERS.get(kind, 3.0))
+        self.kernels[kind, key] = Efficiency(**constants, p=NORM_ORDERS.get(kind, 3.0))
         dtype = match(picked(table.column("peak"), row), self.catalog.dtypes.column("dtype"))
         self.peaks.setdefault(key, picked(self.catalog.peaks, self.gpu, dtype))
         return row
@@ -256,36 +269,43 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
         places = [place for place, entry in enumerate(catalog.collectives.rows) if entry[0].endswith(f"|{name}")]
         constants: dict[str, Any] = {
             field: picked(catalog.collectives.column(field), row)
-            for field in ("a0", "a1", "a2", "q", "eta")
-            if catalog.varies(catalog.collectives, field, places)
+            for field in COLLECTIVE
+            if field != "eta_switch" and catalog.varies(catalog.collectives, field, places)
         }
         if name == "all_reduce":
             constants["eta_switch"] = or_else(picked(catalog.collectives.column("eta_switch"), row), _TINY)
         collectives[name] = CollectiveEfficiency(**constants)
     price = number("usd_per_hour") / HOUR
+    link = or_else(number("link_bandwidth"), 1.0)
     return Gpu(
         name="", aliases=(), vendor="", generation="", peaks=rows.peaks, bandwidth=number("bandwidth"),
         memory=number("memory"), memory_label=0.0,
         link=Link(
-            "", number("link_bandwidth"), number("domain"), number("in_switch") > 0,
-            or_else(number("peer_bandwidth"), number("link_bandwidth")),
+            "", link, or_else(number("domain"), 1), number("in_switch") > 0, or_else(number("peer_bandwidth"), link),
         ),
         exp_rate=or_else(number("exp_rate"), INFINITE), scale_out=or_else(number("scale_out"), 1.0),
         price=Price(price, price, price), calibration=Calibration("", (), rows.kernels, collectives),
     )  # fmt: skip
 
 
-def either(is_light: Any, light: Pass, real: Pass) -> Pass:
-    """A pass at light speed or on the calibrated basis; the host works on the latter alone.
+def passes(is_ideal: Any, deployment: Deployment, workload: Workload) -> tuple[Pass, Pass]:
+    """Prefill and mean decode step on the basis that is asked for.
 
     Args:
-        is_light: whether light speed is asked for [condition].
-        light: the kernels at light speed.
-        real: the same kernels on the calibrated basis, and the host.
+        is_ideal: whether light speed is [condition].
+        deployment: on the calibrated basis.
+        workload: lengths and batch.
 
     Returns:
-        The pass.
+        Both passes.
     """
+    light = replace(deployment, basis="ideal")
+    first, step = (_either(is_ideal, part(light, workload), part(deployment, workload)) for part in (prefill, decode))
+    return first, step
+
+
+def _either(is_light: Any, light: Pass, real: Pass) -> Pass:
+    """A pass at light speed or on the calibrated basis; the host works on the latter alone."""
     others = iter(light.kernels)
     kernels = []
     for kernel in real.kernels:
@@ -295,12 +315,17 @@ def either(is_light: Any, light: Pass, real: Pass) -> Pass:
     return Pass(tuple(kernels))
 
 
-def _faults(catalog: Catalog, rows: _Rows, prediction: Prediction) -> Iterator[tuple[Any, str]]:
-    """Why a case has no answer, the first reason first."""
+def _faults(
+    catalog: Catalog, rows: _Rows, prediction: Prediction, bounds: Sequence[Bound]
+) -> Iterator[tuple[Any, str]]:
+    """Why a case cannot be, the first reason first."""
     cells, plan, gpu = rows.cells, prediction.deployment.plan, prediction.deployment.gpu
-    model, need = prediction.deployment.model, prediction.memory
+    model = prediction.deployment.model
     yield ~found(cells["model"], catalog.models.column("name")), f"no model {cells['model']} in the sheet Models"
     yield ~found(cells["gpu"], catalog.gpus.column("name")), f"no GPU {cells['gpu']} in the sheet GPUs"
+    for table, row, name in ((catalog.models, rows.model, "model"), (catalog.gpus, rows.gpu, "gpu")):
+        check = picked(table.column("check"), row)
+        yield check != "ok", f"{cells[name]}: {check}"
     yield ~found(rows.key, catalog.precisions.column("key")), f"no precision {cells['precision']}"
     yield ~found(rows.cache, catalog.caches.column("name")), f"no KV cache in {cells['kv_cache_dtype']}"
     for name in ("isl", "osl", "batch"):
@@ -314,12 +339,15 @@ def _faults(catalog: Catalog, rows: _Rows, prediction: Prediction) -> Iterator[t
         degree = cells[name]
         no_degree = (degree < 1) | (degree > MEGA) | (degree % 1 > 0)
         yield where(is_number(degree), no_degree, degree != ""), f"{name} must be a whole number from 1 on"
+    for cell, least, most, said, may_be_blank in bounds:
+        other = (cell != "") if may_be_blank else ~is_number(cell)
+        yield where(is_number(cell), (cell < least) | (cell > most), other), said
     basis = cells["basis"]
     yield (basis != "") & (basis != "calibrated") & (basis != "ideal"), "the basis is calibrated or ideal"
     said = f"{cells['gpu']} cannot multiply in {cells['precision']}; choose another precision"
     yield ~rows.is_known(), said
     said = f"pp = {plan.pp} exceeds the layers of {model.short_name}, or the stages in the sheet Stages"
-    yield ~found(rows.stage, catalog.stages.column("key")), said
+    yield ~found(rows.stage, catalog.stages.column("key")) | (plan.pp > model.layers), said
     for fails, said in tp_faults(model, plan.tp):
         yield fails, f"tp = {plan.tp} does not divide {model.short_name}: {said}"
     yield from expert_faults(model, plan)
@@ -329,8 +357,8 @@ def _faults(catalog: Catalog, rows: _Rows, prediction: Prediction) -> Iterator[t
     unstated = picked(catalog.gpus.column("scale_out"), rows.gpu) <= 0
     said = f"the ranks exceed the {gpu.link.domain} GPUs of one domain, and {cells['gpu']} states no network"
     yield leaves & unstated, said
-    used = rounded_to(100.0 * need.used_fraction, 0)
-    yield ~need.fits, f"does not fit: {used}% of the usable memory"
+    alone = picked(catalog.gpus.column("link_bandwidth"), rows.gpu) <= 0
+    yield (maximum(maximum(plan.tp, spread), plan.pp) > 1) & alone, f"{cells['gpu']} states no link between GPUs"
 
 
 def _degree(cell: Cell) -> Any:

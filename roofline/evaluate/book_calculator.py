@@ -97,6 +97,9 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     def shown(cell: Any) -> Any:
         return where(ok, cell, "")
 
+    def held(cell: Any) -> Any:
+        return where(case.impossible == "", cell, "")
+
     def finite(cell: Any) -> Any:
         return where(ok, where(cell < INFINITE, cell, "none"), "")
 
@@ -115,12 +118,12 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     yield _Result("TTFT at light speed [ms]", shown(light[0].time / MILLI), "number", "full rates, no host")
     yield _Result("TPOT at light speed [ms]", shown(where(several, light[1].time / MILLI, "")), "number")
     yield _Result("GPUs", shown(prediction.deployment.num_gpus), "whole", "of all replicas")
-    yield _Result("weights [GB/GPU]", memory.weights / GIGA, "number")
-    yield _Result("KV cache [GB/GPU]", memory.kv_cache / GIGA, "number")
-    yield _Result("activations [GB/GPU]", memory.activations / GIGA, "number")
-    yield _Result("reserve [GB/GPU]", memory.reserve / GIGA, "number")
-    yield _Result("HBM used", memory.used_fraction, "share", "of the usable memory")
-    yield _Result("fits", where(memory.fits, "yes", "no"), "word")
+    yield _Result("weights [GB/GPU]", held(memory.weights / GIGA), "number")
+    yield _Result("KV cache [GB/GPU]", held(memory.kv_cache / GIGA), "number")
+    yield _Result("activations [GB/GPU]", held(memory.activations / GIGA), "number")
+    yield _Result("reserve [GB/GPU]", held(memory.reserve / GIGA), "number")
+    yield _Result("HBM used", held(memory.used_fraction), "share", "of the usable memory")
+    yield _Result("fits", held(where(memory.fits, "yes", "no")), "word")
     knees = knees_of(trials)
     smallest, name = knees.smallest
     yield _Result("knee [sequences]", shown(smallest), "number", "batch beyond which decode stops being cheap")
@@ -268,7 +271,7 @@ def _write_lookups(sheet: Sheet, cells: Sequence[Cell], places: Mapping[int, str
     sheet.text(0, 0, "step", "head")
     sheet.text(0, 1, "value", "head")
     sheet.text(
-        0, 2, "What several formulas need is computed once, here; the step is the function that needs it.", "note"
+        0, 2, "What several formulas need is computed once, here; the step is the function that it comes from.", "note"
     )
     for line, cell in enumerate(cells, 1):
         sheet.text(line, 0, cell.home.replace("_", " "))
@@ -286,7 +289,7 @@ def _write_knees(sheet: Sheet, trials: Trials, cells: Sequence[Any], places: Map
     columns = [(2 + place, cell, "small") for place, cell in enumerate(cells)]
     for column, cell, _ in columns[len(headings) - 2 :]:
         sheet.text(0, column, cell.home.replace("_", " "), "head")
-    sheet.rows(1, columns, places, len(trials.batches))
+    sheet.rows(1, columns, places, len(trials.batches), share=False)
     sheet.head(1, 2)
     sheet.widen(0, len(cells) + 1, 12)
 
@@ -310,7 +313,7 @@ def _write_curves(
     columns = [(2 + place, cell, "number" if place < 2 else "small") for place, cell in enumerate(cells)]
     for column, cell, _ in columns[2:]:
         sheet.text(0, column, cell.home.replace("_", " "), "head")
-    sheet.rows(1, columns, places, len(points[0]))
+    sheet.rows(1, columns, places, len(points[0]), share=False)
     sheet.head(1, 2)
     sheet.widen(0, len(cells) + 1, 12)
     first, last = len(_BATCHES), len(_BATCHES) + len(_PROMPTS)

@@ -10,19 +10,21 @@ import numpy as np
 
 from roofline.catalog.formats import KV_FORMATS
 from roofline.catalog.records import Engine
-from roofline.evaluate.any_case import CHOICES, Asked
+from roofline.evaluate.any_case import CHOICES, Asked, Bound
 from roofline.evaluate.book_tables import Catalog
 from roofline.evaluate.cell import INFINITE, Cell, Pool
 from roofline.evaluate.inputs import HOST_TIMES
 from roofline.evaluate.lookups import is_number
 from roofline.ops import Real, where
 from roofline.physics.efficiency import BASES
-from roofline.quantity import MILLI
+from roofline.physics.plan import LEAST_SKEW, MOST_SKEW
+from roofline.quantity import HOUR, MILLI
 from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, PRESETS
 
 __all__ = ["CHOICE_NOTES", "OFFERED", "TEXTS", "Contents", "asked", "limits", "name_of"]
 
+_SHORTEST = 2.0**-20  # of a limit [ms]
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)  # others may be typed
 
 #: Choices with what they are, in the order of `CHOICES`.
@@ -31,7 +33,7 @@ CHOICE_NOTES: Mapping[str, str] = {
     "gpu": "of the sheet GPUs; my-gpu is for your own",
     "precision": "native: the checkpoint's own formats; or a preset",
     "kv_cache_dtype": "as precision: what it sets; auto: the checkpoint's own; or a format",
-    "tp": "tensor-parallel degree",
+    "tp": "tensor-parallel degree; blank: 1",
     "pp": "pipeline-parallel degree",
     "ep": "expert-parallel degree; divides tp x dp",
     "dp": "data-parallel degree of the attention",
@@ -97,14 +99,20 @@ def asked(contents: Contents, pool: Pool, cells: Mapping[str, Cell]) -> Asked:
     """
     engine = contents.engine
     times: dict[str, Any] = {
-        name: pool.input(name_of(name), np.array([getattr(engine, name) / MILLI])) * MILLI
-        for name in HOST_TIMES
-        if name == "network" or getattr(engine, name)
+        name: _time(pool, engine, name) * MILLI for name in HOST_TIMES if name == "network" or getattr(engine, name)
     }
-    skew: Real | None = None
+    bounds = [
+        Bound(_time(pool, engine, name), 0.0, HOUR / MILLI, f"{name} must be a time, 0 ms or more") for name in times
+    ]
+    skew: Any = None
     if contents.skew is not None:
         skew = pool.input(name_of("routing"), np.array([contents.skew]))
-    return Asked({name: cells[name] for name in CHOICES}, replace(engine, tunings=(), **times), skew)
+        said = f"routing skew must be a number from {LEAST_SKEW:g} to {MOST_SKEW:g}"
+        bounds.append(Bound(skew, LEAST_SKEW, MOST_SKEW, said))
+    for key in SLO_KEYS:
+        said = f"SLO {key} must be a number of milliseconds above 0, or blank"
+        bounds.append(Bound(_limit(contents, pool, key), _SHORTEST, INFINITE, said, may_be_blank=True))
+    return Asked({name: cells[name] for name in CHOICES}, replace(engine, tunings=(), **times), skew, tuple(bounds))
 
 
 def limits(contents: Contents, pool: Pool) -> dict[str, Real]:
@@ -119,7 +127,17 @@ def limits(contents: Contents, pool: Pool) -> dict[str, Real]:
     """
     found = {}
     for key in SLO_KEYS:
-        limit = contents.slo.get(key)
-        cell = pool.input(name_of(f"slo_{key}"), np.array([float("nan") if limit is None else limit / MILLI]))
+        cell = _limit(contents, pool, key)
         found[key] = where(is_number(cell), cell * MILLI, INFINITE)
     return found
+
+
+def _time(pool: Pool, engine: Engine, name: str) -> Cell:
+    """Cell of the calculator that holds a time of the engine [ms]."""
+    return pool.input(name_of(name), np.array([getattr(engine, name) / MILLI]))
+
+
+def _limit(contents: Contents, pool: Pool, key: str) -> Cell:
+    """Cell of the calculator that holds a limit of the SLO [ms]."""
+    limit = contents.slo.get(key)
+    return pool.input(name_of(f"slo_{key}"), np.array([float("nan") if limit is None else limit / MILLI]))

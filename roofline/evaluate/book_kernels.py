@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from roofline.evaluate.any_case import AnyCase
+from roofline.evaluate.book_tables import COLLECTIVE, EFFICIENCY
 from roofline.physics.work import Kernel, Roof, Work
 
 __all__ = ["HEADINGS", "KNOWN", "OWN", "ROOF", "SUMMED", "TIME", "USES", "KernelRow", "kernel_rows"]
@@ -26,8 +27,6 @@ HEADINGS = (*_ANSWER, *_WORK, *_ROOF, *_LINK)
 TIME = HEADINGS.index("time [s]")
 
 _TERMS = ("one run [s]", "compute [s]", "memory [s]", "latency [s]", "exponentials [s]", "link [s]")
-_EFFICIENCY = ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
-_COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch")
 
 #: Columns that are summed; that formulas of other rows and sheets refer to; that those of the same row do; of these
 #: the roof's; columns whose formulas refer to others of their row.
@@ -86,7 +85,7 @@ def _roof(kernel: Kernel) -> tuple[Any, ...]:
         return (None,) * (len(_ROOF) + len(_LINK))
     under = kernel.roof
     if isinstance(under, Roof):
-        constants = (getattr(under.efficiency, name) for name in _EFFICIENCY)
+        constants = (getattr(under.efficiency, name) for name in EFFICIENCY)
         return under.peak, under.bandwidth, under.exp_rate, *constants, *(None,) * len(_LINK)
-    constants = (getattr(under.efficiency, name) for name in _COLLECTIVE)
+    constants = (getattr(under.efficiency, name) for name in COLLECTIVE)
     return (*(None,) * len(_ROOF), under.bandwidth, under.ranks, under.least, under.doublings, *constants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +87,7 @@ def _answers(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
     prediction = case.prediction
     reason = where(case.is_asked, case.reason, "")
     yield _Answer("reason", reason, "general")
-    ok = where(case.is_asked, reason == "", case.is_asked)
+    ok = case.is_asked & (reason == "")
 
     def shown(cell: Any) -> Any:
         return where(ok, cell, "")
@@ -100,15 +101,15 @@ def _answers(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
     yield _Answer("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
     yield _Answer("GPUs", shown(prediction.deployment.num_gpus), "whole")
     yield _Answer("weights [GB/GPU]", shown(prediction.memory.weights / GIGA), "number")
-    yield _Answer("HBM used", where(case.is_asked, prediction.memory.used_fraction, ""), "share")
+    held = where(case.is_asked, where(case.impossible == "", prediction.memory.used_fraction, ""), "")
+    yield _Answer("HBM used", held, "share")
     length = prediction.workload.isl + prediction.workload.osl
     yield _Answer("largest batch", shown(largest_batch(prediction.deployment, length)), "whole")
     hourly: Any = prediction.usd_per_hour
     per_token = prediction.usd_per_m_output_tok
     yield _Answer("USD/h", shown(where(hourly > 0, hourly, "")), "number")
     yield _Answer("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
-    stated = maximum(*(where(limit < INFINITE, 1, 0) for limit in list(slo.values())[:2]))
-    stated = maximum(stated, where(slo["e2el"] < INFINITE, 1, 0))
+    stated = reduce(maximum, (where(limit < INFINITE, 1, 0) for limit in slo.values()))
     excess = slo_excess(prediction.ttft, prediction.decode.time, prediction.workload.osl, slo)
     within = where(excess <= 1.0, "pass", "fail")
     yield _Answer("SLO", shown(where(stated > 0, within, "")), "general")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from roofline.catalog.formats import COMPUTE
 from roofline.evaluate.book_inputs import Contents
 from roofline.evaluate.book_tables import MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
 from roofline.evaluate.book_writer import Book, Sheet, address
+from roofline.serving.precision import NATIVE
 
 __all__ = ["SHEETS", "write_notes", "write_tables"]
 
@@ -16,6 +17,13 @@ SHEETS = (
     "Calculator", "Scenarios", "Kernels", "Curves", "GPUs", "Models", "Sources", "About",
     "Lookups", "Knees", "Stages", "Formats", "Efficiency",
 )  # fmt: skip
+
+_OWN_MODEL_NOTE = (
+    f"{OWN_MODEL} is for your own: change any yellow cell, its name too. Each kind of layer has its number of layers "
+    "(0: none) and its shape; the numbers of kinds that a model lacks are those of another. With pp > 1 its memory is "
+    "exact for layers of one kind, else an upper estimate. kv cache: what 'auto' keeps it in."
+)
+_GAP = 5  # rows between a table and its rules
 
 _STYLES = {
     "bandwidth": "rate", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
@@ -47,6 +55,7 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
         rows + 2, 0, f"{OWN_GPU} is for your own: change any yellow cell, its name too. Its kernels reach the shares "
         "of the GPU in 'kernels like'. A blank: not stated.", "note",
     )  # fmt: skip
+    _check_gpu(sheets["GPUs"], catalog)
     _write_models(book, sheets["Models"], catalog)
     _write_stages(book, sheets["Stages"], catalog)
     place = _write_table(book, sheets["Formats"], catalog.precisions, 0)
@@ -106,10 +115,72 @@ def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
     column = table.names.index("layers")
     sheet.formula(last, column, "+".join(layers), table.rows[-1][column])
     sheet.choices(last, last, table.names.index("formats_like"), f"={address(1, 0)}:{address(last - 1, 0)}")
-    sheet.text(
-        last + 2, 0, f"{OWN_MODEL} is for your own: change any yellow cell, its name too. Each kind of layer has its "
-        "number of layers (0: none) and its shape; numbers of kinds that a model lacks are those of another.", "note",
-    )  # fmt: skip
+    sheet.text(last + 2, 0, _OWN_MODEL_NOTE, "note")
+    _check_model(sheet, catalog)
+
+
+def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
+    """A formula that says what is wrong with the planner's own GPU."""
+    table = catalog.gpus
+    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
+    rules = [
+        (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0") for name in ("bandwidth", "memory", "domain")
+    ]
+    stated = ("link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
+    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in stated]
+    known = f'MATCH({at["kernels_like"]}&"|gemm|wide",{catalog.kernels.column("key").name},0)'
+    rules += [(f"NOT(ISNUMBER({known}))", "kernels like: no GPU of this sheet")]
+    rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "a 16-bit peak, bf16 or fp16, is needed")]
+    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
+
+
+def _check_model(sheet: Sheet, catalog: Catalog) -> None:
+    """A formula that says what is wrong with the planner's own model."""
+    table = catalog.models
+    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
+    rules = [(_not_positive(at[name]), f"{name} must be above 0") for name in ("layers", "hidden", "vocab")]
+    layers = {slot.name: at[f"{slot.name}_layers"] for slot in catalog.slots}
+    rules += [(_negative(cell), f"layers of {name} must be a number") for name, cell in layers.items()]
+    networks = [cell for name, cell in layers.items() if name not in catalog.mixer_names]
+    mixers = [layers[name] for name in catalog.mixer_names]
+    rules += [(f"{'+'.join(mixers)}<>{'+'.join(networks)}", "mixers and networks must have as many layers")]
+    for slot in catalog.slots:
+        numbers = [at[f"{slot.name}_{name}"] for name in slot.numbers]
+        if numbers:
+            good = ",".join(f"ISNUMBER({cell}),{cell}>0" for cell in numbers)
+            rules.append(
+                (f"IF({layers[slot.name]}>0,NOT(AND({good})),FALSE)", f"numbers of {slot.name} must be above 0")
+            )
+        if "kv_heads" in slot.numbers:
+            heads, shared = at[f"{slot.name}_heads"], at[f"{slot.name}_kv_heads"]
+            rule = f"IF({layers[slot.name]}>0,MOD({heads},{shared})<>0,FALSE)"
+            rules.append((rule, f"kv heads of {slot.name} must divide its heads"))
+    known = f"ISNUMBER(MATCH({at['kv_cache']},{catalog.caches.column('name').name},0))"
+    rules.append((f"NOT({known})", "kv cache: no such format"))
+    known = f'MATCH({at["formats_like"]}&"|{NATIVE}",{catalog.precisions.column("key").name},0)'
+    rules.append((f"NOT(ISNUMBER({known}))", "formats like: no model of this sheet"))
+    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
+
+
+def _not_positive(cell: str) -> str:
+    return f"IF(ISNUMBER({cell}),{cell}<=0,TRUE)"
+
+
+def _negative(cell: str) -> str:
+    return f'IF(ISNUMBER({cell}),{cell}<0,{cell}<>"")'
+
+
+def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str, str]]) -> None:
+    """Rules for the last row of a table, one below the other, and in that row the first that is broken, else ok."""
+    first = rows + _GAP
+    sheet.text(first - 1, 0, "rules", "head")
+    sheet.text(first - 1, 1, "broken", "head")
+    for line, (condition, said) in enumerate(rules, first):
+        sheet.text(line, 0, said)
+        sheet.formula(line, 1, f"IF({condition},1,0)", 0)
+    last = first + len(rules) - 1
+    said, broken = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
+    sheet.formula(rows, place, f'IFERROR(INDEX({said},MATCH(1,{broken},0)),"ok")', "ok")
 
 
 def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:

@@ -11,22 +11,24 @@ import numpy as np
 
 from roofline.catalog.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
 from roofline.catalog.records import Csa, Engine, Gpu, Gqa, Mixer, Mla, Model, MoeFfn, Recurrent, Stage
-from roofline.errors import BadInput, UnsupportedPrecision
+from roofline.errors import BadInput, UnsupportedPrecision, shown
 from roofline.evaluate.book_slots import fullest_stages, number_of, own_stages, slots_of
 from roofline.evaluate.cell import Column
 from roofline.physics.efficiency import link_efficiency, roof, tuned
 from roofline.physics.plan import Scheme
 from roofline.physics.work import Roof
 from roofline.quantity import HOUR
-from roofline.serving.precision import NATIVE, PRESETS, precision, scheme, wide_dtype
+from roofline.serving.precision import MATRICES, NATIVE, PRESETS, SECTIONS, precision, scheme, wide_dtype
 
 __all__ = [
+    "COLLECTIVE",
     "COLLECTIVES",
     "EFFICIENCY",
     "MOST_STAGES",
+    "MULTIPLIED",
+    "NORM_ORDERS",
     "OWN_GPU",
     "OWN_MODEL",
-    "SECTIONS",
     "STORED",
     "Catalog",
     "Table",
@@ -37,12 +39,18 @@ __all__ = [
 STORED = " as stored"
 OWN_MODEL, OWN_GPU = "my-model", "my-gpu"
 MOST_STAGES = 16
+_LONGEST_NAME = 120  # characters; keys are made of two names
+_WILD = "*?~|"  # signs that look-ups read as others, or that join names
 
-SECTIONS = ("linear", "attention", "shared", "experts", "embed", "head", "router", "norm")
-_MATRICES = ("linear", "attention", "shared", "experts")
+#: Sections whose matrices stand under the roof of a GEMM.
+MULTIPLIED = ("linear", "attention", "shared", "head", "router")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "moe_dispatch", "moe_combine", "p2p")
 EFFICIENCY = ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
-_COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch")
+COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch")
+
+
+#: Order p of the norm of each kind of kernel; 3 of those not named.
+NORM_ORDERS = {"attention_prefill": 1.0, "mla_prefill": 1.0, "state_prefill": 1.0}
 
 
 class Table:
@@ -91,7 +99,7 @@ class Catalog:
         names = ("name", "model_id", "formats_like", "layers", "hidden", "vocab", "tied", "norms", "norm_bias")
         rows = [self._model_row(model, model.short_name) for model in self.models_given]
         rows.append(self._model_row(self.models_given[0], OWN_MODEL))
-        return Table("Models", "m", (*names, "head_bias", "parallel", "max_context", "kv_cache", *own), rows)
+        return Table("Models", "m", (*names, "head_bias", "parallel", "max_context", "kv_cache", *own, "check"), rows)
 
     @cached_property
     def gpus(self) -> Table:
@@ -100,7 +108,7 @@ class Catalog:
         more = ("in_switch", "exp_rate", "scale_out", "usd_per_hour")
         rows = [_gpu_row(gpu, gpu.name) for gpu in self.gpus_given]
         rows.append(_gpu_row(self.gpus_given[0], OWN_GPU))
-        return Table("GPUs", "g", (*names, *more, *COMPUTE), rows)
+        return Table("GPUs", "g", (*names, *more, *COMPUTE, "check"), rows)
 
     @cached_property
     def stages(self) -> Table:
@@ -135,9 +143,7 @@ class Catalog:
             for choice in (NATIVE, *PRESETS):
                 chosen = precision(model, able, None if choice == NATIVE else choice)
                 stored = STORED if choice == NATIVE else ""
-                formats = (
-                    chosen.sections[name].format + (stored if name in _MATRICES else STORED) for name in SECTIONS
-                )
+                formats = (chosen.sections[name].format + (stored if name in MATRICES else STORED) for name in SECTIONS)
                 rows.append((f"{model.short_name}|{choice}", *formats, chosen.kv_format))
         return Table("Formats", "x", ("key", *SECTIONS, "kv"), rows)
 
@@ -177,8 +183,8 @@ class Catalog:
         for gpu in self.gpus_given:
             for name in COLLECTIVES:
                 efficiency = link_efficiency(gpu, name)
-                rows.append((f"{gpu.name}|{name}", *(getattr(efficiency, field) for field in _COLLECTIVE)))
-        return Table("Efficiency", "l", ("key", *_COLLECTIVE), rows)
+                rows.append((f"{gpu.name}|{name}", *(getattr(efficiency, field) for field in COLLECTIVE)))
+        return Table("Efficiency", "l", ("key", *COLLECTIVE), rows)
 
     @cached_property
     def caches(self) -> Table:
@@ -225,11 +231,6 @@ class Catalog:
     def _has(self, kind: Any) -> bool:
         return any(isinstance(slot.example, kind) for slot in self.slots)
 
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """All of them."""
-        return (self.gpus, self.models, self.stages, self.precisions, self.formats, self.kernels, self.collectives)
-
     def varies(self, table: Table, name: str, rows: Iterable[int]) -> bool:
         """Whether a column has anything but its neutral value in some rows.
 
@@ -252,7 +253,7 @@ class Catalog:
         for slot in self.slots:
             count, record = self._held[model.name].get(slot.name, (0, slot.example))
             slots += [count, *(number_of(record, field) for field in slot.numbers)]
-        return (name, model.name, model.short_name, *shape, *slots)
+        return (name, model.name, model.short_name, *shape, *slots, "ok")
 
     def _stage_row(self, model: Model, stage: Stage) -> tuple[int, ...]:
         """Layers of a stage by slot, and which ends it holds."""
@@ -266,9 +267,7 @@ class Catalog:
             section: dict.fromkeys(row[1 + place] for row in self.precisions.rows)
             for place, section in enumerate(SECTIONS)
         }
-        multiplied = dict.fromkeys(
-            name for part in ("linear", "attention", "shared", "head", "router") for name in formats[part]
-        )
+        multiplied = dict.fromkeys(name for part in MULTIPLIED for name in formats[part])
         wanted = [("gemm", name) for name in multiplied]
         if any(isinstance(slot.example, MoeFfn) for slot in self.slots):
             wanted += [("moe", name) for name in formats["experts"]]
@@ -298,6 +297,11 @@ class Catalog:
     def _kernel_row(self, gpu: Gpu, kind: str, name: str, how: Scheme) -> tuple[Any, ...]:
         under: Roof = roof(gpu, "calibrated", kind, how.key, how.peak)
         own = tuned(under, gpu, self.engine, kind, how.key)
+        if own.efficiency.p != NORM_ORDERS.get(kind, 3.0):
+            raise BadInput(
+                f"{gpu.name}: its calibration has p = {own.efficiency.p:g} for {kind} kernels, formulas of a workbook "
+                f"{NORM_ORDERS.get(kind, 3.0):g}; use predict"
+            )
         share = own.efficiency.eta_c * (own.peak / under.peak)  # units slower than the tensor cores are a share of them
         constants = (share if field == "eta_c" else getattr(own.efficiency, field) for field in EFFICIENCY)
         return (f"{gpu.name}|{kind}|{name}", how.peak, how.activation_nbytes, int(how.dynamic), *constants)
@@ -330,6 +334,9 @@ def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Cat
 def _refuse_twins(kind: str, names: Sequence[str]) -> None:
     """Refuse names that a look-up could not tell apart: spreadsheets do not tell capitals."""
     folded = [name.lower() for name in names]
+    odd = next((name for name in names if len(name) > _LONGEST_NAME or set(name) & set(_WILD)), None)
+    if odd is not None:
+        raise BadInput(f"{shown(odd)} cannot be looked up in a workbook: longer than {_LONGEST_NAME}, or with {_WILD}")
     twin = next((name for name in names if folded.count(name.lower()) > 1), None)
     if twin is not None:
         raise BadInput(f"two {kind} of a workbook are called {twin}; leave one out, or rename it")
@@ -347,7 +354,16 @@ def _gpu_row(gpu: Gpu, name: str) -> tuple[Any, ...]:
     link = gpu.link
     rates = (gpu.bandwidth, gpu.memory, link.bandwidth, link.peer_bandwidth, link.domain, int(link.in_switch_reduction))
     price = None if gpu.price is None else gpu.price.typical * HOUR
-    return (name, gpu.name, *rates, gpu.exp_rate, gpu.scale_out, price, *(gpu.peaks.get(dtype) for dtype in COMPUTE))
+    return (
+        name,
+        gpu.name,
+        *rates,
+        gpu.exp_rate,
+        gpu.scale_out,
+        price,
+        *(gpu.peaks.get(dtype) for dtype in COMPUTE),
+        "ok",
+    )
 
 
 def _array(cells: list[Any]) -> Any:

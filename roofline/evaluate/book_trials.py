@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roofline.evaluate.any_case import AnyCase, either
+from roofline.evaluate.any_case import AnyCase, passes
 from roofline.evaluate.cell import Cell, Pool
 from roofline.ops import Real, minimum
 from roofline.physics.forward import WEIGHT_BEARING, Pass
@@ -24,7 +24,7 @@ from roofline.serving.knee import (
     ridge_surplus,
     weight_sides,
 )
-from roofline.serving.latency import Workload, decode, prefill, slo_excess
+from roofline.serving.latency import decode, prefill, slo_excess
 from roofline.serving.prediction import Prediction
 
 __all__ = ["Curve", "Trial", "Trials", "at_batches", "curve", "knees_of", "one_trial"]
@@ -127,7 +127,7 @@ def at_batches(case: AnyCase, batch: Cell, slo: Mapping[str, Real]) -> Trial:
         The row's results.
     """
     workload = replace(case.prediction.workload, batch=batch)
-    first, step = _passes(case, workload)
+    first, step = passes(case.is_ideal, case.prediction.deployment, workload)
     compute, traffic = weight_sides(step)
     return Trial(step.time, compute, traffic, slo_excess(first.time, step.time, workload.osl, slo))
 
@@ -162,13 +162,6 @@ def curve(case: AnyCase, batch: Cell, isl: Cell) -> Curve:
     """
     before = case.prediction.workload
     workload = replace(before, batch=batch, isl=isl, prefix=minimum(before.prefix, isl))
-    first, step = _passes(case, workload)
+    first, step = passes(case.is_ideal, case.prediction.deployment, workload)
     need = memory(case.prediction.deployment, batch, isl + workload.osl)
     return Curve(first.time, step.time, need.fits)
-
-
-def _passes(case: AnyCase, workload: Workload) -> tuple[Pass, Pass]:
-    real = case.prediction.deployment
-    light = replace(real, basis="ideal")
-    first, step = (either(case.is_ideal, part(light, workload), part(real, workload)) for part in (prefill, decode))
-    return first, step

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xlsxwriter
-from xlsxwriter.exceptions import FileCreateError
 from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
@@ -20,6 +20,9 @@ from roofline.evaluate.cell_text import formula
 __all__ = ["Book", "Sheet", "address", "cached"]
 
 _SHARED = "\2"  # before the range, the number and the text of a formula that many rows share
+
+#: XlsxWriter shares no formulas; where its inner workings are others than known, ours are written out.
+_CAN_SHARE = hasattr(Worksheet, "_xml_formula_element") and hasattr(Worksheet, "_prepare_formula")
 
 _STYLES: Mapping[str, Mapping[str, Any]] = {
     "title": {"bold": True, "font_size": 14},
@@ -67,8 +70,9 @@ class Book:
     """A workbook that is being written."""
 
     def __init__(self, path: Path) -> None:
-        options = {"strings_to_formulas": False, "strings_to_urls": False}
-        self.book = xlsxwriter.Workbook(path, options)
+        self.path, self._content = path, BytesIO()
+        options = {"strings_to_formulas": False, "strings_to_urls": False, "in_memory": True}
+        self.book = xlsxwriter.Workbook(self._content, options)
         self.book.set_calc_mode("auto")
         typed = {f"{name} input": {**style, **_STYLES["input"]} for name, style in _STYLES.items()}
         styles = {**_STYLES, **typed}
@@ -107,10 +111,8 @@ class Book:
         Raises:
             OSError: it cannot be written.
         """
-        try:
-            self.book.close()
-        except FileCreateError as fault:
-            raise fault.args[0] from None
+        self.book.close()
+        self.path.write_bytes(self._content.getvalue())
 
 
 class Sheet:
@@ -181,7 +183,15 @@ class Sheet:
         else:
             self.value(row, column, cell, style)
 
-    def rows(self, first: int, columns: Sequence[tuple[int, Any, str]], places: Mapping[int, str], count: int) -> None:
+    def rows(
+        self,
+        first: int,
+        columns: Sequence[tuple[int, Any, str]],
+        places: Mapping[int, str],
+        count: int,
+        *,
+        share: bool = True,
+    ) -> None:
         """Write cells of many cases, each a column, a row each.
 
         Args:
@@ -189,6 +199,8 @@ class Sheet:
             columns: place, cell and style of each column.
             places: addresses; a NUL in them stands for the row.
             count: number of cases [1].
+            share: write a formula once for all rows, as spreadsheets do; rows that depend on each other are written
+                out, as LibreOffice 7.4 loses its way in long chains of shared ones [bool].
         """
         for column, cell, style in columns:
             if not isinstance(cell, Cell):
@@ -196,9 +208,15 @@ class Sheet:
                     self.value(first + line, column, cell, style)
                 continue
             values = np.broadcast_to(np.asarray(cell.value).reshape(-1), (count,)).tolist()
+            chosen, text = self.book.styles[style], formula(cell, places)
+            if not (share and _CAN_SHARE and count > 1):
+                for line, value in enumerate(values):
+                    own = text.replace("\0", f"${first + line + 1}")
+                    self.sheet.write_formula(first + line, column, own, chosen, cached(value))
+                continue
             area = f"{address(first, column)}:{address(first + count - 1, column)}".replace("$", "")
-            text = formula(cell, places).replace("\0", str(first + 1))
-            chosen, rest = self.book.styles[style], _SHARED.join(("", "", str(self.shared), ""))
+            text = text.replace("\0", str(first + 1))
+            rest = _SHARED.join(("", "", str(self.shared), ""))
             for line, value in enumerate(values):
                 own = rest if line else _SHARED.join(("", area, str(self.shared), text))
                 self.sheet.write_formula(first + line, column, own, chosen, cached(value))

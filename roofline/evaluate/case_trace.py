@@ -44,14 +44,11 @@ _PHRASES = {
     "doublings": "another doubling of the ranks begins",
     "collective_time": "ring and switch change places",
     "_add_prompt": "attention after the prefix is absorbed or expanded",
-    "tuned": "an efficiency reaches 1",
+    "_tuned": "an efficiency reaches 1",
     "_corrected": "light speed binds",
     "kernel_time": "a kernel changes sides",
     "crossings": "a stage moves to another domain",
-    "all_reduce": "no collective is left",
-    "_add_dispatch": "experts begin or cease to be shared by ranks",
-    "_add_combine": "experts begin or cease to be shared by ranks",
-    "_add_head": "no collective is left",
+    "collective": "a collective begins or ends: its ranks become one",
 }
 
 

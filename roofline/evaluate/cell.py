@@ -23,7 +23,11 @@ INFINITE = 2.0**1000
 
 _MARK = "\1"
 
-_BETWEEN = ("roofline.ops", __name__)  # modules between a formula and the record of its name
+_BETWEEN = (
+    "roofline.ops",
+    "roofline.evaluate.lookups",
+    __name__,
+)  # modules between a formula and the record of its name
 
 
 class Column(NamedTuple):

@@ -30,6 +30,7 @@ _LEVELS = {
     "/": _PRODUCT,
 }
 _FLAT = ("MAX", "MIN", "AND", "OR")  # MAX(MAX(a, b), c) is MAX(a, b, c)
+_UNDERFLOW = 700  # e to the minus of it is the smallest number, nearly
 _PLACE = 7  # characters of an address
 _WHOLE = 2.0**50  # below it whole numbers are written without a point
 _DEEP = 30  # operations inside each other, likewise: Excel takes 64 functions, LibreOffice and others fewer
@@ -163,6 +164,9 @@ def _text(cell: Cell, places: Mapping[int, str]) -> tuple[str, int]:
         return f"ISNUMBER(MATCH({_argument(args[0], places)},{args[1].name},0))", _ATOM
     if operation == "neg":
         return f"0-{_operand(args[0], places, _PRODUCT)}", _SUM
+    if operation == "POWER" and isinstance(args[1], Cell) and args[1].operation != "neg":
+        base, order = (_argument(arg, places) for arg in args)  # LibreOffice has no result where it would be next to 0
+        return f"IF(({order})*LN({base})<-{_UNDERFLOW},0,POWER({base},{order}))", _ATOM
     level = _LEVELS.get(operation)
     if operation == "+":
         function = _summed(cell, places)

@@ -14,6 +14,7 @@ from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Precision
 from roofline.quantity import BITS_PER_BYTE
 from roofline.serving.latency import Workload, decode, prefill
+from roofline.serving.precision import MATRICES
 from roofline.serving.prediction import Prediction
 
 __all__ = ["HOST_TIMES", "KINDS", "WORKLOAD", "Input", "changed", "inputs", "refuse_arrays", "with_inputs"]
@@ -28,7 +29,6 @@ WORKLOAD = {
     "prefix": ("tokens", "prompt tokens cached already"),
 }
 
-_MATRICES = ("linear", "attention", "shared", "experts")
 _KERNEL = {
     "t0": ("latency", "s", "launch and fill of a kernel"),
     "kappa": ("latency", "s", "each step that a tile walks, beside the arithmetic"),
@@ -255,7 +255,7 @@ def _engine(engine: Engine, make: Make) -> Engine:
 def _precision(deployment: Deployment, make: Make) -> Precision:
     """Bits of the weights, one input for each format of the matrices; of the head; of the KV cache."""
     precision = deployment.precision
-    held = [name for name in _MATRICES if deployment.model.is_moe or name in ("linear", "attention")]
+    held = [name for name in MATRICES if deployment.model.is_moe or name in ("linear", "attention")]
     formats = dict.fromkeys(precision.sections[name].format for name in held)
     bits: dict[str, Real] = {}
     for name in formats:

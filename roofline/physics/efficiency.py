@@ -240,7 +240,8 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: Real) -> LinkRoof:
     link, inside = gpu.link, ranks <= gpu.link.domain
     in_switch = link.in_switch_reduction if collective == "all_reduce" else False
     bandwidth: Real = link.bandwidth
-    if link.peer_bandwidth is not None:  # of a mesh only the links to the ranks that take part carry anything
+    # Of a mesh only the links to the ranks that take part carry anything.
+    if link.peer_bandwidth is not None and inside is not False:
         bandwidth = where(inside, minimum(bandwidth, link.peer_bandwidth * (ranks - 1)), bandwidth)
     least = where(in_switch, ranks / (2.0 * (ranks - 1)), 1.0)
     if inside is not True:

@@ -58,10 +58,13 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     chosen = idle > 0.0  # else every token takes all of them
     if chosen is False:
         return 1.0 * ffn.experts
+    idle = where(chosen, idle, 1.0)
     if skew is None:
-        return ffn.experts * (1.0 - idle**tokens)
-    rate = where(chosen, idle, 1.0) ** (-1.0 / skew) - 1.0  # a / c
-    return where(chosen, ffn.experts * (1.0 - (1.0 + tokens * rate) ** (-skew)), 1.0 * ffn.experts)
+        still_idle = idle**tokens
+    else:
+        rate = idle ** (-1.0 / skew) - 1.0  # a / c
+        still_idle = (1.0 + tokens * rate) ** (-skew)
+    return where(chosen, ffn.experts * (1.0 - still_idle), 1.0 * ffn.experts)
 
 
 def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:

@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from roofline.catalog.records import Engine, Gpu, Model
 from roofline.ops import Real
+from roofline.quantity import MEGA
 
-__all__ = ["DEFAULT_SKEW", "NO_ENGINE", "Deployment", "Plan", "Precision", "Scheme"]
+__all__ = ["DEFAULT_SKEW", "LEAST_SKEW", "MOST_SKEW", "NO_ENGINE", "Deployment", "Plan", "Precision", "Scheme"]
 
 #: Routing skew c of the expert choice: fitted on MoE kernels timed with power-law routing
 #: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.
 DEFAULT_SKEW = 0.66
+
+#: Beyond them the occupancy law loses its digits.
+LEAST_SKEW, MOST_SKEW = 0.01, MEGA
 
 
 #: Kernels alone: no host, no network, no queue.

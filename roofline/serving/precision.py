@@ -7,7 +7,19 @@ from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
 from roofline.physics.plan import Precision, Scheme
 
-__all__ = ["AS_PRECISION", "AUTO", "NATIVE", "PRESETS", "precision", "preset_name", "scheme", "summary", "wide_dtype"]
+__all__ = [
+    "AS_PRECISION",
+    "AUTO",
+    "MATRICES",
+    "NATIVE",
+    "PRESETS",
+    "SECTIONS",
+    "precision",
+    "preset_name",
+    "scheme",
+    "summary",
+    "wide_dtype",
+]
 
 #: preset -> (weight format of the quantised sections, KV format or None for the checkpoint's own).
 #: FP8 and NVFP4 checkpoints are commonly served with an FP8 KV cache (TensorRT-LLM's recipes);
@@ -30,8 +42,9 @@ NATIVE, AUTO = "native", "auto"
 AS_PRECISION = "as precision"
 
 _SIXTEEN = ("bf16", "fp16")
-_SECTIONS = ("linear", "attention", "shared", "experts", "embed", "head", "router", "norm")
-_MATRICES = ("linear", "attention", "shared", "experts")  # sections that are quantised
+#: Sections of a model, and those of matrices that presets quantise.
+SECTIONS = ("linear", "attention", "shared", "experts", "embed", "head", "router", "norm")
+MATRICES = ("linear", "attention", "shared", "experts")
 _ACTIVATION_NBYTES = {"fp8": 1.0, "int8": 1.0, "fp4": 0.5 + 1.0 / 16}
 _FP8_FAMILY = frozenset({"fp8", "fp8_static", "fp8_block"})
 
@@ -74,7 +87,7 @@ def precision(
     preset_weights, preset_kv = _preset(quantization)
     chosen = preset_weights if weights is None else weights
     notes: list[str] = []
-    formats = {section: number_format(model.native[section]) for section in _SECTIONS}
+    formats = {section: number_format(model.native[section]) for section in SECTIONS}
     if chosen is not None:
         target = number_format(chosen)
         sections = _quantised_sections(model, formats)
@@ -89,8 +102,8 @@ def precision(
     required = _compute_dtype(compute, gpu)
     asked = chosen is not None
     schemes: dict[str, Scheme] = {}
-    for section in _SECTIONS:
-        if section in _MATRICES:
+    for section in SECTIONS:
+        if section in MATRICES:
             schemes[section] = _scheme(formats[section], gpu, wide, required, asked=asked, notes=notes)
         else:
             schemes[section] = _scheme(formats[section], gpu, wide, None, asked=False, notes=notes)
@@ -165,7 +178,7 @@ def _is_auto(name: object) -> bool:
 
 
 def _preset(name: str | None) -> tuple[str | None, str | None]:
-    if name is None:
+    if name is None or name == NATIVE:
         return None, None
     return PRESETS[preset_name(name)]
 
@@ -220,7 +233,7 @@ def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
 
 def _held_sections(model: Model) -> list[str]:
     """Sections of matrices that a model has."""
-    return list(_MATRICES) if model.is_moe else ["linear", "attention"]
+    return list(MATRICES) if model.is_moe else ["linear", "attention"]
 
 
 def _quantised_sections(model: Model, formats: dict[str, Format]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLE_GPUS, SAMPLE_MODELS
 
+import roofline
 import roofline as rl
 from roofline.evaluate.case_trace import _PHRASES, RESULTS, CaseTrace
 from roofline.evaluate.inputs import changed, with_inputs
@@ -287,3 +288,13 @@ def test_numbers_alone_need_no_sympy():
         "assert rows[0].formula and 'sympy' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_change_of_regime_is_named_after_a_function_that_exists():
+    from pathlib import Path
+
+    from roofline.evaluate import case_trace
+
+    code = "".join(path.read_text() for path in Path(roofline.__file__).parent.rglob("*.py"))
+    for home in case_trace._PHRASES:
+        assert f"def {home}(" in code, home
