@@ -14,9 +14,10 @@ from roofline.ops import Real
 from roofline.physics.efficiency import calibrated_set, measured_kind
 from roofline.physics.forward import crossings
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment, Plan
-from roofline.quantity import BILLION, HOUR, KIBI, rounded, to_text
+from roofline.quantity import BILLION, HOUR, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
 from roofline.serving.latency import Workload, decode, prefill
+from roofline.serving.limits import beyond
 from roofline.serving.sizing import (
     check_count,
     check_degrees,
@@ -43,10 +44,6 @@ _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
 _FAR = 2.0
 _MOST_FACTOR = 30.0  # of a measurement over its prediction
 _FIELDS = ("isl", "osl", "batch", "prefix")
-
-# Largest shapes among the timed kernels (accuracy/kernel_rows.py).
-_FITTED_TOKENS = _FITTED_CONTEXT = 128 * KIBI  # of one prefill pass; in the cache
-_FITTED_BATCH = 2 * KIBI
 
 
 def workload(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload:
@@ -306,18 +303,7 @@ def length_warnings(deployment: Deployment, wanted: Workload) -> list[str]:
     Returns:
         One sentence each, for whatever element of an array exceeds them [text].
     """
-    said = []
-    model, length = deployment.model, wanted.isl + wanted.osl
-    if deployment.basis != "ideal":
-        if not _all((wanted.isl - wanted.prefix) * wanted.batch <= _FITTED_TOKENS):
-            said.append(f"more than {_FITTED_TOKENS} prompt tokens in one pass: beyond the attention kernels timed")
-        if not _all(length <= _FITTED_CONTEXT):
-            said.append(f"contexts beyond {_FITTED_CONTEXT} tokens: longer than any decode kernel timed")
-        if not _all(wanted.batch <= _FITTED_BATCH * deployment.plan.dp):
-            said.append(f"batches beyond {_FITTED_BATCH} sequences: larger than any decode kernel timed")
-    if model.max_context is not None and not _all(length <= model.max_context):
-        said.append(f"isl + osl exceeds the {model.max_context} positions of {model.short_name}")
-    return said
+    return [said for exceeds, said in beyond(deployment, wanted) if _any(exceeds)]
 
 
 def _number(name: str, value: Any) -> Real:
@@ -331,6 +317,10 @@ def _number(name: str, value: Any) -> Real:
     from roofline.evaluate.arrays import as_array
 
     return as_array(name, value)
+
+
+def _any(condition: Real) -> bool:
+    return bool(condition.any()) if hasattr(condition, "any") else bool(condition)
 
 
 def _all(condition: Real) -> bool:

@@ -194,6 +194,31 @@ def test_a_blank_row_says_nothing_until_it_is_filled_in(book, live):
     assert agrees(live.value("Scenarios", f"{heads['TTFT [ms]']}{last}"), known.ttft * 1000)
 
 
+@pytest.mark.parametrize(
+    ("case", "notes"),
+    [
+        ({"isl": 1000, "batch": 1}, 0),
+        ({"isl": 9000, "batch": 20}, 1),
+        ({"isl": 200_000, "batch": 1}, 3),
+        ({"isl": 200_000, "batch": 1, "basis": "ideal"}, 1),
+    ],
+)
+def test_what_lies_beyond_the_kernels_timed_is_said_of_the_row_that_asks_for_it(book, live, case, notes):
+    heads = headed(book, "Scenarios")
+    start = {"model": "llama-3.1-8b", "gpu": "b200", "precision": "native", "kv_cache_dtype": "auto", "prefix": 0}
+    wanted = {
+        **start,
+        **dict.fromkeys(("tp", "pp", "ep", "dp", "replicas"), 1),
+        "osl": 100,
+        "basis": "calibrated",
+        **case,
+    }
+    live.set_many({("Scenarios", f"{heads[name]}2"): value for name, value in wanted.items()})
+    note = live.value("Scenarios", f"{heads['note']}2") or ""
+    said = [sentence for sentence in answer(wanted).warnings if f"{sentence}. " in note]
+    assert len(said) == note.count(". ") == notes
+
+
 def test_a_gpu_and_a_model_of_ones_own_may_be_filled_in(tmp_path):
     book = tmp_path / "own.xlsx"
     rl.sheet(str(book), MODELS[0], GPUS[0], spare=0)

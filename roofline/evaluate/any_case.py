@@ -32,6 +32,7 @@ from roofline.physics.plan import Deployment, Plan, Precision, Scheme
 from roofline.physics.work import Terms
 from roofline.quantity import BILLION, HOUR, MEGA
 from roofline.serving.latency import Workload, decode, prefill
+from roofline.serving.limits import beyond
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, SECTIONS
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import expert_faults, tp_faults
@@ -72,6 +73,7 @@ class AnyCase(NamedTuple):
     prediction: Prediction
     reason: Any  # text, empty where there is an answer
     impossible: Any  # the same, empty also where all that is wrong is that it does not fit
+    note: Any  # what lies beyond the kernels timed, empty where nothing does
     is_asked: Any  # whether a model is named at all
     is_ideal: Any  # whether light speed is asked for
     pool: Pool
@@ -142,7 +144,9 @@ def any_case(catalog: Catalog, asked: Asked) -> AnyCase:
     used = rounded_to(100.0 * need.used_fraction, 0)
     too_large = where(need.fits, "", rows.pool.said(f"does not fit: {used}% of the usable memory"))
     reason = where(impossible == "", too_large, impossible)
-    return AnyCase(prediction, reason, impossible, cells["model"] != "", is_ideal, rows.pool)
+    light = replace(deployment, basis="ideal")
+    note = where(is_ideal, _noted(rows.pool, light, workload), _noted(rows.pool, deployment, workload))
+    return AnyCase(prediction, reason, impossible, note, cells["model"] != "", is_ideal, rows.pool)
 
 
 class _Rows:
@@ -236,7 +240,8 @@ def _model(catalog: Catalog, rows: _Rows) -> _AnyModel:
 
     return _AnyModel(
         name="", short_name=f"{rows.cells['model']}", aliases=(), family="", hidden=number("hidden"),
-        vocab=number("vocab"), tied=number("tied") > 0, norms=number("norms"), max_context=None, groups=(), native={},
+        vocab=number("vocab"), tied=number("tied") > 0, norms=number("norms"),
+        max_context=where(number("max_context") > 0, number("max_context"), INFINITE), groups=(), native={},
         norm_bias=number("norm_bias") > 0, head_bias=number("head_bias") > 0, parallel=number("parallel") > 0,
         whole=stage(lambda name: number(f"{name}_layers")),
         fullest=tuple(staged(place) for place in range(1, catalog.most_stages + 1)),
@@ -286,6 +291,12 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
         exp_rate=or_else(number("exp_rate"), INFINITE), scale_out=or_else(number("scale_out"), 1.0),
         price=Price(price, price, price), calibration=Calibration("", (), rows.kernels, collectives),
     )  # fmt: skip
+
+
+def _noted(pool: Pool, deployment: Deployment, workload: Workload) -> Any:
+    """Sentences on the limits that a case exceeds, one after the other."""
+    notes = [where(exceeds, pool.said(f"{said}. "), "") for exceeds, said in beyond(deployment, workload)]
+    return joined(*notes)
 
 
 def passes(is_ideal: Any, deployment: Deployment, workload: Workload) -> tuple[Pass, Pass]:

@@ -106,6 +106,7 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     several = prediction.workload.osl > 1
     light = prediction.ideal
     yield _Result("answer", where(ok, "ok", case.reason), "word")
+    yield _Result("note", shown(case.note), "word", "what lies beyond the kernels timed")
     yield _Result("TTFT [ms]", shown(prediction.ttft / MILLI), "result", "time to first token")
     yield _Result("TPOT [ms]", shown(where(several, prediction.decode.time / MILLI, "")), "result", "per output token")
     yield _Result("E2EL [ms]", shown(prediction.e2el / MILLI), "result", "request to last token")

@@ -113,6 +113,7 @@ def _answers(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
     excess = slo_excess(prediction.ttft, prediction.decode.time, prediction.workload.osl, slo)
     within = where(excess <= 1.0, "pass", "fail")
     yield _Answer("SLO", shown(where(stated > 0, within, "")), "general")
+    yield _Answer("note", shown(case.note), "general")
 
 
 def _column(contents: Contents, name: str) -> Any:
