@@ -17,7 +17,7 @@ from roofline.evaluate.cell_text import above, shared
 from roofline.evaluate.inputs import HOST_TIMES
 from roofline.ops import where
 from roofline.quantity import GIGA, MILLI
-from roofline.serving.latency import SLO_KEYS
+from roofline.serving.latency import SLO_KEYS, slo_excess
 from roofline.serving.prediction import Prediction
 
 __all__ = ["write_calculator"]
@@ -103,15 +103,17 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     def finite(cell: Any) -> Any:
         return where(ok, where(cell < INFINITE, cell, "none"), "")
 
-    several = prediction.workload.osl > 1
+    several: Any = prediction.workload.osl > 1.0
+    step: Any = prediction.tpot
     light = prediction.ideal
     yield _Result("answer", where(ok, "ok", case.reason), "word")
     yield _Result("note", shown(case.note), "word", "what lies beyond the kernels timed")
     yield _Result("TTFT [ms]", shown(prediction.ttft / MILLI), "result", "time to first token")
-    yield _Result("TPOT [ms]", shown(where(several, prediction.decode.time / MILLI, "")), "result", "per output token")
+    yield _Result("TPOT [ms]", shown(where(several, step / MILLI, "")), "result", "per output token")
     yield _Result("E2EL [ms]", shown(prediction.e2el / MILLI), "result", "request to last token")
-    user = where(several, 1.0 / prediction.decode.time, "")
-    yield _Result("tok/s/user", shown(user), "result", "that one user sees while decoding")
+    yield _Result(
+        "tok/s/user", shown(where(several, prediction.tok_s_user, "")), "result", "that one user sees while decoding"
+    )
     yield _Result("output tok/s", shown(prediction.output_tok_s), "result", "of all replicas")
     yield _Result("output tok/s/GPU", shown(prediction.output_tok_s_gpu), "result")
     yield _Result("prefill bound", shown(prediction.prefill.bound), "word")
@@ -143,13 +145,9 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
 def _within(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
     """Whether each limit is met."""
     prediction, ok = case.prediction, case.reason == ""
-    times = {"ttft": prediction.ttft, "tpot": prediction.decode.time, "e2el": prediction.e2el}
     for key in SLO_KEYS:
-        limit = slo[key]
-        passes = times[key] <= limit
-        if key == "tpot":
-            passes = passes | (prediction.workload.osl <= 1)  # a single token has none
-        said = where(limit < INFINITE, where(passes, "pass", "fail"), "no limit")
+        excess = slo_excess(prediction.ttft, prediction.decode.time, prediction.workload.osl, {key: slo[key]})
+        said = where(slo[key] < INFINITE, where(excess <= 1.0, "pass", "fail"), "no limit")
         yield _Result(f"SLO {key.upper()}", where(ok, said, ""), "word")
 
 

@@ -92,11 +92,12 @@ def _answers(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
     def shown(cell: Any) -> Any:
         return where(ok, cell, "")
 
-    several = prediction.workload.osl > 1
+    several: Any = prediction.workload.osl > 1.0
+    step: Any = prediction.tpot
     yield _Answer("TTFT [ms]", shown(prediction.ttft / MILLI), "result")
-    yield _Answer("TPOT [ms]", shown(where(several, prediction.decode.time / MILLI, "")), "result")
+    yield _Answer("TPOT [ms]", shown(where(several, step / MILLI, "")), "result")
     yield _Answer("E2EL [ms]", shown(prediction.e2el / MILLI), "number")
-    yield _Answer("tok/s/user", shown(where(several, 1.0 / prediction.decode.time, "")), "number")
+    yield _Answer("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "number")
     yield _Answer("output tok/s", shown(prediction.output_tok_s), "number")
     yield _Answer("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
     yield _Answer("GPUs", shown(prediction.deployment.num_gpus), "whole")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from roofline.catalog.formats import COMPUTE
 from roofline.evaluate.book_inputs import Contents
+from roofline.evaluate.book_slots import own_stages
 from roofline.evaluate.book_tables import MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
 from roofline.evaluate.book_writer import Book, Sheet, address
+from roofline.evaluate.cell import Pool
 from roofline.serving.precision import NATIVE
 
 __all__ = ["SHEETS", "write_notes", "write_tables"]
@@ -190,13 +194,14 @@ def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
     own = len(catalog.models.rows)
     start = len(table.rows) - MOST_STAGES
     name = address(own, 0, "Models")
+    pool, slots = Pool(), [slot.name for slot in catalog.slots]
+    place = catalog.models.names.index
+    held = [catalog.models.rows[-1][place(f"{slot}_layers")] for slot in slots]
+    at = (address(own, place(f"{slot}_layers"), "Models") for slot in slots)
+    counts = [pool.input(cell, np.array([float(count)])) for cell, count in zip(at, held, strict=True)]
     for pp in range(1, MOST_STAGES + 1):
-        line, row = start + pp, table.rows[start + pp - 1]
-        sheet.formula(line, 0, f'{name}&"|{pp}"', row[0])
-        for column, heading in enumerate(table.names[1:], 1):
-            place, _, slot = heading.partition("_")
-            if slot in ("first", "last"):
-                continue
-            count = address(own, catalog.models.names.index(f"{slot}_layers"), "Models")
-            text = f"INT({count}/{pp})" if place == "2" else f"0-INT(0-{count}/{pp})"
-            sheet.formula(line, column, text, row[column])
+        line = start + pp
+        sheet.formula(line, 0, f'{name}&"|{pp}"', table.rows[line - 1][0])
+        for number, stage in enumerate(own_stages(counts, pp), 1):
+            for slot, cell in zip(slots, stage, strict=False):  # which ends it holds stays as it is
+                sheet.cell(line, table.names.index(f"{number}_{slot}"), cell, {})

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from roofline.catalog.records import Ffn, Mixer, Model
 from roofline.errors import BadInput
+from roofline.ops import Real, ceil, floor
 
 __all__ = ["Slot", "fullest_stages", "number_of", "own_stages", "slots_of"]
 
@@ -90,7 +91,7 @@ def number_of(record: Any, name: str) -> Any:
     return getattr(getattr(record, inner), rest) if inner == "indexer" else getattr(record, name)
 
 
-def own_stages(counts: Sequence[int], pp: int) -> list[tuple[int, ...]]:
+def own_stages(counts: Sequence[Real], pp: int) -> list[tuple[Any, ...]]:
     """The first and the last stage of a model whose layers are all of one kind.
 
     Args:
@@ -101,7 +102,8 @@ def own_stages(counts: Sequence[int], pp: int) -> list[tuple[int, ...]]:
         Layers by slot, and which ends the stage holds.
     """
     alone = int(pp == 1)
-    return [(*(-(-count // pp) for count in counts), 1, alone), (*(count // pp for count in counts), alone, 1)]
+    first, last = (ceil(count / pp) for count in counts), (floor(count / pp) for count in counts)
+    return [(*first, 1, alone), (*last, alone, 1)]
 
 
 def fullest_stages(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -15,10 +15,11 @@ from roofline.errors import BadInput, UnsupportedPrecision, shown
 from roofline.evaluate.book_slots import fullest_stages, number_of, own_stages, slots_of
 from roofline.evaluate.cell import Column
 from roofline.physics.efficiency import link_efficiency, roof, tuned
+from roofline.physics.latent_mixers import score_dtype
 from roofline.physics.plan import Scheme
 from roofline.physics.work import Roof
 from roofline.quantity import HOUR
-from roofline.serving.precision import MATRICES, NATIVE, PRESETS, SECTIONS, precision, scheme, wide_dtype
+from roofline.serving.precision import MATRICES, NATIVE, PRESETS, SECTIONS, cache_scheme, precision, scheme, wide_dtype
 
 __all__ = [
     "COLLECTIVE",
@@ -280,17 +281,13 @@ class Catalog:
                 continue
             rows.append(self._kernel_row(gpu, kind, name, how))
         for kind in self.cache_kinds:
-            for name in KV_FORMATS:
-                peak = "fp8" if name == "fp8" and "fp8" in gpu.peaks else wide
-                rows.append(
-                    self._kernel_row(gpu, kind, name, Scheme(name, 0.0, 2.0, peak, "fp8" if name == "fp8" else "bf16"))
-                )
+            rows += [self._kernel_row(gpu, kind, name, cache_scheme(number_format(name), gpu)) for name in KV_FORMATS]
         rows += [
             self._kernel_row(gpu, kind, "wide", Scheme("wide", 2.0, 2.0, wide, "bf16")) for kind in self.wide_kinds
         ]
         if not self.scores_in_fp8:
             return rows
-        scored = "fp8" if "fp8" in gpu.peaks else wide
+        scored = score_dtype(gpu, wide)
         rows.append(self._kernel_row(gpu, "indexer", "fp8", Scheme("fp8", 1.0, 1.0, scored, scored)))
         return rows
 

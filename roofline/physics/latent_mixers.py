@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import Csa, Mla
+from roofline.catalog.records import Csa, Gpu, Mla
 from roofline.ops import Real, where
 from roofline.physics import attention, elementwise
 from roofline.physics.assembly import Assembly
@@ -13,7 +13,7 @@ from roofline.physics.mixer_parameters import compressed_values
 from roofline.physics.sparse import csa_attention, index_scores
 from roofline.physics.work import Kernel, Work
 
-__all__ = ["add_csa", "add_mla"]
+__all__ = ["add_csa", "add_mla", "score_dtype"]
 
 
 def add_mla(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None:
@@ -76,6 +76,19 @@ def add_csa(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> None:
     assembly.all_reduce("attention all-reduce" + tag, count)
 
 
+def score_dtype(gpu: Gpu, wide: str) -> str:
+    """Dtype in which an indexer scores: fp8 where the GPU has it.
+
+    Args:
+        gpu: the GPU.
+        wide: its 16-bit dtype [text].
+
+    Returns:
+        The dtype [text].
+    """
+    return "fp8" if "fp8" in gpu.peaks else wide
+
+
 def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None:
     """Projections to the query and KV latents (replicated over tp), of the queries, and the indexer."""
     tp, hidden, tokens = assembly.tp, assembly.hidden, assembly.tokens
@@ -103,7 +116,7 @@ def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None:
 
 def _add_scores(assembly: Assembly, count: Real, scores: Work) -> None:
     """Scores of an indexer, in fp8 where the GPU has it."""
-    peak = "fp8" if "fp8" in assembly.gpu.peaks else assembly.precision.wide_peak
+    peak = score_dtype(assembly.gpu, assembly.precision.wide_peak)
     assembly.kernels.append(assembly.kernel("index scores", "indexer", peak, peak, count, scores))
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "NATIVE",
     "PRESETS",
     "SECTIONS",
+    "cache_scheme",
     "precision",
     "preset_name",
     "scheme",
@@ -109,6 +110,7 @@ def precision(
             schemes[section] = _scheme(formats[section], gpu, wide, None, asked=False, notes=notes)
     _check_compute(required, schemes, model)
     kv = _kv_format((preset_kv or model.native["kv"]) if kv_cache_dtype is None else kv_cache_dtype)
+    on_cache = cache_scheme(kv, gpu)
     if quantization is not None:
         notes.insert(0, _said(quantization, schemes, kv.name, model))
     notes += _slow_int8(gpu, schemes)
@@ -116,8 +118,8 @@ def precision(
         sections=schemes,
         kv_format=kv.name,
         kv_nbytes=kv.nbytes,
-        kv_key="fp8" if kv.name == "fp8" else "bf16",
-        attention_peak="fp8" if kv.name == "fp8" and "fp8" in gpu.peaks else wide,
+        kv_key=on_cache.key,
+        attention_peak=on_cache.peak,
         wide_peak=wide,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -152,6 +154,24 @@ def scheme(weight: Format, gpu: Gpu, *, asked: bool) -> Scheme:
         UnsupportedPrecision: it was asked for, and the GPU cannot multiply in it.
     """
     return _scheme(weight, gpu, wide_dtype(gpu), None, asked=asked, notes=[])
+
+
+def cache_scheme(kv: Format, gpu: Gpu) -> Scheme:
+    """How attention over a KV cache of one format multiplies on a GPU.
+
+    Args:
+        kv: the format.
+        gpu: the GPU, with the dtypes of its tensor cores.
+
+    Returns:
+        The scheme: in fp8 over an fp8 cache where the GPU can, else in 16 bits.
+
+    Raises:
+        UnsupportedPrecision: the GPU states no 16-bit peak.
+    """
+    key = "fp8" if kv.name == "fp8" else "bf16"
+    peak = "fp8" if key == "fp8" and "fp8" in gpu.peaks else wide_dtype(gpu)
+    return Scheme(kv.name, kv.nbytes, 2.0, peak, key)  # queries and outputs are 16-bit
 
 
 def wide_dtype(gpu: Gpu) -> str:
