@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 import roofline as rl
-from roofline.catalog.calibration_text import calibration_text
-from roofline.catalog.kernel_table import KernelGroup, kernel_groups
-from roofline.evaluate.calibrate import calibrated_sets
+from roofline.calibration.sets import calibrated_sets
+from roofline.calibration.text import calibration_text
+from roofline.measurements.kernel_table import kernel_groups
+from roofline.specs.measurement import KernelGroup
 
 OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
 WHEEL = "https://pypi.org/project/aiconfigurator-core/0.12.0/"

@@ -25,8 +25,8 @@ from kernel_rows import GPUS, kernel_rows, write_rows
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
-from roofline.catalog.kernel_table import kernel_groups
-from roofline.evaluate.calibrate import judged
+from roofline.calibration.sets import judged
+from roofline.measurements.kernel_table import kernel_groups
 from roofline.serving.interval import HALF_WIDTH, INHERITED
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -20,7 +20,7 @@ from scipy.optimize import least_squares
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
-import roofline.evaluate.arrays  # arrays become a kind of number
+import roofline.arrays  # arrays become a kind of number
 from roofline.catalog.engines import load_engine
 from roofline.serving.closed_loop import closed_loop, loop_times
 

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from roofline.catalog import files, reader
+from roofline.catalog import files
+from roofline.catalog import find as reader
 from roofline.cli.main import cli
 
 ROUNDS = 21

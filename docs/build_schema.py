@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline.catalog.checks import SCHEMAS
-from roofline.catalog.formats import PEAKS
 from roofline.quantity import DIMENSIONS
+from roofline.specs.formats import PEAKS
 
 FOLDER = Path(__file__).with_name("schema")
 _TITLES = {"gpu": "GPU specification", "model": "Model specification", "calibration": "Calibration of a generation"}

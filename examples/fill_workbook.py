@@ -11,7 +11,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import roofline as rl
-from roofline.outputs import write_whole
+from roofline.api.outputs import write_whole
 
 try:
     from openpyxl import Workbook, load_workbook

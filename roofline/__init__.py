@@ -10,8 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from roofline.api import check_specs, gpus, knee, load_gpu, load_model, models, predict, tpot, ttft
-from roofline.catalog.records import Gpu, Model
+from roofline.api.catalog import check_specs, gpus, load_gpu, load_model, models
+from roofline.api.loop import calibrate_once, closed_loop
+from roofline.api.predict import knee, predict, tpot, ttft
 from roofline.errors import (
     BadInput,
     BadSpec,
@@ -20,20 +21,21 @@ from roofline.errors import (
     UnknownName,
     UnsupportedPrecision,
 )
-from roofline.servers import calibrate_once, closed_loop
 from roofline.serving.closed_loop import ClosedLoop
 from roofline.serving.correction import Correction
 from roofline.serving.knee import Knees
 from roofline.serving.prediction import Prediction
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
 
 if TYPE_CHECKING:
-    from roofline.comparisons import compare, quantize
-    from roofline.evaluate.sensitivity import Sensitivities, Sensitivity
-    from roofline.evaluate.solve import Solution
-    from roofline.fleet import size
-    from roofline.questions import formula, sensitivity, solve
-    from roofline.sheets import sheet
-    from roofline.tables import table
+    from roofline.analysis.sensitivity import Sensitivities, Sensitivity
+    from roofline.analysis.solve import Solution
+    from roofline.api.compare import compare, quantize
+    from roofline.api.size import size
+    from roofline.api.table import table
+    from roofline.api.why import formula, sensitivity, solve
+    from roofline.api.workbook import sheet
 
 __all__ = [
     "BadInput",
@@ -75,17 +77,17 @@ __version__ = "0.1.0"
 
 #: Names that an answer from the shell does not need: their modules are imported when they are first asked for.
 _LAZY = {
-    "Sensitivities": "roofline.evaluate.sensitivity",
-    "Sensitivity": "roofline.evaluate.sensitivity",
-    "Solution": "roofline.evaluate.solve",
-    "compare": "roofline.comparisons",
-    "formula": "roofline.questions",
-    "quantize": "roofline.comparisons",
-    "sensitivity": "roofline.questions",
-    "sheet": "roofline.sheets",
-    "size": "roofline.fleet",
-    "solve": "roofline.questions",
-    "table": "roofline.tables",
+    "Sensitivities": "roofline.analysis.sensitivity",
+    "Sensitivity": "roofline.analysis.sensitivity",
+    "Solution": "roofline.analysis.solve",
+    "compare": "roofline.api.compare",
+    "formula": "roofline.api.why",
+    "quantize": "roofline.api.compare",
+    "sensitivity": "roofline.api.why",
+    "sheet": "roofline.api.workbook",
+    "size": "roofline.api.size",
+    "solve": "roofline.api.why",
+    "table": "roofline.api.table",
 }
 
 

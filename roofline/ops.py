@@ -163,8 +163,8 @@ def _operations(*values: Real) -> Operations:
         return _FLOATS
     kinds = ", ".join(type(value).__name__ for value in values)
     raise BadInput(
-        f"no operations are registered for {kinds}; for numpy arrays import roofline.evaluate.arrays, "
-        "for sympy expressions roofline.evaluate.symbols"
+        f"no operations are registered for {kinds}; for numpy arrays import roofline.arrays, "
+        "for sympy expressions roofline.symbolic.symbols"
     )
 
 

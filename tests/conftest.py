@@ -10,23 +10,13 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.engines import load_engine
-from roofline.catalog.records import (
-    Calibration,
-    CollectiveEfficiency,
-    DenseFfn,
-    Efficiency,
-    Engine,
-    Gpu,
-    Gqa,
-    Group,
-    Layer,
-    Link,
-    Mla,
-    Model,
-    MoeFfn,
-)
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.serving.precision import precision
+from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
+from roofline.specs.engine import Engine
+from roofline.specs.gpu import Gpu, Link
+from roofline.specs.layers import DenseFfn, Gqa, Group, Layer, Mla, MoeFfn
+from roofline.specs.model import Model
 
 # The scripts of accuracy/ are no package: tests import them by name. (This is the only conftest: a second one would
 # hide this module from the tests that import it.)

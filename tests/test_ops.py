@@ -9,12 +9,12 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-import roofline.evaluate.arrays
-import roofline.evaluate.symbols  # noqa: F401  registers sympy's numbers
+import roofline.arrays
+import roofline.symbolic.symbols  # noqa: F401  registers sympy's numbers
 from roofline import ops
-from roofline.catalog.records import Efficiency
 from roofline.errors import BadInput
-from roofline.physics.work import Roof, Work, kernel_time
+from roofline.physics.one_equation import Roof, Work, kernel_time
+from roofline.specs.calibration import Efficiency
 
 VALUES = (-3.5, -2.0, -0.25, 0.0, 0.1, 1.0, 2.0, 2.9999, 1e6)
 finite = st.floats(-1e9, 1e9)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from roofline.catalog.builder import model_record, without_nulls
 from roofline.catalog.checks import Checked, checked, located, ordered
 from roofline.catalog.engines import engine_paths
 from roofline.catalog.files import ENDINGS, own_folder, shipped_entries, shipped_root, yaml_files
-from roofline.catalog.names import fold
+from roofline.catalog.parameter_check import stated_faults
 from roofline.catalog.plausibility import Fault, doubts
-from roofline.catalog.records import Model
 from roofline.errors import BadInput, BadSpec
+from roofline.specs.build import model_record, without_nulls
+from roofline.specs.names import fold
 
 __all__ = ["Report", "audit", "spec_files"]
 
@@ -27,9 +27,6 @@ _ENTRIES = ("gpu", "model")
 # A clock that is slow, as in a container without one, does not make the sources of this release future ones.
 _RELEASED = dt.date(2026, 11, 21)
 _SHORTEST_MENTION = 4
-
-#: What its layers say about a model, as faults of the file that states it.
-Stated = Callable[[Model, Mapping[str, Any]], Iterable[Fault]]
 
 
 class Report(NamedTuple):
@@ -64,12 +61,11 @@ def spec_files(path: str | None) -> list[str]:
     return found
 
 
-def audit(paths: Sequence[str], stated: Stated) -> Report:
+def audit(paths: Sequence[str]) -> Report:
     """Check specification files, each by itself and their names against each other and the shipped ones.
 
     Args:
         paths: the files [path].
-        stated: compares what a model states with its layers.
 
     Returns:
         How many there are of each kind, and every fault in the order of files and lines.
@@ -83,7 +79,7 @@ def audit(paths: Sequence[str], stated: Stated) -> Report:
             faults[path] = str(error).splitlines()
             continue
         files.append(file)
-        further = [*_sources(file), *_doubts(file), *(() if file.faults else _stated(file, stated))]
+        further = [*_sources(file), *_doubts(file), *(() if file.faults else _stated(file))]
         faults[path] = [*file.faults, *located(path, file.lines, further)]
     for file, fault in _names(files):
         faults[file.path] += located(file.path, file.lines, [fault])
@@ -101,13 +97,13 @@ def _doubts(file: Checked) -> Iterator[Fault]:
             yield ("name",), f"a calibration is found by the name of its file: call it {name}{ENDINGS[0]}"
 
 
-def _stated(file: Checked, stated: Stated) -> Iterator[Fault]:
+def _stated(file: Checked) -> Iterator[Fault]:
     """What the layers of a model say; the last resort is the fault that only building shows."""
     if file.kind != "model":
         return
     data = without_nulls(dict(file.data))
     try:
-        yield from stated(model_record(data), data)
+        yield from stated_faults(model_record(data), data)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, BadInput) as fault:
         yield (), f"{type(fault).__name__}: {fault}"
 

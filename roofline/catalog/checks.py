@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from roofline.catalog.builder import FFNS, MIXERS
 from roofline.catalog.model_schema import ModelSpec
 from roofline.catalog.plausibility import Fault, slips
 from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadSpec
+from roofline.specs.build import FFNS, MIXERS
 
 __all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "located", "ordered"]
 

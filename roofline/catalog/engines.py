@@ -9,11 +9,11 @@ from functools import cache, lru_cache
 from typing import Any
 
 from roofline.catalog.files import ENDINGS, kind_of, own_folder, spec_text, yaml_files
-from roofline.catalog.names import fold
-from roofline.catalog.records import Engine, Tuning
 from roofline.catalog.shipped_yaml import shipped_content
 from roofline.errors import BadInput, BadSpec, UnknownName
 from roofline.quantity import from_text
+from roofline.specs.engine import Engine, Tuning
+from roofline.specs.names import fold
 
 __all__ = ["NO_ENGINE_NAME", "engine_names", "engine_paths", "engine_record", "load_engine", "profile_of"]
 

@@ -6,8 +6,8 @@ import os
 import re
 from functools import lru_cache
 
-from roofline.catalog.names import Entry, fold
 from roofline.errors import BadSpec
+from roofline.specs.names import Entry, fold
 
 __all__ = [
     "ENDINGS",

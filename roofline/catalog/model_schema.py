@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.formats import FORMATS, KV_FORMATS
 from roofline.catalog.schema import Confidence, Count, Document, Name, Parameters, Strict
 from roofline.quantity import BILLION
+from roofline.specs.formats import FORMATS, KV_FORMATS
 
 __all__ = ["ModelSpec"]
 

@@ -20,9 +20,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.formats import PEAKS
 from roofline.errors import BadInput
 from roofline.quantity import BILLION, count_from_text, from_text
+from roofline.specs.formats import PEAKS
 
 __all__ = ["CalibrationSpec", "Confidence", "Count", "Document", "GpuSpec", "Name", "Parameters", "Strict"]
 

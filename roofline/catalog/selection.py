@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from roofline.catalog.names import LABELS, fold
-from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, UnknownName, shown
+from roofline.physics.parameters import parameters
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.names import LABELS, fold
 
 __all__ = ["chosen_gpus", "chosen_models"]
 
@@ -46,7 +48,6 @@ def chosen_gpus(
 
 def chosen_models(
     models: Iterable[Model],
-    size: Callable[[Model], float],
     family: str | None = None,
     min_parameters: float | None = None,
     max_parameters: float | None = None,
@@ -56,7 +57,6 @@ def chosen_models(
 
     Args:
         models: to choose from.
-        size: counts the parameters of one.
         family: its name or the beginning of it; None for all [text].
         min_parameters: fewest parameters, counted from the layers [1].
         max_parameters: most parameters [1].
@@ -78,7 +78,7 @@ def chosen_models(
         kept = [model for model in kept if model.is_moe == moe]
     if min_parameters is None and max_parameters is None:
         return kept
-    return [model for model in kept if least <= size(model) <= most]
+    return [model for model in kept if least <= parameters(model).total <= most]
 
 
 def _bound(name: str, value: float | None, default: float) -> float:

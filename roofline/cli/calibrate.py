@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from roofline.api import load_gpu
+from roofline.api.catalog import load_gpu
 from roofline.cli.options import specs_option
 from roofline.cli.render import print_table
 from roofline.cli.values import GpuName
@@ -32,8 +32,8 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 @specs_option
 def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:
     """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
-    from roofline.calibration import calibrate as fitted
-    from roofline.outputs import write_whole
+    from roofline.api.calibrate import calibrate as fitted
+    from roofline.api.outputs import write_whole
 
     options = {name: value for name, value in given.items() if value is not None}
     if output is not None:

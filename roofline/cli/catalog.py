@@ -6,18 +6,11 @@ from typing import Any
 
 import click
 
-from roofline.catalog import reader
-from roofline.catalog.provenance import figures
-from roofline.catalog.reader import Listed
-from roofline.catalog.records import Gpu, Model
-from roofline.catalog.selection import chosen_gpus, chosen_models
+from roofline.api import catalog
 from roofline.cli.import_model import import_model
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import notes, print_rows
 from roofline.cli.values import GpuName, ModelName, Size
-from roofline.physics.efficiency import basis_of
-from roofline.physics.parameters import active_parameters, parameters
-from roofline.quantity import BILLION, GIGA, HOUR, TERA
 
 __all__ = ["gpus", "models"]
 
@@ -71,9 +64,7 @@ def gpus(
     if ctx.invoked_subcommand is not None:
         _refuse_filters(ctx, vendor, generation, status)
         return
-    found = {entry.record.name: entry for entry in reader.listed("gpu", specs)}
-    chosen = chosen_gpus((entry.record for entry in found.values()), vendor, generation, status)
-    _print([_gpu_row(gpu, found[gpu.name]) for gpu in chosen], output_format, _GPUS)
+    _print(catalog.gpu_rows(specs, vendor, generation, status), output_format, _GPUS)
 
 
 @gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
@@ -84,10 +75,10 @@ def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     """Every figure of one GPU with unit, source and date."""
     from roofline.cli import show
 
-    gpu, note = reader.find_gpu(name, specs)
+    gpu, note = catalog.find_gpu(name, specs)
     if show.is_for_people(output_format):
         show.describe_gpu(gpu)
-    show.print_document(reader.document(name, "gpu", specs), output_format)
+    show.print_document(catalog.document(name, "gpu", specs), output_format)
     notes([note] if note else [])
 
 
@@ -118,9 +109,7 @@ def models(
     if ctx.invoked_subcommand is not None:
         _refuse_filters(ctx, family, min_size, max_size, moe)
         return
-    records = (entry.record for entry in reader.listed("model", specs))
-    chosen = chosen_models(records, lambda model: parameters(model).total, family, min_size, max_size, moe)
-    _print([_model_row(model) for model in chosen], output_format, _MODELS)
+    _print(catalog.model_rows(specs, family, min_size, max_size, moe=moe), output_format, _MODELS)
 
 
 @models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
@@ -131,10 +120,10 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
     """Layers, counts, formats and figures of one model with source and date."""
     from roofline.cli import show
 
-    model, note = reader.find_model(name, specs)
+    model, note = catalog.find_model(name, specs)
     if show.is_for_people(output_format):
         show.describe_model(model)
-    show.print_document(reader.document(name, "model", specs), output_format, show.model_summary(model))
+    show.print_document(catalog.document(name, "model", specs), output_format, {"counted": catalog.model_counts(model)})
     notes([note] if note else [])
 
 
@@ -150,45 +139,3 @@ def _print(rows: list[dict[str, Any]], output_format: str, columns: dict[str, st
     print_rows(rows, output_format, columns)
     if not rows:
         notes([_NONE_LEFT])
-
-
-def _gpu_row(gpu: Gpu, entry: Listed) -> dict[str, Any]:
-    priced = [] if gpu.price is None else figures(entry.content)
-    rates = {f"{dtype}_tflop_s": _scaled(gpu.peaks.get(dtype), TERA) for dtype in ("bf16", "fp8", "int8", "fp4")}
-    return {
-        "gpu": gpu.name,
-        "aliases": list(gpu.aliases),
-        "vendor": gpu.vendor,
-        "generation": gpu.generation,
-        "status": gpu.status,
-        **rates,
-        "bandwidth_tb_s": gpu.bandwidth / TERA,
-        "memory_gb": gpu.memory / GIGA,
-        "link": gpu.link.kind,
-        "link_gb_s": gpu.link.bandwidth / GIGA,
-        "domain": gpu.link.domain,
-        "power_w": gpu.power,
-        "usd_per_hour": None if gpu.price is None else gpu.price.typical * HOUR,
-        "price_date": next((figure.date for figure in priced if figure.field == "price"), None),
-        "basis": basis_of(gpu, "calibrated"),
-    }
-
-
-def _model_row(model: Model) -> dict[str, Any]:
-    return {
-        "model": model.short_name,
-        "model_id": model.name,
-        "aliases": list(model.aliases),
-        "family": model.family,
-        "layers": model.layers,
-        "parameters_b": parameters(model).total / BILLION,
-        "active_b": active_parameters(model) / BILLION,
-        "stated_parameters_b": _scaled(model.stated_total, BILLION),
-        "stated_active_b": _scaled(model.stated_active, BILLION),
-        "weight_dtype": model.native["experts" if model.is_moe else "linear"],
-        "max_context": model.max_context,
-    }
-
-
-def _scaled(value: Any, unit: float) -> float | None:
-    return None if value is None else value / unit

@@ -7,18 +7,13 @@ from typing import Any
 
 import click
 
-from roofline import api
-from roofline.catalog.engines import profile_of
-from roofline.catalog.measurements import Measurement, Reading, check_complete, override, read_results, results
-from roofline.catalog.result_fields import STATISTICS
+from roofline.api.case import BASES, PRESETS
+from roofline.api.check import STATISTICS, MeasurementCheck, Part, Reading, check_readings, read_results, results
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import digits, notes, print_rows, print_table
 from roofline.cli.values import GpuName, ModelName
-from roofline.errors import BadInput, RooflineError, UnknownName
-from roofline.evaluate.comparison import Comparison, Part, comparison
-from roofline.physics.efficiency import BASES
+from roofline.errors import BadInput, RooflineError
 from roofline.quantity import MILLI, to_text
-from roofline.serving.precision import PRESETS
 
 __all__ = ["check"]
 
@@ -69,23 +64,15 @@ def check(
     FILES are results of vllm bench serve, sglang.bench_serving, AIPerf, genai-perf, GuideLLM or InferenceX, or CSV;
     - reads standard input. What a file does not state is given by options, which override what it does.
     """
-    found: list[Comparison] = []
-    failures: list[RooflineError] = []
+    readings: list[Reading] = []
+    unread: list[RooflineError] = []
     for file in files:
         try:
-            measurements, faults = _reading(file, statistic)
+            readings.append(_reading(file, statistic))
         except RooflineError as error:
-            failures.append(error)
-            continue
-        failures += faults
-        for measurement in measurements:
-            try:
-                complete = override(measurement, **given)
-                check_complete(complete)
-                engine = profile_of(complete.engine, complete.engine_version)
-                found.append(comparison(complete, api.predict, basis=basis, specs=specs, engine=engine))
-            except RooflineError as error:
-                failures.append(_placed(error, measurement, given))
+            unread.append(error)
+    found, refused = check_readings(readings, given, basis=basis, specs=specs)
+    failures = [*unread, *refused]
     if found:
         _print(found, output_format)
     if failures:
@@ -100,17 +87,7 @@ def _reading(file: str, statistic: str | None) -> Reading:
     return results(sys.stdin.buffer.read(), "stdin", statistic)
 
 
-def _placed(error: RooflineError, measurement: Measurement, given: dict[str, Any]) -> RooflineError:
-    """The error with the file that it is about, and the way out where the file names what no catalog knows."""
-    text = str(error)
-    hint = ""
-    if isinstance(error, UnknownName):
-        unsaid = [name for name in ("model", "gpu") if given.get(name) is None and getattr(measurement, name) in text]
-        hint = f"; or say what was measured with --{unsaid[0]}" if unsaid else ""
-    return RooflineError(text if text.startswith(measurement.source) else f"{measurement.source}: {text}{hint}")
-
-
-def _print(found: list[Comparison], output_format: str) -> None:
+def _print(found: list[MeasurementCheck], output_format: str) -> None:
     """Rows for programs; a table and the gaps of each measurement for people."""
     if output_format in ("csv", "json"):
         extra = {"parts": [row for compared in found for row in _part_rows(compared)]}
@@ -124,20 +101,20 @@ def _print(found: list[Comparison], output_format: str) -> None:
     notes(f"{_source(compared, found)}{text}" for compared in found for text in _notes(compared))
 
 
-def _source(compared: Comparison, found: list[Comparison]) -> str:
+def _source(compared: MeasurementCheck, found: list[MeasurementCheck]) -> str:
     return f"{compared.measured.source}: " if len(found) > 1 else ""
 
 
-def _notes(compared: Comparison) -> list[str]:
+def _notes(compared: MeasurementCheck) -> list[str]:
     note = getattr(compared.measured, "note", None)
     return [*([note] if note else []), *compared.notes]
 
 
-def _metrics(compared: Comparison) -> list[str]:
+def _metrics(compared: MeasurementCheck) -> list[str]:
     return [metric for metric in _METRICS if getattr(compared.measured, metric) is not None]
 
 
-def _title(compared: Comparison) -> str:
+def _title(compared: MeasurementCheck) -> str:
     measured, deployment = compared.measured, compared.expected.deployment
     plan, loads = deployment.plan, ("batch", "concurrency", "request_rate")
     load = next(f"{name} {getattr(measured, name):g}" for name in loads if getattr(measured, name) is not None)
@@ -149,7 +126,7 @@ def _title(compared: Comparison) -> str:
     return f"{', '.join(part for part in (where, degrees, *lengths, load) if part)} ({', '.join(filter(None, said))})"
 
 
-def _cells(compared: Comparison, metric: str) -> list[str]:
+def _cells(compared: MeasurementCheck, metric: str) -> list[str]:
     used = {"ttft": (_percent(compared.mfu), "-"), "tpot": ("-", _percent(compared.mbu))}.get(metric, ("-", "-"))
     return [
         _METRICS[metric],
@@ -161,7 +138,7 @@ def _cells(compared: Comparison, metric: str) -> list[str]:
     ]
 
 
-def _gaps(compared: Comparison) -> list[str]:
+def _gaps(compared: MeasurementCheck) -> list[str]:
     """For each pass by how much it is off, and below that what would explain it."""
     lines = []
     for metric, parts in (("ttft", compared.prefill_parts), ("tpot", compared.decode_parts)):
@@ -196,7 +173,7 @@ def _ways(parts: tuple[Part, ...], gap: float) -> list[str]:
     return [*ways, *([beside] if gap > 0.0 else [])]
 
 
-def _row(compared: Comparison) -> dict[str, Any]:
+def _row(compared: MeasurementCheck) -> dict[str, Any]:
     """Flat row: what was stated, then measured, predicted, and how they compare."""
     deployment, plan = compared.expected.deployment, compared.expected.deployment.plan
     row = {"source": compared.measured.source, **{key: getattr(compared.measured, key, None) for key in _STATED}}
@@ -216,7 +193,7 @@ def _row(compared: Comparison) -> dict[str, Any]:
     return {**row, "warnings": _notes(compared)}
 
 
-def _part_rows(compared: Comparison) -> list[dict[str, Any]]:
+def _part_rows(compared: MeasurementCheck) -> list[dict[str, Any]]:
     """Parts of both passes as flat rows."""
     return [
         {

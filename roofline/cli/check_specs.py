@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from roofline.api.catalog import spec_report
+
 __all__ = ["check_specs"]
 
 
@@ -18,16 +20,8 @@ def check_specs(ctx: click.Context, path: str | None) -> None:
 
     Prints every fault as file:line: field: fault and ends with exit code 1, or says that all is well.
     """
-    from roofline.catalog.audit import audit, spec_files
-    from roofline.catalog.names import LABELS
-    from roofline.evaluate.stated import stated_faults
-
-    report = audit(spec_files(path), stated_faults)
-    counted = [
-        f"{number} {LABELS.get(kind, kind)}{'' if number == 1 else 's'}"
-        for kind, number in report.counts.items()
-        if number
-    ]
+    report = spec_report(path)
+    counted = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in report.counts.items() if number]
     what = ", ".join(counted) or "no readable file"
     for fault in report.faults:
         click.echo(fault)

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from roofline import api
+from roofline.api.compare import COMPARED_KEYS
+from roofline.api.compare import compare as compare_gpus
+from roofline.api.predict import refused_row
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import REASONS, digits, notes, print_rows, print_table
-from roofline.comparisons import compare as compare_gpus
 from roofline.errors import RooflineError
-from roofline.evaluate.side_by_side import COMPARED_KEYS
 
 __all__ = ["compare", "labelled", "print_kernels", "print_reasons"]
 
@@ -129,7 +129,7 @@ def labelled(warnings: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
 
 def _refused(model: str, gpu: str, error: RooflineError, options: dict[str, Any], *, people: bool) -> dict[str, Any]:
     """Row of a GPU that cannot run the case."""
-    row = api.refused_row(model, gpu, error, **options)
+    row = refused_row(model, gpu, error, **options)
     warnings = row.pop("warnings")
     if people:
         row["decode_bound"] = REASONS.get(type(error), "refused")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from roofline import questions
+from roofline.api import why as questions
 from roofline.cli.options import case_options, one_case
 from roofline.cli.render import SCHEMA_VERSION, notes
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 __all__ = ["import_model"]
@@ -23,15 +21,10 @@ def import_model(config: str, output: str | None, name: str | None, force: bool)
 
     CONFIG is a config.json, a folder that holds one, or a Hugging Face id.
     """
-    from roofline.catalog.huggingface import config_document, hub_config, read_config
-    from roofline.catalog.spec_text import spec_text
-    from roofline.outputs import write_whole
+    from roofline.api.imports import imported_model
+    from roofline.api.outputs import write_whole
 
-    path = config if Path(config).exists() or config.endswith(".json") else hub_config(config)
-    content, quantization, found = read_config(path)
-    where = str(Path(path) / "config.json") if Path(path).is_dir() else path
-    document, cautions = config_document(content, name or found, quantization, where)
-    text = spec_text(document)
+    text, cautions = imported_model(config, name)
     for caution in cautions:
         click.echo(f"note: {caution}", err=True)
     if output is None:

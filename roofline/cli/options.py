@@ -9,11 +9,9 @@ from typing import Any
 
 import click
 
-from roofline import api
-from roofline.catalog.engines import engine_names
+from roofline.api.case import BASES, PRESETS, engine_names
+from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.cli.values import Duration, GpuName, Measured, ModelName, Numbers, Prefix, Slo, Words, Workload
-from roofline.physics.efficiency import BASES
-from roofline.serving.precision import PRESETS
 
 __all__ = [
     "FORMATS",
@@ -119,20 +117,20 @@ _CASE = (
         "--input-len",
         "--random-input-len",
         type=int,
-        help=f"Prompt length [tokens].  [default: {api.DEFAULTS['isl']}]",
+        help=f"Prompt length [tokens].  [default: {DEFAULTS['isl']}]",
     ),
     click.option(
         "--osl",
         "--output-len",
         "--random-output-len",
         type=int,
-        help=f"Answer length [tokens].  [default: {api.DEFAULTS['osl']}]",
+        help=f"Answer length [tokens].  [default: {DEFAULTS['osl']}]",
     ),
     click.option(
         "-b",
         "--batch",
         type=int,
-        default=api.DEFAULTS["batch"],
+        default=DEFAULTS["batch"],
         show_default=True,
         help="Sequences per replica, whose prompts start together.",
     ),
@@ -190,7 +188,7 @@ _CASE = (
     click.option(
         "--engine",
         type=str,
-        default=api.DEFAULT_ENGINE,
+        default=DEFAULT_ENGINE,
         show_default=True,
         help=f"Profile of the serving engine: {', '.join(engine_names())}, or the path of your own.",
     ),
@@ -218,7 +216,7 @@ _LISTS = (
 
 
 def case_options(function: _Command, without: tuple[str, ...] = (), *, one: bool = False) -> _Command:
-    """Add every option of a case; the command gets them as keyword arguments of `api.predict`.
+    """Add every option of a case; the command gets them as keyword arguments of `predict`.
 
     Args:
         function: the command, called with `models`, `gpus`, `options`, and options of its own by name [function].
@@ -284,5 +282,5 @@ def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
             raise click.UsageError("--workload sets both lengths; leave out --isl and --osl")
         options["isl"], options["osl"] = workload
     if callable(options.get("prefix")):
-        options["prefix"] = options["prefix"](options.get("isl", api.DEFAULTS["isl"]))
+        options["prefix"] = options["prefix"](options.get("isl", DEFAULTS["isl"]))
     return options

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from roofline import api
+from roofline.api import catalog
+from roofline.api.predict import Prediction, predict_each_gpu, refused_row
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import REASONS, notes, print_rows
 from roofline.errors import RooflineError, UnknownName
-from roofline.serving.prediction import Prediction
 
 __all__ = ["knee", "predict", "tpot", "ttft"]
 
@@ -144,15 +144,15 @@ def _answer(
     if columns is not None and options.get("basis") == "ideal":
         columns = _at_light_speed(columns)
     keys = (*columns, "warnings") if people and columns else None  # knees cost more than the rest together
-    names = gpus or api.gpus(options.get("specs"))
+    names = gpus or catalog.gpus(options.get("specs"))
     if "measured" in options and len(models) * len(names) != 1:
         raise click.UsageError("--measured belongs to one deployment: name one model and one GPU")
     for model in models:
-        predictions, refused = api.predict_each_gpu(model, names, by, **options)
+        predictions, refused = predict_each_gpu(model, names, by, **options)
         found += predictions
         rows += [prediction.to_dict(keys) for prediction in predictions]
         for name, error in refused.items():
-            row = api.refused_row(model, name, error, **options)
+            row = refused_row(model, name, error, **options)
             reason = {key: REASONS.get(type(error), "refused") for key in row if people and key.endswith("_bound")}
             refusals.append({**row, **reason})
         if gpus or not predictions:
@@ -182,7 +182,7 @@ def _at_light_speed(columns: Mapping[str, str]) -> dict[str, str]:
 
 def _kernels(found: list[Prediction]) -> dict[str, Any]:
     """Further key of the JSON: the kernels of every case."""
-    from roofline.cli.explain import kernel_rows
+    from roofline.api.explain import kernel_rows
 
     return {"kernels": [row for prediction in found for row in kernel_rows(prediction)]}
 

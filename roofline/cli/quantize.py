@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from roofline.api.compare import FORMATS
+from roofline.api.compare import quantize as quantize_model
 from roofline.cli.compare import labelled, print_kernels, print_reasons
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows
-from roofline.comparisons import quantize as quantize_model
-from roofline.evaluate.quantization import FORMATS
 
 __all__ = ["quantize"]
 

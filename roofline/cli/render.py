@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from roofline.api.outputs import SCHEMA_VERSION, csv_text, json_text
 from roofline.errors import DoesNotFit, UnsupportedPrecision
-from roofline.outputs import SCHEMA_VERSION, csv_text, json_text
 from roofline.quantity import rounded, to_text
 
 __all__ = ["REASONS", "SCHEMA_VERSION", "digits", "notes", "print_rows", "print_table", "with_unit"]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
-from roofline import questions
+from roofline.api import why as questions
+from roofline.api.why import RESULTS, UNITS, Sensitivities, Sensitivity
 from roofline.cli.options import FORMATS, case_options, one_case
 from roofline.cli.render import notes, print_rows, print_table, with_unit
-from roofline.evaluate.case_trace import RESULTS, UNITS
-from roofline.evaluate.sensitivity import Sensitivities, Sensitivity
 from roofline.quantity import rounded, to_text
 
 __all__ = ["sensitivity"]
@@ -79,20 +77,14 @@ def sensitivity(
         case = found.to_dict()
         print_rows(case.pop("rows"), output_format, {}, case)
     elif output_format == "latex":
-        from roofline.evaluate.formula_text import derivatives_latex
-
-        click.echo(derivatives_latex(found, shown))
+        click.echo(questions.derivatives_latex(found, shown))
     else:
         _print(found, shown, output_format)
         if with_formula:
-            from roofline.evaluate.formula_text import derivatives_text
-
-            click.echo("\n" + derivatives_text(found, shown))
+            click.echo("\n" + questions.derivatives_text(found, shown))
         notes(found.prediction.warnings)
     if plot is not None:
-        from roofline.evaluate.tornado import tornado
-
-        tornado(shown, found.case.title, Path(plot))
+        questions.plot_sensitivities(found, shown, plot)
         click.echo(f"note: wrote {plot}", err=True)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from roofline.api.workbook import sheet as write_sheet
 from roofline.cli.options import case_options, list_options
 from roofline.cli.render import notes
 from roofline.cli.values import Numbers, Words
-from roofline.sheets import sheet as write_sheet
 
 __all__ = ["sheet"]
 

@@ -9,15 +9,23 @@ from typing import Any
 
 import click
 
-from roofline.catalog.provenance import figures, si_value, sources, with_si
-from roofline.catalog.records import Ffn, Gpu, Indexer, Mixer, Model
+from roofline.api.catalog import (
+    Ffn,
+    Gpu,
+    Indexer,
+    Mixer,
+    Model,
+    basis,
+    figures,
+    model_counts,
+    si_value,
+    sources,
+    with_si,
+)
 from roofline.cli.render import print_rows
-from roofline.evaluate.footprint import kv_bytes_per_token, kv_growth_per_token, state_bytes_per_sequence
-from roofline.physics.efficiency import basis_of
-from roofline.physics.parameters import CONVENTIONS, active_parameters, parameters
 from roofline.quantity import GIGA, from_text, rounded, to_text
 
-__all__ = ["describe_gpu", "describe_model", "is_for_people", "model_summary", "print_document"]
+__all__ = ["describe_gpu", "describe_model", "is_for_people", "print_document"]
 
 _FIGURES = {
     "field": "field",
@@ -77,7 +85,7 @@ def describe_gpu(gpu: Gpu) -> None:
     Args:
         gpu: the record.
     """
-    click.echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis_of(gpu, 'calibrated')}")
+    click.echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}")
     if gpu.aliases:
         click.echo(f"also called {', '.join(gpu.aliases)}")
     rate = to_text(float(gpu.bandwidth), "B/s")
@@ -98,13 +106,14 @@ def describe_model(model: Model) -> None:
     Args:
         model: the record.
     """
-    counts = {name: active_parameters(model, name) for name in CONVENTIONS}
+    counts = model_counts(model)
+    active = counts["active"]
     click.echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
     click.echo(
-        f"parameters {parameters(model).total:,.0f}, active {counts['no-embedding']:,.0f} (without input embedding)"
+        f"parameters {counts['parameters']:,.0f}, active {active['no-embedding']:,.0f} (without input embedding)"
         + _stated(model)
     )
-    click.echo(f"active with both ends {counts['all']:,.0f}, without either {counts['no-embedding-no-head']:,.0f}")
+    click.echo(f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}")
     for group in model.groups:
         alike = [(layer, len(list(run))) for layer, run in groupby(group.layers)]
         lines = [f"{_described(layer.mixer)} + {_described(layer.ffn)}" for layer, _ in alike]
@@ -115,29 +124,7 @@ def describe_model(model: Model) -> None:
         for (_, number), line in zip(alike, lines, strict=True):
             click.echo(f"    {number} x {line}")
     click.echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
-    click.echo(f"cache: {_cache(model)}\n")
-
-
-def model_summary(model: Model) -> dict[str, Any]:
-    """What a program wants to know of a model beside its document.
-
-    Args:
-        model: the record.
-
-    Returns:
-        Counts [1] and sizes [B] from the layers, under the key ``counted``.
-    """
-    return {
-        "counted": {
-            "parameters": parameters(model).total,
-            "active": {name: active_parameters(model, name) for name in CONVENTIONS},
-            "layers": model.layers,
-            "kv_bytes_per_token": kv_bytes_per_token(model),
-            "kv_growth_bytes_per_token": kv_growth_per_token(model),
-            "state_bytes_per_sequence": state_bytes_per_sequence(model),
-            "native": dict(model.native),
-        }
-    }
+    click.echo(f"cache: {_cache(counts)}\n")
 
 
 def _worded(field: str, value: str) -> str:
@@ -156,9 +143,11 @@ def _stated(model: Model) -> str:
     return f"; stated {', '.join(said)}" if said else ""
 
 
-def _cache(model: Model) -> str:
-    kept, growth, state = kv_bytes_per_token(model), kv_growth_per_token(model), state_bytes_per_sequence(model)
-    said = [f"{kept:,.0f} B per token in {model.native['kv']}"] if kept else []
+def _cache(counts: Mapping[str, Any]) -> str:
+    kept, growth, state = (
+        counts[name] for name in ("kv_bytes_per_token", "kv_growth_bytes_per_token", "state_bytes_per_sequence")
+    )
+    said = [f"{kept:,.0f} B per token in {counts['native']['kv']}"] if kept else []
     if kept and rounded(growth) != rounded(kept):
         said.append(f"{growth:,.0f} B once all windows are full")
     if state:

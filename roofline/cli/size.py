@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from roofline import fleet
+from roofline.api import size as fleet
+from roofline.api.case import PRESETS
 from roofline.cli.compare import labelled
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows
 from roofline.errors import RooflineError
 from roofline.quantity import MILLI, rounded
-from roofline.serving.precision import PRESETS
 
 __all__ = ["size"]
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from roofline import api, questions
+from roofline.api import catalog
+from roofline.api import why as questions
+from roofline.api.why import Solution
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows, with_unit
 from roofline.cli.values import Duration
 from roofline.errors import BadInput, RooflineError
-from roofline.evaluate.solve import Solution
 
 __all__ = ["solve"]
 
@@ -61,7 +62,7 @@ def solve(
     """The value of one input at which a latency target is just met, or why none does."""
     if ttft is None and tpot is None and e2el is None:
         raise click.UsageError("a target is missing: --ttft, --tpot or --e2el, e.g. --ttft 300ms")
-    names = gpus or api.gpus(options.get("specs"))
+    names = gpus or catalog.gpus(options.get("specs"))
     targets = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
     found: list[Solution] = []
     failures: list[RooflineError] = []

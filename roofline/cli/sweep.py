@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from roofline.api.outputs import SUFFIXES, write_rows
+from roofline.api.table import LENGTHS, table
 from roofline.cli.options import case_options, list_options, output_options
 from roofline.cli.render import notes, print_rows
-from roofline.outputs import SUFFIXES, write_rows
-from roofline.tables import LENGTHS, table
 
 __all__ = ["sweep"]
 

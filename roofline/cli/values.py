@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline import api
+from roofline.api import catalog
+from roofline.api.case import SLO_KEYS
+from roofline.api.predict import DEFAULTS
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, from_text
-from roofline.serving.latency import SLO_KEYS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -40,7 +41,7 @@ class GpuName(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Names that begin like that."""
-        return _completions(api.gpus, incomplete)
+        return _completions(catalog.gpus, incomplete)
 
 
 class ModelName(click.ParamType):
@@ -50,7 +51,7 @@ class ModelName(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Names that begin like that."""
-        return _completions(api.models, incomplete)
+        return _completions(catalog.models, incomplete)
 
 
 class Size(click.ParamType):
@@ -135,8 +136,8 @@ class Measured(click.ParamType):
         for part in re.split(r"[,\s]+", str(value).strip()):
             key, sign, number = part.partition("=")
             key = key.strip().lower()
-            if not sign or key in found or key not in ("ttft", "tpot", *api.DEFAULTS):
-                known = ", ".join(("ttft", "tpot", *api.DEFAULTS))
+            if not sign or key in found or key not in ("ttft", "tpot", *DEFAULTS):
+                known = ", ".join(("ttft", "tpot", *DEFAULTS))
                 self.fail(f"{part!r} is not key=value with a key of {known}, each once", param, ctx)
             try:
                 found[key] = float(number) * (MILLI if key in ("ttft", "tpot") else 1.0)

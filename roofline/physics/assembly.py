@@ -6,8 +6,8 @@ from roofline.ops import Real, ceil, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
+from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 from roofline.physics.plan import Deployment, Precision
-from roofline.physics.work import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import Gqa, Mla
 from roofline.ops import Real, minimum
 from roofline.physics.cache import kv_values, local_kv_heads, reach
 from roofline.physics.geometry import pairs
-from roofline.physics.work import Work
+from roofline.physics.one_equation import Work
+from roofline.specs.layers import Gqa, Mla
 
 __all__ = ["gqa_decode", "gqa_prefill", "mla_absorb", "mla_crossover", "mla_decode", "mla_extend", "mla_prefill"]
 

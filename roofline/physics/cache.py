@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import (
-    Csa,
-    Gdn,
-    Gqa,
-    Kda,
-    Lightning,
-    Linear,
-    Mamba1,
-    Mamba2,
-    Mixer,
-    Mla,
-    NoMixer,
-    Recurrent,
-)
 from roofline.ops import Real, maximum, minimum
+from roofline.specs.layers import Csa, Gdn, Gqa, Kda, Lightning, Linear, Mamba1, Mamba2, Mixer, Mla, NoMixer, Recurrent
 
 __all__ = [
     "cache_bytes",

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofline.catalog.records import CollectiveEfficiency, Efficiency, Engine, Gpu, Tuning
 from roofline.errors import BadInput
 from roofline.ops import Real, ceil, maximum, minimum, where
+from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof
 from roofline.physics.plan import Deployment
-from roofline.physics.work import LIGHT, LIGHT_LINK, LinkRoof, Roof
+from roofline.specs.calibration import CollectiveEfficiency, Efficiency
+from roofline.specs.engine import Engine, Tuning
+from roofline.specs.gpu import Gpu
 
 __all__ = [
     "BASES",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.ops import Real
-from roofline.physics.work import Work
+from roofline.physics.one_equation import Work
 
 __all__ = ["activation", "add", "embedding", "latent_norm", "norm_add", "rope_append", "sample", "top_k"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from roofline.catalog.records import DenseFfn, MoeFfn
 from roofline.ops import Real, maximum, minimum, where
+from roofline.physics.one_equation import Work
 from roofline.physics.plan import Plan, Scheme
-from roofline.physics.work import Work
+from roofline.specs.layers import DenseFfn, MoeFfn
 
 __all__ = ["distinct_experts", "experts", "fullest_rank", "matrices"]
 

@@ -11,8 +11,8 @@ from roofline.physics.geometry import Span
 from roofline.physics.linear import gemm
 from roofline.physics.mixers import add_mixer
 from roofline.physics.networks import add_network
+from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment, Plan
-from roofline.physics.work import Kernel
 
 __all__ = ["WEIGHT_BEARING", "Pass", "crossings", "decode_pass", "draft_pass", "prefill_pass"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.catalog.records import Gqa, Mla
 from roofline.ops import Real, floor, minimum
+from roofline.specs.layers import Gqa, Mla
 
 __all__ = ["Span", "causal_pairs", "pairs", "visible_pairs", "windowed_pairs"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import Csa, Gpu, Mla
 from roofline.ops import Real, where
 from roofline.physics import attention, elementwise
 from roofline.physics.assembly import Assembly
@@ -10,8 +9,10 @@ from roofline.physics.cache import index_nbytes, kv_values
 from roofline.physics.geometry import Span
 from roofline.physics.linear import gemm, grouped_gemm
 from roofline.physics.mixer_parameters import compressed_values
+from roofline.physics.one_equation import Kernel, Work
 from roofline.physics.sparse import csa_attention, index_scores
-from roofline.physics.work import Kernel, Work
+from roofline.specs.gpu import Gpu
+from roofline.specs.layers import Csa, Mla
 
 __all__ = ["add_csa", "add_mla", "score_dtype"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from roofline.ops import Real, where
+from roofline.physics.one_equation import Work
 from roofline.physics.plan import Scheme
-from roofline.physics.work import Work
 
 __all__ = ["gemm", "grouped_gemm"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import reduce
 from typing import NamedTuple
 
-from roofline.catalog.records import DenseFfn, Ffn, LinearFfn, Model, NoFfn, Stage
 from roofline.ops import Real, floor, maximum, minimum, where
 from roofline.physics.assembly import rank_batch
 from roofline.physics.cache import cache_bytes
 from roofline.physics.ffn import matrices
 from roofline.physics.parameters import ParameterCount, final_parameters, stage_parameters
 from roofline.physics.plan import Deployment, Plan, Precision
+from roofline.specs.layers import DenseFfn, Ffn, LinearFfn, NoFfn, Stage
+from roofline.specs.model import Model
 
 __all__ = [
     "CHUNK_TOKENS",

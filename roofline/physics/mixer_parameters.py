@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import (
-    Csa,
-    Gdn,
-    Gqa,
-    Indexer,
-    Kda,
-    Lightning,
-    Linear,
-    Mamba1,
-    Mamba2,
-    Mixer,
-    Mla,
-    NoMixer,
-)
 from roofline.ops import Real
 from roofline.physics.cache import conv_channels, local_kv_heads
+from roofline.specs.layers import Csa, Gdn, Gqa, Indexer, Kda, Lightning, Linear, Mamba1, Mamba2, Mixer, Mla, NoMixer
 
 __all__ = ["compressed_values", "mixer_parameters"]
 

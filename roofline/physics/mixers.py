@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import Csa, Gqa, Linear, Mixer, Mla, NoMixer
 from roofline.ops import Real, where
 from roofline.physics import attention, elementwise
 from roofline.physics.assembly import Assembly
@@ -11,6 +10,7 @@ from roofline.physics.geometry import Span
 from roofline.physics.latent_mixers import add_csa, add_mla
 from roofline.physics.recurrent_mixers import add_recurrent
 from roofline.physics.sparse import index_scores
+from roofline.specs.layers import Csa, Gqa, Linear, Mixer, Mla, NoMixer
 
 __all__ = ["add_mixer"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import DenseFfn, Ffn, LinearFfn, MoeFfn, NoFfn
 from roofline.ops import Real, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.ffn import experts
 from roofline.physics.linear import gemm
+from roofline.specs.layers import DenseFfn, Ffn, LinearFfn, MoeFfn, NoFfn
 
 __all__ = ["add_network"]
 

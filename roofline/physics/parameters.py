@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.catalog.records import DenseFfn, Ffn, Layer, LinearFfn, Mixer, Model, MoeFfn, NoFfn, Stage
 from roofline.ops import Real, where
 from roofline.physics.ffn import matrices
 from roofline.physics.mixer_parameters import mixer_parameters
+from roofline.specs.layers import DenseFfn, Ffn, Layer, LinearFfn, Mixer, MoeFfn, NoFfn, Stage
+from roofline.specs.model import Model
 
 __all__ = [
     "CONVENTIONS",

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roofline.catalog.records import Engine, Gpu, Model
 from roofline.ops import Real
 from roofline.quantity import MEGA
+from roofline.specs.engine import Engine
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
 
 __all__ = ["DEFAULT_SKEW", "LEAST_SKEW", "MOST_SKEW", "NO_ENGINE", "Deployment", "Plan", "Precision", "Scheme"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import Gdn, Kda, Lightning, Mamba1, Mamba2, Recurrent
 from roofline.ops import Real
 from roofline.physics import elementwise
 from roofline.physics.assembly import Assembly
 from roofline.physics.cache import conv_channels
 from roofline.physics.geometry import Span
 from roofline.physics.state import output_width, recurrence, short_conv
+from roofline.specs.layers import Gdn, Kda, Lightning, Mamba1, Mamba2, Recurrent
 
 __all__ = ["add_recurrent"]
 

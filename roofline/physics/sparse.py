@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import Csa, Indexer
 from roofline.ops import Real, minimum
 from roofline.physics.geometry import Span, causal_pairs, windowed_pairs
-from roofline.physics.work import Work
+from roofline.physics.one_equation import Work
+from roofline.specs.layers import Csa, Indexer
 
 __all__ = ["csa_attention", "csa_pairs", "index_scores"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.catalog.records import Gdn, Kda, Lightning, Mamba1, Mamba2, Recurrent
 from roofline.ops import Real
 from roofline.physics.cache import conv_channels, state_bytes, state_values
 from roofline.physics.geometry import Span
-from roofline.physics.work import Work
+from roofline.physics.one_equation import Work
+from roofline.specs.layers import Gdn, Kda, Lightning, Mamba1, Mamba2, Recurrent
 
 __all__ = ["CHUNK", "output_width", "recurrence", "short_conv"]
 

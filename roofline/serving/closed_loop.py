@@ -9,8 +9,8 @@ from typing import NamedTuple
 from roofline.ops import Real, ceil, floor, maximum, minimum, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
+from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment
-from roofline.physics.work import Kernel
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.latency import e2el
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from roofline.ops import Real, maximum, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
+from roofline.physics.one_equation import host_kernel
 from roofline.physics.plan import Deployment
-from roofline.physics.work import host_kernel
 
 __all__ = ["SLO_KEYS", "Workload", "decode", "e2el", "prefill", "slo_excess"]
 

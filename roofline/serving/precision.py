@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.catalog.formats import COMPUTE, FORMATS, KV_FORMATS, Format, number_format
-from roofline.catalog.records import Gpu, Model
 from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
 from roofline.physics.plan import Precision, Scheme
+from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, Format, number_format
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
 
 __all__ = [
     "AS_PRECISION",

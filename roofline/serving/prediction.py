@@ -12,8 +12,8 @@ from roofline.ops import Real, maximum, minimum, where
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
+from roofline.physics.one_equation import Roof
 from roofline.physics.plan import Deployment
-from roofline.physics.work import Roof
 from roofline.quantity import BILLION, HOUR
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.cost import usd_per_m_output_tok

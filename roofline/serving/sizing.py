@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from roofline.catalog.records import Csa, DenseFfn, Gdn, Gqa, Linear, Mamba1, Mamba2, Mixer, Model, MoeFfn, NoMixer
 from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.ops import Real, where
 from roofline.physics.memory import largest_batch, memory
@@ -13,6 +12,8 @@ from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, GIGA
 from roofline.serving.knee import largest_that_holds
 from roofline.serving.precision import precision
+from roofline.specs.layers import Csa, DenseFfn, Gdn, Gqa, Linear, Mamba1, Mamba2, Mixer, MoeFfn, NoMixer
+from roofline.specs.model import Model
 
 __all__ = [
     "LONGEST",

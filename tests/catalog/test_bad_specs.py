@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from spec_texts import CALIBRATION, FULL_GPU, GPU, MIXED_MODEL, MODEL, changed, faults, line_of, paths, written
 
 import roofline as rl
-from roofline.catalog import reader
+from roofline.catalog import find as reader
 from roofline.catalog.checks import checked_document
 from roofline.catalog.provenance import figures
-from roofline.catalog.records import Gpu, Model
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
 
 
 def refused(tmp_path, text, load=rl.load_gpu, name="my-gpu"):

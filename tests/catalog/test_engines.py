@@ -8,8 +8,8 @@ import yaml
 
 import roofline as rl
 from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_paths, engine_record, load_engine, profile_of
-from roofline.catalog.names import fold
-from roofline.catalog.records import Engine
+from roofline.specs.engine import Engine
+from roofline.specs.names import fold
 
 FILES = sorted((Path(__file__).resolve().parents[2] / "engine_specs").glob("*.yaml"))
 TIMES = ("request", "network", "prefill", "step", "layer", "sequence", "all_reduce")

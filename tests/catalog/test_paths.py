@@ -6,7 +6,8 @@ import pytest
 from spec_texts import GPU, MODEL
 
 import roofline as rl
-from roofline.catalog import huggingface, reader
+from roofline.catalog import find as reader
+from roofline.huggingface import config as huggingface
 
 CONFIG = {
     "model_type": "llama",

@@ -4,11 +4,11 @@ import pytest
 from configurations import IDS, config_of, layers
 from test_imported_specs import OTHER_TOTALS
 
-from roofline.catalog import reader
-from roofline.catalog.builder import model_record
+from roofline.catalog import find as reader
 from roofline.catalog.files import shipped_entries
-from roofline.catalog.huggingface import config_document
+from roofline.huggingface.config import config_document
 from roofline.physics.parameters import parameters
+from roofline.specs.build import model_record
 
 #: Models whose configurations the importer refuses: its families are those that Hugging Face hosts today.
 WRITTEN_BY_HAND = {"EleutherAI/gpt-j-6b"}

@@ -8,12 +8,13 @@ import pytest
 import yaml
 
 import roofline as rl
-from roofline.catalog import files, provenance, reader
-from roofline.catalog.builder import gpu_record, model_record
+from roofline.catalog import files, provenance
+from roofline.catalog import find as reader
 from roofline.catalog.checks import checked_document
-from roofline.catalog.names import fold
 from roofline.catalog.shipped_yaml import shipped_content
 from roofline.quantity import from_text
+from roofline.specs.build import gpu_record, model_record
+from roofline.specs.names import fold
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU_FILES = sorted(path for path in (ROOT / "hardware_specs").rglob("*.yaml") if path.parent.name != "calibration")

@@ -6,7 +6,7 @@ import pytest
 from asking import answered, ask, cells, csv_rows, document, rows
 
 import roofline as rl
-from roofline.catalog import reader
+from roofline.catalog import find as reader
 
 FORMATS = ("table", "markdown", "csv", "json")
 

@@ -6,8 +6,8 @@ import re
 import pytest
 from asking import answered, ask, cells, csv_rows, document, strict_json
 
-from roofline.comparisons import compare, quantize
-from roofline.evaluate.quantization import FORMATS
+from roofline.analysis.quantization import FORMATS
+from roofline.api.compare import compare, quantize
 
 CASE = ("--isl", "2000", "--osl", "300", "--batch", "16")
 QUANTIZE = ("quantize", "-m", "llama-3.1-8b", "-g", "h100-sxm", *CASE)

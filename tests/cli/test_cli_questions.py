@@ -9,7 +9,6 @@ import pytest
 from asking import answered, ask, cells, csv_rows, document, row, rows
 
 import roofline as rl
-from roofline import api
 from roofline.cli.main import cli
 from roofline.cli.render import digits
 from roofline.quantity import to_text
@@ -471,7 +470,7 @@ def test_what_is_left_out_keeps_the_default_of_the_api(command, monkeypatch):
         given.update(options)
         raise rl.BadInput("enough")
 
-    monkeypatch.setattr(api, "predict_each_gpu", predict_each_gpu)
+    monkeypatch.setattr("roofline.cli.predict.predict_each_gpu", predict_each_gpu)
     assert ask(command.name, "-m", "llama-3.1-8b").exit_code == 1
     parameters = inspect.signature(rl.predict).parameters
     assert given

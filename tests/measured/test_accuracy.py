@@ -10,8 +10,8 @@ import pytest
 from cases import Case, published_cases, score
 
 import roofline as rl
-from roofline.catalog.kernel_table import kernel_groups
-from roofline.evaluate.calibrate import judged
+from roofline.calibration.sets import judged
+from roofline.measurements.kernel_table import kernel_groups
 
 HERE = Path(__file__).parent
 GATES = json.loads((HERE / "gates.json").read_text())

@@ -7,12 +7,12 @@ from conftest import SAMPLE_GPUS, close, deploy, deployments, gqas, mlas, models
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from roofline.catalog.records import Gqa
 from roofline.physics.attention import mla_crossover
 from roofline.physics.cache import reach
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.geometry import pairs, visible_pairs
 from roofline.physics.plan import Plan
+from roofline.specs.layers import Gqa
 
 
 def attention(**limits):

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.catalog.records import MoeFfn
 from roofline.physics.ffn import distinct_experts, experts, fullest_rank
 from roofline.physics.plan import Plan, Scheme
+from roofline.specs.layers import MoeFfn
 
 skews = st.none() | st.floats(0.1, 50.0)
 

@@ -7,7 +7,6 @@ from conftest import calibrations, close, gpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.catalog.records import CollectiveEfficiency, Efficiency
 from roofline.physics.collectives import (
     all_gather_bytes,
     all_reduce_bytes,
@@ -15,7 +14,8 @@ from roofline.physics.collectives import (
     p2p_bytes,
     reduce_scatter_bytes,
 )
-from roofline.physics.work import LIGHT_LINK, LinkRoof, Roof, Work, collective_time, kernel_time
+from roofline.physics.one_equation import LIGHT_LINK, LinkRoof, Roof, Work, collective_time, kernel_time
+from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 
 amounts = st.just(0.0) | st.floats(1e3, 1e15)
 works = st.builds(

@@ -7,11 +7,11 @@ from conftest import close, deploy, models
 from hypothesis import given
 
 import roofline as rl
-from roofline.catalog.records import Gqa, Group, Mla
 from roofline.physics.cache import kv_values
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.parameters import active_parameters, layer_parameters, parameters
 from roofline.physics.plan import Plan
+from roofline.specs.layers import Gqa, Group, Mla
 
 # Totals of the checkpoints' tensors: safetensors metadata on Hugging Face for the first seven, the
 # model cards or reports (DeepSeek-V3 report, Qwen3 report, gpt-oss model card) for the others.

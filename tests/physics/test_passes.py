@@ -22,13 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.catalog.records import Group, MoeFfn
 from roofline.errors import UnsupportedPrecision
 from roofline.physics.assembly import rank_batch
 from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.one_equation import Terms
 from roofline.physics.plan import Plan
-from roofline.physics.work import Terms
 from roofline.serving.precision import PRESETS
+from roofline.specs.layers import Group, MoeFfn
 
 lengths = st.integers(1, 20_000)
 batches = st.integers(1, 512)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.engines import engine_names
-from roofline.catalog.records import Engine
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Plan
 from roofline.serving.closed_loop import closed_loop, mixed_time
+from roofline.specs.engine import Engine
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 SERVERS = {

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.engines import engine_names, load_engine
-from roofline.catalog.records import Engine, Tuning
 from roofline.errors import UnsupportedPrecision
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Workload, decode, prefill
+from roofline.specs.engine import Engine, Tuning
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 2000, "osl": 300, "batch": 16}

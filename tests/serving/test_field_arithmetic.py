@@ -4,9 +4,9 @@ import pytest
 from conftest import close, faster
 
 import roofline as rl
-from roofline.catalog.formats import number_format
-from roofline.physics.work import Roof, Work, kernel_time
+from roofline.physics.one_equation import Roof, Work, kernel_time
 from roofline.serving.latency import e2el
+from roofline.specs.formats import number_format
 
 # Databricks is short for the MosaicML team's "LLM Inference Performance Engineering: Best Practices" of October 2023,
 # https://www.databricks.com/blog/llm-inference-performance-engineering-best-practices

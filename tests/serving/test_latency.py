@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.catalog.records import DenseFfn, Gqa, Group, Layer
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.serving import prediction
 from roofline.serving.latency import Workload, prefill
+from roofline.specs.layers import DenseFfn, Gqa, Group, Layer
 
 GROUPED = ("llama-3.1-8b", "gemma-3-27b", "gpt-oss-20b", "mixtral-8x7b", "qwen3-30b-a3b", "qwen3-32b")
 MODELS = st.sampled_from(GROUPED)

@@ -1,0 +1,1 @@
+"""Questions about predictions: what moves them, what would meet a target, how they compare."""

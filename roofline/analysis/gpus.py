@@ -1,0 +1,219 @@
+"""A model on several GPUs side by side: how many times faster, and which kernels make it so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.analysis.difference import (
+    Difference,
+    Share,
+    decimals,
+    difference,
+    kernel_rows,
+    shares,
+    times,
+    unchanged_text,
+)
+from roofline.errors import RooflineError
+from roofline.quantity import rounded, to_text
+from roofline.serving.prediction import Prediction
+from roofline.serving.row import ROW_KEYS
+
+__all__ = ["COMPARED_KEYS", "Compared", "Comparison", "compared", "latencies", "speedups", "why_faster"]
+
+#: Keys of a row beside those of a prediction.
+COMPARED_KEYS = ("reference", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode")
+
+_MOST_NAMED = 3  # parts that one sentence names
+_WORTH_NAMING = 0.05  # share of the gain
+_CLOSE = 0.1  # speed-ups nearer to 1 get one more decimal place
+_TERMS = {"memory": "bandwidth", "link": "the link"}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One GPU beside the reference."""
+
+    prediction: Prediction
+    reference: str  # GPU that it is compared with
+    prefill: Difference | None  # None for the reference itself
+    decode: Difference | None  # None for the reference itself, and for a single output token
+    why_prefill: str | None
+    why_decode: str | None
+
+    def __str__(self) -> str:
+        """One line: latencies, throughput, and how many times faster than the reference."""
+        found = self.prediction
+        said = f"{found.deployment.gpu.name}: {latencies(found)}, {rounded(found.output_tok_s_gpu)} tok/s/GPU"
+        return said + speedups(self.prefill, self.decode, self.reference)
+
+    def __repr__(self) -> str:
+        """The same line, for lists of them."""
+        return f"<{type(self).__name__} {self}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat row: the keys of a prediction, and how many times faster than the reference."""
+        row = self.prediction.to_dict(key for key in ROW_KEYS if key != "warnings")
+        return {
+            **row,
+            "reference": self.reference,
+            "prefill_speedup": _speedup(self.prefill),
+            "decode_speedup": _speedup(self.decode),
+            "why_prefill": self.why_prefill,
+            "why_decode": self.why_decode,
+            "warnings": list(self.prediction.warnings),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One case on several GPUs at the same plan; the first is the reference."""
+
+    gpus: tuple[Compared, ...]
+    notes: tuple[str, ...] = ()  # what was chosen
+    refused: Mapping[str, RooflineError] = field(default_factory=dict)  # GPU -> why it cannot run the case
+
+    def __str__(self) -> str:
+        """A heading, a line a GPU, refusals and notes."""
+        first = self.gpus[0].prediction
+        model, workload = first.deployment.model.short_name, first.workload
+        case = f"isl {workload.isl:g}, osl {workload.osl:g}, batch {workload.batch:g}, tp {self.tp}"
+        heading = f"{model}, {case}, against {self.gpus[0].reference}"
+        refused = [f"{name}: {str(error).partition(';')[0]}" for name, error in self.refused.items()]
+        lines = [*map(str, self.gpus), *refused, *(f"note: {note}" for note in self.notes)]
+        return "\n".join([heading, *(f"  {line}" for line in lines)])
+
+    @property
+    def tp(self) -> int:
+        """Tensor-parallel degree of all [1]."""
+        return self.gpus[0].prediction.deployment.plan.tp
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Flat rows, one a GPU that runs the case."""
+        return [entry.to_dict() for entry in self.gpus]
+
+    def kernel_records(self) -> list[dict[str, Any]]:
+        """Every kernel's part in every ratio, as flat rows."""
+        return [
+            row
+            for entry in self.gpus
+            for name, found in (("prefill", entry.prefill), ("decode", entry.decode))
+            if found is not None
+            for row in kernel_rows(
+                found, gpu=entry.prediction.deployment.gpu.name, reference=entry.reference, **{"pass": name}
+            )
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        refused = {name: f"{type(error).__name__}: {error}" for name, error in self.refused.items()}
+        return {
+            "rows": self.to_records(),
+            "kernels": self.kernel_records(),
+            "notes": list(self.notes),
+            "refused": refused,
+        }
+
+
+def compared(prediction: Prediction, reference: Prediction) -> Compared:
+    """A GPU beside the reference.
+
+    Args:
+        prediction: of the GPU; a single case.
+        reference: of the same case on the GPU to compare with.
+
+    Returns:
+        Ratios, and the kernels that make them; none where it is the reference itself.
+    """
+    name = reference.deployment.gpu.name
+    if prediction is reference:
+        return Compared(prediction, name, None, None, None, None)
+    first = difference(reference.prefill, prediction.prefill)
+    step = None if prediction.tpot is None else difference(reference.decode, prediction.decode)
+    why = None if step is None else why_faster(step, "step")
+    return Compared(prediction, name, first, step, why_faster(first, "pass"), why)
+
+
+def latencies(found: Prediction) -> str:
+    """Latencies of one case in a few words.
+
+    Args:
+        found: the prediction; a single case.
+
+    Returns:
+        Text such as ``TTFT 98.3 ms, TPOT 9.12 ms`` [text].
+    """
+    step = "" if found.tpot is None else f", TPOT {to_text(found.tpot, 's')}"
+    return f"TTFT {to_text(found.ttft, 's')}{step}"
+
+
+def speedups(prefill: Difference | None, decode: Difference | None, reference: str) -> str:
+    """Speed-ups in a few words, the end of a line.
+
+    Args:
+        prefill: against the reference; None for the reference itself.
+        decode: the same of a decode step; None where there is none, too.
+        reference: what it is compared with [text].
+
+    Returns:
+        Text such as ``; 2.41x as fast as h100-sxm in prefill, 1.83x in decode``, empty for the reference itself [text].
+    """
+    known = {"prefill": prefill, "decode": decode}
+    said = [(name, times(found.speedup)) for name, found in known.items() if found is not None]
+    named = [f"{ratio}{'' if i else f' as fast as {reference}'} in {name}" for i, (name, ratio) in enumerate(said)]
+    return f"; {', '.join(named)}" if named else ""
+
+
+def why_faster(found: Difference, of: str) -> str:
+    """Which parts of a pass gain the time, in one sentence whose figures add up.
+
+    Args:
+        found: the difference of two passes.
+        of: what the pass is called: ``step`` or ``pass`` [text].
+
+    Returns:
+        Text such as ``2.41x: 1.12 of the 1.41 gained come from bandwidth in the experts, 0.29 from the rest``;
+        contributions are relative to the reference, whose speed is 1, and a kernel's goes to the term of its time that
+        moved it most, not to what it waits for [text].
+    """
+    places = decimals(found.speedup) + (abs(found.speedup - 1.0) < _CLOSE)
+    total = round(found.speedup - 1.0, places)
+    clauses = [
+        _clause(what, part, total, places, is_first=not position)
+        for position, (what, part) in enumerate(_named(shares(found), total, places))
+    ]
+    said = ", ".join(clauses) or "no kernel changes by much"
+    end = unchanged_text(found, of)
+    return f"{found.speedup:.{places}f}x: {said}" + (f"; {end}" if end else "")
+
+
+def _named(listed: list[Share], total: float, places: int) -> list[tuple[str, float]]:
+    """The largest contributions, rounded, those that go with the total first, and what is left of it [1]."""
+    largest = max([abs(total), *(abs(share.contribution) for share in listed)])
+    worth = [share for share in listed if abs(share.contribution) >= _WORTH_NAMING * largest][:_MOST_NAMED]
+    rounded = [(_what(share), round(share.contribution, places)) for share in worth]
+    rounded.sort(key=lambda term: -math.copysign(1.0, total) * term[1])
+    rest = round(total - math.fsum(part for _, part in rounded), places)
+    return [(what, part) for what, part in (*rounded, ("the rest", rest)) if part != 0.0]
+
+
+def _clause(what: str, part: float, total: float, places: int, *, is_first: bool) -> str:
+    """One contribution in words."""
+    size, whole, is_gain = f"{abs(part):.{places}f}", f"{abs(total):.{places}f}", part > 0.0
+    if part * total <= 0.0 or abs(part) > abs(total):
+        return f"{size} {'gained from' if is_gain else 'lost to'} {what}"
+    if is_first:
+        return f"{size} of the {whole} {'gained come from' if is_gain else 'lost go to'} {what}"
+    return f"{size} {'from' if is_gain else 'to'} {what}"
+
+
+def _what(share: Share) -> str:
+    """What a contribution comes from: the term of the time that moved, and the part of the pass."""
+    return share.part if share.part == "the host" else f"{_TERMS.get(share.cause, share.cause)} in {share.part}"
+
+
+def _speedup(found: Difference | None) -> float | None:
+    return None if found is None else found.speedup

@@ -1,0 +1,191 @@
+"""What moves an answer: elasticities and derivatives of every result to every quantity it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from roofline.errors import BadInput
+from roofline.serving.prediction import Prediction
+from roofline.symbolic.case_trace import RESULTS, CaseTrace, check_results
+
+if TYPE_CHECKING:
+    from roofline.symbolic.closed_form import ClosedForms
+
+__all__ = ["Sensitivities", "Sensitivity", "sensitivity"]
+
+_PERCENT = 100.0
+_NOTHING = 2.0**-44  # elasticities below it are rounding
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How one result moves with one input."""
+
+    result: str
+    input: str
+    kind: str  # rate, latency, efficiency, workload, precision or plan
+    unit: str  # of the input
+    meaning: str  # of the input
+    value: float  # of the input, SI
+    elasticity: float  # d ln(result) / d ln(input)
+    derivative: float  # d result / d input, SI
+    regime: str  # in which both hold
+    margin: float | None  # [% of the input] to the nearest change of regime, signed; None where none is near
+    elasticity_below: float  # just below the value, and just above: the same but at a tie
+    elasticity_above: float
+    _forms: Sensitivities = field(repr=False, compare=False)
+
+    @property
+    def formula(self) -> str:
+        """The derivative as a formula of inputs, read by Python and by `sympy.sympify` [text]."""
+        return self._forms.closed.derivative_text(self.result, self.input) if self.derivative else "0"
+
+    @property
+    def expression(self) -> Any:
+        """The derivative as a sympy expression of inputs and of the named parts of `Sensitivities.closed`."""
+        return self._forms.closed.derivative(self.result, self.input)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat row of the JSON contract."""
+        return {
+            "result": self.result,
+            "input": self.input,
+            "kind": self.kind,
+            "value": self.value,
+            "elasticity": self.elasticity,
+            "derivative": self.derivative,
+            "formula": self.formula,
+            "regime": self.regime,
+            "margin": self.margin,
+            "unit": self.unit,
+            "meaning": self.meaning,
+            "elasticity_below": self.elasticity_below,
+            "elasticity_above": self.elasticity_above,
+        }
+
+
+class Sensitivities(Sequence[Sensitivity]):
+    """Rows of every result, the most important input of each first."""
+
+    def __init__(self, case: CaseTrace, of: tuple[str, ...]) -> None:
+        self.case = case
+        self.prediction = case.prediction
+        self.of = of
+        self._rows = tuple(row for result in of for row in self._sorted(result))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Sensitivity]:
+        return iter(self._rows)
+
+    def __str__(self) -> str:
+        """One line a row: result, input, elasticity."""
+        width = max((len(row.input) for row in self), default=0)
+        return "\n".join(f"{row.result} to {row.input.ljust(width)}  {row.elasticity:+.4f}" for row in self)
+
+    def __repr__(self) -> str:
+        return f"<sensitivities of {', '.join(self.of)}: {len(self)} rows>"
+
+    @cached_property
+    def closed(self) -> ClosedForms:
+        """The closed forms behind the rows; sympy is imported for them alone."""
+        from roofline.symbolic.closed_form import ClosedForms
+
+        return ClosedForms(self.case)
+
+    @property
+    def what_to_buy(self) -> dict[str, Sensitivity]:
+        """Of each result, the rate of the hardware that moves it most."""
+        found: dict[str, Sensitivity] = {}
+        for row in self:
+            if row.kind == "rate":
+                found.setdefault(row.result, row)
+        return found
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Rows of the JSON contract."""
+        return [row.to_dict() for row in self]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The case, its results at the present inputs [s, 1/s], and the rows."""
+        deployment = self.prediction.deployment
+        return {
+            "case": self.case.title,
+            "model": deployment.model.short_name,
+            "gpu": deployment.gpu.name,
+            "results": {result: getattr(self.prediction, result) for result in self.of},
+            "rows": self.to_records(),
+        }
+
+    def _sorted(self, result: str) -> list[Sensitivity]:
+        number = self.case.number(result)
+        if number is None:
+            return []
+        rows = [self._row(result, name, number.value, slope) for name, slope in number.gradient.items()]
+        return sorted(rows, key=lambda row: (-abs(row.elasticity), row.input))
+
+    def _row(self, result: str, name: str, value: float, slope: float) -> Sensitivity:
+        entry = self.case.inputs[name]
+        elasticity = slope * entry.value / value if entry.value else 0.0
+        if entry.value and abs(elasticity) < _NOTHING:  # rounding: the result does not move
+            elasticity = slope = 0.0
+        change, label = self.case.margin(result, name)
+        below = above = elasticity
+        if self.case.is_tie(result, name) and entry.value:
+            sides = self.case.beside(result, name)
+            below, above = (elasticity if side is None else side for side in sides)
+            change = 0.0
+        regime = self.case.regime(result)
+        return Sensitivity(
+            result=result,
+            input=name,
+            kind=entry.kind,
+            unit=entry.unit,
+            meaning=entry.meaning,
+            value=entry.value,
+            elasticity=elasticity,
+            derivative=slope,
+            regime=f"{regime} until {label}" if label else regime,
+            margin=None if change is None else _PERCENT * change,
+            elasticity_below=below,
+            elasticity_above=above,
+            _forms=self,
+        )
+
+
+def sensitivity(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensitivities:
+    r"""Elasticities and derivatives of results to every quantity that they depend on.
+
+    .. math:: e = \frac{\partial \ln y}{\partial \ln x} = \frac{x}{y} \frac{\partial y}{\partial x}
+
+    The elasticities over rates minus those over latencies sum to -1 for a time, +1 for a throughput.
+
+    Args:
+        prediction: a single case.
+        of: results: ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user [text].
+
+    Returns:
+        The rows, exact to rounding: the functions of the prediction run on numbers that carry derivatives.
+
+    Raises:
+        UnknownName: a result that is none.
+        BadInput: isl, osl, batch or prefix is an array, or no result applies.
+
+    Valid:
+        In the stated regime: a maximum keeps its larger side, what is rounded up stays where it is. Steps finer than
+        1 % are not counted as changes of regime.
+
+    Source:
+        The chain rule, forward (Wengert, CACM 7(8), 1964).
+    """
+    found = Sensitivities(CaseTrace(prediction), check_results(of))
+    if not found:
+        raise BadInput("a single output token (osl 1) has no tpot; ask for ttft, or give --osl")
+    return found

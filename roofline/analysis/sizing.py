@@ -1,0 +1,233 @@
+"""The fewest GPUs of one replica that meet limits on latency: a search over plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+from roofline.physics.memory import memory
+from roofline.physics.plan import Deployment, Plan
+from roofline.quantity import GIGA, to_text
+from roofline.serving.latency import Workload, decode, e2el, prefill
+from roofline.serving.sizing import plan_fault, possible_tp
+from roofline.specs.model import Model
+
+__all__ = ["MOST_RANKS", "Degrees", "Sized", "Trial", "fewest_gpus", "possible_plans", "reason"]
+
+#: Ranks of a replica's stage that are searched at most: larger domains (pods of TPUs) are shared by several replicas.
+MOST_RANKS = 512
+
+_FEWEST_DIGITS, _MOST_DIGITS = 3, 6
+
+
+class Degrees(NamedTuple):
+    """Parallel degrees that the caller fixed; None where they are free."""
+
+    tp: int | None = None
+    pp: int = 1
+    ep: int | None = None
+    dp: int | None = None
+
+
+class Trial(NamedTuple):
+    """A deployment, and what it takes relative to what it may."""
+
+    deployment: Deployment
+    preset: str | None  # of its formats; None for the checkpoint's own
+    shares: Mapping[str, float]  # SLO key -> time / limit, or memory -> used / usable [1]
+
+    @property
+    def worst(self) -> float:
+        """Largest share [1]; at most 1 where the SLO is met."""
+        return max(self.shares.values())
+
+    @property
+    def total(self) -> float:
+        """Sum of the shares, by which plans of as many GPUs are ranked [1]."""
+        return sum(self.shares.values())
+
+
+class Sized(NamedTuple):
+    """What a search found: one of these, or none where no plan is possible."""
+
+    fewest: Trial | None = None  # best of the plans with the fewest GPUs that meet the SLO
+    light: Trial | None = None  # bound on the times of every plan that fits, at light speed, which misses the SLO
+    nearest: Trial | None = None  # plan that comes nearest to the SLO
+    tightest: Trial | None = None  # plan that lacks the least memory, where none fits
+
+
+def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> list[Plan]:
+    """Plans of one replica within a scale-up domain, fewest GPUs first.
+
+    Tensor parallelism takes every degree that divides the model. Mixtures of experts may also share out the batch: over
+    data-parallel ranks in powers of two, no more than sequences, and their experts over every ep that divides tp x dp.
+    Stages (pp) may lie in other domains.
+
+    Args:
+        model: the model.
+        domain: GPUs of one scale-up domain [1].
+        batch: sequences of the replica [sequences].
+        fixed: degrees that are not searched; what they need may exceed the domain.
+
+    Returns:
+        The plans; none where none is possible.
+    """
+    ranks = min(domain, MOST_RANKS)
+    widest = max(ranks // (fixed.dp or 1), 1)
+    plans = [
+        Plan(tp, fixed.pp, ep, dp)
+        for tp in (possible_tp(model, widest) if fixed.tp is None else [fixed.tp])
+        for dp in (_data_degrees(model, ranks // tp, batch) if fixed.dp is None else [fixed.dp])
+        for ep in (_expert_degrees(model, tp * dp) if fixed.ep is None else [fixed.ep])
+    ]
+    return sorted((plan for plan in plans if plan_fault(model, plan) is None), key=lambda plan: plan.num_gpus)
+
+
+def fewest_gpus(
+    alone: Mapping[str | None, Deployment], workload: Workload, slo: Mapping[str, float], fixed: Degrees
+) -> Sized:
+    """The fewest GPUs of one kind with which one replica meets an SLO.
+
+    Among plans and precisions with as few GPUs, which cost the same, the one with the smallest sum of times relative to
+    their limits wins. Memory is checked before time. Where nothing meets the SLO, the plan comes nearest whose worst
+    time is the smallest relative to its limit.
+
+    Args:
+        alone: by preset of formats the model on one GPU of the kind, or on one for each stage; it need not fit.
+        workload: lengths and batch of one replica.
+        slo: limits on ttft, tpot or e2el, at least one [s].
+        fixed: degrees that are not searched.
+
+    Returns:
+        What was found.
+    """
+    light = {preset: _trial(replace(one, basis="ideal"), preset, workload, slo) for preset, one in alone.items()}
+    nearest: Trial | None = None
+    tightest: Trial | None = None
+    slow: list[tuple[Trial, Deployment]] = []
+    for _, candidates in groupby(_candidates(alone, workload, fixed), key=lambda pair: pair[1].plan.num_gpus):
+        meeting = []
+        for preset, candidate in candidates:
+            need = memory(candidate, workload.batch, workload.isl + workload.osl)
+            if not need.fits:
+                tightest = _nearer(Trial(candidate, preset, {"memory": need.used_fraction}), tightest)
+                continue
+            bound = _shared_out(light[preset], candidate)
+            if bound.worst > 1.0:
+                slow.append((bound, candidate))
+                continue
+            trial = _trial(candidate, preset, workload, slo)
+            nearest = _nearer(trial, nearest)
+            if trial.worst <= 1.0:
+                meeting.append(trial)
+        if meeting:
+            return Sized(fewest=min(meeting, key=lambda trial: trial.total))
+    if nearest is None and slow:
+        return Sized(light=min((bound for bound, _ in slow), key=lambda bound: bound.worst))
+    if nearest is None:
+        return Sized(tightest=tightest)
+    for bound, candidate in sorted(slow, key=lambda pair: pair[0].worst):
+        if bound.worst >= nearest.worst:
+            break
+        nearest = _nearer(_trial(candidate, bound.preset, workload, slo), nearest)
+    return Sized(nearest=nearest)
+
+
+def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
+    """Why no plan of a GPU meets an SLO.
+
+    Args:
+        sized: what a search found.
+        slo: limits on ttft, tpot or e2el [s].
+
+    Returns:
+        Some words; None where a plan meets it or none is possible [text].
+    """
+    if sized.fewest is not None:
+        return None
+    if sized.light is not None:
+        return f"cannot at light speed: {_missed(sized.light, slo, 'at least ')} on {_gpus(sized.light)}"
+    if sized.nearest is not None:
+        return f"cannot: {_missed(sized.nearest, slo)} at best ({_plan_text(sized.nearest)})"
+    if sized.tightest is not None:
+        usable = sized.tightest.deployment.gpu.memory
+        used = f"{sized.tightest.worst * usable / GIGA:.1f} GB of {usable / GIGA:.1f} GB per GPU"
+        return f"does not fit: {used} ({_plan_text(sized.tightest)})"
+    return None
+
+
+def _candidates(
+    alone: Mapping[str | None, Deployment], workload: Workload, fixed: Degrees
+) -> Iterator[tuple[str | None, Deployment]]:
+    """Every plan in every precision, fewest GPUs first."""
+    one = next(iter(alone.values()))
+    for plan in possible_plans(one.model, one.gpu.link.domain, workload.batch, fixed):
+        for preset, stage in alone.items():
+            yield preset, replace(stage, plan=plan)
+
+
+def _trial(deployment: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float]) -> Trial:
+    """A deployment's times relative to their limits; a single token has no tpot to limit."""
+    first = prefill(deployment, workload).time
+    step = decode(deployment, workload).time if workload.osl > 1.0 else 0.0
+    times = {"ttft": first, "tpot": step, "e2el": e2el(first, step, workload.osl)}
+    return Trial(deployment, preset, {key: times[key] / limit for key, limit in slo.items()})
+
+
+def _shared_out(light: Trial, candidate: Deployment) -> Trial:
+    """Light speed on one GPU, as if the ranks of a plan shared it out evenly: a bound that no plan can beat.
+
+    What each rank repeats, collectives and idle ranks come on top of it.
+    """
+    ranks = candidate.plan.expert_ranks
+    return Trial(candidate, light.preset, {key: share / ranks for key, share in light.shares.items()})
+
+
+def _nearer(trial: Trial, nearest: Trial | None) -> Trial:
+    return trial if nearest is None or trial.worst < nearest.worst else nearest
+
+
+def _data_degrees(model: Model, most: int, batch: float) -> list[int]:
+    """Data-parallel degrees worth a trial: more ranks than sequences would idle."""
+    degrees = [1]
+    while model.is_moe and 2 * degrees[-1] <= min(most, batch):
+        degrees.append(2 * degrees[-1])
+    return degrees
+
+
+def _expert_degrees(model: Model, ranks: int) -> list[int]:
+    """Degrees of expert parallelism that divide the ranks."""
+    return [ep for ep in range(1, ranks + 1) if ranks % ep == 0] if model.is_moe else [1]
+
+
+def _missed(trial: Trial, slo: Mapping[str, float], least: str = "") -> str:
+    """The limits that a trial misses, and by how much."""
+    return ", ".join(
+        f"{key.upper()} {least}{_against(share * slo[key], slo[key])}"
+        for key, share in trial.shares.items()
+        if share > 1.0
+    )
+
+
+def _against(time: float, limit: float) -> str:
+    """A time and the limit it misses, with as many digits as it takes to tell them apart."""
+    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
+        said = to_text(time, "s", digits)
+        if said != to_text(limit, "s", digits):
+            break
+    return f"{said} against {to_text(limit, 's', digits)}"
+
+
+def _gpus(trial: Trial) -> str:
+    count = trial.deployment.plan.num_gpus
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _plan_text(trial: Trial) -> str:
+    """Degrees that are not 1, tp always, and the preset if there is one."""
+    plan = trial.deployment.plan
+    degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
+    said = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
+    return ", ".join(said if trial.preset is None else [*said, trial.preset])

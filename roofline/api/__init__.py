@@ -1,0 +1,1 @@
+"""The public functions: names and plain numbers in, answers out."""

@@ -1,0 +1,31 @@
+"""Importing a model: a Hugging Face configuration to the text of a specification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roofline.catalog.spec_text import spec_text
+from roofline.huggingface.config import config_document, hub_config, read_config
+
+__all__ = ["imported_model"]
+
+
+def imported_model(config: str, name: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """Specification of the model that a configuration describes.
+
+    Args:
+        config: a config.json, a folder that holds one, or a Hugging Face id [path or text].
+        name: of the model, best its Hugging Face id; None for what the configuration says [text].
+
+    Returns:
+        The text of the specification, and what a reader of any figure of the model should know [text].
+
+    Raises:
+        BadSpec: the configuration cannot be read or has faults.
+        UnknownName: no such configuration.
+    """
+    path = config if Path(config).exists() or config.endswith(".json") else hub_config(config)
+    content, quantization, called = read_config(path)
+    where = str(Path(path) / "config.json") if Path(path).is_dir() else path
+    document, cautions = config_document(content, name or called, quantization, where)
+    return spec_text(document), tuple(cautions)

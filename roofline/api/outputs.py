@@ -1,0 +1,162 @@
+"""Files that answers are written to: whole or not at all, and none overwritten unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roofline.errors import BadInput
+
+__all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "write_rows", "write_whole"]
+
+#: Formats of tables, by the suffix of the file.
+SUFFIXES = (".csv", ".json", ".parquet", ".xlsx")
+
+SCHEMA_VERSION = 1
+
+_FORMULA = ("=", "+", "-", "@")  # a text that begins so would be calculated; an apostrophe makes it a text
+_WIDEST = 40  # characters of a column of a sheet
+
+
+def write_whole(path: str, write: Callable[[Path], object], *, force: bool, make_folder: bool = False) -> None:
+    """Write a file in one step: it is there whole, or what was there before is.
+
+    Args:
+        path: the file [path].
+        write: writes the content to a path beside it.
+        force: overwrite a file that exists [bool].
+        make_folder: make the folder, where it is not there [bool].
+
+    Raises:
+        BadInput: it exists, or cannot be written.
+    """
+    target = Path(path)
+    beside = target.with_name(f"{target.name}.part")
+    try:
+        if target.is_dir():
+            raise BadInput(f"{path} is a folder; name a file in it")
+        if target.exists() and not force:
+            raise BadInput(f"{path} exists; --force overwrites it")
+        if make_folder:
+            beside.parent.mkdir(parents=True, exist_ok=True)
+        write(beside)
+        beside.replace(target)
+    except OSError as fault:
+        raise BadInput(f"{path} cannot be written: {fault.strerror or fault}") from None
+    finally:
+        _remove(beside)
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> None:
+    """Write flat rows as the table that a file's suffix names.
+
+    Args:
+        rows: flat rows that share their keys.
+        path: file ending in one of `SUFFIXES` [path].
+        force: overwrite a file that exists [bool].
+
+    Raises:
+        BadInput: another suffix, a library that is not installed, or a file that exists or cannot be written.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise BadInput(f"{path}: a table is written as {', '.join(SUFFIXES)}; end the name in one of them")
+    writer = {".parquet": _parquet, ".xlsx": _sheet}.get(suffix)
+    if writer is not None:
+        found = writer(rows)
+        write_whole(path, found, force=force)
+        return
+    text = csv_text(rows) if suffix == ".csv" else json_text(rows)
+    write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
+
+
+def json_text(rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None = None) -> str:
+    """Rows in the JSON contract.
+
+    Args:
+        rows: flat rows.
+        extra: further top-level keys.
+
+    Returns:
+        The text, ending in a new line [text].
+    """
+    import json
+
+    return json.dumps({"schema_version": SCHEMA_VERSION, "rows": list(rows), **(extra or {})}, indent=2) + "\n"
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as comma-separated values under the keys of the first.
+
+    Args:
+        rows: flat rows that share their keys.
+
+    Returns:
+        The text; nothing stands for what does not apply, lists are joined by semicolons [text].
+    """
+    import csv
+    import io
+
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: _csv_cell(value) for key, value in row.items()})
+    return text.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    """A value as text for a file that spreadsheets open: none of it is a formula, no line is broken by a return."""
+    cell = _cell(value)
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
+
+
+def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise BadInput('Parquet needs pyarrow: pip install "roofline[parquet]"') from None
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    return lambda beside: pq.write_table(table, beside, compression="zstd")
+
+
+def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
+    try:
+        from roofline.workbook.writer import Book
+    except ImportError:
+        raise BadInput('a sheet needs XlsxWriter: pip install "roofline[xlsx]"') from None
+
+    def write(beside: Path) -> None:
+        book = Book(beside)
+        sheet = book.sheet("predictions")
+        keys = list(rows[0]) if rows else []
+        for column, key in enumerate(keys):
+            cells = [_cell(row[key]) for row in rows]
+            sheet.text(0, column, key, "bold")
+            for line, cell in enumerate(cells, 1):
+                sheet.value(line, column, cell)
+            sheet.widen(column, column, min(max(map(len, map(str, (key, *cells)))), _WIDEST))
+        sheet.head(1, 0, (len(rows), len(keys)) if rows else None)
+        book.close()
+
+    return write
+
+
+def _cell(value: Any) -> Any:
+    return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _remove(path: Path) -> None:
+    """Remove what an interrupted run left."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return

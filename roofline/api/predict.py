@@ -1,0 +1,240 @@
+"""The public functions: names and plain numbers in, predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from roofline.api import case
+from roofline.catalog import find
+from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision
+from roofline.ops import Real
+from roofline.physics.efficiency import basis_of
+from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
+from roofline.quantity import KIBI
+from roofline.serving import prediction as answer
+from roofline.serving.correction import UNCORRECTED
+from roofline.serving.knee import Knees
+from roofline.serving.precision import precision
+from roofline.serving.prediction import Prediction
+from roofline.serving.row import ROW_KEYS
+from roofline.serving.sizing import check_plan, does_not_fit
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+
+__all__ = [
+    "DEFAULTS",
+    "DEFAULT_ENGINE",
+    "Prediction",
+    "knee",
+    "predict",
+    "predict_each_gpu",
+    "refused_row",
+    "tpot",
+    "ttft",
+]
+
+#: Lengths and batch where none are given: the random data set of `vllm bench serve`.
+DEFAULTS: Mapping[str, int] = {"isl": KIBI, "osl": 128, "batch": 1, "prefix": 0}
+DEFAULT_ENGINE = "generic"
+
+
+def predict(
+    model: str | Model,
+    gpu: str | Gpu,
+    *,
+    isl: Real = DEFAULTS["isl"],
+    osl: Real = DEFAULTS["osl"],
+    batch: Real = DEFAULTS["batch"],
+    prefix: Real = DEFAULTS["prefix"],
+    tp: int | None = None,
+    pp: int = 1,
+    ep: int = 1,
+    dp: int = 1,
+    num_gpus: int | None = None,
+    quantization: str | None = None,
+    weights: str | None = None,
+    kv_cache_dtype: str | None = None,
+    compute: str | None = None,
+    routing: str | float = DEFAULT_SKEW,
+    basis: str = "calibrated",
+    engine: str = DEFAULT_ENGINE,
+    network: float = 0.0,
+    measured: Mapping[str, float] | None = None,
+    slo: Mapping[str, float] | None = None,
+    allow_oversize: bool = False,
+    specs: str | None = None,
+) -> Prediction:
+    """Latencies of one static batch of a model on GPUs.
+
+    `isl`, `osl`, `batch` and `prefix` may be arrays or columns that broadcast together; then every
+    time is an array, NaN where the case does not fit.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name, alias or record [text].
+        isl: prompt length [tokens].
+        osl: answer length [tokens].
+        batch: sequences advanced together on one replica [sequences].
+        prefix: prompt tokens whose KV is cached already [tokens].
+        tp: tensor-parallel degree; None for the smallest that fits [1].
+        pp: pipeline-parallel degree [1].
+        ep: expert-parallel degree [1].
+        dp: data-parallel degree of the attention [1].
+        num_gpus: GPUs of all replicas; None for one replica [1].
+        quantization: preset of formats, e.g. ``fp8`` [text].
+        weights: number format of the weights [text].
+        kv_cache_dtype: number format of the KV cache [text].
+        compute: dtype at which weights are multiplied [text].
+        routing: ``uniform``, or the skew c of the expert choice [1].
+        basis: ``calibrated`` or ``ideal`` [text].
+        engine: profile of a serving engine: ``generic``, ``trtllm``, ``vllm``, ``sglang``, ``none`` for the
+            kernels alone, or the path of a profile of one's own [text].
+        network: round trip between client and server [s].
+        measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
+            `osl`, `batch`, `prefix` it was taken at, where they differ.
+        slo: limits on ttft, tpot or e2el [s].
+        allow_oversize: predict a plan that does not fit, too [bool].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The prediction.
+
+    Raises:
+        UnknownName: no such model, GPU, format or SLO key.
+        UnsupportedPrecision: the GPU cannot multiply in the format.
+        BadInput: a number or a plan that cannot be.
+        DoesNotFit: the plan needs more memory than the GPUs have.
+        BadSpec: a specification has faults.
+    """
+    model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
+    gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
+    profile = case.engine(engine, network, specs)
+    workload = case.workload(isl, osl, batch, prefix)
+    chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
+    plan = Plan(1 if tp is None else tp, pp, ep, dp)
+    deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
+    if tp is None:
+        deployment = case.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize)
+    check_plan(model, deployment.plan)
+    if num_gpus is not None:
+        deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
+    said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
+    corrected = UNCORRECTED if measured is None else case.correction(deployment, workload, measured)
+    said = (*said, *case.corrected(corrected))
+    prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize, correction=corrected)
+    if prediction.fits is False and allow_oversize:
+        used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
+        taken = f"does not fit: {used}; the times are what it would take"
+        return replace(prediction, warnings=(*prediction.warnings, taken))
+    if prediction.fits is False:
+        raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
+    return prediction
+
+
+def predict_each_gpu(
+    model: str | Model, gpu_names: tuple[str, ...], by: str = "ttft", **options: Any
+) -> tuple[list[Prediction], dict[str, RooflineError]]:
+    """Predictions of one model on several GPUs, and why there is none on the others.
+
+    Args:
+        model: name, alias or record [text].
+        gpu_names: the GPUs [text].
+        by: attribute of a prediction to sort by, smallest first [text].
+        options: keyword arguments of `predict`.
+
+    Returns:
+        Predictions, sorted, and the error of each GPU that cannot run the case.
+
+    Raises:
+        RooflineError: what is wrong with the model or the case on every GPU alike.
+    """
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, options.get("specs"))
+    found, refused = [], {}
+    for name in gpu_names:
+        try:
+            prediction = predict(model, name, **options)
+            found.append(replace(prediction, warnings=(*_given(note), *prediction.warnings)))
+        except UnknownName:
+            raise
+        except RooflineError as error:
+            refused[name] = error
+    if not found and refused:
+        wrong = [error for error in refused.values() if isinstance(error, BadInput)]
+        other = [error for error in refused.values() if not isinstance(error, (BadInput, UnsupportedPrecision))]
+        if len(refused) == 1 or (wrong and not other):
+            raise next(iter(wrong or refused.values()))
+    return sorted(found, key=lambda prediction: getattr(prediction, by) or 0.0), refused
+
+
+def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
+    """Row of the JSON contract for a GPU that cannot run a case: the reason, and nulls.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name or alias of the GPU [text].
+        error: why it was refused.
+        options: keyword arguments of `predict`.
+
+    Returns:
+        The row; `fits` is false where memory is the reason, else null.
+    """
+    model = model if isinstance(model, Model) else find.load_model(model, options.get("specs"))
+    asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS)}
+    return {
+        **dict.fromkeys(ROW_KEYS),
+        **asked,
+        "model": model.short_name,
+        "model_id": model.name,
+        "gpu": find.load_gpu(gpu, options.get("specs")).name,
+        "engine": options.get("engine", DEFAULT_ENGINE),
+        "fits": False if isinstance(error, DoesNotFit) else None,
+        "warnings": [f"{type(error).__name__}: {error}"],
+    }
+
+
+def ttft(model: str | Model, gpu: str | Gpu, **options: Any) -> Real:
+    """Time to first token of a static batch.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name, alias or record [text].
+        options: keyword arguments of `predict`.
+
+    Returns:
+        Time [s].
+    """
+    return predict(model, gpu, **options).ttft
+
+
+def tpot(model: str | Model, gpu: str | Gpu, **options: Any) -> Real | None:
+    """Mean time per output token after the first.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name, alias or record [text].
+        options: keyword arguments of `predict`.
+
+    Returns:
+        Time [s]; None for a single output token.
+    """
+    return predict(model, gpu, **options).tpot
+
+
+def knee(model: str | Model, gpu: str | Gpu, **options: Any) -> Knees:
+    """The batches at which decode stops being cheap.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name, alias or record [text].
+        options: keyword arguments of `predict`.
+
+    Returns:
+        The four knees [sequences].
+    """
+    return predict(model, gpu, **options).knees
+
+
+def _given(*notes: str | None) -> tuple[str, ...]:
+    return tuple(note for note in notes if note is not None)

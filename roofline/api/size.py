@@ -1,0 +1,285 @@
+"""How many GPUs of every kind one replica of a model needs to meet limits on latency, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.analysis.gpus import latencies
+from roofline.analysis.sizing import MOST_RANKS, Degrees, Sized, Trial, fewest_gpus, possible_plans, reason
+from roofline.api import catalog
+from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
+from roofline.catalog import find
+from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
+from roofline.physics.plan import Plan
+from roofline.quantity import rounded
+from roofline.serving.prediction import Prediction, check_slo
+from roofline.serving.row import ROW_KEYS
+from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+
+__all__ = ["SIZE_KEYS", "FleetSize", "GpuSize", "size"]
+
+#: Keys of a row of `size`: those of a prediction, and what the search adds.
+SIZE_KEYS = (*ROW_KEYS, "quantization", "meets", "meets_high", "reason")
+
+_NOT_OF_A_SIZE = {
+    "num_gpus": "it answers how many one replica needs",
+    "measured": "a measurement belongs to one deployment, and many are tried",
+    "allow_oversize": "what does not fit meets no SLO",
+}
+_DEGREES = ("tp", "pp", "ep", "dp")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSize:
+    """The fewest GPUs of one kind with which one replica meets an SLO, or why none do."""
+
+    model: Model = field(repr=False)
+    gpu: Gpu = field(repr=False)
+    prediction: Prediction | None  # with the fewest GPUs; None where no plan meets the SLO
+    quantization: str | None = None  # preset of the prediction; None for the checkpoint's own formats
+    reason: str | None = None  # why no plan meets the SLO
+    nearest: Prediction | None = None  # where none meets it, the plan that comes nearest, if any fits
+    is_below_light: bool = False  # whether its GPUs miss the SLO even at light speed
+    asked: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a row without an answer still says
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """One line: GPUs, plan, formats, latencies and rent, or why none meet the SLO."""
+        found = self.prediction
+        if found is None:
+            return f"{self.gpu.name}: {self.reason}"
+        plan = found.deployment.plan
+        degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
+        said = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
+        said += [] if self.quantization is None else [self.quantization]
+        rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
+        sure = "; surely: no" if self.meets_high is False else ""
+        return f"{plan.num_gpus} x {self.gpu.name} ({', '.join(said)}): {latencies(found)}, {rent}{sure}"
+
+    def __repr__(self) -> str:
+        """The same line, for lists of them."""
+        return f"<{type(self).__name__} {self}>"
+
+    @property
+    def meets(self) -> bool:
+        """Whether the central estimate meets the SLO with some number of GPUs."""
+        return self.prediction is not None
+
+    @property
+    def meets_high(self) -> bool | None:
+        """Whether the upper ends of the 80 % intervals meet it, too; None on the ideal basis, which has none."""
+        if self.prediction is None:
+            return False
+        if self.prediction.basis == "ideal":
+            return None
+        ends = {key: getattr(self.prediction, f"{key}_interval") for key in self.prediction.slo}
+        return all(end is None or end[1] <= self.prediction.slo[key] for key, end in ends.items())
+
+    @property
+    def usd_per_hour(self) -> Any:
+        """Typical rental of the GPUs [USD/h]; None without an answer or a known price."""
+        return None if self.prediction is None else self.prediction.usd_per_hour
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
+        """Flat row of `SIZE_KEYS`, or some of them; what does not apply is None."""
+        wanted = SIZE_KEYS if keys is None else tuple(keys)
+        known = dict(self.asked)
+        if self.prediction is not None:
+            known = self.prediction.to_dict(key for key in wanted if key in ROW_KEYS)
+        known |= {
+            "quantization": self.quantization,
+            "meets": self.meets,
+            "meets_high": self.meets_high,
+            "reason": self.reason,
+            "warnings": list(self.warnings),
+        }
+        return {key: known.get(key) for key in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSize:
+    """Answers for several kinds of GPU: those that meet the SLO, cheapest first, then the others by name."""
+
+    sizes: tuple[GpuSize, ...]
+    notes: tuple[str, ...] = ()  # what holds for all of them [text]
+
+    def __str__(self) -> str:
+        """A heading, a line a GPU, and notes."""
+        model = self.sizes[0].model.short_name if self.sizes else "no GPU"
+        lines = [*map(str, self.sizes), *(f"note: {note}" for note in self.notes)]
+        return "\n".join([f"{model}: the fewest GPUs that meet the SLO", *(f"  {line}" for line in lines)])
+
+    @property
+    def cheapest(self) -> GpuSize | None:
+        """The first of them; None where no GPU meets the SLO."""
+        return self.sizes[0] if self.sizes and self.sizes[0].meets else None
+
+    def to_records(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """Flat rows, one for each kind of GPU."""
+        wanted = None if keys is None else tuple(keys)
+        return [size.to_dict(wanted) for size in self.sizes]
+
+
+def size(
+    model: str | Model, gpus: str | Gpu | Sequence[str | Gpu] | None = None, *, slo: Mapping[str, float], **options: Any
+) -> FleetSize:
+    """For every kind of GPU, the fewest with which one replica meets an SLO at a batch that is given.
+
+    Searched are tensor parallelism within the scale-up domain and, for mixtures of experts, data parallelism of the
+    attention (powers of two, no more than sequences) and expert parallelism. Among plans with as few GPUs, which cost
+    the same, the one with the smallest sum of times relative to their limits is taken. Several precisions compete the
+    same way; without any the checkpoint's own holds.
+
+    Args:
+        model: name, alias or record [text].
+        gpus: names, aliases or records; None for the whole catalog [text].
+        slo: limits on ttft, tpot or e2el, at least one, that the central estimate meets [s].
+        options: keyword arguments of `predict`; tp, ep and dp fix a degree that is searched otherwise, pp is 1 where
+            not given, and quantization may be several presets.
+
+    Returns:
+        Those that meet the SLO, by rent (unknown prices last), GPUs and times; then the others, each with the reason.
+
+    Raises:
+        UnknownName: no such model, GPU, format or SLO key.
+        BadInput: no SLO, a number or a plan that cannot be on any of the GPUs, arrays, options of another question.
+        BadSpec: a specification has faults.
+    """
+    check_slo(slo)
+    if not slo:
+        raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
+    for name, why in _NOT_OF_A_SIZE.items():
+        if options.pop(name, None):
+            raise BadInput(f"size takes no {name}: {why}")
+    options = {name: value for name, value in options.items() if value is not None}
+    presets = _presets(options.pop("quantization", None))
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, options.get("specs"))
+    fixed = _degrees(model, options)
+    answers = [_on_gpu(model, gpu, presets, slo, fixed, options) for gpu in _named(gpus, options.get("specs"))]
+    sizes = tuple(sorted({answer.gpu.name: answer for answer in answers}.values(), key=_place))
+    notes = _notes(sizes, slo, options.get("osl", DEFAULTS["osl"]))
+    return FleetSize(sizes, tuple(notes if note is None else [note, *notes]))
+
+
+def _on_gpu(
+    model: Model,
+    name: str | Gpu,
+    presets: tuple[str | None, ...],
+    slo: Mapping[str, float],
+    fixed: Degrees,
+    options: Mapping[str, Any],
+) -> GpuSize:
+    """The answer of one kind of GPU."""
+    gpu, note = (name, None) if isinstance(name, Gpu) else find.find_gpu(name, options.get("specs"))
+    said: tuple[str, ...] = () if note is None else (note,)
+    asked = {
+        **{length: options.get(length, default) for length, default in DEFAULTS.items()},
+        **fixed._asdict(),
+        "model": model.short_name,
+        "model_id": model.name,
+        "gpu": gpu.name,
+        "engine": options.get("engine", DEFAULT_ENGINE),
+    }
+    stage = {"tp": 1, "pp": fixed.pp, "ep": 1, "dp": 1, "allow_oversize": True}
+    alone: dict[str | None, Prediction] = {}
+    refused: list[UnsupportedPrecision] = []
+    for preset in presets:
+        try:
+            alone[preset] = predict(model, gpu, **{**options, **stage, "quantization": preset})
+        except UnsupportedPrecision as error:
+            refused.append(error)
+    said += _texts(*refused)
+    if not alone:
+        why = f"unsupported: {str(refused[0]).partition(';')[0]}"
+        return GpuSize(model, gpu, None, reason=why, asked=asked, warnings=said)
+    first = next(iter(alone.values()))
+    if type(first.e2el) is not float:
+        raise BadInput("size answers one case: isl, osl, batch and prefix must be numbers, not arrays")
+    sized = fewest_gpus({preset: one.deployment for preset, one in alone.items()}, first.workload, slo, fixed)
+
+    def predicted(trial: Trial) -> Prediction:
+        plan = {degree: getattr(trial.deployment.plan, degree) for degree in _DEGREES}
+        return predict(model, gpu, **{**options, **plan, "quantization": trial.preset, "slo": slo})
+
+    if sized.fewest is not None:
+        answer = predicted(sized.fewest)
+        return GpuSize(model, gpu, answer, sized.fewest.preset, warnings=(*answer.warnings, *said))
+    asked |= {"basis": first.basis, "basis_detail": first.basis_detail, "engine": first.engine}
+    nearest = None if sized.nearest is None else predicted(sized.nearest)
+    if sized.tightest is not None:
+        length = first.workload.isl + first.workload.osl
+        said += _texts(does_not_fit(sized.tightest.deployment, first.workload.batch, length))
+    if sized != Sized():
+        asked["fits"] = sized.tightest is None
+    why = reason(sized, slo) or _no_plan(gpu, fixed)
+    return GpuSize(model, gpu, None, None, why, nearest, sized.light is not None, asked, said)
+
+
+def _texts(*errors: RooflineError) -> tuple[str, ...]:
+    """Errors as the warnings of a row."""
+    return tuple(f"{type(error).__name__}: {error}" for error in errors)
+
+
+def _no_plan(gpu: Gpu, fixed: Degrees) -> str:
+    """That degrees which the model could have need more GPUs than lie together."""
+    return f"cannot: no plan has {_degrees_text(fixed)} within the {gpu.link.domain} GPUs of one {gpu.link.kind} domain"
+
+
+def _degrees_text(fixed: Degrees) -> str:
+    return ", ".join(f"{name} {degree}" for name, degree in fixed._asdict().items() if degree not in (None, 1))
+
+
+def _place(found: GpuSize) -> tuple[Any, ...]:
+    """Place of an answer: by rent, unknown ones last, GPUs and times; those without one by name."""
+    prediction = found.prediction
+    if prediction is None:
+        return True, found.gpu.name
+    rent = prediction.usd_per_hour
+    times = sum((getattr(prediction, key) or 0.0) / limit for key, limit in prediction.slo.items())
+    return False, rent is None, rent or 0.0, prediction.deployment.num_gpus, times, found.gpu.name
+
+
+def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> list[str]:
+    """What holds for all answers."""
+    notes = []
+    if any(found.meets_high is not None and found.meets for found in sizes):
+        notes.append(
+            "the central estimate meets the SLO; where surely says no, the upper end of its 80 % interval does not"
+        )
+    if "tpot" in slo and osl == 1:
+        notes.append("osl 1: a single token has no TPOT, so that its limit is met by any")
+    holding = [found for found in sizes if found.meets or found.asked.get("fits")]
+    if holding and all(found.is_below_light for found in holding):
+        notes.append("no GPU that holds the model can meet the SLO, not even at light speed")
+    return notes
+
+
+def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
+    """Degrees that the caller fixed, taken out of the options; refused where they are possible on no GPU."""
+    fixed = Degrees(**{name: options.pop(name) for name in _DEGREES if name in options})
+    given = {name: degree for name, degree in fixed._asdict().items() if degree is not None}
+    check_degrees(model, Plan(**given))
+    if fixed != Degrees(pp=fixed.pp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
+        check_plan(model, Plan(**{"dp": fixed.ep or 1, **given}))
+        raise BadInput(f"no plan of {model.short_name} has {_degrees_text(fixed)}; leave one of them to the search")
+    return fixed
+
+
+def _presets(quantization: object) -> tuple[str | None, ...]:
+    """Presets to try, each once; the checkpoint's own formats without any."""
+    if quantization is None or isinstance(quantization, str):
+        return (quantization,)
+    if not isinstance(quantization, Sequence):
+        raise BadInput(f"quantization = {shown(quantization)} must be a preset of formats, or several")
+    return tuple(dict.fromkeys(quantization)) or (None,)
+
+
+def _named(gpus: str | Gpu | Sequence[str | Gpu] | None, specs: str | None) -> Sequence[str | Gpu]:
+    """The GPUs to try: all of the catalog where none is named."""
+    if gpus is None:
+        return catalog.gpus(specs)
+    return [gpus] if isinstance(gpus, (str, Gpu)) else gpus

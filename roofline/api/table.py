@@ -1,0 +1,209 @@
+"""Many cases as one flat table: every combination of what is given several times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from roofline.api import case, catalog
+from roofline.api.predict import DEFAULTS, predict, refused_row
+from roofline.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.quantity import BILLION, KIBI, MEGA
+from roofline.serving.latency import Workload
+from roofline.serving.prediction import Prediction
+from roofline.serving.row import ROW_KEYS
+from roofline.serving.sizing import possible_tp
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+
+__all__ = ["LENGTHS", "several", "table"]
+
+#: Options whose values are predicted together, as arrays.
+LENGTHS = ("isl", "osl", "batch", "prefix")
+
+_BLOCK = 16 * KIBI  # cases predicted together: temporaries stay in the cache
+_MOST_ROWS = int(2 * MEGA)
+_DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
+_WHOLE = ("isl", "osl", "batch", "prefix", "memory_knee", "slo_knee")
+
+
+def table(
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    keys: Sequence[str] | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Predictions of every combination as flat rows, as pandas, polars and DuckDB take them.
+
+    Without `tp`, every case has the smallest at which it fits.
+
+    Args:
+        models: one name, alias or record, or several [text].
+        gpus: the same; None for all of the catalog [text].
+        keys: which keys of the JSON contract; None for all [text].
+        options: keyword arguments of `predict`; a list or an array of any of them is tried value by value.
+
+    Returns:
+        Rows in the order of models, GPUs, options and lengths, the last changing fastest. `reason` says why there are
+        no times where a case does not fit or cannot be run; else it is None.
+
+    Raises:
+        UnknownName: no such model, GPU, key or format.
+        BadInput: more than two million rows, an empty list, or lengths that cannot be.
+    """
+    wanted = tuple(key for key in (ROW_KEYS if keys is None else keys) if key != "reason")  # every row has one
+    unknown = next((key for key in wanted if key not in ROW_KEYS), None)
+    if unknown is not None:
+        raise UnknownName(f"no key {shown(unknown)} of a row; it may be {', '.join(ROW_KEYS)}")
+    own_models, own_gpus = (
+        several("models", models),
+        several("gpus", catalog.gpus(options.get("specs")) if gpus is None else gpus),
+    )
+    lengths = [several(name, options.get(name, DEFAULTS[name])) for name in LENGTHS]
+    given = {name: _degree(value) if name in _DEGREES else value for name, value in options.items()}
+    others = {name: several(name, value) for name, value in given.items() if name not in LENGTHS and _is_list(value)}
+    fixed = {name: value for name, value in given.items() if name not in LENGTHS and name not in others}
+    for name, values in zip(LENGTHS, lengths, strict=True):
+        case.workload(**{"isl": BILLION, "osl": 1, "batch": 1, "prefix": 0, name: values})
+    plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
+    count = len(own_models) * len(own_gpus) * len(plans) * prod(map(len, lengths))
+    if count > _MOST_ROWS:
+        raise BadInput(f"{count} rows are more than {_MOST_ROWS}; ask for fewer values at a time")
+    cases = [tuple(map(float, values)) for values in product(*lengths)]
+    return [
+        row
+        for model, gpu, plan in product(own_models, own_gpus, plans)
+        for start in range(0, len(cases), _BLOCK)
+        for row in _rows(model, gpu, {**fixed, **plan}, cases[start : start + _BLOCK], wanted)
+    ]
+
+
+def _rows(
+    model: str | Model,
+    gpu: str | Gpu,
+    options: Mapping[str, Any],
+    cases: list[tuple[float, ...]],
+    keys: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """Rows of one model on one GPU under one set of options, in the order of the cases."""
+    found: dict[int, dict[str, Any]] = {}
+    left = [place for place, (isl, _, _, prefix) in enumerate(cases) if prefix <= isl]
+    failure: RooflineError = BadInput("the prefix exceeds the prompt")
+    for tp in _degrees(model, gpu, options):
+        if not left:
+            break
+        chosen = dict(zip(LENGTHS, map(list, zip(*(cases[place] for place in left), strict=True)), strict=True))
+        try:
+            prediction = predict(model, gpu, **{**options, **chosen, "tp": tp})
+        except UnknownName:
+            raise
+        except RooflineError as error:
+            failure = error
+            continue
+        for place, row in zip(left, _split(prediction, keys), strict=True):
+            found[place] = row  # of the widest tp, where none fits
+        if "tp" not in options or options["tp"] is None:
+            left = [place for place in left if found[place]["reason"] is not None]
+        else:
+            left = []
+    return [
+        found[place] if place in found else _refused(model, gpu, options, cases[place], failure, keys)
+        for place in range(len(cases))
+    ]
+
+
+def _degrees(model: str | Model, gpu: str | Gpu, options: Mapping[str, Any]) -> Iterable[int]:
+    """Tensor-parallel degrees to try, smallest first: the one given, or those that divide the model in a domain."""
+    given = options.get("tp")
+    if given is not None:
+        return (given,)
+    specs = options.get("specs")
+    own = model if isinstance(model, Model) else catalog.load_model(model, specs)
+    domain = (gpu if isinstance(gpu, Gpu) else catalog.load_gpu(gpu, specs)).link.domain
+    return possible_tp(own, max(domain // options.get("dp", 1), 1))
+
+
+def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """One row for each element of a prediction over arrays."""
+    size = len(prediction.workload.isl)
+    columns = prediction.to_dict((*keys, "fits", "hbm_used_frac"))
+    lists = {key: value if _is_column(key, value) else [value] * size for key, value in columns.items()}
+    if "warnings" in lists:
+        lists["warnings"] = _warnings(prediction, size)
+    for place in range(size):
+        row = {key: lists[key][place] for key in keys}
+        for key in _WHOLE:
+            if isinstance(row.get(key), float) and row[key].is_integer():
+                row[key] = int(row[key])
+        used = lists["hbm_used_frac"][place]
+        yield {**row, "reason": None if lists["fits"][place] else f"does not fit: {used:.0%} of the usable memory"}
+
+
+def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
+    """What a reader should know of each row: what lengths bring with them holds for their own row alone."""
+    deployment, lengths = prediction.deployment, prediction.workload
+    of_any = case.length_warnings(deployment, lengths)
+    of_all = [said for said in prediction.warnings if said not in of_any]
+    if not of_any:
+        return [of_all] * size
+    columns = (getattr(lengths, name).tolist() for name in LENGTHS)
+    return [
+        [*of_all, *case.length_warnings(deployment, Workload(*map(float, row)))] for row in zip(*columns, strict=True)
+    ]
+
+
+def _refused(
+    model: str | Model,
+    gpu: str | Gpu,
+    options: Mapping[str, Any],
+    lengths: tuple[float, ...],
+    error: RooflineError,
+    keys: tuple[str, ...],
+) -> dict[str, Any]:
+    """Row of a case that cannot be run at all."""
+    name = gpu.name if isinstance(gpu, Gpu) else gpu
+    given = {key: int(value) if value.is_integer() else value for key, value in zip(LENGTHS, lengths, strict=True)}
+    row = refused_row(model, name, error, **{**options, **given})
+    return {**{key: row[key] for key in keys}, "reason": f"{type(error).__name__}: {error}"}
+
+
+def _degree(value: Any) -> Any:
+    """Degrees as whole numbers where a column of floats holds them; a gap in it is none given."""
+    if _is_list(value):
+        return [_degree(item) for item in several("degrees", value)]
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() else None if math.isnan(value) else value
+
+
+def _is_list(value: Any) -> bool:
+    return not isinstance(value, (str, bytes, Mapping, Model, Gpu)) and hasattr(value, "__len__")
+
+
+def _is_column(key: str, value: Any) -> bool:
+    return isinstance(value, list) and key != "warnings"
+
+
+def several(name: str, value: Any) -> list[Any]:
+    """Values of an option that may be given once or several times.
+
+    Args:
+        name: of the option, for the message [text].
+        value: a single value, or a list or an array of them [any].
+
+    Returns:
+        The values [any].
+
+    Raises:
+        BadInput: an empty list.
+    """
+    if not _is_list(value):
+        return [value]
+    values = list(value.tolist() if hasattr(value, "tolist") else value)
+    if not values:
+        raise BadInput(f"{name} is an empty list")
+    return values

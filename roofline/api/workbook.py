@@ -1,0 +1,267 @@
+"""Sizing workbooks: what goes into one, from names and plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from roofline.api import case, catalog
+from roofline.api.outputs import write_whole
+from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
+from roofline.api.table import several
+from roofline.catalog import find
+from roofline.catalog.files import fingerprint
+from roofline.catalog.provenance import figures
+from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.physics.efficiency import basis_of, evidence
+from roofline.physics.plan import DEFAULT_SKEW, Deployment
+from roofline.quantity import to_text
+from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, preset_name, wide_dtype
+from roofline.serving.prediction import Prediction, check_slo
+from roofline.serving.sizing import check_count
+from roofline.specs.formats import number_format
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+
+if TYPE_CHECKING:
+    from roofline.workbook.inputs import Contents
+
+__all__ = ["sheet"]
+
+_MOST_ROWS = 5000
+_FIXED = ("engine", "network", "routing", "slo", "specs")  # of the whole workbook; the rest may be a list
+_VARIED = ("quantization", "kv_cache_dtype", "tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")
+_DEFAULTS: Mapping[str, Any] = {
+    **DEFAULTS, "quantization": None, "kv_cache_dtype": None, "tp": None, "pp": 1, "ep": 1, "dp": 1,
+    "basis": "calibrated",
+}  # fmt: skip
+
+
+def sheet(
+    path: str,
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    spare: int = 20,
+    force: bool = False,
+    **options: Any,
+) -> int:
+    """Write a sizing workbook: formulas that answer for every model, GPU, format, plan and length in it.
+
+    Its calculator opens with the first case; every combination is a row of the scenarios, each at its smallest tp
+    where none is given.
+
+    Args:
+        path: file, ending in ``.xlsx`` [path].
+        models: one name, alias or record, or several [text].
+        gpus: the same; None for all of the catalog that state a 16-bit peak [text].
+        spare: blank rows below the scenarios, ready to be filled in [1].
+        force: overwrite a file that exists [bool].
+        options: keyword arguments of `predict`: isl, osl, batch, prefix, tp, pp, ep, dp, quantization,
+            kv_cache_dtype and basis may be lists; engine, network, routing, slo and specs hold for all.
+
+    Returns:
+        Rows of scenarios written, the blank ones not counted [1].
+
+    Raises:
+        UnknownName: no such model, GPU or format.
+        BadInput: another option, numbers that cannot be, too many rows or kinds of layers, a model whose layers have
+            no formulas in a workbook, a missing library, or a file that exists or cannot be written.
+    """
+    if not str(path).lower().endswith(".xlsx"):
+        raise BadInput(f"{path}: a workbook's name ends in .xlsx")
+    unknown = next((name for name in options if name not in (*_FIXED, *_VARIED)), None)
+    if unknown is not None:
+        raise BadInput(f"a workbook has no choice {shown(unknown)}; it may be {', '.join((*_VARIED, *_FIXED))}")
+    if not isinstance(spare, int) or not 0 <= spare <= _MOST_ROWS:
+        raise BadInput(f"spare = {shown(spare)} must be a number of rows from 0 to {_MOST_ROWS}")
+    try:
+        from roofline.workbook.book import write_workbook
+    except ImportError:
+        raise BadInput('a workbook needs XlsxWriter: pip install "roofline[xlsx]"') from None
+    contents, start = _contents(models, gpus, spare, options)
+    write_whole(path, lambda beside: write_workbook(beside, contents, start), force=force)
+    return len(contents.scenarios)
+
+
+def _contents(
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None,
+    spare: int,
+    options: Mapping[str, Any],
+) -> tuple[Contents, Prediction]:
+    """Everything that goes into a workbook, and the case that it opens with."""
+    from roofline.workbook.inputs import Contents
+    from roofline.workbook.tables import catalog
+
+    specs = options.get("specs")
+    fixed = {name: options[name] for name in _FIXED if name in options}
+    named_models = several("models", models)
+    named_gpus = _able(specs) if gpus is None else several("gpus", gpus)
+    given_models = _once([(name, _record(name, "model", specs)) for name in named_models])
+    given_gpus = _once([(name, _record(name, "gpu", specs)) for name in named_gpus])
+    own_models, own_gpus = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
+    profile = case.engine(options.get("engine", DEFAULT_ENGINE), options.get("network", 0.0), specs)
+    skew = case.skew(options.get("routing", DEFAULT_SKEW))
+    slo = dict(options.get("slo") or {})
+    check_slo(slo)
+    lists = [
+        list(dict.fromkeys(_named(name, value) for value in several(name, options.get(name, _DEFAULTS[name]))))
+        for name in _VARIED
+    ]
+    count = len(own_models) * len(own_gpus)
+    for values in lists:
+        count *= len(values)
+    if count > _MOST_ROWS:
+        raise BadInput(f"{count} scenarios are more than {_MOST_ROWS}; ask for fewer values")
+    cases = [
+        (model, gpu, dict(zip(_VARIED, values, strict=True)))
+        for model, gpu in product(own_models, own_gpus)
+        for values in product(*lists)
+    ]
+    tables = catalog(own_models, own_gpus, profile)
+    rows = [_row(model, gpu, chosen, fixed) for model, gpu, chosen in cases]
+    start, opened = _start(cases, rows, fixed)
+    figures_ = [line for name, record in (*given_models, *given_gpus) for line in _figures(name, record, specs)]
+    about = list(_about(start, own_models, own_gpus, specs))
+    return Contents(tables, profile, skew, rows[opened], rows, spare, slo, figures_, about), start
+
+
+def _able(specs: str | None) -> list[str]:
+    """GPUs of the catalog that run models: those that state a 16-bit peak."""
+    found = []
+    for name in catalog.gpus(specs):
+        try:
+            wide_dtype(catalog.load_gpu(name, specs))
+        except UnsupportedPrecision:
+            continue
+        found.append(name)
+    return found
+
+
+def _named(name: str, value: Any) -> Any:
+    """A choice by the name that the sheets have for it; None for what the checkpoint has."""
+    if name == "quantization":
+        return None if value in (None, NATIVE) else preset_name(value)
+    if name == "kv_cache_dtype":
+        return value if value is None or str(value).lower() == AUTO else number_format(value).name
+    return value
+
+
+def _record(name: str | Model | Gpu, kind: str, specs: str | None) -> Any:
+    if isinstance(name, (Model, Gpu)):
+        return name
+    return catalog.load_model(name, specs) if kind == "model" else catalog.load_gpu(name, specs)
+
+
+def _once(given: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Names with their records, without those that stand for the same."""
+    found: list[tuple[Any, Any]] = []
+    for name, record in given:
+        if not any(record == other for _, other in found):
+            found.append((name, record))
+    return found
+
+
+def _row(model: Model, gpu: Gpu, chosen: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Choices of one scenario; the smallest tp that fits where none is given, else the widest."""
+    tp = chosen["tp"]
+    if tp is None:
+        try:
+            tp = predict(model, gpu, **{**fixed, **chosen, "allow_oversize": True}).deployment.plan.tp
+        except UnknownName:
+            raise
+        except RooflineError:  # the sheet says why
+            tp = 1
+    lengths = case.workload(chosen["isl"], chosen["osl"], chosen["batch"], min(chosen["prefix"], chosen["isl"]))
+    plan = {name: chosen[name] for name in ("pp", "ep", "dp")}
+    for name, degree in {"tp": tp, **plan}.items():
+        check_count(name, degree)
+    return {
+        "model": model.short_name, "gpu": gpu.name, "precision": chosen["quantization"] or NATIVE,
+        "kv_cache_dtype": chosen["kv_cache_dtype"] or AS_PRECISION, "tp": tp, **plan, "replicas": 1, "isl": lengths.isl,
+        "osl": lengths.osl, "batch": lengths.batch, "prefix": float(chosen["prefix"]), "basis": chosen["basis"],
+    }  # fmt: skip
+
+
+def _start(
+    cases: Sequence[tuple[Model, Gpu, Mapping[str, Any]]], rows: Sequence[Mapping[str, Any]], fixed: Mapping[str, Any]
+) -> tuple[Prediction, int]:
+    """The first case that can be run, and its place; the reason of the first where none can."""
+    failure: RooflineError | None = None
+    for place, (model, gpu, chosen) in enumerate(cases):
+        try:
+            return predict(model, gpu, **{**fixed, **chosen, "tp": rows[place]["tp"]}), place
+        except RooflineError as error:
+            failure = failure or error
+    raise failure or BadInput("no case")
+
+
+def _figures(name: Any, record: Model | Gpu, specs: str | None) -> Iterator[tuple[str, ...]]:
+    """Every figure of a model or GPU with where it comes from."""
+    label = record.short_name if isinstance(record, Model) else record.name
+    if not isinstance(name, str):
+        yield label, "all", "", "given as a record by the program that wrote this file", "", "", ""
+        return
+    content = find.document(name, "model" if isinstance(record, Model) else "gpu", specs)
+    for figure in figures(content):
+        yield label, figure.field, figure.value, figure.source, figure.url, figure.date, figure.note
+
+
+def _about(
+    start: Prediction, models: Sequence[Model], gpus: Sequence[Gpu], specs: str | None
+) -> Iterator[tuple[str, str]]:
+    deployment = start.deployment
+    yield "what", "A sizing workbook of roofline, a closed-form calculator of LLM inference latency."
+    yield "version", version("roofline")
+    yield "written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    yield "catalog hash", f"{fingerprint(specs)} (SHA-256 of the files of GPUs, calibrations and models)"
+    yield "models", ", ".join(f"{model.short_name} ({model.name})" for model in models)
+    yield "GPUs", ", ".join(gpu.name for gpu in gpus)
+    engine = deployment.engine
+    yield (
+        "engine",
+        ": ".join(part for part in (engine.name, ", ".join(filter(None, (engine.versions, engine.year)))) if part),
+    )
+    for gpu in gpus:
+        yield f"basis, {gpu.name}", evidence(_on(deployment, gpu))
+    yield "error band", _band(start)
+    for said in start.warnings:
+        yield "opening case", said
+    yield (
+        "what it leaves out",
+        (
+            "Queues and other requests under load, speculative decoding, separate pools, tails; prefill is one pass. "
+            "Cautions of a case (stand-in efficiencies, contexts beyond the timed kernels): `roofline predict`."
+        ),
+    )
+    yield (
+        "how to use",
+        (
+            "Calculator: change a yellow cell. Scenarios: change any yellow cell of a row, fill blank rows, or copy "
+            "a row down. my-gpu and my-model are rows for your own figures. The columns right of the answers, folded "
+            "away, hold what each row looks up and the time of each of its kernels."
+        ),
+    )
+
+
+def _on(deployment: Deployment, gpu: Gpu) -> Deployment:
+    return replace(deployment, gpu=gpu, basis=basis_of(gpu, "calibrated"))
+
+
+def _band(start: Prediction) -> str:
+    """How far the opening case may be off."""
+    first, step = start.ttft_interval, start.tpot_interval
+    if first is None:
+        return "none: light speed is a bound"
+    parts = [f"TTFT {to_text(start.ttft, 's')}: {to_text(first[0], 's')} to {to_text(first[1], 's')}"]
+    if step is not None and start.tpot is not None:
+        parts.append(f"TPOT {to_text(start.tpot, 's')}: {to_text(step[0], 's')} to {to_text(step[1], 's')}")
+    said = "; ".join(parts)
+    return (
+        f"80 % interval of the opening case: {said}. That of any other: `roofline predict`; accuracy: docs/accuracy.md."
+    )

@@ -1,0 +1,1 @@
+"""Constants of the one equation, fitted on timed kernels."""

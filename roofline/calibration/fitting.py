@@ -1,0 +1,180 @@
+"""scipy's home: parameters of the one equation from measured kernels, by robust least squares of log residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roofline.errors import BadInput
+from roofline.physics.one_equation import LinkRoof, Roof, Work, collective_time, kernel_time
+from roofline.quantity import MICRO, NANO
+from roofline.serving.interval import HALF_WIDTH
+from roofline.specs.calibration import CollectiveEfficiency, Efficiency
+
+__all__ = ["FORMS", "LINK_FORM", "Fit", "Form", "Sample", "fitted", "log_ratio"]
+
+_LOSS_SCALE = 0.1  # of a log residual: beyond 10 % a row pulls linearly instead of quadratically
+_PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within a factor of some e of its start
+_PRIOR_WEIGHT = 0.1  # the prior of one parameter weighs as much as one row that is off by the loss scale
+_STARTS = 3
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which parameters of the one equation a kind of kernel has: those to fit, with a start, and fixed ones."""
+
+    start: Mapping[str, float]
+    fixed: Mapping[str, float]
+
+
+#: Bounds of every parameter: nothing is faster than light, nothing slower than sense.
+_BOUNDS = {
+    "t0": (0.3 * MICRO, 200 * MICRO),
+    "eta_c": (0.02, 1.0),
+    "eta_m": (0.02, 1.0),
+    "eta_x": (0.05, 2.0),  # the special-function rate is itself an estimate, and software can go around it
+    "eta_s": (0.02, 1.0),
+    "kappa": (0.0001 * NANO, 20 * NANO),
+    "kappa_s": (0.0001 * NANO, MICRO),
+    "eps": (0.01 * NANO, 2 * MICRO),
+    "a0": (0.5 * MICRO, 200 * MICRO),
+    "a1": (NANO, 50 * MICRO),
+    "q": (0.1 * NANO, 500 * MICRO),
+    "eta": (0.02, 1.0),
+    "eta_switch": (0.02, 1.0),
+}
+
+#: kind of kernel -> form (docs/method.md, "The one equation").
+FORMS: Mapping[str, Form] = {
+    "gemm": Form({"t0": 4 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa": 0.6 * NANO, "eta_s": 0.4}, {"p": 3.0}),
+    "attention_prefill": Form(
+        {"t0": 12 * MICRO, "eta_c": 0.9, "eta_x": 1.0, "eta_m": 0.3, "kappa_s": 5 * NANO}, {"p": 1.0}
+    ),
+    "attention_decode": Form({"t0": 10 * MICRO, "eta_m": 0.85, "kappa_s": 0.07 * NANO}, {"eta_c": 0.8, "p": 3.0}),
+    "mla_prefill": Form({"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.6, "kappa_s": 1 * NANO}, {"p": 1.0}),
+    "mla_decode": Form({"t0": 12 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa_s": 0.1 * NANO}, {"p": 3.0}),
+    "moe": Form(
+        {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.7, "eta_s": 0.3, "kappa_s": 2 * NANO, "eps": 150 * NANO}, {"p": 3.0}
+    ),
+    "elementwise": Form({"t0": 2 * MICRO, "eta_m": 0.75}, {"p": 3.0}),
+}
+LINK_FORM = Form({"a0": 5 * MICRO, "a1": 0.5 * MICRO, "q": 5 * MICRO, "eta": 0.75, "eta_switch": 0.6}, {})
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Measured kernels of one kind and dtype on one GPU: what they do, under which rates, how long they take."""
+
+    kind: str
+    work: Work  # arrays, one element a row
+    roof: Roof | LinkRoof
+    latency: Any  # [s] one element a row
+    weight: Any = 1.0  # of each row
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters of one kind of kernel, and how far the rows lie from them."""
+
+    parameters: Mapping[str, float]
+    residual: float  # median |ln(predicted/measured)|
+    sigma: float  # standard deviation of a log-normal whose 80 % interval holds 80 % of the rows
+    measurements: int
+
+
+def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
+    """ln(predicted / measured) of every row.
+
+    Args:
+        sample: the rows.
+        parameters: fields of `Efficiency` or `CollectiveEfficiency` [s, 1].
+
+    Returns:
+        Logarithms, one a row [1].
+    """
+    constants: Any = dict(parameters)
+    if isinstance(sample.roof, LinkRoof):
+        link = sample.roof._replace(efficiency=CollectiveEfficiency(**constants))
+        return np.log(collective_time(sample.work, link).total / sample.latency)
+    roof = sample.roof._replace(efficiency=Efficiency(**constants))
+    return np.log(kernel_time(sample.work, roof).total / sample.latency)
+
+
+def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
+    """Parameters that bring predicted times nearest to measured ones.
+
+    Soft-L1 loss of log residuals, so that outliers pull no more than linearly; every parameter has
+    a weak prior at its start, so that a few rows leave what they do not determine where it was.
+
+    Args:
+        sample: measured kernels of one kind and dtype.
+        base: parameters that the prior is centred on, where some are known [s, 1].
+
+    Returns:
+        The fit.
+
+    Raises:
+        BadInput: fewer rows than parameters, or scipy is not installed.
+    """
+    least_squares = _least_squares()
+    form = LINK_FORM if isinstance(sample.roof, LinkRoof) else FORMS[sample.kind]
+    start = {name: value for name, value in form.start.items() if _matters(sample, name)}
+    start.update({name: (base or {})[name] for name in start if (base or {}).get(name)})
+    size = len(np.atleast_1d(sample.latency))
+    if size < len(start):
+        raise BadInput(f"{size} {sample.kind} rows cannot fix {len(start)} parameters ({', '.join(start)})")
+    low, high = np.log([_BOUNDS[name] for name in start]).T
+    centre = np.clip(np.log(list(start.values())), low, high)
+    scale = np.sqrt(np.broadcast_to(sample.weight, size))
+
+    def residuals(point: Any) -> Any:
+        parameters = {**form.fixed, **dict(zip(start, np.exp(point), strict=True))}
+        rows = scale * _softened(log_ratio(sample, parameters))
+        return np.concatenate([rows, _PRIOR_WEIGHT * (point - centre) / _PRIOR_WIDTH])
+
+    random = np.random.default_rng(0)
+    best = None
+    for attempt in range(_STARTS):
+        first = centre + (random.normal(0.0, 0.4, len(start)) if attempt else 0.0)
+        first = np.clip(first, low + MICRO * (high - low), high - MICRO * (high - low))
+        found = least_squares(residuals, first, bounds=(low, high))
+        if best is None or found.cost < best.cost:
+            best = found
+    parameters = {**form.fixed, **_rounded(dict(zip(start, np.exp(best.x), strict=True)))}  # type: ignore[union-attr]
+    off = np.abs(log_ratio(sample, parameters))
+    return Fit(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / HALF_WIDTH, size)
+
+
+def _softened(off: Any) -> Any:
+    """Residuals whose squares are the soft-L1 loss: quadratic up to the loss scale, linear beyond.
+
+    The loss of a row is then weighted, not its residual, so that engines have equal say however far they lie.
+    """
+    scaled = off / _LOSS_SCALE
+    return np.sign(off) * _LOSS_SCALE * np.sqrt(2.0 * (np.sqrt(1.0 + scaled * scaled) - 1.0))
+
+
+def _matters(sample: Sample, name: str) -> bool:
+    """Whether a parameter changes any predicted time."""
+    if name == "eta_switch":
+        return bool(np.any(np.asarray(sample.roof.least) < 1.0))  # type: ignore[union-attr]
+    field = {"eta_s": "serial_bytes", "kappa": "depth", "eta_x": "exponentials"}.get(name)
+    if name == "eta_x" and not np.isfinite(sample.roof.exp_rate):  # type: ignore[union-attr]
+        return False
+    return field is None or bool(np.any(np.asarray(getattr(sample.work, field)) > 0.0))
+
+
+def _rounded(parameters: Mapping[str, float]) -> dict[str, float]:
+    """Three digits: what a calibration file states is what was judged."""
+    return {name: float(f"{value:.3g}") for name, value in parameters.items()}
+
+
+def _least_squares() -> Any:
+    try:
+        from scipy.optimize import least_squares
+    except ImportError:
+        raise BadInput('fitting needs scipy, the extra "calibrate": pip install scipy') from None
+    return least_squares

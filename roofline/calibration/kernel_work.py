@@ -1,0 +1,149 @@
+"""Work of measured kernels: rows of a table through the same counting as a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from roofline.arrays import as_array
+from roofline.errors import BadInput
+from roofline.ops import Real
+from roofline.physics import attention, collectives
+from roofline.physics.ffn import experts
+from roofline.physics.linear import gemm
+from roofline.physics.one_equation import Work
+from roofline.physics.plan import DEFAULT_SKEW, Plan, Scheme
+from roofline.specs.formats import FORMATS
+from roofline.specs.gpu import Gpu
+from roofline.specs.layers import Gqa, Mla, MoeFfn
+from roofline.specs.measurement import KernelGroup
+
+__all__ = ["COLLECTIVES", "compute_dtype", "kernel_work"]
+
+
+def _handed_over(tensor: Real, ranks: Real) -> Real:  # noqa: ARG001
+    return collectives.p2p_bytes(tensor)
+
+
+#: collective -> bytes that one GPU sends, of a tensor and the number of ranks.
+COLLECTIVES: dict[str, Callable[[Any, Any], Real]] = {
+    "all_reduce": collectives.all_reduce_bytes,
+    "all_gather": collectives.all_gather_bytes,
+    "reduce_scatter": collectives.reduce_scatter_bytes,
+    "all_to_all": collectives.all_to_all_bytes,
+    "moe_dispatch": collectives.all_to_all_bytes,
+    "moe_combine": collectives.all_to_all_bytes,
+    "p2p": _handed_over,
+}
+
+#: DeepSeek's latent attention, whose kernels the tables time: rank 512, 128 + 64 per head for keys, 128 for values.
+_LATENT = {"kv_rank": 512, "nope": 128, "rope": 64, "v": 128}
+
+#: key -> (format of the weights, bytes of an activation, dtype that multiplies, quantised on the fly)
+_KEYS = {
+    "bf16": ("bf16", 2.0, "wide", False),
+    "fp8": ("fp8", 1.0, "fp8", True),
+    "fp8_static": ("fp8_static", 1.0, "fp8", False),
+    "fp8_block": ("fp8_block", 1.0, "fp8", True),
+    "int8": ("int8", 1.0, "int8", True),
+    "nvfp4": ("nvfp4", 0.5 + 1.0 / 16, "fp4", True),
+    "int4": ("int4", 2.0, "wide", False),
+    "mxfp4": ("mxfp4", 2.0, "wide", False),
+    "mxfp4_fp8": ("mxfp4", 1.0, "fp8", False),
+    "weight_only_8bit": ("int8", 2.0, "wide", False),
+    "weight_only_4bit": ("int4", 2.0, "wide", False),
+}
+
+
+def compute_dtype(gpu: Gpu, kind: str, dtype: str) -> str:
+    """Dtype at which a kernel multiplies on a GPU.
+
+    Args:
+        gpu: the GPU.
+        kind: kind of kernel [text].
+        dtype: dtype key of its calibration; of attention, the format of the KV cache [text].
+
+    Returns:
+        A dtype of which the GPU states a peak [text].
+
+    Raises:
+        BadInput: no such key, or the GPU cannot multiply so.
+    """
+    wide = "bf16" if "bf16" in gpu.peaks else "fp16"
+    if kind.startswith(("attention", "mla")):
+        return "fp8" if dtype == "fp8" and "fp8" in gpu.peaks else wide
+    if kind == "elementwise" or kind in COLLECTIVES:
+        return wide
+    if dtype not in _KEYS:
+        raise BadInput(f"no {kind} kernels of dtype {dtype!r}; it may be {', '.join(_KEYS)}")
+    peak = _KEYS[dtype][2]
+    peak = wide if peak == "wide" else peak
+    if peak not in gpu.peaks:
+        raise BadInput(f"{dtype} {kind} kernels multiply in {peak}, of which {gpu.name} states no peak")
+    return peak
+
+
+def kernel_work(group: KernelGroup, gpu: Gpu) -> Work:
+    """Work of every row of a group.
+
+    Args:
+        group: measurements of one kind of kernel at one dtype.
+        gpu: the GPU that they were measured on.
+
+    Returns:
+        The work [FLOP, B], an array a field, one element a row.
+
+    Raises:
+        BadInput: a dtype that the kind or the GPU does not have.
+    """
+    column = {name: as_array(name, values) for name, values in group.columns.items()}
+    compute_dtype(gpu, group.kind, group.dtype)
+    kv_nbytes = 1.0 if group.dtype == "fp8" else 2.0
+    match group.kind:
+        case "gemm":
+            return gemm(column["m"], column["n"], column["k"], _scheme(gpu, group.kind, group.dtype))
+        case "attention_prefill" | "attention_decode":
+            mixer: Any = Gqa(column["heads"], column["kv_heads"], column["head_dim"], column["head_dim"])
+            if group.kind == "attention_prefill":
+                return attention.gqa_prefill(mixer, column["batch"], column["seq"], 0.0, kv_nbytes, 1)
+            return attention.gqa_decode(mixer, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
+        case "mla_prefill" | "mla_decode":
+            latent: Any = Mla(heads=column["heads"], **_LATENT)  # type: ignore[arg-type]
+            if group.kind == "mla_prefill":
+                return attention.mla_prefill(latent, column["batch"], column["seq"], 0.0, 1)
+            return attention.mla_decode(latent, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
+        case "moe":
+            return _moe_work(group, column, _scheme(gpu, group.kind, group.dtype))
+        case "elementwise":
+            return Work(activation_bytes=column["nbytes"])
+        case _:
+            sent = COLLECTIVES[group.kind]
+            return Work(link_bytes=sent(column["nbytes"], column["ranks"]))
+
+
+def _scheme(gpu: Gpu, kind: str, dtype: str) -> Scheme:
+    stored, activation_nbytes, _, dynamic = _KEYS[dtype]
+    peak = compute_dtype(gpu, kind, dtype)
+    return Scheme(stored, FORMATS[stored].nbytes, activation_nbytes, peak, dtype, dynamic)
+
+
+def _moe_work(group: KernelGroup, column: dict[str, Any], scheme: Scheme) -> Work:
+    """Work of expert kernels, those of the same experts together; balanced routing touches min(E, T k) of them."""
+    size = len(group.routing)
+    fields = {name: np.zeros(size) for name in ("flop", "weight_bytes", "serial_bytes", "serial_depth", "items")}
+    routing = np.asarray(group.routing)
+    kinds = {*zip(column["top_k"], column["experts"], column["tp"], group.routing, strict=True)}
+    for top_k, number, tp, routed in sorted(kinds):
+        rows = (column["top_k"] == top_k) & (column["experts"] == number) & (column["tp"] == tp) & (routing == routed)
+        tokens = column["tokens"][rows]
+        ffn: Any = MoeFfn(experts=int(number), top_k=int(top_k), width=column["width"][rows])
+        skew = DEFAULT_SKEW if routed == "skewed" else None
+        work = experts(ffn, column["hidden"][rows], tokens, tokens, Plan(tp=int(tp)), skew, scheme)
+        if routed == "balanced":
+            touched = np.minimum(number, tokens * top_k)
+            work = work._replace(weight_bytes=work.weight_bytes / work.items * touched, items=touched)
+        for name, values in fields.items():
+            values[rows] = getattr(work, name)
+    return Work(**fields)

@@ -1,0 +1,357 @@
+"""From names to records: a name or a path finds its file, and the file becomes a record.
+
+Shipped files are proven in the tests and read plainly; files of the user's own go through the
+schema, which reports all of their faults at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from roofline.catalog.files import (
+    ENDINGS,
+    entries,
+    kind_of,
+    own_entry,
+    own_folder,
+    shipped_entry,
+    shipped_root,
+    spec_text,
+    yaml_files,
+)
+from roofline.catalog.shipped_yaml import shipped_content
+from roofline.errors import BadInput, BadSpec, UnknownName
+from roofline.specs.build import calibration_record, gpu_record, model_record, without_nulls
+from roofline.specs.calibration import Calibration
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.names import LABELS, Entry, Match, fold, match, nearest
+
+__all__ = [
+    "Found",
+    "Listed",
+    "document",
+    "find_gpu",
+    "find_model",
+    "gpu_names",
+    "listed",
+    "load_gpu",
+    "load_model",
+    "model_names",
+]
+
+_GENERIC = "generic"  # calibration of generations that have none
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII).fullmatch
+
+
+class Found(NamedTuple):
+    """What a name stands for."""
+
+    record: Any
+    note: str | None  # what the name is read as, where that is not what was typed
+
+
+class Listed(NamedTuple):
+    """One entry of a catalog."""
+
+    record: Any
+    entry: Entry
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The mapping of its file."""
+        return _content(self.entry)
+
+
+def load_gpu(name: str, specs: str | None = None) -> Gpu:
+    """GPU of a name, with the calibration of its generation.
+
+    Args:
+        name: canonical name, alias or the beginning of one, case and separators folded; or the
+            path of a specification [text].
+        specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The record.
+
+    Raises:
+        UnknownName: no such GPU; the message names the nearest three.
+        BadSpec: the file has faults; the message lists them all.
+    """
+    record: Gpu = find_gpu(name, specs).record
+    return record
+
+
+def load_model(name: str, specs: str | None = None) -> Model:
+    """Model of a name.
+
+    Args:
+        name: Hugging Face id, short name, alias or the beginning of one, case and separators folded;
+            or the path of a specification, of a config.json, or of the folder that holds one [text].
+        specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The record.
+
+    Raises:
+        UnknownName: no such model; the message names the nearest three.
+        BadSpec: the file has faults; the message lists them all.
+    """
+    record: Model = find_model(name, specs).record
+    return record
+
+
+def find_gpu(name: str, specs: str | None = None) -> Found:
+    """GPU of a name, and what the answer must say about the name.
+
+    Args:
+        name: as `load_gpu` takes it [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The record, and a note where the name is read as another one.
+
+    Raises:
+        UnknownName: no such GPU, or several whose names begin so.
+        BadSpec: the file has faults.
+    """
+    return _found(name, "gpu", specs)
+
+
+def find_model(name: str, specs: str | None = None) -> Found:
+    """Model of a name, and what the answer must say about the name.
+
+    Args:
+        name: as `load_model` takes it [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The record, and a note where the name is read as another one.
+
+    Raises:
+        UnknownName: no such model, or several whose names begin so.
+        BadSpec: the file has faults.
+    """
+    return _found(name, "model", specs)
+
+
+def gpu_names(specs: str | None = None) -> tuple[str, ...]:
+    """Canonical names of all GPUs.
+
+    Args:
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        Names, sorted [text].
+    """
+    return tuple(sorted({entry.short for entry in entries("gpu", specs)}))
+
+
+def model_names(specs: str | None = None) -> tuple[str, ...]:
+    """Short names of all models.
+
+    Args:
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        Names, sorted [text].
+    """
+    return tuple(sorted({entry.short for entry in entries("model", specs)}))
+
+
+def listed(kind: str, specs: str | None = None) -> Iterator[Listed]:
+    """All GPUs or models, each with its record, in the order of their names.
+
+    Args:
+        kind: ``gpu`` or ``model`` [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The entries, read one by one.
+
+    Raises:
+        BadSpec: a file has faults.
+    """
+    specs = specs or os.environ.get("ROOFLINE_SPECS")
+    for entry in sorted(entries(kind, specs), key=lambda entry: entry.short):
+        content = _content(entry) if kind == "gpu" else None  # its row shows the date of the price, a source's
+        yield Listed(_record(entry, kind, specs, content), entry)
+
+
+def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
+    """Content of the file that describes a GPU or a model, as written.
+
+    Args:
+        name: as `load_gpu` and `load_model` take it [text].
+        kind: ``gpu`` or ``model`` [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        The mapping of the file; of a config.json the specification that it amounts to.
+
+    Raises:
+        UnknownName: no such entry.
+        BadSpec: the file has faults.
+    """
+    place = _place(name, kind, specs or os.environ.get("ROOFLINE_SPECS"))
+    if not isinstance(place, str):
+        return _content(place.entry)
+    from roofline.huggingface.config import config_document, read_config
+
+    config, quantization, called = read_config(place)
+    return config_document(config, called, quantization, place).document
+
+
+# --- finding -----------------------------------------------------------------------------------
+
+
+def _found(name: str, kind: str, specs: str | None) -> Found:
+    """What a name stands for."""
+    if not isinstance(name, str):
+        raise UnknownName(f"{name!r} is no name of a {LABELS[kind]}")
+    specs = specs or os.environ.get("ROOFLINE_SPECS")
+    if not specs and _local(name, kind) is None:
+        shipped = _found_among_shipped(name, kind)
+        if shipped is not None:
+            return shipped
+    place = _place(name, kind, specs)
+    if isinstance(place, str):
+        from roofline.huggingface.config import load_config
+
+        return Found(load_config(place), None)
+    return Found(_record(place.entry, kind, specs), place.note)
+
+
+@cache
+def _found_among_shipped(name: str, kind: str) -> Found | None:
+    """What a name of the shipped catalog stands for, read once."""
+    likely = shipped_entry(name, kind)
+    found = match(name, [likely], kind) if likely and fold(name) in likely.names else None
+    found = found or match(name, entries(kind, None), kind)
+    return None if found is None else Found(_record(found.entry, kind, None), found.note)
+
+
+def _place(name: str, kind: str, specs: str | None) -> Match | str:
+    """Entry that a name means, or the path of a config.json."""
+    known: tuple[Entry, ...] = ()
+    found = _local(name, kind)
+    if found is None:
+        known = entries(kind, specs)
+        found = match(name, known, kind)
+    if found is None and kind == "model":
+        found = _config(name)  # a folder of this name, which no catalog knows
+    if found is None:
+        for entry in known:
+            if entry.own:
+                _checked(entry.path)  # a faulty file may be the one that was meant
+    return found or _from_hub(name, kind, known, specs)
+
+
+def _local(name: str, kind: str) -> Match | str | None:
+    """File that a name is the path of: only what is written like a path, so no file hides a catalog's name."""
+    path = os.path.expanduser(name.strip())
+    if path.endswith(ENDINGS):
+        found = kind_of(spec_text(path))
+        if found != kind:
+            raise BadSpec(f"{path}:1: describes a {LABELS.get(found, found)}, not a {LABELS[kind]}")
+        return Match(own_entry(path))
+    if kind != "model":
+        return None
+    if path.endswith(".json"):
+        return path
+    return _config(path) if os.sep in path else None
+
+
+def _config(path: str) -> str | None:
+    """The config.json that a path is or holds."""
+    try:
+        if os.path.isfile(path):
+            return path
+        inside = os.path.join(path, "config.json")
+        return inside if os.path.isfile(inside) else None
+    except ValueError:  # a zero byte
+        return None
+
+
+def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
+    """The config.json of a Hugging Face id, where the client is installed; else the refusal of the name."""
+    near = ", ".join(nearest(name, known)) or "none"
+    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "")
+    refusal = f"no {LABELS[kind]} named {name!r}; nearest: {near}. List them all with: {listing}"
+    if kind != "model":
+        raise UnknownName(refusal)
+    refusal += ". The path of a Hugging Face config.json serves as well"
+    if not _HUB_ID(name.strip()):
+        raise UnknownName(refusal)
+    from importlib.util import find_spec
+
+    if find_spec("huggingface_hub") is None:
+        raise UnknownName(f"{refusal}, and so does any id once this is installed: pip install 'roofline[hub]'")
+    from roofline.huggingface.config import hub_config
+
+    try:
+        return hub_config(name.strip())
+    except UnknownName as reason:
+        raise UnknownName(f"{refusal}; {reason}") from None
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] | None = None) -> Any:
+    """Record of a file; a fault that only building shows is reported like any other."""
+    if content is None:
+        content = _content(entry) if entry.own else _figures_only(entry.path)
+    try:
+        if kind == "model":
+            return model_record(content)
+        calibration = _calibration(content["generation"], specs)
+        if entry.own and calibration is not None and calibration is _shipped_calibration(content["generation"]):
+            calibration = replace(calibration, measured_on=())  # measured on the shipped GPU, not on this one
+        return gpu_record(content, calibration)
+    except (KeyError, TypeError, ValueError, AttributeError, BadInput) as fault:
+        raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
+
+
+def _content(entry: Entry) -> dict[str, Any]:
+    return _checked(entry.path) if entry.own else _plain(entry.path)
+
+
+def _checked(path: str) -> dict[str, Any]:
+    """Content of a file of the user's own that keeps its schema."""
+    from roofline.catalog.checks import checked_document
+
+    content: dict[str, Any] = without_nulls(checked_document(path))
+    return content
+
+
+@lru_cache(maxsize=512)
+def _plain(path: str) -> dict[str, Any]:
+    return shipped_content(spec_text(path))
+
+
+def _figures_only(path: str) -> dict[str, Any]:
+    """A shipped file up to its list of sources, which is half of it and which no record needs."""
+    return shipped_content(spec_text(path).partition("\nsources:")[0])
+
+
+def _calibration(generation: str, specs: str | None) -> Calibration | None:
+    """Calibration of a generation: the user's own, else the shipped one, else the generic one."""
+    for path in yaml_files(own_folder(specs)) if specs else ():
+        if os.path.splitext(os.path.basename(path))[0] == generation and kind_of(spec_text(path)) == "calibration":
+            return calibration_record(_checked(path))
+    return _shipped_calibration(generation)
+
+
+@lru_cache(maxsize=64)
+def _shipped_calibration(generation: str) -> Calibration | None:
+    folder = os.path.join(shipped_root("gpu"), "calibration")
+    path = os.path.join(folder, f"{generation}.yaml")
+    if os.path.isfile(path):
+        return calibration_record(_figures_only(path))
+    return _shipped_calibration(_GENERIC) if generation != _GENERIC else None

@@ -1,1 +1,0 @@
-"""Other kinds of number and other questions; numpy and sympy have their homes here."""

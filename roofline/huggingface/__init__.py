@@ -1,0 +1,1 @@
+"""Model specifications from a config.json of Hugging Face."""

@@ -1,0 +1,306 @@
+"""Models from Hugging Face: a ``config.json`` to the document of a specification file."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from roofline.errors import BadSpec, UnknownName, shown
+from roofline.huggingface.families import DEFAULTS, FAMILIES, llama_like
+from roofline.huggingface.fields import Fields
+from roofline.huggingface.groups import groups
+from roofline.huggingface.layers import Shape
+from roofline.huggingface.quantization import native_formats
+from roofline.specs.build import model_record
+from roofline.specs.model import Model
+
+__all__ = ["Imported", "config_document", "hub_config", "load_config", "read_config"]
+
+_CONFIG = "config.json"
+_QUANTIZATION = "hf_quant_config.json"
+_MOST_BYTES = 1 << 24
+_HUB = "https://huggingface.co"
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
+_TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
+_CONTEXT = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "n_positions", "seq_length")
+
+# Model types that are no decoders of language, and fields that a Llama-like reading would pass over
+# though they say that the layers are something else.
+_NO_DECODERS = re.compile(
+    r"albert|bart|beit|bert|blip|clip|convnext|deberta|deit|detr|distil|dinov|dit|dream|electra|ernie_m|esm|flux|funnel"
+    r"|llada|m2m|marian|mbart|mt5|opt_encoder|pegasus|roberta|segformer|siglip|swin|t5|unet|vae|vit|wav2vec|whisper|xlm"
+)
+_FOREIGN = re.compile(
+    r"altup|attn_type|block_config|block_type|cross_attention_layers|expert|hybrid|index_|kda|kv_shared|latent|laurel"
+    r"|layer_pattern|linear_attn|linear_num|lora_rank|mamba|moe|parallel|per_layer_input|recurren|rwkv|shared_layers|ssm"
+    r"|sliding_window_pattern|state_size|swa_|time_step"
+)
+
+
+class Imported(NamedTuple):
+    """A specification read from a configuration, and what a reader of its figures should know."""
+
+    document: dict[str, Any]
+    cautions: tuple[str, ...]
+
+
+def config_document(
+    config: Mapping[str, Any],
+    name: str,
+    quantization: Mapping[str, Any] | None = None,
+    where: str = _CONFIG,
+) -> Imported:
+    """Specification of the model that a configuration describes.
+
+    Args:
+        config: content of ``config.json`` [record].
+        name: name to give the model, best its Hugging Face id [text].
+        quantization: content of ``hf_quant_config.json``, if there is one [record].
+        where: the file, for messages and as the source that the specification cites [path].
+
+    Returns:
+        The document as a specification file would hold it, with cautions.
+
+    Raises:
+        BadSpec: a field is missing or wrong, or the architecture is not known.
+    """
+    if not isinstance(config, Mapping):
+        raise BadSpec(f"{where}:1: file: a configuration is a mapping of fields")
+    name = _checked_name(name, where)
+    fields, cautions = _language_model(Fields(config, where))
+    _refuse_no_decoder(fields)
+    shape, notes = _shape(fields)
+    if quantization is not None and not isinstance(quantization, Mapping):
+        raise BadSpec(f"{where}:1: {_QUANTIZATION}: not a mapping of fields")
+    native = native_formats(fields, shape, quantization)
+    document = _document(fields, shape, name, where)
+    document["native"] = native.formats
+    document["architecture"] = {"source": "config"}
+    document["sources"] = {"config": _source(name, where)}
+    cautions = (*cautions, *notes, *native.cautions)
+    document["notes"] = [f"{caution[0].upper()}{caution[1:]}." for caution in cautions]
+    return Imported(document, cautions)
+
+
+def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any] | None, str]:
+    """Configuration at a path, the quantisation file that lies beside it, and the model's name.
+
+    Args:
+        path: a ``config.json``, or a folder that holds one [path].
+
+    Returns:
+        Content of ``config.json``, that of ``hf_quant_config.json`` or None, and the name.
+
+    Raises:
+        BadSpec: a file cannot be read or is no mapping in JSON.
+    """
+    path = _file_of(path)
+    config = _json(path)
+    beside = os.path.join(os.path.dirname(path), _QUANTIZATION)
+    quantization = _json(beside) if os.path.isfile(beside) else None
+    return config, quantization, _name(config, path)
+
+
+def load_config(path: str) -> Model:
+    """Model that a configuration describes.
+
+    Args:
+        path: a ``config.json``, or a folder that holds one [path].
+
+    Returns:
+        The record, with cautions.
+
+    Raises:
+        BadSpec: the file cannot be read, or its architecture is not known.
+    """
+    config, quantization, name = read_config(path)
+    document, cautions = config_document(config, name, quantization, _file_of(path))
+    return replace(model_record(document), cautions=cautions)
+
+
+def hub_config(model_id: str) -> str:
+    """Path of a model's ``config.json``, fetched from the Hugging Face hub.
+
+    Args:
+        model_id: Hugging Face id, e.g. ``Qwen/Qwen3-8B`` [text].
+
+    Returns:
+        The file in the hub's local cache; the quantisation file lies beside it where there is one [path].
+
+    Raises:
+        UnknownName: no such model, no access to it, no network, or no package ``huggingface_hub``.
+    """
+    if not isinstance(model_id, str) or not _ID.fullmatch(model_id):
+        raise UnknownName(f"{shown(model_id)} is no Hugging Face id such as Qwen/Qwen3-8B")
+    try:
+        from importlib import import_module
+
+        hf_hub_download = import_module("huggingface_hub").hf_hub_download
+    except ImportError:
+        raise UnknownName(
+            f"{model_id} is not in the catalog, and fetching its configuration needs: pip install roofline[hub]"
+        ) from None
+    try:
+        path = str(hf_hub_download(model_id, _CONFIG))
+    except Exception as fault:  # noqa: BLE001 - the package has a class for each reason, and more with each version
+        reason = str(fault).strip().split("\n")[0][:200] or type(fault).__name__
+        raise UnknownName(f"the configuration of {model_id} cannot be fetched from {_HUB}: {reason}") from None
+    try:
+        hf_hub_download(model_id, _QUANTIZATION)
+    except Exception:  # noqa: BLE001 - most models have none
+        return path
+    return path
+
+
+# --- from fields to a document -------------------------------------------------------------------
+
+
+def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
+    """Fields of the language model, and whether towers of other modalities were left out."""
+    cautions: tuple[str, ...] = ()
+    inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
+    if inner is not None or outer.has(*_TOWERS):
+        cautions = ("only the language model is read; encoders of other inputs are left out",)
+    if inner is None:
+        return outer, cautions
+    shared = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "is_encoder_decoder")
+    values = {name: outer.values[name] for name in shared if outer.has(name)}
+    if not inner.has("model_type"):
+        values["model_type"] = outer.values.get("model_type")
+    values |= {name: value for name, value in inner.values.items() if value is not None}
+    return Fields(values, outer.where), cautions
+
+
+def _refuse_no_decoder(fields: Fields) -> None:
+    """Refuse what is no decoder of language, in a plain sentence."""
+    model_type = fields.text("model_type") or ""
+    if fields.flag("is_encoder_decoder"):
+        raise fields.fault("is_encoder_decoder", "encoder-decoder models are not supported, only decoders of language")
+    if fields.has("_class_name", "_diffusers_version"):
+        raise fields.fault("_class_name", "diffusion models are not supported, only decoders of language")
+    if fields.has("peft_type"):
+        raise fields.fault("peft_type", "an adapter; give the configuration of the model that it adapts")
+    if model_type not in FAMILIES and _NO_DECODERS.search(model_type.lower()):
+        raise fields.fault("model_type", f"{model_type!r} is no decoder of language, and only those are supported")
+
+
+def _shape(fields: Fields) -> tuple[Shape, tuple[str, ...]]:
+    """What the family of a configuration makes of it, else a Llama-like reading where nothing speaks against it."""
+    model_type = fields.text("model_type") or "missing"
+    if model_type in FAMILIES:
+        missing = {name: value for name, value in DEFAULTS.get(model_type, {}).items() if not fields.has(name)}
+        notes = tuple(f"{name} is not given: {value} is the default of {model_type}" for name, value in missing.items())
+        return FAMILIES[model_type](Fields({**fields.values, **missing}, fields.where)), notes
+    for name, value in fields.values.items():
+        idle = value is None or value is False or value in (0, 1, [], {}, "")
+        if isinstance(name, str) and not idle and not name.startswith("_") and _FOREIGN.search(name):
+            raise fields.fault(name, f"model_type {shown(model_type)} is not known, and this field is not Llama's")
+    shape = llama_like(fields)
+    return shape, (f"model_type {shown(model_type)} is not known: read as a Llama-like decoder",)
+
+
+def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, Any]:
+    """The document without formats and sources, in the order of the shipped files."""
+    largest = 1_000_000_000
+    for label, value in (("hidden_size", shape.hidden), ("vocab_size", shape.vocab)):
+        if value > largest:
+            raise BadSpec(f"{where}:1: {label}: {value} is larger than {largest}")
+    document: dict[str, Any] = {
+        "name": name,
+        "aliases": [name.rpartition("/")[2].lower()],
+        "family": shape.family,
+        "hidden": shape.hidden,
+        "vocab": shape.vocab,
+        "tied": shape.tied,
+        "norms": shape.norms,
+    }
+    if shape.norm_bias:
+        document["norm_bias"] = True
+    if shape.head_bias:
+        document["head_bias"] = True
+    if shape.parallel:
+        document["parallel"] = True
+    if shape.streams > 1:
+        document["streams"] = shape.streams
+    context = fields.optional(*_CONTEXT)
+    if context is not None:
+        document["max_context"] = context
+    document["groups"] = groups(shape.layers)
+    if shape.mtp:
+        document["mtp"] = {"layers": shape.mtp}
+    return document
+
+
+def _source(name: str, where: str) -> dict[str, str]:
+    """The configuration file as a source: its address where it comes from the hub, and its date."""
+    try:
+        date = dt.datetime.fromtimestamp(os.path.getmtime(where), tz=dt.UTC).date()
+    except (OSError, ValueError, OverflowError):
+        date = dt.datetime.now(tz=dt.UTC).date()
+    source = {"title": f"{_CONFIG} of {name}"}
+    cached = _cached(where)
+    if cached is not None:
+        source["url"] = f"{_HUB}/{cached[0]}/blob/{cached[1]}/{_CONFIG}"
+    return source | {"date": date.isoformat()}
+
+
+# --- files and names -----------------------------------------------------------------------------
+
+
+def _file_of(path: str) -> str:
+    return os.path.join(path, _CONFIG) if os.path.isdir(path) else path
+
+
+def _json(path: str) -> dict[str, Any]:
+    """Content of a JSON file that holds a mapping."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as fault:
+        raise BadSpec(f"{path}:1: cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
+    if len(content) > _MOST_BYTES:
+        raise BadSpec(f"{path}:1: longer than any configuration")
+    try:
+        data = json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as fault:
+        line = content.count(b"\n", 0, fault.start) + 1
+        raise BadSpec(f"{path}:{line}: not UTF-8 text: {fault.reason}") from None
+    except json.JSONDecodeError as fault:
+        raise BadSpec(f"{path}:{fault.lineno}: not JSON: {fault.msg}") from None
+    except (ValueError, RecursionError) as fault:  # digits beyond what Python converts, depth beyond its stack
+        raise BadSpec(f"{path}:1: not JSON that can be read: {type(fault).__name__}") from None
+    if not isinstance(data, dict):
+        raise BadSpec(f"{path}:1: a configuration is a mapping of fields, not a {type(data).__name__}")
+    return data
+
+
+def _name(config: Mapping[str, Any], path: str) -> str:
+    """Name of a model: as the configuration says, of the hub's cache, of its folder, of its file."""
+    stated = config.get("_name_or_path")
+    if isinstance(stated, str) and _ID.fullmatch(stated):
+        return stated
+    cached = _cached(path)
+    if cached is not None:
+        return cached[0]
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return folder if os.path.basename(path) == _CONFIG and folder else stem
+
+
+def _cached(path: str) -> tuple[str, str] | None:
+    """Hugging Face id and commit of a file in the hub's local cache."""
+    found = re.search(r"models--([\w.-]+?)--([\w.-]+)[/\\]snapshots[/\\]([0-9a-f]+)[/\\]", path)
+    return None if found is None else (f"{found[1]}/{found[2]}", found[3])
+
+
+def _checked_name(name: str, where: str) -> str:
+    """A name that a file and a terminal can hold."""
+    if not isinstance(name, str) or not re.fullmatch(r"[\w][\w .+:/@-]{0,199}", name, re.ASCII):
+        raise BadSpec(f"{where}:1: name: {shown(name)} is no name of a model; give one with --name")
+    return name

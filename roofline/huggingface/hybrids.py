@@ -1,0 +1,225 @@
+"""Families that mix attention with recurrent layers: a state of fixed size instead of a cache that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from roofline.huggingface.experts import qwen_ffns
+from roofline.huggingface.fields import LARGEST, MOST_LAYERS, Fields
+from roofline.huggingface.layers import Block, LayerList, Shape, dense, drafts, gqa, is_sparse, mla, moe, part, shape
+
+__all__ = ["HYBRIDS"]
+
+_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+_HALVES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+
+
+def _qwen3_next(fields: Fields) -> Shape:
+    """Qwen3-Next; its checkpoints hold one draft module, which the configuration does not mention."""
+    fields.require(*_NAMES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
+    return _gated_deltas(fields, "qwen3-next", mtp=drafts(fields) or 1)
+
+
+def _qwen3_5(fields: Fields) -> Shape:
+    fields.require(*_NAMES, "num_experts|intermediate_size")
+    return _gated_deltas(fields, "qwen3.5", mtp=drafts(fields))
+
+
+def _gated_deltas(fields: Fields, family: str, mtp: int) -> Shape:
+    """Gated delta nets, and every fourth layer attention whose output has a gate."""
+    layers, bias = fields.layers(), fields.flag("attention_bias")
+    fields.require("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
+    k_heads, v_heads = fields.count("linear_num_key_heads"), fields.count("linear_num_value_heads")
+    fields.divided("linear_num_key_heads", v_heads, k_heads)
+    linear = part(
+        "gdn",
+        k_heads=k_heads,
+        v_heads=v_heads,
+        k_dim=fields.count("linear_key_head_dim"),
+        v_dim=fields.count("linear_value_head_dim"),
+        conv=fields.count("linear_conv_kernel_dim", default=4),
+    )
+    gate = fields.flag("attn_output_gate", default=True)
+    attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=gate)
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    every = fields.count("full_attention_interval", default=4)
+    full = [kind == "full_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    if fields.has("num_experts"):
+        shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
+        ffns = qwen_ffns(fields, layers, moe(fields, shared_width=shared, shared_gate=shared > 0))
+    else:
+        ffns = [dense(fields)] * layers
+    mixers = [attention if whole else linear for whole in full]
+    return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=mtp)
+
+
+def _jamba(fields: Fields) -> Shape:
+    """Jamba: selective state spaces with inner norms; attention and mixtures of experts each at a period."""
+    fields.require(*_NAMES, "intermediate_size")
+    layers, hidden = fields.layers(), fields.count("hidden_size")
+    rank = fields.values.get("mamba_dt_rank")
+    inner = fields.count("mamba_expand", default=2) * hidden
+    if inner > LARGEST:
+        raise fields.fault("mamba_expand", "more channels than any model has")
+    linear = part(
+        "mamba1",
+        inner=inner,
+        state=fields.count("mamba_d_state", default=16),
+        dt_rank=-(-hidden // 16) if rank in (None, "auto") else fields.count("mamba_dt_rank"),
+        conv=fields.count("mamba_d_conv", default=4),
+        inner_norms=True,
+    )
+    attention, network = gqa(fields), dense(fields)
+    experts = network
+    if fields.count("num_experts", default=16) > 1:
+        fields.require("num_experts", "num_experts_per_tok")
+        experts = moe(fields, "intermediate_size", shared_width=0)
+    full = _periodic(fields, layers, "attn_layer_period", 8, "attn_layer_offset", 4)
+    sparse = _periodic(fields, layers, "expert_layer_period", 2, "expert_layer_offset", 1)
+    return shape(
+        fields,
+        "jamba",
+        [
+            (attention if whole else linear, experts if mixed else network)
+            for whole, mixed in zip(full, sparse, strict=True)
+        ],
+    )
+
+
+def _periodic(fields: Fields, layers: int, period: str, usual: int, offset: str, first: int) -> list[bool]:
+    every, start = fields.count(period, default=usual), fields.count(offset, default=first, least=0)
+    return [(index - start) % every == 0 for index in range(layers)]
+
+
+def _granite_hybrid(fields: Fields) -> Shape:
+    """Granite-4: state spaces and attention; a shared network, with routed experts beside it or without."""
+    fields.require(*_NAMES, "shared_intermediate_size", "mamba_n_heads", "mamba_d_head")
+    layers, bias = fields.layers(), fields.flag("attention_bias")
+    name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
+    kinds = fields.choices(name, {"mamba", "attention"}, layers) or ["mamba"] * layers
+    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
+    fields.divided("mamba_n_groups", heads, groups)
+    mixers = {
+        "mamba": part(
+            "mamba2",
+            heads=heads,
+            head_dim=fields.count("mamba_d_head"),
+            groups=groups,
+            state=fields.count("mamba_d_state", default=256),
+            conv=fields.count("mamba_d_conv", default=4),
+        ),
+        "attention": gqa(fields, qkv_bias=bias, o_bias=bias),
+    }
+    width = fields.count("shared_intermediate_size")
+    experts = fields.count("num_local_experts", default=0, least=0)
+    ffn = moe(fields, "intermediate_size", shared_width=width) if experts else dense(fields, width=width)
+    return shape(fields, "granite", [(mixers[kind], ffn) for kind in kinds])
+
+
+def _nemotron_h(fields: Fields) -> Shape:
+    """Nemotron-H: every layer is one half, by a letter: M state space, * attention, E experts, - dense network."""
+    fields.require("hidden_size", "vocab_size", "hybrid_override_pattern|layers_block_type", "num_attention_heads")
+    letters = fields.text("hybrid_override_pattern")
+    if letters is None:
+        kinds = fields.choices("layers_block_type", set(_HALVES)) or []
+        letters = "".join(_HALVES[kind] for kind in kinds)
+    stated = fields.count("num_hidden_layers", default=max(1, len(letters)))
+    name = "hybrid_override_pattern" if fields.has("hybrid_override_pattern") else "layers_block_type"
+    if len(letters) != stated or not 0 < len(letters) <= MOST_LAYERS:
+        raise fields.fault(name, f"has {len(letters)} entries for {stated} layers")
+    halves: dict[str, tuple[Block, Block]] = {}
+    for letter in dict.fromkeys(letters):
+        if letter not in _HALVES.values():
+            raise fields.fault(name, f"{letter!r} is not one of {', '.join(_HALVES.values())}")
+        halves[letter] = _nemotron_half(fields, letter)
+    return shape(fields, "nemotron", [halves[letter] for letter in letters], norms=1, mtp=drafts(fields))
+
+
+def _nemotron_half(fields: Fields, letter: str) -> tuple[Block, Block]:
+    none = part("none")
+    if letter == "M":
+        return _state_space(fields), none
+    if letter == "*":
+        bias = fields.flag("attention_bias")
+        head_dim = fields.optional("head_dim", "attention_head_dim")
+        return gqa(fields, head_dim=head_dim, qkv_bias=bias, o_bias=bias), none
+    if letter == "-":
+        return none, dense(fields, gated=False, bias=fields.flag("mlp_bias"))
+    fields.require("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    shared = fields.count("n_shared_experts", default=0, least=0)
+    shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
+    latent = fields.optional("moe_latent_size")
+    return none, moe(fields, shared_width=shared, gated=False, router_bias=True, latent=latent)
+
+
+def _state_space(fields: Fields) -> Block:
+    fields.require("mamba_num_heads", "mamba_head_dim", "ssm_state_size")
+    heads, groups = fields.count("mamba_num_heads"), fields.count("n_groups", default=8)
+    fields.divided("n_groups", heads, groups)
+    return part(
+        "mamba2",
+        heads=heads,
+        head_dim=fields.count("mamba_head_dim"),
+        groups=groups,
+        state=fields.count("ssm_state_size"),
+        conv=fields.count("conv_kernel", default=4),
+    )
+
+
+def _kimi_linear(fields: Fields) -> Shape:
+    """Kimi-Linear and Kimi-K3: delta attention and latent attention, layers listed from one."""
+    fields.require(*_NAMES, "kv_lora_rank", "linear_attn_config", "num_experts", "moe_intermediate_size")
+    layers = fields.layers()
+    config = fields.section("linear_attn_config")
+    if config is None:
+        raise fields.fault("linear_attn_config", "missing")
+    config.require("num_heads", "head_dim", "full_attn_layers")
+    linear = part(
+        "kda",
+        heads=config.count("num_heads"),
+        dim=config.count("head_dim"),
+        conv=config.count("short_conv_kernel_size", default=4),
+        full_rank_gate=config.flag("use_full_rank_gate"),
+    )
+    full = mla(fields, out_gate=fields.flag("mla_use_output_gate"))
+    listed = frozenset(config.counts("full_attn_layers", least=1) or ())
+    others = config.counts("kda_layers", least=1)
+    if others is not None and listed.union(others) != frozenset(range(1, layers + 1)):
+        raise config.fault("kda_layers", f"with full_attn_layers does not name each of {layers} layers")
+    experts = moe(fields, router_bias=True, latent=fields.optional("routed_expert_hidden_size"))
+    sparse = is_sparse(fields, layers)
+    network = experts if all(sparse) else dense(fields)
+    rows: LayerList = [
+        (full if index + 1 in listed else linear, experts if mixed else network) for index, mixed in enumerate(sparse)
+    ]
+    return shape(fields, "kimi", rows, mtp=drafts(fields))
+
+
+def _minimax_m1(fields: Fields) -> Shape:
+    """MiniMax-Text-01 and M1: lightning attention, and softmax attention every eighth layer."""
+    fields.require(
+        *_NAMES, "intermediate_size", "num_local_experts", "num_experts_per_tok", "attn_type_list|layer_types"
+    )
+    layers = fields.layers()
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    marks = fields.counts("attn_type_list", layers)
+    full = [mark > 0 for mark in marks] if marks else [kind == "full_attention" for kind in kinds or ()]
+    attention = gqa(fields)
+    linear = part("lightning", heads=attention["heads"], dim=attention["head_dim"])
+    shared = fields.count("shared_intermediate_size", default=0, least=0)
+    ffn = moe(fields, "intermediate_size", shared_width=shared)
+    return shape(fields, "minimax", [(attention if whole else linear, ffn) for whole in full])
+
+
+HYBRIDS: Mapping[str, Callable[[Fields], Shape]] = {
+    "granitemoehybrid": _granite_hybrid,
+    "jamba": _jamba,
+    "kimi_linear": _kimi_linear,
+    "minimax": _minimax_m1,
+    "minimax_m1": _minimax_m1,
+    "minimax_text_01": _minimax_m1,
+    "nemotron_h": _nemotron_h,
+    "qwen3_5_moe_text": _qwen3_5,
+    "qwen3_5_text": _qwen3_5,
+    "qwen3_next": _qwen3_next,
+}

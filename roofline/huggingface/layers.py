@@ -1,0 +1,273 @@
+"""Building blocks of layers as a specification writes them, from the fields of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.huggingface.fields import Fields
+from roofline.quantity import BILLION
+
+__all__ = [
+    "Block",
+    "LayerList",
+    "Shape",
+    "dense",
+    "drafts",
+    "gqa",
+    "is_sparse",
+    "mla",
+    "moe",
+    "part",
+    "shape",
+    "uniform",
+    "windows",
+]
+
+Block = dict[str, Any]
+LayerList = list[tuple[Block, Block]]
+
+_EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
+_TOP_K = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_top_k", "moe_k")
+_SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+_MOST_DRAFTS = 100
+_SLIDING = {"sliding_attention": True, "full_attention": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a family makes of a configuration."""
+
+    family: str
+    hidden: int
+    vocab: int
+    tied: bool
+    layers: LayerList  # one mixer and one feed-forward network each
+    norms: int = 2
+    norm_bias: bool = False
+    head_bias: bool = False
+    parallel: bool = False
+    streams: int = 1
+    mtp: int = 0
+
+
+def shape(fields: Fields, family: str, layers: LayerList, *, tied: bool = False, **more: Any) -> Shape:
+    """Shape of a model whose width, vocabulary and tie have the usual names.
+
+    Args:
+        fields: of the configuration [record].
+        family: its name [text].
+        layers: one mixer and one feed-forward network each [record].
+        tied: whether the head shares the embedding where the configuration does not say [1].
+        more: further fields of the shape [any].
+
+    Returns:
+        The shape.
+    """
+    hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
+    return Shape(family, hidden, vocab, fields.flag("tie_word_embeddings", default=tied), layers, **more)
+
+
+def drafts(fields: Fields) -> int:
+    """Modules that draft tokens for speculative decoding.
+
+    Args:
+        fields: of the configuration [record].
+
+    Returns:
+        Their number [1].
+
+    Raises:
+        BadSpec: more than any model has.
+    """
+    count = fields.count("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, least=0)
+    if count > _MOST_DRAFTS:
+        raise fields.fault("num_nextn_predict_layers", f"{count} draft modules; a model has {_MOST_DRAFTS} at most")
+    return count
+
+
+def part(kind: str, **fields: Any) -> Block:
+    """A mixer or a feed-forward network with the fields that say something.
+
+    Args:
+        kind: its kind [text].
+        fields: its fields; null and false ones are left out [any].
+
+    Returns:
+        The mapping.
+    """
+    return {"kind": kind} | {name: value for name, value in fields.items() if value is not None and value is not False}
+
+
+def uniform(count: int, mixer: Block, ffn: Block) -> LayerList:
+    """Layers that are all alike.
+
+    Args:
+        count: how many [1].
+        mixer: the mixer [record].
+        ffn: the feed-forward network [record].
+
+    Returns:
+        The layers.
+    """
+    return [(mixer, ffn)] * count
+
+
+def gqa(fields: Fields, *, heads: int | None = None, kv_heads: int | None = None, **traits: Any) -> Block:
+    """Grouped-query attention; all heads have keys of their own where no number of them is given.
+
+    Args:
+        fields: of the configuration [record].
+        heads: query heads, where not those of the usual field [1].
+        kv_heads: heads of keys and values, where not those of the usual field [1].
+        traits: further fields of the specification [any].
+
+    Returns:
+        The mapping.
+
+    Raises:
+        BadSpec: heads do not divide.
+    """
+    heads = heads or fields.count("num_attention_heads")
+    kv_heads = kv_heads or fields.count("num_key_value_heads", default=heads)
+    fields.divided("num_key_value_heads", heads, kv_heads)
+    head_dim = traits.pop("head_dim", None) or fields.optional("head_dim")
+    if head_dim is None:
+        head_dim = fields.divided("num_attention_heads", fields.count("hidden_size"), heads)
+    return part("gqa", heads=heads, kv_heads=kv_heads, head_dim=head_dim, **traits)
+
+
+def mla(fields: Fields, **traits: Any) -> Block:
+    """Multi-head latent attention.
+
+    Args:
+        fields: of the configuration [record].
+        traits: further fields of the specification [any].
+
+    Returns:
+        The mapping.
+
+    Raises:
+        BadSpec: a rank or a width is missing.
+    """
+    fields.require("num_attention_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    if fields.flag("attention_bias"):
+        raise fields.fault("attention_bias", "latent attention with biases is not known")
+    return part(
+        "mla",
+        heads=fields.count("num_attention_heads"),
+        q_rank=fields.optional("q_lora_rank"),
+        kv_rank=fields.count("kv_lora_rank"),
+        nope=fields.count("qk_nope_head_dim"),
+        rope=fields.count("qk_rope_head_dim"),
+        v=fields.count("v_head_dim"),
+        **traits,
+    )
+
+
+def dense(fields: Fields, *names: str, width: int | None = None, gated: bool = True, bias: bool = False) -> Block:
+    """Dense feed-forward network.
+
+    Args:
+        fields: of the configuration [record].
+        width: the width itself, where it is known [1].
+        gated: whether it has three matrices [1].
+        bias: whether they have biases [1].
+        names: fields that may hold its width [text].
+
+    Returns:
+        The mapping.
+    """
+    width = width or fields.count(*(names or ("intermediate_size",)))
+    return {"kind": "dense", "width": width, "gated": gated} | ({"bias": True} if bias else {})
+
+
+def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: bool = True, **traits: Any) -> Block:
+    """Mixture of experts.
+
+    Args:
+        fields: of the configuration [record].
+        shared_width: width of all shared experts; else so many of the usual width as the configuration says [1].
+        gated: whether an expert has three matrices [1].
+        names: fields that may hold the width of an expert [text].
+        traits: further fields of the specification [any].
+
+    Returns:
+        The mapping.
+
+    Raises:
+        BadSpec: a token would choose more experts than there are.
+    """
+    experts, top_k = fields.count(*_EXPERTS), fields.count(*_TOP_K)
+    if top_k > experts:
+        name = next(name for name in _TOP_K if fields.has(name))
+        raise fields.fault(name, f"{top_k} of {experts} experts cannot be chosen")
+    width = fields.count(*(names or ("moe_intermediate_size",)))
+    if shared_width is None:
+        shared_width = width * fields.count(*_SHARED, default=0, least=0)
+    if shared_width > BILLION:
+        raise fields.fault(" or ".join(_SHARED), "the shared experts are wider than any model")
+    block: Block = {"kind": "moe", "experts": experts, "top_k": top_k, "width": width}
+    if shared_width:
+        block["shared_width"] = shared_width
+    return block | {"gated": gated} | {name: value for name, value in traits.items() if value}
+
+
+def is_sparse(fields: Fields, layers: int) -> list[bool]:
+    """Whether each layer is a mixture of experts, by the fields that DeepSeek's, GLM's and Kimi's files share.
+
+    Args:
+        fields: of the configuration [record].
+        layers: number of layers [1].
+
+    Returns:
+        One value a layer.
+    """
+    kinds = fields.choices("mlp_layer_types", {"dense", "sparse"}, layers)
+    if kinds is not None:
+        return [kind == "sparse" for kind in kinds]
+    first = fields.count("first_k_dense_replace", default=0, least=0)
+    if isinstance(fields.values.get("moe_layer_freq"), list):
+        marks = fields.counts("moe_layer_freq", layers) or []
+        return [index >= first and mark > 0 for index, mark in enumerate(marks)]
+    every = fields.count("moe_layer_freq", default=1)
+    return [index >= first and index % every == 0 for index in range(layers)]
+
+
+def windows(
+    fields: Fields,
+    layers: int,
+    slides: Callable[[int], bool] | Sequence[bool] = lambda _: True,
+    *,
+    default: int | None = None,
+) -> list[int | None]:
+    """Window of each layer, null where a layer sees everything.
+
+    A window as long as the longest context is none, and `use_sliding_window: false` switches it off.
+
+    Args:
+        fields: of the configuration [record].
+        layers: number of layers [1].
+        slides: whether a layer slides, where `layer_types` does not say.
+        default: window where none is given [tokens].
+
+    Returns:
+        One value a layer [tokens].
+
+    Raises:
+        BadSpec: a layer slides and no window is given.
+    """
+    kinds = fields.choices("layer_types", set(_SLIDING), layers)
+    window = fields.optional("sliding_window", least=0)
+    window = default if window is None else window
+    longest = fields.optional("max_position_embeddings")
+    if not fields.flag("use_sliding_window", default=True) or (window and longest and window >= longest):
+        return [None] * layers
+    if kinds is not None:
+        if not window and "sliding_attention" in kinds:
+            raise fields.fault("sliding_window", "missing, though layer_types has sliding attention")
+        return [window if _SLIDING[kind] else None for kind in kinds]
+    if callable(slides):
+        return [(window or None) if slides(index) else None for index in range(layers)]
+    return [(window or None) if slide else None for slide in slides]

@@ -1,0 +1,85 @@
+"""Names and patterns of modules, as quantisation configurations list them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import translate
+
+from roofline.huggingface.fields import Fields
+
+__all__ = ["Names"]
+
+# What stands before `layers.0` in the checkpoints of the families, of towers that wrap them, and of ModelOpt.
+_PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "backbone.")
+_LONGEST_PREFIXES = ("model.language_model.", "language_model.model.", "backbone.")  # these end in all others
+_MOST_NAMES = 200_000
+_LONGEST_PATTERN = 300
+_NESTED_REPEAT = re.compile(r"[*+}]\)[*+{]")  # takes a regular expression exponential time
+
+
+class Names:
+    """A list of names, globs and ``re:`` patterns, and whether a module is among them.
+
+    A plain name covers a module whose path it is, or is a whole part of: ``gate`` covers ``layers.0.mlp.gate``
+    and not ``layers.0.mlp.gate_proj``, ``layers.0.self_attn`` covers all of that attention.
+    """
+
+    def __init__(self, texts: Collection[str], config: Fields | None = None, field: str = "") -> None:
+        self.texts = tuple(texts)
+        self._config = config
+        self._field = field
+        if len(self.texts) > _MOST_NAMES:
+            raise self._fault(f"{len(self.texts)} names")
+        patterns = [text for text in self.texts if text.startswith("re:") or set(text) & set("*?[")]
+        self._plain = frozenset(self.texts).difference(patterns)
+        self._lengths = sorted({text.count(".") + 1 for text in self._plain})
+        globs = [translate(text) for text in dict.fromkeys(patterns) if not text.startswith("re:")]
+        self._patterns = [self._compiled(text[3:]) for text in dict.fromkeys(patterns) if text.startswith("re:")]
+        if globs:
+            self._patterns.append(re.compile("|".join(globs)))
+        self._seen: dict[str, bool] = {}
+
+    def match(self, paths: Iterable[str]) -> bool:
+        """Whether a module is among the names.
+
+        Args:
+            paths: what it may be called, from ``layers`` on [text].
+
+        Returns:
+            True if it is.
+        """
+        if not self.texts:
+            return False
+        for path in paths:
+            if path not in self._seen:
+                self._seen[path] = self._covers(path)
+            if self._seen[path]:
+                return True
+        return False
+
+    def _covers(self, path: str) -> bool:
+        for prefix in _LONGEST_PREFIXES if self._plain else ():
+            if not self._plain.isdisjoint(_parts(prefix + path, self._lengths)):
+                return True
+        return any(pattern.match(prefix + path) for pattern in self._patterns for prefix in _PREFIXES)
+
+    def _compiled(self, text: str) -> re.Pattern[str]:
+        if len(text) > _LONGEST_PATTERN or _NESTED_REPEAT.search(text):
+            raise self._fault(f"{text[:40]!r}... is no reasonable pattern")
+        try:
+            return re.compile(text)
+        except (re.error, OverflowError, RecursionError) as fault:
+            raise self._fault(f"{text[:40]!r} is no pattern: {fault}") from None
+
+    def _fault(self, text: str) -> Exception:
+        config = self._config or Fields({}, "config.json")
+        return config.fault(self._field or "names", text)
+
+
+def _parts(path: str, lengths: Sequence[int]) -> Iterator[str]:
+    """All runs of whole components of a path that have one of several lengths."""
+    components = path.split(".")
+    for length in lengths:
+        for start in range(len(components) - length + 1):
+            yield ".".join(components[start : start + length])

@@ -1,0 +1,352 @@
+"""Number formats of a checkpoint from what its configuration says of quantisation, section by section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from roofline.huggingface.fields import Fields
+from roofline.huggingface.layers import Shape
+from roofline.huggingface.modules import Weight, layer_weights
+from roofline.huggingface.patterns import Names
+from roofline.quantity import MILLI
+
+__all__ = ["Native", "native_formats"]
+
+_NEGLIGIBLE = MILLI  # a share of a section's weights that is not worth a word
+_BITS = {8: "int8", 4: "int4"}
+_SMALL_GROUP = 32
+_ALGORITHMS = {
+    "FP8": "fp8_static",
+    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    "FP8_PB_WO": "fp8_block",
+    "FP8_PB_REAL": "fp8_block",
+    "INT4_AWQ": "int4",
+    "INT8_SQ": "int8",
+    "MXFP4": "mxfp4",
+    "MXFP8": "fp8_block",
+    "NVFP4": "nvfp4",
+    "NVFP4_AWQ": "nvfp4",
+    "W4A16_AWQ": "int4",
+    "W4A16_NVFP4": "nvfp4",
+    "W4A8_AWQ": "int4",
+    "W4A8_MXFP4_FP8": "mxfp4",
+    "W8A8_SQ_PER_CHANNEL": "int8",
+}
+_METHODS = ("awq", "bitsandbytes", "compressed-tensors", "fbgemm_fp8", "fp8", "gptq", "modelopt", "mxfp4")
+_CACHES = {"FP8": "fp8", "INT8": "int8", "NVFP4": "fp8", "NONE": None}
+_WIDE = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "bf16",
+    "float": "bf16",
+    "torch.bfloat16": "bf16",
+    "torch.float16": "fp16",
+    "torch.float32": "bf16",
+    "float8_e4m3fn": "bf16",
+}
+
+
+class Native(NamedTuple):
+    """Formats as a specification writes them, and what to know of them."""
+
+    formats: dict[str, str]
+    cautions: tuple[str, ...]
+
+
+class _Rules(NamedTuple):
+    """Which modules are stored in which format."""
+
+    usual: str | None  # of every module that nothing else is said of; None: unquantised
+    kept: Names  # modules that stay wide
+    named: tuple[tuple[Names, str], ...] = ()  # formats of modules by name
+    experts_only: bool = False
+    head: bool = False  # the head is quantised too, unless it is among those kept
+    cautions: tuple[str, ...] = ()
+
+
+def native_formats(fields: Fields, shape: Shape, quantization: Mapping[str, Any] | None) -> Native:
+    """Number formats of a checkpoint.
+
+    Where only some layers of a section are quantised, the format of most of its weights stands for all of
+    them, and a caution says how many differ.
+
+    Args:
+        fields: of the configuration [record].
+        shape: what the family made of it [record].
+        quantization: content of ``hf_quant_config.json``, if there is one.
+
+    Returns:
+        Formats by section, and cautions.
+
+    Raises:
+        BadSpec: a method of quantisation is not known.
+    """
+    wide, cautions = _wide(fields)
+    beside = None if quantization is None else Fields({"hf_quant_config": quantization}, fields.where)
+    config = fields.section("quantization_config") or fields.section("compression_config")
+    beside = beside.section("hf_quant_config") if beside else None
+    beside = (beside.section("quantization") or beside) if beside else None
+    rules = _rules(config if config is not None and config.values else beside)
+    if config is not None and beside is not None and beside.has("quantized_layers"):
+        rules = rules._replace(named=(*_rules(beside).named, *rules.named))  # the file beside knows its modules by name
+    sections, mixed = _section_formats(shape, rules, wide)
+    cautions += (*rules.cautions, *mixed)
+    return Native(_ordered(fields, sections, rules, wide, _cache(config, beside), shape.tied), cautions)
+
+
+def _wide(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    """The format of what is not quantised."""
+    name = fields.text("dtype") or fields.text("torch_dtype") or "bfloat16"
+    if name not in _WIDE:
+        raise fields.fault("torch_dtype", f"{name!r} is not one of {', '.join(_WIDE)}")
+    if name.endswith(("float32", "float")):
+        return "bf16", ("stored as float32; served, and read here, as bf16",)
+    return _WIDE[name], ()
+
+
+def _ordered(
+    fields: Fields, sections: Mapping[str, str], rules: _Rules, wide: str, cache: str | None, tied: bool
+) -> dict[str, str]:
+    """Sections in the order of a specification; those that default to another are left out."""
+    linear = sections.get("linear") or sections.get("attention") or wide
+    formats = {"linear": linear}
+    for section in ("attention", "shared"):
+        if sections.get(section, linear) != linear:
+            formats[section] = sections[section]
+    experts = sections.get("experts")
+    if experts is not None:
+        narrow = fields.text("expert_dtype")
+        if narrow not in (None, "fp4", "fp8", "bf16"):
+            raise fields.fault("expert_dtype", f"{narrow!r} is not fp4, fp8 or bf16")
+        formats["experts"] = "mxfp4" if narrow == "fp4" and experts in (rules.usual, wide) else experts
+    head = rules.usual if rules.head and rules.usual and not tied and not rules.kept.match(("lm_head",)) else wide
+    formats |= {"embed": wide, "head": head}
+    if experts is not None:
+        formats["router"] = wide
+    return formats | {"norm": wide, "kv": cache or wide}
+
+
+def _section_formats(shape: Shape, rules: _Rules, wide: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Format of most weights of each section, and what the others are."""
+    votes: dict[str, dict[str, int]] = {}
+    for index, (mixer, ffn) in enumerate(shape.layers):
+        for weight in layer_weights(index, mixer, ffn, shape.hidden, shape.family):
+            votes.setdefault(weight.section, {})
+            stored = _format_of(weight, rules) or wide
+            votes[weight.section][stored] = votes[weight.section].get(stored, 0) + weight.size
+    formats, cautions = {}, []
+    for section, counts in votes.items():
+        formats[section] = max(counts, key=lambda name: counts[name])
+        total = sum(counts.values())
+        others = [
+            f"{count / total:.0%} ({name})"
+            for name, count in counts.items()
+            if name != formats[section] and count > _NEGLIGIBLE * total
+        ]
+        if others:
+            differ = " and ".join(others)
+            cautions.append(f"{section}: read as {formats[section]} throughout, though {differ} of its weights are not")
+    return formats, tuple(cautions)
+
+
+def _format_of(weight: Weight, rules: _Rules) -> str | None:
+    if rules.experts_only and weight.section != "experts":
+        return None
+    if rules.kept.match(weight.names):
+        return None
+    for names, stored in rules.named:
+        if names.match(weight.names):
+            return stored
+    return rules.usual
+
+
+def _rules(config: Fields | None) -> _Rules:
+    """What a quantisation section says of the modules."""
+    if config is None or not config.values:
+        return _Rules(None, Names(()))
+    method = _method(config)
+    if method == "modelopt":
+        return _modelopt(config)
+    if method == "compressed-tensors":
+        return _compressed(config)
+    kept = _names(config, "modules_to_not_convert", "llm_int8_skip_modules", "ignored_layers")
+    if method == "fp8":
+        return _Rules(_fp8(config), kept)
+    if method == "fbgemm_fp8":
+        return _Rules("fp8", kept)
+    if method == "mxfp4":
+        return _Rules("mxfp4", kept, experts_only=True)
+    if method == "bitsandbytes":
+        return _bitsandbytes(config, kept)
+    return _Rules(_integer(config, "bits"), _without_gptq(config, kept), head=config.flag("lm_head"))
+
+
+def _method(config: Fields) -> str:
+    """Method of quantisation, by its name or by the tool that wrote it."""
+    method = config.text("quant_method")
+    producer = config.section("producer")
+    if method is None and (config.has("quant_algo") or (producer and producer.text("name") == "modelopt")):
+        method = "modelopt"
+    if method is None and (config.has("load_in_4bit") or config.has("load_in_8bit")):
+        method = "bitsandbytes"
+    folded = (method or "missing").lower().replace("_", "-").replace("fbgemm-fp8", "fbgemm_fp8")
+    if folded.startswith("modelopt"):
+        return "modelopt"
+    folded = {"auto-round": "gptq", "awq-marlin": "awq", "gptq-marlin": "gptq"}.get(folded, folded)
+    if folded not in _METHODS:
+        raise config.fault("quant_method", f"{method or 'missing'}: not one of {', '.join(_METHODS)}")
+    return folded
+
+
+def _fp8(config: Fields) -> str:
+    block = config.counts("weight_block_size", least=1)
+    if block is not None:
+        return "fp8_block"
+    return "fp8_static" if config.text("activation_scheme") == "static" else "fp8"
+
+
+def _integer(config: Fields, name: str) -> str:
+    bits = config.count(name, "w_bit", default=4)
+    if bits not in _BITS:
+        raise config.fault(name, f"{bits} bits: not one of {', '.join(map(str, _BITS))}")
+    small = bits == 4 and config.optional("group_size", "q_group_size", least=-1) == _SMALL_GROUP
+    return "int4_g32" if small else _BITS[bits]
+
+
+def _without_gptq(config: Fields, kept: Names) -> Names:
+    """GPTQ's own list of exceptions: patterns that begin with ``-:``."""
+    dynamic = config.section("dynamic")
+    if dynamic is None:
+        return kept
+    patterns = [f"re:{name[2:]}" for name in dynamic.values if isinstance(name, str) and name.startswith("-:")]
+    return Names((*kept.texts, *patterns), config, "dynamic")
+
+
+def _bitsandbytes(config: Fields, kept: Names) -> _Rules:
+    if config.flag("load_in_8bit"):
+        return _Rules("int8", kept)
+    if not config.flag("load_in_4bit", default=True):
+        return _Rules(None, kept)
+    return _Rules("int4", kept, cautions=("bitsandbytes 4-bit weights are read as int4 with a scale per 128",))
+
+
+def _modelopt(config: Fields) -> _Rules:
+    """NVIDIA ModelOpt: one algorithm for all modules but those excluded, or one by module."""
+    listed = config.has("exclude_modules", "ignore")
+    kept = _names(config, "exclude_modules", "ignore", "modules_to_not_convert")
+    algorithm = config.text("quant_algo")
+    if algorithm is None:
+        inner = config.section("quantization")
+        if inner is not None:
+            return _modelopt(inner)
+        if config.has("config_groups"):
+            return _compressed(config)
+        raise config.fault("quant_algo", "missing")
+    modules = config.section("quantized_layers")
+    if algorithm.upper() != "MIXED_PRECISION":
+        return _Rules(_algorithm(config, "quant_algo", algorithm), kept, head=listed)
+    if modules is None:
+        raise config.fault("quantized_layers", "missing, though quant_algo is MIXED_PRECISION")
+    by_format: dict[str, list[str]] = {}
+    for name in modules.values:
+        module = modules.section(name)
+        stated = module.text("quant_algo") if module else None
+        stored = _algorithm(modules, f"{name}.quant_algo", stated or "missing")
+        by_format.setdefault(stored, []).append(name)
+    named = tuple((Names(tuple(names), modules, "names"), stored) for stored, names in by_format.items())
+    return _Rules(None, kept, named)
+
+
+def _algorithm(config: Fields, field: str, name: str) -> str:
+    if name.upper() not in _ALGORITHMS:
+        raise config.fault(field, f"{name}: not one of {', '.join((*_ALGORITHMS, 'MIXED_PRECISION'))}")
+    return _ALGORITHMS[name.upper()]
+
+
+def _compressed(config: Fields) -> _Rules:
+    """compressed-tensors: groups of modules with a format each."""
+    kept = _names(config, "ignore")
+    groups = config.section("config_groups")
+    if groups is None:
+        raise config.fault("config_groups", "missing")
+    usual, named = None, []
+    for name in groups.values:
+        group = groups.section(name)
+        if group is None:
+            continue
+        stored = _group_format(config, group)
+        targets = _texts(group, "targets")
+        if not targets or "Linear" in targets:
+            usual = stored
+        else:
+            named.append((Names(targets, group, "targets"), stored))
+    return _Rules(usual, kept, tuple(named), head=True)
+
+
+def _group_format(config: Fields, group: Fields) -> str:
+    """Format of one group of compressed-tensors."""
+    packing = group.text("format") or config.text("format") or ""
+    for name in ("nvfp4", "mxfp4"):
+        if packing.startswith(name):
+            return name
+    weights = group.section("weights")
+    if weights is None:
+        raise group.fault("weights", "missing")
+    bits, kind = weights.count("num_bits"), weights.text("type") or "int"
+    size = weights.optional("group_size", least=-1)
+    if (bits, kind) == (4, "float"):
+        return "mxfp4" if size == _SMALL_GROUP else "nvfp4"
+    if (bits, kind) == (8, "float"):
+        if weights.text("strategy") == "block" or weights.has("block_structure"):
+            return "fp8_block"
+        inputs = group.section("input_activations")
+        return "fp8_static" if inputs is not None and not inputs.flag("dynamic", default=True) else "fp8"
+    if kind == "int" and bits in _BITS:
+        return "int4_g32" if bits == 4 and size == _SMALL_GROUP else _BITS[bits]
+    raise weights.fault("num_bits", f"{bits}-bit {kind} weights are not known")
+
+
+def _cache(*configs: Fields | None) -> str | None:
+    """Format of the KV cache, where one is stated."""
+    for config in configs:
+        if config is None:
+            continue
+        for source in (config, config.section("quantization")):
+            scheme = None if source is None else _scheme(source)
+            if scheme is not None:
+                return scheme
+    return None
+
+
+def _scheme(config: Fields) -> str | None:
+    stated = config.values.get("kv_cache_scheme") or config.values.get("kv_cache_quant_algo")
+    name = "kv_cache_scheme" if config.values.get("kv_cache_scheme") else "kv_cache_quant_algo"
+    if stated is None:
+        return None
+    if isinstance(stated, Mapping):
+        scheme = Fields(stated, config.where, f"{name}.")
+        bits, kind = scheme.count("num_bits", default=8), scheme.text("type") or "float"
+        if bits not in (4, 8):
+            raise scheme.fault("num_bits", f"{bits} bits: not 8 or 4")
+        return "int8" if kind == "int" else "fp8"
+    if not isinstance(stated, str) or re.sub(r"\W", "", stated.upper()) not in _CACHES:
+        raise config.fault(name, f"{stated!r:.40} is not one of {', '.join(_CACHES)}")
+    return _CACHES[re.sub(r"\W", "", stated.upper())]
+
+
+def _names(config: Fields, *fields: str) -> Names:
+    """Modules named under several fields."""
+    name = next((field for field in fields if config.has(field)), fields[0])
+    return Names(_texts(config, name), config, name)
+
+
+def _texts(config: Fields, name: str) -> tuple[str, ...]:
+    value = config.values.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise config.fault(name, "is not a list of texts")
+    return tuple(value)

@@ -1,0 +1,104 @@
+"""Tables of timed kernels: CSV files with one row a measurement, read into columns of numbers."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from roofline.errors import BadInput, shown
+from roofline.quantity import MICRO
+from roofline.specs.measurement import SHAPES, KernelGroup
+
+__all__ = ["kernel_groups"]
+
+ROUTINGS = ("uniform", "balanced", "skewed")
+
+
+def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
+    """Measurements of CSV files, grouped by GPU, kind and dtype.
+
+    Args:
+        paths: files with the columns of docs/measurements.md; lines that begin with # are comments [path].
+
+    Returns:
+        The groups, in the order of the files.
+
+    Raises:
+        BadInput: a file that cannot be read or has no rows, an unknown kind, a figure that is none.
+    """
+    collected: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for path in paths:
+        for line, row in _rows(path):
+            where = f"{path}:{line}"
+            kind = (row.get("kind") or "").strip()
+            if kind not in SHAPES:
+                raise BadInput(f"{where}: kind {kind!r} is no kind of kernel; it may be {', '.join(SHAPES)}")
+            key = ((row.get("gpu") or "").strip(), kind, (row.get("dtype") or "").strip() or "bf16")
+            collected.setdefault(key, []).append(_measurement(row, kind, where))
+    return [_group(key, rows) for key, rows in collected.items()]
+
+
+def _rows(path: str) -> Iterable[tuple[int, dict[str, str | None]]]:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = [(number, line) for number, line in enumerate(file, 1) if line.strip() and line[0] != "#"]
+    except (OSError, ValueError) as fault:
+        raise BadInput(f"{path} cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
+    reader = csv.DictReader(line for _, line in lines)
+    if reader.fieldnames is None or "kind" not in reader.fieldnames or "latency_us" not in reader.fieldnames:
+        raise BadInput(
+            f"{path} is no table of kernels: its first line must name columns, kind and latency_us among them"
+        )
+    rows = list(zip((number for number, _ in lines[1:]), reader, strict=False))
+    if not rows:
+        raise BadInput(f"{path} has no rows")
+    return rows
+
+
+def _measurement(row: Mapping[str, str | None], kind: str, where: str) -> dict[str, Any]:
+    found: dict[str, Any] = {name: _figure(row, name, where) for name in SHAPES[kind]}
+    for part, whole in (("top_k", "experts"), ("kv_heads", "heads")):
+        if part in found and found[part] > found[whole]:
+            raise BadInput(f"{where}: {part} = {found[part]:g} exceeds {whole} = {found[whole]:g}")
+    found["latency"] = _figure(row, "latency_us", where) * MICRO
+    routing = (row.get("routing") or "").strip() or "uniform"
+    if kind == "moe" and routing not in ROUTINGS:
+        raise BadInput(f"{where}: routing {routing!r} is not one of {', '.join(ROUTINGS)}")
+    found["routing"] = routing
+    engine = (row.get("engine") or "").strip()
+    found["engine"] = engine
+    found["version"] = f"{engine} {(row.get('engine_version') or '').strip()}".strip()
+    found["date"] = (row.get("date") or "").strip()
+    return found
+
+
+def _figure(row: Mapping[str, str | None], name: str, where: str) -> float:
+    text = (row.get(name) or "").strip()
+    if not text and name == "tp":
+        return 1.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0.0 < value < float("inf"):
+        raise BadInput(f"{where}: {name} = {shown(text)} must be a positive number")
+    if name != "latency_us" and value != int(value):
+        raise BadInput(f"{where}: {name} = {shown(text)} must be a whole number")
+    if name == "ranks" and value < 2.0:
+        raise BadInput(f"{where}: ranks = {shown(text)}: a collective needs two GPUs or more")
+    return value
+
+
+def _group(key: tuple[str, str, str], rows: list[dict[str, Any]]) -> KernelGroup:
+    gpu, kind, dtype = key
+    return KernelGroup(
+        gpu=gpu,
+        kind=kind,
+        dtype=dtype,
+        columns={name: [row[name] for row in rows] for name in (*SHAPES[kind], "latency")},
+        routing=tuple(row["routing"] for row in rows) if kind == "moe" else (),
+        engines=tuple(row["engine"] for row in rows),
+        versions=tuple(sorted({row["version"] for row in rows if row["version"]})),
+        dates=tuple(sorted({row["date"] for row in rows if row["date"]})),
+    )

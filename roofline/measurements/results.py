@@ -1,0 +1,289 @@
+"""Measurements of served models, read from the result files of benchmark tools or from our own CSV.
+
+A format is recognised by what a file holds, never by its name. What a file does not state is None.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from roofline.errors import BadInput, shown
+from roofline.measurements.fields import STATISTICS, Fields, Node
+from roofline.measurements.formats import RESULT_FORMATS, recognised
+from roofline.quantity import MILLI
+from roofline.specs.measurement import Measurement
+
+__all__ = ["CSV_COLUMNS", "Reading", "check_complete", "override", "read_results", "results"]
+
+
+class Reading(NamedTuple):
+    """What a file holds: measurements, and what is wrong with those that cannot be used."""
+
+    measurements: tuple[Measurement, ...]
+    faults: tuple[BadInput, ...] = ()
+
+
+_COUNTS = ("tp", "pp", "ep", "dp")
+_AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate")
+_TIMES = ("ttft", "tpot", "e2el")
+_LOADS = ("batch", "concurrency", "request_rate")
+_TEXTS = ("gpu", "model", "engine", "engine_version", "quantization", "kv_cache_dtype", "statistic", "date", "note")
+
+#: Column of our CSV -> field of a measurement; the column `url` is let be.
+CSV_COLUMNS: Mapping[str, str] = {
+    **{name: name for name in (*_TEXTS, *_COUNTS, *_AMOUNTS, "source")},
+    **{f"{name}_ms": name for name in _TIMES},
+}
+
+#: What a comparison cannot do without: its label, and the options that state it.
+_NEEDED = {"model": ("model", "--model"), "gpu": ("GPU", "--gpu"), "tp": ("tp", "--tp"), "isl": ("isl", "--isl")}
+
+
+def read_results(path: str, statistic: str | None = None) -> Reading:
+    """Measurements of a file.
+
+    Args:
+        path: the file [path].
+        statistic: mean, median or p99; None for the median where given, else the mean [text].
+
+    Returns:
+        The measurements, and the faults of runs that have none.
+
+    Raises:
+        BadInput: no such file, not text, an unknown format, nothing in it.
+    """
+    source = path.encode("utf-8", "backslashreplace").decode()
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero
+        raise BadInput(f"{source}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return results(data, source, statistic)
+
+
+def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
+    """Measurements of the content of a file.
+
+    Args:
+        data: what the file holds.
+        source: its name, for messages [text].
+        statistic: mean, median or p99; None for the median where given, else the mean [text].
+
+    Returns:
+        The measurements, and the faults of runs that have none.
+
+    Raises:
+        BadInput: not text, an unknown format, nothing in it, no such statistic.
+    """
+    if statistic is not None and statistic not in STATISTICS:
+        raise BadInput(f"statistic {shown(statistic)} is not one of {', '.join(STATISTICS)}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput(f"{source}: not UTF-8 text; save the result as UTF-8 JSON or CSV") from None
+    if not text.strip():
+        raise BadInput(f"{source}: the file is empty")
+    is_json = text.lstrip()[0] in "{["
+    found = list(_json_runs(text, source, statistic) if is_json else _csv_runs(text, source, statistic))
+    if not found:
+        raise BadInput(f"{source}: holds no result")
+    measured = tuple(run for run in found if isinstance(run, Measurement))
+    return Reading(measured, tuple(run for run in found if isinstance(run, BadInput)))
+
+
+def override(measurement: Measurement, **given: Any) -> Measurement:
+    """A measurement with what was said beside its file.
+
+    A load replaces the load of the file, of whichever kind.
+
+    Args:
+        measurement: of a file.
+        given: fields of the measurement; None leaves what the file states.
+
+    Returns:
+        The measurement.
+
+    Raises:
+        BadInput: a figure that cannot be, or two loads.
+    """
+    stated = {name: value for name, value in given.items() if value is not None}
+    loads = [name for name in _LOADS if name in stated]
+    if len(loads) > 1:
+        raise BadInput(f"{_listed(loads)} are given; give the one that was held fixed")
+    if loads:
+        stated = {**dict.fromkeys(_LOADS), **stated}
+    fields = {**asdict(measurement), **stated}
+    return _measurement(fields, fields.pop("source"))
+
+
+def check_complete(measurement: Measurement) -> None:
+    """Refuse a measurement that lacks what a prediction needs, with everything that it lacks.
+
+    Args:
+        measurement: of a file, with what was said beside it.
+
+    Raises:
+        BadInput: model, GPU, tp, a length or the load is not stated.
+    """
+    lacks = {label: option for name, (label, option) in _NEEDED.items() if getattr(measurement, name) is None}
+    if measurement.osl is None and (measurement.tpot is not None or measurement.e2el is not None):
+        lacks["osl"] = "--osl"
+    if all(getattr(measurement, name) is None for name in _LOADS):
+        lacks["load"] = "--concurrency or --batch"
+    if lacks:
+        raise BadInput(
+            f"{measurement.source}: the result states {_listed([f'no {label}' for label in lacks])}: "
+            f"give {_listed(list(lacks.values()))}"
+        )
+
+
+def _json_runs(text: str, source: str, statistic: str | None) -> Iterator[Measurement | BadInput]:
+    documents = list(_documents(text, source))
+    for place, document in enumerate(documents):
+        named = source if len(documents) == 1 else f"{source}[{place}]"
+        known = recognised(document) if isinstance(document, Mapping) else None
+        if known is None:
+            yield BadInput(_unknown(named, _held(document)))
+            continue
+        try:
+            runs = known.runs(Node(document, named))
+        except BadInput as fault:
+            yield fault
+            continue
+        for number, run in enumerate(runs):
+            yield _run(known.read, run, named if len(runs) == 1 else f"{named}[{number}]", statistic)
+
+
+def _run(read: Any, run: Node, source: str, statistic: str | None) -> Measurement | BadInput:
+    """One measurement, or why there is none."""
+    try:
+        return _measurement(read(run, statistic), source)
+    except BadInput as fault:
+        return fault
+
+
+def _documents(text: str, source: str) -> Iterator[Any]:
+    """JSON documents one after the other: one, JSON lines, or the elements of a list."""
+    import json
+
+    decoder, place = json.JSONDecoder(), _after_blanks(text, 0)
+    while place < len(text):
+        try:
+            document, place = decoder.raw_decode(text, place)
+        except json.JSONDecodeError as error:
+            raise BadInput(f"{source}:{error.lineno}: not JSON: {error.msg} at column {error.colno}") from None
+        except (ValueError, RecursionError):
+            raise BadInput(f"{source}: not JSON of a result: a number too long or lists too deep") from None
+        place = _after_blanks(text, place)
+        yield from document if isinstance(document, list) else (document,)
+
+
+def _after_blanks(text: str, place: int) -> int:
+    blanks = re.compile(r"\s*").match(text, place)
+    return blanks.end() if blanks else place
+
+
+def _held(document: object) -> str:
+    """What a document of no known format holds."""
+    if isinstance(document, Mapping):
+        return (
+            f"its keys: {', '.join(shown(key).strip(_QUOTES) for key in list(document)[:6])}" if document else "empty"
+        )
+    return "a list in a list" if isinstance(document, list) else shown(document)
+
+
+def _unknown(source: str, held: str) -> str:
+    known = "; ".join(f"{known.name} ({known.keys})" for known in RESULT_FORMATS)
+    return f"{source}: no result of a known benchmark ({held}). Known are {known}; and CSV ({_CSV_KEYS})"
+
+
+_QUOTES = "'"
+_CSV_KEYS = "columns model, gpu, tp, isl, osl, batch or concurrency, ttft_ms, tpot_ms and the like"
+
+
+def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measurement | BadInput]:
+    """Rows of our CSV; lines that begin with # are comments."""
+    import csv
+
+    lines = [(number, line) for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1) if line.strip()]
+    lines = [(number, line) for number, line in lines if not line.lstrip().startswith("#")]
+    reader = csv.reader((line for _, line in lines), strict=True)
+    try:
+        rows = [(lines[reader.line_num - 1][0], row) for row in reader]
+    except csv.Error as error:
+        raise BadInput(f"{source}:{lines[max(reader.line_num, 1) - 1][0]}: not CSV: {error}") from None
+    heading = [cell.strip() for cell in rows[0][1]] if rows else []
+    if not any(f"{name}_ms" in heading for name in _TIMES):
+        raise BadInput(_unknown(source, f"neither JSON nor a CSV with {_CSV_KEYS}"))
+    twice = next((name for name in heading if heading.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{source}:{rows[0][0]}: two columns are called {shown(twice)}")
+    others = 0
+    for number, row in rows[1:]:
+        place = f"{source}:{number}"
+        if len(row) > len(heading):
+            yield BadInput(f"{place}: {len(row)} cells under {len(heading)} columns")
+            continue
+        cells = {name: cell.strip() for name, cell in zip(heading, row, strict=False) if cell.strip()}
+        if statistic not in (None, cells.get("statistic", statistic)):
+            others += 1
+            continue
+        yield _run(_csv_fields, Node(cells, place), place, statistic)
+    if others and others == len(rows) - 1:
+        raise BadInput(f"{source}: no row is of the statistic {statistic}; leave out --statistic, or choose another")
+
+
+def _csv_fields(row: Node, statistic: str | None) -> Fields:  # noqa: ARG001  rows state their statistic
+    """Fields of one row: times in milliseconds, one kind of load."""
+    cells = {field: row.data[column] for column, field in CSV_COLUMNS.items() if column in row.data}
+    fields: Fields = {name: cells[name] for name in _TEXTS if name in cells}
+    if "source" in cells:
+        fields["note"] = "; ".join(text for text in (cells["source"], cells.get("note")) if text)
+    for name in _COUNTS:
+        fields[name] = row.whole(name)
+    for name in (*_AMOUNTS, *_TIMES):
+        if name in cells:
+            fields[name] = _csv_number(row, f"{name}_ms" if name in _TIMES else name, cells[name])
+    for name in _TIMES:
+        if name in fields:
+            fields[name] *= MILLI
+    loads = [name for name in _LOADS if name in cells]
+    if len(loads) > 1:
+        raise BadInput(f"{row.source}: {_listed(loads)} are given; give the one that was held fixed")
+    return fields
+
+
+def _csv_number(row: Node, column: str, cell: str) -> float:
+    try:
+        return Node({column: float(cell)}, row.source).number(column) or 0.0
+    except ValueError:
+        raise BadInput(f"{row.source}: {column} = {shown(cell)} is not a number") from None
+
+
+def _measurement(fields: Fields, source: str) -> Measurement:
+    """The record, refused where a figure cannot be."""
+    fields = {name: value for name, value in fields.items() if value is not None}
+    if fields.get("tpot") == 0.0 and fields.get("osl", 0.0) < 2.0:
+        del fields["tpot"]  # vLLM writes the mean over no token gaps as 0
+    if "ttft" not in fields and "tpot" not in fields:
+        raise BadInput(f"{source}: neither ttft nor tpot is stated; measure with streaming answers")
+    for name in _TIMES:
+        if name in fields and not 0.0 < fields[name] < math.inf:
+            raise BadInput(f"{source}: {name} = {fields[name] / MILLI:g} ms must be positive and finite")
+    for name in ("isl", "osl", "batch", *_COUNTS):
+        if name in fields and not fields[name] >= 1.0:
+            raise BadInput(f"{source}: {name} = {fields[name]:g} must be at least 1")
+    for name in ("concurrency", "request_rate"):
+        if name in fields and not fields[name] > 0.0:
+            raise BadInput(f"{source}: {name} = {fields[name]:g} must be positive")
+    if "ttft" in fields and fields.get("e2el", math.inf) < fields["ttft"]:
+        raise BadInput(f"{source}: e2el is shorter than ttft, which it holds; check the units and the columns")
+    return Measurement(source, **fields)
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)

@@ -1,0 +1,1 @@
+"""What things are: records of models, GPUs, engines and kernels, without files."""

@@ -1,0 +1,248 @@
+"""Plain mappings, as a YAML file holds them, to records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from roofline.quantity import count_from_text, from_text
+from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
+from roofline.specs.formats import COMPUTE
+from roofline.specs.gpu import Gpu, Link, Price
+from roofline.specs.layers import (
+    Csa,
+    DenseFfn,
+    Ffn,
+    Gdn,
+    Gqa,
+    Group,
+    Indexer,
+    Kda,
+    Layer,
+    Lightning,
+    Linear,
+    LinearFfn,
+    Mamba1,
+    Mamba2,
+    Mixer,
+    Mla,
+    MoeFfn,
+    NoFfn,
+    NoMixer,
+)
+from roofline.specs.model import Model
+
+__all__ = ["FFNS", "MIXERS", "calibration_record", "gpu_record", "model_record", "without_nulls"]
+
+_TIMES = frozenset({"t0", "kappa", "kappa_s", "eps", "a0", "a1", "a2", "q"})
+_PROVENANCE = frozenset({"residual", "measurements", "source", "note"})
+_DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
+_LIKE_LINEAR = ("attention", "shared", "experts")  # sections whose format is that of `linear` where not given
+
+#: kind in a file -> record of a mixer, of a feed-forward network.
+MIXERS: Mapping[str, type[Mixer]] = {
+    "gqa": Gqa,
+    "mla": Mla,
+    "csa": Csa,
+    "gdn": Gdn,
+    "kda": Kda,
+    "lightning": Lightning,
+    "mamba1": Mamba1,
+    "mamba2": Mamba2,
+    "linear": Linear,
+    "none": NoMixer,
+}
+FFNS: Mapping[str, type[Ffn]] = {"dense": DenseFfn, "moe": MoeFfn, "linear": LinearFfn, "none": NoFfn}
+
+
+def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> Gpu:
+    """Record of a GPU specification.
+
+    Args:
+        document: content of the file.
+        calibration: efficiencies of its generation, if any.
+
+    Returns:
+        The record, in SI units.
+
+    Raises:
+        BadInput: a quantity cannot be read.
+        KeyError: a required field is missing.
+    """
+    memory, link = document["memory"], document["scale_up"]
+    reduction = link.get("in_switch_reduction")
+    return Gpu(
+        name=document["name"],
+        aliases=tuple(document.get("aliases", ())),
+        vendor=document["vendor"],
+        generation=document["generation"],
+        status=document.get("status", "shipping"),
+        peaks={dtype: from_text(figure["value"], "FLOP/s") for dtype, figure in document["peak"].items()},
+        bandwidth=from_text(memory["bandwidth"]["value"], "B/s"),
+        memory=from_text(memory["usable"]["value"], "B"),
+        memory_label=from_text(memory["label"]["value"], "B"),
+        link=Link(
+            kind=link["kind"],
+            bandwidth=from_text(link["bandwidth"]["value"], "B/s"),
+            domain=link["domain"]["value"],
+            in_switch_reduction=bool(reduction and reduction["value"]),
+            peer_bandwidth=_optional(link, "peer_bandwidth", "B/s"),
+        ),
+        exp_rate=_optional(document, "exp_per_s", "exp/s"),
+        scale_out=_optional(document.get("scale_out", {}), "bandwidth", "B/s"),
+        host_link=_optional(document.get("host_link", {}), "bandwidth", "B/s"),
+        power=_optional(document, "power", "W"),
+        cache=_optional(document, "cache", "B"),
+        price=_price(document),
+        cautions=_cautions(document),
+        calibration=calibration,
+    )
+
+
+def model_record(document: Mapping[str, Any]) -> Model:
+    """Record of a model specification.
+
+    Args:
+        document: content of the file.
+
+    Returns:
+        The record.
+
+    Raises:
+        BadInput: a count cannot be read.
+        KeyError: a required field is missing.
+    """
+    aliases = tuple(document["aliases"])
+    stated = document.get("parameters", {})
+    native = {**_DEFAULT_NATIVE, **document.get("native", {})}
+    for section in _LIKE_LINEAR:
+        native.setdefault(section, native["linear"])
+    return Model(
+        name=document["name"],
+        short_name=aliases[0],
+        aliases=aliases,
+        family=document.get("family", ""),
+        hidden=document["hidden"],
+        vocab=document["vocab"],
+        tied=document["tied"],
+        norms=document.get("norms", 2),
+        max_context=document.get("max_context"),
+        groups=tuple(_group(group) for group in document["groups"]),
+        native=native,
+        stated_total=_count(stated, "total"),
+        stated_active=_count(stated, "active"),
+        norm_bias=document.get("norm_bias", False),
+        head_bias=document.get("head_bias", False),
+        streams=document.get("streams", 1),
+        parallel=document.get("parallel", False),
+        mtp_layers=document.get("mtp", {}).get("layers", 0),
+    )
+
+
+def calibration_record(document: Mapping[str, Any]) -> Calibration:
+    """Record of a calibration file.
+
+    Args:
+        document: content of the file.
+
+    Returns:
+        The record, in SI units.
+
+    Raises:
+        BadInput: a quantity cannot be read.
+        KeyError: a required field is missing.
+    """
+    return Calibration(
+        name=document["name"],
+        measured_on=tuple(document["measured_on"]),
+        kernels={
+            (kind, dtype): Efficiency(**_parameters(entry))
+            for kind, sets in document["kernels"].items()
+            for dtype, entry in sets.items()
+        },
+        collectives={
+            name: CollectiveEfficiency(**_parameters(entry)) for name, entry in document["collectives"].items()
+        },
+        **_evidence(document),
+    )
+
+
+def _evidence(document: Mapping[str, Any]) -> dict[str, Any]:
+    """How many measurements a calibration rests on, of which engines, of which year."""
+    sets = [entry for kinds in document["kernels"].values() for entry in kinds.values()]
+    return {
+        "measurements": sum(entry.get("measurements", 0) for entry in (*sets, *document["collectives"].values())),
+        "engines": tuple(document.get("engines", ())),
+        "year": str(document.get("date", ""))[:4],
+        "link": document.get("link", "nvlink"),
+    }
+
+
+def without_nulls(value: Any) -> Any:
+    """A document without the fields that are null: they count as left out.
+
+    Args:
+        value: mapping, list or scalar [any].
+
+    Returns:
+        The same without them [any].
+    """
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _parameters(entry: Mapping[str, Any]) -> dict[str, Any]:
+    values = {
+        key: from_text(value, "s") if key in _TIMES else float(value)
+        for key, value in entry.items()
+        if key not in _PROVENANCE
+    }
+    return {**values, "is_measured": "residual" in entry}
+
+
+def _optional(document: Mapping[str, Any], field: str, dimension: str) -> float | None:
+    figure = document.get(field)
+    return None if figure is None else from_text(figure["value"], dimension)
+
+
+def _price(document: Mapping[str, Any]) -> Price | None:
+    price = document.get("price")
+    if price is None:
+        return None
+    return Price(*(from_text(price[key], "USD/s") for key in ("low", "typical", "high")))
+
+
+def _cautions(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """One sentence on the figures that decide times and memory and that no public page confirms."""
+    places = {f"peak.{dtype}": figure for dtype, figure in document["peak"].items() if dtype in COMPUTE[1:]}
+    places |= {f"memory.{name}": document["memory"][name] for name in ("usable", "bandwidth")}
+    places |= {"scale_up.bandwidth": document["scale_up"]["bandwidth"], "exp_per_s": document.get("exp_per_s") or {}}
+    low = [name for name, figure in places.items() if figure.get("confidence") == "low"]
+    if not low:
+        return ()
+    name = document["name"]
+    return (f"low confidence in {', '.join(low)} of {name}; sources: roofline gpus show {name}",)
+
+
+def _count(stated: Mapping[str, Any], field: str) -> float | None:
+    figure = stated.get(field)
+    return None if figure is None else count_from_text(figure["value"])
+
+
+def _group(group: Mapping[str, Any]) -> Group:
+    pattern = group.get("pattern") or [group]
+    return Group(group["repeat"], tuple(Layer(_mixer(layer["mixer"]), _ffn(layer["ffn"])) for layer in pattern))
+
+
+def _mixer(fields: Mapping[str, Any]) -> Mixer:
+    values = {key: value for key, value in fields.items() if key != "kind"}
+    if "indexer" in values:
+        values["indexer"] = Indexer(**values["indexer"])
+    if fields["kind"] == "gqa":
+        values.setdefault("v_head_dim", values["head_dim"])
+    return MIXERS[fields["kind"]](**values)
+
+
+def _ffn(fields: Mapping[str, Any]) -> Ffn:
+    return FFNS[fields["kind"]](**{key: value for key, value in fields.items() if key != "kind"})

@@ -1,0 +1,106 @@
+"""What was measured: times of a served model, and of single kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from roofline.specs.names import fold
+
+__all__ = ["SHAPES", "KernelGroup", "Measurement", "of_gpu"]
+
+_ATTENTION = ("batch", "seq", "heads", "kv_heads", "head_dim")
+_COLLECTIVE = ("ranks", "nbytes")
+
+#: kind of kernel -> columns that state its shape.
+SHAPES: Mapping[str, tuple[str, ...]] = {
+    "gemm": ("m", "n", "k"),
+    "attention_prefill": _ATTENTION,
+    "attention_decode": _ATTENTION,
+    "mla_prefill": ("batch", "seq", "heads"),
+    "mla_decode": ("batch", "seq", "heads"),
+    "moe": ("tokens", "hidden", "width", "top_k", "experts", "tp"),
+    "elementwise": ("nbytes",),
+    "all_reduce": _COLLECTIVE,
+    "all_gather": _COLLECTIVE,
+    "reduce_scatter": _COLLECTIVE,
+    "all_to_all": _COLLECTIVE,
+    "p2p": _COLLECTIVE,
+    "moe_dispatch": _COLLECTIVE,
+    "moe_combine": _COLLECTIVE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Times of a served model, and all that was said about how they came about; None: not stated."""
+
+    source: str  # file, and the place in it
+    gpu: str | None = None
+    model: str | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+    tp: int | None = None
+    pp: int | None = None
+    ep: int | None = None
+    dp: int | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    isl: float | None = None  # [tokens] mean over the requests
+    osl: float | None = None  # [tokens] mean over the requests
+    prefix: float | None = None  # [tokens]
+    batch: float | None = None  # [sequences] started together
+    concurrency: float | None = None  # [requests] in flight
+    burst: float | None = None  # share of the requests that were sent at once at the start
+    request_rate: float | None = None  # [1/s]
+    ttft: float | None = None  # [s]
+    tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)
+    e2el: float | None = None  # [s]
+    statistic: str | None = None  # mean, median or p99 over the requests
+    date: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class KernelGroup:
+    """Measurements of one kind of kernel at one dtype on one GPU."""
+
+    gpu: str
+    kind: str
+    dtype: str
+    columns: Mapping[str, list[float]]  # of `SHAPES`, and `latency` [s]
+    routing: tuple[str, ...]  # of each row; empty where it does not apply
+    engines: tuple[str, ...]  # engine of each row, or empty text
+    versions: tuple[str, ...]  # engines with their versions, sorted, each once
+    dates: tuple[str, ...]  # sorted, each once
+
+
+def of_gpu(groups: Iterable[KernelGroup], names: Collection[str], gpu: str) -> list[KernelGroup]:
+    """Groups of one GPU under its canonical name, those of the same kind and dtype joined.
+
+    Args:
+        groups: measurements.
+        names: names under which tables may list the GPU, folded [text].
+        gpu: its canonical name [text].
+
+    Returns:
+        One group a kind and dtype.
+    """
+    found: dict[tuple[str, str], KernelGroup] = {}
+    for group in groups:
+        if fold(group.gpu) not in names:
+            continue
+        other = found.get((group.kind, group.dtype))
+        found[group.kind, group.dtype] = replace(group, gpu=gpu) if other is None else _joined(other, group)
+    return list(found.values())
+
+
+def _joined(one: KernelGroup, other: KernelGroup) -> KernelGroup:
+    return replace(
+        one,
+        columns={name: [*values, *other.columns[name]] for name, values in one.columns.items()},
+        routing=(*one.routing, *other.routing),
+        engines=(*one.engines, *other.engines),
+        versions=tuple(sorted({*one.versions, *other.versions})),
+        dates=tuple(sorted({*one.dates, *other.dates})),
+    )

@@ -1,0 +1,1 @@
+"""Numbers that remember where they came from, and the formulas that they print."""

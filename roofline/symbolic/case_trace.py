@@ -1,0 +1,277 @@
+"""A prediction on traced numbers: its results, what they depend on, and where they change regime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from roofline.errors import BadInput, RooflineError, UnknownName
+from roofline.ops import Real
+from roofline.physics.forward import Pass
+from roofline.serving.prediction import Prediction
+from roofline.symbolic.inputs import Input, inputs, refuse_arrays, with_inputs
+from roofline.symbolic.regimes import Boundary, moves, nearest
+from roofline.symbolic.traced import Switch, Trace, Traced, plain
+
+__all__ = ["RESULTS", "UNITS", "CaseTrace", "check_results"]
+
+#: Results that can be asked for, with the unit of each.
+UNITS = {
+    "ttft": "s",
+    "tpot": "s",
+    "e2el": "s",
+    "output_tok_s_gpu": "1/s",
+    "output_tok_s": "1/s",
+    "tok_s_user": "1/s",
+}
+RESULTS = ("ttft", "tpot", "e2el", "output_tok_s_gpu")
+
+_PARTS = {"ttft": ("prefill",), "tpot": ("decode",), "tok_s_user": ("decode",)}
+_TERMS = ("compute", "memory", "exponentials", "link", "latency")
+_NOTABLE = 0.01  # share of a pass from which on what binds a kernel is part of the regime
+_BESIDE = 2.0**-30  # relative step to either side of a tie
+_JUMP = 2.0**-20  # relative change of a result over that step beyond which it jumps
+_PHRASES = {
+    "local_kv_heads": "KV heads begin or cease to be replicated",
+    "windowed_pairs": "a window is filled",
+    "reach": "a window is filled",
+    "visible_pairs": "the next chunk begins",
+    "prefill": "a single prompt token is left to compute",
+    "decode": "a single step is left",
+    "rank_batch": "a data-parallel rank gets another sequence",
+    "link_roof": "the ranks leave the scale-up domain",
+    "_across_domains": "another scale-up domain takes part",
+    "doublings": "another doubling of the ranks begins",
+    "collective_time": "ring and switch change places",
+    "_add_prompt": "attention after the prefix is absorbed or expanded",
+    "_tuned": "an efficiency reaches 1",
+    "_corrected": "light speed binds",
+    "kernel_time": "a kernel changes sides",
+    "crossings": "a stage moves to another domain",
+    "collective": "a collective begins or ends: its ranks become one",
+}
+
+
+class CaseTrace:
+    """One case, traced once."""
+
+    def __init__(self, prediction: Prediction) -> None:
+        refuse_arrays(prediction, "a derivative")
+        self.prediction = prediction
+        self.inputs: dict[str, Input] = inputs(prediction)
+        self.trace = Trace()
+        self.traced = with_inputs(
+            prediction, lambda entry: self.trace.input(entry.name, entry.value), self.trace.section
+        )
+        ends = self.traced.e2el.gradient
+        costs_doublings = any(name.startswith("a2_") for name in ends)
+        self.trace.switches = [
+            switch for switch in self.trace.switches if costs_doublings or switch.home != "doublings"
+        ]
+        self._boundaries: dict[str, list[Boundary]] = {}
+        self._margins: dict[tuple[tuple[str, ...], str], tuple[float | None, str]] = {}
+
+    @property
+    def title(self) -> str:
+        """The case in a line."""
+        prediction = self.prediction
+        deployment, workload = prediction.deployment, prediction.workload
+        plan = deployment.plan
+        degrees = ", ".join(
+            f"{name} {value}" for name in ("tp", "pp", "ep", "dp") if (value := getattr(plan, name)) > 1
+        )
+        return (
+            f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
+            f"{f' ({degrees})' if degrees else ''}, isl {workload.isl:g}, osl {workload.osl:g}, "
+            f"batch {workload.batch:g}, prefix {workload.prefix:g}, {prediction.basis}, engine {prediction.engine}"
+        )
+
+    def number(self, result: str) -> Traced | None:
+        """A result on traced numbers.
+
+        Args:
+            result: one of `UNITS` [text].
+
+        Returns:
+            The number; None where it does not apply.
+        """
+        found: Traced | None = getattr(self.traced, result)
+        return found
+
+    def passes(self, result: str) -> tuple[tuple[str, Pass], ...]:
+        """Passes that a result is made of.
+
+        Args:
+            result: one of `UNITS` [text].
+
+        Returns:
+            Name and pass of each, on traced numbers.
+        """
+        both = {"prefill": self.traced.prefill, "decode": self.traced.decode}
+        return tuple((name, both[name]) for name in self._parts(result))
+
+    def regime(self, result: str) -> str:
+        """What binds the passes of a result.
+
+        Args:
+            result: one of `UNITS` [text].
+
+        Returns:
+            Text such as ``prefill compute-bound`` [text].
+        """
+        return ", ".join(f"{name} {self._bound[name]}-bound" for name in self._parts(result))
+
+    def margin(self, result: str, name: str) -> tuple[float | None, str]:
+        """How far an input may move before a result changes its regime.
+
+        Args:
+            result: one of `UNITS` [text].
+            name: of the input [text].
+
+        Returns:
+            The nearest change, relative to the input and signed; None where there is none within a factor of a
+            thousand [1]. What happens there [text].
+        """
+        key = self._parts(result), name
+        found = self._margins.get(key)
+        if found is None:
+            entry = self.inputs[name]
+            found = self._margins[key] = nearest(self._bounds(result), entry) if entry.value else (None, "")
+        return found
+
+    def is_tie(self, result: str, name: str) -> bool:
+        """Whether a derivative jumps just where the input is.
+
+        Args:
+            result: one of `UNITS` [text].
+            name: of the input [text].
+
+        Returns:
+            Whether it does [bool].
+        """
+        return any(
+            switch.is_tie and moves(switch.left, switch.right, name)
+            for switch in self.trace.switches
+            if switch.section in self._parts(result) or switch.home == "_corrected"
+        )
+
+    def beside(self, result: str, name: str) -> tuple[float | None, float | None]:
+        """Elasticities just below and just above an input's value.
+
+        Args:
+            result: one of `UNITS` [text].
+            name: of the input [text].
+
+        Returns:
+            Both; None where the case does not exist on that side, or the result takes a step [1].
+        """
+        found: list[float | None] = []
+        here = getattr(self.prediction, result)
+        for side in (1.0 - _BESIDE, 1.0 + _BESIDE):
+            trace = Trace()
+            try:
+                again = with_inputs(
+                    self.prediction,
+                    lambda entry, trace=trace, side=side: trace.input(  # type: ignore[misc]  # bound now, not later
+                        entry.name, entry.value * (side if entry.name == name else 1.0)
+                    ),
+                )
+                number = getattr(again, result)
+            except (RooflineError, ZeroDivisionError):
+                found.append(None)
+            else:
+                if abs(number.value / here - 1.0) > _JUMP and name in trace.stepped:
+                    return None, None  # a step: neither side has a slope, the answer is followed along whole numbers
+                found.append(number.gradient.get(name, 0.0) * self.inputs[name].value / number.value)
+        return found[0], found[1]
+
+    @cached_property
+    def _bound(self) -> dict[str, Real]:
+        return self.prediction.bound
+
+    def _parts(self, result: str) -> tuple[str, ...]:
+        several = self.prediction.tpot is not None
+        return _PARTS.get(result, ("prefill", "decode") if several else ("prefill",))
+
+    def _bounds(self, result: str) -> list[Boundary]:
+        """Changes of what binds a kernel that matters, and choices that formulas made."""
+        found = self._boundaries.get(result)
+        if found is None:
+            parts = ("", *self._parts(result))
+            every = (*self._kernel_bounds, *self._kinks)
+            found = self._boundaries[result] = [boundary for section, boundary in every if section in parts]
+        return found
+
+    @cached_property
+    def _kernel_bounds(self) -> list[tuple[str, Boundary]]:
+        found = []
+        for section in self._parts("e2el"):
+            found += [(section, boundary) for boundary in _pass_bounds(getattr(self.traced, section), section)]
+            total = plain(getattr(self.prediction, section).time)
+            for kernel in getattr(self.traced, section).kernels:
+                is_light = self.prediction.basis == "ideal"  # every kernel has a kink where its sides are equal
+                if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_light):
+                    continue
+                terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
+                binding = _binding(terms)
+                found += [
+                    (section, Boundary(terms[binding], term, f"{section} {kernel.name} turns {name}-bound"))
+                    for name, term in terms.items()
+                    if name != binding
+                ]
+        return found
+
+    @cached_property
+    def _kinks(self) -> list[tuple[str, Boundary]]:
+        at_light_speed = self.prediction.basis == "ideal"  # then kernels have their bounds already
+        return [
+            (switch.section, Boundary(switch.left, switch.right, _label(switch)))
+            for switch in self.trace.switches
+            if not (at_light_speed and switch.home == "kernel_time")
+            and (switch.section or switch.home == "_corrected")  # light speed itself matters where it binds alone
+        ]
+
+
+def check_results(of: Sequence[str]) -> tuple[str, ...]:
+    """Names of results, each once.
+
+    Args:
+        of: one name or several [text].
+
+    Returns:
+        The names [text].
+
+    Raises:
+        UnknownName: a name that is none.
+        BadInput: none at all.
+    """
+    names = tuple(name.replace("-", "_") for name in ((of,) if isinstance(of, str) else of))
+    if not names:
+        raise BadInput(f"of names no result; it may be {', '.join(UNITS)}")
+    for name in names:
+        if name not in UNITS:
+            raise UnknownName(f"no result {name!r}; it may be {', '.join(UNITS)}")
+    return tuple(dict.fromkeys(names))
+
+
+def _binding(terms: dict[str, Real]) -> str:
+    """Name of the largest term."""
+    return max(terms, key=lambda name: plain(terms[name]))
+
+
+def _pass_bounds(passed: Pass, name: str) -> list[Boundary]:
+    """Where another bound takes the largest share of a pass."""
+    shares: dict[str, Real] = {}
+    for kernel in passed.kernels:
+        bound = _binding({term: getattr(kernel.terms, term) for term in _TERMS})
+        shares[bound] = shares.get(bound, 0.0) + kernel.time
+    binding = _binding(shares)
+    return [
+        Boundary(shares[binding], share, f"{name} turns {bound}-bound")
+        for bound, share in shares.items()
+        if bound != binding and plain(share)
+    ]
+
+
+def _label(switch: Switch) -> str:
+    return _PHRASES.get(switch.home, f"the other side of {switch.home} holds")

@@ -1,0 +1,231 @@
+"""A formula written down: text for people, LaTeX for papers, Python source for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from sympy.printing.latex import LatexPrinter
+
+from roofline.quantity import rounded
+from roofline.symbolic.expressions import written
+from roofline.symbolic.formula import Definition
+from roofline.symbolic.inputs import Input
+
+if TYPE_CHECKING:
+    from roofline.symbolic.closed_form import Formula
+
+__all__ = [
+    "align",
+    "latex",
+    "latex_lines",
+    "python_source",
+    "tex",
+    "tex_name",
+    "tex_values",
+    "text",
+    "where_lines",
+    "with_lines",
+    "wrapped",
+]
+
+_DIGITS = 5
+_FUNCTIONS = {"ceiling": "ceil as ceiling", "floor": "floor", "log": "log", "sqrt": "sqrt"}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_WIDTH = 100
+_GREEK = {"eta": r"\eta", "kappa": r"\kappa", "eps": r"\varepsilon"}
+_SIDES = {"compute": "C", "memory": "M", "t": "t", "base": "z", "whole": "n"}
+
+
+def text(formula: Formula) -> str:
+    """A formula for people: symbolic, with numbers, and the values of its parts and symbols.
+
+    Args:
+        formula: the formula.
+
+    Returns:
+        Several lines [text].
+    """
+    known = _values(formula)
+    left = "0" if formula.is_implicit else formula.name
+    lines = [
+        *([formula.title, ""] if formula.title else []),
+        *wrapped(left, written(formula.expression)),
+        *wrapped(" " * len(left), _with_numbers(written(formula.expression), known)),
+        f"{formula.name} = {formula.value!r} {formula.unit}",
+    ]
+    if formula.regime:
+        lines.append(f"regime: {formula.regime}")
+    return "\n".join([*lines, *where_lines(formula.definitions), *with_lines(formula.inputs, formula.ends)])
+
+
+def latex(formula: Formula) -> str:
+    """A formula in LaTeX, in the environment ``align*`` of amsmath.
+
+    Args:
+        formula: the formula.
+
+    Returns:
+        Several lines [text].
+    """
+    left = "0" if formula.is_implicit else tex_name(formula.name)
+    lines = [f"{left} &= {tex(formula.expression)}"]
+    return align([*lines, *latex_lines(formula.definitions), *tex_values(formula.inputs)])
+
+
+def latex_lines(definitions: Iterable[Definition]) -> list[str]:
+    """Parts of a formula in LaTeX, lines of an ``align*``.
+
+    Args:
+        definitions: the parts.
+
+    Returns:
+        The lines, without the breaks between them [text].
+    """
+    return [f"{tex_name(part.name)} &= {tex(part.expression)}" for part in definitions]
+
+
+def python_source(formula: Formula) -> str:
+    """A formula as a Python function of its symbols; run, the file prints the result.
+
+    Args:
+        formula: the formula.
+
+    Returns:
+        Source text, without any dependency [text].
+    """
+    parts = [(part.name, written(part.expression)) for part in formula.definitions]
+    final = written(formula.expression)
+    used = {word for _, expression in (*parts, ("", final)) for word in _WORD.findall(expression)}
+    imports = sorted(source for name, source in _FUNCTIONS.items() if name in used)
+    name = f"{formula.name}_residual" if formula.is_implicit else formula.name
+    what = f"Zero where {formula.name} is right" if formula.is_implicit else f"{formula.name} [{formula.unit}]"
+    arguments = [
+        f"    {name}={entry.value!r},  # {entry.meaning}"
+        + (f" [{entry.unit}]" if entry.unit != "1" else "")
+        + (f"; {formula.ends[name]}" if name in formula.ends else "")
+        for name, entry in formula.inputs.items()
+    ]
+    lines = [
+        *([f"from math import {', '.join(imports)}", "", ""] if imports else []),
+        f"def {name}(",
+        "    *,",
+        *arguments,
+        "):",
+        f'    """{what}{f" of {formula.title}" if formula.title else ""}.',
+        "",
+        f"    Holds in this regime alone: {formula.regime}; no kernel or choice changes sides.",
+        '    """',
+        *(f"    {part} = {expression}" for part, expression in parts),
+        f"    return {final}",
+        "",
+        "",
+        'if __name__ == "__main__":',
+        f"    print({name}())",
+    ]
+    return "\n".join(lines)
+
+
+def where_lines(definitions: Iterable[Definition]) -> list[str]:
+    """Parts of a formula, each with its value."""
+    lines = [f"  {part.name} = {written(part.expression)} = {part.value!r}" for part in definitions]
+    return ["", "where", *lines] if lines else []
+
+
+def with_lines(known: Mapping[str, Input], ends: Mapping[str, str] | None = None) -> list[str]:
+    """Symbols of a formula, each with its value, unit and meaning."""
+    width = max((len(name) for name in known), default=0)
+    lines = [
+        f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
+        + f"  ({entry.meaning})"
+        + (f"  {ends[name]}" if ends and name in ends else "")
+        for name, entry in known.items()
+    ]
+    return ["", "with", *lines]
+
+
+def align(lines: Iterable[str]) -> str:
+    """Lines as an ``align*`` of amsmath."""
+    joined = " \\\\\n".join(lines)
+    return f"\\begin{{align*}}\n{joined}\n\\end{{align*}}"
+
+
+def tex_values(known: Mapping[str, Input]) -> list[str]:
+    """Values of symbols, lines of an ``align*``."""
+    return [f"{tex_name(name)} &= {_tex_number(entry.value, entry.unit)}" for name, entry in known.items()]
+
+
+def _values(formula: Formula) -> dict[str, float]:
+    return {
+        **{name: entry.value for name, entry in formula.inputs.items()},
+        **{part.name: part.value for part in formula.definitions},
+    }
+
+
+def _with_numbers(expression: str, values: dict[str, float]) -> str:
+    """An expression with rounded numbers in the place of its symbols."""
+    return _WORD.sub(
+        lambda word: _bracketed(rounded(values[word[0]], _DIGITS)) if word[0] in values else word[0],
+        expression,
+    )
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if text.startswith("-") else text
+
+
+def wrapped(left: str, expression: str) -> list[str]:
+    """``left = expression``, broken before a sign where it is long."""
+    lines, rest = [], f"{left} = {expression}"
+    indent = " " * (len(left) + 1)
+    while len(rest) > _WIDTH:
+        cut = max(rest.rfind(" + ", len(indent) + 1, _WIDTH), rest.rfind(" - ", len(indent) + 1, _WIDTH))
+        if cut < 0:
+            break
+        lines.append(rest[:cut])
+        rest = indent + rest[cut + 1 :]
+    return [*lines, rest]
+
+
+class _Tex(LatexPrinter):  # type: ignore[misc]  # sympy is untyped
+    """LaTeX in which floats are short and names read as in the method."""
+
+    def _print_Float(self, expr: Any) -> str:  # noqa: N802  sympy's name
+        return _tex_float(float(expr))
+
+    def _print_Symbol(self, expr: Any, style: str = "plain") -> str:  # noqa: ARG002, N802  sympy's name
+        return tex_name(expr.name)
+
+
+def tex(expression: Any) -> str:
+    """An expression in LaTeX."""
+    return str(_Tex({"mul_symbol": "dot", "fold_short_frac": False}).doprint(sympy.sympify(expression)))
+
+
+def _tex_float(value: float) -> str:
+    mantissa, _, exponent = repr(value).partition("e")
+    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if exponent else mantissa
+
+
+def _tex_number(value: float, unit: str) -> str:
+    return _tex_float(value) + (rf"\ \mathrm{{{unit}}}" if unit != "1" else "")
+
+
+def tex_name(name: str) -> str:
+    """A symbol's name: its head as a letter, the rest as an index."""
+    head, _, rest = name.partition("_")
+    if head in _GREEK and rest:
+        which, _, kernel = rest.partition("_")
+        index = (
+            rf"{which},\mathrm{{{_spaced(kernel)}}}" if len(which) == 1 and kernel else rf"\mathrm{{{_spaced(rest)}}}"
+        )
+        return rf"{_GREEK[head]}_{{{index}}}"
+    if head in _SIDES and rest:
+        return rf"{_SIDES[head]}_{{\mathrm{{{_spaced(rest)}}}}}"
+    return rf"\mathrm{{{_spaced(name)}}}"
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", r"\ ")

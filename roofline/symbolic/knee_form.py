@@ -1,0 +1,92 @@
+"""The knees of the decode batch as formulas: closed where they are, else the equation that each solves."""
+
+from __future__ import annotations
+
+from roofline.errors import BadInput, UnknownName
+from roofline.ops import Real, maximum
+from roofline.physics.forward import Pass, decode_pass
+from roofline.physics.memory import largest_batch
+from roofline.quantity import rounded
+from roofline.serving.knee import asymptotic_time, half_surplus, is_affine, ridge_knee, ridge_surplus
+from roofline.symbolic.case_trace import CaseTrace
+from roofline.symbolic.closed_form import Formula
+from roofline.symbolic.formula import Stages
+from roofline.symbolic.inputs import Input
+from roofline.symbolic.traced import Traced
+
+__all__ = ["KNEES", "knee_formula"]
+
+_ZERO = 2.0**-30
+
+#: What can be asked for: the smallest knee, or one of them.
+KNEES = ("knee", "ridge_knee", "half_knee", "memory_knee")
+
+
+def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
+    """Formula of a knee of the decode batch.
+
+    Args:
+        case: the case.
+        which: ``knee`` for the one that binds, ``ridge_knee``, ``half_knee`` or ``memory_knee`` [text].
+
+    Returns:
+        The formula: explicit for the memory's knee and, without experts, for the ridge; else an expression that is zero
+        at the knee.
+
+    Raises:
+        UnknownName: no such knee.
+        BadInput: there is none within reach, or it is a search over an SLO.
+    """
+    if which not in KNEES:
+        raise UnknownName(f"no knee {which!r}; it may be {', '.join(KNEES)}")
+    prediction = case.prediction
+    if which == "knee":
+        if prediction.knee_bound == "slo":
+            raise BadInput(
+                f"the knee, {rounded(prediction.knee)}, is set by the SLO: the largest whole batch that meets it; "
+                "roofline solve --for batch has the batch at which a limit is just met"
+            )
+        which = f"{prediction.knee_bound}_knee"
+    value = getattr(prediction.knees, which.removesuffix("_knee"))
+    if value is None or value in (0.0, float("inf")):
+        raise BadInput(f"{which} has no formula here: it is {'none' if not value else 'beyond any batch'}")
+    stages = Stages()
+    deployment, workload = case.traced.deployment, case.traced.workload
+    steps = maximum(workload.osl - 1.0, 1.0)
+
+    passes: list[tuple[str, Pass]] = []
+
+    def step(batch: Real) -> Pass:
+        passed = decode_pass(deployment, batch, workload.isl, steps)
+        passes.append(("" if isinstance(batch, Traced) else "asymptote_", passed))
+        return passed
+
+    slope: Real | None = None
+    known = {**case.inputs, which: Input(which, "result", "sequences", value, "the knee")}
+    if which == "memory_knee":
+        number, is_implicit = largest_batch(deployment, workload.isl + workload.osl), False
+    elif which == "ridge_knee" and is_affine(prediction.deployment):
+        number, is_implicit = ridge_knee(step, affine=True), False
+    else:
+        slope = None if which == "ridge_knee" else asymptotic_time(step)
+        surplus = ridge_surplus(step) if slope is None else half_surplus(step, slope)
+        number, is_implicit = surplus(case.trace.input(which, value)), True
+    if is_implicit and abs(number.value) > _ZERO * prediction.decode.time:
+        raise BadInput(f"{which} = {rounded(value)} is a step of the batch of each rank (dp): no formula is zero there")
+    for name, passed in passes:
+        stages.name_kernels(passed, name)
+    if isinstance(slope, Traced):
+        stages.name_result("time_per_sequence", slope)
+    if not isinstance(number, Traced):
+        raise BadInput(f"{which} = {rounded(value)} is a bound, not a formula of this case")
+    return Formula(
+        which,
+        value,
+        "sequences",
+        stages.expression(number),
+        stages,
+        known,
+        case.regime("tpot"),
+        title=case.title,
+        is_implicit=is_implicit,
+    )

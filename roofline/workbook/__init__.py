@@ -1,0 +1,1 @@
+"""A prediction as the cells of a spreadsheet."""

@@ -1,0 +1,91 @@
+"""Rows of the sheet Kernels: each kernel of a pass with its work, roof, terms and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from roofline.physics.one_equation import Kernel, Roof, Work
+from roofline.workbook.case import AnyCase
+from roofline.workbook.tables import COLLECTIVE, EFFICIENCY
+
+__all__ = ["HEADINGS", "KNOWN", "OWN", "ROOF", "SUMMED", "TIME", "USES", "KernelRow", "kernel_rows"]
+
+_ANSWER = (
+    "pass", "kernel", "kind", "bound", "share", "time [s]", "runs", "light speed [s]", "one run [s]",
+    "compute [s]", "memory [s]", "latency [s]", "exponentials [s]", "link [s]",
+)  # fmt: skip
+_WORK = (
+    "FLOP", "weight bytes", "KV bytes", "activation bytes", "serial bytes", "exponentials", "depth",
+    "serial depth", "items", "link bytes",
+)  # fmt: skip
+_ROOF = ("peak [FLOP/s]", "HBM [B/s]", "exp/s", "t0 [s]", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
+_LINK = ("link [B/s]", "ranks", "least share", "doublings", "a0 [s]", "a1 [s]", "a2 [s]", "q [s]", "eta", "eta_switch")
+
+#: Columns of the sheet.
+HEADINGS = (*_ANSWER, *_WORK, *_ROOF, *_LINK)
+TIME = HEADINGS.index("time [s]")
+
+_TERMS = ("one run [s]", "compute [s]", "memory [s]", "latency [s]", "exponentials [s]", "link [s]")
+
+#: Columns that are summed; that formulas of other rows and sheets refer to; that those of the same row do; of these
+#: the roof's; columns whose formulas refer to others of their row.
+SUMMED = frozenset({"time [s]", "light speed [s]"})
+KNOWN = SUMMED | {"bound"}
+OWN = frozenset({*_WORK, *_ROOF, *_LINK, *_TERMS, "runs"})
+ROOF = frozenset({*_ROOF, *_LINK})
+USES = frozenset({*_TERMS, "time [s]", "light speed [s]", "bound", "share"})
+
+
+class KernelRow(NamedTuple):
+    """One row of the sheet."""
+
+    cells: tuple[Any, ...]
+    is_total: bool = False
+
+
+def kernel_rows(case: AnyCase) -> Iterator[KernelRow]:
+    """Kernels of the prefill and of the mean decode step, each followed by their sum.
+
+    Args:
+        case: whose formulas are shown.
+
+    Returns:
+        The rows.
+    """
+    prediction = case.prediction
+    for name, passed, light in zip(
+        ("prefill", "decode"), (prediction.prefill, prediction.decode), prediction.ideal, strict=True
+    ):
+        others = iter(light.kernels)
+        for kernel in passed.kernels:
+            other = None if kernel.kind == "host" else next(others)
+            answer = (
+                name, case.pool.said(kernel.name), kernel.kind, kernel.terms.bound, kernel.time / passed.time,
+                kernel.time, kernel.count, 0.0 if other is None else other.time, *_terms(kernel),
+            )  # fmt: skip
+            yield KernelRow((*answer, *_work(kernel.work), *_roof(kernel)))
+        blank = (None,) * (len(HEADINGS) - len(_ANSWER) + len(_TERMS))
+        yield KernelRow(
+            (f"{name}, all", "", "", passed.bound, 1.0, passed.time, None, light.time, *blank), is_total=True
+        )
+
+
+def _terms(kernel: Kernel) -> tuple[Any, ...]:
+    terms = kernel.terms
+    return terms.total, terms.compute, terms.memory, terms.latency, terms.exponentials, terms.link
+
+
+def _work(work: Work) -> tuple[Any, ...]:
+    return tuple(work)
+
+
+def _roof(kernel: Kernel) -> tuple[Any, ...]:
+    if kernel.kind == "host":
+        return (None,) * (len(_ROOF) + len(_LINK))
+    under = kernel.roof
+    if isinstance(under, Roof):
+        constants = (getattr(under.efficiency, name) for name in EFFICIENCY)
+        return under.peak, under.bandwidth, under.exp_rate, *constants, *(None,) * len(_LINK)
+    constants = (getattr(under.efficiency, name) for name in COLLECTIVE)
+    return (*(None,) * len(_ROOF), under.bandwidth, under.ranks, under.least, under.doublings, *constants)

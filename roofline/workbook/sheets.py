@@ -1,0 +1,207 @@
+"""The catalogs as sheets of a workbook: what formulas look up, where it comes from, what the file is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from roofline.serving.precision import NATIVE
+from roofline.specs.formats import COMPUTE
+from roofline.workbook.cell import Pool
+from roofline.workbook.inputs import Contents
+from roofline.workbook.slots import own_stages
+from roofline.workbook.tables import MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
+from roofline.workbook.writer import Book, Sheet, address
+
+__all__ = ["SHEETS", "write_notes", "write_tables"]
+
+#: Sheets in the order in which they stand.
+SHEETS = (
+    "Calculator", "Scenarios", "Kernels", "Curves", "GPUs", "Models", "Sources", "About",
+    "Lookups", "Knees", "Stages", "Formats", "Efficiency",
+)  # fmt: skip
+
+_OWN_MODEL_NOTE = (
+    f"{OWN_MODEL} is for your own: change any yellow cell, its name too. Each kind of layer has its number of layers "
+    "(0: none) and its shape; the numbers of kinds that a model lacks are those of another. With pp > 1 its memory is "
+    "exact for layers of one kind, else an upper estimate. kv cache: what 'auto' keeps it in."
+)
+_GAP = 5  # rows between a table and its rules
+
+_STYLES = {
+    "bandwidth": "rate", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
+    "exp_rate": "rate", "usd_per_hour": "number", **dict.fromkeys(COMPUTE, "flops"),
+}  # fmt: skip
+_HEADINGS = {
+    "kernels_like": "kernels like", "bandwidth": "HBM bandwidth [B/s]", "memory": "usable HBM [B]",
+    "link_bandwidth": "link per direction [B/s]", "peer_bandwidth": "link to one peer [B/s]",
+    "domain": "GPUs of a domain", "in_switch": "reduces in the switch", "exp_rate": "exponentials [1/s]",
+    "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical rent [USD/h]", "formats_like": "formats like",
+    **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
+}  # fmt: skip
+
+
+def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> None:
+    """Write every table that formulas look up, and name its columns.
+
+    Args:
+        book: the workbook.
+        sheets: its sheets by name.
+        catalog: the tables.
+    """
+    _write_table(book, sheets["GPUs"], catalog.gpus, 0, own=1)
+    columns = [catalog.gpus.names.index(dtype) for dtype in COMPUTE]
+    rows = len(catalog.gpus.rows)
+    book.define(catalog.peaks.name, f"{address(1, columns[0], 'GPUs')}:{address(rows, columns[-1])}")
+    sheets["GPUs"].choices(rows, rows, 1, f"={address(1, 0)}:{address(rows - 1, 0)}")
+    sheets["GPUs"].text(
+        rows + 2, 0, f"{OWN_GPU} is for your own: change any yellow cell, its name too. Its kernels reach the shares "
+        "of the GPU in 'kernels like'. A blank: not stated.", "note",
+    )  # fmt: skip
+    _check_gpu(sheets["GPUs"], catalog)
+    _write_models(book, sheets["Models"], catalog)
+    _write_stages(book, sheets["Stages"], catalog)
+    place = _write_table(book, sheets["Formats"], catalog.precisions, 0)
+    place = _write_table(book, sheets["Formats"], catalog.formats, place)
+    place = _write_table(book, sheets["Formats"], catalog.caches, place)
+    _write_table(book, sheets["Formats"], catalog.dtypes, place)
+    place = _write_table(book, sheets["Efficiency"], catalog.kernels, 0)
+    _write_table(book, sheets["Efficiency"], catalog.collectives, place)
+
+
+def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
+    """Write where every figure comes from, and what the file is.
+
+    Args:
+        sheets: by name.
+        contents: what goes into the workbook.
+    """
+    sheet = sheets["Sources"]
+    for column, heading in enumerate(("of", "figure", "value", "source", "address", "date", "note")):
+        sheet.text(0, column, heading, "head")
+    for line, figure in enumerate(contents.figures, 1):
+        for column, text in enumerate(figure):
+            sheet.value(line, column, text)
+    sheet.head(1, 0, (len(contents.figures), 7) if contents.figures else None)
+    for column, width in enumerate((22, 26, 26, 60, 40, 12, 60)):
+        sheet.widen(column, column, width)
+    sheet = sheets["About"]
+    for line, (label, text) in enumerate(contents.about):
+        sheet.text(line, 0, label, "bold")
+        sheet.text(line, 1, text, "wrapped")
+    sheet.widen(0, 0, 22)
+    sheet.widen(1, 1, 110)
+
+
+def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
+    """Write a table from a column on; the column after it and a gap."""
+    last = len(table.rows)
+    for column, name in enumerate(table.names, place):
+        sheet.text(0, column, _HEADINGS.get(name, name.replace("_", " ")), "head")
+        book.define(f"{table.prefix}_{name}", f"{address(1, column, sheet.name)}:{address(last, column)}")
+        style = _STYLES.get(name, "general")
+        for line, row in enumerate(table.rows, 1):
+            mine = f"{style} input" if line > last - own else style
+            sheet.value(line, column, row[column - place], mine)
+    sheet.head(1, 1)
+    sheet.widen(place, place, 24)
+    sheet.widen(place + 1, place + len(table.names) - 1, 13)
+    return place + len(table.names) + 1
+
+
+def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
+    table = catalog.models
+    _write_table(book, sheet, table, 0, own=1)
+    last = len(table.rows)
+    mixers = [f"{name}_layers" for name in catalog.mixer_names]
+    layers = [address(last, table.names.index(name)).replace("$", "") for name in mixers]
+    column = table.names.index("layers")
+    sheet.formula(last, column, "+".join(layers), table.rows[-1][column])
+    sheet.choices(last, last, table.names.index("formats_like"), f"={address(1, 0)}:{address(last - 1, 0)}")
+    sheet.text(last + 2, 0, _OWN_MODEL_NOTE, "note")
+    _check_model(sheet, catalog)
+
+
+def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
+    """A formula that says what is wrong with the planner's own GPU."""
+    table = catalog.gpus
+    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
+    rules = [
+        (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0") for name in ("bandwidth", "memory", "domain")
+    ]
+    stated = ("link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
+    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in stated]
+    known = f'MATCH({at["kernels_like"]}&"|gemm|wide",{catalog.kernels.column("key").name},0)'
+    rules += [(f"NOT(ISNUMBER({known}))", "kernels like: no GPU of this sheet")]
+    rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "a 16-bit peak, bf16 or fp16, is needed")]
+    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
+
+
+def _check_model(sheet: Sheet, catalog: Catalog) -> None:
+    """A formula that says what is wrong with the planner's own model."""
+    table = catalog.models
+    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
+    rules = [(_not_positive(at[name]), f"{name} must be above 0") for name in ("layers", "hidden", "vocab")]
+    layers = {slot.name: at[f"{slot.name}_layers"] for slot in catalog.slots}
+    rules += [(_negative(cell), f"layers of {name} must be a number") for name, cell in layers.items()]
+    networks = [cell for name, cell in layers.items() if name not in catalog.mixer_names]
+    mixers = [layers[name] for name in catalog.mixer_names]
+    rules += [(f"{'+'.join(mixers)}<>{'+'.join(networks)}", "mixers and networks must have as many layers")]
+    for slot in catalog.slots:
+        numbers = [at[f"{slot.name}_{name}"] for name in slot.numbers]
+        if numbers:
+            good = ",".join(f"ISNUMBER({cell}),{cell}>0" for cell in numbers)
+            rules.append(
+                (f"IF({layers[slot.name]}>0,NOT(AND({good})),FALSE)", f"numbers of {slot.name} must be above 0")
+            )
+        if "kv_heads" in slot.numbers:
+            heads, shared = at[f"{slot.name}_heads"], at[f"{slot.name}_kv_heads"]
+            rule = f"IF({layers[slot.name]}>0,MOD({heads},{shared})<>0,FALSE)"
+            rules.append((rule, f"kv heads of {slot.name} must divide its heads"))
+    known = f"ISNUMBER(MATCH({at['kv_cache']},{catalog.caches.column('name').name},0))"
+    rules.append((f"NOT({known})", "kv cache: no such format"))
+    known = f'MATCH({at["formats_like"]}&"|{NATIVE}",{catalog.precisions.column("key").name},0)'
+    rules.append((f"NOT(ISNUMBER({known}))", "formats like: no model of this sheet"))
+    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
+
+
+def _not_positive(cell: str) -> str:
+    return f"IF(ISNUMBER({cell}),{cell}<=0,TRUE)"
+
+
+def _negative(cell: str) -> str:
+    return f'IF(ISNUMBER({cell}),{cell}<0,{cell}<>"")'
+
+
+def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str, str]]) -> None:
+    """Rules for the last row of a table, one below the other, and in that row the first that is broken, else ok."""
+    first = rows + _GAP
+    sheet.text(first - 1, 0, "rules", "head")
+    sheet.text(first - 1, 1, "broken", "head")
+    for line, (condition, said) in enumerate(rules, first):
+        sheet.text(line, 0, said)
+        sheet.formula(line, 1, f"IF({condition},1,0)", 0)
+    last = first + len(rules) - 1
+    said, broken = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
+    sheet.formula(rows, place, f'IFERROR(INDEX({said},MATCH(1,{broken},0)),"ok")', "ok")
+
+
+def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
+    """Fullest pipeline stages; those of the planner's own model follow its row."""
+    table = catalog.stages
+    _write_table(book, sheet, table, 0)
+    own = len(catalog.models.rows)
+    start = len(table.rows) - MOST_STAGES
+    name = address(own, 0, "Models")
+    pool, slots = Pool(), [slot.name for slot in catalog.slots]
+    place = catalog.models.names.index
+    held = [catalog.models.rows[-1][place(f"{slot}_layers")] for slot in slots]
+    at = (address(own, place(f"{slot}_layers"), "Models") for slot in slots)
+    counts = [pool.input(cell, np.array([float(count)])) for cell, count in zip(at, held, strict=True)]
+    for pp in range(1, MOST_STAGES + 1):
+        line = start + pp
+        sheet.formula(line, 0, f'{name}&"|{pp}"', table.rows[line - 1][0])
+        for number, stage in enumerate(own_stages(counts, pp), 1):
+            for slot, cell in zip(slots, stage, strict=False):  # which ends it holds stays as it is
+                sheet.cell(line, table.names.index(f"{number}_{slot}"), cell, {})

@@ -1,0 +1,300 @@
+"""What moves an answer: rows, their order, their regimes and what happens at a tie."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SAMPLE_GPUS, SAMPLE_MODELS
+
+import roofline
+import roofline as rl
+from roofline.symbolic.case_trace import _PHRASES, RESULTS, CaseTrace
+from roofline.symbolic.inputs import changed, with_inputs
+
+PACKAGE = Path(rl.__file__).parent
+
+KEYS = ["result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin"]
+KINDS = {"rate", "latency", "efficiency", "workload", "precision", "plan"}
+
+
+def rows_of(model, gpu, **options):
+    return rl.sensitivity(model, gpu, **options)
+
+
+def row_of(rows, result, name):
+    return next(row for row in rows if (row.result, row.input) == (result, name))
+
+
+def test_a_memory_bound_step_at_light_speed_is_inverse_to_the_bandwidth():
+    rows = rows_of("llama-3.1-8b", "h100-sxm", basis="ideal", of="tpot")
+    assert rows[0].input == "bandwidth"
+    assert math.isclose(rows[0].elasticity, -1.0, rel_tol=1e-12)
+    assert math.isclose(
+        rows[0].derivative, -rl.tpot("llama-3.1-8b", "h100-sxm", basis="ideal") / 3.35e12, rel_tol=1e-12
+    )
+    weights, head, cache = (row_of(rows, "tpot", name).elasticity for name in ("weight_bits", "head_bits", "kv_bits"))
+    step = 15.1518e9  # bytes of a step, of which 6 979 321 856 and 525 336 576 weights of two bytes
+    assert math.isclose(weights, 6979321856 * 2 / step, rel_tol=2e-2)
+    assert math.isclose(head, 525336576 * 2 / step, rel_tol=2e-2)
+    assert 0.0 < cache < 0.02
+
+
+def test_rows_keep_the_contract_and_are_sorted_by_magnitude():
+    rows = rows_of("llama-3.1-70b", "h100-sxm", tp=4, isl=2000, osl=300, batch=16)
+    records = rows.to_records()
+    assert list(records[0])[: len(KEYS)] == KEYS
+    assert {record["result"] for record in records} == set(RESULTS)
+    assert {record["kind"] for record in records} <= KINDS
+    assert {"bandwidth", "peak_bf16", "exp_rate", "link_bandwidth", "isl", "batch", "weight_bits", "kv_bits", "tp"} <= {
+        record["input"] for record in records if record["result"] == "e2el"
+    }
+    for result in RESULTS:
+        sizes = [abs(row.elasticity) for row in rows if row.result == result]
+        assert sizes == sorted(sizes, reverse=True)
+    zeros = [record for record in records if record["elasticity"] == 0.0 and record["value"] != 0.0]
+    assert all(record["derivative"] == 0.0 and record["formula"] == "0" for record in zeros)
+
+
+@pytest.mark.parametrize("model", SAMPLE_MODELS)
+def test_every_kind_of_model_has_sensitivities_that_sum_to_minus_one(model):
+    for gpu in SAMPLE_GPUS[:: 1 if model == "gpt-oss-120b" else 6]:
+        rows = rows_of(model, gpu, allow_oversize=True, isl=3000, prefix=100, batch=3)
+        for result in RESULTS:
+            total = math.fsum(
+                row.elasticity * {"rate": 1.0, "latency": -1.0}.get(row.kind, 0.0)
+                for row in rows
+                if row.result == result
+            )
+            assert math.isclose(total, 1.0 if result == "output_tok_s_gpu" else -1.0, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-v3", "mixtral-8x7b"])
+def test_the_derivative_to_a_continuous_tp_is_a_central_difference_of_each_kernel(model):
+    case = CaseTrace(rl.predict(model, "b200", tp=2, isl=3000, batch=3, allow_oversize=True))
+    step = 1e-5
+    sides = [
+        with_inputs(case.prediction, lambda entry, h=h: entry.value * (1.0 + h * (entry.name == "tp")))
+        for h in (step, -step)
+    ]
+    compared = 0
+    for name in ("prefill", "decode"):
+        high, low = (getattr(side, name).kernels for side in sides)
+        kernels = [kernel for kernel in getattr(case.traced, name).kernels if kernel.count]
+        for kernel, above, below in zip(kernels, high, low, strict=True):
+            if kernel.name.startswith(("head", "logits")):
+                continue  # whole columns of the vocabulary: a staircase, followed by its trend
+            found = getattr(kernel.time, "gradient", {}).get("tp", 0.0) * 2.0
+            slope = (above.time - below.time) / (2.0 * step)
+            assert math.isclose(found, slope, rel_tol=1e-6, abs_tol=1e-6 * below.time)
+            compared += abs(slope) > 1e-3 * below.time
+    assert compared > 8
+
+
+def test_what_to_buy_is_the_rate_that_moves_a_result_most():
+    rows = rows_of("llama-3.1-70b", "h100-sxm", tp=4, isl=4000, osl=300, batch=4)
+    assert rows.what_to_buy["ttft"].input == "peak_bf16"
+    assert rows.what_to_buy["tpot"].input == "bandwidth"
+
+
+def test_at_a_tie_both_one_sided_values_are_given_and_are_those_beside_it():
+    rows = rows_of("llama-3.1-70b", "gb200-nvl72", tp=8, isl=2000, osl=300, batch=16, of="tpot")
+    row = row_of(rows, "tpot", "tp")  # eight KV heads: one a GPU, replicated beyond
+    assert row.margin == 0.0
+    assert "KV heads" in row.regime
+    assert row.elasticity_below < row.elasticity_above
+    window = row_of(rows_of("gpt-oss-120b", "b200", isl=128, osl=2, of="ttft"), "ttft", "isl")
+    assert window.margin == 0.0
+    assert window.elasticity_below > window.elasticity_above
+
+
+def test_one_sided_elasticities_are_one_sided_slopes_of_the_prediction():
+    case = {"isl": 1024.0, "osl": 2.0, "batch": 4.0, "basis": "ideal"}
+    row = row_of(rows_of("gemma-3-27b", "b200", of="ttft", **case), "ttft", "isl")  # windows of 1024
+    assert row.margin == 0.0
+    at = {isl: rl.ttft("gemma-3-27b", "b200", **{**case, "isl": isl}) for isl in (1023.0, 1024.0, 1025.0)}
+    # The slope of a quadratic over one token is its slope in the middle of it.
+    below = rl.sensitivity("gemma-3-27b", "b200", of="ttft", **{**case, "isl": 1023.5})
+    above = rl.sensitivity("gemma-3-27b", "b200", of="ttft", **{**case, "isl": 1024.5})
+    assert math.isclose(row_of(below, "ttft", "isl").derivative, at[1024.0] - at[1023.0], rel_tol=1e-9)
+    assert math.isclose(row_of(above, "ttft", "isl").derivative, at[1025.0] - at[1024.0], rel_tol=1e-9)
+    scale = 1024.0 / at[1024.0]
+    assert math.isclose(row.elasticity_below, (at[1024.0] - at[1023.0]) * scale, rel_tol=1e-3)
+    assert math.isclose(row.elasticity_above, (at[1025.0] - at[1024.0]) * scale, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bandwidth", "peak_bf16", "batch"])
+def test_a_regime_ends_where_it_is_said_to(name):
+    rows = rows_of("llama-3.1-8b", "h100-sxm", basis="ideal", isl=300, batch=2, of="ttft")
+    row = row_of(rows, "ttft", name)
+    kernel = row.regime.partition(" until prefill ")[2].partition(" turns ")[0]
+
+    def bound(change):
+        at = changed(rows.prediction, {name: row.value * (1.0 + change * row.margin / 100.0)})
+        return next(entry.terms.bound for entry in at.prefill.kernels if entry.name == kernel)
+
+    assert bound(0.0) == bound(0.999)
+    assert bound(1.001) != bound(0.999)
+
+
+@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-120b", "gemma-3-27b"])
+def test_no_kernel_and_no_pass_changes_its_bound_inside_a_margin(model, basis):
+    rows = rows_of(model, "h100-sxm", basis=basis, isl=1500, osl=40, batch=4, tp=2, of=("ttft", "tpot"))
+    names = {"ttft": "prefill", "tpot": "decode"}
+    checked = 0
+    for row in rows:
+        if row.input == "tp" or not row.margin:
+            continue
+        here = getattr(rows.prediction, names[row.result])
+        notable = {k.name for k in here.kernels if k.time >= 0.0101 * here.time}
+        for share in (0.4, 0.99):
+            at = getattr(
+                changed(rows.prediction, {row.input: row.value * (1.0 + share * row.margin / 100.0)}), names[row.result]
+            )
+            assert at.bound == here.bound, (row.result, row.input)
+            for kernel, other in zip(here.kernels, at.kernels, strict=True):
+                if kernel.name in notable:
+                    assert kernel.terms.bound == other.terms.bound, (row.result, row.input, kernel.name)
+            checked += 1
+    assert checked > 20
+
+
+def test_a_batch_between_whole_multiples_of_dp_keeps_its_row_and_names_the_step():
+    options = {"tp": 4, "dp": 2, "isl": 2000, "osl": 300, "of": "tpot"}
+    between = row_of(rows_of("llama-3.1-70b", "h100-sxm", batch=63, **options), "tpot", "batch")
+    assert between.elasticity == 0.0
+    assert "data-parallel rank" in between.regime
+    assert math.isclose(abs(between.margin), 100.0 / 63.0, rel_tol=1e-9)
+    whole = row_of(rows_of("llama-3.1-70b", "h100-sxm", batch=64, **options), "tpot", "batch")
+    assert whole.margin == 0.0
+    steps = [rl.tpot("llama-3.1-70b", "h100-sxm", batch=batch, tp=4, dp=2, isl=2000, osl=300) for batch in (62, 64, 66)]
+    assert math.isclose(whole.elasticity, (steps[2] - steps[0]) / 4.0 * 64.0 / steps[1], rel_tol=1e-3)
+    assert whole.elasticity_below == whole.elasticity_above == whole.elasticity
+
+
+def test_kernels_that_do_not_run_end_no_regime():
+    rows = rows_of("glm-5", "mi250x", tp=8, isl=1024, osl=1, basis="ideal", of="ttft", allow_oversize=True)
+    assert not any("absorb" in row.regime for row in rows)
+    assert "router turns memory-bound" in row_of(rows, "ttft", "bandwidth").regime
+
+
+def test_a_collective_that_binds_otherwise_before_it_vanishes_ends_the_regime():
+    rows = rows_of("llama-2-70b", "mi325x", tp=4, isl=2, osl=1, batch=16, quantization="bf16", engine="none", of="ttft")
+    row = row_of(rows, "ttft", "tp")
+    assert "all-reduce turns link-bound" in row.regime
+    assert -58.0 < row.margin < -52.0
+
+
+def test_a_batch_that_is_rounded_up_ends_its_regime_at_the_next_whole_share():
+    options = {"tp": 8, "pp": 2, "dp": 4, "isl": 128, "osl": 1, "engine": "trtllm-0.9"}
+    row = row_of(rows_of("llama-3.1-8b", "h100-pcie", of="ttft", **options), "ttft", "batch")
+    assert math.isclose(row.margin, 300.0, rel_tol=1e-9)
+    assert "data-parallel rank" in row.regime
+
+
+def test_a_domain_without_a_network_beyond_it_has_no_upper_side():
+    row = row_of(rows_of("llama-3.1-8b", "rtx-4090", tp=8, of="tpot"), "tpot", "tp")
+    assert row.margin == 0.0
+    assert row.elasticity_above == row.elasticity
+
+
+def test_every_choice_that_is_named_is_made_by_a_function_of_that_name():
+    homes = "".join(path.read_text() for ring in ("physics", "serving") for path in (PACKAGE / ring).glob("*.py"))
+    for name in _PHRASES:
+        assert f"def {name}(" in homes
+
+
+def test_a_prefix_of_nothing_still_says_what_a_cached_token_would_save():
+    row = row_of(rows_of("llama-3.1-8b", "h100-sxm", isl=2000, of="ttft"), "ttft", "prefix")
+    assert row.value == row.elasticity == 0.0
+    saved = rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000) - rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000, prefix=1)
+    assert math.isclose(-row.derivative, saved, rel_tol=1e-3)
+
+
+def test_formats_that_differ_by_section_are_inputs_of_their_own():
+    names = {row.input for row in rows_of("gpt-oss-120b", "h100-sxm", tp=2, of="tpot")}
+    assert {"weight_bits_mxfp4", "weight_bits_bf16", "head_bits", "kv_bits"} <= names
+    assert "weight_bits" not in names
+
+
+def test_a_single_token_has_no_tpot_row():
+    rows = rows_of("llama-3.1-8b", "h100-sxm", osl=1)
+    assert {row.result for row in rows} == {"ttft", "e2el", "output_tok_s_gpu"}
+
+
+def test_what_is_no_result_or_no_single_case_is_refused():
+    with pytest.raises(rl.UnknownName, match="ttft, tpot"):
+        rows_of("llama-3.1-8b", "h100-sxm", of=("ttft", "speed"))
+    with pytest.raises(rl.BadInput, match="no result"):
+        rows_of("llama-3.1-8b", "h100-sxm", of=())
+    with pytest.raises(rl.BadInput, match="batch is an array"):
+        rows_of("llama-3.1-8b", "h100-sxm", batch=[1, 2])
+
+
+def test_a_single_token_has_nothing_to_say_of_tpot_alone():
+    with pytest.raises(rl.BadInput, match="single output token"):
+        rows_of("llama-3.1-8b", "h100-sxm", osl=1, of="tpot")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("qwen3-235b-a22b", "a100-sxm-80gb", {"tp": 8, "of": "tpot"}),
+        ("jamba-v0.1", "l40s", {"tp": 8, "quantization": "int4", "of": "ttft"}),
+        ("llama-3.1-70b", "h100-sxm", {"tp": 4, "dp": 2, "batch": 64, "basis": "ideal"}),
+        ("deepseek-v3", "h200-sxm", {"tp": 8, "osl": 1}),
+    ],
+    ids=lambda case: case[0],
+)
+def test_every_symbol_of_a_formula_is_a_row_of_its_result(case):
+    model, gpu, options = case
+    rows = rows_of(model, gpu, allow_oversize=True, **options)
+    values = {}
+    for row in rows:
+        values.setdefault(row.result, {})[row.input] = row.value
+    names = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
+    for row in rows:
+        found = eval(row.formula, dict(names), values[row.result])
+        assert math.isclose(found, row.derivative, rel_tol=1e-11, abs_tol=1e-25)
+
+
+def test_no_efficiency_is_said_to_change_a_regime_beyond_one_and_no_count_below_one():
+    rows = rows_of("llama-3.1-8b", "h100-sxm", isl=2000, batch=1)
+    for row in rows:
+        moved = row.value * (1.0 + (row.margin or 0.0) / 100.0)
+        assert row.kind != "efficiency" or moved <= 1.0 + 1e-9 or row.input.startswith("eta_x")
+        assert row.kind != "workload" or moved >= 1.0 - 1e-9 or row.input == "prefix"
+
+
+def test_a_measurement_scales_times_and_leaves_their_elasticities():
+    plain = rows_of("llama-3.1-8b", "h100-sxm", of="tpot")
+    scaled = rows_of("llama-3.1-8b", "h100-sxm", of="tpot", measured={"tpot": 0.011})
+    factor = row_of(scaled, "tpot", "correction_tpot")
+    assert math.isclose(factor.elasticity, 1.0, rel_tol=1e-12)
+    for one in plain:
+        other = row_of(scaled, "tpot", one.input)
+        assert math.isclose(one.elasticity, other.elasticity, rel_tol=1e-12)
+        assert one.regime == other.regime
+    assert math.isclose(scaled.closed.formula("tpot").value, 0.011, rel_tol=1e-12)
+
+
+def test_numbers_alone_need_no_sympy():
+    code = (
+        "import sys, roofline as rl\n"
+        "rows = rl.sensitivity('deepseek-v3', 'h200-sxm', tp=8)\n"
+        "assert rows[0].elasticity and 'sympy' not in sys.modules and 'numpy' not in sys.modules\n"
+        "assert rows[0].formula and 'sympy' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_change_of_regime_is_named_after_a_function_that_exists():
+    from pathlib import Path
+
+    from roofline.symbolic import case_trace
+
+    code = "".join(path.read_text() for path in Path(roofline.__file__).parent.rglob("*.py"))
+    for home in case_trace._PHRASES:
+        assert f"def {home}(" in code, home

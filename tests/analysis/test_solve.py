@@ -1,0 +1,195 @@
+"""Inverse questions: predicting at a solution gives the target back."""
+
+import math
+
+import pytest
+from conftest import close
+
+import roofline as rl
+from roofline.symbolic.inputs import changed
+
+FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
+CASES = {
+    "dense": ("llama-3.1-70b", "h100-sxm", {"tp": 8, "isl": 2000, "osl": 300, "batch": 16}),
+    "experts": ("gpt-oss-120b", "b200", {"isl": 3000, "osl": 200, "batch": 8}),
+    "latent": ("deepseek-v3", "h200-sxm", {"tp": 8, "isl": 2000, "osl": 300, "batch": 4}),
+    "windows": ("gemma-3-27b", "h100-sxm", {"isl": 4000, "osl": 100}),
+    "recurrent": ("qwen3-next-80b-a3b", "b200", {"tp": 2, "isl": 4000, "osl": 100}),
+}
+UNKNOWNS = ("bandwidth", "peak", "batch", "isl", "weights", "link_bandwidth", "osl", "kv_bits")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@pytest.mark.parametrize("unknown", UNKNOWNS)
+def test_predicting_at_a_solution_gives_the_target_and_solving_gives_the_input_back(case, basis, unknown):
+    model, gpu, options = case
+    base = rl.predict(model, gpu, basis=basis, **options)
+    turn = UNKNOWNS.index(unknown) + len(model)  # each result in its turn: all three would take a minute
+    for result in (("ttft", "tpot", "e2el")[turn % 3],):
+        target = 1.2 * getattr(base, result)
+        found = rl.solve(model, gpu, unknown, basis=basis, **{result: target}, **options)
+        if not found.is_met or found.method == "bound":
+            assert found.reason
+            continue
+        assert math.isclose(getattr(found.prediction, result), target, rel_tol=1e-9)
+        again = changed(base, {found.unknown: 1.3 * found.present})
+        back = rl.solve(model, gpu, unknown, basis=basis, **{result: getattr(again, result)}, **options)
+        if back.method != "bound":
+            assert math.isclose(getattr(back.prediction, result), getattr(again, result), rel_tol=1e-9)
+            slope = abs(getattr(again, result) / getattr(base, result) - 1.0)
+            if slope > 1e-3:  # else rounding of the result hides the input
+                assert math.isclose(back.value, 1.3 * found.present, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "target"),
+    [("bandwidth", {"tpot": 0.02}), ("peak", {"ttft": 0.6}), ("batch", {"ttft": 1.0}), ("isl", {"ttft": 0.9}),
+     ("prefix", {"ttft": 0.5}), ("weights", {"tpot": 0.012}), ("link_bandwidth", {"ttft": 1.0})],
+)  # fmt: skip
+def test_at_light_speed_the_solution_has_a_closed_form_that_follows_its_symbols(unknown, target):
+    options = {"tp": 8, "isl": 2000, "osl": 300, "batch": 16, "basis": "ideal"}
+    found = rl.solve("llama-3.1-70b", "h100-sxm", unknown, **target, **options)
+    assert found.method == "closed form"
+    printed = found.formula.to_dict()
+    assert close(eval(printed["formula"], dict(FUNCTIONS), printed["symbols"]), found.value)
+    assert "target" in printed["symbols"]
+    assert found.unknown not in printed["symbols"]
+    for name, value in printed["symbols"].items():
+        if name == "tp" or not value:
+            continue
+        moved = {**printed["symbols"], name: 1.01 * value}
+        base = changed(found.base, {} if name == "target" else {name: 1.01 * value})
+        result, limit = next(iter(target.items()))
+        limit = 1.01 * limit if name == "target" else limit
+        at = changed(base, {found.unknown: eval(printed["formula"], dict(FUNCTIONS), moved)})
+        assert math.isclose(getattr(at, result), limit, rel_tol=1e-9)
+
+
+def test_a_norm_has_no_closed_form_and_the_root_names_its_regime():
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "bandwidth", tpot=0.01)
+    assert (found.method, found.formula, found.regime) == ("root", None, "decode memory-bound")
+
+
+def test_of_two_targets_the_tighter_one_decides():
+    options = {"isl": 2000, "osl": 300}
+    both = rl.solve("llama-3.1-8b", "h100-sxm", "batch", ttft=0.3, tpot=0.0075, **options)
+    alone = {
+        name: rl.solve("llama-3.1-8b", "h100-sxm", "batch", **{name: limit}, **options).value
+        for name, limit in {"ttft": 0.3, "tpot": 0.0075}.items()
+    }
+    assert both.value == min(alone.values())
+    assert both.values == alone
+    assert both.prediction.ttft <= 0.3 * (1 + 1e-9)
+    assert both.prediction.tpot <= 0.0075 * (1 + 1e-9)
+    faster = rl.solve("llama-3.1-8b", "h100-sxm", "bandwidth", ttft=0.15, tpot=0.005, isl=1000)
+    assert faster.value == max(faster.values.values())
+
+
+def test_the_whole_batch_that_is_named_meets_the_target_and_the_next_does_not():
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "batch", ttft=0.3, isl=2000, osl=300)
+    whole = math.floor(found.value)
+    assert f"whole number is {whole}" in found.reason
+    assert rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=whole) <= 0.3
+    assert rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=whole + 1) > 0.3
+
+
+def test_the_smallest_tp_that_meets_a_target_is_found_and_smaller_ones_miss_it():
+    options = {"isl": 2000, "osl": 300, "batch": 4}
+    found = rl.solve("llama-3.1-70b", "h100-sxm", "tp", tpot=0.015, **options)
+    assert found.value == 8.0
+    assert rl.tpot("llama-3.1-70b", "h100-sxm", tp=8, **options) <= 0.015
+    assert all(rl.tpot("llama-3.1-70b", "h100-sxm", tp=tp, **options) > 0.015 for tp in (2, 4))
+    none = rl.solve("llama-3.1-70b", "h100-sxm", "tp", tpot=0.001, **options)
+    assert not none.is_met
+    assert "at tp 8, the best" in none.reason
+
+
+def test_what_cannot_be_met_says_which_floor_remains():
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "bandwidth", ttft=0.02, isl=4000)
+    assert found.value is None
+    assert found.prediction is None
+    floor = changed(rl.predict("llama-3.1-8b", "h100-sxm", isl=4000), {"bandwidth": math.inf}).ttft
+    assert f"{floor * 1e3:.0f} ms" in found.reason
+    assert "compute" in found.reason
+    assert "light speed itself takes" in found.reason
+
+
+def test_a_prefix_that_is_not_needed_is_nothing_and_one_that_is_is_a_share_of_the_prompt():
+    assert rl.solve("qwen3-32b", "h200-sxm", "prefix", ttft=60.0, isl=8000).value == 0.0
+    found = rl.solve("qwen3-32b", "h200-sxm", "prefix", ttft=0.3, isl=8000)
+    assert f"{100 * found.value / 8000:.0f} % of the prompt" in found.reason
+    at = rl.ttft("qwen3-32b", "h200-sxm", isl=8000, prefix=found.value)
+    assert math.isclose(at, 0.3, rel_tol=1e-9)
+
+
+def test_a_result_that_does_not_move_with_the_input_says_so():
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "prefix", tpot=1.0)
+    assert found.is_met
+    assert "does not depend on prefix" in found.reason
+
+
+def test_a_batch_beyond_the_memory_is_said_not_to_fit():
+    found = rl.solve("llama-3.1-8b", "l4", "batch", tpot=0.5, isl=2000, osl=100)
+    assert not found.prediction.fits
+    assert "does not fit the memory, which holds batch" in found.reason
+
+
+def test_weights_of_a_model_with_several_formats_are_those_of_its_experts():
+    assert rl.solve("gpt-oss-120b", "h100-sxm", "weights", tpot=0.01, tp=2).unknown == "weight_bits_mxfp4"
+
+
+def test_a_rate_of_a_network_that_is_all_there_is_has_a_solution_or_a_reason():
+    options = {
+        "isl": 17,
+        "osl": 128,
+        "tp": 8,
+        "pp": 3,
+        "quantization": "int8",
+        "basis": "ideal",
+        "allow_oversize": True,
+    }
+    found = rl.solve("mimo-7b", "gh200-144gb", "scale_out", e2el=0.026, **options)
+    assert found.is_met == (found.value is not None)
+    assert found.is_met or found.reason
+
+
+def test_a_batch_that_moves_in_steps_says_so_and_names_the_last_that_meets_the_target():
+    options = {"tp": 4, "dp": 2, "isl": 2000, "osl": 300}
+    found = rl.solve("llama-3.1-70b", "h100-sxm", "batch", tpot=0.019, **options)
+    assert found.method == "step"
+    assert "moves in steps" in found.reason
+    batch = math.floor(found.value * (1.0 + 1e-9))
+    assert f"whole number is {batch}" in found.reason
+    assert rl.tpot("llama-3.1-70b", "h100-sxm", batch=batch, **options) <= 0.019
+    assert rl.tpot("llama-3.1-70b", "h100-sxm", batch=batch + 1, **options) > 0.019
+
+
+def test_two_times_that_differ_little_are_told_apart():
+    floor = changed(rl.predict("llama-3.1-8b", "h100-sxm"), {"bandwidth": 1e30}).tpot
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "bandwidth", tpot=floor * 0.9999)
+    asked, _, left = found.reason.partition(" cannot be met")
+    assert asked.removeprefix("tpot = ") not in left
+
+
+@pytest.mark.parametrize(
+    ("unknown", "options", "error", "said"),
+    [
+        ("bandwith", {"ttft": 0.3}, rl.UnknownName, "nearest: bandwidth"),
+        ("pp", {"ttft": 0.3}, rl.UnknownName, "no input 'pp'"),
+        ("peak_fp4", {"ttft": 0.3}, rl.UnknownName, "on h100-sxm"),
+        ("skew", {"ttft": 0.3}, rl.BadInput, "belongs to the model"),
+        ("memory", {"ttft": 0.3}, rl.BadInput, "no latency depends on the memory"),
+        (3, {"ttft": 0.3}, rl.UnknownName, "no input '3'"),
+        ("bandwidth", {}, rl.BadInput, "a target is missing"),
+        ("bandwidth", {"ttft": -1.0}, rl.BadInput, "positive time"),
+        ("bandwidth", {"ttft": float("nan")}, rl.BadInput, "positive time"),
+        ("bandwidth", {"ttft": "300ms"}, rl.BadInput, "positive time"),
+        ("bandwidth", {"tpot": 0.1, "osl": 1}, rl.BadInput, "single output token"),
+        ("bandwidth", {"ttft": 0.1, "isl": [1, 2]}, rl.BadInput, "isl is an array"),
+        ("tp", {"ttft": 0.1, "tp": 2}, rl.BadInput, "leave out --tp"),
+    ],
+)
+def test_questions_that_cannot_be_asked_get_one_clear_message(unknown, options, error, said):
+    with pytest.raises(error, match=said):
+        rl.solve("llama-3.1-8b", "h100-sxm", unknown, **options)

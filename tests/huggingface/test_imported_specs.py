@@ -1,0 +1,99 @@
+"""Configurations of a hundred public models become specifications, and their layers add up to what is published."""
+
+import pytest
+from configurations import IDS, config_of, layers, stated
+
+from roofline.catalog.checks import checked_document
+from roofline.catalog.model_schema import ModelSpec
+from roofline.catalog.spec_text import spec_text
+from roofline.huggingface.config import config_document
+from roofline.physics.parameters import CONVENTIONS, active_parameters, parameters
+from roofline.quantity import BILLION
+from roofline.specs.build import model_record
+
+STATED = stated()
+
+#: Totals that differ by more than a hundredth, and why.
+OTHER_TOTALS = {
+    "deepseek-ai/DeepSeek-V4-Pro": "1.573 T rounded to 1.6 T",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "the vision encoder, 0.9 B, is counted",
+    "moonshotai/Kimi-K2.5": "1.026 T rounded to 1 T",
+    "XiaomiMiMo/MiMo-7B-Base": "the draft module, 0.2 B, is counted",
+    "tiiuae/falcon-7b": "the checkpoint stores the tied head twice",
+    "tiiuae/falcon-40b": "the checkpoint stores the tied head twice",
+}
+#: Active counts that differ by more than a fortieth, and why.
+OTHER_ACTIVE = {"Qwen/Qwen3-Next-80B-A3B-Instruct": "3.25 B rounded to the 3 of the name"}
+
+
+def imported_document(model_id):
+    config, quantization = config_of(model_id)
+    return config_document(config, model_id, quantization).document
+
+
+def test_there_is_a_stated_count_for_every_configuration():
+    assert sorted(STATED) == sorted(IDS)
+    assert len(IDS) > 100
+
+
+@pytest.mark.parametrize("model_id", IDS)
+def test_every_configuration_becomes_a_specification_of_the_same_size(model_id):
+    config, _ = config_of(model_id)
+    content = imported_document(model_id)
+    ModelSpec.model_validate(content)
+    text = config.get("text_config", config)
+    assert content["hidden"] == text.get("hidden_size", text.get("d_model"))
+    assert content["vocab"] == text["vocab_size"]
+    stated_layers = text.get("num_hidden_layers", text.get("n_layers", len(text.get("layers_block_type", ()))))
+    assert len(layers(content)) == stated_layers
+
+
+@pytest.mark.parametrize("model_id", IDS)
+def test_the_layers_add_up_to_the_published_total(model_id):
+    count = parameters(model_record(imported_document(model_id))).total
+    row = STATED[model_id]
+    published = float(row["total_b"]) * BILLION
+    if model_id in OTHER_TOTALS:
+        assert abs(count / published - 1.0) > 0.01, "agrees by now: take it off the list"
+        assert abs(count / published - 1.0) < 0.05
+    elif len(row["total_b"].partition(".")[2]) >= 8:  # published to the unit, up to zeros at the end
+        assert count == round(published)
+    else:
+        assert count == pytest.approx(published, rel=0.01)
+
+
+@pytest.mark.parametrize("model_id", [name for name in IDS if STATED[name]["active_b"]])
+def test_what_one_token_uses_is_the_published_count_under_its_convention(model_id):
+    row = STATED[model_id]
+    assert row["convention"] in CONVENTIONS
+    count = active_parameters(model_record(imported_document(model_id)), row["convention"])
+    gap = abs(count / BILLION / float(row["active_b"]) - 1.0)
+    if model_id in OTHER_ACTIVE:
+        assert 0.025 < gap < 0.1
+    else:
+        assert gap <= 0.025
+
+
+def test_a_falcon_checkpoint_is_larger_by_exactly_the_second_copy_of_its_head():
+    content = imported_document("tiiuae/falcon-7b")
+    assert parameters(model_record(content)).total + content["vocab"] * content["hidden"] == 7_217_189_760
+
+
+@pytest.mark.parametrize("model_id", IDS)
+def test_a_written_specification_reads_back_as_the_same_model(model_id, tmp_path):
+    content = imported_document(model_id)
+    path = tmp_path / "spec.yaml"
+    path.write_text(spec_text(content), encoding="utf-8")
+    read = checked_document(str(path))
+    assert str(read.pop("sources")["config"]["date"]) == content.pop("sources")["config"]["date"]
+    assert read == content
+    assert model_record(read) == model_record(content)
+
+
+@pytest.mark.parametrize("model_id", IDS)
+def test_a_written_specification_has_its_names_on_the_first_lines_and_no_endless_ones(model_id):
+    text = spec_text(imported_document(model_id)).splitlines()
+    assert text[0] == f"name: {model_id}"
+    assert text[1].startswith("aliases: [")
+    assert max(map(len, text)) <= 200
+    assert len(text) < 120

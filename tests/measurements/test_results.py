@@ -1,0 +1,453 @@
+"""Result files of benchmark tools: every tool's own keys and units become the same record."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.errors import BadInput
+from roofline.measurements.formats import RESULT_FORMATS
+from roofline.measurements.results import CSV_COLUMNS, Reading, check_complete, override, read_results, results
+from roofline.specs.measurement import Measurement
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "results"
+FILES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".json", ".jsonl", ".csv"))
+JSON_FILES = [name for name in FILES if name.endswith(".json")]
+
+
+def read(name, statistic=None):
+    """Measurements of a fixture, all of which must be readable."""
+    reading = read_results(str(FOLDER / name), statistic)
+    assert reading.faults == ()
+    return reading.measurements
+
+
+def loaded(name):
+    return json.loads((FOLDER / name).read_text())
+
+
+def of(document, statistic=None):
+    """The one measurement of a document."""
+    reading = results(json.dumps(document).encode(), "result", statistic)
+    assert reading.faults == ()
+    (only,) = reading.measurements
+    return only
+
+
+def refused(document):
+    """Message of the one fault of a document without a measurement."""
+    data = document if isinstance(document, bytes) else json.dumps(document).encode()
+    try:
+        reading = results(data, "result")
+    except BadInput as error:
+        return str(error)
+    assert reading.measurements == ()
+    (fault,) = reading.faults
+    return str(fault)
+
+
+def ms(measurement):
+    """Times in milliseconds, rounded to a nanosecond; None stays."""
+    times = (measurement.ttft, measurement.tpot, measurement.e2el)
+    return tuple(None if time is None else round(time * 1e3, 6) for time in times)
+
+
+# --- each tool ---------------------------------------------------------------------------------
+
+
+def test_vllm_states_milliseconds_totals_and_what_its_user_adds():
+    (found,) = read("vllm.json")
+    assert ms(found) == (120.0, 9.5, None)
+    assert found.statistic == "median"
+    assert (found.isl, found.osl) == (400000 / 200, 60000 / 200)
+    assert (found.concurrency, found.batch, found.request_rate) == (16.0, None, None)
+    assert (found.model, found.engine, found.engine_version) == ("meta-llama/Llama-3.1-8B-Instruct", "vllm", "0.24.0")
+    assert (found.gpu, found.tp, found.pp) == ("h100-sxm", 1, None)
+    assert found.date == "2026-11-15"
+    assert found.note is None
+
+
+@pytest.mark.parametrize(
+    ("statistic", "expected"), [("mean", (130.0, 9.6)), ("median", (120.0, 9.5)), ("p99", (243.3, 11.2))]
+)
+def test_the_statistic_that_is_asked_for_is_taken(statistic, expected):
+    (found,) = read("vllm.json", statistic)
+    assert ms(found)[:2] == expected
+    assert found.statistic == statistic
+
+
+def test_the_mean_is_taken_where_no_median_is_given():
+    found = of({"mean_ttft_ms": 10.0, "p99_ttft_ms": 30.0, "mean_tpot_ms": 2.0})
+    assert (found.statistic, ms(found)) == ("mean", (10.0, 2.0, None))
+
+
+def test_requests_sent_all_at_once_are_a_burst_and_a_rate_is_a_rate():
+    burst = of({**loaded("vllm.json"), "max_concurrency": None})
+    assert (burst.batch, burst.concurrency, burst.burst, burst.request_rate) == (None, 200.0, 1.0, None)
+    assert "all 200 requests were sent at once" in burst.note
+    rate = of({**loaded("vllm.json"), "max_concurrency": None, "request_rate": 4.0})
+    assert (rate.batch, rate.concurrency, rate.request_rate) == (None, None, 4.0)
+    both = of({**loaded("vllm.json"), "request_rate": 4.0})
+    assert (both.concurrency, both.request_rate) == (16.0, 4.0)
+    assert "at most 16" in both.note
+
+
+def test_requests_that_failed_are_said():
+    assert of({**loaded("vllm.json"), "failed": 3}).note == "requests that failed, and are in no figure: 3"
+
+
+def test_no_more_requests_are_in_flight_than_there_were():
+    assert of({**loaded("vllm.json"), "max_concurrency": 500}).concurrency == 200.0
+
+
+def test_a_single_answer_token_has_no_tpot():
+    one = {**loaded("vllm.json"), "total_output_tokens": 200, "median_tpot_ms": 0.0}
+    assert of(one).tpot is None
+    assert "tpot = 0 ms must be positive" in refused({**loaded("vllm.json"), "median_tpot_ms": 0.0})
+
+
+def test_sglang_runs_are_lines_and_count_all_gpus_in_tp():
+    rate, loop = read("sglang.jsonl")
+    assert ms(rate) == (90.0, 10.8, 2800.0)
+    assert (rate.isl, rate.osl, rate.engine, rate.model) == (1020.0, 255.0, "sglang", None)
+    assert (rate.concurrency, rate.request_rate) == (11.5, 4.0)
+    assert "11.5 requests were in flight on average" in rate.note
+    assert (loop.model, loop.tp, loop.dp, loop.ep) == ("deepseek-ai/DeepSeek-R1-0528", 1, 8, 8)
+    assert (loop.concurrency, loop.request_rate) == (8.0, None)
+    assert "speculative decoding (2.4 tokens a step)" in loop.note
+    assert rate.source.endswith("sglang.jsonl[0]")
+
+
+def test_aiperf_calls_tpot_inter_token_latency_and_knows_the_gpu():
+    (found,) = read("aiperf.json")
+    assert ms(found) == (120.5, 13.25, 2189.7)
+    assert (found.isl, found.osl, found.concurrency) == (367.3, 198.8, 16.0)
+    assert (found.model, found.gpu, found.date) == ("Qwen/Qwen3-32B", "NVIDIA H100 80GB HBM3", "2026-07-03")
+    assert ms(read("aiperf.json", "mean")[0]) == (119.1, 13.05, 2695.1)
+    assert ms(read("aiperf.json", "p99")[0]) == (254.5, 30.3, 9533.2)
+
+
+def test_aiperf_gpus_that_differ_are_no_gpu():
+    document = loaded("aiperf.json")
+    gpus = document["telemetry_data"]["endpoints"]["localhost:9401"]["gpus"]
+    gpus["gpu_1"] = {"gpu_name": "NVIDIA H200"}
+    assert of(document).gpu is None
+
+
+@pytest.mark.parametrize(
+    ("config", "model", "concurrency", "rate"),
+    [
+        ({"endpoint": {"model_names": ["m"]}, "loadgen": {"concurrency": 4}}, "m", 4.0, None),
+        ({"endpoint": {"model_names": ["m", "n"]}, "loadgen": {"request_rate": 2.5}}, None, None, 2.5),
+        ({"model": ["m"], "concurrency": 2, "request_rate": None}, "m", 2.0, None),
+        ({"model_names": ["m"], "perf_analyzer": {"stimulus": {"request_rate": 3}}, "concurrency": ""}, "m", None, 3.0),
+        ({"models": {"items": [{"name": "m"}]}, "phases": [{"type": "poisson", "rate": 1.0}]}, "m", None, 1.0),
+        ({}, None, None, None),
+    ],
+)
+def test_every_form_of_the_configuration_of_aiperf_and_genai_perf_is_read(config, model, concurrency, rate):
+    found = of({**loaded("aiperf.json"), "input_config": config})
+    assert (found.model, found.concurrency, found.request_rate) == (model, concurrency, rate)
+
+
+def test_genai_perf_is_read_like_aiperf():
+    (found,) = read("genai_perf.json")
+    assert ms(found) == (195.9, 8.7, 4355.9)
+    assert (found.model, found.concurrency) == ("meta-llama/Llama-3.1-8B-Instruct", 100.0)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("ms", 1.0), ("sec", 1e3), ("us", 1e-3), ("ns", 1e-6)])
+def test_aiperf_times_are_in_the_unit_that_they_state(unit, factor):
+    found = of({"time_to_first_token": {"unit": unit, "p50": 7.0}})
+    assert found.ttft * 1e3 == pytest.approx(7.0 * factor, rel=1e-12)
+
+
+def test_an_unknown_unit_of_aiperf_is_refused():
+    assert "unit = 'ticks'" in refused({"time_to_first_token": {"unit": "ticks", "p50": 7.0}})
+
+
+def test_guidellm_tpot_is_its_inter_token_latency_and_its_latency_is_in_seconds():
+    closed, open_loop = read("guidellm.json")
+    assert ms(closed) == (60.0, 9.2, 2400.0)
+    assert (closed.model, closed.concurrency, closed.request_rate) == ("Qwen/Qwen3-8B", 8.0, None)
+    assert (closed.isl, closed.osl) == (1000.0, 256.0)
+    assert (open_loop.model, open_loop.concurrency, open_loop.request_rate) == (None, 4.7, 2.0)
+    assert ms(read("guidellm.json", "p99")[0])[:2] == (90.0, 11.0)
+
+
+def test_guidellm_before_0_4_is_read_too():
+    run = loaded("guidellm.json")["benchmarks"][0]
+    config = run.pop("config")
+    old = {**run, "args": {"strategy": config["strategy"]}, "worker": {"backend_model": "Qwen/Qwen3-8B"}}
+    found = of({"benchmarks": [old]})
+    assert (found.model, found.concurrency, ms(found)[0]) == ("Qwen/Qwen3-8B", 8.0, 60.0)
+
+
+def test_a_guidellm_benchmark_without_answers_does_not_spoil_the_others():
+    document = loaded("guidellm.json")
+    for metric in ("time_to_first_token_ms", "inter_token_latency_ms"):
+        document["benchmarks"][1]["metrics"][metric]["successful"].update(count=0, mean=0.0, median=0.0)
+    reading = results(json.dumps(document).encode(), "runs.json")
+    assert [found.concurrency for found in reading.measurements] == [8.0]
+    (fault,) = reading.faults
+    assert "benchmarks[1] states neither ttft nor tpot" in str(fault)
+
+
+def test_inferencex_is_in_seconds_and_its_lengths_are_nominal():
+    plain, shared, split = read("inferencex.json")
+    assert ms(plain) == (400.0, 30.0, 28400.0)
+    assert plain.isl == pytest.approx(0.9 * 1024)
+    assert (plain.gpu, plain.model, plain.concurrency) == ("h200", "deepseek-ai/DeepSeek-R1-0528", 64.0)
+    assert (plain.engine, plain.engine_version) == ("sglang", "v0.5.5-cu129")
+    assert (plain.tp, plain.dp, plain.ep) == (8, 1, 1)
+    assert "0.9 of the nominal" in plain.note
+    assert (shared.gpu, shared.tp, shared.dp, shared.ep) == ("b200", 1, 8, 8)
+    assert "speculative decoding (mtp)" in shared.note
+    assert split.tp is None
+    assert "prefill tp 4, decode tp 16" in split.note
+
+
+def test_a_single_inferencex_result_needs_no_list():
+    assert of(loaded("inferencex.json")[0]).tp == 8
+
+
+def test_our_csv_has_a_case_a_row():
+    first, second, third = read("passes.csv")
+    assert ms(first) == (28.5, 7.2, None)
+    assert (first.gpu, first.model, first.tp, first.pp) == ("h100-sxm", "llama-3.1-8b", 1, None)
+    assert (first.batch, first.concurrency, first.quantization) == (1.0, None, None)
+    assert (ms(second), second.quantization) == ((410.0, 9.1, 1570.0), "fp8")
+    assert second.note == "bench_one_batch; warm, second run"
+    assert second.source.endswith("passes.csv:4")
+    assert (third.concurrency, third.prefix, third.kv_cache_dtype, third.ttft) == (64.0, 1000.0, "fp8", None)
+    assert third.source.endswith("passes.csv:6")
+
+
+def test_the_rows_of_one_statistic_can_be_chosen():
+    assert [found.source[-2:] for found in read("passes.csv", "mean")] == [":6"]
+    with pytest.raises(BadInput, match="no row is of the statistic p99"):
+        read_results(str(FOLDER / "passes.csv"), "p99")
+
+
+def test_the_columns_of_the_csv_are_the_fields_of_the_record():
+    assert set(CSV_COLUMNS.values()) == set(Measurement.__dataclass_fields__) - {
+        "burst"
+    }  # which loads of tools alone have
+
+
+# --- real-life files ---------------------------------------------------------------------------
+
+
+def rewritten(data):
+    return [
+        b"\xef\xbb\xbf" + data,
+        data.replace(b"\n", b"\r\n"),
+        b"\n \n" + data + b"\n\n",
+    ]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_marks_line_ends_and_blank_lines_do_not_matter(name):
+    data = (FOLDER / name).read_bytes()
+    plain = results(data, name)
+    for other in rewritten(data)[:2]:
+        assert results(other, name) == plain
+    assert len(results(rewritten(data)[2], name).measurements) == len(plain.measurements)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_name_of_a_file_does_not_matter(name, tmp_path):
+    other = tmp_path / "anything.bin"
+    other.write_bytes((FOLDER / name).read_bytes())
+    assert [ms(found) for found in read_results(str(other)).measurements] == [ms(found) for found in read(name)]
+
+
+def test_results_that_were_appended_to_one_file_are_all_read():
+    text = (FOLDER / "vllm.json").read_text().strip()
+    for between in ("", "\n", "\n\n"):
+        found = results(f"{text}{between}{text}".encode(), "appended").measurements
+        assert [measurement.source for measurement in found] == ["appended[0]", "appended[1]"]
+
+
+@pytest.mark.parametrize("name", JSON_FILES)
+def test_keys_that_nobody_knows_are_let_be(name):
+    document = loaded(name)
+    for part in document if isinstance(document, list) else [document]:
+        part.update({"new_key": {"deep": [1, None]}, "other": "text", "nothing": None})
+    reading = results(json.dumps(document).encode(), name)
+    assert [ms(found) for found in reading.measurements] == [ms(found) for found in read(name)]
+
+
+def every_place(value, path=()):
+    """Paths of all values of a document."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield (*path, key)
+        yield from every_place(child, (*path, key))
+
+
+DOCUMENTS = {name: loaded(name) for name in JSON_FILES}
+PLACES = [(name, path) for name, document in DOCUMENTS.items() for path in every_place(document)]
+ODD = st.sampled_from([None, "", "12.5", "inf", True, -1, 0, 0.5, float("nan"), float("inf"), 10**400, [], {}, [{}], 7])
+
+
+@given(where=st.sampled_from(PLACES), value=ODD)
+def test_whatever_a_file_says_is_a_measurement_or_a_message(where, value):
+    name, path = where
+    document = json.loads(json.dumps(DOCUMENTS[name]))
+    parent = document
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = value
+    data = json.dumps(document).encode()
+    try:
+        reading = results(data, "file.json")
+    except BadInput as error:
+        reading = Reading((), (error,))
+    assert all(str(fault).startswith("file.json") for fault in reading.faults)
+    for found in reading.measurements:
+        assert found.ttft is not None or found.tpot is not None
+        assert all(time is None or 0.0 < time < float("inf") for time in (found.ttft, found.tpot, found.e2el))
+        assert all(type(getattr(found, name)) in (int, type(None)) for name in ("tp", "pp", "ep", "dp"))
+
+
+@given(data=st.binary(max_size=40) | st.text('{}[]",:0123456789eE.+-# \n\rttft_ms', max_size=40).map(str.encode))
+def test_whatever_a_file_holds_is_read_or_refused(data):
+    try:
+        found = results(data, "file")
+    except BadInput as error:
+        assert str(error).startswith("file")
+    else:
+        assert all(str(fault).startswith("file") for fault in found.faults)
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", ("the file is empty",)),
+        (b" \r\n\t", ("the file is empty",)),
+        (b"\xef\xbb\xbf", ("the file is empty",)),
+        (b"\xff\xfe{\x00}\x00", ("not UTF-8",)),
+        (b'{"mean_ttft_ms": 1', ("result:1: not JSON", "column")),
+        (b'{\n"mean_ttft_ms": }', ("result:2: not JSON",)),
+        (b"[" * 100000, ("not JSON",)),
+        (b'{"mean_ttft_ms": ' + b"9" * 5000 + b"}", ("not JSON", "too long")),
+        (b"[]", ("holds no result",)),
+        (b"some words\nin lines\n", ("neither JSON nor a CSV",)),
+        (b"a,b,c\n1,2,3\n", ("neither JSON nor a CSV", "ttft_ms")),
+        (b"# only a comment\n", ("neither JSON nor a CSV",)),
+        (b"model,ttft_ms\n", ("holds no result",)),
+        (b"model,ttft_ms,ttft_ms\nm,1,2\n", ("two columns are called 'ttft_ms'",)),
+        (b"model,ttft_ms\nm,1,2\n", ("result:2", "3 cells under 2 columns")),
+        (b'model,ttft_ms\n"m,1\n', ("result:2: not CSV",)),
+        (b"model,ttft_ms\n# note\nm,fast\n", ("result:3", "ttft_ms = 'fast' is not a number")),
+        (b"model,ttft_ms\nm,nan\n", ("result:2", "not a finite number")),
+        (b"model,ttft_ms\nm,-3\n", ("result:2", "negative")),
+        (b"model,ttft_ms,tp\nm,3,two\n", ("result:2", "tp = 'two' is not a whole number")),
+        (b"model,ttft_ms,tp\nm,3,0\n", ("result:2", "tp = 0 must be at least 1")),
+        (b"model,ttft_ms,batch,concurrency\nm,3,4,4\n", ("batch and concurrency are given", "held fixed")),
+        (b"model,ttft_ms,isl\nm,,5\n", ("result:2", "neither ttft nor tpot")),
+        (b"model,ttft_ms,e2el_ms\nm,50,20\n", ("e2el is shorter than ttft",)),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_by_what_is_wrong(data, words):
+    message = refused(data)
+    for word in ("result", *words):
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"median_ttft_ms": "120"}, ("median_ttft_ms = '120'", "a text, not a number")),
+        ({"median_ttft_ms": True}, ("median_ttft_ms = True", "not a number")),
+        ({"median_ttft_ms": float("nan")}, ("median_ttft_ms = nan", "not a finite number")),
+        ({"median_ttft_ms": float("inf")}, ("median_ttft_ms = inf", "not a finite number")),
+        ({"median_ttft_ms": -1.0}, ("median_ttft_ms = -1.0 is negative",)),
+        ({"median_ttft_ms": 0.0}, ("ttft = 0 ms must be positive",)),
+        ({"completed": 0}, ("completed = 0", "no request succeeded")),
+        ({"request_rate": "fast"}, ("request_rate = 'fast'", "a text")),
+        ({"tensor_parallel_size": "1.5"}, ("tensor_parallel_size = '1.5' is not a whole number",)),
+        ({"total_input_tokens": 100}, ("isl = 0.5 must be at least 1",)),
+        ({"max_concurrency": 0}, ("concurrency = 0 must be positive",)),
+    ],
+)
+def test_a_figure_that_cannot_be_is_refused_by_its_key(change, words):
+    message = refused({**loaded("vllm.json"), **change})
+    for word in ("result", *words):
+        assert word in message
+
+
+def test_a_result_without_ttft_and_tpot_is_refused():
+    assert "neither ttft nor tpot" in refused({"mean_e2el_ms": 5.0})
+    assert "streaming" in refused({"request_latency": {"unit": "ms", "avg": 5.0}})
+
+
+def test_an_unknown_format_names_those_that_are_known_and_what_was_looked_for():
+    message = refused({"latency": 3.0, "model": "m"})
+    assert "its keys: latency, model" in message
+    for known in RESULT_FORMATS:
+        assert known.name in message
+        assert known.keys in message
+    assert "CSV" in message
+    assert "empty" in refused({})
+    assert "(3)" in refused([3])
+    assert "a list in a list" in refused([[]])
+
+
+def test_a_statistic_that_a_file_lacks_is_refused():
+    with pytest.raises(BadInput, match="statistic 'p90' is not one of median, mean, p99"):
+        results(b"{}", "x", "p90")
+    (fault,) = results(b'{"mean_ttft_ms": 5.0}', "x", "p99").faults
+    assert "neither ttft nor tpot at the statistic p99" in str(fault)
+
+
+@pytest.mark.parametrize("path", ["no-such-file.json", "/", "a\0b", "x" * 300])
+def test_a_path_that_cannot_be_opened_is_refused(path):
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_results(path)
+
+
+# --- what is said beside the file --------------------------------------------------------------
+
+
+def test_what_is_said_overrides_the_file_and_none_leaves_it():
+    (found,) = read("vllm.json")
+    said = override(found, gpu="b200", tp=2, isl=None, model=None)
+    assert (said.gpu, said.tp, said.isl, said.model) == ("b200", 2, found.isl, found.model)
+    assert override(found) == found
+
+
+def test_a_load_that_is_said_replaces_every_load_of_the_file():
+    first, _ = read("sglang.jsonl")
+    said = override(first, batch=3.0)
+    assert (said.batch, said.concurrency, said.request_rate) == (3.0, None, None)
+    with pytest.raises(BadInput, match="batch and concurrency are given"):
+        override(first, batch=3.0, concurrency=2.0)
+
+
+@pytest.mark.parametrize("given", [{"tp": 0}, {"concurrency": -1.0}, {"isl": 0.0}, {"batch": float("nan")}])
+def test_what_cannot_be_is_refused_from_an_option_too(given):
+    with pytest.raises(BadInput, match=next(iter(given))):
+        override(read("vllm.json")[0], **given)
+
+
+def test_everything_that_is_missing_is_named_at_once():
+    bare = of({"mean_ttft_ms": 5.0, "mean_tpot_ms": 1.0})
+    with pytest.raises(BadInput) as caught:
+        check_complete(bare)
+    assert str(caught.value) == (
+        "result: the result states no model, no GPU, no tp, no isl, no osl and no load: "
+        "give --model, --gpu, --tp, --isl, --osl and --concurrency or --batch"
+    )
+
+
+def test_only_what_is_needed_is_missing():
+    with pytest.raises(BadInput, match=r"states no GPU: give --gpu$"):
+        check_complete(Measurement("f", model="m", tp=1, isl=5.0, batch=1.0, ttft=1.0))
+    check_complete(read("vllm.json")[0])

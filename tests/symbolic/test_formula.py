@@ -1,0 +1,183 @@
+"""Printed formulas are the answer: with their own numbers, and with any one of them moved."""
+
+import math
+import subprocess
+import sys
+from itertools import product
+
+import pytest
+import sympy
+from conftest import SAMPLE_MODELS, close
+
+import roofline as rl
+from roofline.symbolic.case_trace import CaseTrace
+from roofline.symbolic.closed_form import ClosedForms
+from roofline.symbolic.inputs import changed
+from roofline.symbolic.knee_form import knee_formula
+
+FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
+MODELS = {
+    "llama-3.1-8b": {},
+    "llama-3.1-70b": {"tp": 8},
+    "gemma-3-27b": {"tp": 2},
+    "mixtral-8x7b": {"tp": 4},
+    "gpt-oss-120b": {"tp": 4},
+    "deepseek-v3": {"tp": 8},
+    "deepseek-v3.2": {"tp": 2, "dp": 4, "ep": 8},
+    "qwen3-next-80b-a3b": {"tp": 2, "pp": 2},
+    "jamba-v0.1": {"tp": 4},
+    "llama-4-scout": {"tp": 8},
+}
+GPUS = ("h100-sxm", "b200", "a100-sxm-80gb", "l40s", "mi300x")
+BASES = ("ideal", "calibrated")
+WORKLOADS = (
+    {"isl": 1024, "osl": 128, "batch": 1},
+    {"isl": 5000, "osl": 300, "batch": 24, "prefix": 2000},
+)
+CASES = list(product(MODELS, GPUS, BASES, WORKLOADS))
+
+
+def value(formula, symbols):
+    return eval(formula, dict(FUNCTIONS), symbols)
+
+
+def case_of(model, gpu, basis, workload, engine="generic"):
+    return CaseTrace(
+        rl.predict(model, gpu, basis=basis, engine=engine, allow_oversize=True, **MODELS[model], **workload)
+    )
+
+
+def test_the_grid_has_two_hundred_cases():
+    assert len(CASES) == 200
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: "-".join(CASES[number][:3]))
+def test_a_formula_is_the_answer_and_stays_it_when_a_symbol_moves_by_a_per_cent(number):
+    traced = case_of(*CASES[number], engine=("generic", "trtllm-0.9")[number % 3 == 0])
+    result = ("ttft", "tpot")[number % 2]
+    forms = ClosedForms(traced)
+    found = forms.formula(result).to_dict()
+    assert close(value(found["formula"], found["symbols"]), getattr(traced.prediction, result))
+    checked = 0
+    for name, entry in found["symbols"].items():
+        change, _ = traced.margin(result, name)
+        if not entry or (change is not None and abs(change) <= 0.011) or traced.is_tie(result, name):
+            continue
+        moved = value(found["formula"], {**found["symbols"], name: 1.01 * entry})
+        assert close(moved, getattr(changed(traced.prediction, {name: 1.01 * entry}), result))
+        checked += 1
+    assert checked >= 3
+    names = sorted(traced.number(result).gradient)
+    name = names[number % len(names)]
+    slope = traced.number(result).gradient[name]
+    symbols = {key: entry.value for key, entry in traced.inputs.items()}
+    scale = abs(traced.number(result).value / (symbols[name] or 1.0))
+    assert math.isclose(
+        value(forms.derivative_text(result, name), symbols), slope, rel_tol=1e-12, abs_tol=1e-14 * scale
+    )
+
+
+@pytest.mark.parametrize("result", ["e2el", "output_tok_s_gpu", "output_tok_s", "tok_s_user"])
+def test_results_made_of_both_passes_have_formulas_and_derivatives_too(result):
+    traced = case_of("mixtral-8x7b", "h100-sxm", "calibrated", WORKLOADS[1])
+    forms = ClosedForms(traced)
+    found = forms.formula(result).to_dict()
+    assert close(value(found["formula"], found["symbols"]), getattr(traced.prediction, result))
+    symbols = {key: entry.value for key, entry in traced.inputs.items()}
+    for name, slope in traced.number(result).gradient.items():
+        assert math.isclose(value(forms.derivative_text(result, name), symbols), slope, rel_tol=1e-11, abs_tol=1e-25)
+
+
+def test_sympy_reads_a_formula_back_and_derives_it_to_the_same():
+    traced = case_of("llama-3.1-8b", "h100-sxm", "ideal", WORKLOADS[0])
+    forms = ClosedForms(traced)
+    read = sympy.sympify(forms.formula("tpot").flat)
+    symbols = {key: entry.value for key, entry in traced.inputs.items()}
+    for name in ("bandwidth", "batch", "weight_bits", "osl"):
+        whole = sympy.diff(read, sympy.Symbol(name)).evalf(25, subs=symbols)
+        assert math.isclose(float(whole), traced.number("tpot").gradient[name], rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("of", ["ttft", "e2el", "ridge_knee", "half_knee", "memory_knee"])
+@pytest.mark.parametrize("basis", BASES)
+def test_python_source_runs_alone_and_prints_the_result(of, basis, tmp_path):
+    found = rl.formula("llama-3.1-70b", "h100-sxm", of, tp=4, isl=2000, osl=300, batch=8, basis=basis)
+    script = tmp_path / "formula.py"
+    script.write_text(found.to_python())
+    done = subprocess.run([sys.executable, "-I", script], capture_output=True, text=True, check=True)
+    expected = 0.0 if found.is_implicit else found.value
+    assert math.isclose(float(done.stdout), expected, rel_tol=1e-12, abs_tol=1e-15)
+
+
+@pytest.mark.parametrize("model", SAMPLE_MODELS)
+@pytest.mark.parametrize("gpu", ["h100-sxm", "mi300x"])
+def test_the_memory_knee_of_every_kind_of_model_has_a_formula(model, gpu):
+    traced = CaseTrace(rl.predict(model, gpu, tp=4 if model != "qwen3-next-80b-a3b" else 2, allow_oversize=True))
+    if traced.prediction.knees.memory:
+        found = knee_formula(traced, "memory_knee")
+        assert value(found.flat, found.to_dict()["symbols"]) == traced.prediction.knees.memory
+
+
+def test_a_knee_that_is_a_step_of_a_rank_has_no_formula():
+    with pytest.raises(rl.BadInput, match="step of the batch of each rank"):
+        rl.formula("llama-3.1-70b", "h100-sxm", "ridge_knee", tp=4, dp=2)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
+@pytest.mark.parametrize("which", ["ridge_knee", "half_knee", "memory_knee"])
+@pytest.mark.parametrize("basis", BASES)
+def test_a_knee_is_its_formula_or_the_zero_of_it(model, which, basis):
+    traced = case_of(model, "b200", basis, WORKLOADS[0])
+    if math.isinf(getattr(traced.prediction.knees, which.removesuffix("_knee"))):
+        with pytest.raises(rl.BadInput, match="beyond any batch"):
+            knee_formula(traced, which)
+        return
+    found = knee_formula(traced, which)
+    assert found.value == getattr(traced.prediction.knees, which.removesuffix("_knee"))
+    symbols = found.to_dict()["symbols"]
+    for name in ("bandwidth", "memory", "weight_bits"):
+        if name not in symbols:
+            continue
+        at = changed(traced.prediction, {name: 1.01 * symbols[name]})
+        knee = getattr(at.knees, which.removesuffix("_knee"))
+        moved = {**symbols, name: 1.01 * symbols[name]}
+        if found.is_implicit:
+            scale = at.decode.time
+            assert abs(value(found.flat, {**moved, which: knee})) <= 1e-9 * scale
+            assert abs(value(found.flat, {**moved, which: 1.1 * knee})) > 1e-6 * scale
+        else:
+            assert close(value(found.flat, moved), knee)
+
+
+def test_the_binding_knee_is_the_one_that_is_given():
+    assert rl.formula("llama-3.1-8b", "h100-sxm", "knee").name == "half_knee"
+    with pytest.raises(rl.BadInput, match="set by the SLO"):
+        rl.formula("llama-3.1-8b", "h100-sxm", "knee", slo={"tpot": 0.008})
+
+
+def test_a_formula_can_be_derived_by_hand():
+    found = rl.formula("llama-3.1-8b", "h100-sxm", "tpot", basis="ideal", isl=1000, osl=2, batch=1)
+    symbols = found.to_dict()["symbols"]
+    # Every weight but the embedding once, 1001 cached tokens of 32 layers, and the activations: 0.07 % of it.
+    moved = 7504924672 * 2.0 + 32 * 2048 * 2.0 * 1001
+    assert math.isclose(value(found.flat, symbols) * 3.35e12, moved, rel_tol=1e-3)
+    assert set(symbols) == {"bandwidth", "weight_bits", "head_bits", "kv_bits", "isl", "osl", "batch"}
+
+
+def test_a_formula_that_does_not_apply_says_so():
+    with pytest.raises(rl.BadInput, match="single output token"):
+        rl.formula("llama-3.1-8b", "h100-sxm", "tpot", osl=1)
+    with pytest.raises(rl.UnknownName, match="ttft, tpot"):
+        rl.formula("llama-3.1-8b", "h100-sxm", "throughput")
+    with pytest.raises(rl.BadInput, match="array"):
+        rl.formula("llama-3.1-8b", "h100-sxm", "ttft", isl=[100, 200])
+
+
+def test_latex_has_every_symbol_and_balances_its_braces():
+    found = rl.formula("deepseek-v3", "h200-sxm", "tpot", tp=8)
+    text = found.to_latex()
+    assert text.count("{") == text.count("}")
+    assert text.startswith("\\begin{align*}")
+    assert text.count(" &= ") == 1 + len(found.definitions) + len(found.inputs)
+    assert "\\eta_{m,\\mathrm{gemm" in text
+    assert "_ " not in text

@@ -1,0 +1,93 @@
+"""A case of cells says what Python says: for every model of the catalog, on several GPUs, under random choices."""
+
+import random
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.api import case as cases
+from roofline.workbook.case import CHOICES, Asked, any_case
+from roofline.workbook.cell import Cell, Pool
+from roofline.workbook.slots import fullest_stages, own_stages
+from roofline.workbook.tables import catalog
+
+GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2")
+MODELS = [name for name in rl.models() if "deepseek-v4" not in name]
+PRECISIONS = ["native", "native", "fp8", "fp8_block", "int4", "nvfp4", "mxfp4"]
+
+
+def drawn(draw, models):
+    return {
+        "model": draw.choice(models), "gpu": draw.choice(GPUS), "precision": draw.choice(PRECISIONS),
+        "kv_cache_dtype": draw.choice(["as precision", "auto", "fp8"]), "tp": draw.choice([1, 4, 8, 16]),
+        "pp": draw.choice([1, 1, 3]), "ep": draw.choice([1, 8]), "dp": draw.choice([1, 1, 4]), "replicas": 1,
+        "isl": draw.choice([1, 700, 9000]), "osl": draw.choice([1, 80]), "batch": draw.choice([1, 21]),
+        "prefix": draw.choice([0, 60]), "basis": draw.choice(["calibrated", "ideal"]),
+    }  # fmt: skip
+
+
+def predicted(row):
+    own = {name: row[name] for name in ("tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")}
+    quantization = None if row["precision"] == "native" else row["precision"]
+    cache = None if row["kv_cache_dtype"] == "as precision" else row["kv_cache_dtype"]
+    try:
+        return rl.predict(row["model"], row["gpu"], quantization=quantization, kv_cache_dtype=cache, **own)
+    except rl.RooflineError:
+        return None
+
+
+@pytest.mark.parametrize("start", range(0, len(MODELS), 17))
+def test_cells_say_what_python_says_for_every_model(start):
+    models, draw = MODELS[start : start + 17], random.Random(start)
+    rows = [{**drawn(draw, models), "model": model} for model in models for _ in range(12)]
+    pool = Pool()
+    cells = {
+        name: pool.input(
+            f"${name}\0",
+            np.array([row[name] for row in rows], dtype=object if isinstance(rows[0][name], str) else float),
+        )
+        for name in CHOICES
+    }
+    engine = cases.engine("generic", 0.0)
+    tables = catalog([rl.load_model(name) for name in models], [rl.load_gpu(name) for name in GPUS], engine)
+    found = any_case(tables, Asked(cells, engine, 0.66))
+    answers = {
+        "ttft": found.prediction.ttft, "step": found.prediction.decode.time, "used": found.prediction.memory.used,
+        "tokens": found.prediction.output_tok_s, "reason": found.reason,
+    }  # fmt: skip
+    values = {
+        name: np.broadcast_to(cell.value if isinstance(cell, Cell) else cell, len(rows)).tolist()
+        for name, cell in answers.items()
+    }
+    answered = 0
+    for place, row in enumerate(rows):
+        known = predicted(row)
+        assert bool(values["reason"][place]) == (known is None), (row, values["reason"][place])
+        if known is None:
+            continue
+        answered += 1
+        assert values["ttft"][place] == pytest.approx(known.ttft, rel=1e-12), row
+        assert values["step"][place] == pytest.approx(known.decode.time, rel=1e-12), row
+        assert values["used"][place] == pytest.approx(known.memory.used, rel=1e-12), row
+        assert values["tokens"][place] == pytest.approx(known.output_tok_s, rel=1e-12), row
+    assert answered >= len(models)
+
+
+def test_one_of_the_fullest_stages_is_the_fullest_whatever_a_layer_weighs():
+    draw = random.Random(3)
+    rows = [tuple(draw.randint(0, 4) for _ in range(4)) for _ in range(20)]
+    kept = fullest_stages(rows)
+    assert len(kept) < len(rows)
+    for _ in range(50):
+        weights = [draw.random() for _ in range(4)]
+        totals = [[sum(n * w for n, w in zip(row, weights, strict=True)) for row in some] for some in (rows, kept)]
+        assert max(totals[0]) == max(totals[1])
+
+
+@pytest.mark.parametrize("pp", [1, 2, 3, 4, 16])
+def test_stages_of_a_model_of_ones_own_are_those_of_a_model_of_one_kind_of_layer(pp):
+    stages = rl.load_model("llama-3.2-3b").stages(pp)
+    first, last = own_stages([28, 28], pp)
+    assert first == (stages[0].layers, stages[0].layers, 1, int(pp == 1))
+    assert last == (stages[-1].layers, stages[-1].layers, int(pp == 1), 1)

@@ -1,0 +1,148 @@
+"""Numbers that are spreadsheet cells: their text means what their value says, in an engine that is not ours."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from recalculation import Live
+
+from roofline.errors import BadInput
+from roofline.ops import ceil, floor, maximum, minimum, norm, where
+from roofline.workbook.cell import Column, Pool
+from roofline.workbook.cell_text import formula, shared
+from roofline.workbook.lookups import found, is_number, joined, match, picked
+from roofline.workbook.writer import Book
+
+A, B, C = 3.0, -2.5, 7.25
+
+
+def inputs(pool):
+    return (pool.input(f"$A${row}", np.array([value])) for row, value in enumerate((A, B, C), 1))
+
+
+def text(cell):
+    return formula(cell, {})
+
+
+def test_a_formula_is_written_with_the_brackets_that_it_needs():
+    a, b, c = inputs(Pool())
+    assert text(a - (b - c)) == "$A$1-($A$2-$A$3)"
+    assert text((a - b) - c) == "$A$1-$A$2-$A$3"
+    assert text(a / (b * c)) == "$A$1/($A$2*$A$3)"
+    assert text((a + b) * c) == "($A$1+$A$2)*$A$3"
+    assert text(a * -2.0) == "$A$1*(-2)"
+    assert text((-a) ** 2.0) == "POWER(0-$A$1,2)"
+    assert text(a < b + c) == "$A$1<$A$2+$A$3"
+    assert text(where(a < b, "x", 0.5)) == 'IF($A$1<$A$2,"x",0.5)'
+
+
+def test_a_nest_of_maxima_is_one_and_a_long_sum_a_function():
+    a, b, c = inputs(Pool())
+    assert text(maximum(maximum(a, b), c)) == "MAX($A$1,$A$2,$A$3)"
+    places = {}
+    cells = [a * float(number) for number in range(2, 12)]
+    for row, cell in enumerate(cells, 5):
+        places[id(cell)] = f"Kernels!$F${row}"
+    assert formula(sum(cells), places) == "SUM(Kernels!$F$5:$F$14)"
+
+
+def test_what_is_computed_twice_is_one_cell_and_gets_a_place():
+    pool = Pool()
+    a, b, c = inputs(pool)
+    long = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
+    again = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
+    assert long is again
+    assert shared([long + 1.0, long * 2.0, long * 3.0]) == [long]
+    assert shared([long + 1.0]) == []
+
+
+def test_neutral_numbers_leave_no_trace():
+    a, _, _ = inputs(Pool())
+    assert a + 0.0 is a
+    assert 1.0 * a is a
+    assert a / 1.0 is a
+    assert a**1.0 is a
+    assert 0.0 * a == 0.0
+    negative = -a
+    assert -negative is a
+    assert where(a > 1.0, 2.0, 2.0) == 2.0
+
+
+def test_a_condition_has_no_truth_but_a_number_is_there():
+    a, b, _ = inputs(Pool())
+    assert bool(a)
+    with pytest.raises(TypeError, match="no truth"):
+        bool(a < b)
+
+
+def test_a_formula_longer_than_spreadsheets_take_is_refused():
+    a, b, _ = inputs(Pool())
+    cell = a
+    for _ in range(11):
+        cell = (cell - b) * (cell + 1.2345)
+    with pytest.raises(BadInput, match="longer than spreadsheets take"):
+        text(cell)
+
+
+def drawn(pool, draw, depth):
+    """A random number made of three cells, together with nothing that could overflow."""
+    if depth == 0:
+        return draw.choice([*inputs(pool), draw.uniform(0.1, 9.0), float(draw.randint(1, 5))])
+    left, right = drawn(pool, draw, depth - 1), drawn(pool, draw, depth - 1)
+    kind = draw.randint(0, 9)
+    if kind <= 2:
+        return [left + right, left - right, left * right][kind]
+    if kind == 3:
+        return left / (abs(right) + 0.5)
+    if kind == 4:
+        return norm(abs(left), abs(right), 3.0)
+    if kind == 5:
+        return (abs(left) + 0.1) ** draw.choice([0.5, -0.66, 2.0])
+    if kind == 6:
+        return where(left < right, left - 1.0, right + 0.5)
+    if kind == 7:
+        return draw.choice([ceil, floor])(left * 0.77 + 0.01)
+    return draw.choice([maximum, minimum])(left, right)
+
+
+def test_random_formulas_mean_in_another_engine_what_their_values_say(tmp_path):
+    draw, pool = random.Random(5), Pool()
+    cells = [drawn(pool, draw, 4) for _ in range(300)]
+    book = Book(tmp_path / "fuzz.xlsx")
+    sheet = book.sheet("Fuzz")
+    for row, value in enumerate((A, B, C)):
+        sheet.value(row, 0, value)
+    for row, cell in enumerate(cells):
+        sheet.cell(row, 2, cell, {})
+    book.close()
+    live = Live(tmp_path / "fuzz.xlsx")
+    for row, cell in enumerate(cells, 1):
+        value = float(cell.value[0]) if hasattr(cell, "value") else float(cell)
+        assert math.isclose(live.value("Fuzz", f"C{row}"), value, rel_tol=1e-9, abs_tol=1e-12), text(cell)
+
+
+def test_a_look_up_finds_whatever_the_capitals_and_takes_the_first_row_where_nothing_stands():
+    pool = Pool()
+    names, rates = Column("t_name", np.array(["a100", "h100"], dtype=object)), Column("t_rate", np.array([1.0, 2.0]))
+    wanted = pool.input("$A$1", np.array(["H100", "none"], dtype=object))
+    assert picked(rates, match(wanted, names)).value.tolist() == [2.0, 1.0]
+    assert found(wanted, names).value.tolist() == [True, False]
+    assert text(match(wanted, names)) == "IFERROR(MATCH($A$1,t_name,0),1)"
+    assert text(joined(wanted, "|", "x")) == '$A$1&"|"&"x"'
+
+
+def test_a_blank_is_no_number_and_the_empty_text():
+    cell = Pool().input("$A$1", np.array([math.nan, 3.0]))
+    assert is_number(cell).value.tolist() == [False, True]
+    assert (cell == "").value.tolist() == [True, False]
+    assert (cell != "").value.tolist() == [False, True]
+
+
+def test_a_text_with_a_cell_in_it_follows_the_cell():
+    pool = Pool()
+    cell = pool.input("$A$1", np.array([8.0, 16.0]))
+    said = pool.said(f"tp = {cell} does not divide")
+    assert text(said) == '"tp = "&$A$1&" does not divide"'
+    assert said.value.tolist() == ["tp = 8 does not divide", "tp = 16 does not divide"]
+    assert pool.said("nothing") == "nothing"

@@ -1,0 +1,528 @@
+"""The sizing workbook is live: engines that are not ours recalculate it and agree with Python, whatever is chosen."""
+
+import math
+import random
+import re
+import zipfile
+from dataclasses import replace
+from functools import cache
+from html import unescape
+
+import openpyxl
+import pandas as pd
+import pytest
+from recalculation import Cells, Live, edit, libreoffice_is_installed, recalculated, recalculated_many
+
+import roofline as rl
+from roofline.workbook.case import CHOICES
+from roofline.workbook.sheets import SHEETS
+
+MODELS = ("llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite")  # dense; windows and experts; MLA and experts
+GPUS = ("h100-sxm", "b200", "l40s")
+KEYS = {
+    "TTFT [ms]": "ttft_ms",
+    "TPOT [ms]": "tpot_ms",
+    "E2EL [ms]": "e2el_ms",
+    "tok/s/user": "tok_s_user",
+    "output tok/s": "output_tok_s",
+    "HBM used": "hbm_used_frac",
+    "weights [GB/GPU]": "weights_gb",
+    "USD/M output tok": "usd_per_m_output_tok",
+}
+CALCULATOR = {
+    **KEYS,
+    "output tok/s/GPU": "output_tok_s_gpu",
+    "prefill bound": "prefill_bound",
+    "decode bound": "decode_bound",
+    "KV cache [GB/GPU]": "kv_cache_gb",
+    "knee [sequences]": "knee",
+    "knee set by": "knee_bound",
+    "ridge knee": "ridge_knee",
+    "half knee": "half_knee",
+    "memory knee": "memory_knee",
+    "SLO knee": "slo_knee",
+    "USD/h": "usd_per_hour",
+    "GPUs": "num_gpus",
+}
+SCENARIOS = {**KEYS, "tok/s/GPU": "output_tok_s_gpu", "largest batch": "memory_knee", "USD/h": "usd_per_hour"}
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sheets") / "sizing.xlsx"
+    rl.sheet(str(path), MODELS, GPUS, isl=700, batch=[1, 24], spare=2, slo={"ttft": 0.5, "tpot": 0.025})
+    return path
+
+
+@pytest.fixture(scope="module")
+def live(book):
+    return Live(book)
+
+
+@cache
+def opened(book):
+    """A workbook as openpyxl reads it, once."""
+    return openpyxl.load_workbook(book)
+
+
+def placed(book, sheet, column):
+    """Row of each label of a column."""
+    cells = opened(book)[sheet]
+    return {cell.value: cell.row for cell in cells[column] if cell.value}
+
+
+def headed(book, sheet):
+    """Column of each heading, the first where there are several."""
+    cells = opened(book)[sheet][1]
+    return {cell.value: cell.column_letter for cell in reversed(cells)}
+
+
+def answer(case, **more):
+    """What Python says of the choices of a case, or the error that it refuses them with."""
+    own = {name: value for name, value in case.items() if name in ("isl", "osl", "batch", "prefix", "basis")}
+    plan = {name: case[name] for name in ("tp", "pp", "ep", "dp")}
+    gpus = case["replicas"] * case["tp"] * case["pp"] * case["dp"]
+    formats = {
+        "quantization": None if case["precision"] == "native" else case["precision"],
+        "kv_cache_dtype": None if case["kv_cache_dtype"] == "as precision" else case["kv_cache_dtype"],
+    }
+    try:
+        return rl.predict(case["model"], case["gpu"], **own, **plan, **formats, num_gpus=gpus, **more)
+    except rl.RooflineError as error:
+        return error
+
+
+def agrees(shown, known):
+    if known is None:
+        return shown in ("", None, "none", "no price")
+    return shown == known if isinstance(known, str) else math.isclose(shown, known, rel_tol=1e-9)
+
+
+def drawn(draw):
+    """A random case, most of which can be run."""
+    return {
+        "model": draw.choice(MODELS),
+        "gpu": draw.choice(GPUS),
+        "precision": draw.choice(["native", "native", "bf16", "fp8", "int4", "nvfp4", "mxfp4", "int8"]),
+        "kv_cache_dtype": draw.choice(["as precision", "auto", "fp8", "bf16"]),
+        "tp": draw.choice([1, 2, 4, 8]),
+        "pp": draw.choice([1, 1, 2, 3]),
+        "ep": draw.choice([1, 1, 1, 2, 8]),
+        "dp": draw.choice([1, 1, 2]),
+        "replicas": draw.choice([1, 2]),
+        "isl": draw.choice([1, 150, 2500, 30000]),
+        "osl": draw.choice([1, 2, 300]),
+        "batch": draw.choice([1, 3, 40]),
+        "prefix": draw.choice([0, 0, 100]),
+        "basis": draw.choice(["calibrated", "ideal"]),
+    }
+
+
+def test_every_value_beside_a_formula_is_what_another_engine_calculates(book):
+    says, anew = Cells(book), recalculated(book)
+    assert len(anew.formulas) > 5000
+    for sheet, address in anew.formulas:
+        if sheet in ("Lookups", "Knees"):
+            continue  # a search that has settled goes on with what rounding leaves of zero
+        here, there = says.value(sheet, address), anew.value(sheet, address)
+        assert agrees(there, None if here == "" else here), (sheet, address, here, there)
+
+
+def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
+    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    draw, answered, refused = random.Random(11), 0, 0
+    grid = [(model, gpu, precision) for model in MODELS for gpu in GPUS for precision in ("native", "fp8")]
+    for model, gpu, precision in draw.sample(grid, 9):
+        case = {**drawn(draw), "model": model, "gpu": gpu, "precision": precision}
+        limits = {"ttft": draw.choice([None, 90, 2000]), "tpot": draw.choice([None, 12, 60])}
+        changes = {("Calculator", f"B{inputs[name]}"): case[name] for name in CHOICES}
+        changes |= {("Calculator", f"B{inputs[f'SLO {key} [ms]']}"): limit for key, limit in limits.items()}
+        live.set_many(changes)
+        slo = {key: limit / 1000 for key, limit in limits.items() if limit}
+        known = answer(case, slo=slo or None)
+        shown = {label: live.value("Calculator", f"F{row}") for label, row in results.items()}
+        if isinstance(known, rl.RooflineError):
+            refused += 1
+            assert shown["answer"] != "ok", (case, known)
+            assert shown["TTFT [ms]"] in ("", None)
+            continue
+        answered += 1
+        row = known.to_dict()
+        if not slo:
+            row["slo_knee"] = row["memory_knee"]
+        assert shown["answer"] == "ok", (case, shown["answer"])
+        for label, key in CALCULATOR.items():
+            assert agrees(shown[label], row[key]), (label, shown[label], row[key], case)
+        for key, limit in limits.items():
+            time = row[f"{key}_ms"]
+            word = "no limit" if limit is None else "pass" if time is None or time <= limit else "fail"
+            assert shown[f"SLO {key.upper()}"] == word
+    assert answered >= 3
+    assert refused >= 1
+
+
+def test_any_row_of_the_scenarios_may_be_changed_on_its_own(book, live):
+    heads = headed(book, "Scenarios")
+    draw, answered = random.Random(4), 0
+    before = live.value("Scenarios", f"{heads['TTFT [ms]']}2")
+    for _ in range(30):
+        case, row = drawn(draw), draw.randint(3, 19)
+        live.set_many({("Scenarios", f"{heads[name]}{row}"): case[name] for name in CHOICES})
+        known = answer(case)
+        reason = live.value("Scenarios", f"{heads['reason']}{row}")
+        if isinstance(known, rl.RooflineError):
+            assert reason, (case, known)
+            continue
+        answered += 1
+        assert reason in ("", None), (case, reason)
+        shown = {label: live.value("Scenarios", f"{heads[label]}{row}") for label in SCENARIOS}
+        told = known.to_dict()
+        for label, key in SCENARIOS.items():
+            assert agrees(shown[label], told[key]), (label, shown[label], told[key], case)
+    assert answered >= 12
+    assert live.value("Scenarios", f"{heads['TTFT [ms]']}2") == before  # rows do not know of each other
+
+
+def test_a_blank_row_says_nothing_until_it_is_filled_in(book, live):
+    heads = headed(book, "Scenarios")
+    last = len(MODELS) * len(GPUS) * 2 + 3
+    assert live.value("Scenarios", f"{heads['TTFT [ms]']}{last}") in ("", None)
+    assert live.value("Scenarios", f"{heads['reason']}{last}") in ("", None)
+    filled = {"model": "llama-3.1-8b", "gpu": "b200", "isl": 900, "osl": 50, "batch": 2}
+    live.set_many({("Scenarios", f"{heads[name]}{last}"): value for name, value in filled.items()})
+    known = rl.predict("llama-3.1-8b", "b200", isl=900, osl=50, batch=2, tp=1)
+    assert agrees(live.value("Scenarios", f"{heads['TTFT [ms]']}{last}"), known.ttft * 1000)
+
+
+@pytest.mark.parametrize(
+    ("case", "notes"),
+    [
+        ({"isl": 1000, "batch": 1}, 0),
+        ({"isl": 9000, "batch": 20}, 1),
+        ({"isl": 200_000, "batch": 1}, 3),
+        ({"isl": 200_000, "batch": 1, "basis": "ideal"}, 1),
+    ],
+)
+def test_what_lies_beyond_the_kernels_timed_is_said_of_the_row_that_asks_for_it(book, live, case, notes):
+    heads = headed(book, "Scenarios")
+    start = {"model": "llama-3.1-8b", "gpu": "b200", "precision": "native", "kv_cache_dtype": "auto", "prefix": 0}
+    wanted = {
+        **start,
+        **dict.fromkeys(("tp", "pp", "ep", "dp", "replicas"), 1),
+        "osl": 100,
+        "basis": "calibrated",
+        **case,
+    }
+    live.set_many({("Scenarios", f"{heads[name]}2"): value for name, value in wanted.items()})
+    note = live.value("Scenarios", f"{heads['note']}2") or ""
+    said = [sentence for sentence in answer(wanted).warnings if f"{sentence}. " in note]
+    assert len(said) == note.count(". ") == notes
+
+
+def test_a_gpu_and_a_model_of_ones_own_may_be_filled_in(tmp_path):
+    book = tmp_path / "own.xlsx"
+    rl.sheet(str(book), MODELS[0], GPUS[0], spare=0)
+    live, gpus, models = Live(book), headed(book, "GPUs"), headed(book, "Models")
+    line, row = 3, 3
+    assert live.value("GPUs", f"A{line}") == "my-gpu"
+    gpu = {"name": "next-gpu", "HBM bandwidth [B/s]": 9e12, "bf16 peak, dense [FLOP/s]": 4e15}
+    model = {
+        "name": "my-3b", "hidden": 3072, "vocab": 128256, "tied": 1, "gqa 1 layers": 28, "gqa 1 heads": 24,
+        "denseffn 1 layers": 28, "denseffn 1 width": 8192,
+    }  # fmt: skip
+    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    case = {"model": "my-3b", "gpu": "next-gpu", "isl": 2000, "pp": 2}
+    live.set_many(
+        {
+            **{("GPUs", f"{gpus[heading]}{line}"): value for heading, value in gpu.items()},
+            **{("Models", f"{models[heading]}{row}"): value for heading, value in model.items()},
+            **{("Calculator", f"B{inputs[name]}"): value for name, value in case.items()},
+        }
+    )
+    h100 = rl.load_gpu("h100-sxm")
+    own = replace(h100, bandwidth=9e12, peaks={**h100.peaks, "bf16": 4e15})
+    known = rl.predict("llama-3.2-3b", own, isl=2000, osl=128, batch=1, tp=1, pp=2).to_dict()
+    for label in ("TTFT [ms]", "TPOT [ms]", "weights [GB/GPU]", "HBM used", "half knee"):
+        assert agrees(live.value("Calculator", f"F{results[label]}"), known[CALCULATOR[label]]), label
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": "no-such"}, "no model no-such in the sheet Models"),
+        ({"gpu": "=1+1"}, "no GPU =1+1 in the sheet GPUs"),
+        ({"precision": "fp2"}, "no precision fp2"),
+        ({"kv_cache_dtype": "fp2"}, "no KV cache in fp2"),
+        ({"isl": 0}, "isl must be a number from 1 to 1000000000"),
+        ({"batch": "many"}, "batch must be a number from 1 to 1000000000"),
+        ({"prefix": 5000}, "prefix must be 0, or tokens up to isl"),
+        ({"tp": 1.5}, "tp must be a whole number from 1 on"),
+        ({"basis": "hope"}, "the basis is calibrated or ideal"),
+        ({"tp": 3}, "tp = 3 does not divide llama-3.1-8b: 32 heads"),
+        ({"ep": 2}, "ep = 2: llama-3.1-8b has no experts"),
+        ({"pp": 17}, "pp = 17 exceeds the layers of llama-3.1-8b, or the stages in the sheet Stages"),
+        ({"gpu": "l40s", "precision": "nvfp4"}, "l40s cannot multiply in nvfp4; choose another precision"),
+        ({"gpu": "l40s", "batch": 500}, re.compile(r"does not fit: \d+% of the usable memory")),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(book, live, changes, said):
+    heads = headed(book, "Scenarios")
+    start = {**dict.fromkeys(("tp", "pp", "ep", "dp", "replicas", "batch"), 1), "isl": 1000, "osl": 100, "prefix": 0}
+    start |= {"model": "llama-3.1-8b", "gpu": "h100-sxm", "precision": "native", "kv_cache_dtype": "auto"}
+    wanted = {**start, "basis": "calibrated", **changes}
+    live.set_many({("Scenarios", f"{heads[name]}2"): value for name, value in wanted.items()})
+    shown = live.value("Scenarios", f"{heads['reason']}2")
+    assert said.fullmatch(shown) if isinstance(said, re.Pattern) else shown == said
+    assert live.value("Scenarios", f"{heads['TTFT [ms]']}2") in ("", None)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A small book whose calculator asks for the planner's own model on the planner's own GPU."""
+    path = tmp_path_factory.mktemp("own") / "own.xlsx"
+    rl.sheet(str(path), MODELS[0], GPUS[0], spare=0)
+    live, inputs = Live(path), placed(path, "Calculator", "A")
+    choices = {"model": "my-model", "gpu": "my-gpu"}
+    live.set_many({("Calculator", f"B{inputs[name]}"): value for name, value in choices.items()})
+    return path, live
+
+
+@pytest.mark.parametrize(
+    ("sheet", "name", "value", "said"),
+    [
+        ("GPUs", "HBM bandwidth [B/s]", "fast", "my-gpu: HBM bandwidth [B/s] must be above 0"),
+        ("GPUs", "GPUs of a domain", None, "my-gpu: GPUs of a domain must be above 0"),
+        ("GPUs", "link per direction [B/s]", -1, "my-gpu: link per direction [B/s] must be a number, or blank"),
+        ("GPUs", "kernels like", "h900", "my-gpu: kernels like: no GPU of this sheet"),
+        ("GPUs", "bf16 peak, dense [FLOP/s]", None, "my-gpu cannot multiply in native; choose another precision"),
+        ("Models", "hidden", None, "my-model: hidden must be above 0"),
+        ("Models", "gqa 1 kv heads", 3, "my-model: kv heads of gqa_1 must divide its heads"),
+        ("Models", "gqa 1 layers", 3, "my-model: mixers and networks must have as many layers"),
+        ("Calculator", "routing skew", 0, "routing skew must be a number from 0.01 to 1e+06"),
+        ("Calculator", "request [ms]", None, "request must be a time, 0 ms or more"),
+        ("Calculator", "SLO ttft [ms]", 0, "SLO ttft must be a number of milliseconds above 0, or blank"),
+    ],
+)
+def test_figures_of_ones_own_that_cannot_be_are_refused_in_words(own, sheet, name, value, said):
+    path, live = own
+    results = placed(path, "Calculator", "E")
+    cell = f"B{placed(path, 'Calculator', 'A')[name]}" if sheet == "Calculator" else f"{headed(path, sheet)[name]}3"
+    before = live.value(sheet, cell)
+    live.set_many({(sheet, cell): value})
+    shown = {label: live.value("Calculator", f"F{row}") for label, row in results.items()}
+    live.set_many({(sheet, cell): before})
+    assert shown["answer"] == said
+    assert not [word for word in shown.values() if isinstance(word, str) and word.startswith("#")]
+    assert live.value("Calculator", f"F{results['answer']}") == "ok"
+
+
+def test_a_link_that_is_not_stated_is_missed_only_where_several_gpus_need_it(own):
+    path, live = own
+    link, tp = f"{headed(path, 'GPUs')['link per direction [B/s]']}3", f"B{placed(path, 'Calculator', 'A')['tp']}"
+    answer_ = f"F{placed(path, 'Calculator', 'E')['answer']}"
+    before = live.value("GPUs", link)
+    live.set_many({("GPUs", link): None})
+    assert live.value("Calculator", answer_) == "ok"
+    live.set_many({("Calculator", tp): 2})
+    assert live.value("Calculator", answer_) == "my-gpu states no link between GPUs"
+    live.set_many({("Calculator", tp): 1, ("GPUs", link): before})
+
+
+ALLOWED = frozenset(
+    "ABS AND IF IFERROR INDEX INT ISNUMBER LN MATCH MAX MIN MOD NA NOT OR POWER ROUND SQRT SUM".split()  # noqa: SIM905
+)
+
+
+def formulas(book):
+    with zipfile.ZipFile(book) as archive:
+        for part in archive.namelist():
+            if part.startswith("xl/worksheets/sheet"):
+                yield from re.findall(r"<f[^>/]*>([^<]*)</f>", archive.read(part).decode())
+
+
+def nested(text):
+    """Brackets inside each other, and most arguments of a function."""
+    open_, deepest, most = [], 0, 0
+    for sign in text:
+        if sign == "(":
+            open_.append(1)
+        elif sign == "," and open_:
+            open_[-1] += 1
+        elif sign == ")":
+            most = max(most, open_.pop())
+        deepest = max(deepest, len(open_))
+    return deepest, most
+
+
+def test_only_functions_that_excel_libreoffice_and_google_sheets_share(book):
+    longest = 0
+    for text in map(unescape, formulas(book)):
+        bare = re.sub(r'"[^"]*"', '""', text)
+        deepest, most = nested(bare)
+        assert deepest < 64, text
+        assert most <= 255, text
+        assert all(len(said) <= 255 for said in re.findall(r'"([^"]*)"', text)), text
+        assert set(re.findall(r"([A-Z][A-Z.]*)\(", bare)) <= ALLOWED, text
+        assert "^" not in bare, text
+        assert not re.search(r"(^|[(,=<>])-[$A-Z(]", bare), text  # a sign binds tighter than a power
+        longest = max(longest, len(text))
+    assert 500 < longest < 8192
+
+
+def test_names_never_look_like_addresses_and_point_into_the_book(book):
+    names = opened(book).defined_names
+    assert len(names) > 80
+    for name, entry in names.items():
+        assert not re.fullmatch(r"[A-Za-z]{1,3}\d+|[RrCc](\d.*)?", name), name
+        assert re.fullmatch(r"(\w+)!\$[A-Z]+\$\d+(:\$[A-Z]+\$\d+)?", entry.attr_text), entry.attr_text
+
+
+def test_no_macro_and_no_link_leaves_the_file(book):
+    with zipfile.ZipFile(book) as archive:
+        assert not [part for part in archive.namelist() if "vba" in part.lower() or "externalLink" in part]
+        assert not any("://" in text for text in formulas(book))
+
+
+def test_sheets_stand_in_their_order_and_every_figure_names_its_source(book):
+    sheets = opened(book)
+    assert tuple(sheets.sheetnames) == SHEETS
+    sources = list(sheets["Sources"].iter_rows(min_row=2, values_only=True))
+    of = {row[0] for row in sources}
+    assert {*MODELS, *GPUS} <= of
+    assert all(row[3] and row[5] for row in sources), "a figure without source or date"
+    layers = {row[0]: row[2] for row in sources if row[1] == "memory.bandwidth"}
+    assert len(set(layers.values())) == len(GPUS), "figures of one GPU under the name of another"
+    about = {row[0]: row[1] for row in sheets["About"].iter_rows(values_only=True)}
+    assert about["version"] == rl.__version__
+    assert re.match(r"[0-9a-f]{12} ", about["catalog hash"])
+    assert about["basis, h100-sxm"].startswith("calibrated: hopper")
+    assert "80 % interval" in about["error band"]
+
+
+def test_readers_that_do_not_calculate_see_the_right_numbers(book):
+    frame = pd.read_excel(book, sheet_name="Scenarios").dropna(subset="model")
+    assert len(frame) == len(MODELS) * len(GPUS) * 2
+    first = frame.iloc[0]
+    known = rl.predict(first["model"], first["gpu"], isl=700, osl=128, batch=1)
+    assert agrees(float(first["TTFT [ms]"]), known.ttft * 1000)
+    assert agrees(float(first["TPOT [ms]"]), known.tpot * 1000)
+
+
+def test_the_results_are_sums_over_the_kernels(book):
+    sheets = opened(book)
+    kernels = list(sheets["Kernels"].iter_rows(min_row=2, max_col=6))
+    totals = [row for row in kernels if str(row[0].value).endswith(", all")]
+    assert [row[0].value for row in totals] == ["prefill, all", "decode, all"]
+    for row in totals:
+        assert re.fullmatch(r"=SUM\(\$F\$\d+:\$F\$\d+\)", row[5].value), row[5].value
+    names = [row[1].value for row in kernels]
+    assert {"qkv", "attention", "experts", "host, decode step", "head"} <= set(names)
+
+
+@pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
+def test_libreoffice_agrees_after_edits(tmp_path):
+    book = tmp_path / "small.xlsx"
+    rl.sheet(str(book), MODELS, GPUS[:2], tp=8, slo={"ttft": 0.5, "tpot": 0.025}, spare=0)
+    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    draw, cases, paths = random.Random(2), [], []
+    while len(cases) < 3:
+        case = drawn(draw)
+        if case["gpu"] not in GPUS[:2] or isinstance(answer(case), rl.RooflineError):
+            continue
+        paths.append(tmp_path / f"case{len(cases)}.xlsx")
+        edit(book, paths[-1], {("Calculator", f"B{inputs[name]}"): case[name] for name in CHOICES})
+        cases.append(case)
+    for case, anew in zip(cases, recalculated_many(paths, "libreoffice"), strict=True):
+        row = answer(case, slo={"ttft": 0.5, "tpot": 0.025}).to_dict()
+        for label, key in CALCULATOR.items():
+            assert agrees(anew.value("Calculator", f"F{results[label]}"), row[key]), (label, case)
+
+
+@pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
+def test_libreoffice_finds_the_knees_of_uniform_routing_and_of_many_kinds_of_layers(tmp_path):
+    uniform, many = tmp_path / "uniform.xlsx", tmp_path / "many.xlsx"
+    rl.sheet(str(uniform), "gpt-oss-20b", "h100-sxm", isl=8000, routing="uniform", spare=0)
+    rl.sheet(str(many), ["jamba-v0.1", "qwen3-next-80b-a3b", "gemma-3-27b"], ["b300"], spare=0)
+    for path, anew in zip((uniform, many), recalculated_many([uniform, many], "libreoffice"), strict=True):
+        says = Cells(path)
+        for label, row in placed(path, "Calculator", "E").items():
+            here, there = (cells.value("Calculator", f"F{row}") for cells in (says, anew))
+            assert agrees(there, None if here == "" else here), (path.name, label, here, there)
+
+
+def test_five_hundred_scenarios_stay_small(tmp_path):
+    path = tmp_path / "big.xlsx"
+    rows = rl.sheet(str(path), MODELS[:2], GPUS[:2], isl=[100, 500, 1000, 4000, 8000], batch=list(range(1, 26)))
+    assert rows == 500
+    assert path.stat().st_size < 5e6
+
+
+def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
+    path = str(tmp_path / "no.xlsx")
+    with pytest.raises(rl.BadInput, match=r"deepseek-v4-flash: its compressed attention \(csa\) has no formula"):
+        rl.sheet(path, "deepseek-v4-flash", "h100-sxm")
+    with pytest.raises(rl.BadInput, match="kinds of layers, more than the 24 of a workbook"):
+        rl.sheet(path, [name for name in rl.models() if "deepseek-v4" not in name], "h100-sxm")
+    with pytest.raises(rl.BadInput, match=r"a workbook's name ends in \.xlsx"):
+        rl.sheet(str(tmp_path / "no.csv"), "llama-3.1-8b", "h100-sxm")
+    with pytest.raises(rl.BadInput, match="a workbook has no choice 'measured'"):
+        rl.sheet(path, "llama-3.1-8b", "h100-sxm", measured={"ttft": 1.0})
+    with pytest.raises(rl.BadInput, match="scenarios are more than 5000"):
+        rl.sheet(path, "llama-3.1-8b", isl=list(range(1, 9000)))
+    with pytest.raises(rl.UnknownName):
+        rl.sheet(path, "llama-3.1-8b", "h100-sxm", quantization="fp2")
+    with pytest.raises(rl.DoesNotFit):
+        rl.sheet(path, "deepseek-v3", "l40s")
+    model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
+    with pytest.raises(rl.BadInput, match=r"two models of a workbook are called llama-3\.1-8b"):
+        rl.sheet(path, [model, replace(model, name="other", short_name="Llama-3.1-8B")], gpu)
+    with pytest.raises(rl.BadInput, match="two GPUs of a workbook are called my-gpu"):
+        rl.sheet(path, model, replace(gpu, name="my-gpu"))
+    with pytest.raises(rl.BadInput, match=r"'a\*b' cannot be looked up in a workbook"):
+        rl.sheet(path, model, replace(gpu, name="a*b"))
+    with pytest.raises(rl.BadInput, match="h100-sxm has no calibration"):
+        rl.sheet(path, model, replace(gpu, calibration=None))
+    other = {key: replace(entry, p=2.0) for key, entry in gpu.calibration.kernels.items()}
+    with pytest.raises(rl.BadInput, match="its calibration has p = 2 for gemm kernels, formulas of a workbook 3"):
+        rl.sheet(path, model, replace(gpu, calibration=replace(gpu.calibration, kernels=other)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten_unasked(book, tmp_path):
+    path = tmp_path / "mine.xlsx"
+    path.write_text("a planner's work")
+    with pytest.raises(rl.BadInput, match="--force overwrites it"):
+        rl.sheet(str(path), "llama-3.1-8b", "h100-sxm")
+    assert path.read_text() == "a planner's work"
+    rl.sheet(str(path), "llama-3.1-8b", "h100-sxm", force=True)
+    assert openpyxl.load_workbook(path).sheetnames[0] == "Calculator"
+    with pytest.raises(rl.BadInput, match="cannot be written"):
+        rl.sheet(str(tmp_path / "none" / "sizing.xlsx"), "llama-3.1-8b", "h100-sxm")
+    with pytest.raises(rl.BadInput, match="cannot be written"):
+        rl.sheet(str(tmp_path / f"{'n' * 300}.xlsx"), "llama-3.1-8b", "h100-sxm")
+
+
+def test_text_of_a_catalog_never_becomes_a_formula(tmp_path):
+    path = tmp_path / "text.xlsx"
+    model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
+    models = [replace(model, short_name="=1+1"), replace(model, name="other", short_name="-1")]
+    rl.sheet(str(path), models, [replace(gpu, name="@SUM(A1)"), replace(gpu, name="+1")], spare=0)
+    sheets = openpyxl.load_workbook(path)
+    names = {("Calculator", "B4"): "=1+1", ("Scenarios", "A2"): "=1+1", ("Models", "A3"): "-1", ("GPUs", "A3"): "+1"}
+    names |= {("Calculator", "B5"): "@SUM(A1)", ("GPUs", "A2"): "@SUM(A1)"}
+    for (sheet, address), name in names.items():
+        cell = sheets[sheet][address]
+        assert cell.value == name
+        assert cell.data_type == "s", "text, not a formula"
+    known, results = rl.predict(model, gpu), placed(path, "Calculator", "E")
+    assert agrees(Live(path).value("Calculator", f"F{results['TTFT [ms]']}"), known.ttft * 1000)
+
+
+@pytest.mark.parametrize("engine", ["none", "trtllm-0.9"])
+def test_engines_and_uniform_routing_hold_for_the_whole_workbook(tmp_path, engine):
+    path = tmp_path / "engine.xlsx"
+    rl.sheet(str(path), "deepseek-v2-lite", "h100-sxm", isl=1500, batch=8, engine=engine, routing="uniform", spare=0)
+    anew, results = recalculated(path), placed(path, "Calculator", "E")
+    known = rl.predict("deepseek-v2-lite", "h100-sxm", isl=1500, batch=8, engine=engine, routing="uniform").to_dict()
+    for label in KEYS:
+        assert agrees(anew.value("Calculator", f"F{results[label]}"), known[KEYS[label]]), label
