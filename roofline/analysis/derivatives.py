@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
+from roofline.symbolic.expressions import written
 from roofline.symbolic.formula_text import (
     align,
     latex_lines,
