@@ -25,27 +25,24 @@ import sympy
 import roofline.symbolic.symbols  # noqa: F401  registers sympy's numbers
 from roofline.physics import (
     assembly,
-    attention,
     collectives,
     efficiency,
     elementwise,
-    ffn,
     forward,
     geometry,
     linear,
     memory,
-    mixer_parameters,
     one_equation,
     parameters,
-    sparse,
-    state,
+    projection,
 )
-from roofline.physics import cache as caches
 from roofline.physics.forward import Pass
 from roofline.physics.geometry import Span
+from roofline.physics.layers import csa, delta, gqa, indexer, kinds, lightning, mamba, mla, moe, recurrent
 from roofline.physics.one_equation import HOST, LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof, Terms, Work
 from roofline.physics.parameters import ParameterCount
 from roofline.physics.plan import Scheme
+from roofline.physics.projection import Sharded
 from roofline.serving import closed_loop, cost, interval, knee, latency
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
@@ -773,39 +770,64 @@ def _geometry_chapter() -> Chapter:
                 lambda v: geometry.pairs(v.N, v.P, plain),
                 Shown(geometry, "visible_pairs", "A", (0,)),
             ),
+            _branches(
+                geometry,
+                "reach",
+                "reach(n)",
+                {
+                    "full": lambda v: geometry.reach(v.n, plain),
+                    "limited": lambda v: geometry.reach(v.n, Gqa(1, 1, 1, 1, window=v.w)),
+                },
+            ),
             _one(geometry, "windowed_pairs", "A(n)", lambda v: geometry.windowed_pairs(v.n, v.w)),
             _one(geometry, "causal_pairs", "pairs", lambda v: geometry.causal_pairs(v.N, v.P)),
         ),
     )
 
 
-def _attention_chapter() -> Chapter:
-    letters = ATTENTION_LETTERS | SEQUENCE_LETTERS
-    letters |= _letters("g 2 KV heads of this GPU; T 90 tokens; x 128 nope or v")
-    letters |= _letters("w 1")
-    named = (
-        Shown(attention, "pairs", "pairs", (0, 1)),
-        Shown(attention, "reach", "reach", (0,)),
-        Shown(attention, "local_kv_heads", "g"),
-    )
-    calls = {
-        "gqa_prefill": lambda v: attention.gqa_prefill(_gqa(v), v.b, v.N, v.P, v.w_kv, v.tp),
-        "gqa_decode": lambda v: attention.gqa_decode(_gqa(v), v.b, v.N, v.P, v.w_kv, v.tp),
-        "mla_prefill": lambda v: attention.mla_prefill(_mla(v), v.b, v.N, v.P, v.tp),
-        "mla_decode": lambda v: attention.mla_decode(_mla(v), v.b, v.N, v.P, v.w_kv, v.tp),
-        "mla_extend": lambda v: attention.mla_extend(_mla(v), v.b, v.N, v.P, v.w_kv, v.tp),
-        "mla_absorb": lambda v: attention.mla_absorb(_mla(v), v.T, v.x, v.w, v.tp),
+def _projection_chapter() -> Chapter:
+    letters = _letters("n 64 heads, groups or channels; w 128 values of each; tp 4")
+    dealt = {
+        "dealt out": lambda v: projection.local(Sharded(v.n, v.w, ""), v.tp),
+        "replicated": lambda v: projection.local(Sharded(v.n, v.w, "", is_replicated=True), v.tp),
     }
-    formulas = [_one(attention, name, "", call, *named) for name, call in calls.items()]
-    formulas.append(_one(attention, "mla_crossover", "N*", lambda v: attention.mla_crossover(_mla(v))))
-    return Chapter(attention, letters, tuple(formulas))
+    number = _one(projection, "replicated", "number", lambda v: projection.replicated(v.n, v.tp))
+    return Chapter(projection, letters, (number, _branches(projection, "local", "values", dealt)))
 
 
-def _sparse_chapter() -> Chapter:
+def _attention_chapters() -> tuple[Chapter, ...]:
+    letters = ATTENTION_LETTERS | SEQUENCE_LETTERS
+    absorbing = letters | _letters("T 90 tokens; x 128 nope or v; w 1")
+
+    def named(module: ModuleType) -> tuple[Shown, ...]:
+        return Shown(module, "pairs", "pairs", (0, 1)), Shown(module, "reach", "reach", (0,))
+
+    calls = {
+        gqa: {
+            "gqa_prefill": lambda v: gqa.gqa_prefill(_gqa(v), v.b, v.N, v.P, v.w_kv, v.tp),
+            "gqa_decode": lambda v: gqa.gqa_decode(_gqa(v), v.b, v.N, v.P, v.w_kv, v.tp),
+        },
+        mla: {
+            "mla_prefill": lambda v: mla.mla_prefill(_mla(v), v.b, v.N, v.P, v.tp),
+            "mla_decode": lambda v: mla.mla_decode(_mla(v), v.b, v.N, v.P, v.w_kv, v.tp),
+            "mla_extend": lambda v: mla.mla_extend(_mla(v), v.b, v.N, v.P, v.w_kv, v.tp),
+            "mla_absorb": lambda v: mla.mla_absorb(_mla(v), v.T, v.x, v.w, v.tp),
+        },
+    }
+    heads = Shown(gqa, "local_kv_heads", "g")
+    grouped = [_one(gqa, name, "", call, *named(gqa), heads) for name, call in calls[gqa].items()]
+    grouped.append(_one(gqa, "local_kv_heads", "heads", lambda v: gqa.local_kv_heads(_gqa(v), v.tp)))
+    latent = [_one(mla, name, "", call, Shown(mla, "pairs", "pairs", (0, 1))) for name, call in calls[mla].items()]
+    latent.append(_one(mla, "mla_crossover", "N*", lambda v: mla.mla_crossover(_mla(v))))
+    own = letters | _letters("g 2 KV heads, of this GPU in work")
+    return Chapter(gqa, own, tuple(grouped)), Chapter(mla, absorbing, tuple(latent))
+
+
+def _sparse_chapters() -> tuple[Chapter, ...]:
     letters = (
         _letters(
-            "h 64; d 512 width of a key, which is the value; h_i 32; d_i 128; w_i 132 bytes of index keys per "
-            "token; k 64 entries kept; ratio 4 tokens of an entry; window 128 tokens; w_kv 1; tp 4"
+            "h 64; d 512 width of a key, which is the value; h_i 32; d_i 128; "
+            "k 64 entries kept; ratio 4 tokens of an entry; window 128 tokens; w_kv 1; tp 4"
         )
         | (SEQUENCE_LETTERS)
         | (dict.fromkeys(("q", "o", "o_groups"), ("", 4.0)))
@@ -813,164 +835,131 @@ def _sparse_chapter() -> Chapter:
     spans = (("prompt", False), ("decode", True))
     index = tuple(
         Case(
-            lambda v, step=step: sparse.index_scores(
+            lambda v, step=step: indexer.index_scores(
                 Indexer(v.h_i, v.d_i, v.k), v.h_i, v.b, Span(v.N, v.P, step), v.w_i, v.ratio
             ),
             note=note,
-            shown=(Shown(sparse, "causal_pairs", "causal_pairs", (0, 1)),),
+            shown=(Shown(indexer, "causal_pairs", "causal_pairs", (0, 1)),),
         )
         for note, step in spans
     )
-    windows = (Shown(sparse, "windowed_pairs", "A", (0, 1)), Shown(sparse, "causal_pairs", "causal_pairs", (0, 1)))
+    windows = (Shown(csa, "windowed_pairs", "A", (0, 1)), Shown(csa, "causal_pairs", "causal_pairs", (0, 1)))
     seen = ("near", "far")
     compressed = (
-        Case(lambda v: sparse.csa_pairs(_csa(v, ratio=False), Span(v.N, v.P)), seen, "window", windows),
-        Case(
-            lambda v: sparse.csa_pairs(_csa(v, indexer=False), Span(v.N, v.P)), seen, "all entries", windows, ("far",)
-        ),
-        Case(lambda v: sparse.csa_pairs(_csa(v), Span(v.N, v.P)), seen, "best k entries", windows, ("far",)),
+        Case(lambda v: csa.csa_pairs(_csa(v, ratio=False), Span(v.N, v.P)), seen, "window", windows),
+        Case(lambda v: csa.csa_pairs(_csa(v, indexer=False), Span(v.N, v.P)), seen, "all entries", windows, ("far",)),
+        Case(lambda v: csa.csa_pairs(_csa(v), Span(v.N, v.P)), seen, "best k entries", windows, ("far",)),
     )
     letters |= _letters("pairs 1 near + far of `csa_pairs`; A 1 `windowed_pairs`")
-    pairs = Shown(sparse, "csa_pairs", "pairs", (), lambda value, *_: (value, 0.0))
+    pairs = Shown(csa, "csa_pairs", "pairs", (), lambda value, *_: (value, 0.0))
     attend = tuple(
         Case(
-            lambda v, step=step: sparse.csa_attention(_csa(v), v.b, Span(v.N, v.P, step), v.w_kv, v.tp),
+            lambda v, step=step: csa.csa_attention(_csa(v), v.b, Span(v.N, v.P, step), v.w_kv, v.tp),
             note=note,
             shown=(pairs,),
         )
         for note, step in spans
     )
+    entries = {
+        "all entries": lambda v: csa.compressed_values(_csa(v, indexer=False)),
+        "indexer": lambda v: csa.compressed_values(_csa(v)),
+    }
     formulas = (
-        Formula(sparse, "index_scores", index),
-        Formula(sparse, "csa_pairs", compressed),
-        Formula(sparse, "csa_attention", attend),
+        Formula(csa, "csa_pairs", compressed),
+        Formula(csa, "csa_attention", attend),
+        _branches(csa, "compressed_values", "values", entries),
     )
-    return Chapter(sparse, letters, formulas)
+    scored = _letters("h_i 32; d_i 128; w_i 132 bytes of index keys per token; k 64; ratio 4 tokens of an entry")
+    scores = Chapter(indexer, scored | SEQUENCE_LETTERS, (Formula(indexer, "index_scores", index),))
+    return scores, Chapter(csa, letters, formulas)
 
 
-def _state_chapter() -> Chapter:
-    letters = (STATE_LETTERS) | _letters("b 3; N 700; T 90 tokens")
-    letters |= _letters("C 64 = 64 tokens of a chunk")
-    widths = tuple(
-        Case(lambda v, mixer=mixer: state.output_width(mixer(v), v.tp), "width", name)
-        for name, mixer in RECURRENT.items()
+def _state_chapters() -> tuple[Chapter, ...]:
+    letters = STATE_LETTERS | _letters("C 64 = 64 tokens of a chunk; channels 1 of the short convolution")
+    left = ("s", "width", "f", "f_prompt", "moved", "channels", "conv", "D")
+    homes = {"gdn": delta, "kda": delta, "lightning": lightning, "mamba2": mamba, "mamba1": mamba}
+    states: dict[ModuleType, list[Formula]] = {}
+    for name, module in homes.items():
+        chunk = () if name == "mamba1" else (Shown(module, "CHUNK", "C", is_constant=True),)
+        call = Case(
+            lambda v, module=module, name=name: getattr(module, f"{name}_state")(RECURRENT[name](v), v.tp),
+            left,
+            shown=chunk,
+            only=tuple(letter for letter in left if letter != "conv"),
+        )
+        states.setdefault(module, []).append(Formula(module, f"{name}_state", (call,)))
+    shared = _letters(
+        "s 1e+06 values of the state; width 4096 of what goes to the output; f 7 operations on a value in a decode "
+        "step; f_prompt 5e+06 arithmetic of a token of a prompt; moved 16384 values per token read and written; "
+        "channels 8192 of the short convolution; conv 4; D 1e+05 parameters that the recurrence reads; b 3; N 700; T 90 tokens; n 8; w 128; "
+        "tp 4"
     )
-    width = Shown(state, "output_width", "width")
-    named = (
-        width,
-        Shown(state, "conv_channels", "channels"),
-        Shown(state, "state_bytes", "state_bytes"),
-        Shown(state, "CHUNK", "C", is_constant=True),
+
+    def state(v: Letters) -> recurrent.State:
+        return recurrent.State(v.s, v.width, v.f, v.f_prompt, v.moved, v.channels, v.conv, v.D)
+
+    held = Shown(recurrent, "state_bytes", "state_bytes")
+    streams = _one(
+        recurrent, "channels", "channels", lambda v: recurrent.channels((("", Sharded(v.n, v.w, "")),), v.tp)
     )
-    values = Shown(state, "state_values", "values")
-    conv = Case(lambda v: state.short_conv(_gdn(v), v.T, v.tp), shown=named)
-    passes = [
-        Case(
-            lambda v: state.recurrence(_gdn(v), v.b, Span(v.N, 0.0, is_decode=True), v.tp),
-            "",
-            "gdn, decode",
-            (*named, values),
-        )
-    ]
-    passes += [
-        Case(
-            lambda v, mixer=mixer: state.recurrence(mixer(v), v.b, Span(v.N, 0.0, is_decode=True), v.tp),
-            note=f"{name}, decode",
-            shown=(*named, values),
-            only=("F", "Q_w", "Q_a") if name in ("lightning", "mamba1") else ("F",),
-        )
-        for name, mixer in RECURRENT.items()
-        if name != "gdn"
-    ]
-    passes += [
-        Case(
-            lambda v, mixer=mixer: state.recurrence(mixer(v), v.b, Span(v.N, 0.0), v.tp),
-            note=f"{name}, prompt",
-            shown=(*named, values),
-            only=() if name == "gdn" else ("F",),
-        )
-        for name, mixer in RECURRENT.items()
-    ]
+    passes = tuple(
+        Case(lambda v, step=step: recurrent.recurrence(state(v), v.b, Span(v.N, 0.0, step)), "", note, (held,))
+        for note, step in (("decode", True), ("prompt", False))
+    )
     formulas = (
-        Formula(state, "output_width", widths),
-        Formula(state, "short_conv", (conv,)),
-        Formula(state, "recurrence", tuple(passes)),
+        streams,
+        _one(recurrent, "state_bytes", "bytes", lambda v: recurrent.state_bytes(state(v))),
+        Formula(recurrent, "short_conv", (Case(lambda v: recurrent.short_conv(state(v), v.T)),)),
+        Formula(recurrent, "recurrence", passes),
     )
-    return Chapter(state, letters, formulas)
+    kinds = tuple(Chapter(module, letters, tuple(found)) for module, found in states.items())
+    return Chapter(recurrent, shared, formulas), *kinds
 
 
-def _cache_chapter() -> Chapter:
+def _kinds_chapter() -> Chapter:
     letters = (
-        ({name: ATTENTION_LETTERS[name] for name in ("g", "d", "d_v", "r", "rope", "w_kv")})
-        | _letters("d_i 128; window 1024 window or chunk; ratio 4 tokens of a compressed entry")
+        _letters("H 4096; n 3000 tokens, or state per channel")
+        | ({name: ATTENTION_LETTERS[name] for name in ("h", "g", "d", "d_v", "r", "nope", "rope", "v", "w_kv")})
+        | _letters(
+            "q 1536 rank of the queries; o 1024 rank; o_groups 8 and groups of the output; d_i 128; h_i 32; "
+            "ratio 4 tokens of a compressed entry; window 1024 window or chunk"
+        )
         | (STATE_LETTERS)
-        | _letters("d 128; n 3000 tokens, or state per channel")
-        | (dict.fromkeys(("q", "o", "o_groups", "h_i", "nope"), ("", 64.0)))
-        | _letters("k 96")
+        | _letters("d 128; dt_rank 160 rank of the time step; k 96")
+        | _letters("n 3000 tokens, or state per channel; reach 1 `reach` of n; state_bytes 1 of `recurrent`")
+    )
+    small = ("matrices", "vectors")
+    mixers = {"gqa": _gqa, "mla": lambda v: _mla(v, q_rank=v.q), "csa": _csa, **RECURRENT}
+    heads = Shown(projection, "replicated", "g")
+    made = tuple(
+        Case(
+            lambda v, mixer=mixer: kinds.mixer_parameters(mixer(v), v.H, v.tp),
+            small,
+            name,
+            (heads, Shown(gqa, "local_kv_heads", "g")) if name == "gqa" else (),
+        )
+        for name, mixer in mixers.items()
     )
     dsa = Indexer(1, 1, 1)
-    index = {
-        "MLA": lambda v: caches.index_nbytes(_mla(v, indexer=Indexer(v.h_i, v.d_i, v.k)), v.w_kv),
-        "GQA": lambda v: caches.index_nbytes(_gqa(v, indexer=Indexer(v.h_i, v.d_i, v.k)), v.w_kv),
+    kept = {
+        "GQA": lambda v: kinds.cache_bytes(_gqa(v), v.n, v.w_kv, v.tp),
+        "GQA, an indexer": lambda v: kinds.cache_bytes(_gqa(v, indexer=dsa), v.n, v.w_kv, v.tp),
+        "MLA": lambda v: kinds.cache_bytes(_mla(v), v.n, v.w_kv, v.tp),
+        "MLA, an indexer": lambda v: kinds.cache_bytes(_mla(v, indexer=Indexer(v.h_i, v.d_i, v.k)), v.n, v.w_kv, v.tp),
+        "CSA": lambda v: kinds.cache_bytes(_csa(v), v.n, v.w_kv, v.tp),
+        "CSA, window alone": lambda v: kinds.cache_bytes(_csa(v, ratio=False), v.n, v.w_kv, v.tp),
+        "recurrent": lambda v: kinds.cache_bytes(_gdn(v), v.n, v.w_kv, v.tp),
     }
     named = (
-        Shown(caches, "kv_values", "kv_values"),
-        Shown(caches, "reach", "reach", (0,)),
-        Shown(caches, "index_nbytes", "index_nbytes"),
-        Shown(caches, "state_bytes", "state_bytes"),
+        Shown(gqa, "local_kv_heads", "g"),
+        Shown(gqa, "reach", "reach", (0,)),
+        Shown(recurrent, "state_bytes", "state_bytes"),
     )
-    kept = {
-        "GQA, MLA": lambda v: caches.cache_bytes(_gqa(v), v.n, v.w_kv, v.tp),
-        "with an indexer": lambda v: caches.cache_bytes(_gqa(v, indexer=dsa), v.n, v.w_kv, v.tp),
-        "CSA": lambda v: caches.cache_bytes(_csa(v), v.n, v.w_kv, v.tp),
-        "CSA, window alone": lambda v: caches.cache_bytes(_csa(v, ratio=False), v.n, v.w_kv, v.tp),
-        "recurrent": lambda v: caches.cache_bytes(_gdn(v), v.n, v.w_kv, v.tp),
-    }
-    recurrent_state = (Shown(caches, "state_values", "values"), Shown(caches, "conv_channels", "channels"))
     formulas = (
-        _branches(
-            caches,
-            "reach",
-            "reach(n)",
-            {
-                "full": lambda v: caches.reach(v.n, _gqa(v)),
-                "limited": lambda v: caches.reach(v.n, _gqa(v, window=v.window)),
-            },
-        ),
-        _one(caches, "local_kv_heads", "heads", lambda v: caches.local_kv_heads(_gqa(v), v.tp)),
-        _branches(
-            caches,
-            "kv_values",
-            "values",
-            {"GQA": lambda v: caches.kv_values(_gqa(v), v.tp), "MLA": lambda v: caches.kv_values(_mla(v), v.tp)},
-            Shown(caches, "local_kv_heads", "local_kv_heads"),
-        ),
-        _branches(caches, "index_nbytes", "bytes", index),
-        _branches(caches, "state_values", "values", _each(lambda mixer, v: caches.state_values(mixer, v.tp))),
-        _branches(
-            caches,
-            "conv_channels",
-            "channels",
-            _each(lambda mixer, v: caches.conv_channels(mixer, v.tp)),
-        ),
-        _branches(
-            caches,
-            "state_bytes",
-            "bytes",
-            {
-                "lightning": lambda v: caches.state_bytes(_lightning(v), v.tp),
-                "others": lambda v: caches.state_bytes(_gdn(v), v.tp),
-            },
-            *recurrent_state,
-        ),
-        _branches(caches, "cache_bytes", "bytes", kept, *named),
+        Formula(kinds, "mixer_parameters", made),
+        _branches(kinds, "cache_bytes", "bytes", kept, *named),
     )
-    return Chapter(caches, letters, formulas)
-
-
-def _each(call: Callable[[Any, Letters], Any]) -> dict[str, Callable[[Letters], Any]]:
-    """A call for each kind of recurrent mixer."""
-    return {name: lambda v, mixer=mixer: call(mixer(v), v) for name, mixer in RECURRENT.items()}
+    return Chapter(kinds, letters, formulas)
 
 
 def _branches(
@@ -980,17 +969,17 @@ def _branches(
     return Formula(module, name, tuple(Case(call, left, note, shown) for note, call in calls.items()))
 
 
-def _ffn_chapter() -> Chapter:
+def _moe_chapter() -> Chapter:
     letters = _letters(
         "E 128 experts; k 8 of them a token takes; T 300 tokens of all ranks; t 80 of one data-parallel "
         "rank; c 0.66 skew of the routing; H 4096 width; I 1536 width of an expert; w 1; a 1; ep 4; tp_e "
         "2 ranks that share an expert; z 1 mean of the largest of ep standard normals"
     )
-    named = (Shown(ffn, "distinct_experts", "D", (1,)), Shown(ffn, "fullest_rank", "lambda"))
+    named = (Shown(moe, "distinct_experts", "D", (1,)), Shown(moe, "fullest_rank", "lambda"))
 
     def experts(v: Letters, **kind: Any) -> Work:
         plan = SimpleNamespace(ep=v.ep, expert_tp=v.tp_e)
-        return ffn.experts(MoeFfn(v.E, v.k, v.I, **kind), v.H, v.t, v.T, plan, v.c, _scheme(v))  # type: ignore[arg-type]
+        return moe.experts(MoeFfn(v.E, v.k, v.I, **kind), v.H, v.t, v.T, plan, v.c, _scheme(v))  # type: ignore[arg-type]
 
     routed = (
         Case(experts, note="gated", shown=named),
@@ -998,18 +987,18 @@ def _ffn_chapter() -> Chapter:
         Case(lambda v: experts(v, expert_bias=True), note="gated, biases", shown=named, only=("Q_w",)),
     )
     law = {
-        "skewed": lambda v: ffn.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, v.c),
-        "uniform": lambda v: ffn.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, None),
+        "skewed": lambda v: moe.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, v.c),
+        "uniform": lambda v: moe.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, None),
     }
     # z in the place of the table: its line between two powers of two is walked to the end
-    largest = Shown(ffn, "_LARGEST_NORMAL", "z", (), lambda value: (0.0, value), is_constant=True)
-    walked = Shown(ffn, "maximum", "walked", (), lambda *_: 1.0)
+    largest = Shown(moe, "_LARGEST_NORMAL", "z", (), lambda value: (0.0, value), is_constant=True)
+    walked = Shown(moe, "maximum", "walked", (), lambda *_: 1.0)
     formulas = (
-        _branches(ffn, "distinct_experts", "D(T)", law),
-        _one(ffn, "fullest_rank", "lambda", lambda v: ffn.fullest_rank(v.E, v.ep, v.c), largest, walked),
-        Formula(ffn, "experts", routed),
+        _branches(moe, "distinct_experts", "D(T)", law),
+        _one(moe, "fullest_rank", "lambda", lambda v: moe.fullest_rank(v.E, v.ep, v.c), largest, walked),
+        Formula(moe, "experts", routed),
     )
-    return Chapter(ffn, letters, formulas)
+    return Chapter(moe, letters, formulas)
 
 
 def _elementwise_chapter() -> Chapter:
@@ -1180,40 +1169,7 @@ def _memory_chapter() -> Chapter:
     return Chapter(memory, letters, formulas)
 
 
-def _parameter_chapters() -> tuple[Chapter, ...]:
-    letters = (
-        _letters("H 4096")
-        | ({name: ATTENTION_LETTERS[name] for name in ("g", "d_v", "r", "nope", "rope")})
-        | _letters(
-            "q 1536 rank of the queries; o 1024 rank; o_groups 8 and groups of the output; d_i 128; h_i 32; "
-            "ratio 4 tokens of a compressed entry"
-        )
-        | (STATE_LETTERS)
-        | _letters("d 128; dt_rank 160 rank of the time step; window 128")
-    )
-    small = ("matrices", "vectors")
-    mixers = {"gqa": _gqa, "mla": lambda v: _mla(v, q_rank=v.q), "csa": _csa, **RECURRENT}
-    kinds = tuple(
-        Case(
-            lambda v, mixer=mixer: mixer_parameters.mixer_parameters(mixer(v), v.H, v.tp),
-            small,
-            name,
-            (Shown(mixer_parameters, "conv_channels", "channels"), Shown(mixer_parameters, "local_kv_heads", "g")),
-        )
-        for name, mixer in mixers.items()
-    )
-    compressed = {
-        "all entries": lambda v: mixer_parameters.compressed_values(_csa(v, indexer=False)),
-        "indexer": lambda v: mixer_parameters.compressed_values(_csa(v)),
-    }
-    mixing = Chapter(
-        mixer_parameters,
-        letters,
-        (
-            Formula(mixer_parameters, "mixer_parameters", kinds),
-            _branches(mixer_parameters, "compressed_values", "values", compressed),
-        ),
-    )
+def _parameter_chapter() -> Chapter:
     whole = _letters(
         "H 4096; vocab 128256; L 32; s 4 residual streams; norms 2 norms per layer; I 1536 width of a "
         "network or expert; I_s 2048 of the shared experts; E 64 experts; k 8 of them a token takes; mtp "
@@ -1257,8 +1213,8 @@ def _parameter_chapters() -> tuple[Chapter, ...]:
     per_layer = Shown(parameters, "layer_parameters", "layer_parameters", (), one_section)
     per_stage = Shown(parameters, "stage_parameters", "stage_parameters", (1,), one_section)
     kinds = (
-        Shown(parameters, "_mixer", "mixer", (), one_section),
-        Shown(parameters, "_ffn", "network", (), one_section),
+        Shown(parameters, "_of_mixer", "mixer", (), one_section),
+        Shown(parameters, "_of_network", "network", (), one_section),
     )
     total = Shown(parameters, "parameters", "parameters", (), one_section)
     end = Shown(parameters, "final_parameters", "final_parameters")
@@ -1291,7 +1247,7 @@ def _parameter_chapters() -> tuple[Chapter, ...]:
             {"layer": lambda v: streams(v, is_head=False), "head": lambda v: streams(v, is_head=True)},
         ),
     )
-    return Chapter(parameters, whole, formulas), mixing
+    return Chapter(parameters, whole, formulas)
 
 
 def _latency_chapter() -> Chapter:
@@ -1500,15 +1456,16 @@ def chapters() -> tuple[Chapter, ...]:
         _efficiency_chapter(),
         _linear_chapter(),
         _geometry_chapter(),
-        _attention_chapter(),
-        _sparse_chapter(),
-        _state_chapter(),
-        _ffn_chapter(),
+        _projection_chapter(),
+        *_attention_chapters(),
+        *_sparse_chapters(),
+        *_state_chapters(),
+        _moe_chapter(),
         _elementwise_chapter(),
         *_pass_chapters(),
-        _cache_chapter(),
+        _kinds_chapter(),
         _memory_chapter(),
-        *_parameter_chapters(),
+        _parameter_chapter(),
         _latency_chapter(),
         _knee_chapter(),
         _interval_chapter(),

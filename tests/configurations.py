@@ -93,3 +93,14 @@ def stated():
     """Parameter counts that publishers state, by model."""
     with (FIXTURES / "stated_parameters.csv").open(encoding="utf-8") as file:
         return {row["model"]: row for row in csv.DictReader(file)}
+
+
+#: Totals that differ by more than a hundredth, and why.
+OTHER_TOTALS = {
+    "deepseek-ai/DeepSeek-V4-Pro": "1.573 T rounded to 1.6 T",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "the vision encoder, 0.9 B, is counted",
+    "moonshotai/Kimi-K2.5": "1.026 T rounded to 1 T",
+    "XiaomiMiMo/MiMo-7B-Base": "the draft module, 0.2 B, is counted",
+    "tiiuae/falcon-7b": "the checkpoint stores the tied head twice",
+    "tiiuae/falcon-40b": "the checkpoint stores the tied head twice",
+}

@@ -10,8 +10,10 @@ import numpy as np
 from roofline.arrays import as_array
 from roofline.errors import BadInput
 from roofline.ops import Real
-from roofline.physics import attention, collectives
-from roofline.physics.ffn import experts
+from roofline.physics import collectives
+from roofline.physics.layers.gqa import gqa_decode, gqa_prefill
+from roofline.physics.layers.mla import mla_decode, mla_prefill
+from roofline.physics.layers.moe import experts
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Work
 from roofline.physics.plan import DEFAULT_SKEW, Plan, Scheme
@@ -107,13 +109,13 @@ def kernel_work(group: KernelGroup, gpu: Gpu) -> Work:
         case "attention_prefill" | "attention_decode":
             mixer: Any = Gqa(column["heads"], column["kv_heads"], column["head_dim"], column["head_dim"])
             if group.kind == "attention_prefill":
-                return attention.gqa_prefill(mixer, column["batch"], column["seq"], 0.0, kv_nbytes, 1)
-            return attention.gqa_decode(mixer, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
+                return gqa_prefill(mixer, column["batch"], column["seq"], 0.0, kv_nbytes, 1)
+            return gqa_decode(mixer, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
         case "mla_prefill" | "mla_decode":
             latent: Any = Mla(heads=column["heads"], **_LATENT)  # type: ignore[arg-type]
             if group.kind == "mla_prefill":
-                return attention.mla_prefill(latent, column["batch"], column["seq"], 0.0, 1)
-            return attention.mla_decode(latent, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
+                return mla_prefill(latent, column["batch"], column["seq"], 0.0, 1)
+            return mla_decode(latent, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
         case "moe":
             return _moe_work(group, column, _scheme(gpu, group.kind, group.dtype))
         case "elementwise":

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from roofline.physics.footprint import kv_bytes_per_token
+from roofline.physics.footprint import attends, kv_bytes_per_token
 from roofline.physics.parameters import CONVENTIONS, active_parameters, parameters
 from roofline.quantity import BILLION, MEGA, rounded
-from roofline.specs.layers import Csa, Gqa, Mla
 from roofline.specs.model import Model
 
 __all__ = ["stated_faults"]
@@ -40,7 +39,7 @@ def stated_faults(model: Model, data: Mapping[str, Any]) -> Iterator[tuple[tuple
         nearest = min(counts, key=lambda count: abs(count - (model.stated_active or 0.0)))
         if abs(nearest / model.stated_active - 1.0) > _ACTIVE_TOLERANCE:
             yield ("parameters", "active"), _disagreement(model.stated_active, nearest, _ACTIVE_TOLERANCE)
-    if any(isinstance(mixer, (Gqa, Mla, Csa)) for _, mixer in model.mixers):
+    if attends(model):
         kept = kv_bytes_per_token(model)
         if not 0.0 < kept < _MOST_KV_PER_TOKEN:
             yield ("groups",), f"a KV cache of {rounded(kept / MEGA)} MB per token cannot be; check heads and layers"

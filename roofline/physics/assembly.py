@@ -8,6 +8,7 @@ from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 from roofline.physics.plan import Deployment, Precision
+from roofline.physics.projection import Multiplication
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 
@@ -66,6 +67,16 @@ class Assembly:
             bias: whether a bias is added [bool].
         """
         self.matrix(name, count, gemm(self.tokens, columns, inner, self.precision.sections[section], bias), section)
+
+    def multiply(self, name: str, count: Real, matrix: Multiplication) -> None:
+        """Add the multiplication of this rank's tokens with matrices of a layer.
+
+        Args:
+            name: of the kernel [text].
+            count: times it runs in the pass [1].
+            matrix: what is multiplied with, on this rank.
+        """
+        self.gemm(name, count, matrix.columns, matrix.inner, matrix.section, matrix.bias)
 
     def matrix(self, name: str, count: Real, work: Work, section: str) -> None:
         """Add a multiplication with weights whose work is known.

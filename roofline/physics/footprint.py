@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from roofline.ops import Real
-from roofline.physics.cache import cache_bytes, state_bytes
+from roofline.physics.layers.kinds import MIXER_KINDS, cache_bytes
 from roofline.specs.formats import FORMATS
-from roofline.specs.layers import Csa, Gqa, Mixer, Mla, Recurrent
 from roofline.specs.model import Model
 
-__all__ = ["kv_bytes_per_token", "kv_growth_per_token", "state_bytes_per_sequence"]
+__all__ = ["attends", "kv_bytes_per_token", "kv_growth_per_token", "state_bytes_per_sequence"]
 
 
-_ATTENTION = (Gqa, Mla, Csa)
 _LONG = 1 << 17  # tokens, where a model states no longest context
 
 
@@ -49,14 +47,27 @@ def state_bytes_per_sequence(model: Model) -> Real:
     Returns:
         Bytes; zero where no layer is recurrent [B].
     """
-    return sum(layers * state_bytes(mixer) for layers, mixer in model.mixers if isinstance(mixer, Recurrent))
+    return sum(layers * cache_bytes(mixer, 0.0, 1.0) for layers, mixer in model.mixers)
+
+
+def attends(model: Model) -> bool:
+    """Whether any layer keeps something of every token.
+
+    Args:
+        model: the model.
+
+    Returns:
+        True or false.
+    """
+    return any(MIXER_KINDS[type(mixer)].is_attention for _, mixer in model.mixers)
 
 
 def _cached(model: Model, tokens: float) -> Real:
+    """What attention keeps of a sequence, states apart [B]."""
     nbytes = FORMATS[model.native["kv"]].nbytes
-    found = (count * cache_bytes(mixer, tokens, nbytes) for count, mixer in model.mixers if _attends(mixer))
-    return float(sum(found))
-
-
-def _attends(mixer: Mixer) -> bool:
-    return isinstance(mixer, _ATTENTION)
+    kept = (
+        count * cache_bytes(mixer, tokens, nbytes)
+        for count, mixer in model.mixers
+        if MIXER_KINDS[type(mixer)].is_attention
+    )
+    return float(sum(kept))

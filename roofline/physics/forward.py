@@ -8,9 +8,8 @@ from roofline.ops import Real, ceil, floor, minimum, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
+from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.linear import gemm
-from roofline.physics.mixers import add_mixer
-from roofline.physics.networks import add_network
 from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment, Plan
 
@@ -153,8 +152,8 @@ def draft_pass(deployment: Deployment, batch: Real, context: Real) -> Pass:
     _add_embedding(assembly)
     assembly.norm("norm", 2 + model.norms, assembly.tokens)
     assembly.gemm("join", 1, model.hidden, 2 * model.hidden, "linear")
-    add_mixer(assembly, 1, last.mixer, Span(1.0, context, is_decode=True))
-    add_network(assembly, 1, last.ffn)
+    MIXER_KINDS[type(last.mixer)].add_kernels(assembly, 1, last.mixer, Span(1.0, context, is_decode=True))
+    NETWORK_KINDS[type(last.ffn)].add_kernels(assembly, 1, last.ffn)
     _add_head(assembly)
     return Pass(tuple(assembly.kernels))
 
@@ -167,9 +166,9 @@ def _whole_pass(assembly: Assembly, span: Span) -> Pass:
     if model.streams > 1:
         _add_stream_mix(assembly)
     for count, mixer in model.mixers:
-        add_mixer(assembly, count, mixer, span)
+        MIXER_KINDS[type(mixer)].add_kernels(assembly, count, mixer, span)
     for count, ffn in model.ffns:
-        add_network(assembly, count, ffn)
+        NETWORK_KINDS[type(ffn)].add_kernels(assembly, count, ffn)
     _add_head(assembly)
     if (plan.pp > 1) is not False:
         _add_hand_over(assembly)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from roofline.ops import Real, floor, minimum
 from roofline.specs.layers import Gqa, Mla
 
-__all__ = ["Span", "causal_pairs", "pairs", "visible_pairs", "windowed_pairs"]
+__all__ = ["Span", "causal_pairs", "pairs", "reach", "visible_pairs", "windowed_pairs"]
 
 
 class Span(NamedTuple):
@@ -122,3 +122,21 @@ def causal_pairs(new: Real, cached: Real) -> Real:
     9.0
     """
     return new * cached + new * (new + 1.0) / 2.0
+
+
+def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
+    """Tokens that the last of a sequence sees at most, and so must be kept: its length, window or chunk.
+
+    Args:
+        tokens: length of the sequence [tokens].
+        mixer: attention whose `window` or `chunk` limits what a token sees.
+
+    Returns:
+        Tokens [tokens].
+
+    Source:
+        Windows of arXiv:2310.06825, chunks of the Llama 4 model card.
+    """
+    window = getattr(mixer, "window", None)
+    limit = getattr(mixer, "chunk", None) if window is None else window
+    return tokens if limit is None else minimum(tokens, 1.0 * limit)

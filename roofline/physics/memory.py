@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from roofline.ops import Real, floor, maximum, minimum, where
 from roofline.physics.assembly import rank_batch
-from roofline.physics.cache import cache_bytes
-from roofline.physics.ffn import matrices
+from roofline.physics.layers.kinds import NETWORK_KINDS, cache_bytes
 from roofline.physics.parameters import ParameterCount, final_parameters, stage_parameters
 from roofline.physics.plan import Deployment, Plan, Precision
-from roofline.specs.layers import DenseFfn, Ffn, LinearFfn, NoFfn, Stage
+from roofline.specs.layers import Stage
 from roofline.specs.model import Model
 
 __all__ = [
@@ -193,22 +192,9 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
 
 def _token_bytes(model: Model, plan: Plan) -> Real:
     """Activations of one token at the widest point of a pass [B]."""
-    widths = ((count, _inner_width(ffn, model.hidden, plan)) for count, ffn in model.ffns)
+    widths = ((count, NETWORK_KINDS[type(ffn)].inner_width(ffn, model.hidden, plan)) for count, ffn in model.ffns)
     widest = reduce(maximum, (where(count > 0, width, 0.0) for count, width in widths))
     return _ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
-
-
-def _inner_width(ffn: Ffn, hidden: Real, plan: Plan) -> Real:
-    """Values per token inside a feed-forward network."""
-    if isinstance(ffn, (LinearFfn, NoFfn)):
-        return 1.0 * hidden
-    if isinstance(ffn, DenseFfn):
-        return matrices(ffn) * ffn.width / plan.tp
-    copies = ffn.top_k * plan.dp / plan.ep
-    return (
-        copies * (2.0 * (ffn.latent or hidden) + matrices(ffn) * ffn.width / plan.expert_tp)
-        + ffn.shared_width / plan.tp
-    )
 
 
 def _section_bytes(count: ParameterCount, precision: Precision) -> Real:

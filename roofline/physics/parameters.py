@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roofline.ops import Real, where
-from roofline.physics.ffn import matrices
-from roofline.physics.mixer_parameters import mixer_parameters
-from roofline.specs.layers import DenseFfn, Ffn, Layer, LinearFfn, Mixer, MoeFfn, NoFfn, Stage
+from roofline.physics.layers.kinds import NETWORK_KINDS, matrix_values, mixer_parameters
+from roofline.physics.layers.moe import MOE
+from roofline.specs.layers import Ffn, Layer, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
 
 __all__ = [
@@ -53,7 +53,16 @@ class ParameterCount(NamedTuple):
         Returns:
             The sum.
         """
-        return ParameterCount(*(mine + times * theirs for mine, theirs in zip(self, other, strict=True)))
+        return ParameterCount(
+            self.linear + times * other.linear,
+            self.attention + times * other.attention,
+            self.shared + times * other.shared,
+            self.experts + times * other.experts,
+            self.router + times * other.router,
+            self.norm + times * other.norm,
+            self.embed + times * other.embed,
+            self.head + times * other.head,
+        )
 
 
 def parameters(model: Model) -> ParameterCount:
@@ -112,7 +121,7 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
     left_out = ends[convention]
     if model.tied and convention == "no-embedding":
         left_out = 0.0  # the table is the head, too
-    return count.total - idle - left_out
+    return float(count.total - idle - left_out)
 
 
 def stage_parameters(model: Model, stage: Stage, tp: Real = 1, expert_ranks: Real = 1) -> ParameterCount:
@@ -135,9 +144,9 @@ def stage_parameters(model: Model, stage: Stage, tp: Real = 1, expert_ranks: Rea
     """
     count = ParameterCount()
     for times, mixer in stage.mixers:
-        count = count.plus(_mixer(model, mixer, tp), times)
+        count = count.plus(_of_mixer(model, mixer, tp), times)
     for times, ffn in stage.ffns:
-        count = count.plus(_ffn(ffn, model.hidden, tp, expert_ranks), times)
+        count = count.plus(_of_network(ffn, model.hidden, tp, expert_ranks), times)
     return count
 
 
@@ -156,7 +165,7 @@ def layer_parameters(model: Model, layer: Layer, tp: Real = 1, expert_ranks: Rea
     Source:
         Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
-    return _ffn(layer.ffn, model.hidden, tp, expert_ranks).plus(_mixer(model, layer.mixer, tp))
+    return _of_network(layer.ffn, model.hidden, tp, expert_ranks).plus(_of_mixer(model, layer.mixer, tp))
 
 
 def mtp_parameters(model: Model) -> Real:
@@ -206,39 +215,18 @@ def _norm_values(model: Model) -> Real:
     return model.hidden * where(model.norm_bias, 2, 1)
 
 
-def _mixer(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
+def _of_mixer(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
     """Of one mixer, with the norms and stream weights of its layer."""
-    matrix, small = mixer_parameters(mixer, model.hidden, tp)
-    return ParameterCount(attention=matrix, norm=small + model.norms * _norm_values(model) + stream_parameters(model))
+    matrices, small = mixer_parameters(mixer, model.hidden, tp)
+    return ParameterCount(attention=matrices, norm=small + model.norms * _norm_values(model) + stream_parameters(model))
 
 
-def _ffn(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
-    match ffn:
-        case NoFfn():
-            return ParameterCount()
-        case LinearFfn():
-            return ParameterCount(linear=hidden * hidden / tp)
-        case DenseFfn():
-            count, width = matrices(ffn), ffn.width / tp
-            bias = (count - 1) * width + hidden if ffn.bias else 0.0
-            return ParameterCount(linear=count * hidden * width, norm=bias)
-        case MoeFfn():
-            held = ffn.experts / expert_ranks
-            biases = held * _expert_biases(ffn, hidden) + (ffn.experts if ffn.router_bias else 0.0)
-            shared = matrices(ffn) * hidden * ffn.shared_width / tp + 2.0 * hidden * (ffn.latent or 0)
-            return ParameterCount(
-                shared=shared,
-                experts=held * (_expert_values(ffn, hidden) - _expert_biases(ffn, hidden)),
-                router=1.0 * hidden * (ffn.experts + (1 if ffn.shared_gate else 0)),
-                norm=biases,
-            )
+def _of_network(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
+    """Of one feed-forward network."""
+    return ParameterCount(**matrix_values(NETWORK_KINDS[type(ffn)].matrices.whole(ffn, hidden), tp, expert_ranks))
 
 
-def _expert_values(ffn: MoeFfn, hidden: int) -> float:
+def _expert_values(ffn: MoeFfn, hidden: Real) -> Real:
     """Parameters of one expert, biases included."""
-    return 1.0 * matrices(ffn) * (ffn.latent or hidden) * ffn.width + _expert_biases(ffn, hidden)
-
-
-def _expert_biases(ffn: MoeFfn, hidden: int) -> int:
-    """Biases of one expert."""
-    return (matrices(ffn) - 1) * ffn.width + (ffn.latent or hidden) if ffn.expert_bias else 0
+    matrices = (matrix for matrix in MOE.matrices.whole(ffn, hidden) if matrix.copies is not None)
+    return sum(matrix_values(matrices, expert_ranks=ffn.experts).values())

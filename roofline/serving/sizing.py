@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.ops import Real, where
+from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, GIGA
 from roofline.serving.knee import largest_that_holds
 from roofline.serving.precision import precision
-from roofline.specs.layers import Csa, DenseFfn, Gdn, Gqa, Linear, Mamba1, Mamba2, Mixer, MoeFfn, NoMixer
+from roofline.specs.layers import MoeFfn
 from roofline.specs.model import Model
 
 __all__ = [
@@ -247,18 +248,16 @@ def tp_faults(model: Model, tp: Real) -> Iterator[tuple[Real, str]]:
         Whether it does not, and what [condition, text].
     """
     for count, mixer in model.mixers:
-        for name, number in _shared_out(mixer, model.hidden):
-            yield _is_there(count, number % tp > 0), f"{number} {name}"
-        shared = [("KV heads", mixer.kv_heads)] if isinstance(mixer, Gqa) else []
-        shared += [("groups", mixer.groups)] if isinstance(mixer, Mamba2) else []
-        for name, number in shared:
-            fails = where(number % tp > 0, tp % number > 0, number % tp > 0)
-            yield _is_there(count, fails), f"{number} {name} neither share out nor replicate"
+        for dealt in MIXER_KINDS[type(mixer)].matrices.dealt(mixer, model.hidden):
+            number, fails = dealt.number, dealt.number % tp > 0
+            if not dealt.is_replicated:
+                yield _is_there(count, fails), f"{number} {dealt.of}"
+                continue
+            fails = where(fails, tp % number > 0, fails)
+            yield _is_there(count, fails), f"{number} {dealt.of} neither share out nor replicate"
     for count, ffn in model.ffns:
-        if isinstance(ffn, DenseFfn):
-            yield _is_there(count, ffn.width % tp > 0), f"ffn width {ffn.width}"
-        if isinstance(ffn, MoeFfn) and ffn.shared_width:
-            yield _is_there(count, ffn.shared_width % tp > 0), f"shared expert width {ffn.shared_width}"
+        for dealt in NETWORK_KINDS[type(ffn)].matrices.dealt(ffn, model.hidden):
+            yield _is_there(count, dealt.number % tp > 0), f"{dealt.of} {dealt.number}"
 
 
 def _is_there(count: Real, fails: Real) -> Real:
@@ -266,26 +265,14 @@ def _is_there(count: Real, fails: Real) -> Real:
     return where(count > 0, fails, count < 0)
 
 
-def _shared_out(mixer: Mixer, hidden: int) -> list[tuple[str, int]]:
-    """What tensor parallelism shares out whole: heads, or channels."""
-    match mixer:
-        case Gdn():
-            return [("key heads", mixer.k_heads), ("value heads", mixer.v_heads)]
-        case Csa():
-            return [("heads", mixer.heads), ("groups of the output projection", mixer.o_groups)]
-        case Mamba1():
-            return [("channels", mixer.inner)]
-        case Linear():
-            return [("columns", hidden)]
-        case NoMixer():
-            return []
-        case _:
-            return [("heads", mixer.heads)]
-
-
 def _most_ranks(model: Model) -> int:
     """Largest tensor-parallel degree that can be possible."""
-    numbers = [number for _, mixer in model.mixers for _, number in _shared_out(mixer, model.hidden)]
+    numbers = [
+        dealt.number
+        for _, mixer in model.mixers
+        for dealt in MIXER_KINDS[type(mixer)].matrices.dealt(mixer, model.hidden)
+        if not dealt.is_replicated
+    ]
     return min(min(numbers, default=1), _MOST_RANKS)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.errors import BadInput, UnsupportedPrecision, shown
 from roofline.physics.efficiency import link_efficiency, roof, tuned
-from roofline.physics.latent_mixers import score_dtype
+from roofline.physics.layers.indexer import score_dtype
 from roofline.physics.one_equation import Roof
 from roofline.physics.plan import Scheme
 from roofline.quantity import HOUR

@@ -1,8 +1,7 @@
 """The shipped models and the importer judge each other: both tell the same layers of every configuration."""
 
 import pytest
-from configurations import IDS, config_of, layers
-from test_imported_specs import OTHER_TOTALS
+from configurations import IDS, OTHER_TOTALS, config_of, layers
 
 from roofline.catalog import find as reader
 from roofline.catalog.files import shipped_entries

@@ -1,7 +1,7 @@
 """Configurations of a hundred public models become specifications, and their layers add up to what is published."""
 
 import pytest
-from configurations import IDS, config_of, layers, stated
+from configurations import IDS, OTHER_TOTALS, config_of, layers, stated
 
 from roofline.catalog.checks import checked_document
 from roofline.catalog.model_schema import ModelSpec
@@ -13,15 +13,6 @@ from roofline.specs.build import model_record
 
 STATED = stated()
 
-#: Totals that differ by more than a hundredth, and why.
-OTHER_TOTALS = {
-    "deepseek-ai/DeepSeek-V4-Pro": "1.573 T rounded to 1.6 T",
-    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "the vision encoder, 0.9 B, is counted",
-    "moonshotai/Kimi-K2.5": "1.026 T rounded to 1 T",
-    "XiaomiMiMo/MiMo-7B-Base": "the draft module, 0.2 B, is counted",
-    "tiiuae/falcon-7b": "the checkpoint stores the tied head twice",
-    "tiiuae/falcon-40b": "the checkpoint stores the tied head twice",
-}
 #: Active counts that differ by more than a fortieth, and why.
 OTHER_ACTIVE = {"Qwen/Qwen3-Next-80B-A3B-Instruct": "3.25 B rounded to the 3 of the name"}
 

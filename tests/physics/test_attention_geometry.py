@@ -7,10 +7,9 @@ from conftest import SAMPLE_GPUS, close, deploy, deployments, gqas, mlas, models
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from roofline.physics.attention import mla_crossover
-from roofline.physics.cache import reach
 from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.physics.geometry import pairs, visible_pairs
+from roofline.physics.geometry import pairs, reach, visible_pairs
+from roofline.physics.layers.mla import mla_crossover
 from roofline.physics.plan import Plan
 from roofline.specs.layers import Gqa
 

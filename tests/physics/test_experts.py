@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.ffn import distinct_experts, experts, fullest_rank
+from roofline.physics.layers.moe import distinct_experts, experts, fullest_rank
 from roofline.physics.plan import Plan, Scheme
 from roofline.specs.layers import MoeFfn
 

@@ -7,7 +7,7 @@ from conftest import close, deploy, models
 from hypothesis import given
 
 import roofline as rl
-from roofline.physics.cache import kv_values
+from roofline.physics.layers.kinds import cache_bytes
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.parameters import active_parameters, layer_parameters, parameters
 from roofline.physics.plan import Plan
@@ -75,7 +75,7 @@ def test_kv_bytes_per_token_are_the_published_ones(name, expected):
     held, growing = expected
     deployment = deploy(name, "h100-sxm")
     model, nbytes = deployment.model, 2.0
-    assert nbytes * sum(count * kv_values(mixer) for count, mixer in model.mixers) == held
+    assert sum(count * cache_bytes(mixer, 1.0, nbytes) for count, mixer in model.mixers) == held
 
     def cache(length):
         return kv_bytes_per_sequence(model, Plan(), deployment.precision, length)
@@ -114,12 +114,12 @@ def test_kv_heads_are_replicated_where_tp_exceeds_them(tp):
     kv = model.hidden * layer.mixer.kv_heads * (layer.mixer.head_dim + layer.mixer.v_head_dim)
     whole = layer_parameters(model, layer).attention
     assert tp * layer_parameters(model, layer, tp).attention == whole + (copies - 1) * kv
-    assert kv_values(layer.mixer, tp) == kv_values(layer.mixer, 8)
+    assert cache_bytes(layer.mixer, 1.0, 2.0, tp) == cache_bytes(layer.mixer, 1.0, 2.0, 8)
 
 
 def test_the_latent_cache_is_the_same_on_every_rank():
     mixer = rl.load_model("deepseek-v3").groups[0].layers[0].mixer
-    assert [kv_values(mixer, tp) for tp in (1, 2, 8)] == [576.0, 576.0, 576.0]
+    assert [cache_bytes(mixer, 1.0, 1.0, tp) for tp in (1, 2, 8)] == [576.0, 576.0, 576.0]
 
 
 @given(model=models())

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline.symbolic.symbols  # noqa: F401  registers sympy's numbers
-from roofline.physics.ffn import distinct_experts
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.geometry import pairs
+from roofline.physics.layers.moe import distinct_experts
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.one_equation import Roof, Work, kernel_time
 from roofline.physics.plan import Plan

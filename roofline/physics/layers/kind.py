@@ -1,0 +1,34 @@
+"""What a kind of layer has to say of itself: its matrices, what it keeps, and the kernels that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from roofline.ops import Real
+from roofline.physics.assembly import Assembly
+from roofline.physics.geometry import Span
+from roofline.physics.plan import Plan
+from roofline.physics.projection import Matrices
+
+__all__ = ["MixerKind", "NetworkKind"]
+
+
+class MixerKind(NamedTuple):
+    """A kind of mixer; every function takes the mixer's record first."""
+
+    name: str  # in specifications
+    matrices: Matrices
+    vectors: Callable[[Any, Real], Real]  # of tp: values of norms, sinks and the like on one rank, biases apart
+    cache_bytes: Callable[[Any, Real, Real, Real], Real]  # of tokens, bytes per cached value and tp [B]
+    add_kernels: Callable[[Assembly, Real, Any, Span], None]  # to a pass, so many layers of them
+    is_attention: bool = False  # it keeps something of every token, at least of the latest
+
+
+class NetworkKind(NamedTuple):
+    """A kind of feed-forward network; every function takes the network's record first."""
+
+    name: str  # in specifications
+    matrices: Matrices
+    inner_width: Callable[[Any, Real, Plan], Real]  # of the model width: values per token inside it on one rank
+    add_kernels: Callable[[Assembly, Real, Any], None]  # to a pass, so many layers of them

@@ -1,0 +1,133 @@
+"""The kinds of layers: which record of a specification is of which kind, and what all kinds are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from roofline.ops import Real
+from roofline.physics.layers.csa import CSA
+from roofline.physics.layers.delta import GDN, KDA
+from roofline.physics.layers.dense import DENSE
+from roofline.physics.layers.gqa import GQA
+from roofline.physics.layers.kind import MixerKind, NetworkKind
+from roofline.physics.layers.lightning import LIGHTNING
+from roofline.physics.layers.mamba import MAMBA1, MAMBA2
+from roofline.physics.layers.mla import MLA
+from roofline.physics.layers.moe import MOE
+from roofline.physics.layers.square import LINEAR, LINEAR_NETWORK, NO_MIXER, NO_NETWORK
+from roofline.physics.projection import Projection, local
+from roofline.specs.layers import (
+    Csa,
+    DenseFfn,
+    Ffn,
+    Gdn,
+    Gqa,
+    Kda,
+    Lightning,
+    Linear,
+    LinearFfn,
+    Mamba1,
+    Mamba2,
+    Mixer,
+    Mla,
+    MoeFfn,
+    NoFfn,
+    NoMixer,
+)
+
+__all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "matrix_values", "mixer_parameters"]
+
+#: Record of a mixer -> what its kind says of itself.
+MIXER_KINDS: Mapping[type[Mixer], MixerKind] = {
+    Gqa: GQA,
+    Mla: MLA,
+    Csa: CSA,
+    Gdn: GDN,
+    Kda: KDA,
+    Lightning: LIGHTNING,
+    Mamba1: MAMBA1,
+    Mamba2: MAMBA2,
+    Linear: LINEAR,
+    NoMixer: NO_MIXER,
+}
+
+#: Record of a feed-forward network -> what its kind says of itself.
+NETWORK_KINDS: Mapping[type[Ffn], NetworkKind] = {
+    DenseFfn: DENSE,
+    MoeFfn: MOE,
+    LinearFfn: LINEAR_NETWORK,
+    NoFfn: NO_NETWORK,
+}
+
+
+def matrix_values(projections: Iterable[Projection], tp: Real = 1, expert_ranks: Real = 1) -> dict[str, Real]:
+    """Parameters of weight matrices on one rank, and of their biases.
+
+    Args:
+        projections: the matrices.
+        tp: tensor-parallel degree [1].
+        expert_ranks: ranks over which experts are spread [1].
+
+    Returns:
+        Counts by section of the model; biases under `norm`, for they are kept in 16 bits [1].
+
+    Source:
+        Shapes of the checkpoints' tensors.
+    """
+    count: dict[str, Real] = {}
+    for matrix in projections:
+        columns = local(matrix.columns, tp)
+        if matrix.copies is not None:
+            columns = matrix.copies / expert_ranks * columns
+        count[matrix.section] = count.get(matrix.section, 0.0) + columns * local(matrix.inner, tp)
+        if matrix.bias:
+            count["norm"] = count.get("norm", 0.0) + columns
+    return count
+
+
+def mixer_parameters(mixer: Mixer, hidden: Real, tp: Real = 1) -> tuple[Real, Real]:
+    """Parameters of a mixer on one rank: of its matrices, and of its norms, biases and other vectors.
+
+    KV projections are replicated where tp exceeds the KV heads; latent projections and indexers always are.
+
+    Args:
+        mixer: the mixer.
+        hidden: model width [1].
+        tp: tensor-parallel degree [1].
+
+    Returns:
+        Two counts [1].
+
+    Source:
+        Shapes of the checkpoints' tensors; totals are checked against published ones in the tests.
+    """
+    kind = MIXER_KINDS[type(mixer)]
+    count = matrix_values(kind.matrices.whole(mixer, hidden), tp)
+    return count.get("attention", 0.0), kind.vectors(mixer, tp) + count.get("norm", 0.0)
+
+
+def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: Real, tp: Real = 1) -> Real:
+    r"""Bytes that a sequence keeps in one layer on one GPU.
+
+    .. math:: (d + d_v) g\, w_{kv} \min(n, window),\quad (r + rope) w_{kv} n\ \text{(MLA)},\quad
+              d\, w_{kv} (\min(n, window) + n / ratio)\ \text{(CSA)}
+
+    and the keys of an indexer; a recurrent mixer keeps its state.
+
+    Args:
+        mixer: mixer of the layer.
+        tokens: length n of the sequence [tokens].
+        kv_nbytes: bytes per cached value w_kv [B].
+        tp: tensor-parallel degree [1].
+
+    Returns:
+        Bytes [B].
+
+    Valid:
+        Windowed and chunked layers keep what they can still read; engines that keep everything need more.
+
+    Source:
+        Shapes of the caches of vLLM and TensorRT-LLM; arXiv:2305.13245 (grouped queries), 2405.04434 (latents),
+        DeepSeek-V3.2 report, 2025-12 (index keys), arXiv:2412.06464, 2405.21060, 2312.00752, 2401.04658 (states).
+    """
+    return MIXER_KINDS[type(mixer)].cache_bytes(mixer, tokens, kv_nbytes, tp)

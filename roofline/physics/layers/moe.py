@@ -1,0 +1,227 @@
+"""Mixture of experts: how many a step touches, what they cost, and the exchange that spreads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from roofline.ops import Real, maximum, minimum, where
+from roofline.physics import elementwise
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
+from roofline.physics.layers.dense import add_dense, dense_projections
+from roofline.physics.layers.kind import NetworkKind
+from roofline.physics.one_equation import Work
+from roofline.physics.plan import Plan, Scheme
+from roofline.physics.projection import Matrices, Projection
+from roofline.specs.layers import DenseFfn, MoeFfn
+
+__all__ = ["MOE", "distinct_experts", "experts", "fullest_rank"]
+
+#: Mean of the largest of 2^i standard normals, i = 0..9.
+_LARGEST_NORMAL = (0.0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5943, 2.8265, 3.0439)
+
+
+def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
+    r"""Experts of one layer that a step of `tokens` tokens touches.
+
+    .. math:: D = E \left(1 - \left(1 + \frac{T a}{c}\right)^{-c}\right),\quad
+              a = c \left(\left(1 - \frac{k}{E}\right)^{-1/c} - 1\right)
+
+    Exactly k at one token. As c grows it becomes the uniform law E (1 - (1 - k/E)^T).
+
+    Args:
+        ffn: experts E, of which each token takes top_k k.
+        tokens: tokens T of the step [tokens].
+        skew: c, how unevenly experts are chosen; None for uniform [1].
+
+    Returns:
+        Experts [1].
+
+    Valid:
+        Tokens choose independently of each other, with the same popularities at every step.
+
+    Source:
+        Gamma-Poisson (negative-binomial) occupancy, scaled to be exact at one token; c fitted on
+        MoE kernels timed with power-law routing, docs/method.md.
+
+    >>> round(distinct_experts(MoeFfn(experts=256, top_k=8, width=1), 1.0, 0.66), 9)
+    8.0
+    """
+    idle = 1.0 - ffn.top_k / ffn.experts
+    chosen = idle > 0.0  # else every token takes all of them
+    if chosen is False:
+        return 1.0 * ffn.experts
+    idle = where(chosen, idle, 1.0)
+    if skew is None:
+        still_idle = idle**tokens
+    else:
+        rate = idle ** (-1.0 / skew) - 1.0  # a / c
+        still_idle = (1.0 + tokens * rate) ** (-skew)
+    return where(chosen, ffn.experts * (1.0 - still_idle), 1.0 * ffn.experts)
+
+
+def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
+    r"""Tokens of the fullest expert-parallel rank over the mean: the step waits for it.
+
+    .. math:: \lambda = \min\left(1 + \frac{z_{ep}}{\sqrt{c E / ep}},\ ep\right)
+
+    A rank's popularity is the sum of those of its E/ep experts, each Gamma of shape c, so its relative
+    spread is 1/sqrt(c E/ep); z is the mean of the largest of ep standard normals.
+
+    Args:
+        number: experts E of a layer [1].
+        ep: expert-parallel degree [1].
+        skew: c of the routing; None for uniform: even load [1].
+
+    Returns:
+        The ratio [1].
+
+    Valid:
+        ep a power of two, else z is interpolated: 0.56, 1.03, 1.42, 1.77, 2.07, 2.34, 2.59, 2.83 for 2, 4 ..
+        256 ranks.
+
+    Source:
+        Order statistics of the normal distribution (Tippett, Biometrika 17, 1925).
+
+    >>> round(fullest_rank(256, 8, 0.66), 3)
+    1.31
+    """
+    if (ep > 1) is False or skew is None:
+        return 1.0
+    largest: Real = 0.0
+    for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):  # a line between powers of two
+        largest = largest + (above - below) * minimum(maximum(ep / 2.0**power - 1.0, 0.0), 1.0)
+    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, 1.0 * ep)
+
+
+def experts(
+    ffn: MoeFfn, hidden: int, tokens: Real, pooled: Real, plan: Plan, skew: Real | None, scheme: Scheme
+) -> Work:
+    r"""Work of the routed experts of one layer on one GPU.
+
+    .. math:: R = \lambda T k / ep,\quad D' = D / ep,\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
+              Q_s = 4 R H + 4 t H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
+
+    (for gated experts; 4, 2 and 4 for 6, 3 and 6 without a gate).
+
+    Args:
+        ffn: the experts.
+        hidden: width H in which the experts work, the model's or a latent's [1].
+        tokens: tokens t of one data-parallel rank [tokens].
+        pooled: tokens T of all of them [tokens].
+        plan: parallel degrees; dp ranks pool their tokens, ep x tp_e ranks share the experts.
+        skew: c of the routing, None for uniform [1].
+        scheme: how the experts are stored and multiplied.
+
+    Returns:
+        The work [FLOP, B].
+
+    Valid:
+        Tokens of the fullest rank (lambda, `fullest_rank`), but the mean number of experts touched: on some
+        rank more are.
+
+    Source:
+        docs/method.md, "Experts"; permutation and activations do not overlap with the multiplication.
+    """
+    routed = pooled * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
+    touched = distinct_experts(ffn, pooled, skew) / plan.ep
+    width = ffn.width / plan.expert_tp
+    count = 3 if ffn.gated else 2
+    bias = ACTIVATION_NBYTES * ((count - 1) * width + hidden) if ffn.expert_bias else 0.0
+    return Work(
+        flop=2.0 * count * routed * hidden * width,
+        weight_bytes=touched * (count * hidden * width * scheme.weight_nbytes + bias),
+        serial_bytes=ACTIVATION_NBYTES * (2.0 * routed * hidden + 2.0 * tokens * hidden + count * routed * width),
+        serial_depth=hidden + width,
+        items=touched,
+    )
+
+
+@Matrices
+def _projections(ffn: MoeFfn, hidden: Real) -> Iterator[Projection]:
+    yield Projection("router", "router", ffn.experts, hidden, "router", ffn.router_bias)
+    if ffn.shared_gate:
+        yield Projection("shared gate", "router", 1, hidden, "router")
+    width = _width(ffn, hidden)
+    if ffn.latent is not None:
+        yield Projection("to latent", "to latent", ffn.latent, hidden, "shared")
+    for name in ("gate", "up") if ffn.gated else ("up",):
+        yield Projection(name, "experts", ffn.width, width, "experts", ffn.expert_bias, ffn.experts)
+    yield Projection("down", "experts, down", width, ffn.width, "experts", ffn.expert_bias, ffn.experts)
+    if ffn.latent is not None:
+        yield Projection("from latent", "from latent", hidden, ffn.latent, "shared")
+    if ffn.shared_width:
+        yield from dense_projections(_shared(ffn), hidden, "shared ", "shared", "shared expert width")
+
+
+def _width(ffn: MoeFfn, hidden: Real) -> Real:
+    """Width in which the routed experts work: the model's, or a latent's."""
+    return hidden if ffn.latent is None else ffn.latent
+
+
+def _shared(ffn: MoeFfn) -> DenseFfn:
+    """The shared experts as the one dense network that they are together."""
+    return DenseFfn(ffn.shared_width, ffn.gated)
+
+
+def _inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
+    """Routed copies of a token with what becomes of them, and the shared experts' width."""
+    copies = ffn.top_k * plan.dp / plan.ep
+    inside = (3 if ffn.gated else 2) * ffn.width / plan.expert_tp
+    return copies * (2.0 * _width(ffn, hidden) + inside) + ffn.shared_width / plan.tp
+
+
+def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
+    plan, tokens = assembly.plan, assembly.tokens
+    matrices = _projections.on_rank(ffn, assembly.hidden, assembly.tp)
+    assembly.multiply("router", count, matrices["router"])
+    assembly.elementwise("top-k", count, elementwise.top_k(tokens, ffn.experts))
+    if ffn.latent is not None:
+        assembly.multiply("to latent", count, matrices["to latent"])
+    width, is_spread = _width(ffn, assembly.hidden), plan.dp > 1
+    _add_dispatch(assembly, count, ffn, width, is_spread)
+    scheme = assembly.precision.sections["experts"]
+    work = experts(ffn, width, tokens, assembly.pooled, plan, assembly.deployment.skew, scheme)
+    assembly.kernels.append(assembly.kernel("experts", "moe", scheme.key, scheme.peak, count, work))
+    _add_combine(assembly, count, ffn, width, is_spread)
+    if ffn.latent is not None:
+        assembly.multiply("from latent", count, matrices["from latent"])
+    if ffn.shared_width:
+        add_dense(assembly, count, _shared(ffn), matrices, "shared ")
+        assembly.elementwise("shared add", count, elementwise.add(tokens, assembly.hidden))
+    ranks = where(is_spread, plan.tp, 1)
+    assembly.collective("ffn all-gather", "all_gather", count, assembly.stream_bytes, ranks)
+    together = where(is_spread, 1, plan.tp)
+    assembly.collective("experts all-reduce", "all_reduce", count, assembly.stream_bytes, together)
+
+
+def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
+    """Send tokens to the ranks that hold their experts."""
+    if is_spread is False:
+        return
+    plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
+    held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
+    assembly.collective("dispatch", "moe_dispatch", count, held, where(is_spread, plan.ep, 1))
+    pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
+    assembly.collective("experts all-gather", "all_gather", count, pooled, sharing)
+
+
+def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
+    """Bring the experts' results back."""
+    if is_spread is False:
+        return
+    plan = assembly.plan
+    pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
+    assembly.collective("experts reduce-scatter", "reduce_scatter", count, pooled, sharing)
+    held = assembly.tokens / plan.tp * ffn.top_k * width * ACTIVATION_NBYTES
+    assembly.collective("combine", "moe_combine", count, held, where(is_spread, plan.ep, 1))
+
+
+def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:
+    """Size of the tokens that the ranks sharing one expert hold together [B]."""
+    plan = assembly.plan
+    copies = where(plan.ep > 1, ffn.top_k / plan.ep, 1.0)
+    return ACTIVATION_NBYTES * assembly.pooled * width * copies
+
+
+MOE = NetworkKind("moe", _projections, _inner_width, _add_kernels)
