@@ -891,8 +891,8 @@ def _state_chapters() -> tuple[Chapter, ...]:
     shared = _letters(
         "s 1e+06 values of the state; width 4096 of what goes to the output; f 7 operations on a value in a decode "
         "step; f_prompt 5e+06 arithmetic of a token of a prompt; moved 16384 values per token read and written; "
-        "channels 8192 of the short convolution; conv 4; D 1e+05 parameters that the recurrence reads; b 3; N 700; T 90 tokens; n 8; w 128; "
-        "tp 4"
+        "channels 8192 of the short convolution; conv 4; D 1e+05 parameters that the recurrence reads; b 3; N 700; "
+        "T 90 tokens; n 8; w 128; tp 4"
     )
 
     def state(v: Letters) -> recurrent.State:
