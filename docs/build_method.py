@@ -1364,7 +1364,7 @@ def _knee_chapter() -> Chapter:
         left_aside = ("attention_decode", v.n_1, v.c_2, v.m_1)
         return knee.weight_sides(Pass(tuple(kernel(*parts) for parts in (gemm, moe, left_aside))))
 
-    def crossing(value: Any, surplus: Callable[[Any], Any]) -> Any:
+    def crossing(value: Any, surplus: Callable[[Any], Any], _: Any) -> Any:
         return surplus(value)
 
     def decode(v: Letters) -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@ from roofline.ops import Real, where
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, GIGA
-from roofline.serving.knee import largest_that_holds
+from roofline.roots import largest_that_holds
 from roofline.serving.precision import precision
 from roofline.specs.layers import Csa, DenseFfn, Gdn, Gqa, Linear, Mamba1, Mamba2, Mixer, MoeFfn, NoMixer
 from roofline.specs.model import Model

@@ -123,6 +123,9 @@ class Traced:
     def __neg__(self) -> Real:
         return _node("*", -1.0, self, -self.value, self.value, -1.0)
 
+    def __abs__(self) -> Real:
+        return self if self.value >= 0.0 else -self
+
     def __mul__(self, other: Real) -> Real:
         if type(other) is not Traced and (other in (0.0, 1.0) or math.isinf(other)):
             return self if other == 1.0 else other * (1.0 if other == 0.0 else self.value)

@@ -12,13 +12,12 @@ from roofline.ops import Real, minimum
 from roofline.physics.forward import WEIGHT_BEARING, Pass
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.one_equation import HOST, Kernel, Terms, Work
+from roofline.roots import crossing, largest_that_holds
 from roofline.serving.knee import (
     LARGEST_BATCH,
     Knees,
     asymptotic_time,
-    crossing,
     half_surplus,
-    largest_that_holds,
     ridge_surplus,
     weight_sides,
 )
@@ -108,8 +107,8 @@ def knees_of(trials: Trials) -> Knees:
     """
     workload, deployment = trials.case.prediction.workload, trials.case.prediction.deployment
     fits = largest_batch(deployment, workload.isl + workload.osl)
-    ridge = crossing(ridge_surplus(trials.step), _RIDGE_STEPS)
-    half = crossing(half_surplus(trials.step, asymptotic_time(trials.step)), _HALF_STEPS)
+    ridge = crossing(ridge_surplus(trials.step), LARGEST_BATCH, _RIDGE_STEPS)
+    half = crossing(half_surplus(trials.step, asymptotic_time(trials.step)), LARGEST_BATCH, _HALF_STEPS)
     limit = minimum(fits, LARGEST_BATCH)
     slo = largest_that_holds(lambda batch: trials.row(batch).excess <= 1.0, limit, _HALVINGS)
     return Knees(ridge, half, fits, slo)
