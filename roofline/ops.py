@@ -13,7 +13,19 @@ from typing import Any, NamedTuple
 
 from roofline.errors import BadInput
 
-__all__ = ["Operations", "Real", "ceil", "floor", "maximum", "minimum", "norm", "register", "where"]
+__all__ = [
+    "Operations",
+    "Real",
+    "always",
+    "ceil",
+    "floor",
+    "maximum",
+    "minimum",
+    "never",
+    "norm",
+    "register",
+    "where",
+]
 
 #: A number of any kind: float, numpy array, symbol, spreadsheet cell.
 Real = Any
@@ -130,6 +142,39 @@ def where(condition: Real, a: Real, b: Real) -> Real:
     if condition is False:
         return b
     return _operations(condition).where(condition, a, b)
+
+
+def never(condition: Real) -> bool:
+    """Whether a condition is settled and fails: what depends on it need not be written down.
+
+    Args:
+        condition: what a comparison of two numbers gives [condition].
+
+    Returns:
+        True where a comparison of floats, or of traced numbers by their values, fails. Not where it is open: a cell
+        may be asked another case, a symbol has no value yet, and the cases of an array share one list of kernels,
+        whatever its elements say [bool].
+
+    >>> never(1.0 > 2.0), never(1.0 < 2.0)
+    (True, False)
+    """
+    return condition is False
+
+
+def always(condition: Real) -> bool:
+    """Whether a condition is settled and holds: what its failure would bring need not be written down.
+
+    Args:
+        condition: what a comparison of two numbers gives [condition].
+
+    Returns:
+        True where a comparison of floats, or of traced numbers by their values, holds; not where it is open, as with
+        `never` [bool].
+
+    >>> always(1.0 < 2.0), always(1.0 > 2.0)
+    (True, False)
+    """
+    return condition is True
 
 
 def norm(a: Real, b: Real, p: float) -> Real:

@@ -15,6 +15,8 @@ from roofline import ops
 from roofline.errors import BadInput
 from roofline.physics.one_equation import Roof, Work, kernel_time
 from roofline.specs.calibration import Efficiency
+from roofline.symbolic.traced import Trace
+from roofline.workbook.cell import Pool
 
 VALUES = (-3.5, -2.0, -0.25, 0.0, 0.1, 1.0, 2.0, 2.9999, 1e6)
 finite = st.floats(-1e9, 1e9)
@@ -101,6 +103,32 @@ def test_symbols_stay_symbolic_until_they_are_given_values():
     assert ops.where(x > 1.0, x, 5.0).subs(x, 3.0) == 3.0
     assert ops.where(x > 1.0, x, 5.0).subs(x, 0.5) == 5.0
     assert ops.where(sympy.true, x, 5.0) == x
+
+
+def test_conditions_of_plain_numbers_are_settled():
+    assert ops.never(1.0 > 2.0)
+    assert ops.always(1.0 < 2.0)
+    assert not ops.never(1.0 < 2.0)
+    assert not ops.always(1.0 > 2.0)
+
+
+def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded():
+    trace = Trace()
+    number = trace.input("number", 1.0)
+    assert ops.never(number > 2.0)
+    assert ops.always(number < 2.0)
+    assert [(switch.left, switch.right) for switch in trace.switches] == [(number, 2.0)] * 2
+
+
+@pytest.mark.parametrize(
+    "number",
+    [np.array([1.0, 1.0]), np.float64(1.0), sympy.Symbol("x"), Pool().input("$A$1", np.array([1.0]))],
+    ids=["array", "scalar of numpy", "symbol", "cell"],
+)
+@pytest.mark.parametrize("least", [0.5, 1.0, 2.0])
+def test_conditions_of_other_numbers_stay_open_whatever_they_hold(number, least):
+    assert not ops.never(number > least)
+    assert not ops.always(number > least)
 
 
 class NoNumber:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real, ceil, where
+from roofline.ops import Real, ceil, never, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
@@ -31,7 +31,7 @@ def rank_batch(batch: Real, dp: Real) -> Real:
     3.0
     """
     several = dp > 1
-    return batch if several is False else where(several, ceil(batch / dp), batch)
+    return batch if never(several) else where(several, ceil(batch / dp), batch)
 
 
 class Assembly:
@@ -172,7 +172,7 @@ class Assembly:
             taken: whether it takes place; None where there are several ranks [condition].
         """
         several = ranks > 1 if taken is None else taken
-        if several is False:
+        if never(several):
             return
         ranks, count = where(several, ranks, 2), where(several, count, 0)
         under: LinkRoof = link_roof(self.gpu, self.deployment.basis, collective, ranks)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from roofline.errors import BadInput
-from roofline.ops import Real, ceil, maximum, minimum, where
+from roofline.ops import Real, always, ceil, maximum, minimum, never, where
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof
 from roofline.physics.plan import Deployment
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
@@ -211,7 +211,7 @@ def doublings(ranks: Real) -> Real:
     number: Real = 0.0
     for power in range(_MOST_DOUBLINGS):
         more = ranks > 2.0**power
-        if more is False:
+        if never(more):
             break
         number = number + where(more, 1.0, 0.0)
     return number
@@ -243,16 +243,16 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: Real) -> LinkRoof:
     in_switch = link.in_switch_reduction if collective == "all_reduce" else False
     bandwidth: Real = link.bandwidth
     # Of a mesh only the links to the ranks that take part carry anything.
-    if link.peer_bandwidth is not None and inside is not False:
+    if link.peer_bandwidth is not None and not never(inside):
         bandwidth = where(inside, minimum(bandwidth, link.peer_bandwidth * (ranks - 1)), bandwidth)
     least = where(in_switch, ranks / (2.0 * (ranks - 1)), 1.0)
-    if inside is not True:
+    if not always(inside):
         beyond = _across_domains(gpu, collective, ranks, in_switch)
         bandwidth, least = where(inside, bandwidth, beyond[0]), where(inside, least, beyond[1])
     if basis == "ideal" or gpu.calibration is None:
         return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
     efficiency = link_efficiency(gpu, collective)
-    beyond_switch = inside is False or in_switch is False
+    beyond_switch = never(inside) or never(in_switch)
     if efficiency.eta_switch is not None and beyond_switch:
         efficiency = replace(efficiency, eta_switch=None)
     reduces = where(inside, in_switch, inside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from roofline.ops import Real, maximum, minimum, where
+from roofline.ops import Real, maximum, minimum, never, where
 from roofline.physics.one_equation import Work
 from roofline.physics.plan import Plan, Scheme
 from roofline.specs.layers import DenseFfn, MoeFfn
@@ -56,7 +56,7 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     """
     idle = 1.0 - ffn.top_k / ffn.experts
     chosen = idle > 0.0  # else every token takes all of them
-    if chosen is False:
+    if never(chosen):
         return 1.0 * ffn.experts
     idle = where(chosen, idle, 1.0)
     if skew is None:
@@ -93,7 +93,7 @@ def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
     >>> round(fullest_rank(256, 8, 0.66), 3)
     1.31
     """
-    if (ep > 1) is False or skew is None:
+    if never(ep > 1) or skew is None:
         return 1.0
     largest: Real = 0.0
     for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):  # a line between powers of two

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real, where
+from roofline.ops import Real, always, where
 from roofline.physics import attention, elementwise
 from roofline.physics.assembly import Assembly
 from roofline.physics.cache import index_nbytes, kv_values, local_kv_heads
@@ -68,7 +68,7 @@ def _add_gqa(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> None:
         gated = elementwise.activation(assembly.tokens, heads * mixer.v_head_dim, gated=True)
         assembly.elementwise("output gate" + tag, count, gated)
     assembly.gemm("o" + tag, count, hidden, heads * mixer.v_head_dim, "attention", mixer.o_bias)
-    if assembly.model.parallel is not True:  # else the network's all-reduce sums both
+    if not always(assembly.model.parallel):  # else the network's all-reduce sums both
         assembly.all_reduce("attention all-reduce" + tag, where(assembly.model.parallel, 0, count))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real, where
+from roofline.ops import Real, never, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.ffn import experts
@@ -70,7 +70,7 @@ def _add_experts(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
 
 def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
     """Send tokens to the ranks that hold their experts."""
-    if is_spread is False:
+    if never(is_spread):
         return
     plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
     held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
@@ -81,7 +81,7 @@ def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_
 
 def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
     """Bring the experts' results back."""
-    if is_spread is False:
+    if never(is_spread):
         return
     plan = assembly.plan
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.ops import Real, maximum, minimum, where
+from roofline.ops import Real, always, maximum, minimum, never, where
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
@@ -106,9 +106,9 @@ class Prediction:
     def tpot(self) -> Real | None:
         """Mean time per output token after the first [s]; None for a single output token."""
         several = self.workload.osl > 1.0
-        if several is False:
+        if never(several):
             return None
-        return self._step if several is True else where(several, self._step, _NOT_APPLICABLE)
+        return self._step if always(several) else where(several, self._step, _NOT_APPLICABLE)
 
     @property
     def itl(self) -> Real | None:
@@ -249,7 +249,7 @@ class Prediction:
     def _where_fits(self, time: Real) -> Real:
         """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
         fits = self.fits
-        return time if fits is True or fits is False or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
+        return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
 
     def _meets(self, batch: Real) -> Real:
         """Whether a batch meets every limit of the SLO."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roofline.ops import Operations, Real, register
+from roofline.ops import Operations, Real, always, never, register
 
 __all__ = ["INFINITE", "Cell", "Column", "Pool", "node"]
 
@@ -201,12 +201,12 @@ class Cell:
         return node("NOT", self)
 
     def __and__(self, other: Real) -> Any:
-        return self if other is True else node("AND", self, other)
+        return self if always(other) else node("AND", self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: Real) -> Any:
-        return self if other is False else node("OR", self, other)
+        return self if never(other) else node("OR", self, other)
 
     __ror__ = __or__
 
