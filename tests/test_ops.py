@@ -1,6 +1,7 @@
 """The operations agree over every kind of number, and refuse what is none."""
 
 import math
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +113,40 @@ def test_conditions_of_plain_numbers_are_settled():
     assert not ops.always(1.0 > 2.0)
 
 
+@every_kind
+@pytest.mark.parametrize(
+    ("compare", "relation"),
+    [(ops.above, operator.gt), (ops.below, operator.lt), (ops.at_most, operator.le)],
+    ids=["above", "below", "at most"],
+)
+def test_comparisons_with_a_meaning_are_those_without(kind, compare, relation):
+    for a in VALUES:
+        for b in VALUES:
+            assert compare(a, b, "both are equal") is relation(a, b)
+            assert bool(np.squeeze(compare(kind(a), b, "both are equal"))) is relation(a, b)
+            assert bool(np.squeeze(compare(a, kind(b), "both are equal"))) is relation(a, b)
+
+
+def test_traced_numbers_keep_what_each_choice_means_and_others_leave_it():
+    trace = Trace()
+    number = trace.input("number", 1.5)
+    choices = {
+        "larger": lambda value, meaning: ops.maximum(value, 2.0, meaning),
+        "smaller": lambda value, meaning: ops.minimum(value, 2.0, meaning),
+        "norm": lambda value, meaning: ops.norm(value, 2.0, math.inf, meaning),
+        "up": ops.ceil,
+        "down": ops.floor,
+        "above": lambda value, meaning: ops.above(value, 2.0, meaning),
+        "below": lambda value, meaning: ops.below(value, 2.0, meaning),
+        "at most": lambda value, meaning: ops.at_most(value, 2.0, meaning),
+    }
+    for meaning, choose in choices.items():
+        before = len(trace.switches)
+        found = choose(number, meaning)
+        assert {switch.meaning for switch in trace.switches[before:]} == {meaning}
+        assert getattr(found, "value", found) == choose(1.5, meaning) == choose(np.array([1.5]), "")[0]
+
+
 def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded():
     trace = Trace()
     number = trace.input("number", 1.0)
@@ -186,9 +221,9 @@ def twins():
     ops.register(
         Twin,
         ops.Operations(
-            maximum=lambda a, b: _twin(a)._with(b, max),
-            minimum=lambda a, b: _twin(a)._with(b, min),
-            ceil=lambda a: Twin(math.ceil(a.left), math.ceil(a.right)),
+            maximum=lambda a, b, _: _twin(a)._with(b, max),
+            minimum=lambda a, b, _: _twin(a)._with(b, min),
+            ceil=lambda a, _: Twin(math.ceil(a.left), math.ceil(a.right)),
             where=lambda condition, a, b: Twin(a if condition.left else b, a if condition.right else b),
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.ops import Real, maximum, minimum
+from roofline.physics.geometry import WINDOW_FILLED
 from roofline.specs.layers import Csa, Gdn, Gqa, Kda, Lightning, Linear, Mamba1, Mamba2, Mixer, Mla, NoMixer, Recurrent
 
 __all__ = [
@@ -36,7 +37,7 @@ def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
     """
     window = getattr(mixer, "window", None)
     limit = getattr(mixer, "chunk", None) if window is None else window
-    return tokens if limit is None else minimum(tokens, 1.0 * limit)
+    return tokens if limit is None else minimum(tokens, 1.0 * limit, WINDOW_FILLED)
 
 
 def kv_values(mixer: Gqa | Mla, tp: Real = 1) -> Real:
@@ -78,7 +79,7 @@ def local_kv_heads(mixer: Gqa, tp: Real) -> Real:
     >>> local_kv_heads(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128), 16)
     1.0
     """
-    return maximum(mixer.kv_heads / tp, 1.0)
+    return maximum(mixer.kv_heads / tp, 1.0, "KV heads begin or cease to be replicated")
 
 
 def index_nbytes(mixer: Gqa | Mla, kv_nbytes: float) -> Real:
@@ -147,7 +148,7 @@ def conv_channels(mixer: Recurrent, tp: Real = 1) -> Real:
         case Kda():
             return 3 * mixer.heads * mixer.dim / tp
         case Mamba2():
-            groups = maximum(mixer.groups / tp, 1.0)
+            groups = maximum(mixer.groups / tp, 1.0, "groups begin or cease to be replicated")
             return mixer.heads * mixer.head_dim / tp + 2 * groups * mixer.state
         case Mamba1():
             return mixer.inner / tp
@@ -200,7 +201,8 @@ def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: float, tp: Real = 1) -> R
             kept = kv_values(mixer, tp) * kv_nbytes * reach(tokens, mixer)
             return kept + index_nbytes(mixer, kv_nbytes) * tokens if mixer.indexer is not None else kept
         case Csa():
-            return kv_nbytes * (mixer.head_dim * minimum(tokens, 1.0 * mixer.window) + _entry_values(mixer) * tokens)
+            near = minimum(tokens, 1.0 * mixer.window, WINDOW_FILLED)
+            return kv_nbytes * (mixer.head_dim * near + _entry_values(mixer) * tokens)
         case Linear() | NoMixer():
             return 0.0 * tokens
         case _:

@@ -19,6 +19,8 @@ __all__ = ["WEIGHT_BEARING", "Pass", "crossings", "decode_pass", "draft_pass", "
 #: Kinds of kernel whose traffic is mostly weights: they turn compute-bound as the batch grows.
 WEIGHT_BEARING = ("gemm", "moe")
 
+_MOVES = "a stage moves to another domain"
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -79,7 +81,8 @@ def crossings(plan: Plan, domain: Real) -> Real:
     """
     if never(plan.pp > 1):
         return 0.0
-    return minimum(plan.pp - 1, floor((plan.pp - 1) * plan.tp * plan.dp / domain))
+    crossed = floor((plan.pp - 1) * plan.tp * plan.dp / domain, _MOVES)
+    return minimum(plan.pp - 1, crossed, _MOVES)
 
 
 def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 0.0) -> Pass:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real, where
+from roofline.ops import Real, below, where
 from roofline.physics import attention, elementwise
 from roofline.physics.assembly import Assembly
 from roofline.physics.cache import index_nbytes, kv_values
@@ -15,6 +15,8 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.layers import Csa, Mla
 
 __all__ = ["add_csa", "add_mla", "score_dtype"]
+
+_OTHER_WAY = "attention after the prefix is absorbed or expanded"
 
 
 def add_mla(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None:
@@ -138,7 +140,7 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None
     latent = attention.mla_extend(mixer, assembly.sequences, new, cached, precision.kv_nbytes, tp)
     absorbed = _absorbed(assembly, count, mixer, latent)
     with_prefix = where(cached > 0.0, sum(kernel.time for kernel in expanded), 0.0)
-    is_absorbed = sum(kernel.time for kernel in absorbed) < with_prefix
+    is_absorbed = below(sum(kernel.time for kernel in absorbed), with_prefix, _OTHER_WAY)
     assembly.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
     assembly.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.ops import Real, minimum
-from roofline.physics.geometry import Span, causal_pairs, windowed_pairs
+from roofline.physics.geometry import WINDOW_FILLED, Span, causal_pairs, windowed_pairs
 from roofline.physics.one_equation import Work
 from roofline.specs.layers import Csa, Indexer
 
@@ -104,7 +104,7 @@ def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: Rea
     seen = (near + far) / span.steps
     queries = span.new / span.steps
     entries = 0.0 if not mixer.ratio else span.cached / mixer.ratio
-    kept = minimum(span.cached, 1.0 * mixer.window) + entries
+    kept = minimum(span.cached, 1.0 * mixer.window, WINDOW_FILLED) + entries
     return Work(
         flop=4.0 * heads * mixer.head_dim * batch * seen,
         kv_bytes=batch * mixer.head_dim * kv_nbytes * (seen if span.is_decode else kept),

@@ -23,12 +23,15 @@ from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill, 
 from roofline.serving.row import row, text
 from roofline.serving.sizing import longest_context
 
-__all__ = ["DEFAULT_SIGMA", "Prediction", "check_slo", "predict"]
+__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction", "check_slo", "predict"]
 
 _NOT_APPLICABLE = float("nan")
 
 #: Of ln(predicted / measured) of whole passes, kernels apart, where the engine's profile states none.
 DEFAULT_SIGMA = 0.15
+
+#: What it means that a time scaled by a measurement is that at light speed.
+LIGHT_BINDS = "light speed binds"
 
 
 @dataclass(frozen=True)
@@ -228,7 +231,7 @@ class Prediction:
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
         """A time scaled by a measurement of the deployment, never faster than light."""
-        return time if factor == 1.0 else maximum(factor * time, self.ideal[part].time)
+        return time if factor == 1.0 else maximum(factor * time, self.ideal[part].time, LIGHT_BINDS)
 
     def _above_light(self, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
         """Ends of an interval, the low one no faster than light."""

@@ -314,16 +314,12 @@ _VALUES: dict[str, Callable[..., Any]] = {
 }
 
 
-def _ceil(number: Cell) -> Real:
-    return -node("INT", -number)
-
-
 register(
     Cell,
     Operations(
-        maximum=lambda a, b: node("MAX", a, b),
-        minimum=lambda a, b: node("MIN", a, b),
-        ceil=_ceil,
+        maximum=lambda a, b, _: node("MAX", a, b),
+        minimum=lambda a, b, _: node("MIN", a, b),
+        ceil=lambda a, _: -node("INT", -a),
         where=_where,
     ),
 )
