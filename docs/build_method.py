@@ -791,7 +791,7 @@ def _projection_chapter() -> Chapter:
         "dealt out": lambda v: projection.local(Sharded(v.n, v.w, ""), v.tp),
         "replicated": lambda v: projection.local(Sharded(v.n, v.w, "", is_replicated=True), v.tp),
     }
-    number = _one(projection, "replicated", "number", lambda v: projection.replicated(v.n, v.tp))
+    number = _one(projection, "replicated", "number", lambda v: projection.replicated(v.n, v.tp, ""))
     return Chapter(projection, letters, (number, _branches(projection, "local", "values", dealt)))
 
 
@@ -1320,7 +1320,7 @@ def _knee_chapter() -> Chapter:
         left_aside = ("attention_decode", v.n_1, v.c_2, v.m_1)
         return knee.weight_sides(Pass(tuple(kernel(*parts) for parts in (gemm, moe, left_aside))))
 
-    def crossing(value: Any, surplus: Callable[[Any], Any]) -> Any:
+    def crossing(value: Any, surplus: Callable[[Any], Any], _: Any) -> Any:
         return surplus(value)
 
     def decode(v: Letters) -> Callable[[Any], Any]:

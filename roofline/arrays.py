@@ -12,9 +12,9 @@ from roofline.ops import Operations, register
 __all__ = ["as_array"]
 
 _ARRAYS = Operations(
-    maximum=np.maximum,
-    minimum=np.minimum,
-    ceil=np.ceil,
+    maximum=lambda a, b, _: np.maximum(a, b),
+    minimum=lambda a, b, _: np.minimum(a, b),
+    ceil=lambda a, _: np.ceil(a),
     where=np.where,
 )
 register(np.ndarray, _ARRAYS)

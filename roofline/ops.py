@@ -3,17 +3,36 @@
 A formula written with these runs unchanged on floats, numpy arrays, symbols and whatever kind of
 number comes later. Each kind registers its operations from its own home (`register`), so that this
 module imports none of them.
+
+A choice may say what it means: what happens where its two sides are equal, such as ``a window is
+filled``. Kinds that keep record of choices, as traced numbers do, keep it with them; others leave it.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from roofline.errors import BadInput
 
-__all__ = ["Operations", "Real", "ceil", "floor", "maximum", "minimum", "norm", "register", "where"]
+__all__ = [
+    "Operations",
+    "Real",
+    "above",
+    "always",
+    "at_most",
+    "below",
+    "ceil",
+    "floor",
+    "maximum",
+    "minimum",
+    "never",
+    "norm",
+    "register",
+    "where",
+]
 
 #: A number of any kind: float, numpy array, symbol, spreadsheet cell.
 Real = Any
@@ -21,13 +40,18 @@ Real = Any
 _PLAIN = frozenset({float, int})
 
 
-class Operations(NamedTuple):
-    """What one kind of number can do."""
+def _compared(relation: Callable[[Real, Real], Real], a: Real, b: Real, _: str) -> Real:
+    return relation(a, b)
 
-    maximum: Callable[[Real, Real], Real]
-    minimum: Callable[[Real, Real], Real]
-    ceil: Callable[[Real], Real]
+
+class Operations(NamedTuple):
+    """What one kind of number can do; the text is what a choice means, empty where it was not said."""
+
+    maximum: Callable[[Real, Real, str], Real]
+    minimum: Callable[[Real, Real, str], Real]
+    ceil: Callable[[Real, str], Real]
     where: Callable[[Real, Real, Real], Real]
+    compared: Callable[[Callable[[Real, Real], Real], Real, Real, str], Real] = _compared  # by a relation such as <
 
 
 _REGISTRY: dict[type, Operations] = {}
@@ -43,12 +67,13 @@ def register(kind: type, operations: Operations) -> None:
     _REGISTRY[kind] = operations
 
 
-def maximum(a: Real, b: Real) -> Real:
+def maximum(a: Real, b: Real, meaning: str = "") -> Real:
     """Larger of two numbers, element by element.
 
     Args:
         a: number [any].
         b: number [any].
+        meaning: what happens where both are equal [text].
 
     Returns:
         The larger [any].
@@ -58,15 +83,16 @@ def maximum(a: Real, b: Real) -> Real:
     """
     if type(a) in _PLAIN and type(b) in _PLAIN:
         return a if a >= b else b
-    return _operations(a, b).maximum(a, b)
+    return _operations(a, b).maximum(a, b, meaning)
 
 
-def minimum(a: Real, b: Real) -> Real:
+def minimum(a: Real, b: Real, meaning: str = "") -> Real:
     """Smaller of two numbers, element by element.
 
     Args:
         a: number [any].
         b: number [any].
+        meaning: what happens where both are equal [text].
 
     Returns:
         The smaller [any].
@@ -76,14 +102,15 @@ def minimum(a: Real, b: Real) -> Real:
     """
     if type(a) in _PLAIN and type(b) in _PLAIN:
         return a if a <= b else b
-    return _operations(a, b).minimum(a, b)
+    return _operations(a, b).minimum(a, b, meaning)
 
 
-def ceil(a: Real) -> Real:
+def ceil(a: Real, meaning: str = "") -> Real:
     """Smallest whole number not below a number.
 
     Args:
         a: number [any].
+        meaning: what happens where it is whole [text].
 
     Returns:
         The whole number, of the kind of `a` (a float for a float) [any].
@@ -93,14 +120,15 @@ def ceil(a: Real) -> Real:
     """
     if type(a) in _PLAIN:
         return float(math.ceil(a)) if math.isfinite(a) else a
-    return _operations(a).ceil(a)
+    return _operations(a).ceil(a, meaning)
 
 
-def floor(a: Real) -> Real:
+def floor(a: Real, meaning: str = "") -> Real:
     """Largest whole number not above a number.
 
     Args:
         a: number [any].
+        meaning: what happens where it is whole [text].
 
     Returns:
         The whole number [any].
@@ -108,7 +136,7 @@ def floor(a: Real) -> Real:
     >>> floor(2.9)
     2.0
     """
-    return 0.0 - ceil(-a)
+    return 0.0 - ceil(-a, meaning)
 
 
 def where(condition: Real, a: Real, b: Real) -> Real:
@@ -132,13 +160,104 @@ def where(condition: Real, a: Real, b: Real) -> Real:
     return _operations(condition).where(condition, a, b)
 
 
-def norm(a: Real, b: Real, p: float) -> Real:
+def above(a: Real, b: Real, meaning: str = "") -> Real:
+    """Whether a number exceeds another: `a > b`, and what it means.
+
+    Args:
+        a: number [any].
+        b: number [any].
+        meaning: what happens where both are equal [text].
+
+    Returns:
+        The condition [condition].
+
+    >>> above(3.0, 2.0, "the second rank begins")
+    True
+    """
+    if type(a) in _PLAIN and type(b) in _PLAIN:
+        return a > b
+    return _operations(a, b).compared(operator.gt, a, b, meaning)
+
+
+def below(a: Real, b: Real, meaning: str = "") -> Real:
+    """Whether a number is less than another: `a < b`, and what it means.
+
+    Args:
+        a: number [any].
+        b: number [any].
+        meaning: what happens where both are equal [text].
+
+    Returns:
+        The condition [condition].
+
+    >>> below(3.0, 2.0, "the second rank ends")
+    False
+    """
+    if type(a) in _PLAIN and type(b) in _PLAIN:
+        return a < b
+    return _operations(a, b).compared(operator.lt, a, b, meaning)
+
+
+def at_most(a: Real, b: Real, meaning: str = "") -> Real:
+    """Whether a number is no more than another: `a <= b`, and what it means.
+
+    Args:
+        a: number [any].
+        b: number [any].
+        meaning: what happens where both are equal [text].
+
+    Returns:
+        The condition [condition].
+
+    >>> at_most(2.0, 2.0, "the third rank begins")
+    True
+    """
+    if type(a) in _PLAIN and type(b) in _PLAIN:
+        return a <= b
+    return _operations(a, b).compared(operator.le, a, b, meaning)
+
+
+def never(condition: Real) -> bool:
+    """Whether a condition is settled and fails: what depends on it need not be written down.
+
+    Args:
+        condition: what a comparison of two numbers gives [condition].
+
+    Returns:
+        True where a comparison of floats, or of traced numbers by their values, fails. Not where it is open: a cell
+        may be asked another case, a symbol has no value yet, and the cases of an array share one list of kernels,
+        whatever its elements say [bool].
+
+    >>> never(1.0 > 2.0), never(1.0 < 2.0)
+    (True, False)
+    """
+    return condition is False
+
+
+def always(condition: Real) -> bool:
+    """Whether a condition is settled and holds: what its failure would bring need not be written down.
+
+    Args:
+        condition: what a comparison of two numbers gives [condition].
+
+    Returns:
+        True where a comparison of floats, or of traced numbers by their values, holds; not where it is open, as with
+        `never` [bool].
+
+    >>> always(1.0 < 2.0), always(1.0 > 2.0)
+    (True, False)
+    """
+    return condition is True
+
+
+def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:
     r"""Smooth maximum :math:`\lVert a, b \rVert_p = (a^p + b^p)^{1/p}` of two non-negative numbers.
 
     Args:
         a: non-negative number [any].
         b: non-negative number [any].
         p: order: 1 is the sum, infinity the maximum [1].
+        meaning: what happens where the maximum changes sides [text].
 
     Returns:
         A number between the maximum and the sum [any].
@@ -149,7 +268,7 @@ def norm(a: Real, b: Real, p: float) -> Real:
     if p == 1.0:
         return a + b
     if p == math.inf:
-        return maximum(a, b)
+        return maximum(a, b, meaning)
     return (a**p + b**p) ** (1.0 / p)
 
 
@@ -169,8 +288,8 @@ def _operations(*values: Real) -> Operations:
 
 
 _FLOATS = Operations(
-    maximum=max,
-    minimum=min,
-    ceil=lambda a: float(math.ceil(a)),
+    maximum=lambda a, b, _: max(a, b),
+    minimum=lambda a, b, _: min(a, b),
+    ceil=lambda a, _: float(math.ceil(a)),
     where=lambda condition, a, b: a if condition else b,
 )

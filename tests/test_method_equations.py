@@ -30,8 +30,6 @@ EXCLUDED = {
     "serving/knee.py: asymptotic_time": "the slope D_1 of half_knee, a whole pass at a huge batch",
     "serving/knee.py: half_surplus": "the difference whose root half_knee is, shown there",
     "serving/knee.py: slo_knee": "a search: largest_that_holds",
-    "serving/knee.py: largest_that_holds": "bisection over whole numbers",
-    "serving/knee.py: crossing": "a search: regula falsi",
 }
 
 

@@ -1,6 +1,7 @@
 """The operations agree over every kind of number, and refuse what is none."""
 
 import math
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ from roofline import ops
 from roofline.errors import BadInput
 from roofline.physics.one_equation import Roof, Work, kernel_time
 from roofline.specs.calibration import Efficiency
+from roofline.symbolic.traced import Trace
+from roofline.workbook.cell import Pool
 
 VALUES = (-3.5, -2.0, -0.25, 0.0, 0.1, 1.0, 2.0, 2.9999, 1e6)
 finite = st.floats(-1e9, 1e9)
@@ -103,6 +106,66 @@ def test_symbols_stay_symbolic_until_they_are_given_values():
     assert ops.where(sympy.true, x, 5.0) == x
 
 
+def test_conditions_of_plain_numbers_are_settled():
+    assert ops.never(1.0 > 2.0)
+    assert ops.always(1.0 < 2.0)
+    assert not ops.never(1.0 < 2.0)
+    assert not ops.always(1.0 > 2.0)
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("compare", "relation"),
+    [(ops.above, operator.gt), (ops.below, operator.lt), (ops.at_most, operator.le)],
+    ids=["above", "below", "at most"],
+)
+def test_comparisons_with_a_meaning_are_those_without(kind, compare, relation):
+    for a in VALUES:
+        for b in VALUES:
+            assert compare(a, b, "both are equal") is relation(a, b)
+            assert bool(np.squeeze(compare(kind(a), b, "both are equal"))) is relation(a, b)
+            assert bool(np.squeeze(compare(a, kind(b), "both are equal"))) is relation(a, b)
+
+
+def test_traced_numbers_keep_what_each_choice_means_and_others_leave_it():
+    trace = Trace()
+    number = trace.input("number", 1.5)
+    choices = {
+        "larger": lambda value, meaning: ops.maximum(value, 2.0, meaning),
+        "smaller": lambda value, meaning: ops.minimum(value, 2.0, meaning),
+        "norm": lambda value, meaning: ops.norm(value, 2.0, math.inf, meaning),
+        "up": ops.ceil,
+        "down": ops.floor,
+        "above": lambda value, meaning: ops.above(value, 2.0, meaning),
+        "below": lambda value, meaning: ops.below(value, 2.0, meaning),
+        "at most": lambda value, meaning: ops.at_most(value, 2.0, meaning),
+    }
+    for meaning, choose in choices.items():
+        before = len(trace.switches)
+        found = choose(number, meaning)
+        assert {switch.meaning for switch in trace.switches[before:]} == {meaning}
+        assert getattr(found, "value", found) == choose(1.5, meaning) == choose(np.array([1.5]), "")[0]
+
+
+def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded():
+    trace = Trace()
+    number = trace.input("number", 1.0)
+    assert ops.never(number > 2.0)
+    assert ops.always(number < 2.0)
+    assert [(switch.left, switch.right) for switch in trace.switches] == [(number, 2.0)] * 2
+
+
+@pytest.mark.parametrize(
+    "number",
+    [np.array([1.0, 1.0]), np.float64(1.0), sympy.Symbol("x"), Pool().input("$A$1", np.array([1.0]))],
+    ids=["array", "scalar of numpy", "symbol", "cell"],
+)
+@pytest.mark.parametrize("least", [0.5, 1.0, 2.0])
+def test_conditions_of_other_numbers_stay_open_whatever_they_hold(number, least):
+    assert not ops.never(number > least)
+    assert not ops.always(number > least)
+
+
 class NoNumber:
     """Something without operations."""
 
@@ -158,9 +221,9 @@ def twins():
     ops.register(
         Twin,
         ops.Operations(
-            maximum=lambda a, b: _twin(a)._with(b, max),
-            minimum=lambda a, b: _twin(a)._with(b, min),
-            ceil=lambda a: Twin(math.ceil(a.left), math.ceil(a.right)),
+            maximum=lambda a, b, _: _twin(a)._with(b, max),
+            minimum=lambda a, b, _: _twin(a)._with(b, min),
+            ceil=lambda a, _: Twin(math.ceil(a.left), math.ceil(a.right)),
             where=lambda condition, a, b: Twin(a if condition.left else b, a if condition.right else b),
         ),
     )

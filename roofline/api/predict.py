@@ -9,7 +9,7 @@ from typing import Any
 from roofline.api import case
 from roofline.catalog import find
 from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision
-from roofline.ops import Real
+from roofline.ops import Real, never
 from roofline.physics.efficiency import basis_of
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.quantity import KIBI
@@ -124,11 +124,11 @@ def predict(
     corrected = UNCORRECTED if measured is None else case.correction(deployment, workload, measured)
     said = (*said, *case.corrected(corrected))
     prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize, correction=corrected)
-    if prediction.fits is False and allow_oversize:
+    if never(prediction.fits) and allow_oversize:
         used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
         taken = f"does not fit: {used}; the times are what it would take"
         return replace(prediction, warnings=(*prediction.warnings, taken))
-    if prediction.fits is False:
+    if never(prediction.fits):
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return prediction
 

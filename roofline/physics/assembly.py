@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real, ceil, where
+from roofline.ops import Real, above, ceil, never, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
@@ -13,6 +13,8 @@ from roofline.physics.projection import Multiplication
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 
 ACTIVATION_NBYTES = 2.0  # 16-bit activations travel between kernels and GPUs
+
+_ALONE = "a collective begins or ends: its ranks become one"
 
 
 def rank_batch(batch: Real, dp: Real) -> Real:
@@ -32,7 +34,11 @@ def rank_batch(batch: Real, dp: Real) -> Real:
     3.0
     """
     several = dp > 1
-    return batch if several is False else where(several, ceil(batch / dp), batch)
+    return (
+        batch
+        if never(several)
+        else where(several, ceil(batch / dp, "a data-parallel rank gets another sequence"), batch)
+    )
 
 
 class Assembly:
@@ -182,8 +188,8 @@ class Assembly:
             ranks: GPUs that take part [1].
             taken: whether it takes place; None where there are several ranks [condition].
         """
-        several = ranks > 1 if taken is None else taken
-        if several is False:
+        several = above(ranks, 1, _ALONE) if taken is None else taken
+        if never(several):
             return
         ranks, count = where(several, ranks, 2), where(several, count, 0)
         under: LinkRoof = link_roof(self.gpu, self.deployment.basis, collective, ranks)

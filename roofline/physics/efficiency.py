@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from roofline.errors import BadInput
-from roofline.ops import Real, ceil, maximum, minimum, where
+from roofline.ops import Real, above, always, at_most, ceil, maximum, minimum, never, where
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof
 from roofline.physics.plan import Deployment
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
@@ -16,6 +16,7 @@ from roofline.specs.gpu import Gpu
 
 __all__ = [
     "BASES",
+    "DOUBLING",
     "basis_of",
     "calibrated_set",
     "doublings",
@@ -29,7 +30,11 @@ __all__ = [
 
 BASES = ("calibrated", "ideal")
 
+#: What it means that ranks are a power of two.
+DOUBLING = "another doubling of the ranks begins"
+
 _MOST_DOUBLINGS = 20  # a million ranks
+_REACHES_ONE = "an efficiency reaches 1"
 
 #: Kinds of kernel that stand in for one that was never measured: streaming the state is an
 #: element-wise pass, a chunked scan has attention's shape, index scores are a multiplication.
@@ -185,11 +190,13 @@ def _tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
     share = under.efficiency.eta_c if tuning.eta_c is None else tuning.eta_c
     efficiency = replace(
         under.efficiency,
-        eta_c=minimum(share * tuning.compute, 1.0),
+        eta_c=minimum(share * tuning.compute, 1.0, _REACHES_ONE),
         eta_x=under.efficiency.eta_x * tuning.compute,
-        eta_m=minimum(under.efficiency.eta_m * tuning.memory, 1.0),
+        eta_m=minimum(under.efficiency.eta_m * tuning.memory, 1.0, _REACHES_ONE),
     )
-    peak = under.peak if tuning.peak is None else minimum(under.peak, gpu.peaks.get(tuning.peak, under.peak))
+    peak = under.peak
+    if tuning.peak is not None:
+        peak = minimum(peak, gpu.peaks.get(tuning.peak, peak), "another peak binds")
     return under._replace(peak=peak, efficiency=efficiency)
 
 
@@ -210,8 +217,8 @@ def doublings(ranks: Real) -> Real:
     """
     number: Real = 0.0
     for power in range(_MOST_DOUBLINGS):
-        more = ranks > 2.0**power
-        if more is False:
+        more = above(ranks, 2.0**power, DOUBLING)
+        if never(more):
             break
         number = number + where(more, 1.0, 0.0)
     return number
@@ -239,20 +246,21 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: Real) -> LinkRoof:
     Source:
         docs/method.md, "Collectives"; ranks fill one domain after the other.
     """
-    link, inside = gpu.link, ranks <= gpu.link.domain
+    link, inside = gpu.link, at_most(ranks, gpu.link.domain, "the ranks leave the scale-up domain")
     in_switch = link.in_switch_reduction if collective == "all_reduce" else False
     bandwidth: Real = link.bandwidth
     # Of a mesh only the links to the ranks that take part carry anything.
-    if link.peer_bandwidth is not None and inside is not False:
-        bandwidth = where(inside, minimum(bandwidth, link.peer_bandwidth * (ranks - 1)), bandwidth)
+    if link.peer_bandwidth is not None and not never(inside):
+        peers = link.peer_bandwidth * (ranks - 1)
+        bandwidth = where(inside, minimum(bandwidth, peers, "the links to all peers reach the full rate"), bandwidth)
     least = where(in_switch, ranks / (2.0 * (ranks - 1)), 1.0)
-    if inside is not True:
+    if not always(inside):
         beyond = _across_domains(gpu, collective, ranks, in_switch)
         bandwidth, least = where(inside, bandwidth, beyond[0]), where(inside, least, beyond[1])
     if basis == "ideal" or gpu.calibration is None:
         return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
     efficiency = link_efficiency(gpu, collective)
-    beyond_switch = inside is False or in_switch is False
+    beyond_switch = never(inside) or never(in_switch)
     if efficiency.eta_switch is not None and beyond_switch:
         efficiency = replace(efficiency, eta_switch=None)
     reduces = where(inside, in_switch, inside)
@@ -293,7 +301,7 @@ def _across_domains(gpu: Gpu, collective: str, ranks: Real, in_switch: Real) -> 
             f"{ranks:g} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
             "and its specification states no scale-out network"
         )
-    domain, nodes = gpu.link.domain, ceil(ranks / gpu.link.domain)
+    domain, nodes = gpu.link.domain, ceil(ranks / gpu.link.domain, "another scale-up domain takes part")
     if collective == "p2p":
         return gpu.scale_out, 1.0
     if collective in ("all_reduce", "all_gather", "reduce_scatter"):
@@ -304,7 +312,7 @@ def _across_domains(gpu: Gpu, collective: str, ranks: Real, in_switch: Real) -> 
         inner, outer = (domain - 1) / (ranks - 1), (ranks - domain) / (ranks - 1)
         least_inner = inner
     inside, outside = inner / gpu.link.bandwidth, outer / gpu.scale_out
-    light = maximum(least_inner / gpu.link.bandwidth, outside)
+    light = maximum(least_inner / gpu.link.bandwidth, outside, "scale-up link and network change places")
     return 1.0 / (inside + outside), light / (inside + outside)
 
 

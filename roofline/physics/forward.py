@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.ops import Real, ceil, floor, minimum, where
+from roofline.ops import Real, ceil, floor, minimum, never, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
@@ -17,6 +17,8 @@ __all__ = ["WEIGHT_BEARING", "Pass", "crossings", "decode_pass", "draft_pass", "
 
 #: Kinds of kernel whose traffic is mostly weights: they turn compute-bound as the batch grows.
 WEIGHT_BEARING = ("gemm", "moe")
+
+_MOVES = "a stage moves to another domain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,10 @@ def crossings(plan: Plan, domain: Real) -> Real:
     >>> crossings(Plan(tp=4, pp=4), 8)
     1.0
     """
-    if (plan.pp > 1) is False:
+    if never(plan.pp > 1):
         return 0.0
-    return minimum(plan.pp - 1, floor((plan.pp - 1) * plan.tp * plan.dp / domain))
+    crossed = floor((plan.pp - 1) * plan.tp * plan.dp / domain, _MOVES)
+    return minimum(plan.pp - 1, crossed, _MOVES)
 
 
 def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 0.0) -> Pass:
@@ -170,7 +173,7 @@ def _whole_pass(assembly: Assembly, span: Span) -> Pass:
     for count, ffn in model.ffns:
         NETWORK_KINDS[type(ffn)].add_kernels(assembly, count, ffn)
     _add_head(assembly)
-    if (plan.pp > 1) is not False:
+    if not never(plan.pp > 1):
         _add_hand_over(assembly)
     return Pass(tuple(assembly.kernels))
 

@@ -7,7 +7,10 @@ from typing import NamedTuple
 from roofline.ops import Real, floor, minimum
 from roofline.specs.layers import Gqa, Mla
 
-__all__ = ["Span", "causal_pairs", "pairs", "reach", "visible_pairs", "windowed_pairs"]
+__all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "visible_pairs", "windowed_pairs"]
+
+#: What it means that a sequence has as many tokens as one of them may see.
+WINDOW_FILLED = "a window is filled"
 
 
 class Span(NamedTuple):
@@ -54,7 +57,7 @@ def visible_pairs(tokens: Real, mixer: Gqa | Mla) -> Real:
     if window is not None:
         return windowed_pairs(tokens, window)
     if chunk is not None:
-        full = floor(tokens / chunk)
+        full = floor(tokens / chunk, "the next chunk begins")
         rest = tokens - full * chunk
         return full * (chunk * (chunk + 1.0) / 2.0) + rest * (rest + 1.0) / 2.0
     return tokens * (tokens + 1.0) / 2.0
@@ -101,7 +104,7 @@ def windowed_pairs(tokens: Real, window: Real) -> Real:
     >>> windowed_pairs(4.0, 2.0)
     7.0
     """
-    ramp = minimum(tokens, 1.0 * window)
+    ramp = minimum(tokens, 1.0 * window, WINDOW_FILLED)
     return ramp * (ramp + 1.0) / 2.0 + (tokens - ramp) * window
 
 
@@ -139,4 +142,4 @@ def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
     """
     window = getattr(mixer, "window", None)
     limit = getattr(mixer, "chunk", None) if window is None else window
-    return tokens if limit is None else minimum(tokens, 1.0 * limit)
+    return tokens if limit is None else minimum(tokens, 1.0 * limit, WINDOW_FILLED)

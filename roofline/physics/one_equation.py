@@ -9,6 +9,7 @@ from roofline.ops import Real, maximum, minimum, norm, where
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 
 __all__ = [
+    "CHANGES_SIDES",
     "HOST",
     "LIGHT",
     "LIGHT_LINK",
@@ -21,6 +22,9 @@ __all__ = [
     "host_kernel",
     "kernel_time",
 ]
+
+#: What the maximum of arithmetic and traffic means where both take the same time.
+CHANGES_SIDES = "a kernel changes sides"
 
 #: The ideal roofline as parameters of the one equation: no latency, full rates, the larger of two.
 LIGHT = Efficiency(p=math.inf)
@@ -165,14 +169,14 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
     if efficiency is LIGHT:
         compute = work.flop / roof.peak
         memory = work.nbytes / roof.bandwidth
-        return Terms(maximum(compute, memory), compute, memory, 0.0)
+        return Terms(maximum(compute, memory, CHANGES_SIDES), compute, memory, 0.0)
     compute = work.flop / (efficiency.eta_c * roof.peak)
     walk = efficiency.kappa * work.depth
     memory = work.overlapped_bytes / (efficiency.eta_m * roof.bandwidth)
     serial = work.serial_bytes / (efficiency.eta_s * roof.bandwidth)
     exponentials = work.exponentials / (efficiency.eta_x * roof.exp_rate)
     latency = efficiency.t0 + efficiency.kappa_s * work.serial_depth + efficiency.eps * work.items
-    total = latency + norm(compute + walk, memory, efficiency.p) + exponentials + serial
+    total = latency + norm(compute + walk, memory, efficiency.p, CHANGES_SIDES) + exponentials + serial
     return Terms(total, compute, memory + serial, latency + walk, exponentials, walk=walk, serial=serial)
 
 
@@ -206,7 +210,8 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
         return Terms(roof.least * wire, 0.0, 0.0, 0.0, 0.0, roof.least * wire)
     link = wire / efficiency.eta
     if efficiency.eta_switch is not None:
-        link = where(roof.in_switch, minimum(link, roof.least * wire / efficiency.eta_switch), link)
+        reduced = minimum(link, roof.least * wire / efficiency.eta_switch, "ring and switch change places")
+        link = where(roof.in_switch, reduced, link)
     fill = (efficiency.q * wire) ** 0.5
     latency = efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + fill
     return Terms(latency + link, 0.0, 0.0, latency, 0.0, link, fill=fill)

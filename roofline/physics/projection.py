@@ -47,7 +47,7 @@ def local(width: Sharded | Real, tp: Real) -> Real:
     .. math:: \frac{n}{tp} w,\quad \max\left(\frac{n}{tp}, 1\right) w\ \text{(replicated beyond } n)
 
     Args:
-        width: n heads of w values, or a number that no rank shares.
+        width: n heads of w values, or a number that no rank shares [1].
         tp: tensor-parallel degree [1].
 
     Returns:
@@ -61,15 +61,16 @@ def local(width: Sharded | Real, tp: Real) -> Real:
     """
     if type(width) is not Sharded:
         return width
-    return (replicated(width.number, tp) if width.is_replicated else width.number / tp) * width.each
+    return (replicated(width.number, tp, width.of) if width.is_replicated else width.number / tp) * width.each
 
 
-def replicated(number: Real, tp: Real) -> Real:
+def replicated(number: Real, tp: Real, of: str) -> Real:
     """Heads or groups that one rank has, of which each is on several ranks where there are more ranks.
 
     Args:
         number: heads or groups of the layer [1].
         tp: tensor-parallel degree [1].
+        of: what people call them [text].
 
     Returns:
         Heads or groups [1].
@@ -77,10 +78,10 @@ def replicated(number: Real, tp: Real) -> Real:
     Source:
         Tensor parallelism of vLLM and TensorRT-LLM, which replicate KV heads likewise.
 
-    >>> replicated(8, 16)
+    >>> replicated(8, 16, "KV heads")
     1.0
     """
-    return maximum(number / tp, 1.0)
+    return maximum(number / tp, 1.0, f"{of} begin or cease to be replicated")
 
 
 class Matrices:

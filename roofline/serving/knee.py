@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from roofline.ops import Real, floor, maximum, minimum, where
+from roofline.ops import Real, maximum, minimum, where
 from roofline.physics.forward import WEIGHT_BEARING, Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
+from roofline.roots import crossing, largest_that_holds
 
 __all__ = [
     "LARGEST_BATCH",
     "Knees",
     "asymptotic_time",
-    "crossing",
     "half_knee",
     "half_surplus",
     "is_affine",
     "knees",
-    "largest_that_holds",
     "ridge_knee",
     "ridge_surplus",
     "slo_knee",
@@ -28,10 +27,6 @@ __all__ = [
 
 #: Batches beyond this many sequences are not searched; a knee that lies there is reported as none.
 LARGEST_BATCH = 2.0**20
-
-_MOST_STEPS = 100  # of the root search; a dozen are usual
-_MOST_HALVINGS = 64  # of a range of whole numbers
-_PRECISION = 4e-13  # relative, of its result
 
 
 class Knees(NamedTuple):
@@ -123,7 +118,7 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
         gain = compute_1 - (memory_1 - memory_0)
         return where(gain > 0.0, memory_0 / where(gain > 0.0, gain, 1.0), float("inf"))
 
-    return crossing(ridge_surplus(step))
+    return crossing(ridge_surplus(step), LARGEST_BATCH)
 
 
 def ridge_surplus(step: Callable[[Real], Pass]) -> Callable[[Real], Real]:
@@ -161,7 +156,7 @@ def half_knee(step: Callable[[Real], Pass]) -> Real:
     Source:
         Half-performance length n_1/2 of Hockney and Jesshope, "Parallel Computers", 1981.
     """
-    return crossing(half_surplus(step, asymptotic_time(step)))
+    return crossing(half_surplus(step, asymptotic_time(step)), LARGEST_BATCH)
 
 
 def asymptotic_time(step: Callable[[Real], Pass]) -> Real:
@@ -205,70 +200,6 @@ def slo_knee(meets: Callable[[Real], Real], fits: Real) -> Real:
     return largest_that_holds(meets, minimum(fits, LARGEST_BATCH))
 
 
-def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = _MOST_HALVINGS) -> Real:
-    """Largest whole number from 1 to a limit for which a monotone condition holds, else 0.
-
-    Args:
-        holds: the condition [condition].
-        limit: largest number to try [1].
-        steps: halvings of the range that are done at most [1].
-
-    Returns:
-        The number [1].
-
-    >>> largest_that_holds(lambda n: n * n <= 50, 100.0)
-    7.0
-    """
-    low, high = limit * 0.0, limit
-    for _ in range(steps):
-        if not _any(low < high):
-            break
-        middle = floor((low + high + 1.0) / 2.0)
-        good, is_open = holds(maximum(middle, 1.0)), low < high
-        high = where(is_open, where(good, high, middle - 1.0), high)
-        low = where(is_open, where(good, middle, low), low)
-    return low
-
-
-def crossing(surplus: Callable[[Real], Real], steps: int = _MOST_STEPS) -> Real:
-    """Batch at which a surplus that starts positive and ends negative vanishes; infinite beyond `LARGEST_BATCH`.
-
-    One step where the surplus is affine, as it nearly is, and a bracket that only narrows where it is not.
-
-    Args:
-        surplus: the surplus of a batch [any].
-        steps: steps taken at most [1].
-
-    Returns:
-        Batch, zero where the surplus is never positive [sequences].
-
-    Source:
-        Regula falsi with the Illinois step (Dowell and Jarratt, BIT 11, 1971).
-    """
-    low, high = 0.0, LARGEST_BATCH
-    above, below = surplus(low), surplus(high)
-    always, never = above <= 0.0, below > 0.0
-    above, below = where(always, 1.0, above), where(never, -1.0, below)
-    middle, side, found, is_open = low, 0.0, low, True
-    for _ in range(steps):
-        before = middle
-        middle = (low * below - high * above) / (below - above)
-        found = where(is_open, middle, found)  # what has settled stays: rounding would lead it away
-        here = surplus(middle)
-        larger = here > 0.0
-        stays = where(larger, 1.0, -1.0)
-        again = stays == side  # the same end moved twice: halve the weight of the other
-        low, high = where(larger, middle, low), where(larger, high, middle)
-        above = where(larger, here, where(again, 0.5 * above, above))
-        below = where(larger, where(again, 0.5 * below, below), here)
-        side = stays
-        moves = abs(middle - before) > _PRECISION * middle
-        is_open = where(is_open, moves, is_open)
-        if not _any(is_open):
-            break
-    return where(never, float("inf"), where(always, 0.0, found))
-
-
 def weight_sides(decode: Pass) -> tuple[Real, Real]:
     """Both sides of the norm of all weight-bearing kernels of a decode step.
 
@@ -288,8 +219,3 @@ def weight_sides(decode: Pass) -> tuple[Real, Real]:
             compute = compute + kernel.count * kernel.terms.compute
             memory = memory + kernel.count * kernel.terms.overlapped  # the two sides of its norm
     return compute, memory
-
-
-def _any(condition: Real) -> bool:
-    """Whether a condition holds for any element."""
-    return bool(condition.any()) if hasattr(condition, "any") else bool(condition)

@@ -41,7 +41,7 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
     Source:
         docs/method.md, "A pass" and "Engines".
     """
-    new = maximum(workload.isl - workload.prefix, 1.0)
+    new = maximum(workload.isl - workload.prefix, 1.0, "a single prompt token is left to compute")
     passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
     engine = deployment.host
     before = (("network", engine.network), ("request", engine.request))
@@ -65,7 +65,8 @@ def decode(deployment: Deployment, workload: Workload) -> Pass:
     Source:
         docs/method.md, "A pass" and "Engines".
     """
-    return decode_pass(deployment, workload.batch, workload.isl, maximum(workload.osl - 1.0, 1.0))
+    steps = maximum(workload.osl - 1.0, 1.0, "a single step is left")
+    return decode_pass(deployment, workload.batch, workload.isl, steps)
 
 
 def slo_excess(ttft: Real, tpot: Real, osl: Real, slo: Mapping[str, Real]) -> Real:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.ops import Real, maximum, minimum, where
+from roofline.ops import Real, always, maximum, minimum, never, where
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
@@ -23,12 +23,15 @@ from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill, 
 from roofline.serving.row import row, text
 from roofline.serving.sizing import longest_context
 
-__all__ = ["DEFAULT_SIGMA", "Prediction", "check_slo", "predict"]
+__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction", "check_slo", "predict"]
 
 _NOT_APPLICABLE = float("nan")
 
 #: Of ln(predicted / measured) of whole passes, kernels apart, where the engine's profile states none.
 DEFAULT_SIGMA = 0.15
+
+#: What it means that a time scaled by a measurement is that at light speed.
+LIGHT_BINDS = "light speed binds"
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,9 @@ class Prediction:
     def tpot(self) -> Real | None:
         """Mean time per output token after the first [s]; None for a single output token."""
         several = self.workload.osl > 1.0
-        if several is False:
+        if never(several):
             return None
-        return self._step if several is True else where(several, self._step, _NOT_APPLICABLE)
+        return self._step if always(several) else where(several, self._step, _NOT_APPLICABLE)
 
     @property
     def itl(self) -> Real | None:
@@ -228,7 +231,7 @@ class Prediction:
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
         """A time scaled by a measurement of the deployment, never faster than light."""
-        return time if factor == 1.0 else maximum(factor * time, self.ideal[part].time)
+        return time if factor == 1.0 else maximum(factor * time, self.ideal[part].time, LIGHT_BINDS)
 
     def _above_light(self, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
         """Ends of an interval, the low one no faster than light."""
@@ -249,7 +252,7 @@ class Prediction:
     def _where_fits(self, time: Real) -> Real:
         """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
         fits = self.fits
-        return time if fits is True or fits is False or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
+        return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
 
     def _meets(self, batch: Real) -> Real:
         """Whether a batch meets every limit of the SLO."""

@@ -11,7 +11,7 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, GIGA
-from roofline.serving.knee import largest_that_holds
+from roofline.roots import largest_that_holds
 from roofline.serving.precision import precision
 from roofline.specs.layers import MoeFfn
 from roofline.specs.model import Model

@@ -7,11 +7,13 @@ from functools import cached_property
 
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.ops import Real
+from roofline.physics.efficiency import DOUBLING
 from roofline.physics.forward import Pass
-from roofline.serving.prediction import Prediction
+from roofline.physics.one_equation import CHANGES_SIDES
+from roofline.serving.prediction import LIGHT_BINDS, Prediction
 from roofline.symbolic.inputs import Input, inputs, refuse_arrays, with_inputs
 from roofline.symbolic.regimes import Boundary, moves, nearest
-from roofline.symbolic.traced import Switch, Trace, Traced, plain
+from roofline.symbolic.traced import Trace, Traced, plain
 
 __all__ = ["RESULTS", "UNITS", "CaseTrace", "check_results"]
 
@@ -31,25 +33,7 @@ _TERMS = ("compute", "memory", "exponentials", "link", "latency")
 _NOTABLE = 0.01  # share of a pass from which on what binds a kernel is part of the regime
 _BESIDE = 2.0**-30  # relative step to either side of a tie
 _JUMP = 2.0**-20  # relative change of a result over that step beyond which it jumps
-_PHRASES = {
-    "local_kv_heads": "KV heads begin or cease to be replicated",
-    "windowed_pairs": "a window is filled",
-    "reach": "a window is filled",
-    "visible_pairs": "the next chunk begins",
-    "prefill": "a single prompt token is left to compute",
-    "decode": "a single step is left",
-    "rank_batch": "a data-parallel rank gets another sequence",
-    "link_roof": "the ranks leave the scale-up domain",
-    "_across_domains": "another scale-up domain takes part",
-    "doublings": "another doubling of the ranks begins",
-    "collective_time": "ring and switch change places",
-    "_add_prompt": "attention after the prefix is absorbed or expanded",
-    "_tuned": "an efficiency reaches 1",
-    "_corrected": "light speed binds",
-    "kernel_time": "a kernel changes sides",
-    "crossings": "a stage moves to another domain",
-    "collective": "a collective begins or ends: its ranks become one",
-}
+_UNSAID = "a choice changes sides"
 
 
 class CaseTrace:
@@ -66,7 +50,7 @@ class CaseTrace:
         ends = self.traced.e2el.gradient
         costs_doublings = any(name.startswith("a2_") for name in ends)
         self.trace.switches = [
-            switch for switch in self.trace.switches if costs_doublings or switch.home != "doublings"
+            switch for switch in self.trace.switches if costs_doublings or switch.meaning != DOUBLING
         ]
         self._boundaries: dict[str, list[Boundary]] = {}
         self._margins: dict[tuple[tuple[str, ...], str], tuple[float | None, str]] = {}
@@ -152,7 +136,7 @@ class CaseTrace:
         return any(
             switch.is_tie and moves(switch.left, switch.right, name)
             for switch in self.trace.switches
-            if switch.section in self._parts(result) or switch.home == "_corrected"
+            if switch.section in self._parts(result) or switch.meaning == LIGHT_BINDS
         )
 
     def beside(self, result: str, name: str) -> tuple[float | None, float | None]:
@@ -225,10 +209,10 @@ class CaseTrace:
     def _kinks(self) -> list[tuple[str, Boundary]]:
         at_light_speed = self.prediction.basis == "ideal"  # then kernels have their bounds already
         return [
-            (switch.section, Boundary(switch.left, switch.right, _label(switch)))
+            (switch.section, Boundary(switch.left, switch.right, switch.meaning or _UNSAID))
             for switch in self.trace.switches
-            if not (at_light_speed and switch.home == "kernel_time")
-            and (switch.section or switch.home == "_corrected")  # light speed itself matters where it binds alone
+            if not (at_light_speed and switch.meaning == CHANGES_SIDES)
+            and (switch.section or switch.meaning == LIGHT_BINDS)  # light speed itself matters where it binds alone
         ]
 
 
@@ -271,7 +255,3 @@ def _pass_bounds(passed: Pass, name: str) -> list[Boundary]:
         for bound, share in shares.items()
         if bound != binding and plain(share)
     ]
-
-
-def _label(switch: Switch) -> str:
-    return _PHRASES.get(switch.home, f"the other side of {switch.home} holds")

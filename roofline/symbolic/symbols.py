@@ -17,9 +17,9 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 
 
 _SYMBOLS = Operations(
-    maximum=sympy.Max,
-    minimum=sympy.Min,
-    ceil=sympy.ceiling,
+    maximum=lambda a, b, _: sympy.Max(a, b),
+    minimum=lambda a, b, _: sympy.Min(a, b),
+    ceil=lambda a, _: sympy.ceiling(a),
     where=_where,
 )
 register(sympy.Basic, _SYMBOLS)

@@ -7,7 +7,6 @@ records how close the other was, so that what remains is smooth.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -19,15 +18,13 @@ __all__ = ["FLAT", "FOLLOWED", "Switch", "Trace", "Traced", "is_rational", "plai
 #: Operations that round up: flat between whole numbers, or followed along them.
 FLAT, FOLLOWED = "ceil", "ceil, followed"
 
-_BETWEEN = ("roofline.ops", __name__)  # modules between a formula and the record of its choice
-
 
 class Switch(NamedTuple):
     """A choice that a formula made by value: it changes where both sides are equal."""
 
     left: Real
     right: Real
-    home: str  # function that chose
+    meaning: str  # what happens there, as the formula said it
     section: str  # part of the answer it was made for
 
     @property
@@ -71,15 +68,16 @@ class Trace:
         yield
         self._section = before
 
-    def chose(self, left: Real, right: Real) -> None:
+    def chose(self, left: Real, right: Real, meaning: str = "") -> None:
         """Record a choice between two finite numbers.
 
         Args:
             left: one side [any].
             right: the other [any].
+            meaning: what happens where they are equal [text].
         """
         if math.isfinite(plain(left)) and math.isfinite(plain(right)):
-            self.switches.append(Switch(left, right, _caller(), self._section))
+            self.switches.append(Switch(left, right, meaning, self._section))
 
 
 class Traced:
@@ -122,6 +120,9 @@ class Traced:
 
     def __neg__(self) -> Real:
         return _node("*", -1.0, self, -self.value, self.value, -1.0)
+
+    def __abs__(self) -> Real:
+        return self if self.value >= 0.0 else -self
 
     def __mul__(self, other: Real) -> Real:
         if type(other) is not Traced and (other in (0.0, 1.0) or math.isinf(other)):
@@ -265,32 +266,33 @@ def _node(operation: str, left: Real, right: Real, value: float, to_left: float,
     return Traced(value, gradient, operation, (left, right), trace)
 
 
-def _chosen(left: Real, right: Real, *, is_left: bool) -> Real:
+def _trace(left: Real, right: Real) -> Trace:
     trace: Trace = left.trace if type(left) is Traced else right.trace
-    trace.chose(left, right)
+    return trace
+
+
+def _chosen(left: Real, right: Real, meaning: str, *, is_left: bool) -> Real:
+    _trace(left, right).chose(left, right, meaning)
     return left if is_left else right
 
 
-def _ceil(number: Real) -> Real:
+def _compared(relation: Callable[[Real, Real], Real], left: Real, right: Real, meaning: str) -> Real:
+    _trace(left, right).chose(left, right, meaning)
+    return relation(plain(left), plain(right))
+
+
+def _ceil(number: Real, meaning: str = "") -> Real:
     """Rounded up: flat between whole numbers; at one, and where steps are fine, it follows what is rounded."""
     if type(number) is not Traced:
         return float(math.ceil(number))
     above = float(math.ceil(number.value))
     if above <= _FINE:
-        number.trace.chose(number, above)
-        number.trace.chose(number, above - 1.0)
+        number.trace.chose(number, above, meaning)
+        number.trace.chose(number, above - 1.0, meaning)
     if above == number.value or above > _FINE:
         return Traced(above, dict(number.gradient), FOLLOWED, (number,), number.trace)
     number.trace.stepped.update(number.gradient)
     return Traced(above, dict.fromkeys(number.gradient, 0.0), FLAT, (number,), number.trace)
-
-
-def _caller() -> str:
-    """Name of the function of a formula that made a choice."""
-    frame = sys._getframe(1)  # noqa: SLF001  the way to see who called, without a stack of strings
-    while frame.f_back is not None and frame.f_globals["__name__"] in _BETWEEN:
-        frame = frame.f_back
-    return frame.f_code.co_name
 
 
 _ROUNDING = 2.0**-40
@@ -308,9 +310,10 @@ _APPLY: dict[str, Callable[..., float]] = {
 register(
     Traced,
     Operations(
-        maximum=lambda a, b: _chosen(a, b, is_left=plain(a) >= plain(b)),
-        minimum=lambda a, b: _chosen(a, b, is_left=plain(a) <= plain(b)),
+        maximum=lambda a, b, meaning: _chosen(a, b, meaning, is_left=plain(a) >= plain(b)),
+        minimum=lambda a, b, meaning: _chosen(a, b, meaning, is_left=plain(a) <= plain(b)),
         ceil=_ceil,
         where=lambda condition, a, b: a if plain(condition) else b,
+        compared=_compared,
     ),
 )

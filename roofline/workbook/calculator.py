@@ -13,8 +13,8 @@ from roofline.serving.latency import SLO_KEYS, slo_excess
 from roofline.serving.prediction import Prediction
 from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, AnyCase, any_case
-from roofline.workbook.cell import INFINITE, Cell, Pool
-from roofline.workbook.cell_text import above, shared
+from roofline.workbook.cell import INFINITE, Cell, Pool, named, scope
+from roofline.workbook.cell_text import above, homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of
 from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_rows
 from roofline.workbook.trials import Trial, Trials, at_batches, curve, knees_of, one_trial
@@ -58,19 +58,25 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
         lambda line, name: address(1 + line, columns[name], "Knees"),
     )
     results = [*_results(case, trials), *_within(case, slo)]
+    for result in results:
+        named(result.label.partition(" [")[0], result.cell)
     asked_at = pool.input(address(None, 1), np.array([_plain(batch) for batch in trials.batches]), "Knees")
     trial = at_batches(case, asked_at, slo)
     batches, prompts = (
         pool.input(address(None, column), np.array(values), "Curves") for column, values in _curve_points(start)
     )
     bent = curve(case, batches, prompts)
-    drawn = [where(bent.fits, time / MILLI, float("nan")) for time in (bent.ttft, bent.tpot)]
+    drawn = [
+        named(name, where(bent.fits, time / MILLI, float("nan")))
+        for name, time in (("TTFT", bent.ttft), ("TPOT", bent.tpot))
+    ]
 
     places, known, taken = _kernel_places(rows)
     shown = [*(result.cell for result in results), *trial, *drawn, *taken]
     roots = [*shown, *trials.batches, *(cell for row in rows for cell in row.cells)]
     staged = shared(roots, known, shown, [asked_at, batches, prompts])
     asks, bends = above(roots, [asked_at]), above(roots, [batches, prompts])
+    steps = homes(roots)
     of_trial = [cell for cell in staged if id(cell) in asks]
     of_curve = [cell for cell in staged if id(cell) in bends]
     for place, cell in enumerate(of_trial):
@@ -85,9 +91,9 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     _write_inputs(book, sheets["Calculator"], contents)
     _write_results(sheets["Calculator"], results, places)
     _write_kernels(sheets["Kernels"], rows, places)
-    _write_lookups(sheets["Lookups"], looked_up, places)
-    _write_knees(sheets["Knees"], trials, [*trial, *of_trial], places)
-    _write_curves(book, sheets, [*drawn, *of_curve], places, start)
+    _write_lookups(sheets["Lookups"], looked_up, places, steps)
+    _write_knees(sheets["Knees"], trials, [*trial, *of_trial], places, steps)
+    _write_curves(book, sheets, [*drawn, *of_curve], places, steps, start)
 
 
 def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
@@ -116,8 +122,8 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     )
     yield _Result("output tok/s", shown(prediction.output_tok_s), "result", "of all replicas")
     yield _Result("output tok/s/GPU", shown(prediction.output_tok_s_gpu), "result")
-    yield _Result("prefill bound", shown(prediction.prefill.bound), "word")
-    yield _Result("decode bound", shown(where(several, prediction.decode.bound, "")), "word")
+    yield _Result("prefill bound", shown(named("bound", prediction.prefill.bound)), "word")
+    yield _Result("decode bound", shown(where(several, named("bound", prediction.decode.bound), "")), "word")
     yield _Result("TTFT at light speed [ms]", shown(light[0].time / MILLI), "number", "full rates, no host")
     yield _Result("TPOT at light speed [ms]", shown(where(several, light[1].time / MILLI, "")), "number")
     yield _Result("GPUs", shown(prediction.deployment.num_gpus), "whole", "of all replicas")
@@ -128,7 +134,8 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     yield _Result("HBM used", held(memory.used_fraction), "share", "of the usable memory")
     yield _Result("fits", held(where(memory.fits, "yes", "no")), "word")
     knees = knees_of(trials)
-    smallest, name = knees.smallest
+    with scope("smallest"):
+        smallest, name = knees.smallest
     yield _Result("knee [sequences]", shown(smallest), "number", "batch beyond which decode stops being cheap")
     yield _Result("knee set by", shown(name), "word")
     yield _Result("ridge knee", finite(knees.ridge), "number", "weights turn compute-bound")
@@ -266,19 +273,24 @@ def _kernel_style(heading: str, *, is_total: bool) -> str:
     return "small"
 
 
-def _write_lookups(sheet: Sheet, cells: Sequence[Cell], places: Mapping[int, str]) -> None:
+def _write_lookups(sheet: Sheet, cells: Sequence[Cell], places: Mapping[int, str], steps: Mapping[int, str]) -> None:
     sheet.text(0, 0, "step", "head")
     sheet.text(0, 1, "value", "head")
     sheet.text(
-        0, 2, "What several formulas need is computed once, here; the step is the function that it comes from.", "note"
+        0,
+        2,
+        "What several formulas need is computed once, here; the step is the part of the answer that needs it first.",
+        "note",
     )
     for line, cell in enumerate(cells, 1):
-        sheet.text(line, 0, cell.home.replace("_", " "))
+        sheet.text(line, 0, steps[id(cell)])
         sheet.cell(line, 1, cell, places)
     sheet.widen(0, 1, 26)
 
 
-def _write_knees(sheet: Sheet, trials: Trials, cells: Sequence[Any], places: Mapping[int, str]) -> None:
+def _write_knees(
+    sheet: Sheet, trials: Trials, cells: Sequence[Any], places: Mapping[int, str], steps: Mapping[int, str]
+) -> None:
     headings = ("trial", "batch", "decode step [s]", "weights' compute [s]", "weights' memory [s]", "share of the SLO")
     for column, heading in enumerate(headings):
         sheet.text(0, column, heading, "head")
@@ -287,14 +299,19 @@ def _write_knees(sheet: Sheet, trials: Trials, cells: Sequence[Any], places: Map
         sheet.cell(line, 1, batch, places, "number")
     columns = [(2 + place, cell, "small") for place, cell in enumerate(cells)]
     for column, cell, _ in columns[len(headings) - 2 :]:
-        sheet.text(0, column, cell.home.replace("_", " "), "head")
+        sheet.text(0, column, steps[id(cell)], "head")
     sheet.rows(1, columns, places, len(trials.batches), share=False)
     sheet.head(1, 2)
     sheet.widen(0, len(cells) + 1, 12)
 
 
 def _write_curves(
-    book: Book, sheets: Mapping[str, Sheet], cells: Sequence[Any], places: Mapping[int, str], start: Prediction
+    book: Book,
+    sheets: Mapping[str, Sheet],
+    cells: Sequence[Any],
+    places: Mapping[int, str],
+    steps: Mapping[int, str],
+    start: Prediction,
 ) -> None:
     """Rows of the curves, and the two charts on the calculator."""
     sheet = sheets["Curves"]
@@ -311,7 +328,7 @@ def _write_curves(
             sheet.value(line, 1, isl, "input")
     columns = [(2 + place, cell, "number" if place < 2 else "small") for place, cell in enumerate(cells)]
     for column, cell, _ in columns[2:]:
-        sheet.text(0, column, cell.home.replace("_", " "), "head")
+        sheet.text(0, column, steps[id(cell)], "head")
     sheet.rows(1, columns, places, len(points[0]), share=False)
     sheet.head(1, 2)
     sheet.widen(0, len(cells) + 1, 12)

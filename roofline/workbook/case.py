@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from roofline.ops import Real, maximum, minimum, where
-from roofline.physics.forward import Pass, crossings
-from roofline.physics.memory import memory
-from roofline.physics.one_equation import Terms
+from roofline.physics.forward import crossings
 from roofline.physics.plan import Deployment, Plan, Precision, Scheme
 from roofline.quantity import BILLION, HOUR, MEGA
-from roofline.serving.latency import Workload, decode, prefill
+from roofline.serving.latency import Workload
 from roofline.serving.limits import beyond
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, SECTIONS
 from roofline.serving.prediction import Prediction
@@ -23,12 +21,13 @@ from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu, Link, Price
 from roofline.specs.layers import Ffn, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
-from roofline.workbook.cell import INFINITE, Cell, Pool
+from roofline.workbook.cell import INFINITE, Cell, Pool, scope
 from roofline.workbook.lookups import found, is_number, joined, match, picked, rounded_to
+from roofline.workbook.parts import held_memory, passes
 from roofline.workbook.slots import Slot
 from roofline.workbook.tables import COLLECTIVE, COLLECTIVES, EFFICIENCY, MULTIPLIED, NORM_ORDERS, Catalog
 
-__all__ = ["CHOICES", "AnyCase", "Asked", "Bound", "any_case", "passes"]
+__all__ = ["CHOICES", "AnyCase", "Asked", "Bound", "any_case"]
 
 #: What is chosen for a case, in the order of its columns.
 CHOICES = (
@@ -107,6 +106,7 @@ class _AnyModel(Model):
         return self.fullest
 
 
+@scope("any case")
 def any_case(catalog: Catalog, asked: Asked) -> AnyCase:
     """What the functions of a prediction say of a case that cells describe.
 
@@ -127,13 +127,16 @@ def any_case(catalog: Catalog, asked: Asked) -> AnyCase:
     deployment = Deployment(model, gpu, plan, rows.precision, skew=asked.skew, replicas=replicas, engine=asked.engine)
     is_ideal = cells["basis"] == "ideal"
     first, step = passes(is_ideal, deployment, workload)
-    need = memory(deployment, workload.batch, workload.isl + workload.osl)
+    need = held_memory(deployment, workload.batch, workload.isl + workload.osl)
     prediction = Prediction(deployment, workload, first, step, memory=need, allow_oversize=True)
     impossible: Any = ""
     for fails, said in reversed(list(_faults(catalog, rows, prediction, asked.bounds))):
         impossible = where(fails, rows.pool.said(said), impossible)
-    used = rounded_to(100.0 * need.used_fraction, 0)
-    too_large = where(need.fits, "", rows.pool.said(f"does not fit: {used}% of the usable memory"))
+    with scope("used"):
+        used = rounded_to(100.0 * need.used_fraction, 0)
+    with scope("fits"):
+        fits = need.fits
+    too_large = where(fits, "", rows.pool.said(f"does not fit: {used}% of the usable memory"))
     reason = where(impossible == "", too_large, impossible)
     light = replace(deployment, basis="ideal")
     note = where(is_ideal, _noted(rows.pool, light, workload), _noted(rows.pool, deployment, workload))
@@ -143,6 +146,7 @@ def any_case(catalog: Catalog, asked: Asked) -> AnyCase:
 class _Rows:
     """Rows of the tables in which a case finds its figures."""
 
+    @scope("rows")
     def __init__(self, catalog: Catalog, cells: Mapping[str, Cell]) -> None:
         self.catalog, self.cells = catalog, cells
         self.pool: Pool = cells["model"].pool
@@ -170,6 +174,7 @@ class _Rows:
                 known = found(wanted, self.catalog.kernels.column("key")) & (self.peaks[key] > 0) & known
         return known
 
+    @scope("precision")
     def _precision(self) -> Precision:
         catalog = self.catalog
         has_experts = any(isinstance(slot.example, MoeFfn) for slot in catalog.slots)
@@ -194,6 +199,7 @@ class _Rows:
         kept: Any = picked(catalog.formats.column("nbytes"), match(self.cache, catalog.formats.column("name")))
         return Precision(sections, "", kept, "kv", "kv", "wide")
 
+    @scope("kernel")
     def _kernel(self, kind: str, key: str, stored: Cell | str) -> Cell:
         """Efficiency and peak of one kind of kernel at one format; the row that they stand in."""
         table = self.catalog.kernels
@@ -208,9 +214,11 @@ class _Rows:
         return row
 
 
+@scope("model")
 def _model(catalog: Catalog, rows: _Rows) -> _AnyModel:
     """The model of a row of the table of models."""
 
+    @scope("number")
     def number(name: str) -> Any:
         return picked(catalog.models.column(name), rows.model)
 
@@ -224,6 +232,7 @@ def _model(catalog: Catalog, rows: _Rows) -> _AnyModel:
         return Stage(mixers, ffns, is_first, is_last)
 
     def staged(place: int) -> Stage:
+        @scope("count")
         def count(name: str) -> Cell:
             return picked(catalog.stages.column(f"{place}_{name}"), row)
 
@@ -250,12 +259,15 @@ def _record(slot: Slot, number: Any) -> Any:
     return replace(slot.example, **own)
 
 
+@scope("gpu")
 def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
     """The GPU of a row of the table of GPUs."""
 
+    @scope("number")
     def number(name: str) -> Any:
         return picked(catalog.gpus.column(name), rows.gpu)
 
+    @scope("or else")
     def or_else(cell: Cell, instead: Real) -> Real:
         return where(cell > 0, cell, instead)
 
@@ -284,37 +296,11 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
     )  # fmt: skip
 
 
+@scope("noted")
 def _noted(pool: Pool, deployment: Deployment, workload: Workload) -> Any:
     """Sentences on the limits that a case exceeds, one after the other."""
     notes = [where(exceeds, pool.said(f"{said}. "), "") for exceeds, said in beyond(deployment, workload)]
     return joined(*notes)
-
-
-def passes(is_ideal: Any, deployment: Deployment, workload: Workload) -> tuple[Pass, Pass]:
-    """Prefill and mean decode step on the basis that is asked for.
-
-    Args:
-        is_ideal: whether light speed is [condition].
-        deployment: on the calibrated basis.
-        workload: lengths and batch.
-
-    Returns:
-        Both passes.
-    """
-    light = replace(deployment, basis="ideal")
-    first, step = (_either(is_ideal, part(light, workload), part(deployment, workload)) for part in (prefill, decode))
-    return first, step
-
-
-def _either(is_light: Any, light: Pass, real: Pass) -> Pass:
-    """A pass at light speed or on the calibrated basis; the host works on the latter alone."""
-    others = iter(light.kernels)
-    kernels = []
-    for kernel in real.kernels:
-        other = kernel._replace(terms=Terms(*[0.0] * len(kernel.terms))) if kernel.kind == "host" else next(others)
-        terms = Terms(*(where(is_light, *pair) for pair in zip(other.terms, kernel.terms, strict=True)))
-        kernels.append(kernel._replace(count=where(is_light, other.count, kernel.count), terms=terms))
-    return Pass(tuple(kernels))
 
 
 def _faults(
@@ -363,11 +349,13 @@ def _faults(
     yield (maximum(maximum(plan.tp, spread), plan.pp) > 1) & alone, f"{cells['gpu']} states no link between GPUs"
 
 
+@scope("degree")
 def _degree(cell: Cell) -> Any:
     """A whole number from 1 on; 1 where nothing else was typed."""
     return where(is_number(cell), maximum(cell, 1), 1)
 
 
+@scope("length")
 def _length(cell: Cell, least: float) -> Any:
     """A number of tokens or sequences; the least where nothing else was typed."""
     return where(is_number(cell), minimum(maximum(cell, least), BILLION), least)

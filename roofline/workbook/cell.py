@@ -7,27 +7,24 @@ operations on equal arguments are the same object, so that a sheet can hold it o
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from roofline.ops import Operations, Real, register
+from roofline.ops import Operations, Real, always, never, register
 
-__all__ = ["INFINITE", "Cell", "Column", "Pool", "node"]
+__all__ = ["INFINITE", "Cell", "Column", "Pool", "named", "node", "scope", "unmarked"]
 
 #: Stands for infinity, which a sheet does not know.
 INFINITE = 2.0**1000
 
 _MARK = "\1"
 
-_BETWEEN = (
-    "roofline.ops",
-    "roofline.workbook.lookups",
-    __name__,
-)  # modules between a formula and the record of its name
+_SCOPE: ContextVar[str] = ContextVar("scope", default="")
 
 
 class Column(NamedTuple):
@@ -72,7 +69,7 @@ class Pool:
         found = self._cells.get(key)
         if found is None:
             with np.errstate(all="ignore"):
-                found = Cell(self, operation, args, value(), len(self._cells), _home())
+                found = Cell(self, operation, args, value(), len(self._cells), _SCOPE.get())
             self._cells[key] = found
             self._made.append(found)
         return found
@@ -103,7 +100,7 @@ class Cell:
         self.args = args
         self.value = value
         self.serial = serial  # arguments are older than what is made of them
-        self.home = home  # function that made it
+        self.home = home  # step of the answer that it belongs to; empty: that of what is made of it
 
     def __repr__(self) -> str:
         return f"Cell({self.operation}, {self.value!r})"
@@ -201,14 +198,58 @@ class Cell:
         return node("NOT", self)
 
     def __and__(self, other: Real) -> Any:
-        return self if other is True else node("AND", self, other)
+        return self if always(other) else node("AND", self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: Real) -> Any:
-        return self if other is False else node("OR", self, other)
+        return self if never(other) else node("OR", self, other)
 
     __ror__ = __or__
+
+
+@contextmanager
+def scope(home: str) -> Iterator[None]:
+    """A step of the answer: cells that are made within belong to it. A decorator of functions, too.
+
+    Args:
+        home: name of the step; empty within what names its cells afterwards (`named`) [text].
+
+    Yields:
+        Nothing.
+    """
+    before = _SCOPE.set(home)
+    try:
+        yield
+    finally:
+        _SCOPE.reset(before)
+
+
+def named(home: str, cell: Any) -> Any:
+    """A number as the result of a step of the answer, to which what it is made of belongs, too.
+
+    Args:
+        home: name of the step [text].
+        cell: the number; what is no cell, or belongs to a step already, stays as it is [any].
+
+    Returns:
+        The number [any].
+    """
+    if isinstance(cell, Cell) and not cell.home:
+        cell.home = home
+    return cell
+
+
+def unmarked(text: str) -> str:
+    """A text made with cells in a format string, an n for each of their numbers.
+
+    Args:
+        text: the text [text].
+
+    Returns:
+        It without marks [text].
+    """
+    return "n".join(text.split(_MARK)[::2])
 
 
 def node(operation: str, *args: Any) -> Any:
@@ -271,18 +312,6 @@ def _same(left: Any, right: Any) -> Any:
     return left == right
 
 
-def _home() -> str:
-    """Name of the function of a formula that made a cell."""
-    frame = sys._getframe(2)  # noqa: SLF001  the way to see who called, without a stack of strings
-    while frame.f_back is not None and frame.f_globals["__name__"] in _BETWEEN:
-        frame = frame.f_back
-    name = frame.f_code.co_name
-    while name.startswith("<") and frame.f_back is not None:  # inside a comprehension
-        frame = frame.f_back
-        name = frame.f_code.co_name
-    return name.strip("_")
-
-
 _CONDITIONS = frozenset({"<", "<=", ">", ">=", "=", "<>", "NOT", "AND", "OR", "ISNUMBER", "found"})
 
 _VALUES: dict[str, Callable[..., Any]] = {
@@ -314,16 +343,12 @@ _VALUES: dict[str, Callable[..., Any]] = {
 }
 
 
-def _ceil(number: Cell) -> Real:
-    return -node("INT", -number)
-
-
 register(
     Cell,
     Operations(
-        maximum=lambda a, b: node("MAX", a, b),
-        minimum=lambda a, b: node("MIN", a, b),
-        ceil=_ceil,
+        maximum=lambda a, b, _: node("MAX", a, b),
+        minimum=lambda a, b, _: node("MIN", a, b),
+        ceil=lambda a, _: -node("INT", -a),
         where=_where,
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from roofline.errors import BadInput
 from roofline.workbook.cell import Cell, Column
 
-__all__ = ["LONGEST", "above", "formula", "shared", "text_literal"]
+__all__ = ["LONGEST", "above", "formula", "homes", "shared", "text_literal"]
 
 #: Characters of a formula that Excel takes.
 LONGEST = 8192
@@ -124,6 +124,25 @@ def shared(
             chosen.append(cell)
             lengths[id(cell)], depths[id(cell)] = _PLACE, 0
     return chosen
+
+
+def homes(roots: Iterable[Any]) -> dict[int, str]:
+    """Steps of the answer that cells belong to, by id: their own, or else that of the first cell made of them.
+
+    Args:
+        roots: cells that formulas are written for.
+
+    Returns:
+        Names of the steps; empty where no cell that is made of it belongs to any [text].
+    """
+    cells = _all(roots)
+    found = {id(cell): cell.home for cell in cells}
+    for cell in reversed(cells):  # the oldest one that is made of it comes last
+        home = found[id(cell)]
+        for arg in cell.args:
+            if isinstance(arg, Cell) and not arg.home and home:
+                found[id(arg)] = home
+    return found
 
 
 def _all(roots: Iterable[Any]) -> list[Cell]:

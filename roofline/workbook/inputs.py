@@ -18,7 +18,7 @@ from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS
 from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, Asked, Bound
-from roofline.workbook.cell import INFINITE, Cell, Pool
+from roofline.workbook.cell import INFINITE, Cell, Pool, scope
 from roofline.workbook.lookups import is_number
 from roofline.workbook.tables import Catalog
 
@@ -86,6 +86,7 @@ def name_of(choice: str) -> str:
     return f"in_{choice}"
 
 
+@scope("asked")
 def asked(contents: Contents, pool: Pool, cells: Mapping[str, Cell]) -> Asked:
     """A case whose constants stand in the calculator.
 
@@ -115,6 +116,7 @@ def asked(contents: Contents, pool: Pool, cells: Mapping[str, Cell]) -> Asked:
     return Asked({name: cells[name] for name in CHOICES}, replace(engine, tunings=(), **times), skew, tuple(bounds))
 
 
+@scope("limits")
 def limits(contents: Contents, pool: Pool) -> dict[str, Real]:
     """Limits of the SLO as they stand in the calculator; a blank limits nothing.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from roofline.physics.one_equation import Kernel, Roof, Work
 from roofline.workbook.case import AnyCase
+from roofline.workbook.cell import named
 from roofline.workbook.tables import COLLECTIVE, EFFICIENCY
 
 __all__ = ["HEADINGS", "KNOWN", "OWN", "ROOF", "SUMMED", "TIME", "USES", "KernelRow", "kernel_rows"]
@@ -61,13 +62,25 @@ def kernel_rows(case: AnyCase) -> Iterator[KernelRow]:
         for kernel in passed.kernels:
             other = None if kernel.kind == "host" else next(others)
             answer = (
-                name, case.pool.said(kernel.name), kernel.kind, kernel.terms.bound, kernel.time / passed.time,
-                kernel.time, kernel.count, 0.0 if other is None else other.time, *_terms(kernel),
+                name, case.pool.said(kernel.name), kernel.kind, named("bound", kernel.terms.bound),
+                named("time", kernel.time) / named("time", passed.time),
+                kernel.time, kernel.count, 0.0 if other is None else named("time", other.time), *_terms(kernel),
             )  # fmt: skip
             yield KernelRow((*answer, *_work(kernel.work), *_roof(kernel)))
         blank = (None,) * (len(HEADINGS) - len(_ANSWER) + len(_TERMS))
         yield KernelRow(
-            (f"{name}, all", "", "", passed.bound, 1.0, passed.time, None, light.time, *blank), is_total=True
+            (
+                f"{name}, all",
+                "",
+                "",
+                named("bound", passed.bound),
+                1.0,
+                passed.time,
+                None,
+                named("time", light.time),
+                *blank,
+            ),
+            is_total=True,
         )
 
 

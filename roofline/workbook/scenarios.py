@@ -13,8 +13,8 @@ from roofline.physics.memory import largest_batch
 from roofline.quantity import GIGA, MILLI
 from roofline.serving.latency import slo_excess
 from roofline.workbook.case import CHOICES, AnyCase, any_case
-from roofline.workbook.cell import INFINITE, Cell, Pool
-from roofline.workbook.cell_text import shared
+from roofline.workbook.cell import INFINITE, Cell, Pool, named, unmarked
+from roofline.workbook.cell_text import homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits
 from roofline.workbook.writer import Sheet, address
 
@@ -43,16 +43,19 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     cells = {name: pool.input(address(None, place), _column(contents, name)) for place, name in enumerate(CHOICES)}
     case = any_case(contents.catalog, asked(contents, pool, cells))
     answers = list(_answers(case, limits(contents, pool)))
+    for answer in answers:
+        named(answer.heading.partition(" [")[0], answer.cell)
     prediction = case.prediction
     kernels = [
-        (f"{name}: {_plain(kernel.name)} [s]", kernel.time)
+        (f"{name}: {unmarked(kernel.name)} [s]", kernel.time)
         for name, passed in (("prefill", prediction.prefill), ("decode", prediction.decode))
         for kernel in passed.kernels
     ]
     kernels = [(heading, cell) for heading, cell in kernels if isinstance(cell, Cell)]
     times = [cell for _, cell in kernels]
-    staged = shared([*(answer.cell for answer in answers), *times], times, [answer.cell for answer in answers])
-    behind = [*((_plain(cell.home.replace("_", " ")), cell) for cell in staged), *kernels]
+    roots = [*(answer.cell for answer in answers), *times]
+    staged, steps = shared(roots, times, [answer.cell for answer in answers]), homes(roots)
+    behind = [*((steps[id(cell)], cell) for cell in staged), *kernels]
     first = len(CHOICES) + len(answers)
     places: dict[int, str] = {}
     for place, (_, cell) in enumerate(behind):
@@ -94,8 +97,8 @@ def _answers(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
 
     several: Any = prediction.workload.osl > 1.0
     step: Any = prediction.tpot
-    yield _Answer("TTFT [ms]", shown(prediction.ttft / MILLI), "result")
-    yield _Answer("TPOT [ms]", shown(where(several, step / MILLI, "")), "result")
+    yield _Answer("TTFT [ms]", shown(named("time", prediction.ttft) / MILLI), "result")
+    yield _Answer("TPOT [ms]", shown(where(several, named("time", step) / MILLI, "")), "result")
     yield _Answer("E2EL [ms]", shown(prediction.e2el / MILLI), "number")
     yield _Answer("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "number")
     yield _Answer("output tok/s", shown(prediction.output_tok_s), "number")
@@ -129,8 +132,3 @@ def _offer(sheet: Sheet, count: int) -> None:
     for column, name in enumerate(CHOICES):
         if name in OFFERED:
             sheet.choices(1, count, column, OFFERED[name], strict=name in TEXTS)
-
-
-def _plain(name: str) -> str:
-    """Name of a kernel whose numbers differ from row to row."""
-    return "n".join(name.split("\1")[::2])

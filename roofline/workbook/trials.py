@@ -10,22 +10,22 @@ import numpy as np
 
 from roofline.ops import Real, minimum
 from roofline.physics.forward import WEIGHT_BEARING, Pass
-from roofline.physics.memory import largest_batch, memory
+from roofline.physics.memory import largest_batch
 from roofline.physics.one_equation import HOST, Kernel, Terms, Work
+from roofline.roots import crossing, largest_that_holds
 from roofline.serving.knee import (
     LARGEST_BATCH,
     Knees,
     asymptotic_time,
-    crossing,
     half_surplus,
-    largest_that_holds,
     ridge_surplus,
     weight_sides,
 )
 from roofline.serving.latency import decode, prefill, slo_excess
 from roofline.serving.prediction import Prediction
-from roofline.workbook.case import AnyCase, passes
-from roofline.workbook.cell import Cell, Pool
+from roofline.workbook.case import AnyCase
+from roofline.workbook.cell import Cell, Pool, named, scope
+from roofline.workbook.parts import held_memory, passes
 
 __all__ = ["Curve", "Trial", "Trials", "at_batches", "curve", "knees_of", "one_trial"]
 
@@ -107,11 +107,16 @@ def knees_of(trials: Trials) -> Knees:
         The knees; that of the SLO is the largest batch that fits where nothing is limited [sequences].
     """
     workload, deployment = trials.case.prediction.workload, trials.case.prediction.deployment
-    fits = largest_batch(deployment, workload.isl + workload.osl)
-    ridge = crossing(ridge_surplus(trials.step), _RIDGE_STEPS)
-    half = crossing(half_surplus(trials.step, asymptotic_time(trials.step)), _HALF_STEPS)
-    limit = minimum(fits, LARGEST_BATCH)
-    slo = largest_that_holds(lambda batch: trials.row(batch).excess <= 1.0, limit, _HALVINGS)
+    with scope("largest batch"):
+        fits = largest_batch(deployment, workload.isl + workload.osl)
+    with scope("crossing"):
+        ridge = crossing(ridge_surplus(trials.step), LARGEST_BATCH, _RIDGE_STEPS)
+        with scope("asymptotic time"):
+            slope = asymptotic_time(trials.step)
+        half = crossing(half_surplus(trials.step, slope), LARGEST_BATCH, _HALF_STEPS)
+    with scope("largest that holds"):
+        limit = minimum(fits, LARGEST_BATCH)
+        slo = largest_that_holds(lambda batch: trials.row(batch).excess <= 1.0, limit, _HALVINGS)
     return Knees(ridge, half, fits, slo)
 
 
@@ -128,8 +133,10 @@ def at_batches(case: AnyCase, batch: Cell, slo: Mapping[str, Real]) -> Trial:
     """
     workload = replace(case.prediction.workload, batch=batch)
     first, step = passes(case.is_ideal, case.prediction.deployment, workload)
-    compute, traffic = weight_sides(step)
-    return Trial(step.time, compute, traffic, slo_excess(first.time, step.time, workload.osl, slo))
+    compute, traffic = (named("weight sides", side) for side in weight_sides(step))
+    time = named("time", step.time)
+    excess = slo_excess(named("time", first.time), time, workload.osl, slo)
+    return Trial(time, compute, traffic, named("slo excess", excess))
 
 
 def one_trial(prediction: Prediction, batch: float, slo: Mapping[str, float]) -> Trial:
@@ -163,5 +170,5 @@ def curve(case: AnyCase, batch: Cell, isl: Cell) -> Curve:
     before = case.prediction.workload
     workload = replace(before, batch=batch, isl=isl, prefix=minimum(before.prefix, isl))
     first, step = passes(case.is_ideal, case.prediction.deployment, workload)
-    need = memory(case.prediction.deployment, batch, isl + workload.osl)
-    return Curve(first.time, step.time, need.fits)
+    need = held_memory(case.prediction.deployment, batch, isl + workload.osl)
+    return Curve(named("time", first.time), named("time", step.time), named("fits", need.fits))

@@ -12,7 +12,7 @@ import roofline as rl
 from roofline.physics.forward import WEIGHT_BEARING, decode_pass
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Plan
-from roofline.serving.knee import LARGEST_BATCH, Knees, half_knee, largest_that_holds, ridge_knee
+from roofline.serving.knee import LARGEST_BATCH, Knees, half_knee, ridge_knee
 
 DENSE = ("llama-3.1-8b", "llama-3.1-70b", "gemma-3-27b", "qwen3-32b", "llama-2-7b")
 SPARSE = ("mixtral-8x7b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v3")
@@ -192,11 +192,6 @@ def test_an_slo_that_cannot_be_is_refused(slo):
 def test_an_slo_on_something_else_is_refused():
     with pytest.raises(rl.UnknownName, match="ttft, tpot, e2el"):
         rl.predict("llama-3.1-8b", "h100-sxm", slo={"latency": 1.0})
-
-
-@given(limit=st.integers(0, 10**6), last=st.integers(0, 10**6))
-def test_the_largest_that_holds_is_found(limit, last):
-    assert largest_that_holds(lambda number: number <= last, float(limit)) == min(limit, last)
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])

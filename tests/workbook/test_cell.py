@@ -9,8 +9,8 @@ from recalculation import Live
 
 from roofline.errors import BadInput
 from roofline.ops import ceil, floor, maximum, minimum, norm, where
-from roofline.workbook.cell import Column, Pool
-from roofline.workbook.cell_text import formula, shared
+from roofline.workbook.cell import Column, Pool, named, scope, unmarked
+from roofline.workbook.cell_text import formula, homes, shared
 from roofline.workbook.lookups import found, is_number, joined, match, picked
 from roofline.workbook.writer import Book
 
@@ -55,6 +55,52 @@ def test_what_is_computed_twice_is_one_cell_and_gets_a_place():
     assert long is again
     assert shared([long + 1.0, long * 2.0, long * 3.0]) == [long]
     assert shared([long + 1.0]) == []
+
+
+def test_a_cell_belongs_to_the_step_within_which_it_was_made():
+    a, b, _ = inputs(Pool())
+
+    @scope("inner")
+    def product():
+        return a * b
+
+    with scope("outer"):
+        before, made, after = a + 1.0, product(), a - 1.0
+    assert [cell.home for cell in (before, made, after, a / b)] == ["outer", "inner", "outer", ""]
+
+
+def test_a_scope_ends_with_an_error_inside_it():
+    a, b, _ = inputs(Pool())
+    with pytest.raises(BadInput), scope("outer"):
+        raise BadInput("no")
+    assert (a + b).home == ""
+
+
+def test_a_cell_is_called_once_and_what_is_no_cell_not_at_all():
+    a, b, _ = inputs(Pool())
+    total = a + b
+    assert named("total", total) is total
+    assert named("sum", total).home == "total"
+    assert named("total", 2.0) == 2.0
+    with scope("other"):
+        assert (a + b).home == "total"  # the same cell
+
+
+def test_what_a_step_is_made_of_belongs_to_it_and_else_to_the_step_that_needs_it_first():
+    a, b, c = inputs(Pool())
+    shared_by_both, own = a + b, b * c
+    first, second = shared_by_both * own, shared_by_both - 1.0
+    named("second", second)
+    named("first", first)
+    steps = homes([second, first])
+    assert [steps[id(cell)] for cell in (shared_by_both, own, first, second)] == ["first", "first", "first", "second"]
+    assert homes([a + c])[id(a + c)] == ""
+
+
+def test_a_name_of_numbers_that_are_cells_has_an_n_for_each():
+    a, b, _ = inputs(Pool())
+    assert unmarked(f"attention (window {a}, top {b})") == "attention (window n, top n)"
+    assert unmarked("attention") == "attention"
 
 
 def test_neutral_numbers_leave_no_trace():

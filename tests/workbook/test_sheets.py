@@ -118,6 +118,18 @@ def drawn(draw):
     }
 
 
+def test_whatever_is_computed_apart_says_what_it_belongs_to(book):
+    lookups = opened(book)["Lookups"]
+    steps = [row[0].value for row in lookups.iter_rows(min_row=2) if row[1].value is not None]
+    headings = [cell.value for sheet in ("Knees", "Curves", "Scenarios") for cell in opened(book)[sheet][1]]
+    assert len(steps) > 300
+    assert all(name and "\1" not in name for name in (*steps, *headings))
+    kernels = {"qkv", "attention", "experts", "dispatch", "head"}
+    assert {"kernel time", "collective time", "link roof", "rank batch", "weight bytes", "crossing", *kernels} <= {
+        *steps
+    }
+
+
 def test_every_value_beside_a_formula_is_what_another_engine_calculates(book):
     says, anew = Cells(book), recalculated(book)
     assert len(anew.formulas) > 5000

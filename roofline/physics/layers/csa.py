@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roofline.ops import Real, minimum
 from roofline.physics import elementwise
 from roofline.physics.assembly import Assembly
-from roofline.physics.geometry import Span, causal_pairs, windowed_pairs
+from roofline.physics.geometry import WINDOW_FILLED, Span, causal_pairs, windowed_pairs
 from roofline.physics.layers.indexer import add_scores, index_scores, own_indexer
 from roofline.physics.layers.kind import MixerKind
 from roofline.physics.linear import grouped_gemm
@@ -76,7 +76,7 @@ def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: Rea
     seen = (near + far) / span.steps
     queries = span.new / span.steps
     entries = 0.0 if not mixer.ratio else span.cached / mixer.ratio
-    kept = minimum(span.cached, 1.0 * mixer.window) + entries
+    kept = minimum(span.cached, 1.0 * mixer.window, WINDOW_FILLED) + entries
     return Work(
         flop=4.0 * heads * mixer.head_dim * batch * seen,
         kv_bytes=batch * mixer.head_dim * kv_nbytes * (seen if span.is_decode else kept),
@@ -144,7 +144,8 @@ def _vectors(mixer: Csa, tp: Real) -> Real:
 
 
 def _cache_bytes(mixer: Csa, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  every rank has the keys
-    return kv_nbytes * (mixer.head_dim * minimum(tokens, 1.0 * mixer.window) + _entry_values(mixer) * tokens)
+    near = minimum(tokens, 1.0 * mixer.window, WINDOW_FILLED)
+    return kv_nbytes * (mixer.head_dim * near + _entry_values(mixer) * tokens)
 
 
 def _add_kernels(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofline.ops import Real, where
+from roofline.ops import Real, always, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import Assembly
 from roofline.physics.geometry import Span, pairs, reach
@@ -17,6 +17,7 @@ from roofline.specs.layers import Gqa
 __all__ = ["GQA", "gqa_decode", "gqa_prefill", "local_kv_heads"]
 
 _ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between kernels
+_KV_HEADS = "KV heads"
 _TILE = 128.0  # head width in units of which the serial walk of prefill attention is calibrated
 
 
@@ -36,7 +37,7 @@ def local_kv_heads(mixer: Gqa, tp: Real) -> Real:
     >>> local_kv_heads(Gqa(heads=32, kv_heads=8, head_dim=128, v_head_dim=128), 16)
     1.0
     """
-    return replicated(mixer.kv_heads, tp)
+    return replicated(mixer.kv_heads, tp, _KV_HEADS)
 
 
 def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: Real) -> Work:
@@ -111,7 +112,7 @@ def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: f
 
 
 def _kv_heads(mixer: Gqa, each: Real) -> Sharded:
-    return Sharded(mixer.kv_heads, each, "KV heads", is_replicated=True)
+    return Sharded(mixer.kv_heads, each, _KV_HEADS, is_replicated=True)
 
 
 @Matrices
@@ -178,7 +179,7 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> Non
         gated = elementwise.activation(tokens, heads * mixer.v_head_dim, gated=True)
         assembly.elementwise("output gate" + tag, count, gated)
     assembly.multiply("o" + tag, count, matrices["o"])
-    if assembly.model.parallel is not True:  # else the network's all-reduce sums both
+    if not always(assembly.model.parallel):  # else the network's all-reduce sums both
         assembly.all_reduce("attention all-reduce" + tag, where(assembly.model.parallel, 0, count))
 
 

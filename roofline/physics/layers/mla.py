@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from roofline.ops import Real, minimum, where
+from roofline.ops import Real, below, minimum, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import Assembly
 from roofline.physics.geometry import Span, pairs
@@ -18,6 +18,7 @@ from roofline.specs.layers import Mla
 __all__ = ["MLA", "mla_absorb", "mla_crossover", "mla_decode", "mla_extend", "mla_prefill"]
 
 _ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between kernels
+_OTHER_WAY = "attention after the prefix is absorbed or expanded"
 _INDEX_NBYTES = 1.0 + 4.0 / 128  # index keys of DSA: fp8 with an fp32 scale per 128 (DeepSeek-V3.2 report, 2025-12)
 
 
@@ -265,7 +266,7 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
     latent = mla_extend(mixer, assembly.sequences, new, cached, precision.kv_nbytes, tp)
     absorbed = _absorbed(assembly, count, mixer, latent)
     with_prefix = where(cached > 0.0, sum(kernel.time for kernel in expanded), 0.0)
-    is_absorbed = sum(kernel.time for kernel in absorbed) < with_prefix
+    is_absorbed = below(sum(kernel.time for kernel in absorbed), with_prefix, _OTHER_WAY)
     assembly.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
     assembly.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from roofline.ops import Real, maximum, minimum, where
+from roofline.ops import Real, maximum, minimum, never, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.layers.dense import add_dense, dense_projections
@@ -49,7 +49,7 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     """
     idle = 1.0 - ffn.top_k / ffn.experts
     chosen = idle > 0.0  # else every token takes all of them
-    if chosen is False:
+    if never(chosen):
         return 1.0 * ffn.experts
     idle = where(chosen, idle, 1.0)
     if skew is None:
@@ -86,12 +86,12 @@ def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
     >>> round(fullest_rank(256, 8, 0.66), 3)
     1.31
     """
-    if (ep > 1) is False or skew is None:
+    if never(ep > 1) or skew is None:
         return 1.0
     largest: Real = 0.0
     for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):  # a line between powers of two
         largest = largest + (above - below) * minimum(maximum(ep / 2.0**power - 1.0, 0.0), 1.0)
-    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, 1.0 * ep)
+    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, 1.0 * ep, "one rank takes every token")
 
 
 def experts(
@@ -197,7 +197,7 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
 
 def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
     """Send tokens to the ranks that hold their experts."""
-    if is_spread is False:
+    if never(is_spread):
         return
     plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
     held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
@@ -208,7 +208,7 @@ def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_
 
 def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
     """Bring the experts' results back."""
-    if is_spread is False:
+    if never(is_spread):
         return
     plan = assembly.plan
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)

@@ -44,7 +44,7 @@ def channels(streams: Iterable[tuple[str, Sharded]], tp: Real) -> Real:
     """Channels of a short convolution on one rank.
 
     Args:
-        streams: names and widths of what it runs over.
+        streams: names and widths of what it runs over [1].
         tp: tensor-parallel degree [1].
 
     Returns:
