@@ -12,6 +12,7 @@ from roofline.physics.mixer_parameters import compressed_values
 from roofline.physics.one_equation import Kernel, Work
 from roofline.physics.sparse import csa_attention, index_scores
 from roofline.specs.gpu import Gpu
+from roofline.specs.kernels import ATTENTION_PREFILL, GEMM, INDEXER, MLA_DECODE, MLA_PREFILL
 from roofline.specs.layers import Csa, Mla
 
 __all__ = ["add_csa", "add_mla", "score_dtype"]
@@ -68,7 +69,7 @@ def add_csa(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> None:
         keys = indexer.dim * nbytes / mixer.ratio
         scores = index_scores(indexer, indexer.heads, assembly.sequences, span, keys, mixer.ratio)
         _add_scores(assembly, count, scores)
-    kind = "mla_decode" if span.is_decode else "attention_prefill"
+    kind = MLA_DECODE if span.is_decode else ATTENTION_PREFILL
     assembly.attention("attention" + tag, count, kind, csa_attention(mixer, assembly.sequences, span, nbytes, tp))
     groups, scheme = mixer.o_groups / tp, assembly.precision.sections["attention"]
     inner = mixer.heads * mixer.head_dim / mixer.o_groups
@@ -118,7 +119,7 @@ def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None:
 def _add_scores(assembly: Assembly, count: Real, scores: Work) -> None:
     """Scores of an indexer, in fp8 where the GPU has it."""
     peak = score_dtype(assembly.gpu, assembly.precision.wide_peak)
-    assembly.kernels.append(assembly.kernel("index scores", "indexer", peak, peak, count, scores))
+    assembly.kernels.append(assembly.kernel("index scores", INDEXER, peak, peak, count, scores))
 
 
 def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None:
@@ -130,7 +131,7 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None
     scores = attention.mla_prefill(mixer, assembly.sequences, new, cached, tp)
     expanded = [
         assembly.matrix_kernel("kv_b", count, expand, "attention"),
-        assembly.attention_kernel("attention", count, "mla_prefill", scores),
+        assembly.attention_kernel("attention", count, MLA_PREFILL, scores),
     ]
     if type(cached) in (float, int) and cached == 0.0:  # no prefix: nothing to re-expand
         assembly.kernels += expanded
@@ -150,7 +151,7 @@ def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list
     into = attention.mla_absorb(mixer, assembly.tokens, mixer.nope, nbytes, tp)
     out = attention.mla_absorb(mixer, assembly.tokens, mixer.v, nbytes, tp)
     return [
-        assembly.kernel("absorb k", "gemm", "bf16", wide, count, into),
-        assembly.attention_kernel("attention, absorbed", count, "mla_decode", latent),
-        assembly.kernel("absorb v", "gemm", "bf16", wide, count, out),
+        assembly.kernel("absorb k", GEMM, "bf16", wide, count, into),
+        assembly.attention_kernel("attention, absorbed", count, MLA_DECODE, latent),
+        assembly.kernel("absorb v", GEMM, "bf16", wide, count, out),
     ]

@@ -10,6 +10,7 @@ from roofline.physics.geometry import Span
 from roofline.physics.latent_mixers import add_csa, add_mla
 from roofline.physics.recurrent_mixers import add_recurrent
 from roofline.physics.sparse import index_scores
+from roofline.specs.kernels import ATTENTION_DECODE, ATTENTION_PREFILL, INDEXER
 from roofline.specs.layers import Csa, Gqa, Linear, Mixer, Mla, NoMixer
 
 __all__ = ["add_mixer"]
@@ -58,12 +59,12 @@ def _add_gqa(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> None:
     if mixer.indexer is not None:
         keys = index_nbytes(mixer, nbytes)
         scores = index_scores(mixer.indexer, index_heads, assembly.sequences, span, keys)
-        assembly.wide("index scores", count, "indexer", scores)
+        assembly.wide("index scores", count, INDEXER, scores)
     if span.is_decode:
         work = attention.gqa_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
     else:
         work = attention.gqa_prefill(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
-    assembly.attention("attention" + tag, count, "attention_decode" if span.is_decode else "attention_prefill", work)
+    assembly.attention("attention" + tag, count, ATTENTION_DECODE if span.is_decode else ATTENTION_PREFILL, work)
     if mixer.out_gate:
         gated = elementwise.activation(assembly.tokens, heads * mixer.v_head_dim, gated=True)
         assembly.elementwise("output gate" + tag, count, gated)

@@ -7,6 +7,7 @@ from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.ffn import experts
 from roofline.physics.linear import gemm
+from roofline.specs.kernels import ALL_GATHER, ALL_REDUCE, MOE, MOE_COMBINE, MOE_DISPATCH, REDUCE_SCATTER, ROUTER
 from roofline.specs.layers import DenseFfn, Ffn, LinearFfn, MoeFfn, NoFfn
 
 __all__ = ["add_network"]
@@ -46,7 +47,8 @@ def _add_experts(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     sections = assembly.precision.sections
     scores = ffn.experts + (1 if ffn.shared_gate else 0)
     router = gemm(tokens, scores, assembly.hidden, sections["router"], ffn.router_bias)
-    assembly.matrix("router", count, router, "router")
+    with assembly.serving(ROUTER):
+        assembly.matrix("router", count, router, "router")
     assembly.elementwise("top-k", count, elementwise.top_k(tokens, ffn.experts))
     if ffn.latent is not None:
         assembly.gemm("to latent", count, ffn.latent, assembly.hidden, "shared")
@@ -55,7 +57,7 @@ def _add_experts(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     _add_dispatch(assembly, count, ffn, width, is_spread)
     scheme = sections["experts"]
     work = experts(ffn, width, tokens, assembly.pooled, plan, deployment.skew, scheme)
-    assembly.kernels.append(assembly.kernel("experts", "moe", scheme.key, scheme.peak, count, work))
+    assembly.kernels.append(assembly.kernel("experts", MOE, scheme.key, scheme.peak, count, work))
     _add_combine(assembly, count, ffn, width, is_spread)
     if ffn.latent is not None:
         assembly.gemm("from latent", count, assembly.hidden, ffn.latent, "shared")
@@ -63,9 +65,9 @@ def _add_experts(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
         _add_dense(assembly, "shared ", count, DenseFfn(ffn.shared_width, ffn.gated), "shared")
         assembly.elementwise("shared add", count, elementwise.add(tokens, assembly.hidden))
     ranks = where(is_spread, plan.tp, 1)
-    assembly.collective("ffn all-gather", "all_gather", count, assembly.stream_bytes, ranks)
+    assembly.collective("ffn all-gather", ALL_GATHER, count, assembly.stream_bytes, ranks)
     together = where(is_spread, 1, plan.tp)
-    assembly.collective("experts all-reduce", "all_reduce", count, assembly.stream_bytes, together)
+    assembly.collective("experts all-reduce", ALL_REDUCE, count, assembly.stream_bytes, together)
 
 
 def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
@@ -74,9 +76,9 @@ def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_
         return
     plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
     held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
-    assembly.collective("dispatch", "moe_dispatch", count, held, where(is_spread, plan.ep, 1))
+    assembly.collective("dispatch", MOE_DISPATCH, count, held, where(is_spread, plan.ep, 1))
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
-    assembly.collective("experts all-gather", "all_gather", count, pooled, sharing)
+    assembly.collective("experts all-gather", ALL_GATHER, count, pooled, sharing)
 
 
 def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
@@ -85,9 +87,9 @@ def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_s
         return
     plan = assembly.plan
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
-    assembly.collective("experts reduce-scatter", "reduce_scatter", count, pooled, sharing)
+    assembly.collective("experts reduce-scatter", REDUCE_SCATTER, count, pooled, sharing)
     held = assembly.tokens / plan.tp * ffn.top_k * width * ACTIVATION_NBYTES
-    assembly.collective("combine", "moe_combine", count, held, where(is_spread, plan.ep, 1))
+    assembly.collective("combine", MOE_COMBINE, count, held, where(is_spread, plan.ep, 1))
 
 
 def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:

@@ -8,6 +8,7 @@ from roofline.physics.assembly import Assembly
 from roofline.physics.cache import conv_channels
 from roofline.physics.geometry import Span
 from roofline.physics.state import output_width, recurrence, short_conv
+from roofline.specs.kernels import STATE_DECODE, STATE_PREFILL
 from roofline.specs.layers import Gdn, Kda, Lightning, Mamba1, Mamba2, Recurrent
 
 __all__ = ["add_recurrent"]
@@ -29,7 +30,7 @@ def add_recurrent(assembly: Assembly, count: Real, mixer: Recurrent, span: Span)
     _add_low_rank(assembly, count, mixer, tag)
     if not isinstance(mixer, Lightning):
         assembly.elementwise("conv" + tag, count, short_conv(mixer, assembly.tokens, tp))
-    kind = "state_decode" if span.is_decode else "state_prefill"
+    kind = STATE_DECODE if span.is_decode else STATE_PREFILL
     assembly.wide("recurrence" + tag, count, kind, recurrence(mixer, assembly.sequences, span, tp))
     assembly.elementwise("gated norm" + tag, count, elementwise.activation(assembly.tokens, width, gated=True))
     assembly.gemm("out" + tag, count, hidden, width, "attention")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from roofline.physics.one_equation import Kernel, Roof, Work
+from roofline.specs.kernels import HOST
 from roofline.workbook.case import AnyCase
 from roofline.workbook.tables import COLLECTIVE, EFFICIENCY
 
@@ -59,9 +60,9 @@ def kernel_rows(case: AnyCase) -> Iterator[KernelRow]:
     ):
         others = iter(light.kernels)
         for kernel in passed.kernels:
-            other = None if kernel.kind == "host" else next(others)
+            other = None if kernel.kind is HOST else next(others)
             answer = (
-                name, case.pool.said(kernel.name), kernel.kind, kernel.terms.bound, kernel.time / passed.time,
+                name, case.pool.said(kernel.name), kernel.kind.name, kernel.terms.bound, kernel.time / passed.time,
                 kernel.time, kernel.count, 0.0 if other is None else other.time, *_terms(kernel),
             )  # fmt: skip
             yield KernelRow((*answer, *_work(kernel.work), *_roof(kernel)))
@@ -81,7 +82,7 @@ def _work(work: Work) -> tuple[Any, ...]:
 
 
 def _roof(kernel: Kernel) -> tuple[Any, ...]:
-    if kernel.kind == "host":
+    if kernel.kind is HOST:
         return (None,) * (len(_ROOF) + len(_LINK))
     under = kernel.roof
     if isinstance(under, Roof):
