@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from roofline.ops import Real, ceil, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
@@ -59,15 +56,23 @@ class Assembly:
         """Size of one residual stream of this rank's tokens [B]."""
         return ACTIVATION_NBYTES * self.tokens * self.hidden
 
-    @contextmanager
-    def serving(self, part: str) -> Iterator[None]:
-        """Mark the kernels that are added meanwhile as serving a part of the model.
+    def serving(self, part: str) -> Assembly:
+        """Mark the kernels that are added within this context as serving a part of the model.
 
         Args:
             part: the head, the router, ... [text].
+
+        Returns:
+            Itself, as the context.
         """
         self._part = part
-        yield
+        return self
+
+    def __enter__(self) -> None:
+        """Nothing but what `serving` did."""
+
+    def __exit__(self, *_: object) -> None:
+        """Kernels that follow serve no part by name."""
         self._part = ""
 
     def gemm(self, name: str, count: Real, columns: Real, inner: Real, section: str, bias: bool = False) -> None:

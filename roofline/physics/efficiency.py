@@ -106,7 +106,9 @@ def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: KernelKind) 
     Returns:
         The kind itself, or the one that stands in.
     """
-    return kind if any(measured == kind.name for measured, _ in sets) else kind.stand_in or kind
+    if kind.stand_in is None or any(measured == kind.name for measured, _ in sets):
+        return kind
+    return kind.stand_in
 
 
 def calibrated_set(sets: Mapping[tuple[str, str], Efficiency], kind: KernelKind, key: str) -> tuple[Efficiency, str]:

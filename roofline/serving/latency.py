@@ -46,7 +46,7 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
     passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
     engine = deployment.host
     before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
-    spent = (host_kernel(*what) for what in before if type(what[1]) is not float or what[1] != 0.0)
+    spent = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
     return Pass((*spent, *passed.kernels))
 
 
