@@ -56,7 +56,7 @@ _BOUNDS = {
     "eta_switch": (0.02, 1.0),
 }
 
-#: What a fit starts from: those that a kind has (docs/method.md, "The one equation") move, others stay.
+#: What a fit starts from: constants among the terms of the kind are fitted, a further one stays as it is.
 _VALUES: Mapping[KernelKind, Mapping[str, float]] = {
     GEMM: {"t0": 4 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa": 0.6 * NANO, "eta_s": 0.4},
     ATTENTION_PREFILL: {"t0": 12 * MICRO, "eta_c": 0.9, "eta_x": 1.0, "eta_m": 0.3, "kappa_s": 5 * NANO},
