@@ -22,6 +22,7 @@ import roofline as rl
 from roofline.calibration.sets import calibrated_sets
 from roofline.calibration.text import calibration_text
 from roofline.measurements.kernel_table import kernel_groups
+from roofline.specs.kernels import CALIBRATED, COLLECTIVES, KINDS
 from roofline.specs.measurement import KernelGroup
 
 OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
@@ -102,9 +103,7 @@ REASONS = {
     "forward passes suggest; the kernel tables do not follow any such form (rate falls from 0.6 on 2 GPUs to 0.05 on 8)",
     "dispatch": "assumption: no MoE dispatch rows on this generation; the all-to-all constants",
 }
-ORDER = ("gemm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe", "elementwise")
 PCIE_ONLY = ("ada", "blackwell-rtx")
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p", "moe_dispatch", "moe_combine")
 Sets = dict[str, dict[str, dict[str, Any]]]
 
 
@@ -177,7 +176,7 @@ def collectives(sets: Sets, generation: str) -> tuple[dict[str, dict[str, Any]],
     """Sets of the collectives, assumed ones where none were timed or where no form fits."""
     used: set[str] = set()
     found: dict[str, dict[str, Any]] = {}
-    for name in COLLECTIVES:
+    for name in (kind.name for kind in COLLECTIVES):
         if generation == "ada" and name != "p2p":
             found[name] = {"a2": "22 us", "eta": 0.525, "source": "assumed-pcie"}
             used.add("pcie")
@@ -202,7 +201,7 @@ def document(generation: str, folder: Path, int4: Mapping[str, float]) -> dict[s
     groups = chosen(kernel_groups([str(folder / f"{gpu.name}.csv")]), generation)
     groups = [group for group in groups if group.dtype != "fp8" or "fp8" in gpu.peaks or "attention" in group.kind]
     if generation == "ada":
-        groups = [group for group in groups if group.kind not in COLLECTIVES]
+        groups = [group for group in groups if not KINDS[group.kind].is_collective]
     sets, sources = calibrated_sets(groups, gpu, None, TITLE, WHEEL)
     used = assume(sets, gpu, int4)
     links, used_links = collectives(sets, generation)
@@ -219,7 +218,7 @@ def document(generation: str, folder: Path, int4: Mapping[str, float]) -> dict[s
         "engines": engines,
         **({"link": "pcie"} if gpu.link.kind == "pcie" else {}),
         "date": "2026-09",
-        "kernels": {kind: sets[kind] for kind in ORDER if kind in sets},
+        "kernels": {kind.name: sets[kind.name] for kind in CALIBRATED if kind.name in sets},
         "collectives": links,
         "sources": sources,
     }
@@ -228,7 +227,7 @@ def document(generation: str, folder: Path, int4: Mapping[str, float]) -> dict[s
 def generic(documents: list[dict[str, Any]]) -> dict[str, Any]:
     """Medians over the generations, for GPUs of which nothing was timed."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for kind in ORDER:
+    for kind in (kind.name for kind in CALIBRATED):
         dtypes = dict.fromkeys(dtype for each in documents for dtype in each["kernels"].get(kind, {}))
         for dtype in dtypes:
             entries = [each["kernels"][kind][dtype] for each in documents if dtype in each["kernels"].get(kind, {})]
@@ -238,7 +237,7 @@ def generic(documents: list[dict[str, Any]]) -> dict[str, Any]:
             **median([each["collectives"][name] for each in documents if each["name"] != "ada"]),
             "source": "medians",
         }
-        for name in COLLECTIVES
+        for name in (kind.name for kind in COLLECTIVES)
     }
     links["pcie"] = {**documents[0]["collectives"]["pcie"], "source": "medians"}
     names = ", ".join(each["name"] for each in documents)

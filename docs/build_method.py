@@ -39,7 +39,7 @@ from roofline.physics import (
 from roofline.physics.forward import Pass
 from roofline.physics.geometry import Span
 from roofline.physics.layers import csa, delta, gqa, indexer, kinds, lightning, mamba, mla, moe, recurrent
-from roofline.physics.one_equation import HOST, LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof, Terms, Work
+from roofline.physics.one_equation import HOST_ROOF, LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof, Terms, Work
 from roofline.physics.parameters import ParameterCount
 from roofline.physics.plan import Scheme
 from roofline.physics.projection import Sharded
@@ -47,6 +47,21 @@ from roofline.serving import closed_loop, cost, interval, knee, latency
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Link
+from roofline.specs.kernels import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    ATTENTION_DECODE,
+    ATTENTION_PREFILL,
+    COLLECTIVES,
+    GEMM,
+    HEAD,
+    HOST,
+    MLA_DECODE,
+    MOE,
+    P2P,
+    KernelKind,
+)
 from roofline.specs.layers import (
     Csa,
     DenseFfn,
@@ -669,8 +684,8 @@ def _collectives_chapter() -> Chapter:
         _one(collectives, name, "V", lambda v, name=name: getattr(collectives, name)(v.S, v.n)) for name in names
     ]
     formulas.append(_one(collectives, "p2p_bytes", "V", lambda v: collectives.p2p_bytes(v.S)))
-    kinds = ("all_reduce", "all_gather", "reduce_scatter", "moe_dispatch", "moe_combine", "p2p")
-    calls = {kind: lambda v, kind=kind: collectives.sent_bytes(kind, v.S, v.n) for kind in kinds}
+    kinds = (kind for kind in COLLECTIVES if kind.is_in_passes)
+    calls = {kind.name: lambda v, kind=kind: collectives.sent_bytes(kind, v.S, v.n) for kind in kinds}
     named = [Shown(collectives, name, name, (0, 1)) for name in names]
     formulas.append(
         _branches(collectives, "sent_bytes", "V", calls, *named, Shown(collectives, "p2p_bytes", "p2p_bytes", (0,)))
@@ -689,7 +704,7 @@ def _efficiency_chapter() -> Chapter:
         "one peer of a mesh; N 5e+10 rate of the network port"
     )
 
-    def link(v: Letters, collective: str = "all_gather", *, switch: bool = False, mesh: bool = False) -> Any:
+    def link(v: Letters, collective: KernelKind = ALL_GATHER, *, switch: bool = False, mesh: bool = False) -> Any:
         fabric = Link("", v.B, v.domain, switch, v.B_peer if mesh else None)
         gpu = SimpleNamespace(link=fabric, scale_out=v.N, calibration=None, name="")
         return efficiency.link_roof(gpu, "ideal", collective, v.n)  # type: ignore[arg-type]
@@ -701,7 +716,7 @@ def _efficiency_chapter() -> Chapter:
     cases = (
         Case(inside(), left, "within"),
         Case(inside(mesh=True), left, "mesh", only=("rate",)),
-        Case(inside(collective="all_reduce", switch=True), left, "switch, all-reduce", only=("least",)),
+        Case(inside(collective=ALL_REDUCE, switch=True), left, "switch, all-reduce", only=("least",)),
     )
     across = tuple(
         Case(
@@ -717,7 +732,7 @@ def _efficiency_chapter() -> Chapter:
             f"across, {note}",
             as_written=True,
         )
-        for kind, note in (("all_gather", "sum, gather"), ("all_to_all", "exchange"), ("p2p", "p2p"))
+        for kind, note in ((ALL_GATHER, "sum, gather"), (ALL_TO_ALL, "exchange"), (P2P, "p2p"))
     )
     few = Shown(efficiency, "_MOST_DOUBLINGS", "most", (), lambda _: 4, is_constant=True)
     doubled = Case(lambda v: efficiency.doublings(v.n), "doublings", "to 16 ranks, and so on", (few,), as_written=True)
@@ -1307,17 +1322,17 @@ def _knee_chapter() -> Chapter:
 
         def step(batch: Any) -> Pass:
             done = linear.gemm(batch, v.n, v.k, _scheme(v))
-            return Pass((Kernel("", "gemm", "", 1, done, roof, one_equation.kernel_time(done, roof)),))
+            return Pass((Kernel("", GEMM, "", 1, done, roof, one_equation.kernel_time(done, roof)),))
 
         return step
 
     def both_kinds(v: Letters) -> tuple[Any, Any]:
-        def kernel(kind: str, runs: Any, compute: Any, overlapped: Any) -> Kernel:
+        def kernel(kind: KernelKind, runs: Any, compute: Any, overlapped: Any) -> Kernel:
             terms = Terms(0.0, compute, overlapped + v.serial, 0.0, serial=v.serial)
-            return Kernel("", kind, "", runs, Work(), HOST, terms)
+            return Kernel("", kind, "", runs, Work(), HOST_ROOF, terms)
 
-        gemm, moe = ("gemm", v.n_1, v.c_1, v.m_1), ("moe", v.n_2, v.c_2, v.m_2)
-        left_aside = ("attention_decode", v.n_1, v.c_2, v.m_1)
+        gemm, moe = (GEMM, v.n_1, v.c_1, v.m_1), (MOE, v.n_2, v.c_2, v.m_2)
+        left_aside = (ATTENTION_DECODE, v.n_1, v.c_2, v.m_1)
         return knee.weight_sides(Pass(tuple(kernel(*parts) for parts in (gemm, moe, left_aside))))
 
     def crossing(value: Any, surplus: Callable[[Any], Any], _: Any) -> Any:
@@ -1354,22 +1369,22 @@ def _interval_chapter() -> Chapter:
         "0.1 their residuals; s_2 0.2; t 0.02 a time; e 2.718281828459045 Euler's number"
     )
 
-    def kernel(kind: str, time: Any, sigma: Any) -> Kernel:
-        return Kernel(kind, kind, "", 1, Work(), HOST._replace(efficiency=Efficiency(sigma=sigma)), _terms(time))
+    def kernel(kind: KernelKind, time: Any, sigma: Any) -> Kernel:
+        return Kernel("", kind, "", 1, Work(), HOST_ROOF._replace(efficiency=Efficiency(sigma=sigma)), _terms(time))
 
-    def sigma(v: Letters, basis: str, kinds: tuple[str, str], *, timed: bool = True) -> Any:
+    def sigma(v: Letters, basis: str, kinds: tuple[KernelKind, KernelKind], *, timed: bool = True) -> Any:
         residuals = (v.s_1, v.s_2) if timed else (None, None)
         times = (v.t_1, v.t_2)
         passed = Pass(tuple(kernel(*parts) for parts in zip(kinds, times, residuals, strict=True)))
         return interval.pass_sigma(passed, basis, v.sigma)
 
     calls = {
-        "two kinds of kernel": lambda v: sigma(v, "calibrated", ("gemm", "attention_decode")),
-        "inherited": lambda v: sigma(v, "inherited", ("gemm", "attention_decode")),
-        "experts": lambda v: sigma(v, "calibrated", ("gemm", "moe")),
-        "MLA, states, indexers": lambda v: sigma(v, "calibrated", ("gemm", "mla_decode")),
-        "never timed, and host": lambda v: sigma(v, "calibrated", ("gemm", "host"), timed=False),
-        "generic": lambda v: sigma(v, "generic", ("gemm", "attention_decode")),
+        "two kinds of kernel": lambda v: sigma(v, "calibrated", (GEMM, ATTENTION_DECODE)),
+        "inherited": lambda v: sigma(v, "inherited", (GEMM, ATTENTION_DECODE)),
+        "experts": lambda v: sigma(v, "calibrated", (GEMM, MOE)),
+        "MLA, states, indexers": lambda v: sigma(v, "calibrated", (GEMM, MLA_DECODE)),
+        "never timed, and host": lambda v: sigma(v, "calibrated", (GEMM, HOST), timed=False),
+        "generic": lambda v: sigma(v, "generic", (GEMM, ATTENTION_DECODE)),
     }
     euler = Shown(interval, "_E", "e", is_constant=True)
     ends = Case(lambda v: interval.spread(v.t, v.sigma), ("low", "high"), shown=(euler,))
@@ -1394,8 +1409,8 @@ def _loop_chapter() -> Chapter:
         return found.tpot, found.queue, found.ttft - found.slots, found.slots
 
     def kernels(linear_time: Any, attention_time: Any, head_time: Any, *_: Any) -> Pass:
-        parts = (("", "gemm", linear_time), ("", "attention_prefill", attention_time), ("head", "gemm", head_time))
-        return Pass(tuple(Kernel(name, kind, "", 1, Work(), HOST, _terms(time)) for name, kind, time in parts))
+        parts = ((GEMM, linear_time, ""), (ATTENTION_PREFILL, attention_time, ""), (GEMM, head_time, HEAD))
+        return Pass(tuple(Kernel("", kind, "", 1, Work(), HOST_ROOF, _terms(time), part) for kind, time, part in parts))
 
     def loop(v: Letters) -> closed_loop.ClosedLoop:
         host = Engine("", prefill=v.h_prefill, stretch=v.stretch, chunk=v.chunk, reserve=v.reserve)
@@ -1408,7 +1423,7 @@ def _loop_chapter() -> Chapter:
         return found.running, found.own_prefill_time, found.prefill_time, found.requests_per_s
 
     def step(value: Any, *_: Any) -> Pass:
-        return Pass((Kernel("", "gemm", "", 1, Work(), HOST, _terms(value)),))
+        return Pass((Kernel("", GEMM, "", 1, Work(), HOST_ROOF, _terms(value)),))
 
     def latencies(ttft: Any, tpot: Any, slots: Any, *_: Any) -> closed_loop.LoopTimes:
         return closed_loop.LoopTimes(ttft, tpot, 0.0, slots)

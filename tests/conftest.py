@@ -15,6 +15,7 @@ from roofline.serving.precision import precision
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu, Link
+from roofline.specs.kernels import CALIBRATED, COLLECTIVES
 from roofline.specs.layers import DenseFfn, Gqa, Group, Layer, Mla, MoeFfn
 from roofline.specs.model import Model
 
@@ -26,17 +27,6 @@ settings.register_profile(
     "suite", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
-
-KERNEL_KINDS = (
-    "gemm",
-    "attention_prefill",
-    "attention_decode",
-    "mla_prefill",
-    "mla_decode",
-    "moe",
-    "elementwise",
-)
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p", "moe_dispatch", "moe_combine")
 
 #: GPUs that stand for the catalog where every one with every model would take minutes: each calibrated
 #: generation, a card on PCIe, a full mesh, a torus, parts without FP8 or without calibration.
@@ -187,8 +177,8 @@ def calibrations(draw):
     return Calibration(
         name="random",
         measured_on=("gpu",),
-        kernels={(kind, "bf16"): draw(kernel) for kind in KERNEL_KINDS},
-        collectives={name: draw(collective) for name in COLLECTIVES},
+        kernels={(kind.name, "bf16"): draw(kernel) for kind in CALIBRATED},
+        collectives={kind.name: draw(collective) for kind in COLLECTIVES},
     )
 
 

@@ -11,6 +11,7 @@ from roofline.ops import norm
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import Kernel, LinkRoof
 from roofline.quantity import MICRO, rounded
+from roofline.specs.kernels import the
 
 __all__ = [
     "Difference",
@@ -33,30 +34,13 @@ _WORTH_SAYING = 0.02  # share of a pass
 _ORDERS = (10.0, 100.0)  # from which a ratio has one decimal place, and none
 _SMALL = 0.1  # below it a ratio has two significant digits
 
-#: Kind of kernel -> the part of a pass that a sentence names.
-_PARTS = {
-    "moe": "the experts",
-    "all_reduce": "the all-reduces",
-    "all_gather": "the gathers",
-    "reduce_scatter": "the reduce-scatters",
-    "moe_dispatch": "the expert exchange",
-    "moe_combine": "the expert exchange",
-    "p2p": "the stage hand-overs",
-    "state_prefill": "the recurrence",
-    "state_decode": "the recurrence",
-    "indexer": "the index scores",
-    "elementwise": "the element-wise passes",
-    "host": "the host",
-}
-_NAMED = {"head": "the head", "router": "the router", "network": "the network"}
-
 
 @dataclass(frozen=True, slots=True)
 class KernelDifference:
     """One kernel of two passes; where one of them lacks it, it takes no time there."""
 
     name: str
-    part: str  # of the pass that it belongs to, for sentences
+    part: str  # label of the part of the pass that it belongs to
     bound: str  # what it waits for in the reference, or in the other pass where the reference lacks it
     other_bound: str
     cause: str  # term of its time whose change moved it most; its bound where only one of the passes has it
@@ -139,7 +123,7 @@ def difference(reference: Pass, other: Pass) -> Difference:
         found.append(
             KernelDifference(
                 name=name,
-                part=_part((first or second)[0]),
+                part=(first or second)[0].label,
                 bound=_bound(first or second),
                 other_bound=_bound(second or first),
                 cause=_cause(first, second),
@@ -241,7 +225,7 @@ def unchanged_text(found: Difference, of: str) -> str:
     Returns:
         Text such as ``unchanged: the all-reduces (8 % of the new step)``, empty where all change [text].
     """
-    kept = [f"{part} ({100.0 * share:.0f} %" for part, share in unchanged(found)[:2]]
+    kept = [f"{the(part)} ({100.0 * share:.0f} %" for part, share in unchanged(found)[:2]]
     return f"unchanged: {'), '.join([f'{kept[0]} of the new {of}', *kept[1:]])})" if kept else ""
 
 
@@ -309,13 +293,6 @@ def _named(passed: Pass) -> dict[str, list[Kernel]]:
     for kernel in passed.kernels:
         found.setdefault(kernel.name, []).append(kernel)
     return found
-
-
-def _part(kernel: Kernel) -> str:
-    """What a sentence calls the part of a pass that a kernel belongs to."""
-    if kernel.name in _NAMED:
-        return _NAMED[kernel.name]
-    return _PARTS.get(kernel.kind) or ("the linear layers" if kernel.kind == "gemm" else "attention")
 
 
 def _effects(old: Spent, new: Spent) -> dict[str, float]:

@@ -21,6 +21,7 @@ from roofline.errors import RooflineError
 from roofline.quantity import rounded, to_text
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
+from roofline.specs.kernels import HOST, the
 
 __all__ = ["COMPARED_KEYS", "Compared", "Comparison", "compared", "latencies", "speedups", "why_faster"]
 
@@ -212,7 +213,8 @@ def _clause(what: str, part: float, total: float, places: int, *, is_first: bool
 
 def _what(share: Share) -> str:
     """What a contribution comes from: the term of the time that moved, and the part of the pass."""
-    return share.part if share.part == "the host" else f"{_TERMS.get(share.cause, share.cause)} in {share.part}"
+    part = the(share.part)
+    return part if share.part == HOST.label else f"{_TERMS.get(share.cause, share.cause)} in {part}"
 
 
 def _speedup(found: Difference | None) -> float | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from roofline.physics.forward import Pass
-from roofline.physics.one_equation import Kernel, LinkRoof, Roof
+from roofline.physics.one_equation import Kernel, Roof
 from roofline.physics.plan import Deployment
+from roofline.specs.kernels import HEAD
 from roofline.specs.measurement import Measurement
 
 __all__ = [
@@ -25,14 +26,6 @@ __all__ = [
 #: A part of a step may be off by this factor; beyond it, something else is going on.
 MOST_PLAUSIBLE = 10.0
 
-_KINDS = {
-    "gemm": "linear layers",
-    "moe": "experts",
-    "elementwise": "element-wise passes",
-    "indexer": "attention",
-    "host": "host overhead",
-}
-_BEGINNINGS = {"attention": "attention", "mla": "attention", "state": "recurrence"}
 _BESIDE = "queue and other prompts"
 _ROUNDING = 2.0**-30  # of a sum over kernels
 _TOO_FAST = {"ttft": "prompts were cached, or GPU, plan, formats", "tpot": "GPU, plan, formats, requests in flight"}
@@ -207,11 +200,7 @@ def _factor(time: float, gap: float) -> float | None:
 
 def _group(kernel: Kernel) -> str:
     """What a reader calls the part of a step that a kernel belongs to."""
-    if isinstance(kernel.roof, LinkRoof):
-        return "collectives"
-    if kernel.name == "head":
-        return "head"
-    return _KINDS.get(kernel.kind) or _BEGINNINGS.get(kernel.kind.split("_")[0], kernel.kind)
+    return HEAD if kernel.label == HEAD else kernel.kind.group or kernel.kind.label
 
 
 def _over(above: float | None, below: float | None) -> float | None:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from roofline.analysis.difference import Difference, difference, kernel_rows, times, unchanged_text
 from roofline.analysis.gpus import latencies, speedups
-from roofline.physics.forward import WEIGHT_BEARING, Pass
+from roofline.physics.forward import Pass
 from roofline.physics.one_equation import LIGHT, Kernel, Roof, kernel_time
 from roofline.physics.parameters import parameters
 from roofline.physics.plan import Precision
 from roofline.quantity import GIGA, rounded
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
+from roofline.specs.kernels import GEMM, HOST, MOE
 from roofline.specs.model import Model
 
 __all__ = ["FORMATS", "Quantization", "Quantized", "kept_sections", "quantized", "why_quantized"]
@@ -212,7 +213,7 @@ def _sides(before: Pass, after: Pass, whole: float) -> list[tuple[float, str]]:
     reading = {kernel.name for kernel in before.kernels if _is_reading(kernel)}
     found = []
     for label, amount, rates, chosen in (
-        ("weight traffic", _weights, _reading_rates, lambda k: k.kind in WEIGHT_BEARING and k.name in reading),
+        ("weight traffic", _weights, _reading_rates, lambda k: k.kind.bears_weights and k.name in reading),
         ("KV and state traffic", _cached, _reading_rates, lambda k: k.name in reading),
         ("arithmetic", _flop, _arithmetic_rates, lambda k: k.name not in reading),
     ):
@@ -277,7 +278,7 @@ def _evidence(kernels: list[Kernel]) -> str:
 
 def _is_reading(kernel: Kernel) -> bool:
     """Whether reading takes longer than the arithmetic that overlaps with it."""
-    if not isinstance(kernel.roof, Roof) or kernel.kind == "host":
+    if not isinstance(kernel.roof, Roof) or kernel.kind is HOST:
         return True
     return bool(kernel.terms.overlapped >= kernel.terms.compute)
 
@@ -308,12 +309,12 @@ def _arithmetic_rates(kernel: Kernel) -> tuple[float, float]:
 
 def _quantising(kernel: Kernel) -> float:
     """Time of the passes that quantise the activations of multiplications [s]."""
-    return _serial(kernel) if kernel.kind == "gemm" else 0.0
+    return _serial(kernel) if kernel.kind is GEMM else 0.0
 
 
 def _routing(kernel: Kernel) -> float:
     """Time in which activations move to and from the experts; how well that is done depends on the format [s]."""
-    return _serial(kernel) if kernel.kind == "moe" else 0.0
+    return _serial(kernel) if kernel.kind is MOE else 0.0
 
 
 def _serial(kernel: Kernel) -> float:
@@ -323,7 +324,7 @@ def _serial(kernel: Kernel) -> float:
 def _latency(kernel: Kernel) -> float:
     """What launches, walked depths and items add to a kernel's arithmetic and traffic [s]."""
     roof = kernel.roof
-    if not isinstance(roof, Roof) or kernel.kind == "host":
+    if not isinstance(roof, Roof) or kernel.kind is HOST:
         return 0.0
     work = kernel.work._replace(depth=0.0, serial_depth=0.0, items=0.0)
     bare = roof if roof.efficiency is LIGHT else roof._replace(efficiency=replace(roof.efficiency, t0=0.0))

@@ -8,11 +8,12 @@ from typing import Any
 
 from roofline.analysis.difference import Difference, Spent, effects, spent, times
 from roofline.physics.efficiency import calibrated_set
-from roofline.physics.forward import WEIGHT_BEARING, Pass
+from roofline.physics.forward import Pass
 from roofline.physics.one_equation import Kernel, Roof
 from roofline.physics.plan import Deployment
 from roofline.quantity import to_text
 from roofline.serving.prediction import Prediction
+from roofline.specs.kernels import HOST, the
 
 __all__ = ["slow_kernels"]
 
@@ -61,7 +62,7 @@ def slow_kernels(
             old, new = (_on_gpu(getattr(prediction, name), longer) for prediction in (other, found))
             causes = _causes(old, new)
             if causes:
-                how_long = f"{name} takes {times(after / before)} as long in {part} as with {called}"
+                how_long = f"{name} takes {times(after / before)} as long in {the(part)} as with {called}"
                 said.setdefault(part, []).append(f"{how_long}: its kernels {' and '.join(causes)}")
                 slower.setdefault(part, []).extend(kernel for kernels in new.values() for kernel in kernels)
     return [f"{'; '.join(texts)} ({_basis(found.deployment, slower[part])})" for part, texts in said.items()]
@@ -71,7 +72,7 @@ def _on_gpu(passed: Pass, names: Sequence[str]) -> dict[str, list[Kernel]]:
     """Kernels of a pass by name that multiply or read; links and the host do not depend on formats."""
     found: dict[str, list[Kernel]] = {}
     for kernel in passed.kernels:
-        if kernel.name in names and isinstance(kernel.roof, Roof) and kernel.kind != "host":
+        if kernel.name in names and isinstance(kernel.roof, Roof) and kernel.kind is not HOST:
             found.setdefault(kernel.name, []).append(kernel)
     return found
 
@@ -129,11 +130,11 @@ def _basis(deployment: Deployment, kernels: Sequence[Kernel]) -> str:
         for scheme in precision.sections.values()
         if scheme.peak == precision.wide_peak and scheme.weight_nbytes < _WIDE_NBYTES
     }
-    is_weight_only = all(kernel.kind in WEIGHT_BEARING and kernel.dtype in narrow for kernel in kernels)
+    is_weight_only = all(kernel.kind.bears_weights and kernel.dtype in narrow for kernel in kernels)
     said = ["weight-only"] if is_weight_only else []
     if deployment.basis == "ideal":
         return "; ".join([*said, "at light speed"])
-    timed = {sets[key].is_measured if key in sets else None for key in ((k.kind, k.dtype) for k in kernels)}
+    timed = {sets[key].is_measured if key in sets else None for key in ((k.kind.name, k.dtype) for k in kernels)}
     if deployment.basis == "generic":
         said.append(f"medians of other generations: none of {generation} timed")
     elif timed == {True}:

@@ -18,6 +18,7 @@ from roofline.serving.precision import PRESETS, summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import check_plan, possible_tp, widest_tp
 from roofline.specs.formats import FORMATS
+from roofline.specs.kernels import HOST
 from roofline.symbolic.case_trace import CaseTrace
 from roofline.symbolic.inputs import Input, changed, inputs, refuse_arrays
 from roofline.symbolic.traced import is_rational
@@ -303,7 +304,7 @@ def _shares(at: Prediction, result: str) -> str:
     times: dict[str, float] = {}
     for passed, runs in runs_of[result]:
         for kernel in passed.kernels:
-            what = "host" if kernel.kind == "host" else str(kernel.terms.bound)
+            what = kernel.kind.label if kernel.kind is HOST else str(kernel.terms.bound)
             times[what] = times.get(what, 0.0) + runs * kernel.time
     ranked = sorted(times.items(), key=lambda item: -item[1])
     return ", ".join(f"{what} {to_text(time, 's')}" for what, time in ranked if time > 0.0)

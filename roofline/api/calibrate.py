@@ -12,6 +12,7 @@ from roofline.errors import BadInput
 from roofline.measurements.kernel_table import kernel_groups
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
+from roofline.specs.kernels import ALL_REDUCE, KINDS
 from roofline.specs.measurement import of_gpu
 from roofline.specs.names import fold
 
@@ -92,10 +93,8 @@ def _document(
     base: Calibration | None,
 ) -> dict[str, Any]:
     """Document of the calibration; what was not measured is kept from the present one, and says so."""
-    from roofline.calibration.kernel_work import COLLECTIVES
-
-    kernels = {kind: dict(entries) for kind, entries in sets.items() if kind not in COLLECTIVES}
-    links = {kind: entries["bf16"] for kind, entries in sets.items() if kind in COLLECTIVES}
+    kernels = {kind: dict(entries) for kind, entries in sets.items() if not KINDS[kind].is_collective}
+    links = {kind: entries["bf16"] for kind, entries in sets.items() if KINDS[kind].is_collective}
     used = dict(sources)
     if base is not None:
         for (kind, dtype), efficiency in base.kernels.items():
@@ -123,7 +122,7 @@ def _document(
 
 def _link(gpu: Gpu, sets: Mapping[str, Any], base: Calibration | None) -> str:
     """Link that the collectives were timed on: this GPU's if any was measured, else that of those kept."""
-    if "all_reduce" in sets or base is None:
+    if ALL_REDUCE.name in sets or base is None:
         return "pcie" if gpu.link.kind == "pcie" else "nvlink"
     return base.link
 

@@ -12,6 +12,7 @@ from roofline.errors import BadInput, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import BASES, calibrated_set, measured_kind
 from roofline.physics.forward import crossings
+from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment, Plan
 from roofline.quantity import BILLION, HOUR, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
@@ -28,8 +29,7 @@ from roofline.serving.sizing import (
     widest_tp,
 )
 from roofline.specs.engine import Engine
-from roofline.specs.layers import Recurrent
-from roofline.specs.model import Model
+from roofline.specs.kernels import GEMM, MOE
 
 __all__ = [
     "BASES",
@@ -341,29 +341,18 @@ def _stand_ins(deployment: Deployment) -> list[str]:
         return []  # of a generic one all are stand-ins
     said = []
     sets, sections = calibration.kernels, deployment.precision.sections
-    used = dict.fromkeys(("gemm", sections[name].key) for name in ("linear", "attention"))
+    used = dict.fromkeys((GEMM, sections[name].key) for name in ("linear", "attention"))
     if deployment.model.is_moe:
-        used["moe", sections["experts"].key] = None
+        used[MOE, sections["experts"].key] = None
     for kind, key in used:
         _, found = calibrated_set(sets, kind, key)
         if found != key:
-            said.append(f"no {key} {kind} kernels measured on {calibration.name}: {found} parameters stand in")
-    for kind in _unfitted_kinds(deployment.model):
-        found = measured_kind(sets, kind)
-        if found != kind:
-            said.append(f"no {kind} kernels measured on {calibration.name}: {found} parameters stand in")
+            said.append(f"no {key} {kind.name} kernels measured on {calibration.name}: {found} parameters stand in")
+    for kind in mixer_kinds(mixer for _, mixer in deployment.model.mixers):
+        instead = measured_kind(sets, kind)
+        if instead is not kind:
+            said.append(f"no {kind.name} kernels measured on {calibration.name}: {instead.name} parameters stand in")
     return said
-
-
-def _unfitted_kinds(model: Model) -> list[str]:
-    """Kinds of kernel of a model that a calibration may lack."""
-    mixers = [mixer for _, mixer in model.mixers]
-    kinds = []
-    if any(isinstance(mixer, Recurrent) for mixer in mixers):
-        kinds += ["state_prefill", "state_decode"]
-    if any(getattr(mixer, "indexer", None) is not None for mixer in mixers):
-        kinds.append("indexer")
-    return kinds
 
 
 def _largest(values: Real) -> float:

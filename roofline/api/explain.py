@@ -8,6 +8,7 @@ from roofline.physics.forward import Pass
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof, collective_time
 from roofline.quantity import MICRO, to_text
 from roofline.serving.prediction import Prediction
+from roofline.specs.kernels import HOST, the
 
 __all__ = ["Kernel", "Pass", "Prediction", "equation", "kernel_rows", "passes"]
 
@@ -28,7 +29,7 @@ def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
             "gpu": gpu,
             "pass": name,
             "kernel": kernel.name,
-            "kind": kernel.kind,
+            "kind": kernel.kind.name,
             "dtype": kernel.dtype,
             "count": kernel.count,
             "flop": kernel.work.flop,
@@ -73,8 +74,8 @@ def equation(kernel: Kernel) -> str:
 
 def _terms(kernel: Kernel, roof: Roof) -> str:
     work, used = kernel.work, roof.efficiency
-    if kernel.kind == "host":
-        return "time of the host"
+    if kernel.kind is HOST:
+        return f"time of {the(kernel.kind.label)}"
     if used is LIGHT:
         return f"max({_n(work.flop)}/{_n(roof.peak)}, {_n(work.nbytes)}/{_n(roof.bandwidth)})"
     compute = f"{_n(work.flop)}/({_n(used.eta_c)} x {_n(roof.peak)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,18 @@ from roofline.physics.one_equation import LinkRoof, Roof, Work, collective_time,
 from roofline.quantity import MICRO, NANO
 from roofline.serving.interval import HALF_WIDTH
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
+from roofline.specs.kernels import (
+    ATTENTION_DECODE,
+    ATTENTION_PREFILL,
+    ELEMENTWISE,
+    GEMM,
+    MLA_DECODE,
+    MLA_PREFILL,
+    MOE,
+    KernelKind,
+)
 
-__all__ = ["FORMS", "LINK_FORM", "Fit", "Form", "Sample", "fitted", "log_ratio"]
+__all__ = ["Fit", "Form", "Sample", "fitted", "form", "log_ratio"]
 
 _LOSS_SCALE = 0.1  # of a log residual: beyond 10 % a row pulls linearly instead of quadratically
 _PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within a factor of some e of its start
@@ -22,8 +32,7 @@ _PRIOR_WEIGHT = 0.1  # the prior of one parameter weighs as much as one row that
 _STARTS = 3
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """Which parameters of the one equation a kind of kernel has: those to fit, with a start, and fixed ones."""
 
     start: Mapping[str, float]
@@ -47,28 +56,24 @@ _BOUNDS = {
     "eta_switch": (0.02, 1.0),
 }
 
-#: kind of kernel -> form (docs/method.md, "The one equation").
-FORMS: Mapping[str, Form] = {
-    "gemm": Form({"t0": 4 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa": 0.6 * NANO, "eta_s": 0.4}, {"p": 3.0}),
-    "attention_prefill": Form(
-        {"t0": 12 * MICRO, "eta_c": 0.9, "eta_x": 1.0, "eta_m": 0.3, "kappa_s": 5 * NANO}, {"p": 1.0}
-    ),
-    "attention_decode": Form({"t0": 10 * MICRO, "eta_m": 0.85, "kappa_s": 0.07 * NANO}, {"eta_c": 0.8, "p": 3.0}),
-    "mla_prefill": Form({"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.6, "kappa_s": 1 * NANO}, {"p": 1.0}),
-    "mla_decode": Form({"t0": 12 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa_s": 0.1 * NANO}, {"p": 3.0}),
-    "moe": Form(
-        {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.7, "eta_s": 0.3, "kappa_s": 2 * NANO, "eps": 150 * NANO}, {"p": 3.0}
-    ),
-    "elementwise": Form({"t0": 2 * MICRO, "eta_m": 0.75}, {"p": 3.0}),
+#: What a fit starts from: constants among the terms of the kind are fitted, a further one stays as it is.
+_VALUES: Mapping[KernelKind, Mapping[str, float]] = {
+    GEMM: {"t0": 4 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa": 0.6 * NANO, "eta_s": 0.4},
+    ATTENTION_PREFILL: {"t0": 12 * MICRO, "eta_c": 0.9, "eta_x": 1.0, "eta_m": 0.3, "kappa_s": 5 * NANO},
+    ATTENTION_DECODE: {"t0": 10 * MICRO, "eta_m": 0.85, "kappa_s": 0.07 * NANO, "eta_c": 0.8},
+    MLA_PREFILL: {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.6, "kappa_s": 1 * NANO},
+    MLA_DECODE: {"t0": 12 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa_s": 0.1 * NANO},
+    MOE: {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.7, "eta_s": 0.3, "kappa_s": 2 * NANO, "eps": 150 * NANO},
+    ELEMENTWISE: {"t0": 2 * MICRO, "eta_m": 0.75},
 }
-LINK_FORM = Form({"a0": 5 * MICRO, "a1": 0.5 * MICRO, "q": 5 * MICRO, "eta": 0.75, "eta_switch": 0.6}, {})
+_LINK_VALUES = {"a0": 5 * MICRO, "a1": 0.5 * MICRO, "q": 5 * MICRO, "eta": 0.75, "eta_switch": 0.6}
 
 
 @dataclass(frozen=True)
 class Sample:
     """Measured kernels of one kind and dtype on one GPU: what they do, under which rates, how long they take."""
 
-    kind: str
+    kind: KernelKind
     work: Work  # arrays, one element a row
     roof: Roof | LinkRoof
     latency: Any  # [s] one element a row
@@ -83,6 +88,22 @@ class Fit:
     residual: float  # median |ln(predicted/measured)|
     sigma: float  # standard deviation of a log-normal whose 80 % interval holds 80 % of the rows
     measurements: int
+
+
+def form(kind: KernelKind) -> Form:
+    """Which constants of its equation are fitted for a kind of kernel, from where, and which are not.
+
+    Args:
+        kind: one that can be timed.
+
+    Returns:
+        Values to start from, and fixed ones [s, 1].
+    """
+    if kind.is_collective:
+        return Form({name: _LINK_VALUES[name] for name in kind.terms}, {})
+    values = _VALUES[kind]
+    fixed = {name: value for name, value in values.items() if name not in kind.terms}
+    return Form({name: values[name] for name in kind.terms}, {**fixed, "p": kind.order})
 
 
 def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
@@ -120,18 +141,18 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
         BadInput: fewer rows than parameters, or scipy is not installed.
     """
     least_squares = _least_squares()
-    form = LINK_FORM if isinstance(sample.roof, LinkRoof) else FORMS[sample.kind]
-    start = {name: value for name, value in form.start.items() if _matters(sample, name)}
+    free, fixed = form(sample.kind)
+    start = {name: value for name, value in free.items() if _matters(sample, name)}
     start.update({name: (base or {})[name] for name in start if (base or {}).get(name)})
     size = len(np.atleast_1d(sample.latency))
     if size < len(start):
-        raise BadInput(f"{size} {sample.kind} rows cannot fix {len(start)} parameters ({', '.join(start)})")
+        raise BadInput(f"{size} {sample.kind.name} rows cannot fix {len(start)} parameters ({', '.join(start)})")
     low, high = np.log([_BOUNDS[name] for name in start]).T
     centre = np.clip(np.log(list(start.values())), low, high)
     scale = np.sqrt(np.broadcast_to(sample.weight, size))
 
     def residuals(point: Any) -> Any:
-        parameters = {**form.fixed, **dict(zip(start, np.exp(point), strict=True))}
+        parameters = {**fixed, **dict(zip(start, np.exp(point), strict=True))}
         rows = scale * _softened(log_ratio(sample, parameters))
         return np.concatenate([rows, _PRIOR_WEIGHT * (point - centre) / _PRIOR_WIDTH])
 
@@ -143,7 +164,7 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
         found = least_squares(residuals, first, bounds=(low, high))
         if best is None or found.cost < best.cost:
             best = found
-    parameters = {**form.fixed, **_rounded(dict(zip(start, np.exp(best.x), strict=True)))}  # type: ignore[union-attr]
+    parameters = {**fixed, **_rounded(dict(zip(start, np.exp(best.x), strict=True)))}  # type: ignore[union-attr]
     off = np.abs(log_ratio(sample, parameters))
     return Fit(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / HALF_WIDTH, size)
 

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from roofline.arrays import as_array
 from roofline.errors import BadInput
-from roofline.ops import Real
-from roofline.physics import collectives
+from roofline.physics.collectives import sent_bytes
 from roofline.physics.layers.gqa import gqa_decode, gqa_prefill
 from roofline.physics.layers.mla import mla_decode, mla_prefill
 from roofline.physics.layers.moe import experts
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Work
 from roofline.physics.plan import DEFAULT_SKEW, Plan, Scheme
+from roofline.specs import kernels
 from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import Gpu
+from roofline.specs.kernels import KINDS, KernelKind
 from roofline.specs.layers import Gqa, Mla, MoeFfn
 from roofline.specs.measurement import KernelGroup
 
-__all__ = ["COLLECTIVES", "compute_dtype", "kernel_work"]
+__all__ = ["compute_dtype", "kernel_work"]
 
-
-def _handed_over(tensor: Real, ranks: Real) -> Real:  # noqa: ARG001
-    return collectives.p2p_bytes(tensor)
-
-
-#: collective -> bytes that one GPU sends, of a tensor and the number of ranks.
-COLLECTIVES: dict[str, Callable[[Any, Any], Real]] = {
-    "all_reduce": collectives.all_reduce_bytes,
-    "all_gather": collectives.all_gather_bytes,
-    "reduce_scatter": collectives.reduce_scatter_bytes,
-    "all_to_all": collectives.all_to_all_bytes,
-    "moe_dispatch": collectives.all_to_all_bytes,
-    "moe_combine": collectives.all_to_all_bytes,
-    "p2p": _handed_over,
-}
 
 #: DeepSeek's latent attention, whose kernels the tables time: rank 512, 128 + 64 per head for keys, 128 for values.
 _LATENT = {"kv_rank": 512, "nope": 128, "rope": 64, "v": 128}
@@ -59,12 +44,12 @@ _KEYS = {
 }
 
 
-def compute_dtype(gpu: Gpu, kind: str, dtype: str) -> str:
+def compute_dtype(gpu: Gpu, kind: KernelKind, dtype: str) -> str:
     """Dtype at which a kernel multiplies on a GPU.
 
     Args:
         gpu: the GPU.
-        kind: kind of kernel [text].
+        kind: kind of kernel.
         dtype: dtype key of its calibration; of attention, the format of the KV cache [text].
 
     Returns:
@@ -74,16 +59,16 @@ def compute_dtype(gpu: Gpu, kind: str, dtype: str) -> str:
         BadInput: no such key, or the GPU cannot multiply so.
     """
     wide = "bf16" if "bf16" in gpu.peaks else "fp16"
-    if kind.startswith(("attention", "mla")):
+    if kind.is_attention:
         return "fp8" if dtype == "fp8" and "fp8" in gpu.peaks else wide
-    if kind == "elementwise" or kind in COLLECTIVES:
+    if kind is kernels.ELEMENTWISE or kind.is_collective:
         return wide
     if dtype not in _KEYS:
-        raise BadInput(f"no {kind} kernels of dtype {dtype!r}; it may be {', '.join(_KEYS)}")
+        raise BadInput(f"no {kind.name} kernels of dtype {dtype!r}; it may be {', '.join(_KEYS)}")
     peak = _KEYS[dtype][2]
     peak = wide if peak == "wide" else peak
     if peak not in gpu.peaks:
-        raise BadInput(f"{dtype} {kind} kernels multiply in {peak}, of which {gpu.name} states no peak")
+        raise BadInput(f"{dtype} {kind.name} kernels multiply in {peak}, of which {gpu.name} states no peak")
     return peak
 
 
@@ -101,31 +86,37 @@ def kernel_work(group: KernelGroup, gpu: Gpu) -> Work:
         BadInput: a dtype that the kind or the GPU does not have.
     """
     column = {name: as_array(name, values) for name, values in group.columns.items()}
-    compute_dtype(gpu, group.kind, group.dtype)
+    kind = KINDS[group.kind]
+    compute_dtype(gpu, kind, group.dtype)
     kv_nbytes = 1.0 if group.dtype == "fp8" else 2.0
-    match group.kind:
-        case "gemm":
-            return gemm(column["m"], column["n"], column["k"], _scheme(gpu, group.kind, group.dtype))
-        case "attention_prefill" | "attention_decode":
-            mixer: Any = Gqa(column["heads"], column["kv_heads"], column["head_dim"], column["head_dim"])
-            if group.kind == "attention_prefill":
-                return gqa_prefill(mixer, column["batch"], column["seq"], 0.0, kv_nbytes, 1)
-            return gqa_decode(mixer, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
-        case "mla_prefill" | "mla_decode":
-            latent: Any = Mla(heads=column["heads"], **_LATENT)  # type: ignore[arg-type]
-            if group.kind == "mla_prefill":
-                return mla_prefill(latent, column["batch"], column["seq"], 0.0, 1)
-            return mla_decode(latent, column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
-        case "moe":
-            return _moe_work(group, column, _scheme(gpu, group.kind, group.dtype))
-        case "elementwise":
+    match kind:
+        case kernels.GEMM:
+            return gemm(column["m"], column["n"], column["k"], _scheme(gpu, kind, group.dtype))
+        case kernels.ATTENTION_PREFILL:
+            return gqa_prefill(_heads(column), column["batch"], column["seq"], 0.0, kv_nbytes, 1)
+        case kernels.ATTENTION_DECODE:
+            return gqa_decode(_heads(column), column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
+        case kernels.MLA_PREFILL:
+            return mla_prefill(_latent(column), column["batch"], column["seq"], 0.0, 1)
+        case kernels.MLA_DECODE:
+            return mla_decode(_latent(column), column["batch"], 1.0, column["seq"] - 1.0, kv_nbytes, 1)
+        case kernels.MOE:
+            return _moe_work(group, column, _scheme(gpu, kind, group.dtype))
+        case kernels.ELEMENTWISE:
             return Work(activation_bytes=column["nbytes"])
         case _:
-            sent = COLLECTIVES[group.kind]
-            return Work(link_bytes=sent(column["nbytes"], column["ranks"]))
+            return Work(link_bytes=sent_bytes(kind, column["nbytes"], column["ranks"]))
 
 
-def _scheme(gpu: Gpu, kind: str, dtype: str) -> Scheme:
+def _heads(column: dict[str, Any]) -> Gqa:
+    return Gqa(column["heads"], column["kv_heads"], column["head_dim"], column["head_dim"])
+
+
+def _latent(column: dict[str, Any]) -> Mla:
+    return Mla(heads=column["heads"], **_LATENT)  # type: ignore[arg-type]
+
+
+def _scheme(gpu: Gpu, kind: KernelKind, dtype: str) -> Scheme:
     stored, activation_nbytes, _, dynamic = _KEYS[dtype]
     peak = compute_dtype(gpu, kind, dtype)
     return Scheme(stored, FORMATS[stored].nbytes, activation_nbytes, peak, dtype, dynamic)

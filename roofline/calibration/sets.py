@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.calibration.fitting import Fit, Sample, fitted, log_ratio
-from roofline.calibration.kernel_work import COLLECTIVES, compute_dtype, kernel_work
+from roofline.calibration.kernel_work import compute_dtype, kernel_work
 from roofline.calibration.text import parameter_texts
 from roofline.errors import BadInput
 from roofline.physics.efficiency import doublings, link_roof
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof, collective_time, kernel_time
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
+from roofline.specs.kernels import KINDS
 from roofline.specs.measurement import KernelGroup
 
 __all__ = ["Judged", "calibrated_sets", "judged", "kernel_sample", "median_error"]
@@ -49,20 +50,20 @@ def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
     Raises:
         BadInput: a dtype that the kind or the GPU does not have, more ranks than the domain.
     """
-    latency = np.asarray(group.columns["latency"])
+    kind, latency = KINDS[group.kind], np.asarray(group.columns["latency"])
     under: Roof | LinkRoof
-    if group.kind in COLLECTIVES:
+    if kind.is_collective:
         ranks = np.asarray(group.columns["ranks"])
         if ranks.max() > gpu.link.domain:
             raise BadInput(f"{ranks.max():.0f} ranks exceed the {gpu.link.domain} GPUs of {gpu.name}'s domain")
-        roofs = {number: link_roof(gpu, "ideal", group.kind, int(number)) for number in set(ranks.tolist())}
+        roofs = {number: link_roof(gpu, "ideal", kind, int(number)) for number in set(ranks.tolist())}
         columns = zip(*((roofs[n].bandwidth, roofs[n].least, doublings(n)) for n in ranks.tolist()), strict=True)
         bandwidth, least, doubled = map(np.asarray, columns)
         under = LinkRoof(bandwidth, ranks, roofs[ranks[0]].efficiency, least, doubled)
     else:
-        peak = gpu.peaks[compute_dtype(gpu, group.kind, group.dtype)]
+        peak = gpu.peaks[compute_dtype(gpu, kind, group.dtype)]
         under = Roof(peak, gpu.bandwidth, math.inf if gpu.exp_rate is None else gpu.exp_rate)
-    return Sample(group.kind, kernel_work(group, gpu), under, latency, _equal_engines(group))
+    return Sample(kind, kernel_work(group, gpu), under, latency, _equal_engines(group))
 
 
 def calibrated_sets(
@@ -156,7 +157,7 @@ def _known(base: Calibration | None, group: KernelGroup) -> Mapping[str, float]:
     """Parameters that a calibration has for a group."""
     if base is None:
         return {}
-    if group.kind in COLLECTIVES:
+    if KINDS[group.kind].is_collective:
         found: Any = base.collectives.get(group.kind)
     else:
         found = base.kernels.get((group.kind, group.dtype))

@@ -13,6 +13,7 @@ from roofline.catalog.shipped_yaml import shipped_content
 from roofline.errors import BadInput, BadSpec, UnknownName
 from roofline.quantity import from_text
 from roofline.specs.engine import Engine, Tuning
+from roofline.specs.kernels import CALIBRATED
 from roofline.specs.names import fold
 
 __all__ = ["NO_ENGINE_NAME", "engine_names", "engine_paths", "engine_record", "load_engine", "profile_of"]
@@ -26,7 +27,7 @@ _VERSIONED = ("trtllm",)  # profiles of which the version decides
 #: Programs without a server, beginnings or parts of their folded names.
 _PROGRAMS = ("pytorch", "transformers", "gptfast", "torchao", "llamacpp", "mlc", "awq", "tinychat", "exllama", "gaudi")
 _NEW_TRTLLM, _NEW_NIM = (0, 13), (1, 3)  # first versions with the decode attention of today
-_KINDS = ("gemm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe", "elementwise")
+_KINDS = tuple(kind.name for kind in CALIBRATED)
 _TUNING = ("kind", "dtype", "generation", "peak", "eta_c", "compute", "memory")
 
 

@@ -9,7 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from roofline.errors import BadInput
 from roofline.quantity import BILLION, count_from_text, from_text
 from roofline.specs.formats import PEAKS
+from roofline.specs.kernels import CALIBRATED, COLLECTIVES
 
 __all__ = ["CalibrationSpec", "Confidence", "Count", "Document", "GpuSpec", "Name", "Parameters", "Strict"]
 
@@ -240,6 +241,11 @@ class _CollectiveSet(Strict):
     eta_switch: _Eta | None = None
 
 
+#: Kinds of kernel that a calibration has constants of; `pcie` are those of all collectives over PCIe.
+_Kind: TypeAlias = Literal[tuple(kind.name for kind in CALIBRATED)]  # type: ignore[valid-type]
+_Collective: TypeAlias = Literal[(*(kind.name for kind in COLLECTIVES), "pcie")]  # type: ignore[valid-type]
+
+
 class CalibrationSpec(Document):
     """Measured efficiencies of one GPU generation."""
 
@@ -247,28 +253,5 @@ class CalibrationSpec(Document):
     engines: list[Name] = []
     link: Literal["nvlink", "pcie"] = "nvlink"
     date: Annotated[str, BeforeValidator(_check_date)] | None = None
-    kernels: dict[
-        Literal[
-            "gemm",
-            "attention_prefill",
-            "attention_decode",
-            "mla_prefill",
-            "mla_decode",
-            "moe",
-            "elementwise",
-        ],
-        dict[str, _Set],
-    ]
-    collectives: dict[
-        Literal[
-            "all_reduce",
-            "all_gather",
-            "reduce_scatter",
-            "all_to_all",
-            "p2p",
-            "moe_dispatch",
-            "moe_combine",
-            "pcie",
-        ],
-        _CollectiveSet,
-    ]
+    kernels: dict[_Kind, dict[str, _Set]]
+    collectives: dict[_Collective, _CollectiveSet]

@@ -8,6 +8,7 @@ from typing import Any
 
 from roofline.errors import BadInput, shown
 from roofline.quantity import MICRO
+from roofline.specs.kernels import KINDS, MOE
 from roofline.specs.measurement import SHAPES, KernelGroup
 
 __all__ = ["kernel_groups"]
@@ -63,7 +64,7 @@ def _measurement(row: Mapping[str, str | None], kind: str, where: str) -> dict[s
             raise BadInput(f"{where}: {part} = {found[part]:g} exceeds {whole} = {found[whole]:g}")
     found["latency"] = _figure(row, "latency_us", where) * MICRO
     routing = (row.get("routing") or "").strip() or "uniform"
-    if kind == "moe" and routing not in ROUTINGS:
+    if KINDS[kind] is MOE and routing not in ROUTINGS:
         raise BadInput(f"{where}: routing {routing!r} is not one of {', '.join(ROUTINGS)}")
     found["routing"] = routing
     engine = (row.get("engine") or "").strip()
@@ -97,7 +98,7 @@ def _group(key: tuple[str, str, str], rows: list[dict[str, Any]]) -> KernelGroup
         kind=kind,
         dtype=dtype,
         columns={name: [row[name] for row in rows] for name in (*SHAPES[kind], "latency")},
-        routing=tuple(row["routing"] for row in rows) if kind == "moe" else (),
+        routing=tuple(row["routing"] for row in rows) if KINDS[kind] is MOE else (),
         engines=tuple(row["engine"] for row in rows),
         versions=tuple(sorted({row["version"] for row in rows if row["version"]})),
         dates=tuple(sorted({row["date"] for row in rows if row["date"]})),

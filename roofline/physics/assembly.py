@@ -9,6 +9,7 @@ from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 from roofline.physics.plan import Deployment, Precision
 from roofline.physics.projection import Multiplication
+from roofline.specs.kernels import ALL_REDUCE, ELEMENTWISE, GEMM, KernelKind
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 
@@ -54,12 +55,32 @@ class Assembly:
         self.pooled = batch * new  # of all of them: what the experts see
         self.engine = deployment.host
         self.kernels: list[Kernel] = []
-        self._roofs: dict[tuple[str, str, str], Roof] = {}
+        self._part = ""
+        self._roofs: dict[tuple[KernelKind, str, str], Roof] = {}
 
     @property
     def stream_bytes(self) -> Real:
         """Size of one residual stream of this rank's tokens [B]."""
         return ACTIVATION_NBYTES * self.tokens * self.hidden
+
+    def serving(self, part: str) -> Assembly:
+        """Mark the kernels that are added within this context as serving a part of the model.
+
+        Args:
+            part: the head, the router, ... [text].
+
+        Returns:
+            Itself, as the context.
+        """
+        self._part = part
+        return self
+
+    def __enter__(self) -> None:
+        """Nothing but what `serving` did."""
+
+    def __exit__(self, *_: object) -> None:
+        """Kernels that follow serve no part by name."""
+        self._part = ""
 
     def gemm(self, name: str, count: Real, columns: Real, inner: Real, section: str, bias: bool = False) -> None:
         """Add the multiplication of this rank's tokens with a matrix.
@@ -108,26 +129,26 @@ class Assembly:
             The kernel.
         """
         scheme = self.precision.sections[section]
-        return self.kernel(name, "gemm", scheme.key, scheme.peak, count, work)
+        return self.kernel(name, GEMM, scheme.key, scheme.peak, count, work)
 
-    def attention(self, name: str, count: Real, kind: str, work: Work) -> None:
+    def attention(self, name: str, count: Real, kind: KernelKind, work: Work) -> None:
         """Add attention over the KV cache.
 
         Args:
             name: of the kernel [text].
             count: times it runs in the pass [1].
-            kind: kind of kernel [text].
+            kind: kind of kernel.
             work: what it does.
         """
         self.kernels.append(self.attention_kernel(name, count, kind, work))
 
-    def attention_kernel(self, name: str, count: Real, kind: str, work: Work) -> Kernel:
+    def attention_kernel(self, name: str, count: Real, kind: KernelKind, work: Work) -> Kernel:
         """Attention over the KV cache, not added.
 
         Args:
             name: of the kernel [text].
             count: times it runs in the pass [1].
-            kind: kind of kernel [text].
+            kind: kind of kernel.
             work: what it does.
 
         Returns:
@@ -135,13 +156,13 @@ class Assembly:
         """
         return self.kernel(name, kind, self.precision.kv_key, self.precision.attention_peak, count, work)
 
-    def wide(self, name: str, count: Real, kind: str, work: Work) -> None:
+    def wide(self, name: str, count: Real, kind: KernelKind, work: Work) -> None:
         """Add a kernel that computes in 16 bits whatever the weights are stored in.
 
         Args:
             name: of the kernel [text].
             count: times it runs in the pass [1].
-            kind: kind of kernel [text].
+            kind: kind of kernel.
             work: what it does.
         """
         self.kernels.append(self.kernel(name, kind, "bf16", self.precision.wide_peak, count, work))
@@ -154,7 +175,7 @@ class Assembly:
             count: times it runs in the pass [1].
             work: what it does.
         """
-        self.wide(name, count, "elementwise", work)
+        self.wide(name, count, ELEMENTWISE, work)
 
     def norm(self, name: str, count: Real, tokens: Real) -> None:
         """Add norms of the residual stream.
@@ -173,16 +194,16 @@ class Assembly:
             name: of the kernel [text].
             count: times it runs in the pass [1].
         """
-        self.collective(name, "all_reduce", count, self.stream_bytes, self.tp)
+        self.collective(name, ALL_REDUCE, count, self.stream_bytes, self.tp)
 
     def collective(
-        self, name: str, collective: str, count: Real, tensor: Real, ranks: Real, taken: Real | None = None
+        self, name: str, collective: KernelKind, count: Real, tensor: Real, ranks: Real, taken: Real | None = None
     ) -> None:
         """Add a collective, if there is one: a rank alone has nobody to talk to.
 
         Args:
             name: of the kernel [text].
-            collective: which one [text].
+            collective: its kind.
             count: times it runs in the pass [1].
             tensor: size of what is summed, gathered, scattered, exchanged or handed over [B].
             ranks: GPUs that take part [1].
@@ -195,10 +216,10 @@ class Assembly:
         under: LinkRoof = link_roof(self.gpu, self.deployment.basis, collective, ranks)
         work = Work(link_bytes=collectives.sent_bytes(collective, tensor, ranks))
         terms = collective_time(work, under)
-        if collective == "all_reduce" and self.engine.all_reduce:
+        if collective is ALL_REDUCE and self.engine.all_reduce:
             more = self.engine.all_reduce
             terms = terms._replace(total=terms.total + more, latency=terms.latency + more)
-        self.kernels.append(Kernel(name, collective, "bf16", count, work, under, terms))
+        self.kernels.append(Kernel(name, collective, "bf16", count, work, under, terms, self._part))
 
     def host(self, name: str, time: Real) -> None:
         """Add time of the host during which the GPU waits, if there is any.
@@ -211,12 +232,12 @@ class Assembly:
             return
         self.kernels.append(host_kernel(name, time))
 
-    def kernel(self, name: str, kind: str, key: str, peak: str, count: Real, work: Work) -> Kernel:
+    def kernel(self, name: str, kind: KernelKind, key: str, peak: str, count: Real, work: Work) -> Kernel:
         """A kernel under the roof of its kind and dtype, not added.
 
         Args:
             name: of the kernel [text].
-            kind: kind of kernel [text].
+            kind: kind of kernel.
             key: dtype key of its calibration [text].
             peak: dtype at which it multiplies [text].
             count: times it runs in the pass [1].
@@ -229,4 +250,4 @@ class Assembly:
         if under is None:
             under = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
             self._roofs[kind, key, peak] = under
-        return Kernel(name, kind, key, count, work, under, kernel_time(work, under))
+        return Kernel(name, kind, key, count, work, under, kernel_time(work, under), self._part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.ops import Real
+from roofline.specs.kernels import ALL_REDUCE, P2P, REDUCE_SCATTER, KernelKind
 
 __all__ = [
     "all_gather_bytes",
@@ -104,11 +105,11 @@ def p2p_bytes(tensor: Real) -> Real:
     return tensor
 
 
-def sent_bytes(collective: str, tensor: Real, ranks: Real) -> Real:
+def sent_bytes(collective: KernelKind, tensor: Real, ranks: Real) -> Real:
     """Bytes that a collective sends.
 
     Args:
-        collective: all_reduce, all_gather, reduce_scatter, moe_dispatch, moe_combine or p2p [text].
+        collective: its kind.
         tensor: size of what is summed, gathered, scattered, exchanged or handed over [B].
         ranks: GPUs that take part [1].
 
@@ -118,15 +119,15 @@ def sent_bytes(collective: str, tensor: Real, ranks: Real) -> Real:
     Source:
         The function of the collective.
 
-    >>> sent_bytes("all_reduce", 8.0, 4)
+    >>> sent_bytes(ALL_REDUCE, 8.0, 4)
     12.0
     """
-    if collective == "p2p":
+    if collective is P2P:
         return p2p_bytes(tensor)
-    if collective == "all_reduce":
+    if collective is ALL_REDUCE:
         return all_reduce_bytes(tensor, ranks)
-    if collective in ("moe_dispatch", "moe_combine"):
+    if collective.is_exchange:
         return all_to_all_bytes(tensor, ranks)
-    if collective == "reduce_scatter":
+    if collective is REDUCE_SCATTER:
         return reduce_scatter_bytes(tensor, ranks)
     return all_gather_bytes(tensor, ranks)

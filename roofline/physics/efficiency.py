@@ -13,6 +13,7 @@ from roofline.physics.plan import Deployment
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine, Tuning
 from roofline.specs.gpu import Gpu
+from roofline.specs.kernels import ALL_REDUCE, P2P, KernelKind
 
 __all__ = [
     "BASES",
@@ -35,10 +36,6 @@ DOUBLING = "another doubling of the ranks begins"
 
 _MOST_DOUBLINGS = 20  # a million ranks
 _REACHES_ONE = "an efficiency reaches 1"
-
-#: Kinds of kernel that stand in for one that was never measured: streaming the state is an
-#: element-wise pass, a chunked scan has attention's shape, index scores are a multiplication.
-_KIND_STAND_INS = {"state_decode": "elementwise", "state_prefill": "attention_prefill", "indexer": "gemm"}
 
 #: Engines that the basis names, whose kernels most sets were fitted on; a calibration's file lists them all.
 _SHOWN = {"trtllm": "TRT-LLM", "vllm": "vLLM"}
@@ -104,25 +101,27 @@ def evidence(deployment: Deployment) -> str:
     return f"{deployment.basis}: {', '.join(part for part in parts if part)}"
 
 
-def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: str) -> str:
+def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: KernelKind) -> KernelKind:
     """Kind of kernel whose measured parameters a kind uses.
 
     Args:
-        sets: parameters by kind and dtype key.
-        kind: kind of kernel [text].
+        sets: parameters by name of the kind and dtype key.
+        kind: kind of kernel.
 
     Returns:
-        The kind itself, or the one that stands in [text].
+        The kind itself, or the one that stands in.
     """
-    return kind if any(measured == kind for measured, _ in sets) else _KIND_STAND_INS.get(kind, kind)
+    if kind.stand_in is None or any(measured == kind.name for measured, _ in sets):
+        return kind
+    return kind.stand_in
 
 
-def calibrated_set(sets: Mapping[tuple[str, str], Efficiency], kind: str, key: str) -> tuple[Efficiency, str]:
+def calibrated_set(sets: Mapping[tuple[str, str], Efficiency], kind: KernelKind, key: str) -> tuple[Efficiency, str]:
     """Measured parameters of a kind of kernel at a dtype, or of the nearest dtype that has some.
 
     Args:
-        sets: parameters by kind and dtype key.
-        kind: kind of kernel [text].
+        sets: parameters by name of the kind and dtype key.
+        kind: kind of kernel.
         key: dtype key [text].
 
     Returns:
@@ -132,21 +131,21 @@ def calibrated_set(sets: Mapping[tuple[str, str], Efficiency], kind: str, key: s
         BadInput: the calibration has nothing for this kind.
     """
     for candidate in (key, *_STAND_INS.get(key, ()), "bf16"):
-        found = sets.get((kind, candidate))
+        found = sets.get((kind.name, candidate))
         if found is not None:
             return found, candidate
-    if kind in _KIND_STAND_INS:
-        return calibrated_set(sets, _KIND_STAND_INS[kind], key)
-    raise BadInput(f"the calibration has no parameters for {kind} kernels")
+    if kind.stand_in is not None:
+        return calibrated_set(sets, kind.stand_in, key)
+    raise BadInput(f"the calibration has no parameters for {kind.name} kernels")
 
 
-def roof(gpu: Gpu, basis: str, kind: str, key: str, peak: str) -> Roof:
+def roof(gpu: Gpu, basis: str, kind: KernelKind, key: str, peak: str) -> Roof:
     """Roof of one kind of kernel on a GPU.
 
     Args:
         gpu: the GPU.
         basis: ``ideal``, ``calibrated`` or ``inherited`` [text].
-        kind: kind of kernel [text].
+        kind: kind of kernel.
         key: dtype key of its calibration [text].
         peak: dtype at which it multiplies [text].
 
@@ -160,26 +159,26 @@ def roof(gpu: Gpu, basis: str, kind: str, key: str, peak: str) -> Roof:
     if basis == "ideal" or gpu.calibration is None:
         return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, LIGHT)
     efficiency, _ = calibrated_set(gpu.calibration.kernels, kind, key)
-    if efficiency.sigma is not None and (kind, key) not in gpu.calibration.kernels:
+    if efficiency.sigma is not None and (kind.name, key) not in gpu.calibration.kernels:
         efficiency = replace(efficiency, sigma=None)  # a stand-in's residuals say nothing of the kernel it stands for
     return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, efficiency)
 
 
-def tuned(under: Roof, gpu: Gpu, engine: Engine, kind: str, key: str) -> Roof:
+def tuned(under: Roof, gpu: Gpu, engine: Engine, kind: KernelKind, key: str) -> Roof:
     """A roof as the kernels of an engine meet it.
 
     Args:
         under: the calibrated roof.
         gpu: the GPU.
         engine: profile whose kernels may differ.
-        kind: kind of kernel [text].
+        kind: kind of kernel.
         key: dtype key of its calibration [text].
 
     Returns:
         Rates [FLOP/s, B/s, exp/s] and efficiencies [1], none beyond light speed.
     """
     for tuning in engine.tunings:
-        fits = tuning.kind == kind and tuning.dtype in (None, key)
+        fits = tuning.kind == kind.name and tuning.dtype in (None, key)
         if fits and tuning.generation in (None, gpu.generation):
             under = _tuned(under, gpu, tuning)
     return under
@@ -224,13 +223,13 @@ def doublings(ranks: Real) -> Real:
     return number
 
 
-def link_roof(gpu: Gpu, basis: str, collective: str, ranks: Real) -> LinkRoof:
+def link_roof(gpu: Gpu, basis: str, collective: KernelKind, ranks: Real) -> LinkRoof:
     """Roof of one collective over the ranks of a GPU's scale-up domain, or over the network beyond it.
 
     Args:
         gpu: the GPU.
         basis: ``ideal``, ``calibrated`` or ``inherited`` [text].
-        collective: name of the collective [text].
+        collective: its kind.
         ranks: GPUs that take part [1].
 
     Returns:
@@ -247,7 +246,7 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: Real) -> LinkRoof:
         docs/method.md, "Collectives"; ranks fill one domain after the other.
     """
     link, inside = gpu.link, at_most(ranks, gpu.link.domain, "the ranks leave the scale-up domain")
-    in_switch = link.in_switch_reduction if collective == "all_reduce" else False
+    in_switch = link.in_switch_reduction if collective is ALL_REDUCE else False
     bandwidth: Real = link.bandwidth
     # Of a mesh only the links to the ranks that take part carry anything.
     if link.peer_bandwidth is not None and not never(inside):
@@ -267,12 +266,12 @@ def link_roof(gpu: Gpu, basis: str, collective: str, ranks: Real) -> LinkRoof:
     return LinkRoof(bandwidth, ranks, efficiency, least, doublings(ranks), reduces)
 
 
-def link_efficiency(gpu: Gpu, collective: str) -> CollectiveEfficiency:
+def link_efficiency(gpu: Gpu, collective: KernelKind) -> CollectiveEfficiency:
     """Parameters of one collective on a GPU.
 
     Args:
         gpu: the GPU, with its generation's calibration.
-        collective: name of the collective [text].
+        collective: its kind.
 
     Returns:
         The parameters [s, 1]; at light speed without a calibration.
@@ -282,15 +281,15 @@ def link_efficiency(gpu: Gpu, collective: str) -> CollectiveEfficiency:
     """
     if gpu.calibration is None:
         return LIGHT_LINK
-    efficiency = gpu.calibration.collectives.get(collective)
+    efficiency = gpu.calibration.collectives.get(collective.name)
     if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
         efficiency = gpu.calibration.collectives.get("pcie", efficiency)
     if efficiency is None:
-        raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective}")
+        raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective.name}")
     return efficiency
 
 
-def _across_domains(gpu: Gpu, collective: str, ranks: Real, in_switch: Real) -> tuple[Real, Real]:
+def _across_domains(gpu: Gpu, collective: KernelKind, ranks: Real, in_switch: Real) -> tuple[Real, Real]:
     """Rate of a collective that leaves the scale-up domain, and the share of its time that light needs.
 
     Each GPU works through its domain over the scale-up link and through its peers in the other
@@ -302,15 +301,15 @@ def _across_domains(gpu: Gpu, collective: str, ranks: Real, in_switch: Real) -> 
             "and its specification states no scale-out network"
         )
     domain, nodes = gpu.link.domain, ceil(ranks / gpu.link.domain, "another scale-up domain takes part")
-    if collective == "p2p":
+    if collective is P2P:
         return gpu.scale_out, 1.0
-    if collective in ("all_reduce", "all_gather", "reduce_scatter"):
+    if collective.is_exchange:  # every rank sends as much to every other
+        inner, outer = (domain - 1) / (ranks - 1), (ranks - domain) / (ranks - 1)
+        least_inner = inner
+    else:
         whole = (ranks - 1) / ranks  # in units of the tensor, twice for an all-reduce
         inner, outer = (domain - 1) / domain / whole, (nodes - 1) / nodes / domain / whole
         least_inner = where(in_switch, where(domain > 1, 1.0 / (2.0 * whole), inner), inner)
-    else:  # every rank sends as much to every other
-        inner, outer = (domain - 1) / (ranks - 1), (ranks - domain) / (ranks - 1)
-        least_inner = inner
     inside, outside = inner / gpu.link.bandwidth, outer / gpu.scale_out
     light = maximum(least_inner / gpu.link.bandwidth, outside, "scale-up link and network change places")
     return 1.0 / (inside + outside), light / (inside + outside)

@@ -12,11 +12,9 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment, Plan
+from roofline.specs.kernels import ALL_GATHER, HEAD, P2P
 
-__all__ = ["WEIGHT_BEARING", "Pass", "crossings", "decode_pass", "draft_pass", "prefill_pass"]
-
-#: Kinds of kernel whose traffic is mostly weights: they turn compute-bound as the batch grows.
-WEIGHT_BEARING = ("gemm", "moe")
+__all__ = ["Pass", "crossings", "decode_pass", "draft_pass", "prefill_pass"]
 
 _MOVES = "a stage moves to another domain"
 
@@ -194,12 +192,13 @@ def _add_stream_mix(assembly: Assembly) -> None:
 def _add_head(assembly: Assembly) -> None:
     """Final norm, head of the last position of each sequence, and the choice of a token."""
     model, tp, sequences = assembly.model, assembly.tp, assembly.sequences
-    assembly.norm("final norm", 1, sequences)
     work = gemm(sequences, _shard(model.vocab, tp), model.hidden, assembly.precision.sections["head"])
-    assembly.matrix("head", 1, work, "head")
     logits = ACTIVATION_NBYTES * sequences * model.vocab
-    assembly.collective("logits all-gather", "all_gather", 1, logits, tp)
-    assembly.elementwise("sample", 1, elementwise.sample(sequences, model.vocab))
+    with assembly.serving(HEAD):
+        assembly.norm("final norm", 1, sequences)
+        assembly.matrix("head", 1, work, "head")
+        assembly.collective("logits all-gather", ALL_GATHER, 1, logits, tp)
+        assembly.elementwise("sample", 1, elementwise.sample(sequences, model.vocab))
 
 
 def _add_hand_over(assembly: Assembly) -> None:
@@ -208,8 +207,8 @@ def _add_hand_over(assembly: Assembly) -> None:
     stream = assembly.stream_bytes * assembly.model.streams
     far = crossings(plan, domain)
     near = plan.pp - 1 - far
-    assembly.collective("stage hand-over", "p2p", near, stream, 2, near > 0.0)
-    assembly.collective("stage hand-over, network", "p2p", far, stream, domain + 1, far > 0.0)
+    assembly.collective("stage hand-over", P2P, near, stream, 2, near > 0.0)
+    assembly.collective("stage hand-over, network", P2P, far, stream, domain + 1, far > 0.0)
 
 
 def _shard(width: Real, tp: Real) -> Real:

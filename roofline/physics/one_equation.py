@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from roofline.ops import Real, maximum, minimum, norm, where
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
+from roofline.specs.kernels import HOST, KernelKind
 
 __all__ = [
     "CHANGES_SIDES",
-    "HOST",
+    "HOST_ROOF",
     "LIGHT",
     "LIGHT_LINK",
     "Kernel",
@@ -92,7 +93,7 @@ class LinkRoof(NamedTuple):
 
 
 #: Where the host works, no rate of the GPU matters.
-HOST = Roof(math.inf, math.inf, math.inf)
+HOST_ROOF = Roof(math.inf, math.inf, math.inf)
 
 
 class Terms(NamedTuple):
@@ -127,17 +128,23 @@ class Kernel(NamedTuple):
     """One kernel of a pass: what it does, on which roof, how often, how long."""
 
     name: str
-    kind: str  # kind of kernel, the first key of its calibration
+    kind: KernelKind  # whose name is the first key of its calibration
     dtype: str  # dtype key of its calibration
     count: int  # type: ignore[assignment]  # times it runs in one pass (hides tuple.count)
     work: Work
     roof: Roof | LinkRoof
     terms: Terms  # of one run
+    part: str = ""  # of the model that it serves, where that says more than its kind: the head, the router, ...
 
     @property
     def time(self) -> Real:
         """Time of all runs in the pass [s]."""
         return self.count * self.terms.total
+
+    @property
+    def label(self) -> str:
+        """What people call the part of a pass that it belongs to."""
+        return self.part if self.part and self.kind.goes_by_part else self.kind.label
 
 
 def kernel_time(work: Work, roof: Roof) -> Terms:
@@ -217,14 +224,15 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
     return Terms(latency + link, 0.0, 0.0, latency, 0.0, link, fill=fill)
 
 
-def host_kernel(name: str, time: Real) -> Kernel:
+def host_kernel(name: str, time: Real, part: str = "") -> Kernel:
     """Time of the host during which the GPU waits, as a part of a pass like any kernel.
 
     Args:
         name: what the host does [text].
         time: how long [s].
+        part: what is waited for, where it is not the host [text].
 
     Returns:
         The kernel, all of it latency.
     """
-    return Kernel(name, "host", "", 1, Work(), HOST, Terms(time, 0.0, 0.0, time))
+    return Kernel(name, HOST, "", 1, Work(), HOST_ROOF, Terms(time, 0.0, 0.0, time), part)

@@ -13,6 +13,7 @@ from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.latency import e2el
+from roofline.specs.kernels import HEAD, HOST
 
 __all__ = ["ClosedLoop", "LoopTimes", "closed_loop", "loop_times", "mixed_time"]
 
@@ -21,10 +22,6 @@ _RESIDUAL = 0.5  # of a decode step that an arriving prompt waits for, on averag
 # apart; the first token, with many in flight, and where memory holds back requests.
 _LOADED_TPOT, _LOADED_TTFT, _CROWDED_TTFT, _LIMITED_TTFT = 0.1, 0.42, 0.7, 1.1
 _CROWD = 64.0  # requests in flight
-_HEAD = frozenset({"final norm", "head", "logits all-gather", "sample"})
-_ATTENTION = frozenset(
-    {"attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "state_prefill", "state_decode", "indexer"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ def closed_loop(
     host = engine.prefill
     prompts = minimum(in_flight, plan.dp * 1.0)  # one a rank
     alone = prefill_pass(deployment, prompts, new, cached).time - host
-    decoding = _time(step, lambda kernel: kernel.kind != "host")
+    decoding = _time(step, lambda kernel: kernel.kind is not HOST)
     added = mixed_time(deployment, step, batch, prompts, new, cached) - decoding
     shares = 1.0 + (engine.stretch - 1.0) * minimum(1.0, running - 1.0)  # nothing delays a prompt that is alone
     own, other = chunks * shares * alone + host, chunks * engine.stretch * maximum(added, 0.0) + host
@@ -208,12 +205,16 @@ def mixed_time(deployment: Deployment, step: Pass, batch: Real, prompts: Real, n
     """
     together = prefill_pass(deployment, prompts, new + batch / prompts, cached)
     prompt = prefill_pass(deployment, prompts, new, cached)
-    own = _ATTENTION | {"host"}
     return (
-        _time(together, lambda kernel: kernel.kind not in own and kernel.name not in _HEAD)
-        + _time(prompt, lambda kernel: kernel.kind in _ATTENTION)
-        + _time(step, lambda kernel: kernel.kind in _ATTENTION or kernel.name in _HEAD)
+        _time(together, lambda kernel: not (_is_apart(kernel) or kernel.kind is HOST))
+        + _time(prompt, lambda kernel: kernel.kind.is_per_sequence)
+        + _time(step, _is_apart)
     )
+
+
+def _is_apart(kernel: Kernel) -> bool:
+    """Whether a kernel works for the sequences that decode as it does without a prompt."""
+    return kernel.kind.is_per_sequence or kernel.part == HEAD
 
 
 def _time(passed: Pass, counts: Callable[[Kernel], bool]) -> Real:

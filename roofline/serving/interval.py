@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.ops import Real
 from roofline.physics.forward import Pass
+from roofline.specs.kernels import HOST, MOE, NETWORK, KernelKind
 
 __all__ = ["HALF_WIDTH", "pass_sigma", "spread"]
 
@@ -22,7 +23,6 @@ INHERITED = 1.25
 #: Further sigma of whole passes: experts, whose load differs by rank and text; latent attention, recurrent state and
 #: sparse attention, whose modules hold more small kernels than are counted.
 _EXPERTS, _NOVEL = 0.07, 0.1
-_NOVEL_KINDS = frozenset({"mla_prefill", "mla_decode", "state_prefill", "state_decode", "indexer"})
 #: Share of a kernel's residual that the other shapes of its kind in a pass have, too: sets are off less
 #: for the sum of a layer's GEMMs than for one of them.
 _SHARED = 0.6
@@ -49,10 +49,10 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     Source:
         docs/method.md, "Intervals"; coverage in docs/accuracy.md.
     """
-    times: dict[tuple[str, str], Real] = {}
-    sigmas: dict[tuple[str, str], float] = {}
+    times: dict[tuple[KernelKind, str], Real] = {}
+    sigmas: dict[tuple[KernelKind, str], float] = {}
     for kernel in passed.kernels:
-        if kernel.name == "network":  # the caller's figure
+        if kernel.part == NETWORK:  # the caller's figure
             continue
         key = kernel.kind, kernel.dtype
         times[key] = times.get(key, 0.0) + kernel.time
@@ -60,9 +60,9 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     whole = sum(times.values())
     kinds = {kind for kind, _ in times}
     total: Real = sigma * sigma
-    if "moe" in kinds:
+    if MOE in kinds:
         total = total + _EXPERTS**2
-    if kinds & _NOVEL_KINDS:
+    if any(kind.is_novel for kind in kinds):
         total = total + _NOVEL**2
     for key, time in times.items():
         total = total + (time / whole * sigmas[key]) ** 2
@@ -89,8 +89,8 @@ def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
     return time / factor, time * factor
 
 
-def _kernel_sigma(kind: str, sigma: float | None, basis: str) -> float:
-    if kind == "host":
+def _kernel_sigma(kind: KernelKind, sigma: float | None, basis: str) -> float:
+    if kind is HOST:
         return _HOST
     if basis == "generic":
         return _GENERIC

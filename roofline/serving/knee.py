@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from roofline.ops import Real, maximum, minimum, where
-from roofline.physics.forward import WEIGHT_BEARING, Pass, decode_pass
+from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
 from roofline.roots import crossing, largest_that_holds
@@ -215,7 +215,7 @@ def weight_sides(decode: Pass) -> tuple[Real, Real]:
     compute: Real = 0.0
     memory: Real = 0.0
     for kernel in decode.kernels:
-        if kernel.kind in WEIGHT_BEARING:
+        if kernel.kind.bears_weights:
             compute = compute + kernel.count * kernel.terms.compute
             memory = memory + kernel.count * kernel.terms.overlapped  # the two sides of its norm
     return compute, memory

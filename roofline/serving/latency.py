@@ -9,6 +9,7 @@ from roofline.ops import Real, maximum, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import host_kernel
 from roofline.physics.plan import Deployment
+from roofline.specs.kernels import NETWORK
 
 __all__ = ["SLO_KEYS", "Workload", "decode", "e2el", "prefill", "slo_excess"]
 
@@ -44,8 +45,8 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
     new = maximum(workload.isl - workload.prefix, 1.0, "a single prompt token is left to compute")
     passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
     engine = deployment.host
-    before = (("network", engine.network), ("request", engine.request))
-    spent = (host_kernel(name, time) for name, time in before if type(time) is not float or time != 0.0)
+    before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
+    spent = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
     return Pass((*spent, *passed.kernels))
 
 

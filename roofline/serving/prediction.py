@@ -12,7 +12,6 @@ from roofline.ops import Real, always, maximum, minimum, never, where
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
-from roofline.physics.one_equation import Roof
 from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION, HOUR
 from roofline.serving.correction import UNCORRECTED, Correction
@@ -336,10 +335,10 @@ def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
     if deployment.basis == "generic":
         return []
     found = dict.fromkeys(
-        f"{kernel.dtype} {kernel.kind}" if isinstance(kernel.roof, Roof) else kernel.kind
+        kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"
         for passed in passes
         for kernel in passed.kernels
-        if not kernel.roof.efficiency.is_measured and kernel.kind not in ("elementwise", "p2p", "host")
+        if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor
     )
     if not found:
         return []

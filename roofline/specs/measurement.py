@@ -5,30 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from roofline.specs.kernels import KINDS
 from roofline.specs.names import fold
 
 __all__ = ["SHAPES", "KernelGroup", "Measurement", "of_gpu"]
 
-_ATTENTION = ("batch", "seq", "heads", "kv_heads", "head_dim")
-_COLLECTIVE = ("ranks", "nbytes")
-
 #: kind of kernel -> columns that state its shape.
-SHAPES: Mapping[str, tuple[str, ...]] = {
-    "gemm": ("m", "n", "k"),
-    "attention_prefill": _ATTENTION,
-    "attention_decode": _ATTENTION,
-    "mla_prefill": ("batch", "seq", "heads"),
-    "mla_decode": ("batch", "seq", "heads"),
-    "moe": ("tokens", "hidden", "width", "top_k", "experts", "tp"),
-    "elementwise": ("nbytes",),
-    "all_reduce": _COLLECTIVE,
-    "all_gather": _COLLECTIVE,
-    "reduce_scatter": _COLLECTIVE,
-    "all_to_all": _COLLECTIVE,
-    "p2p": _COLLECTIVE,
-    "moe_dispatch": _COLLECTIVE,
-    "moe_combine": _COLLECTIVE,
-}
+SHAPES: Mapping[str, tuple[str, ...]] = {kind.name: kind.columns for kind in KINDS.values() if kind.columns}
 
 
 @dataclass(frozen=True, slots=True)

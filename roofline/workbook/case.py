@@ -19,13 +19,14 @@ from roofline.serving.sizing import expert_faults, tp_faults
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu, Link, Price
+from roofline.specs.kernels import GEMM, INDEXER, MOE, KernelKind
 from roofline.specs.layers import Ffn, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
 from roofline.workbook.cell import INFINITE, Cell, Pool, scope
 from roofline.workbook.lookups import found, is_number, joined, match, picked, rounded_to
 from roofline.workbook.parts import held_memory, passes
 from roofline.workbook.slots import Slot
-from roofline.workbook.tables import COLLECTIVE, COLLECTIVES, EFFICIENCY, MULTIPLIED, NORM_ORDERS, Catalog
+from roofline.workbook.tables import COLLECTIVE, COLLECTIVE_KINDS, EFFICIENCY, MULTIPLIED, Catalog
 
 __all__ = ["CHOICES", "AnyCase", "Asked", "Bound", "any_case"]
 
@@ -161,7 +162,7 @@ class _Rows:
         own = picked(catalog.models.column("kv_cache"), self.model)
         self.cache = where((cache == "") | (cache == AS_PRECISION), kept, where(cache == AUTO, own, cache))
         self.stage = joined(cells["model"], "|", _degree(cells["pp"]))
-        self.keys: dict[tuple[str, str], Cell] = {}
+        self.keys: dict[tuple[KernelKind, str], Cell] = {}
         self.peaks: dict[str, Real] = {}
         self.kernels: dict[tuple[str, str], Efficiency] = {}
         self.precision = self._precision()
@@ -170,7 +171,7 @@ class _Rows:
         """Whether the GPU can multiply every format."""
         known: Any = True
         for (kind, key), wanted in self.keys.items():
-            if kind in ("gemm", "moe") and key != "bf16":
+            if kind.bears_weights and key != "bf16":
                 known = found(wanted, self.catalog.kernels.column("key")) & (self.peaks[key] > 0) & known
         return known
 
@@ -185,7 +186,7 @@ class _Rows:
             nbytes: Any = picked(catalog.formats.column("nbytes"), match(stored, catalog.formats.column("name")))
             how = Scheme("", nbytes, 0.0, alias, alias)
             if section in MULTIPLIED or (section == "experts" and has_experts):
-                row = self._kernel("moe" if section == "experts" else "gemm", alias, stored)
+                row = self._kernel(MOE if section == "experts" else GEMM, alias, stored)
                 read: Any = picked(catalog.kernels.column("activation_nbytes"), row)
                 how = how._replace(activation_nbytes=read, dynamic=picked(catalog.kernels.column("dynamic"), row) > 0)
             sections[section] = how
@@ -194,21 +195,21 @@ class _Rows:
         for kind in catalog.wide_kinds:
             self._kernel(kind, "bf16", "wide")
         if catalog.scores_in_fp8:
-            self._kernel("indexer", "fp8", "fp8")
+            self._kernel(INDEXER, "fp8", "fp8")
         self.peaks["wide"] = self.peaks["bf16"]
         kept: Any = picked(catalog.formats.column("nbytes"), match(self.cache, catalog.formats.column("name")))
         return Precision(sections, "", kept, "kv", "kv", "wide")
 
     @scope("kernel")
-    def _kernel(self, kind: str, key: str, stored: Cell | str) -> Cell:
+    def _kernel(self, kind: KernelKind, key: str, stored: Cell | str) -> Cell:
         """Efficiency and peak of one kind of kernel at one format; the row that they stand in."""
         table = self.catalog.kernels
-        self.keys[kind, key] = wanted = joined(self.like, f"|{kind}|", stored)
+        self.keys[kind, key] = wanted = joined(self.like, f"|{kind.name}|", stored)
         row = match(wanted, table.column("key"))
-        places = [place for place, entry in enumerate(table.rows) if f"|{kind}|" in entry[0]]
+        places = [place for place, entry in enumerate(table.rows) if f"|{kind.name}|" in entry[0]]
         varied = (name for name in EFFICIENCY if self.catalog.varies(table, name, places))
         constants: dict[str, Any] = {name: picked(table.column(name), row) for name in varied}
-        self.kernels[kind, key] = Efficiency(**constants, p=NORM_ORDERS.get(kind, 3.0))
+        self.kernels[kind.name, key] = Efficiency(**constants, p=kind.order)
         dtype = match(picked(table.column("peak"), row), self.catalog.dtypes.column("dtype"))
         self.peaks.setdefault(key, picked(self.catalog.peaks, self.gpu, dtype))
         return row
@@ -272,17 +273,17 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
         return where(cell > 0, cell, instead)
 
     collectives = {}
-    for name in COLLECTIVES:
-        row = match(joined(rows.like, f"|{name}"), catalog.collectives.column("key"))
-        places = [place for place, entry in enumerate(catalog.collectives.rows) if entry[0].endswith(f"|{name}")]
+    for kind in COLLECTIVE_KINDS:
+        row = match(joined(rows.like, f"|{kind.name}"), catalog.collectives.column("key"))
+        places = [place for place, entry in enumerate(catalog.collectives.rows) if entry[0].endswith(f"|{kind.name}")]
         constants: dict[str, Any] = {
             field: picked(catalog.collectives.column(field), row)
             for field in COLLECTIVE
             if field != "eta_switch" and catalog.varies(catalog.collectives, field, places)
         }
-        if name == "all_reduce":
+        if "eta_switch" in kind.terms:
             constants["eta_switch"] = or_else(picked(catalog.collectives.column("eta_switch"), row), _TINY)
-        collectives[name] = CollectiveEfficiency(**constants)
+        collectives[kind.name] = CollectiveEfficiency(**constants)
     price = number("usd_per_hour") / HOUR
     link = or_else(number("link_bandwidth"), 1.0)
     return Gpu(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from roofline.physics.one_equation import Kernel, Roof, Work
+from roofline.specs.kernels import HOST
 from roofline.workbook.case import AnyCase
 from roofline.workbook.cell import named
 from roofline.workbook.tables import COLLECTIVE, EFFICIENCY
@@ -60,9 +61,9 @@ def kernel_rows(case: AnyCase) -> Iterator[KernelRow]:
     ):
         others = iter(light.kernels)
         for kernel in passed.kernels:
-            other = None if kernel.kind == "host" else next(others)
+            other = None if kernel.kind is HOST else next(others)
             answer = (
-                name, case.pool.said(kernel.name), kernel.kind, named("bound", kernel.terms.bound),
+                name, case.pool.said(kernel.name), kernel.kind.name, named("bound", kernel.terms.bound),
                 named("time", kernel.time) / named("time", passed.time),
                 kernel.time, kernel.count, 0.0 if other is None else named("time", other.time), *_terms(kernel),
             )  # fmt: skip
@@ -94,7 +95,7 @@ def _work(work: Work) -> tuple[Any, ...]:
 
 
 def _roof(kernel: Kernel) -> tuple[Any, ...]:
-    if kernel.kind == "host":
+    if kernel.kind is HOST:
         return (None,) * (len(_ROOF) + len(_LINK))
     under = kernel.roof
     if isinstance(under, Roof):

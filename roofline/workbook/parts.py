@@ -13,6 +13,7 @@ from roofline.physics.memory import Memory, memory
 from roofline.physics.one_equation import LinkRoof, Terms
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Workload, decode, prefill
+from roofline.specs.kernels import HOST
 from roofline.workbook.cell import named, scope, unmarked
 
 __all__ = ["held_memory", "passes"]
@@ -79,7 +80,7 @@ def _either(is_light: Any, light: Pass, real: Pass) -> Pass:
     others = iter(light.kernels)
     kernels = []
     for kernel in real.kernels:
-        other = kernel._replace(terms=Terms(*[0.0] * len(kernel.terms))) if kernel.kind == "host" else next(others)
+        other = kernel._replace(terms=Terms(*[0.0] * len(kernel.terms))) if kernel.kind is HOST else next(others)
         terms = Terms(*(where(is_light, *pair) for pair in zip(other.terms, kernel.terms, strict=True)))
         kernels.append(kernel._replace(count=where(is_light, other.count, kernel.count), terms=terms))
     return Pass(tuple(kernels))

@@ -12,6 +12,7 @@ import numpy as np
 from roofline.errors import BadInput, UnsupportedPrecision, shown
 from roofline.physics.efficiency import link_efficiency, roof, tuned
 from roofline.physics.layers.indexer import score_dtype
+from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.one_equation import Roof
 from roofline.physics.plan import Scheme
 from roofline.quantity import HOUR
@@ -19,18 +20,18 @@ from roofline.serving.precision import MATRICES, NATIVE, PRESETS, SECTIONS, cach
 from roofline.specs.engine import Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
 from roofline.specs.gpu import Gpu
-from roofline.specs.layers import Csa, Gqa, Mixer, Mla, MoeFfn, Recurrent, Stage
+from roofline.specs.kernels import COLLECTIVES, ELEMENTWISE, GEMM, INDEXER, MOE, KernelKind
+from roofline.specs.layers import Csa, Mixer, Mla, MoeFfn, Stage
 from roofline.specs.model import Model
 from roofline.workbook.cell import Column
 from roofline.workbook.slots import fullest_stages, number_of, own_stages, slots_of
 
 __all__ = [
     "COLLECTIVE",
-    "COLLECTIVES",
+    "COLLECTIVE_KINDS",
     "EFFICIENCY",
     "MOST_STAGES",
     "MULTIPLIED",
-    "NORM_ORDERS",
     "OWN_GPU",
     "OWN_MODEL",
     "STORED",
@@ -48,13 +49,10 @@ _WILD = "*?~|"  # signs that look-ups read as others, or that join names
 
 #: Sections whose matrices stand under the roof of a GEMM.
 MULTIPLIED = ("linear", "attention", "shared", "head", "router")
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "moe_dispatch", "moe_combine", "p2p")
+#: Collectives of a pass.
+COLLECTIVE_KINDS = tuple(kind for kind in COLLECTIVES if kind.is_in_passes)
 EFFICIENCY = ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
 COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch")
-
-
-#: Order p of the norm of each kind of kernel; 3 of those not named.
-NORM_ORDERS = {"attention_prefill": 1.0, "mla_prefill": 1.0, "state_prefill": 1.0}
 
 
 class Table:
@@ -185,9 +183,9 @@ class Catalog:
         """Constants of each collective on each GPU."""
         rows = []
         for gpu in self.gpus_given:
-            for name in COLLECTIVES:
-                efficiency = link_efficiency(gpu, name)
-                rows.append((f"{gpu.name}|{name}", *(getattr(efficiency, field) for field in COLLECTIVE)))
+            for kind in COLLECTIVE_KINDS:
+                efficiency = link_efficiency(gpu, kind)
+                rows.append((f"{gpu.name}|{kind.name}", *(getattr(efficiency, field) for field in COLLECTIVE)))
         return Table("Efficiency", "l", ("key", *COLLECTIVE), rows)
 
     @cached_property
@@ -211,29 +209,24 @@ class Catalog:
         return sum(name.endswith("_first") for name in self.stages.names)
 
     @cached_property
-    def cache_kinds(self) -> tuple[str, ...]:
+    def cache_kinds(self) -> tuple[KernelKind, ...]:
         """Kinds of kernels that read the KV cache."""
-        kinds: list[str] = []
-        if self._has(Gqa):
-            kinds += ["attention_prefill", "attention_decode"]
-        return (*kinds, *(["mla_prefill", "mla_decode"] if self._has(Mla) else []))
+        return tuple(kind for kind in mixer_kinds(self._mixers) if kind.is_attention)
 
     @cached_property
-    def wide_kinds(self) -> tuple[str, ...]:
+    def wide_kinds(self) -> tuple[KernelKind, ...]:
         """Kinds of kernels that compute in 16 bits whatever the weights are stored in."""
-        kinds = ["gemm", "elementwise"]
-        if self._has(Recurrent):
-            kinds += ["state_prefill", "state_decode"]
-        scores = any(isinstance(slot.example, Gqa) and slot.example.indexer is not None for slot in self.slots)
-        return (*kinds, *(["indexer"] if scores else []))
+        own = mixer_kinds(mixer for mixer in self._mixers if not isinstance(mixer, Mla))
+        return (GEMM, ELEMENTWISE, *(kind for kind in own if not kind.is_attention))
 
     @cached_property
     def scores_in_fp8(self) -> bool:
         """Whether an indexer scores in fp8 where a GPU has it."""
-        return any(isinstance(slot.example, Mla) and slot.example.indexer is not None for slot in self.slots)
+        return any(isinstance(mixer, Mla) and mixer.indexer is not None for mixer in self._mixers)
 
-    def _has(self, kind: Any) -> bool:
-        return any(isinstance(slot.example, kind) for slot in self.slots)
+    @property
+    def _mixers(self) -> list[Mixer]:
+        return [slot.example for slot in self.slots if isinstance(slot.example, Mixer)]
 
     def varies(self, table: Table, name: str, rows: Iterable[int]) -> bool:
         """Whether a column has anything but its neutral value in some rows.
@@ -272,9 +265,9 @@ class Catalog:
             for place, section in enumerate(SECTIONS)
         }
         multiplied = dict.fromkeys(name for part in MULTIPLIED for name in formats[part])
-        wanted = [("gemm", name) for name in multiplied]
+        wanted = [(GEMM, name) for name in multiplied]
         if any(isinstance(slot.example, MoeFfn) for slot in self.slots):
-            wanted += [("moe", name) for name in formats["experts"]]
+            wanted += [(MOE, name) for name in formats["experts"]]
         rows = []
         wide = wide_dtype(gpu)
         for kind, name in wanted:
@@ -291,20 +284,20 @@ class Catalog:
         if not self.scores_in_fp8:
             return rows
         scored = score_dtype(gpu, wide)
-        rows.append(self._kernel_row(gpu, "indexer", "fp8", Scheme("fp8", 1.0, 1.0, scored, scored)))
+        rows.append(self._kernel_row(gpu, INDEXER, "fp8", Scheme("fp8", 1.0, 1.0, scored, scored)))
         return rows
 
-    def _kernel_row(self, gpu: Gpu, kind: str, name: str, how: Scheme) -> tuple[Any, ...]:
+    def _kernel_row(self, gpu: Gpu, kind: KernelKind, name: str, how: Scheme) -> tuple[Any, ...]:
         under: Roof = roof(gpu, "calibrated", kind, how.key, how.peak)
         own = tuned(under, gpu, self.engine, kind, how.key)
-        if own.efficiency.p != NORM_ORDERS.get(kind, 3.0):
+        if own.efficiency.p != kind.order:
             raise BadInput(
-                f"{gpu.name}: its calibration has p = {own.efficiency.p:g} for {kind} kernels, formulas of a workbook "
-                f"{NORM_ORDERS.get(kind, 3.0):g}; use predict"
+                f"{gpu.name}: its calibration has p = {own.efficiency.p:g} for {kind.name} kernels, formulas of a "
+                f"workbook {kind.order:g}; use predict"
             )
         share = own.efficiency.eta_c * (own.peak / under.peak)  # units slower than the tensor cores are a share of them
         constants = (share if field == "eta_c" else getattr(own.efficiency, field) for field in EFFICIENCY)
-        return (f"{gpu.name}|{kind}|{name}", how.peak, how.activation_nbytes, int(how.dynamic), *constants)
+        return (f"{gpu.name}|{kind.name}|{name}", how.peak, how.activation_nbytes, int(how.dynamic), *constants)
 
 
 def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Catalog:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.ops import Real, minimum
-from roofline.physics.forward import WEIGHT_BEARING, Pass
+from roofline.physics.forward import Pass
 from roofline.physics.memory import largest_batch
-from roofline.physics.one_equation import HOST, Kernel, Terms, Work
+from roofline.physics.one_equation import HOST_ROOF, Kernel, Terms, Work
 from roofline.roots import crossing, largest_that_holds
 from roofline.serving.knee import (
     LARGEST_BATCH,
@@ -23,6 +23,7 @@ from roofline.serving.knee import (
 )
 from roofline.serving.latency import decode, prefill, slo_excess
 from roofline.serving.prediction import Prediction
+from roofline.specs.kernels import GEMM
 from roofline.workbook.case import AnyCase
 from roofline.workbook.cell import Cell, Pool, named, scope
 from roofline.workbook.parts import held_memory, passes
@@ -88,7 +89,7 @@ class Trials:
         """
         found = self.row(batch)
         terms = Terms(found.step, found.compute, found.memory, 0.0)
-        return Pass((Kernel("decode step", WEIGHT_BEARING[0], "", 1, Work(), HOST, terms),))
+        return Pass((Kernel("decode step", GEMM, "", 1, Work(), HOST_ROOF, terms),))
 
 
 def _is_same(asked: Any, batch: Any) -> bool:

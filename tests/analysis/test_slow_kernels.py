@@ -7,6 +7,7 @@ import pytest
 
 import roofline as rl
 from roofline.api.compare import quantize
+from roofline.specs.kernels import MOE
 
 LONG = {"isl": 8192, "osl": 1024, "batch": 64}
 
@@ -37,7 +38,7 @@ def test_int4_experts_of_blackwell_multiply_as_the_ratio_of_their_constants_says
     longer, said = re.match(pattern + r"rate \(weight-only; timed on blackwell\)$", note).groups()
     assert float(said) == pytest.approx(rate, rel=0.02)
     wide, narrow = (
-        sum(kernel.time for kernel in entry.prediction.prefill.kernels if kernel.kind == "moe")
+        sum(kernel.time for kernel in entry.prediction.prefill.kernels if kernel.kind is MOE)
         for entry in (found.formats[0], found.formats[6])
     )
     assert float(longer) == pytest.approx(narrow / wide, rel=0.01)

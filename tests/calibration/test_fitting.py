@@ -9,12 +9,13 @@ import yaml
 
 import roofline as rl
 from roofline.api.calibrate import calibrate
-from roofline.calibration.fitting import FORMS, LINK_FORM, Sample, fitted, log_ratio
+from roofline.calibration.fitting import Sample, fitted, form, log_ratio
 from roofline.calibration.sets import calibrated_sets, judged, kernel_sample, median_error
 from roofline.physics.efficiency import link_roof
 from roofline.physics.one_equation import LinkRoof, collective_time, kernel_time
 from roofline.quantity import from_text
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
+from roofline.specs.kernels import ALL_REDUCE, KINDS
 from roofline.specs.measurement import SHAPES, KernelGroup
 
 H100 = "h100-sxm"
@@ -102,10 +103,10 @@ def test_what_made_the_times_is_found_again(kind):
 
 @pytest.mark.parametrize("kind", KNOWN)
 def test_the_forms_have_the_constants_of_the_equation_and_no_others(kind):
-    form = LINK_FORM if "eta" in KNOWN[kind] else FORMS[kind]
+    start, fixed = form(KINDS[kind])
     fields = CollectiveEfficiency if "eta" in KNOWN[kind] else Efficiency
-    assert set(fields.__dataclass_fields__) >= {*form.start, *form.fixed}
-    assert set(KNOWN[kind]) <= {*form.start, *form.fixed}
+    assert set(fields.__dataclass_fields__) >= {*start, *fixed}
+    assert set(KNOWN[kind]) <= {*start, *fixed}
 
 
 def test_outliers_hardly_move_a_fit():
@@ -184,7 +185,7 @@ def test_a_collective_is_timed_under_the_link_of_its_ranks():
     gpu = rl.load_gpu(H100)
     assert isinstance(sample, Sample)
     for place, ranks in enumerate(sample.roof.ranks):
-        expected = link_roof(gpu, "calibrated", "all_reduce", int(ranks))
+        expected = link_roof(gpu, "calibrated", ALL_REDUCE, int(ranks))
         assert sample.roof.bandwidth[place] == expected.bandwidth
         assert sample.roof.least[place] == expected.least
         assert sample.roof.doublings[place] == expected.doublings == math.log2(ranks)

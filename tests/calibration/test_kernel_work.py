@@ -5,9 +5,10 @@ import pytest
 from conftest import close, deploy
 
 import roofline as rl
-from roofline.calibration.kernel_work import COLLECTIVES, compute_dtype, kernel_work
+from roofline.calibration.kernel_work import compute_dtype, kernel_work
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
+from roofline.specs.kernels import COLLECTIVES, GEMM, KINDS
 from roofline.specs.measurement import SHAPES, KernelGroup
 
 
@@ -41,7 +42,7 @@ def test_a_gemm_does_what_the_same_matrix_does_in_a_pass(preset):
     rows = group("gemm", preset, m=[1000, 7], n=[6144, 4096], k=[4096, 14336])
     work = kernel_work(rows, deployment.gpu)
     qkv = kernel(prefill_pass(deployment, 1.0, 1000.0), "qkv")
-    assert (qkv.dtype, compute_dtype(deployment.gpu, "gemm", preset)) == (
+    assert (qkv.dtype, compute_dtype(deployment.gpu, GEMM, preset)) == (
         preset,
         deployment.precision.sections["attention"].peak,
     )
@@ -67,7 +68,7 @@ def test_latent_attention_does_what_that_of_deepseek_does_in_a_pass():
         ("mla_prefill", prefill_pass(deployment, 2.0, 3000.0)),
         ("mla_decode", decode_pass(deployment, 2.0, 2999.0)),
     ):
-        (found,) = (part for part in passed.kernels if part.kind == kind)
+        (found,) = (part for part in passed.kernels if part.kind.name == kind)
         assert_same(kernel_work(group(kind, **shape), deployment.gpu), found.work)
 
 
@@ -114,7 +115,7 @@ def test_collectives_send_what_they_send_in_a_pass():
     rows = group("all_reduce", ranks=[4], nbytes=[700 * 4096 * 2])
     assert_same(kernel_work(rows, deployment.gpu), found.work)
     for kind in COLLECTIVES:
-        sent = kernel_work(group(kind, ranks=[2, 8], nbytes=[1e6, 1e6]), deployment.gpu).link_bytes
+        sent = kernel_work(group(kind.name, ranks=[2, 8], nbytes=[1e6, 1e6]), deployment.gpu).link_bytes
         assert all(0.0 < bytes_ <= 2e6 for bytes_ in np.broadcast_to(sent, (2,)))
 
 
@@ -135,7 +136,7 @@ def test_an_element_wise_pass_moves_its_bytes():
 )
 def test_a_dtype_that_the_gpu_or_the_kind_does_not_have_is_refused(gpu, kind, dtype, words):
     with pytest.raises(rl.BadInput, match=words):
-        compute_dtype(rl.load_gpu(gpu), kind, dtype)
+        compute_dtype(rl.load_gpu(gpu), KINDS[kind], dtype)
 
 
 @pytest.mark.parametrize(
@@ -153,4 +154,4 @@ def test_a_dtype_that_the_gpu_or_the_kind_does_not_have_is_refused(gpu, kind, dt
     ],
 )
 def test_a_kernel_multiplies_at_the_dtype_of_its_key(gpu, kind, dtype, peak):
-    assert compute_dtype(rl.load_gpu(gpu), kind, dtype) == peak
+    assert compute_dtype(rl.load_gpu(gpu), KINDS[kind], dtype) == peak

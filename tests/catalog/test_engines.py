@@ -9,6 +9,7 @@ import yaml
 import roofline as rl
 from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_paths, engine_record, load_engine, profile_of
 from roofline.specs.engine import Engine
+from roofline.specs.kernels import HOST
 from roofline.specs.names import fold
 
 FILES = sorted((Path(__file__).resolve().parents[2] / "engine_specs").glob("*.yaml"))
@@ -100,7 +101,7 @@ def test_no_engine_is_the_record_that_adds_nothing():
     assert all(getattr(engine, time) == 0.0 for time in TIMES)
     assert (engine.stretch, engine.chunk, engine.tunings) == (1.0, None, ())
     kernels = rl.predict(*SMALL, engine="none").prefill.kernels + rl.predict(*SMALL, engine="none").decode.kernels
-    assert all(kernel.kind != "host" for kernel in kernels)
+    assert all(kernel.kind is not HOST for kernel in kernels)
 
 
 # --- names -------------------------------------------------------------------------------------

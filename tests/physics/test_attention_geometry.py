@@ -11,6 +11,7 @@ from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.geometry import pairs, reach, visible_pairs
 from roofline.physics.layers.mla import mla_crossover
 from roofline.physics.plan import Plan
+from roofline.specs.kernels import ATTENTION_DECODE, MLA_DECODE, MLA_PREFILL
 from roofline.specs.layers import Gqa
 
 
@@ -99,7 +100,7 @@ def test_latent_attention_in_chunks_pays_again_for_expanding_the_cached_latent_o
     ends = [sum(chunks[:position]) for position in range(len(chunks) + 1)]
     passes = [prefill_pass(deployment, 1.0, float(end - start), float(start)) for start, end in pairwise(ends)]
     whole = prefill_pass(deployment, 1.0, float(ends[-1]))
-    assume(not any(kernel.count for passed in passes for kernel in passed.kernels if kernel.kind == "mla_decode"))
+    assume(not any(kernel.count for passed in passes for kernel in passed.kernels if kernel.kind is MLA_DECODE))
 
     def without_expansion(passed):
         return flops(passed) - expansion(passed)
@@ -132,11 +133,11 @@ def test_one_token_after_a_long_prefix_is_computed_in_the_latent_and_a_whole_pro
     def kinds(new, cached):
         return {kernel.kind for kernel in prefill_pass(deployment, 1.0, new, cached).kernels if kernel.count}
 
-    assert "mla_prefill" in kinds(4096.0, 0.0)
-    assert "mla_decode" not in kinds(4096.0, 0.0)
+    assert MLA_PREFILL in kinds(4096.0, 0.0)
+    assert MLA_DECODE not in kinds(4096.0, 0.0)
     if basis == "ideal":  # without the latencies of the one kernel or the other
-        assert "mla_decode" in kinds(1.0, 30_000.0)
-        assert "mla_prefill" not in kinds(1.0, 30_000.0)
+        assert MLA_DECODE in kinds(1.0, 30_000.0)
+        assert MLA_PREFILL not in kinds(1.0, 30_000.0)
 
 
 def test_the_crossover_of_deepseek_is_171_tokens():
@@ -154,9 +155,7 @@ def test_the_mean_length_of_a_generation_is_that_of_its_steps_one_by_one(mixer, 
 @given(deployment=deployments(models(mixers=gqas())), steps=st.integers(2, 50), context=st.integers(1, 3000))
 def test_attention_of_the_mean_step_does_the_mean_work_of_the_steps(deployment, steps, context):
     def seen(passed):
-        return [
-            kernel.work.flop + kernel.work.kv_bytes for kernel in passed.kernels if kernel.kind == "attention_decode"
-        ]
+        return [kernel.work.flop + kernel.work.kv_bytes for kernel in passed.kernels if kernel.kind is ATTENTION_DECODE]
 
     singles = [seen(decode_pass(deployment, 4.0, float(context + step))) for step in range(steps)]
     mean = seen(decode_pass(deployment, 4.0, float(context), float(steps)))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from roofline.physics.layers.moe import distinct_experts, experts, fullest_rank
 from roofline.physics.plan import Plan, Scheme
+from roofline.specs.kernels import MOE
 from roofline.specs.layers import MoeFfn
 
 skews = st.none() | st.floats(0.1, 50.0)
@@ -57,7 +58,7 @@ def test_skewed_routing_never_touches_more_experts_than_uniform_routing(ffn, ske
 def test_a_skew_is_refused_or_lets_one_token_touch_its_top_k(name, routing):
     def weights(skew):
         found = rl.predict(name, "h200-sxm", routing=skew)
-        return next(kernel.work.weight_bytes for kernel in found.decode.kernels if kernel.kind == "moe")
+        return next(kernel.work.weight_bytes for kernel in found.decode.kernels if kernel.kind is MOE)
 
     try:
         touched = weights(routing)

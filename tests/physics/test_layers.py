@@ -1,4 +1,4 @@
-"""Kinds of layers: what a kind says of its matrices is what its kernels multiply with and what a model is counted by."""
+"""Kinds of layers: what a kind says of its matrices is what its kernels multiply with and a model counts."""
 
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, cache_byte
 from roofline.physics.parameters import layer_parameters
 from roofline.physics.plan import Plan
 from roofline.specs.build import FFNS, MIXERS
+from roofline.specs.kernels import GEMM, INDEXER, MOE
 from roofline.specs.layers import Csa, DenseFfn, Gqa, Indexer, Layer, Mla, MoeFfn
 
 HIDDEN = 4096
@@ -54,9 +55,7 @@ def test_the_weights_that_kernels_read_are_the_matrices_that_parameters_count(tp
     """In 16 bits, of a decode step: every matrix is read once. Biases are vectors; of experts, those touched."""
     for (layer, hidden), model in every_layer().items():
         deployment = on_16_bit_weights(model, tp)
-        read = sum(
-            kernel.work.weight_bytes for kernel in assembled(deployment, layer.mixer) if kernel.kind.name == "gemm"
-        )
+        read = sum(kernel.work.weight_bytes for kernel in assembled(deployment, layer.mixer) if kernel.kind is GEMM)
         matrices, _ = mixer_parameters(layer.mixer, hidden, tp)
         biases = [
             matrix for matrix in MIXER_KINDS[type(layer.mixer)].matrices.whole(layer.mixer, hidden) if matrix.bias
@@ -65,14 +64,14 @@ def test_the_weights_that_kernels_read_are_the_matrices_that_parameters_count(tp
         if isinstance(layer.ffn, DenseFfn) and not layer.ffn.bias:
             kernels = assembled(deployment, network=layer.ffn)
             linear = layer_parameters(model, layer, tp).linear
-            assert sum(kernel.work.weight_bytes for kernel in kernels if kernel.kind.name == "gemm") == 2.0 * linear
+            assert sum(kernel.work.weight_bytes for kernel in kernels if kernel.kind is GEMM) == 2.0 * linear
 
 
 def test_experts_have_the_weights_that_parameters_count():
     network = MoeFfn(experts=4, top_k=4, width=1024)  # all are touched
     model = rl.load_model("mixtral-8x7b")
     deployment = on_16_bit_weights(model, 1)
-    (kernel,) = (kernel for kernel in assembled(deployment, network=network) if kernel.kind.name == "moe")
+    (kernel,) = (kernel for kernel in assembled(deployment, network=network) if kernel.kind is MOE)
     count = layer_parameters(model, Layer(model.groups[0].layers[0].mixer, network))
     assert kernel.work.weight_bytes == 2.0 * count.experts == 2.0 * 4 * 3 * model.hidden * 1024
 
@@ -110,19 +109,15 @@ def test_a_layer_that_reuses_a_selection_has_no_index_matrices_and_no_index_keys
 def test_a_layer_that_reuses_a_selection_multiplies_and_scores_nothing_for_it(mixers, span):
     deployment = deploy("llama-3.1-8b", "h100-sxm")
     own, reused = (assembled(deployment, mixers[indexer], span=span) for indexer in (OWN, REUSED))
-    assert "indexer" in {kernel.kind.name for kernel in own}
-    assert "indexer" not in {kernel.kind.name for kernel in reused}
+    assert INDEXER in {kernel.kind for kernel in own}
+    assert INDEXER not in {kernel.kind for kernel in reused}
     assert not [kernel.name for kernel in reused if kernel.name.startswith("index")]
 
     def multiplied(kernels):
-        return sum(kernel.work.flop for kernel in kernels if kernel.kind.name == "gemm")
+        return sum(kernel.work.flop for kernel in kernels if kernel.kind is GEMM)
 
     def attended(kernels):
-        return [
-            kernel.work
-            for kernel in kernels
-            if kernel.name.startswith("attention") and kernel.kind.name != "all_reduce"
-        ]
+        return [kernel.work for kernel in kernels if kernel.kind.is_attention]
 
     assert multiplied(reused) < multiplied(own)
     assert attended(reused) == attended(own)  # what was chosen is attended to all the same

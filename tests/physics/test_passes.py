@@ -28,6 +28,7 @@ from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.one_equation import Terms
 from roofline.physics.plan import Plan
 from roofline.serving.precision import PRESETS
+from roofline.specs.kernels import ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH
 from roofline.specs.layers import Group, MoeFfn
 
 lengths = st.integers(1, 20_000)
@@ -246,7 +247,7 @@ PARALLEL = (
 
 
 def all_reduces(passed):
-    return sum(kernel.count for kernel in passed.kernels if kernel.kind == "all_reduce")
+    return sum(kernel.count for kernel in passed.kernels if kernel.kind is ALL_REDUCE)
 
 
 def test_the_models_whose_mixer_and_network_read_the_same_input_are_known():
@@ -374,7 +375,7 @@ def test_all_reduces_are_two_a_layer():
     for name in ("llama-3.1-70b", "mixtral-8x7b", "deepseek-v3", "gemma-3-27b"):
         deployment = deploy(name, "h100-sxm", Plan(tp=8))
         for passed in both(deployment, 2, 100, 0):
-            reduces = sum(kernel.count for kernel in passed.kernels if kernel.kind == "all_reduce")
+            reduces = sum(kernel.count for kernel in passed.kernels if kernel.kind is ALL_REDUCE)
             assert reduces == 2 * deployment.model.layers
 
 
@@ -382,9 +383,9 @@ def test_experts_spread_over_data_parallel_ranks_exchange_their_tokens():
     deployment = deploy("deepseek-v3", "h200-sxm", Plan(dp=8, ep=8))
     passed = decode_pass(deployment, 64.0, 100.0)
     sparse = sum(count for count, ffn in deployment.model.ffns if isinstance(ffn, MoeFfn))
-    sent = {kernel.kind: kernel for kernel in passed.kernels if kernel.kind in ("moe_dispatch", "moe_combine")}
-    assert {kind: kernel.count for kind, kernel in sent.items()} == {"moe_dispatch": sparse, "moe_combine": sparse}
+    sent = {kernel.kind: kernel for kernel in passed.kernels if kernel.kind in (MOE_DISPATCH, MOE_COMBINE)}
+    assert {kind: kernel.count for kind, kernel in sent.items()} == {MOE_DISPATCH: sparse, MOE_COMBINE: sparse}
     # 8 sequences a rank x 8 experts x width 7168, 7/8 of it to others; fp8 out, 16 bits back.
     values = 8 * 8 * 7168 * 7 / 8
-    assert close(sent["moe_dispatch"].work.link_bytes, values)
-    assert close(sent["moe_combine"].work.link_bytes, 2.0 * values)
+    assert close(sent[MOE_DISPATCH].work.link_bytes, values)
+    assert close(sent[MOE_COMBINE].work.link_bytes, 2.0 * values)

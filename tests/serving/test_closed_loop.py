@@ -147,7 +147,7 @@ def test_a_mixed_step_takes_at_least_each_of_its_parts_and_at_most_both(batch, n
     step, prompt = decode_pass(deployment, float(batch), float(context)), prefill_pass(deployment, 1.0, float(new))
     mixed = mixed_time(deployment, step, float(batch), 1.0, float(new), 0.0)
     assert mixed <= (step.time + prompt.time) * (1.0 + 1e-12)
-    attention = sum(kernel.time for kernel in step.kernels if kernel.kind.startswith("attention"))
+    attention = sum(kernel.time for kernel in step.kernels if kernel.kind.is_attention)
     assert mixed >= max(prompt.time - 0.001, attention)  # the head multiplies fewer rows in a prompt
 
 

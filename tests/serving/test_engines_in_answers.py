@@ -14,6 +14,7 @@ from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Workload, decode, prefill
 from roofline.specs.engine import Engine, Tuning
+from roofline.specs.kernels import ALL_REDUCE, GEMM, HOST
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 2000, "osl": 300, "batch": 16}
@@ -21,11 +22,11 @@ SERVERS = tuple(name for name in engine_names() if name != "none")
 
 
 def all_reduces(passed):
-    return sum(kernel.count for kernel in passed.kernels if kernel.kind == "all_reduce")
+    return sum(kernel.count for kernel in passed.kernels if kernel.kind is ALL_REDUCE)
 
 
 def gpu_kernels(passed):
-    return [kernel for kernel in passed.kernels if kernel.kind != "host"]
+    return [kernel for kernel in passed.kernels if kernel.kind is not HOST]
 
 
 # --- what is added -----------------------------------------------------------------------------
@@ -120,7 +121,7 @@ def test_a_tuning_multiplies_the_shares_of_the_kernels_that_it_names_and_of_no_o
     assert plain.keys() == tuned.keys()
     for name, kernel in plain.items():
         before, after = kernel.roof.efficiency, tuned[name].roof.efficiency
-        if kernel.kind == "gemm":
+        if kernel.kind is GEMM:
             assert (after.eta_c, after.eta_m) == (0.5 * before.eta_c, 0.25 * before.eta_m)
             assert tuned[name].terms.total > kernel.terms.total
         else:

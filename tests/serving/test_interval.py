@@ -13,6 +13,7 @@ import roofline as rl
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.interval import HALF_WIDTH, pass_sigma, spread
+from roofline.specs.kernels import ATTENTION_PREFILL
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 2000, "osl": 300, "batch": 8}
@@ -136,7 +137,7 @@ def test_kernels_of_two_kinds_are_off_independently_and_of_one_kind_together():
     passed = prefill_pass(with_kernel_sigma(deploy(*SMALL), 0.3), 4.0, 1000.0)
     (qkv,) = (kernel for kernel in passed.kernels if kernel.name == "qkv")
     twin = qkv._replace(name="twin")
-    other = qkv._replace(name="other", kind="attention_prefill")
+    other = qkv._replace(name="other", kind=ATTENTION_PREFILL)
     alone, together, apart = (
         pass_sigma(Pass(kernels), "calibrated", 0.0) for kernels in ((qkv,), (qkv, twin), (qkv, other))
     )

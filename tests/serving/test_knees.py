@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.forward import WEIGHT_BEARING, decode_pass
+from roofline.physics.forward import decode_pass
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Plan
 from roofline.serving.knee import LARGEST_BATCH, Knees, half_knee, ridge_knee
@@ -27,7 +27,7 @@ def step_of(deployment, context=1000.0, steps=127.0):
 
 def sides(passed):
     """Time of the weight-bearing kernels for arithmetic alone, and for HBM traffic alone."""
-    bearing = [kernel for kernel in passed.kernels if kernel.kind in WEIGHT_BEARING]
+    bearing = [kernel for kernel in passed.kernels if kernel.kind.bears_weights]
     compute = sum(kernel.count * kernel.terms.compute for kernel in bearing)
     memory_side = sum(kernel.count * kernel.terms.memory for kernel in bearing)
     return compute, memory_side

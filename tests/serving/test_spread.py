@@ -7,6 +7,7 @@ import roofline as rl
 from roofline.physics.efficiency import link_roof
 from roofline.physics.forward import crossings
 from roofline.physics.plan import Plan
+from roofline.specs.kernels import ALL_GATHER, ALL_REDUCE, COLLECTIVES, KINDS, P2P
 
 SPREAD = {"tp": 1, "dp": 8, "ep": 8, "isl": 1000, "osl": 100, "basis": "ideal", "routing": "uniform"}
 
@@ -21,14 +22,14 @@ def test_experts_multiply_every_routed_token_once_however_the_batch_is_shared_ou
 
 def test_an_ideal_all_reduce_over_two_nodes_is_what_each_port_and_the_switch_must_carry():
     h100 = rl.load_gpu("h100-sxm")
-    roof = link_roof(h100, "ideal", "all_reduce", 16)
+    roof = link_roof(h100, "ideal", ALL_REDUCE, 16)
     tensor = 1e9
     wire = roof.least * (2 * 15 / 16 * tensor) / roof.bandwidth
     port = 2 * (1 / 2) * tensor / 8 / 50e9  # a ring of two nodes on an eighth of the tensor, over 400 Gbit/s
     assert wire == pytest.approx(max(port, tensor / 450e9), rel=1e-12)
 
 
-@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "moe_dispatch"])
+@pytest.mark.parametrize("collective", [kind for kind in COLLECTIVES if kind is not P2P], ids=str)
 @pytest.mark.parametrize("ranks", [2, 8, 16, 64, 256])
 def test_light_never_needs_longer_than_one_transfer_after_the_other(collective, ranks):
     for name in rl.gpus():
@@ -44,7 +45,7 @@ def test_only_the_hand_overs_between_domains_cross_the_network():
     assert [crossings(Plan(tp=4, pp=pp), 8) for pp in (1, 2, 3, 4)] == [0, 0, 1, 1]
     assert crossings(Plan(tp=8, pp=4), 8) == 3
     p = rl.predict("llama-3.1-70b", "h100-sxm", tp=4, pp=4, isl=2000, osl=100)
-    assert {k.name: k.count for k in p.prefill.kernels if k.kind == "p2p"} == {
+    assert {k.name: k.count for k in p.prefill.kernels if k.kind is P2P} == {
         "stage hand-over": 2,
         "stage hand-over, network": 1,
     }
@@ -66,7 +67,7 @@ def test_collectives_over_pcie_are_not_those_timed_over_nvlink(name):
     for collective, timed in gpu.calibration.collectives.items():
         if collective == "pcie":
             continue
-        used = link_roof(gpu, "inherited", collective, 4).efficiency
+        used = link_roof(gpu, "inherited", KINDS[collective], 4).efficiency
         assert not used.is_measured
         assert used.eta < timed.eta
         assert used.a2 > 0.0
@@ -79,10 +80,10 @@ def test_collectives_over_pcie_are_not_those_timed_over_nvlink(name):
 def test_a_switch_reduces_inside_its_domain_alone():
     h100, a100 = rl.load_gpu("h100-sxm"), rl.load_gpu("a100-sxm-80gb")
     assert (h100.link.in_switch_reduction, a100.link.in_switch_reduction) == (True, False)
-    assert link_roof(h100, "calibrated", "all_reduce", 8).efficiency.eta_switch is not None
-    assert link_roof(h100, "calibrated", "all_reduce", 16).efficiency.eta_switch is None
-    assert link_roof(h100, "calibrated", "all_gather", 8).efficiency.eta_switch is None
-    assert link_roof(a100, "calibrated", "all_reduce", 8).efficiency.eta_switch is None
+    assert link_roof(h100, "calibrated", ALL_REDUCE, 8).efficiency.eta_switch is not None
+    assert link_roof(h100, "calibrated", ALL_REDUCE, 16).efficiency.eta_switch is None
+    assert link_roof(h100, "calibrated", ALL_GATHER, 8).efficiency.eta_switch is None
+    assert link_roof(a100, "calibrated", ALL_REDUCE, 8).efficiency.eta_switch is None
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_a_share_of_a_token_is_no_prefix(prefix):
 def test_a_mesh_carries_only_what_the_links_between_the_ranks_that_take_part_do():
     # MI300X: seven links of 64 GB/s, one to each peer; a switch would give two ranks all 448 GB/s.
     mi300x = rl.load_gpu("mi300x")
-    rates = [link_roof(mi300x, "ideal", "all_reduce", ranks).bandwidth for ranks in (2, 4, 8)]
+    rates = [link_roof(mi300x, "ideal", ALL_REDUCE, ranks).bandwidth for ranks in (2, 4, 8)]
     assert rates == [64e9, 3 * 64e9, 448e9]
     h100 = rl.load_gpu("h100-sxm")
-    assert [link_roof(h100, "ideal", "all_reduce", ranks).bandwidth for ranks in (2, 8)] == [450e9, 450e9]
+    assert [link_roof(h100, "ideal", ALL_REDUCE, ranks).bandwidth for ranks in (2, 8)] == [450e9, 450e9]

@@ -13,6 +13,7 @@ from roofline.physics.layers.kind import MixerKind
 from roofline.physics.linear import grouped_gemm
 from roofline.physics.one_equation import Work
 from roofline.physics.projection import Matrices, Projection, Sharded
+from roofline.specs.kernels import ATTENTION_PREFILL, MLA_DECODE
 from roofline.specs.layers import Csa
 
 __all__ = ["CSA", "compressed_values", "csa_attention", "csa_pairs"]
@@ -165,9 +166,8 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> Non
         assembly.multiply("index q" + tag, count, matrices["index q"])
         keys = indexer.dim * nbytes / mixer.ratio
         add_scores(assembly, count, index_scores(indexer, indexer.heads, assembly.sequences, span, keys, mixer.ratio))
-    kind = "mla_decode" if span.is_decode else "attention_prefill"
     work = csa_attention(mixer, assembly.sequences, span, nbytes, assembly.tp)
-    assembly.attention("attention" + tag, count, kind, work)
+    assembly.attention("attention" + tag, count, CSA.reading[span.is_decode], work)
     scheme, grouped, groups = assembly.precision.sections["attention"], matrices["o_a"], mixer.o_groups / assembly.tp
     work = grouped_gemm(tokens, groups, mixer.o_rank, grouped.inner, scheme)
     assembly.matrix("o_a" + tag, count, work, "attention")
@@ -175,4 +175,4 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> Non
     assembly.all_reduce("attention all-reduce" + tag, count)
 
 
-CSA = MixerKind("csa", _projections, _vectors, _cache_bytes, _add_kernels, is_attention=True)
+CSA = MixerKind("csa", _projections, _vectors, _cache_bytes, _add_kernels, (ATTENTION_PREFILL, MLA_DECODE))

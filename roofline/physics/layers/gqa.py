@@ -12,6 +12,7 @@ from roofline.physics.layers.indexer import index_scores, own_indexer
 from roofline.physics.layers.kind import MixerKind
 from roofline.physics.one_equation import Work
 from roofline.physics.projection import Matrices, Projection, Sharded, replicated
+from roofline.specs.kernels import ATTENTION_DECODE, ATTENTION_PREFILL, INDEXER
 from roofline.specs.layers import Gqa
 
 __all__ = ["GQA", "gqa_decode", "gqa_prefill", "local_kv_heads"]
@@ -169,12 +170,12 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> Non
     if indexer is not None:
         index_heads = indexer.heads * local_kv_heads(mixer, tp) / mixer.kv_heads
         scores = index_scores(indexer, index_heads, assembly.sequences, span, _index_nbytes(mixer, nbytes))
-        assembly.wide("index scores", count, "indexer", scores)
+        assembly.wide("index scores", count, INDEXER, scores)
     if span.is_decode:
         work = gqa_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
     else:
         work = gqa_prefill(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
-    assembly.attention("attention" + tag, count, "attention_decode" if span.is_decode else "attention_prefill", work)
+    assembly.attention("attention" + tag, count, GQA.reading[span.is_decode], work)
     if mixer.out_gate:
         gated = elementwise.activation(tokens, heads * mixer.v_head_dim, gated=True)
         assembly.elementwise("output gate" + tag, count, gated)
@@ -191,4 +192,4 @@ def _tag(mixer: Gqa) -> str:
     return f" (chunk {mixer.chunk})" if mixer.chunk is not None else ""
 
 
-GQA = MixerKind("gqa", _projections, _vectors, _cache_bytes, _add_kernels, is_attention=True)
+GQA = MixerKind("gqa", _projections, _vectors, _cache_bytes, _add_kernels, (ATTENTION_PREFILL, ATTENTION_DECODE))

@@ -7,6 +7,7 @@ from roofline.physics.assembly import Assembly
 from roofline.physics.geometry import Span, causal_pairs
 from roofline.physics.one_equation import Work
 from roofline.specs.gpu import Gpu
+from roofline.specs.kernels import INDEXER
 from roofline.specs.layers import Csa, Gqa, Indexer, Mla
 
 __all__ = ["add_scores", "index_scores", "own_indexer", "score_dtype"]
@@ -72,7 +73,7 @@ def add_scores(assembly: Assembly, count: Real, scores: Work) -> None:
         scores: what they do.
     """
     peak = score_dtype(assembly.gpu, assembly.precision.wide_peak)
-    assembly.kernels.append(assembly.kernel("index scores", "indexer", peak, peak, count, scores))
+    assembly.kernels.append(assembly.kernel("index scores", INDEXER, peak, peak, count, scores))
 
 
 def score_dtype(gpu: Gpu, wide: str) -> str:

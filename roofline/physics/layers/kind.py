@@ -10,6 +10,7 @@ from roofline.physics.assembly import Assembly
 from roofline.physics.geometry import Span
 from roofline.physics.plan import Plan
 from roofline.physics.projection import Matrices
+from roofline.specs.kernels import KernelKind
 
 __all__ = ["MixerKind", "NetworkKind"]
 
@@ -22,7 +23,12 @@ class MixerKind(NamedTuple):
     vectors: Callable[[Any, Real], Real]  # of tp: values of norms, sinks and the like on one rank, biases apart
     cache_bytes: Callable[[Any, Real, Real, Real], Real]  # of tokens, bytes per cached value and tp [B]
     add_kernels: Callable[[Assembly, Real, Any, Span], None]  # to a pass, so many layers of them
-    is_attention: bool = False  # it keeps something of every token, at least of the latest
+    reading: tuple[KernelKind, ...] = ()  # kernels that read what each sequence keeps: of a prompt, of a decode step
+
+    @property
+    def is_attention(self) -> bool:
+        """Whether it keeps something of every token, at least of the latest."""
+        return any(kind.is_attention for kind in self.reading)
 
 
 class NetworkKind(NamedTuple):

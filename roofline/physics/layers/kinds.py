@@ -9,6 +9,7 @@ from roofline.physics.layers.csa import CSA
 from roofline.physics.layers.delta import GDN, KDA
 from roofline.physics.layers.dense import DENSE
 from roofline.physics.layers.gqa import GQA
+from roofline.physics.layers.indexer import own_indexer
 from roofline.physics.layers.kind import MixerKind, NetworkKind
 from roofline.physics.layers.lightning import LIGHTNING
 from roofline.physics.layers.mamba import MAMBA1, MAMBA2
@@ -16,6 +17,7 @@ from roofline.physics.layers.mla import MLA
 from roofline.physics.layers.moe import MOE
 from roofline.physics.layers.square import LINEAR, LINEAR_NETWORK, NO_MIXER, NO_NETWORK
 from roofline.physics.projection import Projection, local
+from roofline.specs.kernels import INDEXER, KINDS, KernelKind
 from roofline.specs.layers import (
     Csa,
     DenseFfn,
@@ -35,7 +37,7 @@ from roofline.specs.layers import (
     NoMixer,
 )
 
-__all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "matrix_values", "mixer_parameters"]
+__all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "matrix_values", "mixer_kinds", "mixer_parameters"]
 
 #: Record of a mixer -> what its kind says of itself.
 MIXER_KINDS: Mapping[type[Mixer], MixerKind] = {
@@ -131,3 +133,20 @@ def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: Real, tp: Real = 1) -> Re
         DeepSeek-V3.2 report, 2025-12 (index keys), arXiv:2412.06464, 2405.21060, 2312.00752, 2401.04658 (states).
     """
     return MIXER_KINDS[type(mixer)].cache_bytes(mixer, tokens, kv_nbytes, tp)
+
+
+def mixer_kinds(mixers: Iterable[Mixer]) -> tuple[KernelKind, ...]:
+    """Kinds of kernel with which some mixers read what each sequence keeps.
+
+    Args:
+        mixers: of a model, or of several.
+
+    Returns:
+        Each kind once, in the order of `KINDS`.
+    """
+    used: set[KernelKind] = set()
+    for mixer in mixers:
+        used.update(MIXER_KINDS[type(mixer)].reading)
+        if isinstance(mixer, (Gqa, Mla, Csa)) and own_indexer(mixer) is not None:
+            used.add(INDEXER)
+    return tuple(kind for kind in KINDS.values() if kind in used)

@@ -13,6 +13,7 @@ from roofline.physics.layers.kind import MixerKind
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel, Work
 from roofline.physics.projection import Matrices, Multiplication, Projection, Sharded
+from roofline.specs.kernels import GEMM, MLA_DECODE, MLA_PREFILL
 from roofline.specs.layers import Mla
 
 __all__ = ["MLA", "mla_absorb", "mla_crossover", "mla_decode", "mla_extend", "mla_prefill"]
@@ -258,7 +259,7 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
     scores = mla_prefill(mixer, assembly.sequences, new, cached, tp)
     expanded = [
         assembly.matrix_kernel("kv_b", count, expand, "attention"),
-        assembly.attention_kernel("attention", count, "mla_prefill", scores),
+        assembly.attention_kernel("attention", count, MLA_PREFILL, scores),
     ]
     if type(cached) in (float, int) and cached == 0.0:  # no prefix: nothing to re-expand
         assembly.kernels += expanded
@@ -278,10 +279,10 @@ def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list
     into = mla_absorb(mixer, assembly.tokens, mixer.nope, nbytes, tp)
     out = mla_absorb(mixer, assembly.tokens, mixer.v, nbytes, tp)
     return [
-        assembly.kernel("absorb k", "gemm", "bf16", wide, count, into),
-        assembly.attention_kernel("attention, absorbed", count, "mla_decode", latent),
-        assembly.kernel("absorb v", "gemm", "bf16", wide, count, out),
+        assembly.kernel("absorb k", GEMM, "bf16", wide, count, into),
+        assembly.attention_kernel("attention, absorbed", count, MLA_DECODE, latent),
+        assembly.kernel("absorb v", GEMM, "bf16", wide, count, out),
     ]
 
 
-MLA = MixerKind("mla", _projections, _vectors, _cache_bytes, _add_kernels, is_attention=True)
+MLA = MixerKind("mla", _projections, _vectors, _cache_bytes, _add_kernels, (MLA_PREFILL, MLA_DECODE))

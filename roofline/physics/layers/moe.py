@@ -13,6 +13,8 @@ from roofline.physics.layers.kind import NetworkKind
 from roofline.physics.one_equation import Work
 from roofline.physics.plan import Plan, Scheme
 from roofline.physics.projection import Matrices, Projection
+from roofline.specs.kernels import ALL_GATHER, ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH, REDUCE_SCATTER, ROUTER
+from roofline.specs.kernels import MOE as MOE_KERNEL
 from roofline.specs.layers import DenseFfn, MoeFfn
 
 __all__ = ["MOE", "distinct_experts", "experts", "fullest_rank"]
@@ -174,7 +176,8 @@ def _inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
 def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     plan, tokens = assembly.plan, assembly.tokens
     matrices = _projections.on_rank(ffn, assembly.hidden, assembly.tp)
-    assembly.multiply("router", count, matrices["router"])
+    with assembly.serving(ROUTER):
+        assembly.multiply("router", count, matrices["router"])
     assembly.elementwise("top-k", count, elementwise.top_k(tokens, ffn.experts))
     if ffn.latent is not None:
         assembly.multiply("to latent", count, matrices["to latent"])
@@ -182,7 +185,7 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     _add_dispatch(assembly, count, ffn, width, is_spread)
     scheme = assembly.precision.sections["experts"]
     work = experts(ffn, width, tokens, assembly.pooled, plan, assembly.deployment.skew, scheme)
-    assembly.kernels.append(assembly.kernel("experts", "moe", scheme.key, scheme.peak, count, work))
+    assembly.kernels.append(assembly.kernel("experts", MOE_KERNEL, scheme.key, scheme.peak, count, work))
     _add_combine(assembly, count, ffn, width, is_spread)
     if ffn.latent is not None:
         assembly.multiply("from latent", count, matrices["from latent"])
@@ -190,9 +193,9 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
         add_dense(assembly, count, _shared(ffn), matrices, "shared ")
         assembly.elementwise("shared add", count, elementwise.add(tokens, assembly.hidden))
     ranks = where(is_spread, plan.tp, 1)
-    assembly.collective("ffn all-gather", "all_gather", count, assembly.stream_bytes, ranks)
+    assembly.collective("ffn all-gather", ALL_GATHER, count, assembly.stream_bytes, ranks)
     together = where(is_spread, 1, plan.tp)
-    assembly.collective("experts all-reduce", "all_reduce", count, assembly.stream_bytes, together)
+    assembly.collective("experts all-reduce", ALL_REDUCE, count, assembly.stream_bytes, together)
 
 
 def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
@@ -201,9 +204,9 @@ def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_
         return
     plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
     held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
-    assembly.collective("dispatch", "moe_dispatch", count, held, where(is_spread, plan.ep, 1))
+    assembly.collective("dispatch", MOE_DISPATCH, count, held, where(is_spread, plan.ep, 1))
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
-    assembly.collective("experts all-gather", "all_gather", count, pooled, sharing)
+    assembly.collective("experts all-gather", ALL_GATHER, count, pooled, sharing)
 
 
 def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
@@ -212,9 +215,9 @@ def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_s
         return
     plan = assembly.plan
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
-    assembly.collective("experts reduce-scatter", "reduce_scatter", count, pooled, sharing)
+    assembly.collective("experts reduce-scatter", REDUCE_SCATTER, count, pooled, sharing)
     held = assembly.tokens / plan.tp * ffn.top_k * width * ACTIVATION_NBYTES
-    assembly.collective("combine", "moe_combine", count, held, where(is_spread, plan.ep, 1))
+    assembly.collective("combine", MOE_COMBINE, count, held, where(is_spread, plan.ep, 1))
 
 
 def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:

@@ -12,6 +12,7 @@ from roofline.physics.geometry import Span
 from roofline.physics.layers.kind import MixerKind
 from roofline.physics.one_equation import Work
 from roofline.physics.projection import Matrices, Sharded, local
+from roofline.specs.kernels import STATE_DECODE, STATE_PREFILL
 
 __all__ = ["CHUNK", "State", "channels", "recurrence", "recurrent_kind", "short_conv", "state_bytes"]
 
@@ -156,11 +157,11 @@ def recurrent_kind(
                 assembly.multiply(kernel + tag, count, matrix)
         if carried.conv is not None:
             assembly.elementwise("conv" + tag, count, short_conv(carried, assembly.tokens))
-        kind = "state_decode" if span.is_decode else "state_prefill"
+        kind = STATE_DECODE if span.is_decode else STATE_PREFILL
         assembly.wide("recurrence" + tag, count, kind, recurrence(carried, assembly.sequences, span))
         gated = elementwise.activation(assembly.tokens, carried.width, gated=True)
         assembly.elementwise("gated norm" + tag, count, gated)
         assembly.multiply(OUT + tag, count, on_rank[OUT])
         assembly.all_reduce("mixer all-reduce" + tag, count)
 
-    return MixerKind(name, matrices, vectors, cache_bytes, add_kernels)
+    return MixerKind(name, matrices, vectors, cache_bytes, add_kernels, (STATE_PREFILL, STATE_DECODE))

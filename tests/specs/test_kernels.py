@@ -1,0 +1,239 @@
+"""Kinds of kernel: each says once what it is, and everything else says the same."""
+
+import ast
+import copy
+import pickle
+import re
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from conftest import deploy
+
+import roofline as rl
+from roofline.calibration.fitting import _BOUNDS, form
+from roofline.catalog.engines import engine_record
+from roofline.catalog.schema import CalibrationSpec
+from roofline.physics.collectives import sent_bytes
+from roofline.physics.efficiency import calibrated_set
+from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.layers.kinds import mixer_kinds
+from roofline.physics.one_equation import Roof
+from roofline.physics.plan import Plan
+from roofline.specs.calibration import CollectiveEfficiency, Efficiency
+from roofline.specs.kernels import (
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    CALIBRATED,
+    COLLECTIVES,
+    GEMM,
+    HEAD,
+    HOST,
+    INDEXER,
+    KINDS,
+    MOE_COMBINE,
+    NETWORK,
+    P2P,
+    ROUTER,
+    the,
+)
+from roofline.specs.measurement import SHAPES
+
+PLANS = (Plan(tp=2, pp=2), Plan(tp=2, ep=8, dp=4), Plan(tp=4, ep=2, dp=2))
+EVERY = list(KINDS.values())
+METHOD = Path(__file__).parents[2] / "docs" / "method.md"
+
+
+def kernels(model, plan=PLANS[0], new=3000.0, engine="vllm"):
+    """Kernels of a prompt and of a decode step."""
+    deployment = deploy(model, "h100-sxm", plan, engine=engine)
+    return [*prefill_pass(deployment, 4.0, new).kernels, *decode_pass(deployment, 4.0, 3000.0).kernels]
+
+
+@pytest.fixture(scope="module")
+def of_models():
+    """Kinds of the kernels of every model of the catalog."""
+    return {
+        model: {kernel.kind for plan in PLANS for kernel in kernels(model, plan) if kernel.count}
+        for model in rl.models()
+    }
+
+
+# --- passes ------------------------------------------------------------------------------------
+
+
+def test_the_kinds_of_all_passes_are_those_that_say_so(of_models):
+    assert set.union(*of_models.values()) == {kind for kind in EVERY if kind.is_in_passes}
+
+
+def test_mixers_have_the_kinds_that_read_what_a_sequence_keeps_and_no_others(of_models):
+    for model, found in of_models.items():
+        own = mixer_kinds(mixer for _, mixer in rl.load_model(model).mixers)
+        assert set(own) == {kind for kind in found if kind.is_per_sequence}, model
+
+
+def test_collectives_and_no_others_cross_a_link():
+    for kernel in kernels("deepseek-v3", PLANS[2]):
+        assert isinstance(kernel.roof, Roof) is not kernel.kind.is_collective, kernel.name
+        assert bool(kernel.work.link_bytes) is kernel.kind.is_collective, kernel.name
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3", "qwen3-next-80b-a3b-instruct"])
+def test_the_head_is_what_does_not_grow_with_the_prompt(model):
+    prompts = [prefill_pass(deploy(model, "h100-sxm", Plan(tp=2)), 4.0, new).kernels for new in (3000.0, 4000.0)]
+    for one, other in zip(*prompts, strict=True):
+        assert one.name == other.name
+        assert (one.work == other.work) is (one.part == HEAD), one.name
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3", "qwen3-next-80b-a3b-instruct"])
+def test_weight_bearing_kernels_read_all_but_the_weights_of_norms_and_embedding(model):
+    step = decode_pass(deploy(model, "h100-sxm", Plan(tp=8)), 1.0, 3000.0)
+    read = dict.fromkeys((True, False), 0.0)
+    for kernel in step.kernels:
+        read[kernel.kind.bears_weights] += kernel.count * kernel.work.weight_bytes
+        if kernel.kind.bears_weights:
+            assert kernel.work.weight_bytes > 0.5 * kernel.work.nbytes, kernel.name
+    assert read[False] < 0.01 * read[True]
+
+
+# --- the equation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVERY if kind.stand_in], ids=str)
+def test_a_stand_in_is_timed_and_lends_its_equation(kind):
+    assert kind.stand_in in CALIBRATED
+    assert not kind.columns
+    assert (kind.terms, kind.order) == (kind.stand_in.terms, kind.stand_in.order)
+    for dtype in ("bf16", "fp8"):
+        sets = rl.load_gpu("h100-sxm").calibration.kernels
+        assert calibrated_set(sets, kind, dtype) == calibrated_set(sets, kind.stand_in, dtype)
+
+
+def test_every_kind_but_the_host_is_timed_or_has_a_stand_in():
+    assert [kind for kind in EVERY if not kind.columns and kind.stand_in is None] == [HOST]
+
+
+@pytest.mark.parametrize("kind", [*CALIBRATED, *COLLECTIVES], ids=str)
+def test_every_kind_that_can_be_timed_can_be_fitted(kind):
+    start, fixed = form(kind)
+    assert tuple(start) == kind.terms
+    assert len(start) == len(set(start))
+    for name, value in start.items():
+        assert _BOUNDS[name][0] < value <= _BOUNDS[name][1], name
+    record = CollectiveEfficiency if kind.is_collective else Efficiency
+    assert {*start, *fixed} <= {entry.name for entry in fields(record)}
+    assert fixed.get("p") == (None if kind.is_collective else kind.order)
+
+
+@pytest.mark.parametrize("gpu", ["a100-sxm-80gb", "l40s", "h100-sxm", "b200", "gb300-nvl72", "rtx-pro-6000", "mi300x"])
+def test_shipped_calibrations_have_constants_for_the_terms_of_each_kind_alone(gpu):
+    calibration, plain = rl.load_gpu(gpu).calibration, Efficiency()
+    constants = [entry.name for entry in fields(Efficiency) if entry.name not in ("p", "sigma", "is_measured")]
+    for (name, dtype), efficiency in calibration.kernels.items():
+        kind = KINDS[name]
+        changed = {constant for constant in constants if getattr(efficiency, constant) != getattr(plain, constant)}
+        assert changed <= {*kind.terms, *form(kind).fixed}, (name, dtype)
+        assert efficiency.p == kind.order, (name, dtype)
+    for name, link in calibration.collectives.items():
+        assert name == "pcie" or link.eta_switch is None or "eta_switch" in KINDS[name].terms, name
+
+
+def test_the_method_states_the_constants_the_norm_and_the_depth_of_each_kind():
+    rows = re.findall(r"^\| `(\w+)` \| (t0[^|]*) \| ([\d.]+) \| ([^|]*)\|$", METHOD.read_text(encoding="utf-8"), re.M)
+    assert [name for name, *_ in rows] == [kind.name for kind in CALIBRATED]
+    for name, constants, order, depth in rows:
+        kind = KINDS[name]
+        named = Counter(re.findall(r"\b(?:t0|eps|eta_\w|kappa(?:_s)?)(?!\w)", constants))
+        assert named == Counter([*kind.terms, *(set(form(kind).fixed) - {"p"})]), name
+        assert float(order) == kind.order, name
+        letter = "d_s" if "kappa_s" in kind.terms else "d"
+        assert depth.split(", n = ")[0].strip() == (f"{letter} = {kind.depth}" if kind.depth else ""), name
+
+
+# --- what others say of kinds -------------------------------------------------------------------
+
+
+def test_the_schema_of_a_calibration_has_the_kinds_that_can_be_timed():
+    properties = CalibrationSpec.model_json_schema()["properties"]
+    assert properties["kernels"]["propertyNames"]["enum"] == [kind.name for kind in CALIBRATED]
+    assert properties["collectives"]["propertyNames"]["enum"] == [*(kind.name for kind in COLLECTIVES), "pcie"]
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=str)
+def test_an_engine_may_tune_what_has_constants_of_the_equation(kind):
+    profile = {"name": "mine", "sources": ["a test"], "tunings": [{"kind": kind.name, "compute": 0.5}]}
+    if kind in CALIBRATED:
+        assert engine_record(profile, "mine.yaml").tunings[0].kind == kind.name
+    else:
+        with pytest.raises(rl.BadSpec, match=f"'{kind.name}' is no kind of kernel"):
+            engine_record(profile, "mine.yaml")
+
+
+def test_tables_of_kernels_have_a_shape_for_every_kind_that_can_be_timed():
+    assert set(SHAPES) == {kind.name for kind in (*CALIBRATED, *COLLECTIVES)}
+    assert all(SHAPES[kind.name] == ("ranks", "nbytes") for kind in COLLECTIVES)
+
+
+@pytest.mark.parametrize("kind", COLLECTIVES, ids=str)
+def test_a_collective_sends_by_its_kind(kind):
+    expected = {ALL_REDUCE: 12.0, P2P: 8.0}.get(kind, 6.0)  # of 8 bytes among four ranks
+    assert sent_bytes(kind, 8.0, 4) == expected
+
+
+def test_no_code_compares_a_kind_with_a_text():
+    for path in Path(rl.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare) and "kernel.kind" in ast.unparse(node):
+                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                assert not texts & set(KINDS), f"{path.name}:{node.lineno}"
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=str)
+def test_every_kind_has_a_label_without_an_article(kind):
+    assert kind.label
+    assert not kind.label.startswith(("the ", "a "))
+    assert the(kind.label) in (kind.label, f"the {kind.label}")
+
+
+def test_a_coarser_part_joins_kinds_and_is_no_finer_part_of_another_name():
+    groups = {kind.group for kind in EVERY if kind.group}
+    assert groups == {"collectives", "attention"}
+    assert {kind.label for kind in EVERY if kind.is_attention} == {INDEXER.group} == {"attention"}
+    assert {kind for kind in EVERY if kind.group == ALL_REDUCE.group} == set(COLLECTIVES)
+
+
+def test_kernels_are_called_by_their_kind_but_for_those_that_serve_a_part():
+    prediction = rl.predict("deepseek-v3", "h100-sxm", tp=8, network=0.001, engine="vllm", allow_oversize=True)
+    labels = {kernel.name: kernel.label for kernel in prediction.prefill.kernels}
+    apart = {name: label for name, label in labels.items() if label in (HEAD, ROUTER, NETWORK)}
+    assert apart == {"head": HEAD, "router": ROUTER, "network": NETWORK}
+    assert labels["final norm"] == "element-wise passes"  # of the head, but no multiplication
+    assert labels["q_b"] == GEMM.label
+    assert labels["request"] == HOST.label
+
+
+def test_expert_exchange_is_one_part_whichever_way():
+    assert {kind.label for kind in EVERY if kind.is_exchange} == {MOE_COMBINE.label} == {"expert exchange"}
+    assert not ALL_TO_ALL.is_in_passes
+
+
+# --- one object a kind ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_stays_itself_in_copies_and_other_processes(name):
+    kind = KINDS[name]
+    assert kind.name == name == str(kind)
+    assert pickle.loads(pickle.dumps(kind)) is kind
+    assert copy.deepcopy(kind) is copy.copy(kind) is kind
+
+
+def test_a_prediction_that_went_through_another_process_has_the_same_kinds():
+    prediction = rl.predict("llama-3.1-8b", "h100-sxm")
+    again = pickle.loads(pickle.dumps(prediction))
+    assert [kernel.kind for kernel in again.decode.kernels] == [kernel.kind for kernel in prediction.decode.kernels]
