@@ -258,7 +258,8 @@ def page(parts: dict[str, Any]) -> str:
         "## Published static batches and single requests\n",
         "tests/measured/published.csv: points transcribed from public pages, none fitted but the two sweeps that the "
         "profiles `trtllm-0.9` and `nim-2024` were fitted on (in the table by engine). Programs without a server are "
-        "predicted with engine `none`.\n",
+        "predicted with engine `none`. Of a page without an open licence a few rows are quoted, chosen without a look at "
+        "any prediction (NOTICE).\n",
     ]
     for name in ("metric", "engine", "gpu", "kind", "batch", "basis", "source"):
         text += [f"### By {name}\n", markdown(parts[f"published_{name}"], HEADINGS)]

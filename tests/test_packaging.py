@@ -14,7 +14,8 @@ import roofline
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGS = ("engine_specs", "hardware_specs", "model_specs")
-NEEDED = ("pyproject.toml", "README.md", "roofline", *CATALOGS)
+LICENCES = ("LICENSE", "NOTICE")
+NEEDED = ("pyproject.toml", "README.md", *LICENCES, "roofline", *CATALOGS)
 ANSWER = (
     'import sys; from roofline.cli.main import cli; cli(["ttft","-m","llama-3.1-70b","--isl","2000", *sys.argv[1:]])'
 )
@@ -79,6 +80,16 @@ def test_the_wheel_says_that_it_is_typed(installed):
     metadata = (installed / f"roofline-{roofline.__version__}.dist-info" / "METADATA").read_text()
     assert "Typing :: Typed" in metadata
     assert (installed / "roofline" / "py.typed").is_file()
+
+
+def test_the_wheel_names_its_licence_and_carries_it_with_the_notice(installed):
+    info = installed / f"roofline-{roofline.__version__}.dist-info"
+    metadata = (info / "METADATA").read_text().splitlines()
+    assert "License-Expression: Apache-2.0" in metadata
+    assert [line for line in metadata if line.startswith("License-File:")] == [f"License-File: {n}" for n in LICENCES]
+    assert not [line for line in metadata if line.startswith("Classifier: License ::")]
+    for name in LICENCES:
+        assert (info / "licenses" / name).read_bytes() == (ROOT / name).read_bytes()
 
 
 def test_the_wheel_installs_the_command_and_asks_for_what_the_package_imports(installed):

@@ -37,6 +37,7 @@ COLUMNS = [
     "date",
     "source",
     "url",
+    "licence",
     "note",
     "load",
 ]

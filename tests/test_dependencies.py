@@ -1,0 +1,78 @@
+"""What pyproject.toml declares is imported by something, and by the part of the project that it is declared for."""
+
+import ast
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FOLDERS = ("roofline", "accuracy", "tests", "docs", "examples")
+#: Import names that are not the distribution's in lower case with an underscore for the hyphen.
+NAMES = {"pyyaml": "yaml"}
+#: Declared without an import, and why.
+TOOLS = {
+    "build": "tests/test_packaging.py and .ci/run run it as a command",
+    "import-linter": "checks the import contracts of this file",
+    "mypy": "checks types",
+    "pre-commit": "runs the checks of .pre-commit-config.yaml before a commit",
+    "pytest-xdist": "a plugin of pytest: -n auto",
+    "ruff": "formats and lints",
+    "types-pyyaml": "stubs for mypy",
+    "types-tabulate": "stubs for mypy",
+}
+#: Calls that import a module, or ask for it, by name.
+LOADERS = ("import_module", "find_spec", "importorskip")
+
+
+def imports(path):
+    """Top-level names of what a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.split(".")[0]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in LOADERS:
+            yield from (arg.value.split(".")[0] for arg in node.args if isinstance(arg, ast.Constant))
+
+
+@cache
+def imported(folder):
+    return frozenset(name for path in (ROOT / folder).rglob("*.py") for name in imports(path))
+
+
+def declared():
+    """Each requirement with the folders one of which has to import it."""
+    groups = {"dependencies": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
+    for group, requirements in groups.items():
+        # What a user installs is for the package; the measurements have scripts; developers need the rest.
+        folders = {"dev": FOLDERS, "accuracy": ("accuracy", "roofline")}.get(group, ("roofline",))
+        for requirement in requirements:
+            name = re.match(r"[\w.-]+", requirement)[0].lower()
+            yield pytest.param(name, folders, id=f"{group}-{name}")
+
+
+@pytest.mark.parametrize(("name", "folders"), list(declared()))
+def test_every_declared_dependency_is_imported_by_the_part_that_it_is_declared_for(name, folders):
+    assert name in TOOLS or any(NAMES.get(name, name.replace("-", "_")) in imported(folder) for folder in folders)
+
+
+def test_every_tool_that_is_excepted_is_declared_for_developers_alone():
+    groups = PROJECT["optional-dependencies"]
+    of_developers = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in groups["dev"]}
+    assert set(TOOLS) <= of_developers
+    others = [*PROJECT["dependencies"], *(each for name in groups if name != "dev" for each in groups[name])]
+    assert not set(TOOLS) & {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in others}
+
+
+def test_every_extra_that_a_page_or_a_message_names_is_declared():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "accuracy").glob("*.py")]
+    named = set()
+    for path in [*pages, *(ROOT / "roofline").rglob("*.py")]:
+        for extras in re.findall(r"pip install (?:-q )?['\"]?(?:roofline|\.)\[([\w,]+)\]", path.read_text("utf-8")):
+            named |= set(extras.split(","))
+    assert "dev" in named
+    assert named <= set(PROJECT["optional-dependencies"])

@@ -1,0 +1,124 @@
+"""Whose the data are: NOTICE covers every data file, and every source in them states its terms."""
+
+import csv
+import json
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+NOTICE = (ROOT / "NOTICE").read_text(encoding="utf-8")
+FOLDERS = ("accuracy", "docs", "engine_specs", "hardware_specs", "model_specs", "tests")
+DATA = {".csv", ".gz", ".json", ".jsonl", ".npz", ".parquet", ".yaml", ".yml"}
+LINES = re.findall(r"^(\S+) \| ([^|\n]+) \| ([^|\n]+)$", NOTICE, re.MULTILINE)
+OPEN = {"Apache-2.0", "BSD-3-Clause", "CC-BY-4.0", "MIT"}
+#: Rows that may be quoted of a source without an open licence: NOTICE, "The rule".
+FEW = 6
+SWEEPS = 12  # of each of the two that the engine profiles trtllm-0.9 and nim-2024 are judged by
+SWEEP_REPOSITORY = "github.com/wbing520/ai-performance-engineering"
+OFTEN = 10  # files that cite one place: then NOTICE names it
+
+
+def data_files():
+    paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in DATA)
+    return sorted(path.relative_to(ROOT).as_posix() for path in paths if "__pycache__" not in path.parts)
+
+
+def matches(pattern, path):
+    """Whether a path is one that a pattern means; a star stands for no slash."""
+    return re.fullmatch("[^/]*".join(re.escape(part) for part in pattern.split("*")), path)
+
+
+def table(path):
+    with (ROOT / path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def place(url):
+    """Repository or host of an address."""
+    host, *path = url.removeprefix("https://").removeprefix("www.").split("/")
+    return "/".join([host, *path[:2]]) if host == "github.com" else host
+
+
+def is_named(where):
+    return re.search(rf"(?:https://)(?:www\.)?{re.escape(where)}(?![\w.-]*\w)", NOTICE) is not None
+
+
+PUBLISHED = table("tests/measured/published.csv")
+CONFIGS = sorted((ROOT / "tests" / "fixtures" / "configs").glob("*.json"))
+
+
+def test_every_data_file_has_a_line_in_the_notice():
+    assert len(data_files()) > 250
+    assert not [path for path in data_files() if not any(matches(pattern, path) for pattern, *_ in LINES)]
+
+
+def test_every_line_of_the_notice_is_about_a_file_that_is_there():
+    assert len(LINES) > 10
+    assert not [pattern for pattern, *_ in LINES if not any(matches(pattern, path) for path in data_files())]
+
+
+@pytest.mark.parametrize(("pattern", "column"), re.findall(r"^(\S+) \| the licence of each \w+, `(\w+)`", NOTICE, re.M))
+def test_where_the_notice_leaves_the_licence_to_the_rows_each_row_states_one(pattern, column):
+    rows = []
+    for path in data_files():
+        if matches(pattern, path):
+            rows += table(path) if path.endswith(".csv") else [json.loads((ROOT / path).read_text(encoding="utf-8"))]
+    assert len(rows) > 50
+    assert not [row for row in rows if not (row.get(column) or "").strip()]
+
+
+def test_every_table_with_sources_has_a_licence_beside_them():
+    made_up = [pattern for pattern, _, origin in LINES if "made up" in origin]
+    of_others = [path for path in data_files() if not any(matches(pattern, path) for pattern in made_up)]
+    tables = [path for path in of_others if path.endswith(".csv") and "source" in table(path)[0]]
+    assert len(tables) >= 2
+    assert not [path for path in tables if "licence" not in table(path)[0]]
+
+
+def test_a_published_row_has_an_open_licence_or_says_that_it_quotes_facts():
+    stated = {row["licence"] for row in PUBLISHED}
+    assert all(licence in OPEN or licence.startswith("facts quoted; ") for licence in stated)
+    assert stated & OPEN
+
+
+def test_one_place_has_one_licence_and_the_notice_names_it():
+    licences = defaultdict(set)
+    for row in PUBLISHED:
+        licences[place(row["url"])].add(row["licence"])
+    assert not {where for where, stated in licences.items() if len(stated) > 1}
+    assert not [where for where in licences if not is_named(where)]
+    for where, stated in licences.items():
+        if stated <= OPEN:
+            assert re.search(rf"{re.escape(*stated)} +https://{re.escape(where)}", NOTICE), where
+
+
+def test_of_a_source_without_an_open_licence_a_handful_of_rows_is_quoted():
+    quoted = [row for row in PUBLISHED if row["licence"] not in OPEN]
+    counts = Counter((row["source"], SWEEP_REPOSITORY in row["url"]) for row in quoted)
+    assert len(counts) > 5
+    assert not {source: count for (source, sweep), count in counts.items() if count > (SWEEPS if sweep else FEW)}
+
+
+def test_the_notice_names_every_repository_that_configurations_were_read_in():
+    sources = [json.loads(path.read_text(encoding="utf-8"))["_source"] for path in CONFIGS]
+    for source in sources:
+        repository = re.match(r"([\w.-]+/[\w.-]+)", source)
+        where = f"github.com/{repository[1]}" if repository else source.split(" (")[0].split(",")[0]
+        on_hub = repository and any(path.stem == repository[1].replace("/", "__") for path in CONFIGS)
+        assert on_hub or is_named(where) or where in NOTICE, source
+
+
+def test_the_notice_names_every_place_that_many_specifications_cite():
+    cited = defaultdict(set)
+    for folder in ("hardware_specs", "model_specs", "engine_specs"):
+        for path in (ROOT / folder).rglob("*.yaml"):
+            for source in yaml.safe_load(path.read_text(encoding="utf-8")).get("sources", {}).values():
+                if source.get("url"):
+                    cited[place(source["url"])].add(path)
+    often = {where for where, paths in cited.items() if len(paths) >= OFTEN}
+    assert len(often) > 5
+    assert not {where for where in often if not is_named(where)}
