@@ -56,8 +56,8 @@ def held_memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
         The shares.
     """
     need = memory(deployment, batch, length)
-    for home, share in (("weight bytes", need.weights), ("cache bytes", need.kv_cache)):
-        named(home, share)
+    named("weight bytes", need.weights)
+    named("cache bytes", need.kv_cache)
     named("activation bytes", need.activations)
     return need
 
