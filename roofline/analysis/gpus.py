@@ -12,9 +12,9 @@ from roofline.analysis.difference import (
     Share,
     decimals,
     difference,
-    kernel_rows,
+    difference_rows,
+    ratio_text,
     shares,
-    times,
     unchanged_text,
 )
 from roofline.errors import RooflineError
@@ -102,7 +102,7 @@ class Comparison:
             for entry in self.gpus
             for name, found in (("prefill", entry.prefill), ("decode", entry.decode))
             if found is not None
-            for row in kernel_rows(
+            for row in difference_rows(
                 found, gpu=entry.prediction.deployment.gpu.name, reference=entry.reference, **{"pass": name}
             )
         ]
@@ -162,7 +162,7 @@ def speedups(prefill: Difference | None, decode: Difference | None, reference: s
         Text such as ``; 2.41x as fast as h100-sxm in prefill, 1.83x in decode``, empty for the reference itself [text].
     """
     known = {"prefill": prefill, "decode": decode}
-    said = [(name, times(found.speedup)) for name, found in known.items() if found is not None]
+    said = [(name, ratio_text(found.speedup)) for name, found in known.items() if found is not None]
     named = [f"{ratio}{'' if i else f' as fast as {reference}'} in {name}" for i, (name, ratio) in enumerate(said)]
     return f"; {', '.join(named)}" if named else ""
 

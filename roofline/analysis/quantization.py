@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any, NamedTuple
 
-from roofline.analysis.difference import Difference, difference, kernel_rows, times, unchanged_text
+from roofline.analysis.difference import Difference, difference, difference_rows, ratio_text, unchanged_text
 from roofline.analysis.gpus import latencies, speedups
 from roofline.physics.forward import WEIGHT_BEARING, Pass
 from roofline.physics.one_equation import LIGHT, Kernel, Roof, kernel_time
@@ -114,7 +114,7 @@ class Quantization:
             for entry in self.formats
             for name, found in (("prefill", entry.prefill), ("decode", entry.decode))
             if found is not None
-            for row in kernel_rows(
+            for row in difference_rows(
                 found,
                 quantization=entry.quantization,
                 kv_dtype=entry.prediction.deployment.precision.kv_format,
@@ -195,7 +195,7 @@ def why_quantized(found: Difference, before: Pass, after: Pass, of: str) -> str:
         clauses.append(f"{100.0 * share:.0f} %{'' if i else f' of the {of}'} is {text}")
     clauses += _costs(before, after, found.after, of)
     end = unchanged_text(found, of)
-    return f"{times(found.speedup)}: " + "; ".join([*clauses, *([end] if end else [])])
+    return f"{ratio_text(found.speedup)}: " + "; ".join([*clauses, *([end] if end else [])])
 
 
 class _Side(NamedTuple):
@@ -229,13 +229,13 @@ def _fate(old: _Side, new: _Side) -> str:
     if stays and abs(rate - 1.0) <= _SAME_RATE:
         return "which stays"
     if stays and abs(new.at_peak / old.at_peak - 1.0) <= _SAME:
-        return f"at the same peak, of which its kernels reach {times(rate)} as much ({new.evidence})"
+        return f"at the same peak, of which its kernels reach {ratio_text(rate)} as much ({new.evidence})"
     if stays:
-        return f"which runs at {times(rate)} the rate"
+        return f"which runs at {ratio_text(rate)} the rate"
     word = next((word for near, word in _WORDS.items() if abs(ratio / near - 1.0) <= _CLOSE), None)
     moved = f"{'falls' if ratio < 1.0 else 'grows'} to {100.0 * ratio:.0f} %"
     said = f"which {word or moved}"
-    return said if abs(rate - 1.0) <= _OTHER_RATE else f"{said} and runs at {times(rate)} the rate"
+    return said if abs(rate - 1.0) <= _OTHER_RATE else f"{said} and runs at {ratio_text(rate)} the rate"
 
 
 def _costs(before: Pass, after: Pass, whole: float, of: str) -> list[str]:

@@ -136,6 +136,8 @@ def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Str
     text = error["msg"]
     if error["type"] == "missing":
         text = "missing"
+    elif error["type"] in {"model_type", "dict_type"}:
+        text = "Input should be a mapping of fields"
     elif error["type"] == "extra_forbidden":
         near = get_close_matches(str(where[-1]), _field_names(schema) - {where[-1]}, 1, 0.6)
         text = "unknown key" + (f"; did you mean {near[0]}?" if near else "")

@@ -246,7 +246,7 @@ ENGINE_FAULTS = [
     ("year: 2026", "year: soon", "year", "is no year such as 2026"),
     ("year: 2026", "year: true", "year", "is no year such as 2026"),
     ("sources:\n  bench: {title: Acme benchmark, date: 2026-01-02}\n", "", "sources", "missing"),
-    ("  bench: {title: Acme benchmark, date: 2026-01-02}\n", "", "sources", "a valid dictionary"),
+    ("  bench: {title: Acme benchmark, date: 2026-01-02}\n", "", "sources", "a mapping of fields"),
     (", date: 2026-01-02", "", "sources.bench.date", "missing"),
     ("title: Acme benchmark, ", "", "sources.bench.title", "missing"),
     ("kind: gemm, ", "", "tunings.0.kind", "missing"),
