@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.analysis.gpus import latencies
+from roofline.analysis.side_by_side import latencies
 from roofline.analysis.sizing import MOST_RANKS, Candidate, Degrees, Sized, fewest_gpus, possible_plans, reason
 from roofline.api import catalog
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict

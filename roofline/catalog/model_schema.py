@@ -15,6 +15,7 @@ from roofline.quantity import count_from_text
 from roofline.specs.build import DEFAULT_NATIVE, FFNS, LIKE_LINEAR, MIXERS
 from roofline.specs.formats import FORMATS, KV_FORMATS
 from roofline.specs.layers import Csa, Gdn, Gqa, Indexer, Mamba2, Mla, MoeFfn
+from roofline.specs.model import Model
 
 __all__ = ["ModelSpec"]
 
@@ -99,19 +100,8 @@ def _one_of(records: Mapping[str, type]) -> Any:
 if TYPE_CHECKING:  # a class that is made of a record is no type to a type checker
     _Mixer: TypeAlias = Any
     _Ffn: TypeAlias = Any
-    _Native: TypeAlias = Any
 else:
     _Mixer, _Ffn = _one_of(MIXERS), _one_of(FFNS)
-    _Native = create_model(
-        "Native",
-        __base__=Strict,
-        __doc__=f"Number formats of the checkpoint; {', '.join(LIKE_LINEAR)} are stored like `linear` where not given.",
-        **{
-            section: (Annotated[str, OneOf(KV_FORMATS if section == "kv" else FORMATS)], name)
-            for section, name in DEFAULT_NATIVE.items()
-        },
-        **{section: (Annotated[str, OneOf(FORMATS)] | None, None) for section in LIKE_LINEAR},
-    )
 
 
 class _Layer(Strict):
@@ -174,22 +164,30 @@ class _Mtp(Strict):
     layers: Annotated[int, Field(ge=1, le=100)]
 
 
-class ModelSpec(Document):
-    """A language model."""
+_SECTIONS: dict[str, Any] = {
+    **{section: (Annotated[str, OneOf(FORMATS)], name) for section, name in DEFAULT_NATIVE.items()},
+    "kv": (Annotated[str, OneOf(KV_FORMATS)], DEFAULT_NATIVE["kv"]),
+    **{section: (Annotated[str, OneOf(FORMATS)] | None, None) for section in LIKE_LINEAR},
+}
+_Native = create_model(
+    "Native",
+    __base__=Strict,
+    __doc__=f"Number formats of the checkpoint; {', '.join(LIKE_LINEAR)} are stored like `linear` where not given.",
+    **_SECTIONS,
+)
 
-    aliases: list[Name] = Field(min_length=1)
-    family: str = ""
-    hidden: Count
-    vocab: Count
-    tied: bool
-    norms: Annotated[int, Field(ge=0, le=16)] = 2
-    norm_bias: bool = False
-    head_bias: bool = False
-    parallel: bool = False
-    streams: Annotated[int, Field(ge=1, le=64)] = 1
-    max_context: Count | None = None
-    groups: list[_Group] = Field(min_length=1, max_length=1000)
-    native: _Native = Field(default={})
-    parameters: _Stated = _Stated()
-    architecture: Cited
-    mtp: _Mtp | None = None
+ModelSpec = of_record(
+    Model,
+    {
+        "aliases": (Annotated[list[Name], Field(min_length=1)], ...),
+        "norms": (Annotated[int, Field(ge=0, le=16)], 2),
+        "streams": (Annotated[int, Field(ge=1, le=64)], 1),
+        "groups": (Annotated[list[_Group], Field(min_length=1, max_length=1000)], ...),
+        "native": (_Native, {}),
+        "parameters": (_Stated, {}),
+        "architecture": (Cited, ...),
+        "mtp": (_Mtp | None, None),
+    },
+    base=Document,
+    without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions"),
+)

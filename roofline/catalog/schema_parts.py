@@ -79,7 +79,7 @@ def told(read: Callable[..., object], value: object, *arguments: str) -> object:
     Args:
         read: what refuses a value that cannot be read.
         value: as the file states it [any].
-        *arguments: of `read` besides [text].
+        arguments: of `read` besides [text].
 
     Returns:
         The value as it was [any].

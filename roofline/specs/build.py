@@ -129,26 +129,16 @@ def model_record(document: Mapping[str, Any]) -> Model:
     native = {**DEFAULT_NATIVE, **document.get("native", {})}
     for section in LIKE_LINEAR:
         native.setdefault(section, native["linear"])
-    return Model(
-        name=document["name"],
-        short_name=aliases[0],
-        aliases=aliases,
-        family=document.get("family", ""),
-        hidden=document["hidden"],
-        vocab=document["vocab"],
-        tied=document["tied"],
-        norms=document.get("norms", 2),
-        max_context=document.get("max_context"),
-        groups=tuple(_group(group) for group in document["groups"]),
-        native=native,
-        stated_total=_count(stated, "total"),
-        stated_active=_count(stated, "active"),
-        norm_bias=document.get("norm_bias", False),
-        head_bias=document.get("head_bias", False),
-        streams=document.get("streams", 1),
-        parallel=document.get("parallel", False),
-        mtp_layers=document.get("mtp", {}).get("layers", 0),
-    )
+    derived = {
+        "short_name": aliases[0],
+        "aliases": aliases,
+        "groups": tuple(_group(group) for group in document["groups"]),
+        "native": native,
+        "stated_total": _count(stated, "total"),
+        "stated_active": _count(stated, "active"),
+        "mtp_layers": document.get("mtp", {}).get("layers", 0),
+    }
+    return Model(**{**_stated(Model, document), **derived})
 
 
 def calibration_record(document: Mapping[str, Any]) -> Calibration:
