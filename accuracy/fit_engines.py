@@ -22,7 +22,7 @@ from serving_rows import ServingRow, serving_rows
 import roofline as rl
 import roofline.arrays  # arrays become a kind of number
 from roofline.catalog.engines import load_engine
-from roofline.serving.closed_loop import closed_loop, loop_times
+from roofline.serving.closed_loop import loop_times, steady_loop
 
 START = {"request": 0.04, "prefill": 3e-3, "stretch": 1.2, "step": 2e-4, "sequence": 12e-6}
 WIDTH = {"request": 0.5, "prefill": 1.5, "stretch": 0.3, "step": 1.5, "sequence": 1.5}  # of each prior, in logarithms
@@ -40,7 +40,7 @@ def parts(row: ServingRow) -> dict[str, Any]:
     )  # fmt: skip
     shipped = load_engine(row.engine)
     bare = replace(load_engine("none"), chunk=shipped.chunk, reserve=shipped.reserve)
-    loop = closed_loop(replace(one.deployment, engine=bare), one.workload.isl, one.workload.osl, float(row.concurrency))
+    loop = steady_loop(replace(one.deployment, engine=bare), one.workload.isl, one.workload.osl, float(row.concurrency))
     batch = loop.running * row.dp
     return {
         "engine": row.engine, "gap": row.burst_share is None, "isl": row.mean_isl, "osl": one.workload.osl,

@@ -1416,7 +1416,7 @@ def _loop_chapter() -> Chapter:
         host = Engine("", prefill=v.h_prefill, stretch=v.stretch, chunk=v.chunk, reserve=v.reserve)
         plan = SimpleNamespace(pp=v.pp, dp=v.dp)
         where = SimpleNamespace(host=host, engine=host, plan=plan, basis="calibrated")
-        return closed_loop.closed_loop(where, v.S, v.O, v.c, v.f, v.k, v.prefix)  # type: ignore[arg-type]
+        return closed_loop.steady_loop(where, v.S, v.O, v.c, v.f, v.k, v.prefix)  # type: ignore[arg-type]
 
     def parts(v: Letters) -> tuple[Any, ...]:
         found = loop(v)
@@ -1449,7 +1449,7 @@ def _loop_chapter() -> Chapter:
         shown=(Shown(closed_loop, "prefill_pass", "linear,attention,head", (1, 2, 3), kernels),),
     )
     formulas = (
-        Formula(closed_loop, "closed_loop", (Case(parts, ("b", "P_own", "P", "requests_per_s"), shown=named),)),
+        Formula(closed_loop, "steady_loop", (Case(parts, ("b", "P_own", "P", "requests_per_s"), shown=named),)),
         Formula(closed_loop, "loop_times", (Case(times, ("tpot", "queue", "first", "slots")),)),
         Formula(closed_loop, "mixed_time", (mixed,)),
     )

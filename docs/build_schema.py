@@ -14,23 +14,16 @@ from roofline.quantity import DIMENSIONS
 from roofline.specs.formats import PEAKS
 
 FOLDER = Path(__file__).with_name("schema")
-_TITLES = {"gpu": "GPU specification", "model": "Model specification", "calibration": "Calibration of a generation"}
+_TITLES = {
+    "gpu": "GPU specification",
+    "model": "Model specification",
+    "calibration": "Calibration of a generation",
+    "engine": "Engine profile",
+}
 _NUMBER = r"\s*\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"
 _COUNT = r"^\s*\d+(?:\.\d+)?\s*[KMBT]\s*$"
 _DATE = r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$"
 
-# Definition of the schema -> dimension of its `value`; field -> dimension of a text of its own.
-_VALUES = {
-    "Rate": "FLOP/s",
-    "Bytes": "B",
-    "Bandwidth": "B/s",
-    "Exponentials": "exp/s",
-    "Power": "W",
-    "Clock": "Hz",
-}
-_TEXTS = dict.fromkeys(("low", "typical", "high"), "USD/s") | dict.fromkeys(
-    ("t0", "kappa", "kappa_s", "eps", "a0", "a1", "a2", "q"), "s"
-)
 # How pydantic writes a limit that it checks after a conversion -> how JSON Schema does.
 _LIMITS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 _EXAMPLES = {
@@ -150,7 +143,7 @@ _DESCRIPTIONS = {
     "gated": "Three matrices where true, else two.",
     "bias": "Whether its matrices have biases.",
     "experts": "Routed experts.",
-    "Moe.top_k": "Experts that a token uses.",
+    "MoeFfn.top_k": "Experts that a token uses.",
     "shared_width": "Inner width of the shared experts together; 0 for none.",
     "shared_gate": "Whether the shared experts' result has a gate of its own.",
     "router_bias": "Whether the router has a bias per expert.",
@@ -173,6 +166,31 @@ _DESCRIPTIONS = {
     "architecture": "Where the layers are described.",
     "mtp": "Draft modules for speculative decoding, in no total.",
     "Mtp.layers": "How many of them.",
+    # engines
+    "Engine.name": "Name of the profile, that of its file.",
+    "Engine.title": "What it is called in full, and what it stands for.",
+    "versions": "Of the engine that the constants were fitted on.",
+    "year": "Of those versions.",
+    "request": "Per request, before its prompt is computed.",
+    "network": "Round trip between client and server.",
+    "prefill": "Per prefill pass.",
+    "stretch": "Factor on the time of a prompt's steps while other requests decode.",
+    "step": "Per decode step.",
+    "layer": "Per layer of a decode step, where no CUDA graph replays it.",
+    "sequence": "Per sequence of a decode step.",
+    "all_reduce": "Per all-reduce, beyond its calibration.",
+    "Engine.chunk": "Tokens of prompts that one step computes at most; leave out for whole prompts.",
+    "reserve": "Share of the answer for which a request must find memory before it starts.",
+    "sigma_ttft": "Standard deviation of ln(predicted / measured) of prefill passes, kernels apart.",
+    "sigma_tpot": "Standard deviation of ln(predicted / measured) of decode steps, kernels apart.",
+    "tunings": "How the engine's kernels differ from those that the calibrations were measured on.",
+    "Tuning.kind": "Kind of kernel.",
+    "Tuning.dtype": "Key of its calibration; leave out for all of them.",
+    "Tuning.generation": "Generation of the GPUs; leave out for all of them.",
+    "Tuning.peak": "Dtype of the units that multiply, where they are not the tensor cores.",
+    "Tuning.eta_c": "Share of that peak, instead of the calibration's.",
+    "compute": "Factor on the shares of the peak and of the special-function rate.",
+    "Tuning.memory": "Factor on the share of the memory bandwidth.",
     # calibrations
     "date": "When the kernels were timed, or their tables published.",
     "measured_on": "Canonical names of the GPUs that were measured.",
@@ -218,10 +236,11 @@ def _is_current(path: Path, text: str) -> bool:
 
 def _schema(kind: str) -> dict[str, Any]:
     found = _plain(SCHEMAS[kind].model_json_schema())
+    root = SCHEMAS[kind].__name__
     definitions = {name.lstrip("_"): part for name, part in found.pop("$defs").items()}
     for name, part in definitions.items():
         _describe(name, part)
-    _describe("", found)
+    _describe(root, found)
     if kind == "gpu":
         found["properties"]["peak"]["propertyNames"] = {"enum": list(PEAKS)}
     if kind == "model":
@@ -255,9 +274,9 @@ def _describe(definition: str, part: dict[str, Any]) -> None:
         if words is None:
             raise SystemExit(f"{definition}.{field}: say in _DESCRIPTIONS of docs/build_schema.py what it means")
         described["description"] = words
-        dimension = _VALUES.get(definition) if field == "value" else _TEXTS.get(field)
         texts = [option for option in (described, *described.get("anyOf", ())) if option.get("type") == "string"]
         for text in texts:
+            dimension = text.pop("dimension", None)
             if dimension is not None:
                 units = "|".join(map(re.escape, sorted(DIMENSIONS[dimension], key=lambda unit: (-len(unit), unit))))
                 text["pattern"] = f"^{_NUMBER}(?:{units})\\s*$"

@@ -17,10 +17,10 @@ from roofline.symbolic.formula_text import (
     wrapped,
 )
 
-__all__ = ["derivatives_latex", "derivatives_text"]
+__all__ = ["latex_of_derivatives", "text_of_derivatives"]
 
 
-def derivatives_text(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
+def text_of_derivatives(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
     """Derivatives of results for people, after the parts that they are made of.
 
     Args:
@@ -40,7 +40,7 @@ def derivatives_text(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
     )
 
 
-def derivatives_latex(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
+def latex_of_derivatives(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
     """Derivatives of results in LaTeX, after the parts that they are made of.
 
     Args:

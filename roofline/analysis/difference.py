@@ -20,11 +20,11 @@ __all__ = [
     "Spent",
     "decimals",
     "difference",
+    "difference_rows",
     "effects",
-    "kernel_rows",
+    "ratio_text",
     "shares",
     "spent",
-    "times",
     "unchanged",
     "unchanged_text",
 ]
@@ -229,7 +229,7 @@ def unchanged_text(found: Difference, of: str) -> str:
     return f"unchanged: {'), '.join([f'{kept[0]} of the new {of}', *kept[1:]])})" if kept else ""
 
 
-def kernel_rows(found: Difference, **labels: Any) -> list[dict[str, Any]]:
+def difference_rows(found: Difference, **labels: Any) -> list[dict[str, Any]]:
     """Kernels of a difference as flat rows.
 
     Args:
@@ -256,7 +256,7 @@ def kernel_rows(found: Difference, **labels: Any) -> list[dict[str, Any]]:
     ]
 
 
-def times(ratio: float) -> str:
+def ratio_text(ratio: float) -> str:
     """A ratio for people.
 
     Args:
@@ -265,7 +265,7 @@ def times(ratio: float) -> str:
     Returns:
         Text [text].
 
-    >>> times(1.8349), times(12.349), times(0.0249)
+    >>> ratio_text(1.8349), ratio_text(12.349), ratio_text(0.0249)
     ('1.83x', '12.3x', '0.025x')
     """
     if ratio < _SMALL:

@@ -12,18 +12,16 @@ from roofline.analysis.difference import (
     Share,
     decimals,
     difference,
-    kernel_rows,
     shares,
-    times,
     unchanged_text,
 )
+from roofline.analysis.side_by_side import SideBySide, latencies, speedups
 from roofline.errors import RooflineError
-from roofline.quantity import rounded, to_text
+from roofline.quantity import rounded
 from roofline.serving.prediction import Prediction
-from roofline.serving.row import ROW_KEYS
 from roofline.specs.kernels import HOST, the
 
-__all__ = ["COMPARED_KEYS", "Compared", "Comparison", "compared", "latencies", "speedups", "why_faster"]
+__all__ = ["COMPARED_KEYS", "Compared", "Comparison", "compared", "why_faster"]
 
 #: Keys of a row beside those of a prediction.
 COMPARED_KEYS = ("reference", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode")
@@ -34,16 +32,11 @@ _CLOSE = 0.1  # speed-ups nearer to 1 get one more decimal place
 _TERMS = {"memory": "bandwidth", "link": "the link"}
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One GPU beside the reference."""
+@dataclass(frozen=True, repr=False)
+class Compared(SideBySide):
+    """One GPU beside the reference, which has no speed-ups itself."""
 
-    prediction: Prediction
     reference: str  # GPU that it is compared with
-    prefill: Difference | None  # None for the reference itself
-    decode: Difference | None  # None for the reference itself, and for a single output token
-    why_prefill: str | None
-    why_decode: str | None
 
     def __str__(self) -> str:
         """One line: latencies, throughput, and how many times faster than the reference."""
@@ -51,22 +44,9 @@ class Compared:
         said = f"{found.deployment.gpu.name}: {latencies(found)}, {rounded(found.output_tok_s_gpu)} tok/s/GPU"
         return said + speedups(self.prefill, self.decode, self.reference)
 
-    def __repr__(self) -> str:
-        """The same line, for lists of them."""
-        return f"<{type(self).__name__} {self}>"
-
     def to_dict(self) -> dict[str, Any]:
         """Flat row: the keys of a prediction, and how many times faster than the reference."""
-        row = self.prediction.to_dict(key for key in ROW_KEYS if key != "warnings")
-        return {
-            **row,
-            "reference": self.reference,
-            "prefill_speedup": _speedup(self.prefill),
-            "decode_speedup": _speedup(self.decode),
-            "why_prefill": self.why_prefill,
-            "why_decode": self.why_decode,
-            "warnings": list(self.prediction.warnings),
-        }
+        return self.row(reference=self.reference)
 
 
 @dataclass(frozen=True)
@@ -101,11 +81,7 @@ class Comparison:
         return [
             row
             for entry in self.gpus
-            for name, found in (("prefill", entry.prefill), ("decode", entry.decode))
-            if found is not None
-            for row in kernel_rows(
-                found, gpu=entry.prediction.deployment.gpu.name, reference=entry.reference, **{"pass": name}
-            )
+            for row in entry.kernel_records(gpu=entry.prediction.deployment.gpu.name, reference=entry.reference)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,41 +107,11 @@ def compared(prediction: Prediction, reference: Prediction) -> Compared:
     """
     name = reference.deployment.gpu.name
     if prediction is reference:
-        return Compared(prediction, name, None, None, None, None)
+        return Compared(prediction, None, None, None, None, name)
     first = difference(reference.prefill, prediction.prefill)
     step = None if prediction.tpot is None else difference(reference.decode, prediction.decode)
     why = None if step is None else why_faster(step, "step")
-    return Compared(prediction, name, first, step, why_faster(first, "pass"), why)
-
-
-def latencies(found: Prediction) -> str:
-    """Latencies of one case in a few words.
-
-    Args:
-        found: the prediction; a single case.
-
-    Returns:
-        Text such as ``TTFT 98.3 ms, TPOT 9.12 ms`` [text].
-    """
-    step = "" if found.tpot is None else f", TPOT {to_text(found.tpot, 's')}"
-    return f"TTFT {to_text(found.ttft, 's')}{step}"
-
-
-def speedups(prefill: Difference | None, decode: Difference | None, reference: str) -> str:
-    """Speed-ups in a few words, the end of a line.
-
-    Args:
-        prefill: against the reference; None for the reference itself.
-        decode: the same of a decode step; None where there is none, too.
-        reference: what it is compared with [text].
-
-    Returns:
-        Text such as ``; 2.41x as fast as h100-sxm in prefill, 1.83x in decode``, empty for the reference itself [text].
-    """
-    known = {"prefill": prefill, "decode": decode}
-    said = [(name, times(found.speedup)) for name, found in known.items() if found is not None]
-    named = [f"{ratio}{'' if i else f' as fast as {reference}'} in {name}" for i, (name, ratio) in enumerate(said)]
-    return f"; {', '.join(named)}" if named else ""
+    return Compared(prediction, first, step, why_faster(first, "pass"), why, name)
 
 
 def why_faster(found: Difference, of: str) -> str:
@@ -215,7 +161,3 @@ def _what(share: Share) -> str:
     """What a contribution comes from: the term of the time that moved, and the part of the pass."""
     part = the(share.part)
     return part if share.part == HOST.label else f"{_TERMS.get(share.cause, share.cause)} in {part}"
-
-
-def _speedup(found: Difference | None) -> float | None:
-    return None if found is None else found.speedup

@@ -17,8 +17,8 @@ __all__ = [
     "Expected",
     "MeasurementCheck",
     "Part",
-    "checked",
     "mbu",
+    "measurement_check",
     "mfu",
     "parts",
 ]
@@ -96,7 +96,7 @@ class MeasurementCheck:
         return tuple(dict.fromkeys((*self.expected.notes, *said)))
 
 
-def checked(measurement: Measurement, expected: Expected, light: Expected) -> MeasurementCheck:
+def measurement_check(measurement: Measurement, expected: Expected, light: Expected) -> MeasurementCheck:
     """A measurement beside its prediction and the speed of light.
 
     Args:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any, NamedTuple
 
-from roofline.analysis.difference import Difference, difference, kernel_rows, times, unchanged_text
-from roofline.analysis.gpus import latencies, speedups
+from roofline.analysis.difference import Difference, difference, ratio_text, unchanged_text
+from roofline.analysis.side_by_side import SideBySide, latencies, speedups
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import LIGHT, Kernel, Roof, kernel_time
 from roofline.physics.parameters import parameters
 from roofline.physics.plan import Precision
 from roofline.quantity import GIGA, rounded
 from roofline.serving.prediction import Prediction
-from roofline.serving.row import ROW_KEYS
 from roofline.specs.kernels import GEMM, HOST, MOE
 from roofline.specs.model import Model
 
@@ -42,18 +41,13 @@ _SECTIONS = {
 _WORDS = {0.25: "falls to a quarter", 0.5: "halves", 2.0: "doubles"}
 
 
-@dataclass(frozen=True)
-class Quantized:
+@dataclass(frozen=True, repr=False)
+class Quantized(SideBySide):
     """One pair of number formats, of weights and KV cache, beside the baseline."""
 
     quantization: str  # preset of the weights
-    prediction: Prediction
     largest: Prediction | None  # at the largest batch that fits; None where not even one sequence does
     num_gpus_smallest: int | None  # fewest GPUs at which the case fits; None where the scale-up domain is too small
-    prefill: Difference  # the baseline is the reference
-    decode: Difference | None  # None for a single output token
-    why_prefill: str
-    why_decode: str | None
 
     def __str__(self) -> str:
         """One line: formats, latencies, memory, and how many times faster than the baseline."""
@@ -63,26 +57,14 @@ class Quantized:
         said = speedups(self.prefill, self.decode, "the baseline")
         return f"{self.quantization}, KV {kv}: {latencies(found)}, {held}{said}"
 
-    def __repr__(self) -> str:
-        """The same line, for lists of them."""
-        return f"<{type(self).__name__} {self}>"
-
     def to_dict(self) -> dict[str, Any]:
         """Flat row: the keys of a prediction, what its formats allow, and speed-ups against the baseline."""
-        row = self.prediction.to_dict(key for key in ROW_KEYS if key != "warnings")
-        memory_knee = row["memory_knee"]
-        return {
-            "quantization": self.quantization,
-            **row,
-            "num_gpus_smallest": self.num_gpus_smallest,
-            "largest_batch": memory_knee,
-            "output_tok_s_largest_batch": None if self.largest is None else self.largest.output_tok_s,
-            "prefill_speedup": self.prefill.speedup,
-            "decode_speedup": None if self.decode is None else self.decode.speedup,
-            "why_prefill": self.why_prefill,
-            "why_decode": self.why_decode,
-            "warnings": list(self.prediction.warnings),
-        }
+        row = self.row(
+            num_gpus_smallest=self.num_gpus_smallest,
+            largest_batch=self.prediction.to_dict(("memory_knee",))["memory_knee"],
+            output_tok_s_largest_batch=None if self.largest is None else self.largest.output_tok_s,
+        )
+        return {"quantization": self.quantization, **row}
 
 
 @dataclass(frozen=True)
@@ -113,14 +95,10 @@ class Quantization:
         return [
             row
             for entry in self.formats
-            for name, found in (("prefill", entry.prefill), ("decode", entry.decode))
-            if found is not None
-            for row in kernel_rows(
-                found,
+            for row in entry.kernel_records(
                 quantization=entry.quantization,
                 kv_dtype=entry.prediction.deployment.precision.kv_format,
                 baseline=self.baseline,
-                **{"pass": name},
             )
         ]
 
@@ -156,7 +134,7 @@ def quantized(
     why_first = why_quantized(first, baseline.prefill, prediction.prefill, "pass")
     if prediction is baseline:
         why_first, why_step = "the baseline", None if step is None else "the baseline"
-    return Quantized(quantization, prediction, largest, num_gpus_smallest, first, step, why_first, why_step)
+    return Quantized(prediction, first, step, why_first, why_step, quantization, largest, num_gpus_smallest)
 
 
 def kept_sections(model: Model, precisions: list[Precision]) -> dict[str, list[str]]:
@@ -196,7 +174,7 @@ def why_quantized(found: Difference, before: Pass, after: Pass, of: str) -> str:
         clauses.append(f"{100.0 * share:.0f} %{'' if i else f' of the {of}'} is {text}")
     clauses += _costs(before, after, found.after, of)
     end = unchanged_text(found, of)
-    return f"{times(found.speedup)}: " + "; ".join([*clauses, *([end] if end else [])])
+    return f"{ratio_text(found.speedup)}: " + "; ".join([*clauses, *([end] if end else [])])
 
 
 class _Side(NamedTuple):
@@ -230,13 +208,13 @@ def _fate(old: _Side, new: _Side) -> str:
     if stays and abs(rate - 1.0) <= _SAME_RATE:
         return "which stays"
     if stays and abs(new.at_peak / old.at_peak - 1.0) <= _SAME:
-        return f"at the same peak, of which its kernels reach {times(rate)} as much ({new.evidence})"
+        return f"at the same peak, of which its kernels reach {ratio_text(rate)} as much ({new.evidence})"
     if stays:
-        return f"which runs at {times(rate)} the rate"
+        return f"which runs at {ratio_text(rate)} the rate"
     word = next((word for near, word in _WORDS.items() if abs(ratio / near - 1.0) <= _CLOSE), None)
     moved = f"{'falls' if ratio < 1.0 else 'grows'} to {100.0 * ratio:.0f} %"
     said = f"which {word or moved}"
-    return said if abs(rate - 1.0) <= _OTHER_RATE else f"{said} and runs at {times(rate)} the rate"
+    return said if abs(rate - 1.0) <= _OTHER_RATE else f"{said} and runs at {ratio_text(rate)} the rate"
 
 
 def _costs(before: Pass, after: Pass, whole: float, of: str) -> list[str]:

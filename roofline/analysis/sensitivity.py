@@ -14,7 +14,7 @@ from roofline.symbolic.case_trace import RESULTS, CaseTrace, check_results
 if TYPE_CHECKING:
     from roofline.symbolic.closed_form import ClosedForms
 
-__all__ = ["Sensitivities", "Sensitivity", "sensitivity"]
+__all__ = ["Sensitivities", "Sensitivity", "sensitivities"]
 
 _PERCENT = 100.0
 _NOTHING = 2.0**-44  # elasticities below it are rounding
@@ -160,7 +160,7 @@ class Sensitivities(Sequence[Sensitivity]):
         )
 
 
-def sensitivity(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensitivities:
+def sensitivities(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensitivities:
     r"""Elasticities and derivatives of results to every quantity that they depend on.
 
     .. math:: e = \frac{\partial \ln y}{\partial \ln x} = \frac{x}{y} \frac{\partial y}{\partial x}

@@ -14,7 +14,7 @@ from roofline.serving.latency import Workload, decode, e2el, prefill
 from roofline.serving.sizing import plan_fault, possible_tp
 from roofline.specs.model import Model
 
-__all__ = ["MOST_RANKS", "Degrees", "Sized", "Trial", "fewest_gpus", "possible_plans", "reason"]
+__all__ = ["MOST_RANKS", "Candidate", "Degrees", "Sized", "fewest_gpus", "possible_plans", "reason"]
 
 #: Ranks of a replica's stage that are searched at most: larger domains (pods of TPUs) are shared by several replicas.
 MOST_RANKS = 512
@@ -31,7 +31,7 @@ class Degrees(NamedTuple):
     dp: int | None = None
 
 
-class Trial(NamedTuple):
+class Candidate(NamedTuple):
     """A deployment, and what it takes relative to what it may."""
 
     deployment: Deployment
@@ -52,10 +52,10 @@ class Trial(NamedTuple):
 class Sized(NamedTuple):
     """What a search found: one of these, or none where no plan is possible."""
 
-    fewest: Trial | None = None  # best of the plans with the fewest GPUs that meet the SLO
-    light: Trial | None = None  # bound on the times of every plan that fits, at light speed, which misses the SLO
-    nearest: Trial | None = None  # plan that comes nearest to the SLO
-    tightest: Trial | None = None  # plan that lacks the least memory, where none fits
+    fewest: Candidate | None = None  # best of the plans with the fewest GPUs that meet the SLO
+    light: Candidate | None = None  # bound on the times of every plan that fits, at light speed, which misses the SLO
+    nearest: Candidate | None = None  # plan that comes nearest to the SLO
+    tightest: Candidate | None = None  # plan that lacks the least memory, where none fits
 
 
 def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> list[Plan]:
@@ -104,15 +104,15 @@ def fewest_gpus(
         What was found.
     """
     light = {preset: _trial(replace(one, basis="ideal"), preset, workload, slo) for preset, one in alone.items()}
-    nearest: Trial | None = None
-    tightest: Trial | None = None
-    slow: list[tuple[Trial, Deployment]] = []
+    nearest: Candidate | None = None
+    tightest: Candidate | None = None
+    slow: list[tuple[Candidate, Deployment]] = []
     for _, candidates in groupby(_candidates(alone, workload, fixed), key=lambda pair: pair[1].plan.num_gpus):
         meeting = []
         for preset, candidate in candidates:
             need = memory(candidate, workload.batch, workload.isl + workload.osl)
             if not need.fits:
-                tightest = _nearer(Trial(candidate, preset, {"memory": need.used_fraction}), tightest)
+                tightest = _nearer(Candidate(candidate, preset, {"memory": need.used_fraction}), tightest)
                 continue
             bound = _shared_out(light[preset], candidate)
             if bound.worst > 1.0:
@@ -168,24 +168,24 @@ def _candidates(
             yield preset, replace(stage, plan=plan)
 
 
-def _trial(deployment: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float]) -> Trial:
+def _trial(deployment: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float]) -> Candidate:
     """A deployment's times relative to their limits; a single token has no tpot to limit."""
     first = prefill(deployment, workload).time
     step = decode(deployment, workload).time if workload.osl > 1.0 else 0.0
     times = {"ttft": first, "tpot": step, "e2el": e2el(first, step, workload.osl)}
-    return Trial(deployment, preset, {key: times[key] / limit for key, limit in slo.items()})
+    return Candidate(deployment, preset, {key: times[key] / limit for key, limit in slo.items()})
 
 
-def _shared_out(light: Trial, candidate: Deployment) -> Trial:
+def _shared_out(light: Candidate, candidate: Deployment) -> Candidate:
     """Light speed on one GPU, as if the ranks of a plan shared it out evenly: a bound that no plan can beat.
 
     What each rank repeats, collectives and idle ranks come on top of it.
     """
     ranks = candidate.plan.expert_ranks
-    return Trial(candidate, light.preset, {key: share / ranks for key, share in light.shares.items()})
+    return Candidate(candidate, light.preset, {key: share / ranks for key, share in light.shares.items()})
 
 
-def _nearer(trial: Trial, nearest: Trial | None) -> Trial:
+def _nearer(trial: Candidate, nearest: Candidate | None) -> Candidate:
     return trial if nearest is None or trial.worst < nearest.worst else nearest
 
 
@@ -202,7 +202,7 @@ def _expert_degrees(model: Model, ranks: int) -> list[int]:
     return [ep for ep in range(1, ranks + 1) if ranks % ep == 0] if model.is_moe else [1]
 
 
-def _missed(trial: Trial, slo: Mapping[str, float], least: str = "") -> str:
+def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "") -> str:
     """The limits that a trial misses, and by how much."""
     return ", ".join(
         f"{key.upper()} {least}{_against(share * slo[key], slo[key])}"
@@ -220,12 +220,12 @@ def _against(time: float, limit: float) -> str:
     return f"{said} against {to_text(limit, 's', digits)}"
 
 
-def _gpus(trial: Trial) -> str:
+def _gpus(trial: Candidate) -> str:
     count = trial.deployment.plan.num_gpus
     return f"{count} GPU{'' if count == 1 else 's'}"
 
 
-def _plan_text(trial: Trial) -> str:
+def _plan_text(trial: Candidate) -> str:
     """Degrees that are not 1, tp always, and the preset if there is one."""
     plan = trial.deployment.plan
     degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import fsum
 from typing import Any
 
-from roofline.analysis.difference import Difference, Spent, effects, spent, times
+from roofline.analysis.difference import Difference, Spent, effects, ratio_text, spent
 from roofline.physics.efficiency import calibrated_set
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import Kernel, Roof
@@ -62,7 +62,7 @@ def slow_kernels(
             old, new = (_on_gpu(getattr(prediction, name), longer) for prediction in (other, found))
             causes = _causes(old, new)
             if causes:
-                how_long = f"{name} takes {times(after / before)} as long in {the(part)} as with {called}"
+                how_long = f"{name} takes {ratio_text(after / before)} as long in {the(part)} as with {called}"
                 said.setdefault(part, []).append(f"{how_long}: its kernels {' and '.join(causes)}")
                 slower.setdefault(part, []).extend(kernel for kernels in new.values() for kernel in kernels)
     return [f"{'; '.join(texts)} ({_basis(found.deployment, slower[part])})" for part, texts in said.items()]
@@ -93,19 +93,19 @@ def _cause(term: str, old: Sequence[Kernel], new: Sequence[Kernel]) -> tuple[str
     """One term in words, and whether kernels are slower at it; more work at the same rate is no fault of theirs."""
     first, second = _spent(term, old), _spent(term, new)
     if term not in _DONE:
-        return f"launch and fill in {f'{times(second / first)} the time' if first else to_text(second, 's')}", True
+        return f"launch and fill in {f'{ratio_text(second / first)} the time' if first else to_text(second, 's')}", True
     verb, amount = _DONE[term]
     amounts = [fsum(float(kernel.count * amount(kernel.work)) for kernel in side) for side in (old, new)]
     if not amounts[0]:
         return f"{verb} in a pass of its own", True
     more = amounts[1] / amounts[0]
     rate = more * first / second
-    said = [f"{times(more)} as much"] if more * _LOWER > 1.0 else []
+    said = [f"{ratio_text(more)} as much"] if more * _LOWER > 1.0 else []
     if rate < _LOWER:
-        said.append(f"at {times(rate)} the rate")
+        said.append(f"at {ratio_text(rate)} the rate")
     peak = more * _at_peak(old) / _at_peak(new) if term == "compute" else 1.0
     if peak < _LOWER:
-        said.append(f"and {times(peak)} the peak")
+        said.append(f"and {ratio_text(peak)} the peak")
     return f"{verb} {' '.join(said)}" if said else "", rate < _LOWER
 
 

@@ -26,7 +26,7 @@ from roofline.symbolic.traced import is_rational
 if TYPE_CHECKING:
     from roofline.symbolic.closed_form import Formula
 
-__all__ = ["ALIASES", "Solution", "solve"]
+__all__ = ["ALIASES", "Solution", "solve_for"]
 
 #: Words for inputs whose names depend on the case.
 ALIASES = ("peak", "weights", "kv", "tp")
@@ -111,7 +111,7 @@ class _Found:
     formula: Formula | None = None
 
 
-def solve(prediction: Prediction, unknown: str, targets: Mapping[str, float]) -> Solution:
+def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]) -> Solution:
     r"""The value of one input at which latency targets are just met: `x` with `result(x) = target`.
 
     In closed form where sympy can solve the active regime for the input: at light speed, or calibrated where the input
@@ -134,7 +134,7 @@ def solve(prediction: Prediction, unknown: str, targets: Mapping[str, float]) ->
         Results that move one way with the input, as they do but for chunked attention's sawtooth in `isl`. `tp` is
         searched among the degrees that divide the model and fit the scale-up domain.
     """
-    refuse_arrays(prediction, "solve")
+    refuse_arrays(prediction, "solve_for")
     limits = _checked(prediction, targets)
     if isinstance(unknown, str) and unknown.lower() == "tp":
         return _searched(prediction, limits)
@@ -339,7 +339,7 @@ def _searched(prediction: Prediction, limits: dict[str, float]) -> Solution:
         at = replace(deployment, plan=replace(deployment.plan, tp=tp))
         try:
             check_plan(at.model, at.plan)
-            candidate = answer.predict(at, prediction.workload, correction=prediction.correction)
+            candidate = answer.predict_deployment(at, prediction.workload, correction=prediction.correction)
         except RooflineError:
             continue
         if not candidate.fits and not prediction.allow_oversize:

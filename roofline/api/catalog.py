@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roofline.catalog import find
-from roofline.catalog.find import Found, Listed, document
+from roofline.catalog.find import Found, Listed, document, find_gpu, find_model, load_gpu, load_model
 from roofline.catalog.provenance import figures, si_value, sources, with_si
 from roofline.catalog.selection import chosen_gpus, chosen_models
 from roofline.physics.efficiency import basis_of
@@ -139,40 +139,6 @@ def spec_report(path: str | None = None) -> Report:
     return report._replace(counts={LABELS.get(kind, kind): number for kind, number in report.counts.items()})
 
 
-def load_gpu(name: str, specs: str | None = None) -> Gpu:
-    """GPU of a name or alias.
-
-    Args:
-        name: e.g. ``h100-sxm``; case and separators do not matter [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record, in SI units.
-
-    Raises:
-        UnknownName: no such GPU.
-        BadSpec: its file has faults.
-    """
-    return find.load_gpu(name, specs)
-
-
-def load_model(name: str, specs: str | None = None) -> Model:
-    """Model of a Hugging Face id, short name or alias.
-
-    Args:
-        name: e.g. ``llama-3.1-70b``; case and separators do not matter [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record.
-
-    Raises:
-        UnknownName: no such model.
-        BadSpec: its file has faults.
-    """
-    return find.load_model(name, specs)
-
-
 def basis(gpu: Gpu) -> str:
     """What predictions for a GPU stand on.
 
@@ -183,40 +149,6 @@ def basis(gpu: Gpu) -> str:
         ``calibrated``, ``inherited``, ``generic`` or ``ideal`` [text].
     """
     return basis_of(gpu, "calibrated")
-
-
-def find_gpu(name: str, specs: str | None = None) -> Found:
-    """GPU of a name, and what the answer must say about the name.
-
-    Args:
-        name: as `load_gpu` takes it [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record, and a note where the name is read as another one.
-
-    Raises:
-        UnknownName: no such GPU, or several whose names begin so.
-        BadSpec: the file has faults.
-    """
-    return find.find_gpu(name, specs)
-
-
-def find_model(name: str, specs: str | None = None) -> Found:
-    """Model of a name, and what the answer must say about the name.
-
-    Args:
-        name: as `load_model` takes it [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record, and a note where the name is read as another one.
-
-    Raises:
-        UnknownName: no such model, or several whose names begin so.
-        BadSpec: the file has faults.
-    """
-    return find.find_model(name, specs)
 
 
 def gpu_rows(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from roofline.analysis.measurement import Expected, MeasurementCheck, Part, checked
+from roofline.analysis.measurement import Expected, MeasurementCheck, Part, measurement_check
 from roofline.api.predict import predict
 from roofline.catalog.engines import profile_of
 from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName
 from roofline.measurements.fields import STATISTICS
 from roofline.measurements.results import Reading, check_complete, override, read_results, results
 from roofline.quantity import GIGA
-from roofline.serving.closed_loop import closed_loop
+from roofline.serving.closed_loop import steady_loop
 from roofline.serving.latency import e2el
 from roofline.serving.prediction import Prediction
 from roofline.specs.measurement import Measurement
@@ -76,7 +76,7 @@ def check_measurement(measurement: Measurement, **options: Any) -> MeasurementCh
     """
     predicted = expected(measurement, **options)
     light = expected(measurement, batch=predicted.batch, **{**options, "basis": "ideal"})
-    return checked(measurement, predicted, light)
+    return measurement_check(measurement, predicted, light)
 
 
 def expected(measurement: Measurement, *, batch: float | None = None, **options: Any) -> Expected:
@@ -140,7 +140,7 @@ def _loaded(measurement: Measurement, one: Prediction, notes: tuple[str, ...]) -
     """A server on which the stated number of requests is always in flight."""
     concurrency, osl = measurement.concurrency or 1.0, max(measurement.osl or 1.0, 2.0)
     burst = measurement.burst or 0.0
-    loop = closed_loop(one.deployment, one.workload.isl, osl, concurrency, burst, prefix=one.workload.prefix)
+    loop = steady_loop(one.deployment, one.workload.isl, osl, concurrency, burst, prefix=one.workload.prefix)
     said = (
         f"{concurrency:g} requests in flight: predicted as a closed loop, {loop.running:.3g} of them decoding on a rank"
     )

@@ -151,7 +151,7 @@ def _at_largest(found: Prediction) -> Prediction | None:
     most = found.knees.memory
     if not most >= 1.0:
         return None
-    return answer.predict(found.deployment, replace(found.workload, batch=most))
+    return answer.predict_deployment(found.deployment, replace(found.workload, batch=most))
 
 
 def _fewest_gpus(found: Prediction) -> int | None:

@@ -10,7 +10,7 @@ from roofline.quantity import MICRO, to_text
 from roofline.serving.prediction import Prediction
 from roofline.specs.kernels import HOST, the
 
-__all__ = ["Kernel", "Pass", "Prediction", "equation", "kernel_rows", "passes"]
+__all__ = ["Kernel", "Pass", "Prediction", "equation", "kernel_rows", "prediction_passes"]
 
 
 def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
@@ -41,12 +41,12 @@ def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
             "bound": kernel.terms.bound,
             "equation": equation(kernel),
         }
-        for name, passed in passes(prediction)
+        for name, passed in prediction_passes(prediction)
         for kernel in passed.kernels
     ]
 
 
-def passes(prediction: Prediction) -> tuple[tuple[str, Pass], ...]:
+def prediction_passes(prediction: Prediction) -> tuple[tuple[str, Pass], ...]:
     """Passes that a prediction is made of.
 
     Args:

@@ -63,7 +63,7 @@ def closed_loop(
         if type(value) not in (float, int) or not least <= value <= most:
             raise BadInput(f"{name} = {shown(value)} must be a number between {least:g} and {most:g}")
     one = predict(model, gpu, **options)
-    return loop.closed_loop(
+    return loop.steady_loop(
         one.deployment,
         one.workload.isl,
         one.workload.osl,

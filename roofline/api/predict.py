@@ -123,7 +123,9 @@ def predict(
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
     corrected = UNCORRECTED if measured is None else case.correction(deployment, workload, measured)
     said = (*said, *case.corrected(corrected))
-    prediction = answer.predict(deployment, workload, slo, said, allow_oversize=allow_oversize, correction=corrected)
+    prediction = answer.predict_deployment(
+        deployment, workload, slo, said, allow_oversize=allow_oversize, correction=corrected
+    )
     if never(prediction.fits) and allow_oversize:
         used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
         taken = f"does not fit: {used}; the times are what it would take"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.analysis.gpus import latencies
-from roofline.analysis.sizing import MOST_RANKS, Degrees, Sized, Trial, fewest_gpus, possible_plans, reason
+from roofline.analysis.side_by_side import latencies
+from roofline.analysis.sizing import MOST_RANKS, Candidate, Degrees, Sized, fewest_gpus, possible_plans, reason
 from roofline.api import catalog
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
@@ -201,7 +201,7 @@ def _on_gpu(
         raise BadInput("size answers one case: isl, osl, batch and prefix must be numbers, not arrays")
     sized = fewest_gpus({preset: one.deployment for preset, one in alone.items()}, first.workload, slo, fixed)
 
-    def predicted(trial: Trial) -> Prediction:
+    def predicted(trial: Candidate) -> Prediction:
         plan = {degree: getattr(trial.deployment.plan, degree) for degree in _DEGREES}
         return predict(model, gpu, **{**options, **plan, "quantization": trial.preset, "slo": slo})
 

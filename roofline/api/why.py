@@ -55,7 +55,7 @@ def sensitivity(model: str | Model, gpu: str | Gpu, *, of: Sequence[str] = RESUL
         UnknownName: a result that is none, or a name that `predict` refuses.
         BadInput: isl, osl, batch or prefix is an array, or what `predict` refuses.
     """
-    return moving.sensitivity(predict(model, gpu, **options), of)
+    return moving.sensitivities(predict(model, gpu, **options), of)
 
 
 def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Any) -> Formula:
@@ -116,7 +116,7 @@ def solve(
         raise BadInput("tp is what is sought: leave out --tp")
     targets = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
     given = {name: target for name, target in targets.items() if target is not None}
-    return inverse.solve(predict(model, gpu, **options), unknown, given)
+    return inverse.solve_for(predict(model, gpu, **options), unknown, given)
 
 
 def solve_each_gpu(
@@ -161,7 +161,7 @@ def derivatives_text(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
     """
     from roofline.analysis import derivatives
 
-    return derivatives.derivatives_text(found, rows)
+    return derivatives.text_of_derivatives(found, rows)
 
 
 def derivatives_latex(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
@@ -176,7 +176,7 @@ def derivatives_latex(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
     """
     from roofline.analysis import derivatives
 
-    return derivatives.derivatives_latex(found, rows)
+    return derivatives.latex_of_derivatives(found, rows)
 
 
 def plot_sensitivities(found: Sensitivities, rows: Sequence[Sensitivity], path: str) -> None:

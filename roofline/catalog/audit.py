@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline.catalog.checks import Checked, checked, located, ordered
-from roofline.catalog.engines import engine_paths
 from roofline.catalog.files import ENDINGS, own_folder, shipped_entries, shipped_root, yaml_files
 from roofline.catalog.parameter_check import stated_faults
 from roofline.catalog.plausibility import Fault, doubts
@@ -49,8 +48,7 @@ def spec_files(path: str | None) -> list[str]:
         BadSpec: nothing is there, or it cannot be read.
     """
     if path is None:
-        shipped = [file for kind in _ENTRIES for file in yaml_files(shipped_root(kind))]
-        return [*shipped, *engine_paths()]
+        return [file for kind in (*_ENTRIES, "engine") for file in yaml_files(shipped_root(kind))]
     if os.path.isfile(path):
         if not path.endswith(ENDINGS):
             raise BadSpec(f"{path}: the name of a specification ends in {' or '.join(ENDINGS)}")
@@ -111,14 +109,19 @@ def _stated(file: Checked) -> Iterator[Fault]:
 def _sources(file: Checked) -> Iterator[Fault]:
     """Sources that nothing cites or mentions, and dates that have not come."""
     listed = file.data.get("sources")
-    if not isinstance(listed, Mapping) or file.kind == "engine":  # whose figures are all of the one fit
+    if not isinstance(listed, Mapping):
         return
     rest = {key: value for key, value in file.data.items() if key != "sources"}
     cited, notes = set(_texts(rest, "source")), "\n".join((*_texts(rest, "note"), *_texts(rest, "notes")))
     today = max(dt.datetime.now(tz=dt.UTC).date(), _RELEASED)
     for key, source in listed.items():
         entry = source if isinstance(source, Mapping) else {}
-        if key not in cited and not _is_mentioned(str(key), str(entry.get("title", "")), notes):
+        # the figures of an engine are all of one fit, of which each cites nothing
+        if (
+            file.kind != "engine"
+            and key not in cited
+            and not _is_mentioned(str(key), str(entry.get("title", "")), notes)
+        ):
             yield ("sources", key), "no figure cites this source and no note mentions it"
         first = _first_day(str(entry.get("date", "")))
         if first is not None and first > today:

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from roofline.catalog.engine_schema import EngineSpec
+from roofline.catalog.files import kind_of_fields
 from roofline.catalog.model_schema import ModelSpec
 from roofline.catalog.plausibility import Fault, slips
-from roofline.catalog.schema import CalibrationSpec, Document, GpuSpec
+from roofline.catalog.schema import CalibrationSpec, GpuSpec
+from roofline.catalog.schema_parts import Strict
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadSpec
 from roofline.specs.build import FFNS, MIXERS
@@ -19,7 +22,12 @@ from roofline.specs.build import FFNS, MIXERS
 __all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "located", "ordered"]
 
 #: Kind of a specification -> what its file must look like.
-SCHEMAS: Mapping[str, type[Document]] = {"gpu": GpuSpec, "model": ModelSpec, "calibration": CalibrationSpec}
+SCHEMAS: Mapping[str, type[Strict]] = {
+    "gpu": GpuSpec,
+    "model": ModelSpec,
+    "calibration": CalibrationSpec,
+    "engine": EngineSpec,
+}
 
 _Where = tuple[str | int, ...]
 
@@ -34,11 +42,12 @@ class Checked(NamedTuple):
     faults: list[str]
 
 
-def checked_document(path: str) -> dict[str, Any]:
+def checked_document(path: str, kind: str | None = None) -> dict[str, Any]:
     """Content of a specification file that keeps its schema.
 
     Args:
         path: the file [path].
+        kind: what it describes; None: as its fields say [text].
 
     Returns:
         The mapping as written.
@@ -46,17 +55,18 @@ def checked_document(path: str) -> dict[str, Any]:
     Raises:
         BadSpec: with every fault as ``file:line: field: fault``.
     """
-    found = checked(path)
+    found = checked(path, kind)
     if found.faults:
         raise BadSpec("\n".join(found.faults))
     return dict(found.data)
 
 
-def checked(path: str) -> Checked:
+def checked(path: str, kind: str | None = None) -> Checked:
     """A specification file with all of its faults: of YAML, of the schema, of figures that cannot be.
 
     Args:
         path: the file [path].
+        kind: what it describes; None: as its fields say [text].
 
     Returns:
         What was read, and the faults in the order of their lines.
@@ -67,9 +77,7 @@ def checked(path: str) -> Checked:
     data, lines, faults = read_untrusted(path)
     if not isinstance(data, dict):
         raise BadSpec(fault_text(path, 1, "a specification is a mapping of fields"))
-    kind = _kind(data)
-    if kind == "engine":
-        return Checked(path, kind, data, lines, [*faults, *_profile_faults(data, path)])
+    kind = kind or kind_of_fields(data)
     try:
         SCHEMAS[kind].model_validate(data)
     except ValidationError as errors:
@@ -119,27 +127,7 @@ def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[Fault]:
             yield from _unknown_sources((*where, position), item, known)
 
 
-def _kind(data: Mapping[str, Any]) -> str:
-    """Kind of a file, by a field that only this kind has."""
-    if "kernels" in data:
-        return "calibration"
-    if {"request", "stretch", "sequence", "reserve", "tunings"} & set(data):
-        return "engine"
-    return "model" if {"groups", "hidden", "vocab"} & set(data) else "gpu"
-
-
-def _profile_faults(data: Mapping[str, Any], path: str) -> list[str]:
-    """What the reader of engine profiles refuses."""
-    from roofline.catalog.engines import engine_record
-
-    try:
-        engine_record(data, path)
-    except BadSpec as fault:
-        return str(fault).splitlines()
-    return []
-
-
-def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Document]) -> str:
+def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Strict]) -> str:
     """One fault of the schema in our words."""
     where: _Where = ()
     for part in error["loc"]:  # pydantic also names the branch of a choice that it tried
@@ -148,6 +136,8 @@ def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Doc
     text = error["msg"]
     if error["type"] == "missing":
         text = "missing"
+    elif error["type"] in {"model_type", "dict_type"}:
+        text = "Input should be a mapping of fields"
     elif error["type"] == "extra_forbidden":
         near = get_close_matches(str(where[-1]), _field_names(schema) - {where[-1]}, 1, 0.6)
         text = "unknown key" + (f"; did you mean {near[0]}?" if near else "")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
+from collections.abc import Collection
+from functools import cache, lru_cache
 
 from roofline.errors import BadSpec
+from roofline.specs.engine import Engine
+from roofline.specs.figures import declared
 from roofline.specs.names import Entry, fold
 
 __all__ = [
@@ -14,6 +17,7 @@ __all__ = [
     "entries",
     "fingerprint",
     "kind_of",
+    "kind_of_fields",
     "own_entry",
     "own_folder",
     "shipped_entries",
@@ -26,7 +30,19 @@ __all__ = [
 #: Endings of the name of a specification file.
 ENDINGS = (".yaml", ".yml")
 
-_KINDS = {"gpu": "hardware_specs", "model": "model_specs"}
+_FOLDERS = {"gpu": "hardware_specs", "model": "model_specs", "engine": "engine_specs"}
+_HASHED = ("gpu", "model")
+#: Kind -> fields that only its files have, in the order of asking; what has none of them is a GPU.
+_FIELDS = {
+    "calibration": {"kernels"},
+    "engine": {
+        "stretch",
+        "reserve",
+        "tunings",
+        *(name for name, kind in declared(Engine).items() if kind == "Seconds"),
+    },
+    "model": {"groups", "hidden", "vocab"},
+}
 _HEADER = r"^(name|aliases):[ \t]*(.*?)[ \t]*(?:#.*)?$"
 _HEADER_BYTES = 4096  # a shipped file begins with its name and its aliases, on a line each
 
@@ -126,19 +142,19 @@ def shipped_entry(name: str, kind: str) -> Entry | None:
     return None
 
 
-@lru_cache(maxsize=2)
+@cache
 def shipped_root(kind: str) -> str:
     """Catalog inside the installed package, or beside it in a checkout.
 
     Args:
-        kind: ``gpu`` or ``model`` [text].
+        kind: ``gpu``, ``model`` or ``engine`` [text].
 
     Returns:
         Its folder [path].
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    inside = os.path.join(package, _KINDS[kind])
-    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), _KINDS[kind])
+    inside = os.path.join(package, _FOLDERS[kind])
+    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), _FOLDERS[kind])
 
 
 def yaml_files(root: str) -> list[str]:
@@ -177,7 +193,7 @@ def fingerprint(specs: str | None) -> str:
 
     own = specs or os.environ.get("ROOFLINE_SPECS")
     digest = hashlib.sha256()
-    for root in (*(shipped_root(kind) for kind in _KINDS), *([] if own is None else [own_folder(own)])):
+    for root in (*(shipped_root(kind) for kind in _HASHED), *([] if own is None else [own_folder(own)])):
         for path in yaml_files(root):
             digest.update(f"{os.path.relpath(path, root)}\n{spec_text(path)}".encode())
     return digest.hexdigest()[:12]
@@ -192,11 +208,19 @@ def kind_of(text: str) -> str:
     Returns:
         ``gpu``, ``model``, ``calibration`` or ``engine`` [text].
     """
-    if re.search(r"^kernels:", text, re.MULTILINE):
-        return "calibration"
-    if re.search(r"^(request|stretch|sequence|reserve|tunings):", text, re.MULTILINE):
-        return "engine"
-    return "model" if re.search(r"^(groups|hidden|vocab):", text, re.MULTILINE) else "gpu"
+    return kind_of_fields(re.findall(r"^(\w+):", text, re.MULTILINE))
+
+
+def kind_of_fields(fields: Collection[str]) -> str:
+    """Kind of a specification, by a field that only this kind has.
+
+    Args:
+        fields: of the file, those within others apart [text].
+
+    Returns:
+        ``gpu``, ``model``, ``calibration`` or ``engine`` [text].
+    """
+    return next((kind for kind, own in _FIELDS.items() if not own.isdisjoint(fields)), "gpu")
 
 
 def spec_text(path: str) -> str:

@@ -30,7 +30,7 @@ from roofline.specs.build import calibration_record, gpu_record, model_record, w
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.names import LABELS, Entry, Match, fold, match, nearest
+from roofline.specs.names import LABELS, Entry, Match, fold, match_name, nearest_names
 
 __all__ = [
     "Found",
@@ -231,8 +231,8 @@ def _found(name: str, kind: str, specs: str | None) -> Found:
 def _found_among_shipped(name: str, kind: str) -> Found | None:
     """What a name of the shipped catalog stands for, read once."""
     likely = shipped_entry(name, kind)
-    found = match(name, [likely], kind) if likely and fold(name) in likely.names else None
-    found = found or match(name, entries(kind, None), kind)
+    found = match_name(name, [likely], kind) if likely and fold(name) in likely.names else None
+    found = found or match_name(name, entries(kind, None), kind)
     return None if found is None else Found(_record(found.entry, kind, None), found.note)
 
 
@@ -242,7 +242,7 @@ def _place(name: str, kind: str, specs: str | None) -> Match | str:
     found = _local(name, kind)
     if found is None:
         known = entries(kind, specs)
-        found = match(name, known, kind)
+        found = match_name(name, known, kind)
     if found is None and kind == "model":
         found = _config(name)  # a folder of this name, which no catalog knows
     if found is None:
@@ -280,7 +280,7 @@ def _config(path: str) -> str | None:
 
 def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
     """The config.json of a Hugging Face id, where the client is installed; else the refusal of the name."""
-    near = ", ".join(nearest(name, known)) or "none"
+    near = ", ".join(nearest_names(name, known)) or "none"
     listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "")
     refusal = f"no {LABELS[kind]} named {name!r}; nearest: {near}. List them all with: {listing}"
     if kind != "model":

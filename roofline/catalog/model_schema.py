@@ -1,228 +1,107 @@
-"""What a model's specification file must look like, stated once."""
+"""What a model's specification file must look like, stated once: its layers state the fields of their records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.schema import Confidence, Count, Document, Name, Parameters, Strict
-from roofline.quantity import BILLION
+from roofline.catalog.schema_parts import Cited, Count, Document, Name, OneOf, Strict, of_record, told
+from roofline.quantity import count_from_text
+from roofline.specs.build import DEFAULT_NATIVE, FFNS, LIKE_LINEAR, MIXERS
 from roofline.specs.formats import FORMATS, KV_FORMATS
+from roofline.specs.layers import Csa, Gdn, Gqa, Indexer, Mamba2, Mla, MoeFfn
+from roofline.specs.model import Model
 
 __all__ = ["ModelSpec"]
 
 
-class _Indexer(Strict):
-    """Small attention that chooses what the attention proper reads."""
-
-    heads: Count
-    dim: Count
-    top_k: Count
-    block: Count = 1
-    own: bool = True
-
-    @model_validator(mode="after")
-    def _check(self) -> _Indexer:
-        if self.top_k % self.block:
-            raise PydanticCustomError(
-                "mixer", "top_k {k} is not a whole number of blocks of {b}", {"k": self.top_k, "b": self.block}
-            )
-        return self
+def _gqa_fault(mixer: Gqa) -> str | None:
+    if mixer.heads % mixer.kv_heads:
+        return f"{mixer.kv_heads} kv_heads do not divide {mixer.heads} heads"
+    if sum(limit is not None for limit in (mixer.window, mixer.chunk, mixer.indexer)) > 1:
+        return "a layer has a window, a chunk or an indexer, not several"
+    if mixer.k_eq_v and mixer.v_head_dim not in (None, mixer.head_dim):
+        return "keys that are values have the same head_dim"
+    return None
 
 
-class _Gqa(Strict):
-    """Grouped-query attention."""
-
-    kind: Literal["gqa"]
-    heads: Count
-    kv_heads: Count
-    head_dim: Count
-    v_head_dim: Count | None = None
-    window: Count | None = None
-    chunk: Count | None = None
-    qkv_bias: bool = False
-    o_bias: bool = False
-    qk_norm: Literal["head", "full"] | None = None
-    sinks: bool = False
-    out_gate: bool = False
-    k_eq_v: bool = False
-    indexer: _Indexer | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> _Gqa:
-        if self.heads % self.kv_heads:
-            raise PydanticCustomError(
-                "mixer", "{kv} kv_heads do not divide {q} heads", {"kv": self.kv_heads, "q": self.heads}
-            )
-        if sum(limit is not None for limit in (self.window, self.chunk, self.indexer)) > 1:
-            raise PydanticCustomError("mixer", "a layer has a window, a chunk or an indexer, not several", {})
-        if self.k_eq_v and self.v_head_dim not in (None, self.head_dim):
-            raise PydanticCustomError("mixer", "keys that are values have the same head_dim", {})
-        return self
+def _mla_fault(mixer: Mla) -> str | None:
+    if mixer.indexer is not None and mixer.indexer.own and mixer.q_rank is None:
+        return "an indexer works on the query latent: give q_rank"
+    return None
 
 
-class _Mla(Strict):
-    """Multi-head latent attention."""
-
-    kind: Literal["mla"]
-    heads: Count
-    q_rank: Count | None = None
-    kv_rank: Count
-    nope: Count
-    rope: Count
-    v: Count
-    out_gate: bool = False
-    indexer: _Indexer | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> _Mla:
-        if self.indexer is not None and self.indexer.own and self.q_rank is None:
-            raise PydanticCustomError("mixer", "an indexer works on the query latent: give q_rank", {})
-        return self
+def _csa_fault(mixer: Csa) -> str | None:
+    if mixer.heads % mixer.o_groups:
+        return f"{mixer.o_groups} o_groups do not divide {mixer.heads} heads"
+    if mixer.indexer is not None and not mixer.ratio:
+        return "an indexer chooses among compressed entries: give a ratio"
+    return None
 
 
-class _Csa(Strict):
-    """Compressed attention of DeepSeek-V4."""
-
-    kind: Literal["csa"]
-    heads: Count
-    head_dim: Count
-    q_rank: Count
-    o_rank: Count
-    o_groups: Count
-    window: Count
-    ratio: Annotated[int, Field(ge=0, le=int(BILLION))] = 0
-    indexer: _Indexer | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> _Csa:
-        if self.heads % self.o_groups:
-            raise PydanticCustomError(
-                "mixer", "{g} o_groups do not divide {q} heads", {"g": self.o_groups, "q": self.heads}
-            )
-        if self.indexer is not None and not self.ratio:
-            raise PydanticCustomError("mixer", "an indexer chooses among compressed entries: give a ratio", {})
-        return self
+def _gdn_fault(mixer: Gdn) -> str | None:
+    return f"{mixer.k_heads} k_heads do not divide {mixer.v_heads} v_heads" if mixer.v_heads % mixer.k_heads else None
 
 
-class _Gdn(Strict):
-    """Gated delta net."""
-
-    kind: Literal["gdn"]
-    k_heads: Count
-    v_heads: Count
-    k_dim: Count
-    v_dim: Count
-    conv: Count
-
-    @model_validator(mode="after")
-    def _check(self) -> _Gdn:
-        if self.v_heads % self.k_heads:
-            raise PydanticCustomError(
-                "mixer", "{k} k_heads do not divide {v} v_heads", {"k": self.k_heads, "v": self.v_heads}
-            )
-        return self
+def _mamba2_fault(mixer: Mamba2) -> str | None:
+    return f"{mixer.groups} groups do not divide {mixer.heads} heads" if mixer.heads % mixer.groups else None
 
 
-class _Kda(Strict):
-    """Kimi delta attention."""
-
-    kind: Literal["kda"]
-    heads: Count
-    dim: Count
-    conv: Count
-    full_rank_gate: bool = False
+def _indexer_fault(indexer: Indexer) -> str | None:
+    if indexer.top_k % indexer.block:
+        return f"top_k {indexer.top_k} is not a whole number of blocks of {indexer.block}"
+    return None
 
 
-class _Lightning(Strict):
-    """Lightning attention."""
-
-    kind: Literal["lightning"]
-    heads: Count
-    dim: Count
-
-
-class _Mamba1(Strict):
-    """Selective state space."""
-
-    kind: Literal["mamba1"]
-    inner: Count
-    state: Count
-    dt_rank: Count
-    conv: Count
-    inner_norms: bool = False
+def _moe_fault(ffn: MoeFfn) -> str | None:
+    if ffn.top_k > ffn.experts:
+        return f"top_k {ffn.top_k} exceeds {ffn.experts} experts"
+    if ffn.shared_gate and not ffn.shared_width:
+        return "a shared_gate needs shared experts: give shared_width"
+    return None
 
 
-class _Mamba2(Strict):
-    """State-space duality layer."""
-
-    kind: Literal["mamba2"]
-    heads: Count
-    head_dim: Count
-    groups: Count
-    state: Count
-    conv: Count
-
-    @model_validator(mode="after")
-    def _check(self) -> _Mamba2:
-        if self.heads % self.groups:
-            raise PydanticCustomError(
-                "mixer", "{g} groups do not divide {h} heads", {"g": self.groups, "h": self.heads}
-            )
-        return self
-
-
-class _Linear(Strict):
-    """One square matrix in the place of a mixer or a feed-forward network."""
-
-    kind: Literal["linear"]
+#: Record -> what can be wrong with its fields together.
+_FAULTS: Mapping[type, Callable[[Any], str | None]] = {
+    Csa: _csa_fault,
+    Gdn: _gdn_fault,
+    Gqa: _gqa_fault,
+    Mamba2: _mamba2_fault,
+    Mla: _mla_fault,
+    MoeFfn: _moe_fault,
+}
+_INDEXER = (of_record(Indexer, {}, fault=_indexer_fault) | None, None)
+#: Record -> type and default of the fields that a file states in another way than the record.
+_OTHERWISE: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
+    Csa: {"indexer": _INDEXER},
+    Gqa: {
+        "indexer": _INDEXER,
+        "qk_norm": (Literal["head", "full"] | None, None),
+        "v_head_dim": (Count | None, None),  # that of the keys where it is left out
+    },
+    Mla: {"indexer": _INDEXER},
+}
 
 
-class _None(Strict):
-    """Nothing: the layer has its other half alone."""
-
-    kind: Literal["none"]
-
-
-class _Dense(Strict):
-    """Feed-forward network."""
-
-    kind: Literal["dense"]
-    width: Count
-    gated: bool = True
-    bias: bool = False
+def _one_of(records: Mapping[str, type]) -> Any:
+    """What a file states of one of several records, of which its `kind` says which."""
+    stated = [
+        of_record(record, {"kind": (Literal[kind], ...), **_OTHERWISE.get(record, {})}, fault=_FAULTS.get(record))
+        for kind, record in records.items()
+    ]
+    return Annotated[reduce(or_, stated), Field(discriminator="kind")]
 
 
-class _Moe(Strict):
-    """Mixture of experts."""
-
-    kind: Literal["moe"]
-    experts: Count
-    top_k: Count
-    width: Count
-    gated: bool = True
-    shared_width: Annotated[int, Field(ge=0, le=int(BILLION))] = 0
-    shared_gate: bool = False
-    router_bias: bool = False
-    expert_bias: bool = False
-    latent: Count | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> _Moe:
-        if self.top_k > self.experts:
-            raise PydanticCustomError("ffn", "top_k {k} exceeds {e} experts", {"k": self.top_k, "e": self.experts})
-        if self.shared_gate and not self.shared_width:
-            raise PydanticCustomError("ffn", "a shared_gate needs shared experts: give shared_width", {})
-        return self
-
-
-_Mixer = Annotated[
-    _Gqa | _Mla | _Csa | _Gdn | _Kda | _Lightning | _Mamba1 | _Mamba2 | _Linear | _None, Field(discriminator="kind")
-]
-_Ffn = Annotated[_Dense | _Moe | _Linear | _None, Field(discriminator="kind")]
+if TYPE_CHECKING:  # a class that is made of a record is no type to a type checker
+    _Mixer: TypeAlias = Any
+    _Ffn: TypeAlias = Any
+else:
+    _Mixer, _Ffn = _one_of(MIXERS), _one_of(FFNS)
 
 
 class _Layer(Strict):
@@ -255,35 +134,18 @@ class _Group(Strict):
         return self
 
 
-def _check_not_empty(mixer: object, ffn: object) -> None:
-    if isinstance(mixer, _None) and isinstance(ffn, _None):
+def _check_not_empty(mixer: Any, ffn: Any) -> None:
+    if mixer.kind == ffn.kind == "none":
         raise PydanticCustomError("group", "a layer has a mixer, a feed-forward network or both", {})
 
 
-def _one_of(names: Iterable[str]) -> Any:
-    """Field that holds one of some names."""
-    return Field(pattern=f"^({'|'.join(names)})$")
+class _Parameters(Cited):
+    """A number of parameters with its source."""
+
+    value: Annotated[int | str, BeforeValidator(lambda value: told(count_from_text, value))]
 
 
-_FormatName = Annotated[str, _one_of(FORMATS)]
-_KvFormatName = Annotated[str, _one_of(KV_FORMATS)]
-
-
-class _Native(Strict):
-    """Number formats of the checkpoint; attention, shared and experts are stored like `linear` where not given."""
-
-    linear: _FormatName = "bf16"
-    attention: _FormatName | None = None
-    shared: _FormatName | None = None
-    experts: _FormatName | None = None
-    embed: _FormatName = "bf16"
-    head: _FormatName = "bf16"
-    router: _FormatName = "bf16"
-    norm: _FormatName = "bf16"
-    kv: _KvFormatName = "bf16"
-
-
-class _Active(Parameters):
+class _Active(_Parameters):
     """Active parameters, and what their count leaves out beside the idle experts."""
 
     convention: Literal["all", "no-embedding", "no-embedding-no-head"] | None = None
@@ -292,16 +154,8 @@ class _Active(Parameters):
 class _Stated(Strict):
     """Parameters as published."""
 
-    total: Parameters | None = None
+    total: _Parameters | None = None
     active: _Active | None = None
-
-
-class _Cited(Strict):
-    """Where something comes from."""
-
-    source: Name
-    note: str | None = None
-    confidence: Confidence | None = None
 
 
 class _Mtp(Strict):
@@ -310,22 +164,30 @@ class _Mtp(Strict):
     layers: Annotated[int, Field(ge=1, le=100)]
 
 
-class ModelSpec(Document):
-    """A language model."""
+_SECTIONS: dict[str, Any] = {
+    **{section: (Annotated[str, OneOf(FORMATS)], name) for section, name in DEFAULT_NATIVE.items()},
+    "kv": (Annotated[str, OneOf(KV_FORMATS)], DEFAULT_NATIVE["kv"]),
+    **{section: (Annotated[str, OneOf(FORMATS)] | None, None) for section in LIKE_LINEAR},
+}
+_Native = create_model(
+    "Native",
+    __base__=Strict,
+    __doc__=f"Number formats of the checkpoint; {', '.join(LIKE_LINEAR)} are stored like `linear` where not given.",
+    **_SECTIONS,
+)
 
-    aliases: list[Name] = Field(min_length=1)
-    family: str = ""
-    hidden: Count
-    vocab: Count
-    tied: bool
-    norms: Annotated[int, Field(ge=0, le=16)] = 2
-    norm_bias: bool = False
-    head_bias: bool = False
-    parallel: bool = False
-    streams: Annotated[int, Field(ge=1, le=64)] = 1
-    max_context: Count | None = None
-    groups: list[_Group] = Field(min_length=1, max_length=1000)
-    native: _Native = _Native()
-    parameters: _Stated = _Stated()
-    architecture: _Cited
-    mtp: _Mtp | None = None
+ModelSpec = of_record(
+    Model,
+    {
+        "aliases": (Annotated[list[Name], Field(min_length=1)], ...),
+        "norms": (Annotated[int, Field(ge=0, le=16)], 2),
+        "streams": (Annotated[int, Field(ge=1, le=64)], 1),
+        "groups": (Annotated[list[_Group], Field(min_length=1, max_length=1000)], ...),
+        "native": (_Native, {}),
+        "parameters": (_Stated, {}),
+        "architecture": (Cited, ...),
+        "mtp": (_Mtp | None, None),
+    },
+    base=Document,
+    without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions"),
+)

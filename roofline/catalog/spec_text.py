@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["spec_text"]
+__all__ = ["spec_yaml"]
 
 _NORMS_COMMENT = "# norm vectors of the hidden width per layer"
 _MTP_COMMENT = "# draft modules, not in the totals"
@@ -22,7 +22,7 @@ _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n",
 _NUMBER_LIKE = re.compile(r"[0-9][0-9_.]*([eE][-+]?[0-9]*)?|0[xob]\w+|\d+(:\d+)+")
 
 
-def spec_text(document: Mapping[str, Any]) -> str:
+def spec_yaml(document: Mapping[str, Any]) -> str:
     """Text of a specification file.
 
     A mixer or a feed-forward network that occurs again is written once, with an anchor.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from roofline.api.explain import Kernel, Pass, Prediction, equation, passes
+from roofline.api.explain import Kernel, Pass, Prediction, equation, prediction_passes
 from roofline.cli.render import digits, print_table
 from roofline.quantity import MICRO, to_text
 
@@ -20,7 +20,7 @@ def print_explanation(prediction: Prediction, output_format: str) -> None:
         prediction: a single case.
         output_format: table or markdown [text].
     """
-    for name, passed in passes(prediction):
+    for name, passed in prediction_passes(prediction):
         click.echo(f"\n{_title(prediction, name)}: {to_text(passed.time, 's')}, bound: {passed.bound}\n")
         print_table(_HEADINGS, [_cells(kernel, passed) for kernel in passed.kernels], output_format)
         click.echo(f"\n{_FORMULA if prediction.basis != 'ideal' else _LIGHT_FORMULA}")

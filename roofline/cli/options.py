@@ -11,7 +11,7 @@ import click
 
 from roofline.api.case import BASES, PRESETS, engine_names
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
-from roofline.cli.values import Duration, GpuName, Measured, ModelName, Numbers, Prefix, Slo, Words, Workload
+from roofline.cli.values import Duration, GpuName, Lengths, Measured, ModelName, Numbers, Prefix, Slo, Words
 
 __all__ = [
     "FORMATS",
@@ -137,7 +137,7 @@ _CASE = (
     click.option(
         "--prefix", "--prefix-prompt-length", type=Prefix(), default="0", help="Cached prompt tokens, or e.g. 80%."
     ),
-    click.option("--workload", type=Workload(), help="isl and osl in one word: 1k1k, 8k1k, 1k8k."),
+    click.option("--workload", type=Lengths(), help="isl and osl in one word: 1k1k, 8k1k, 1k8k."),
     click.option(
         "--tp",
         "-tp",

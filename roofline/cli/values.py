@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Duration",
     "GpuName",
+    "Lengths",
     "Measured",
     "ModelName",
     "Numbers",
@@ -27,7 +28,6 @@ __all__ = [
     "Size",
     "Slo",
     "Words",
-    "Workload",
     "duration",
 ]
 
@@ -146,7 +146,7 @@ class Measured(click.ParamType):
         return found
 
 
-class Workload(click.ParamType):
+class Lengths(click.ParamType):
     """Prompt and answer length in one word, e.g. 8k1k."""
 
     name = "8k1k"

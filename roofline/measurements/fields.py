@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from roofline.errors import BadInput, shown
 
-__all__ = ["STATISTICS", "Fields", "Node", "as_list", "day", "first", "the_one", "times"]
+__all__ = ["STATISTICS", "Fields", "Node", "as_list", "day", "first", "measured_times", "the_one"]
 
 #: Statistic -> what tools call it; without a choice the first that a result states.
 STATISTICS: Mapping[str, tuple[str, ...]] = {"median": ("median", "p50"), "mean": ("mean", "avg"), "p99": ("p99",)}
@@ -87,7 +87,7 @@ class Node:
         return first(map(self.text, keys))
 
 
-def times(
+def measured_times(
     result: Node, statistic: str | None, time: Callable[[str, str], float | None], unit: float = 1.0
 ) -> dict[str, Any]:
     """Measured times at the statistic that was asked for, else at the first that the result states.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from roofline.errors import BadInput, shown
-from roofline.measurements.fields import STATISTICS, Fields, Node, as_list, day, first, the_one, times
+from roofline.measurements.fields import STATISTICS, Fields, Node, as_list, day, first, measured_times, the_one
 from roofline.quantity import MICRO, MILLI, NANO
 
 __all__ = ["RESULT_FORMATS", "ResultFormat", "recognised"]
@@ -75,7 +75,7 @@ def _vllm(result: Node, statistic: str | None) -> Fields:
         notes.append(_speculative(f"{accepted:.3g} tokens a step"))
     server, backend = result.at("server_info"), result.text("backend") or ""
     return {
-        **times(result, statistic, time, MILLI),
+        **measured_times(result, statistic, time, MILLI),
         **(_sglang_plan(server) if server.data else _stated_plan(result)),
         **_vllm_load(result, completed, notes),
         "isl": isl,
@@ -149,7 +149,7 @@ def _aiperf(result: Node, statistic: str | None) -> Fields:
     homes += [config.at("loadgen"), config.at("perf_analyzer", "stimulus"), config]
     rates = [home.rate(key) for home in homes for key in ("rate", "request_rate") if home.data.get(key) != ""]
     return {
-        **times(result, statistic, time),
+        **measured_times(result, statistic, time),
         "model": _aiperf_model(config),
         "gpu": the_one(_gpu_names(result)),
         "isl": result.at("input_sequence_length").number("avg"),
@@ -193,7 +193,7 @@ def _guidellm(run: Node, statistic: str | None) -> Fields:
         return None if value is None or good.number("count") == 0.0 else value * unit
 
     return {
-        **times(run, statistic, time),
+        **measured_times(run, statistic, time),
         **_guidellm_load(run),
         "model": run.at("config", "backend").text("model") or run.at("worker").text("backend_model"),
         "isl": metrics.at("prompt_token_count", "successful").number("mean"),
@@ -251,7 +251,7 @@ def _inferencex(result: Node, statistic: str | None) -> Fields:
     runner = (result.text("hw") or "").lower()
     gpu = _RUNNER.match(runner)
     return {
-        **times(result, statistic, time),
+        **measured_times(result, statistic, time),
         "model": result.text("model"),
         "gpu": gpu[1] if gpu else runner or None,
         "engine": result.text("framework"),

@@ -15,7 +15,7 @@ from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.latency import e2el
 from roofline.specs.kernels import HEAD, HOST
 
-__all__ = ["ClosedLoop", "LoopTimes", "closed_loop", "loop_times", "mixed_time"]
+__all__ = ["ClosedLoop", "LoopTimes", "loop_times", "mixed_time", "steady_loop"]
 
 _RESIDUAL = 0.5  # of a decode step that an arriving prompt waits for, on average
 # Of ln(predicted / measured), from servers that were fitted (docs/accuracy.md): the step with its prompts, kernels
@@ -61,7 +61,7 @@ class LoopTimes(NamedTuple):
     slots: Real  # [s] part of the ttft: waiting for memory
 
 
-def closed_loop(
+def steady_loop(
     deployment: Deployment,
     isl: Real,
     osl: Real,

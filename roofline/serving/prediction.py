@@ -19,10 +19,10 @@ from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.knee import Knees, knees
 from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill, slo_excess
-from roofline.serving.row import row, text
+from roofline.serving.row import prediction_text, row
 from roofline.serving.sizing import longest_context
 
-__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction", "check_slo", "predict"]
+__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction", "check_slo", "predict_deployment"]
 
 _NOT_APPLICABLE = float("nan")
 
@@ -226,7 +226,7 @@ class Prediction:
 
     def __str__(self) -> str:
         """Readable answer of a single case; arrays show their shape."""
-        return text(self)
+        return prediction_text(self)
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
         """A time scaled by a measurement of the deployment, never faster than light."""
@@ -267,7 +267,7 @@ class Prediction:
         return slo_excess(first, step, workload.osl, self.slo) <= 1.0
 
 
-def predict(
+def predict_deployment(
     deployment: Deployment,
     workload: Workload,
     slo: Mapping[str, float] | None = None,

@@ -13,7 +13,7 @@ from roofline.serving.precision import summary
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
 
-__all__ = ["ROW_KEYS", "row", "text"]
+__all__ = ["ROW_KEYS", "prediction_text", "row"]
 
 
 def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, 
     return {key: _VALUES[key](prediction) for key in (ROW_KEYS if keys is None else keys)}
 
 
-def text(prediction: Prediction) -> str:
+def prediction_text(prediction: Prediction) -> str:
     """Readable answer; arrays show their shape.
 
     Args:

@@ -7,6 +7,8 @@ from typing import Any
 
 from roofline.quantity import count_from_text, from_text
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
+from roofline.specs.engine import Engine, Tuning
+from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
 from roofline.specs.layers import (
@@ -32,12 +34,22 @@ from roofline.specs.layers import (
 )
 from roofline.specs.model import Model
 
-__all__ = ["FFNS", "MIXERS", "calibration_record", "gpu_record", "model_record", "without_nulls"]
+__all__ = [
+    "DEFAULT_NATIVE",
+    "FFNS",
+    "LIKE_LINEAR",
+    "MIXERS",
+    "calibration_record",
+    "engine_record",
+    "gpu_record",
+    "model_record",
+    "without_nulls",
+]
 
-_TIMES = frozenset({"t0", "kappa", "kappa_s", "eps", "a0", "a1", "a2", "q"})
-_PROVENANCE = frozenset({"residual", "measurements", "source", "note"})
-_DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
-_LIKE_LINEAR = ("attention", "shared", "experts")  # sections whose format is that of `linear` where not given
+#: Section of a checkpoint -> its number format where a file states none.
+DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
+#: Sections whose format is that of `linear` where a file states none.
+LIKE_LINEAR = ("attention", "shared", "experts")
 
 #: kind in a file -> record of a mixer, of a feed-forward network.
 MIXERS: Mapping[str, type[Mixer]] = {
@@ -114,29 +126,19 @@ def model_record(document: Mapping[str, Any]) -> Model:
     """
     aliases = tuple(document["aliases"])
     stated = document.get("parameters", {})
-    native = {**_DEFAULT_NATIVE, **document.get("native", {})}
-    for section in _LIKE_LINEAR:
+    native = {**DEFAULT_NATIVE, **document.get("native", {})}
+    for section in LIKE_LINEAR:
         native.setdefault(section, native["linear"])
-    return Model(
-        name=document["name"],
-        short_name=aliases[0],
-        aliases=aliases,
-        family=document.get("family", ""),
-        hidden=document["hidden"],
-        vocab=document["vocab"],
-        tied=document["tied"],
-        norms=document.get("norms", 2),
-        max_context=document.get("max_context"),
-        groups=tuple(_group(group) for group in document["groups"]),
-        native=native,
-        stated_total=_count(stated, "total"),
-        stated_active=_count(stated, "active"),
-        norm_bias=document.get("norm_bias", False),
-        head_bias=document.get("head_bias", False),
-        streams=document.get("streams", 1),
-        parallel=document.get("parallel", False),
-        mtp_layers=document.get("mtp", {}).get("layers", 0),
-    )
+    derived = {
+        "short_name": aliases[0],
+        "aliases": aliases,
+        "groups": tuple(_group(group) for group in document["groups"]),
+        "native": native,
+        "stated_total": _count(stated, "total"),
+        "stated_active": _count(stated, "active"),
+        "mtp_layers": document.get("mtp", {}).get("layers", 0),
+    }
+    return Model(**{**_stated(Model, document), **derived})
 
 
 def calibration_record(document: Mapping[str, Any]) -> Calibration:
@@ -156,14 +158,34 @@ def calibration_record(document: Mapping[str, Any]) -> Calibration:
         name=document["name"],
         measured_on=tuple(document["measured_on"]),
         kernels={
-            (kind, dtype): Efficiency(**_parameters(entry))
+            (kind, dtype): Efficiency(**_stated(Efficiency, entry), is_measured=_is_measured(entry))
             for kind, sets in document["kernels"].items()
             for dtype, entry in sets.items()
         },
         collectives={
-            name: CollectiveEfficiency(**_parameters(entry)) for name, entry in document["collectives"].items()
+            name: CollectiveEfficiency(**_stated(CollectiveEfficiency, entry), is_measured=_is_measured(entry))
+            for name, entry in document["collectives"].items()
         },
         **_evidence(document),
+    )
+
+
+def engine_record(document: Mapping[str, Any]) -> Engine:
+    """Record of an engine profile.
+
+    Args:
+        document: content of the file.
+
+    Returns:
+        The record, in SI units.
+
+    Raises:
+        BadInput: a time cannot be read.
+        KeyError: a required field is missing.
+    """
+    stated = _stated(Engine, document)
+    return Engine(
+        **{**stated, "tunings": tuple(Tuning(**_stated(Tuning, entry)) for entry in stated.get("tunings", ()))}
     )
 
 
@@ -192,13 +214,24 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _parameters(entry: Mapping[str, Any]) -> dict[str, Any]:
-    values = {
-        key: from_text(value, "s") if key in _TIMES else float(value)
-        for key, value in entry.items()
-        if key not in _PROVENANCE
-    }
-    return {**values, "is_measured": "residual" in entry}
+def _stated(record: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a record that a document states, in SI units."""
+    types = declared(record)
+    return {name: _si(types[name], value) for name, value in document.items() if name in types}
+
+
+def _si(kind: str, value: Any) -> Any:
+    """A value as a field of a type holds it."""
+    if kind == "Seconds":
+        return from_text(value, "s")
+    if kind == "str":
+        return str(value)  # YAML reads a year as a number
+    return float(value) if type(value) is int and not kind.startswith("int") else value
+
+
+def _is_measured(entry: Mapping[str, Any]) -> bool:
+    """Whether a set was fitted on measurements: only then does it have a residual."""
+    return "residual" in entry
 
 
 def _optional(document: Mapping[str, Any], field: str, dimension: str) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from roofline.ops import Real
+from roofline.specs.figures import Seconds, Share
 
 __all__ = ["Calibration", "CollectiveEfficiency", "Efficiency"]
 
@@ -17,14 +18,14 @@ class Efficiency:
     The defaults are the speed of light: no latency, full rates, the classic maximum.
     """
 
-    t0: Real = 0.0  # [s] launch and fill
-    eta_c: Real = 1.0  # share of the dense peak
-    eta_m: Real = 1.0  # share of the HBM bandwidth
+    t0: Seconds = 0.0  # launch and fill
+    eta_c: Share = 1.0  # share of the dense peak
+    eta_m: Share = 1.0  # share of the HBM bandwidth
     eta_x: Real = 1.0  # share of the special-function rate
-    eta_s: Real = 1.0  # share of the HBM bandwidth reached by traffic that does not overlap
-    kappa: Real = 0.0  # [s] per element of serial depth, inside the norm
-    kappa_s: Real = 0.0  # [s] per element of serial depth, outside the norm
-    eps: Real = 0.0  # [s] per item scheduled one by one
+    eta_s: Share = 1.0  # share of the HBM bandwidth reached by traffic that does not overlap
+    kappa: Seconds = 0.0  # per element of serial depth, inside the norm
+    kappa_s: Seconds = 0.0  # per element of serial depth, outside the norm
+    eps: Seconds = 0.0  # per item scheduled one by one
     p: float = 3.0  # order of the norm
     is_measured: bool = True  # fitted on measurements; else an assumption that its file explains
     sigma: float | None = None  # of ln(predicted / measured); None where nothing was measured
@@ -34,12 +35,12 @@ class Efficiency:
 class CollectiveEfficiency:
     """Alpha-beta parameters of one collective."""
 
-    a0: Real = 0.0  # [s]
-    a1: Real = 0.0  # [s] per further rank
-    a2: Real = 0.0  # [s] per doubling of the ranks (PCIe)
-    q: Real = 0.0  # [s] growth of the pipeline with the message
-    eta: Real = 1.0  # share of the link bandwidth
-    eta_switch: Real | None = None  # share of it that a reduction in the switch reaches, where there is one
+    a0: Seconds = 0.0  # start-up
+    a1: Seconds = 0.0  # per further rank
+    a2: Seconds = 0.0  # per doubling of the ranks (PCIe)
+    q: Seconds = 0.0  # growth of the pipeline with the message
+    eta: Share = 1.0  # share of the link bandwidth
+    eta_switch: Share | None = None  # share of it that a reduction in the switch reaches, where there is one
     is_measured: bool = True
     sigma: float | None = None
 

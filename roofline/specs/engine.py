@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.ops import Real
+from roofline.specs.figures import Seconds, Share
 
 __all__ = ["Engine", "Tuning"]
 
@@ -17,7 +18,7 @@ class Tuning:
     dtype: str | None = None  # key of its calibration; None: all of them
     generation: str | None = None  # of the GPU; None: all of them
     peak: str | None = None  # dtype of the units that multiply, where they are not the tensor cores
-    eta_c: Real | None = None  # share of that peak, instead of the calibration's
+    eta_c: Share | None = None  # share of that peak, instead of the calibration's
     compute: Real = 1.0  # factor on the shares of peak and special-function rate
     memory: Real = 1.0  # factor on the share of the HBM bandwidth
 
@@ -27,16 +28,16 @@ class Engine:
     """What a serving engine adds to the kernels: time of the host, chunks of prompts, kernels of its own."""
 
     name: str
-    request: Real = 0.0  # [s] per request, before its prompt is computed
-    network: Real = 0.0  # [s] round trip between client and server
-    prefill: Real = 0.0  # [s] per prefill pass
+    request: Seconds = 0.0  # per request, before its prompt is computed
+    network: Seconds = 0.0  # round trip between client and server
+    prefill: Seconds = 0.0  # per prefill pass
     stretch: Real = 1.0  # of a prompt's steps while others decode
-    step: Real = 0.0  # [s] per decode step
-    layer: Real = 0.0  # [s] per layer of a decode step, where no CUDA graph replays it
-    sequence: Real = 0.0  # [s] per sequence of a decode step
-    all_reduce: Real = 0.0  # [s] more per all-reduce than its calibration has
+    step: Seconds = 0.0  # per decode step
+    layer: Seconds = 0.0  # per layer of a decode step, where no CUDA graph replays it
+    sequence: Seconds = 0.0  # per sequence of a decode step
+    all_reduce: Seconds = 0.0  # more per all-reduce than its calibration has
     chunk: int | None = None  # [tokens] of prompts that one step computes at most; None: whole prompts
-    reserve: Real = 1.0  # share of the answer for which a request must find memory before it starts
+    reserve: Share = 1.0  # share of the answer for which a request must find memory before it starts
     tunings: tuple[Tuning, ...] = ()
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, kernels apart
     sigma_tpot: float | None = None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from roofline.errors import UnknownName
 
-__all__ = ["LABELS", "Entry", "Match", "fold", "match", "nearest"]
+__all__ = ["LABELS", "Entry", "Match", "fold", "match_name", "nearest_names"]
 
 #: Kind of entry -> what a message calls it.
 LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
@@ -63,7 +63,7 @@ def fold(name: str) -> str:
     return _SEPARATORS.sub("-", name.strip().lower())
 
 
-def match(name: str, entries: Iterable[Entry], kind: str) -> Match | None:
+def match_name(name: str, entries: Iterable[Entry], kind: str) -> Match | None:
     """Entry that a name means.
 
     Args:
@@ -97,7 +97,7 @@ def match(name: str, entries: Iterable[Entry], kind: str) -> Match | None:
     return Match(entry, f"{_shown(name)} is read as {entry.short}: {only}")
 
 
-def nearest(name: str, entries: Iterable[Entry]) -> list[str]:
+def nearest_names(name: str, entries: Iterable[Entry]) -> list[str]:
     """The three entries whose best-matching name is nearest.
 
     Args:

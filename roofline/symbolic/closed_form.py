@@ -50,7 +50,7 @@ class Formula:
 
     def __str__(self) -> str:
         """For people: symbolic, with numbers, and the values of its parts and symbols."""
-        return formula_text.text(self)
+        return formula_text.readable(self)
 
     def to_latex(self) -> str:
         """LaTeX, an ``align*`` of amsmath [text]."""

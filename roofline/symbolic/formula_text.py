@@ -22,10 +22,10 @@ __all__ = [
     "latex",
     "latex_lines",
     "python_source",
+    "readable",
     "tex",
     "tex_name",
     "tex_values",
-    "text",
     "where_lines",
     "with_lines",
     "wrapped",
@@ -39,7 +39,7 @@ _GREEK = {"eta": r"\eta", "kappa": r"\kappa", "eps": r"\varepsilon"}
 _SIDES = {"compute": "C", "memory": "M", "t": "t", "base": "z", "whole": "n"}
 
 
-def text(formula: Formula) -> str:
+def readable(formula: Formula) -> str:
     """A formula for people: symbolic, with numbers, and the values of its parts and symbols.
 
     Args:

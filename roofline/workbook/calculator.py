@@ -16,7 +16,7 @@ from roofline.workbook.case import CHOICES, AnyCase, any_case
 from roofline.workbook.cell import INFINITE, Cell, Pool, named, scope
 from roofline.workbook.cell_text import above, homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of
-from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_rows
+from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_lines
 from roofline.workbook.trials import Trial, Trials, at_batches, curve, knees_of, one_trial
 from roofline.workbook.writer import Book, Sheet, address
 
@@ -50,7 +50,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     cells = {name: pool.input(name_of(name), np.array([contents.case[name]])) for name in CHOICES}
     case = any_case(contents.catalog, asked(contents, pool, cells))
     slo = limits(contents, pool)
-    rows = list(kernel_rows(case))
+    rows = list(kernel_lines(case))
     columns = {name: 2 + place for place, name in enumerate(Trial._fields)}
     trials = Trials(
         case,

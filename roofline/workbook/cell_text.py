@@ -9,7 +9,7 @@ from typing import Any
 from roofline.errors import BadInput
 from roofline.workbook.cell import Cell, Column
 
-__all__ = ["LONGEST", "above", "formula", "homes", "shared", "text_literal"]
+__all__ = ["LONGEST", "above", "homes", "shared", "spreadsheet_formula", "text_literal"]
 
 #: Characters of a formula that Excel takes.
 LONGEST = 8192
@@ -40,7 +40,7 @@ _LONG_SUM = 8  # terms
 _ADDRESS = re.compile(r"((?:\w+!)?\$[A-Z]+)\$(\d+)")
 
 
-def formula(cell: Any, places: Mapping[int, str]) -> str:
+def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
     """Text of a formula, without its equal sign.
 
     Unary minus binds tighter than powers in spreadsheets and powers to the left, so that neither sign nor caret

@@ -11,7 +11,7 @@ from roofline.workbook.case import AnyCase
 from roofline.workbook.cell import named
 from roofline.workbook.tables import COLLECTIVE, EFFICIENCY
 
-__all__ = ["HEADINGS", "KNOWN", "OWN", "ROOF", "SUMMED", "TIME", "USES", "KernelRow", "kernel_rows"]
+__all__ = ["HEADINGS", "KNOWN", "OWN", "ROOF", "SUMMED", "TIME", "USES", "KernelRow", "kernel_lines"]
 
 _ANSWER = (
     "pass", "kernel", "kind", "bound", "share", "time [s]", "runs", "light speed [s]", "one run [s]",
@@ -46,7 +46,7 @@ class KernelRow(NamedTuple):
     is_total: bool = False
 
 
-def kernel_rows(case: AnyCase) -> Iterator[KernelRow]:
+def kernel_lines(case: AnyCase) -> Iterator[KernelRow]:
     """Kernels of the prefill and of the mean decode step, each followed by their sum.
 
     Args:

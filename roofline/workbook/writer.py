@@ -15,7 +15,7 @@ from xlsxwriter.worksheet import Worksheet
 
 from roofline.errors import BadInput
 from roofline.workbook.cell import INFINITE, Cell
-from roofline.workbook.cell_text import formula
+from roofline.workbook.cell_text import spreadsheet_formula
 
 __all__ = ["Book", "Sheet", "address", "cached"]
 
@@ -179,7 +179,7 @@ class Sheet:
             line: which of its values is shown [1].
         """
         if isinstance(cell, Cell):
-            self.formula(row, column, formula(cell, places), _at(cell.value, line), style)
+            self.formula(row, column, spreadsheet_formula(cell, places), _at(cell.value, line), style)
         else:
             self.value(row, column, cell, style)
 
@@ -208,7 +208,7 @@ class Sheet:
                     self.value(first + line, column, cell, style)
                 continue
             values = np.broadcast_to(np.asarray(cell.value).reshape(-1), (count,)).tolist()
-            chosen, text = self.book.styles[style], formula(cell, places)
+            chosen, text = self.book.styles[style], spreadsheet_formula(cell, places)
             if not (share and _CAN_SHARE and count > 1):
                 for line, value in enumerate(values):
                     own = text.replace("\0", f"${first + line + 1}")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.analysis.difference import difference, effects, kernel_rows, shares, unchanged, unchanged_text
+from roofline.analysis.difference import difference, difference_rows, effects, shares, unchanged, unchanged_text
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Terms, Work, kernel_time
 from roofline.physics.plan import Plan
@@ -191,7 +191,7 @@ def test_a_pass_against_itself_gains_nothing_anywhere():
 
 
 def test_rows_carry_microseconds_and_labels():
-    row = kernel_rows(difference(BEFORE, AFTER), gpu="b")[0]
+    row = difference_rows(difference(BEFORE, AFTER), gpu="b")[0]
     assert (row["gpu"], row["kernel"]) == ("b", "experts")
     assert (row["bound"], row["other_bound"], row["cause"]) == ("memory", "compute", "memory")
     assert (row["reference_us"], row["total_us"], row["gain_us"]) == pytest.approx((4e6, 1e6, 3e6))

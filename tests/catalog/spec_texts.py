@@ -185,6 +185,27 @@ sources:
     date: 2026-01-02
 """
 
+ENGINE = """\
+name: acme-serve
+aliases: [acme]
+title: "Acme Serve"
+versions: "Acme 1.2"
+year: 2026
+request: 5 ms
+prefill: 200 us
+stretch: 1.1
+step: 0.5 ms
+sequence: 10 us
+chunk: 4096
+reserve: 0.5
+sigma_tpot: 0.2
+tunings:
+  - {kind: gemm, dtype: bf16, generation: hopper, compute: 0.9}
+  - {kind: attention_decode, memory: 0.8}
+sources:
+  bench: {title: Acme benchmark, date: 2026-01-02}
+"""
+
 
 def faults(error):
     """Lines of a `BadSpec` as (line number, text); fails where one is not file:line: text."""

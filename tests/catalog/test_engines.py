@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from spec_texts import ENGINE, faults, line_of
 
 import roofline as rl
-from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_paths, engine_record, load_engine, profile_of
+from roofline.catalog.checks import checked_document
+from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_paths, load_engine, profile_of
+from roofline.specs.build import engine_record
 from roofline.specs.engine import Engine
 from roofline.specs.kernels import HOST
 from roofline.specs.names import fold
@@ -15,26 +18,6 @@ from roofline.specs.names import fold
 FILES = sorted((Path(__file__).resolve().parents[2] / "engine_specs").glob("*.yaml"))
 TIMES = ("request", "network", "prefill", "step", "layer", "sequence", "all_reduce")
 SMALL = ("llama-3.1-8b", "h100-sxm")
-PROFILE = """\
-name: acme-serve
-aliases: [acme]
-title: "Acme Serve"
-versions: "Acme 1.2"
-year: 2026
-request: 5 ms
-prefill: 200 us
-stretch: 1.1
-step: 0.5 ms
-sequence: 10 us
-chunk: 4096
-reserve: 0.5
-sigma_tpot: 0.2
-tunings:
-  - {kind: gemm, dtype: bf16, generation: hopper, compute: 0.9}
-  - {kind: attention_decode, memory: 0.8}
-sources:
-  bench: {title: Acme benchmark, date: 2026-01-02}
-"""
 
 
 @pytest.fixture
@@ -42,7 +25,7 @@ def profile(tmp_path):
     """Writes a profile of one's own; called with replacements, gives its path."""
 
     def written(*changes, name="own.yaml"):
-        text = PROFILE
+        text = ENGINE
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
@@ -67,7 +50,7 @@ def test_the_shipped_profiles_are_listed_none_first():
 def test_a_shipped_profile_is_named_after_its_file_and_is_the_same_read_by_the_safe_loader(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert content["name"] == path.stem
-    assert load_engine(path.stem) == engine_record(content, str(path))
+    assert load_engine(path.stem) == engine_record(content)
     assert load_engine(path.stem) == load_engine(str(path))
 
 
@@ -223,41 +206,119 @@ def test_every_field_of_the_record_can_be_stated(profile):
         assert getattr(engine, field.name) != getattr(plain, field.name), field.name
 
 
-WRONG = [
+# (what is replaced, by what, the field that is named, words of the fault)
+ENGINE_FAULTS = [
     ("request: 5 ms", "request: 5", "request", "has no unit"),
     ("request: 5 ms", "request: 5 GB", "request", "is not a unit"),
     ("request: 5 ms", "request: -5 ms", "request", "must be positive"),
+    ("request: 5 ms", "request: 0 ms", "request", "must be positive"),
+    ("request: 5 ms", "request: 1e999 ms", "request", "finite"),
     ("request: 5 ms", "request: soon", "request", "not a number"),
-    ("request: 5 ms", "request: [5 ms]", "request", "not a number"),
-    ("request: 5 ms", "request:", "request", "not a number"),
-    ("step: 0.5 ms", "stepp: 0.5 ms", "stepp", "unknown key"),
+    ("request: 5 ms", "request: [5 ms]", "request", "has no unit"),
+    ("request: 5 ms", "request:", "request", "has no unit"),
+    ("step: 0.5 ms", "stepp: 0.5 ms", "stepp", "unknown key; did you mean step?"),
     ("step: 0.5 ms", "kernels: 0.5 ms", "kernels", "unknown key"),
-    ("stretch: 1.1", "stretch: 1.1 ms", "stretch", "must be"),
-    ("stretch: 1.1", "stretch: true", "stretch", "must be"),
-    ("stretch: 1.1", "stretch: .inf", "stretch", "must be"),
-    ("stretch: 1.1", "stretch: 0", "stretch", "must be"),
-    ("chunk: 4096", "chunk: 0", "chunk", "positive whole number"),
-    ("chunk: 4096", "chunk: 1.5", "chunk", "positive whole number"),
-    ("chunk: 4096", "chunk: 4k", "chunk", "positive whole number"),
+    ("stretch: 1.1", "stretch: 1.1 ms", "stretch", "a valid number"),
+    ("stretch: 1.1", "stretch: true", "stretch", "a valid number"),
+    ("stretch: 1.1", "stretch: .inf", "stretch", "a finite number"),
+    ("stretch: 1.1", "stretch: .nan", "stretch", ""),
+    ("stretch: 1.1", "stretch: 0", "stretch", "greater than or equal to 1"),
+    ("stretch: 1.1", "stretch: 0.99", "stretch", "greater than or equal to 1"),
+    ("stretch: 1.1", "stretch:", "stretch", "a valid number"),
+    ("chunk: 4096", "chunk: 0", "chunk", "greater than or equal to 1"),
+    ("chunk: 4096", "chunk: -4096", "chunk", "greater than or equal to 1"),
+    ("chunk: 4096", "chunk: 1.5", "chunk", "a valid integer"),
+    ("chunk: 4096", "chunk: 4k", "chunk", "a valid integer"),
+    ("chunk: 4096", "chunk: true", "chunk", "a valid integer"),
+    ("reserve: 0.5", "reserve: 0", "reserve", "greater than 0"),
+    ("reserve: 0.5", "reserve: 1.5", "reserve", "less than or equal to 1"),
+    ("reserve: 0.5", "reserve:", "reserve", "a valid number"),
+    ("sigma_tpot: 0.2", "sigma_tpot: 0", "sigma_tpot", "greater than 0"),
+    ("sigma_tpot: 0.2", "sigma_tpot: -0.2", "sigma_tpot", "greater than 0"),
+    ("sigma_tpot: 0.2", "sigma_tpot: .inf", "sigma_tpot", "a finite number"),
+    ("sigma_tpot: 0.2", "sigma_tpot:", "sigma_tpot", "a valid number"),
     ("name: acme-serve\n", "", "name", "missing"),
+    ("name: acme-serve", "name:", "name", "a valid string"),
+    ("name: acme-serve", "name: ''", "name", "at least 1 character"),
+    ("name: acme-serve", "name: 5", "name", "a valid string"),
+    ("aliases: [acme]", "aliases: acme", "aliases", "a valid list"),
+    ("aliases: [acme]", "aliases: [5]", "aliases.0", "a valid string"),
+    ('versions: "Acme 1.2"', "versions: 1.10", "versions", "a valid string"),
+    ("year: 2026", "year: soon", "year", "is no year such as 2026"),
+    ("year: 2026", "year: true", "year", "is no year such as 2026"),
     ("sources:\n  bench: {title: Acme benchmark, date: 2026-01-02}\n", "", "sources", "missing"),
-    ("kind: gemm, ", "", "tunings", "kind"),
-    ("compute: 0.9", "speed: 0.9", "tunings", "speed"),
-    ("compute: 0.9", "compute: fast", "tunings.compute", "must be a positive number"),
-    ("compute: 0.9", "eta_c: -1", "tunings.eta_c", "must be a positive number"),
+    ("  bench: {title: Acme benchmark, date: 2026-01-02}\n", "", "sources", "a mapping of fields"),
+    (", date: 2026-01-02", "", "sources.bench.date", "missing"),
+    ("title: Acme benchmark, ", "", "sources.bench.title", "missing"),
+    ("kind: gemm, ", "", "tunings.0.kind", "missing"),
+    ("kind: gemm, ", "kind: matmul, ", "tunings.0.kind", "Input should be 'gemm', "),
+    ("kind: gemm, ", "kind: [gemm], ", "tunings.0.kind", "Input should be 'gemm', "),
+    ("compute: 0.9", "speed: 0.9", "tunings.0.speed", "unknown key"),
+    ("compute: 0.9", "compute: fast", "tunings.0.compute", "a valid number"),
+    ("compute: 0.9", "compute: 0", "tunings.0.compute", "greater than 0"),
+    ("compute: 0.9", "compute: .inf", "tunings.0.compute", "a finite number"),
+    ("compute: 0.9", "compute: null", "tunings.0.compute", "a valid number"),
+    ("memory: 0.8", "memory: -0.8", "tunings.1.memory", "greater than 0"),
+    ("compute: 0.9", "eta_c: -1", "tunings.0.eta_c", "greater than 0"),
+    ("compute: 0.9", "eta_c: 50", "tunings.0.eta_c", "less than or equal to 1"),
+    ("dtype: bf16", "dtype: 16", "tunings.0.dtype", "a valid string"),
+    ("dtype: bf16", "peak: fp5", "tunings.0.peak", "Input should be 'fp32', "),
+    ("chunk: 4096", "5: five", None, "key '5' is not a plain text"),
+    ("compute: 0.9", "null: 0.9", None, "key 'null' is not a plain text"),
+    ("chunk: 4096", "step: 1 ms", "step", "duplicate key"),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "field", "words"), WRONG, ids=[case[1][:30].strip() for case in WRONG])
-def test_a_wrong_profile_is_refused_with_its_path_and_field_in_one_message(profile, old, new, field, words):
+@pytest.mark.parametrize(("old", "new", "field", "words"), ENGINE_FAULTS, ids=[case[1] for case in ENGINE_FAULTS])
+def test_a_fault_of_a_profile_is_refused_with_its_line_and_field(profile, old, new, field, words):
     path = profile((old, new))
     with pytest.raises(rl.BadSpec) as caught:
         load_engine(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}:")
-    assert field in message
-    assert words in message
-    assert "\n" not in message
+    assert str(caught.value).startswith(f"{path}:")
+    told = [fault for fault in faults(caught.value) if field is not None or "plain text" in fault[1]]
+    ((line, fault),) = told  # a key that is no text is also one that no profile has
+    assert words in fault
+    assert field is None or fault.startswith(f"{field}: ")
+    assert not new or line == line_of(Path(path).read_text(encoding="utf-8"), new)
+
+
+def test_all_faults_of_a_profile_are_reported_at_once_by_loading_and_by_checking_alike(profile):
+    path = profile(("stretch: 1.1", "stretch: 0"), ("kind: gemm", "kind: matmul"), ("date: 2026-01-02", "date: soon"))
+    with pytest.raises(rl.BadSpec) as loaded:
+        load_engine(path)
+    with pytest.raises(rl.BadSpec) as checked:
+        checked_document(path)
+    assert faults(loaded.value) == faults(checked.value)
+    assert [fault.split(": ")[0] for _, fault in faults(loaded.value)] == [
+        "stretch",
+        "tunings.0.kind",
+        "sources.bench.date",
+    ]
+    assert rl.check_specs(path) == str(loaded.value).splitlines()
+
+
+def test_a_date_of_a_source_that_has_not_come_is_a_fault_of_a_profile_too(profile):
+    (fault,) = rl.check_specs(profile(("2026-01-02", "2999-01-02")))
+    assert "sources.bench.date: 2999-01-02 has not come yet" in fault
+
+
+def test_a_source_of_a_profile_stands_for_all_of_its_figures_without_being_cited(profile):
+    assert rl.check_specs(profile()) == []
+
+
+@pytest.mark.parametrize("field", [*TIMES, "stretch", "reserve"])
+def test_one_figure_is_enough_for_a_file_to_be_checked_as_a_profile(tmp_path, field):
+    (tmp_path / "own.yaml").write_text(
+        f"name: own\n{field}: none\nsources:\n  bench: {{title: Acme benchmark, date: 2026-01-02}}\n"
+    )
+    (fault,) = rl.check_specs(str(tmp_path))
+    assert fault.startswith(f"{tmp_path / 'own.yaml'}:2: {field}: ")
+
+
+def test_only_name_and_sources_are_required_and_a_chunk_may_be_null(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("name: own\nchunk: null\nsources:\n  bench: {title: Acme benchmark, date: 2026-01-02}\n")
+    assert load_engine(str(path)) == Engine("own")
 
 
 @pytest.mark.parametrize(
@@ -294,9 +355,9 @@ def test_a_profile_that_is_faster_than_light_is_refused_or_held_back(profile, ol
     ("text", "words"),
     [
         ("", "empty"),
-        ("- a\n- b\n", "no engine profile"),
+        ("- a\n- b\n", "a specification is a mapping"),
         ("name: [", "did not"),
-        (PROFILE + "step: 1 ms\n", "duplicate"),
+        (ENGINE + "step: 1 ms\n", "duplicate"),
         ("name: x\n" * 3 + "\0", "not allowed"),
     ],
     ids=["empty", "list", "not YAML", "twice", "binary"],

@@ -7,12 +7,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from spec_texts import CALIBRATION, FULL_GPU, GPU, MIXED_MODEL, MODEL
+from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL
 from test_bad_specs import GPU_FAULTS, MODEL_FAULTS
+from test_engines import ENGINE_FAULTS
+from test_engines import FILES as ENGINE_FILES
 from test_shipped_specs import CALIBRATION_FILES, GPU_FILES, MODEL_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("gpu", "model", "calibration")
+KINDS = ("gpu", "model", "calibration", "engine")
 BUILT = runpy.run_path(str(ROOT / "docs" / "build_schema.py"))
 VALIDATORS = {
     kind: jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "schema" / f"{kind}.schema.json").read_text()))
@@ -55,6 +57,7 @@ def test_a_schema_is_one_and_explains_every_field(kind):
         *(("gpu", path) for path in GPU_FILES),
         *(("model", path) for path in MODEL_FILES),
         *(("calibration", path) for path in CALIBRATION_FILES),
+        *(("engine", path) for path in ENGINE_FILES),
     ],
     ids=lambda part: getattr(part, "stem", None),
 )
@@ -64,7 +67,14 @@ def test_a_shipped_file_keeps_its_schema(kind, path):
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [("gpu", GPU), ("gpu", FULL_GPU), ("model", MODEL), ("model", MIXED_MODEL), ("calibration", CALIBRATION)],
+    [
+        ("gpu", GPU),
+        ("gpu", FULL_GPU),
+        ("model", MODEL),
+        ("model", MIXED_MODEL),
+        ("calibration", CALIBRATION),
+        ("engine", ENGINE),
+    ],
 )
 def test_the_texts_of_these_tests_keep_their_schema(kind, text):
     assert errors(kind, text) == []
@@ -95,6 +105,12 @@ MISTAKES = [
     ("calibration", CALIBRATION, "gemm:", "gem:"),
     ("calibration", CALIBRATION, "eta_m: 0.5", "eta_m: 1.5"),
     ("calibration", CALIBRATION, "t0: 3 us", "t0: 3"),
+    ("engine", ENGINE, "request: 5 ms", "request: 5"),
+    ("engine", ENGINE, "request: 5 ms", "request: 5 GB"),
+    ("engine", ENGINE, "step: 0.5 ms", "stepp: 0.5 ms"),
+    ("engine", ENGINE, "stretch: 1.1", "stretch: 0.5"),
+    ("engine", ENGINE, "kind: gemm", "kind: matmul"),
+    ("engine", ENGINE, "memory: 0.8", "memory: -1"),
 ]
 
 
@@ -105,7 +121,9 @@ def test_a_usual_mistake_is_underlined(kind, text, old, new):
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "cases"), [("gpu", GPU, GPU_FAULTS), ("model", MODEL, MODEL_FAULTS)], ids=["gpu", "model"]
+    ("kind", "text", "cases"),
+    [("gpu", GPU, GPU_FAULTS), ("model", MODEL, MODEL_FAULTS), ("engine", ENGINE, ENGINE_FAULTS)],
+    ids=["gpu", "model", "engine"],
 )
 def test_most_of_what_reading_refuses_is_underlined(kind, text, cases):
     seen = missed = 0

@@ -5,7 +5,7 @@ from configurations import IDS, OTHER_TOTALS, config_of, layers, stated
 
 from roofline.catalog.checks import checked_document
 from roofline.catalog.model_schema import ModelSpec
-from roofline.catalog.spec_text import spec_text
+from roofline.catalog.spec_text import spec_yaml
 from roofline.huggingface.config import config_document
 from roofline.physics.parameters import CONVENTIONS, active_parameters, parameters
 from roofline.quantity import BILLION
@@ -74,7 +74,7 @@ def test_a_falcon_checkpoint_is_larger_by_exactly_the_second_copy_of_its_head():
 def test_a_written_specification_reads_back_as_the_same_model(model_id, tmp_path):
     content = imported_document(model_id)
     path = tmp_path / "spec.yaml"
-    path.write_text(spec_text(content), encoding="utf-8")
+    path.write_text(spec_yaml(content), encoding="utf-8")
     read = checked_document(str(path))
     assert str(read.pop("sources")["config"]["date"]) == content.pop("sources")["config"]["date"]
     assert read == content
@@ -83,7 +83,7 @@ def test_a_written_specification_reads_back_as_the_same_model(model_id, tmp_path
 
 @pytest.mark.parametrize("model_id", IDS)
 def test_a_written_specification_has_its_names_on_the_first_lines_and_no_endless_ones(model_id):
-    text = spec_text(imported_document(model_id)).splitlines()
+    text = spec_yaml(imported_document(model_id)).splitlines()
     assert text[0] == f"name: {model_id}"
     assert text[1].startswith("aliases: [")
     assert max(map(len, text)) <= 200

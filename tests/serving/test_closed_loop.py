@@ -14,7 +14,7 @@ from roofline.catalog.engines import engine_names
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Plan
-from roofline.serving.closed_loop import closed_loop, mixed_time
+from roofline.serving.closed_loop import mixed_time, steady_loop
 from roofline.specs.engine import Engine
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
@@ -62,10 +62,10 @@ def test_a_request_alone_waits_for_nobody_however_many_might_come():
 
 def test_a_long_prompt_is_computed_chunk_by_chunk():
     deployment = deploy(*SMALL, engine=Engine("chunked", prefill=0.003, stretch=1.2, chunk=2000))
-    found = closed_loop(deployment, 8000.0, 100.0, 1.0)
+    found = steady_loop(deployment, 8000.0, 100.0, 1.0)
     chunks = [prefill_pass(deployment, 1.0, 2000.0, cached).time - 0.003 for cached in (0.0, 2000.0, 4000.0, 6000.0)]
     assert close(found.ttft, sum(chunks) + 0.003)
-    whole = closed_loop(deploy(*SMALL, engine=Engine("whole", prefill=0.003, stretch=1.2)), 8000.0, 100.0, 1.0)
+    whole = steady_loop(deploy(*SMALL, engine=Engine("whole", prefill=0.003, stretch=1.2)), 8000.0, 100.0, 1.0)
     assert found.ttft > whole.ttft  # weights are read four times
 
 
@@ -176,7 +176,7 @@ def test_requests_that_memory_does_not_hold_wait_for_a_place():
 def test_an_engine_that_reserves_less_of_an_answer_runs_more_requests():
     def running(reserve):
         deployment = deploy("llama-3.1-70b", "h100-sxm", Plan(tp=2), engine=Engine("own", reserve=reserve))
-        return closed_loop(deployment, 1000.0, 4000.0, 1000.0).running
+        return steady_loop(deployment, 1000.0, 4000.0, 1000.0).running
 
     assert running(0.1) > running(0.5) > running(1.0)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.find import find_gpu, find_model
-from roofline.specs.names import Entry, fold, match
+from roofline.specs.names import Entry, fold, match_name
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_prediction_carries_what_names_were_read_as(gpu):
 def test_what_fits_several_entries_is_refused_with_all_of_them(names, asked, candidates):
     entries = [Entry(f"{name}.yaml", (name,)) for name in names]
     with pytest.raises(rl.UnknownName, match=f"{candidates}; name one of them"):
-        match(asked, entries, "gpu")
+        match_name(asked, entries, "gpu")
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_what_fits_several_entries_is_refused_with_all_of_them(names, asked, can
     ],
 )
 def test_the_beginning_of_a_number_is_not_the_beginning_of_a_name(name, asked):
-    assert match(asked, [Entry("file.yaml", (name,))], "gpu") is None
+    assert match_name(asked, [Entry("file.yaml", (name,))], "gpu") is None
 
 
 @pytest.mark.parametrize("asked", ["", " ", "m", "mi", "meta-llama/", "meta-llama/Llama-3.1-8", "/", "-"])
 def test_too_little_of_a_name_and_half_of_an_id_are_no_beginning(asked):
     entries = [Entry("a.yaml", ("mi300x",)), Entry("b.yaml", ("meta-llama/llama-3.1-8b", "llama-3.1-8b"))]
-    assert match(asked, entries, "gpu") is None
+    assert match_name(asked, entries, "gpu") is None
 
 
 @given(data=st.data())

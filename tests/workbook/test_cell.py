@@ -10,7 +10,7 @@ from recalculation import Live
 from roofline.errors import BadInput
 from roofline.ops import ceil, floor, maximum, minimum, norm, where
 from roofline.workbook.cell import Column, Pool, named, scope, unmarked
-from roofline.workbook.cell_text import formula, homes, shared
+from roofline.workbook.cell_text import homes, shared, spreadsheet_formula
 from roofline.workbook.lookups import found, is_number, joined, match, picked
 from roofline.workbook.writer import Book
 
@@ -22,7 +22,7 @@ def inputs(pool):
 
 
 def text(cell):
-    return formula(cell, {})
+    return spreadsheet_formula(cell, {})
 
 
 def test_a_formula_is_written_with_the_brackets_that_it_needs():
@@ -44,7 +44,7 @@ def test_a_nest_of_maxima_is_one_and_a_long_sum_a_function():
     cells = [a * float(number) for number in range(2, 12)]
     for row, cell in enumerate(cells, 5):
         places[id(cell)] = f"Kernels!$F${row}"
-    assert formula(sum(cells), places) == "SUM(Kernels!$F$5:$F$14)"
+    assert spreadsheet_formula(sum(cells), places) == "SUM(Kernels!$F$5:$F$14)"
 
 
 def test_what_is_computed_twice_is_one_cell_and_gets_a_place():

@@ -1,0 +1,215 @@
+"""What the schemas of specification files are made of, and how one is made of a record.
+
+pydantic lives here, in the schemas and in `checks`, and is imported only for files that are not shipped, and in the
+tests.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from roofline.errors import BadInput
+from roofline.quantity import BILLION, from_text
+from roofline.specs.figures import Seconds, Share
+
+__all__ = [
+    "Cited",
+    "Count",
+    "Date",
+    "Document",
+    "Fraction",
+    "Name",
+    "OneOf",
+    "Positive",
+    "Quantity",
+    "Strict",
+    "Title",
+    "WholeNumber",
+    "of_record",
+    "told",
+]
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Title = Annotated[str, Field(max_length=2000)]
+Count = Annotated[int, Field(ge=1, le=int(BILLION))]
+WholeNumber = Annotated[int, Field(ge=0, le=int(BILLION))]
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
+
+
+class OneOf:
+    """Annotation of a text that is one of some names."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.literal_schema([*self._names])
+
+
+class Quantity:
+    """Annotation of a text that states a quantity of one dimension."""
+
+    def __init__(self, dimension: str) -> None:
+        self._dimension = dimension
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return {**handler(schema), "dimension": self._dimension}
+
+    def _check(self, value: object) -> object:
+        return told(from_text, value, self._dimension)
+
+
+def told(read: Callable[..., object], value: object, *arguments: str) -> object:
+    """The value itself where it can be read, else the reason in pydantic's terms.
+
+    Args:
+        read: what refuses a value that cannot be read.
+        value: as the file states it [any].
+        arguments: of `read` besides [text].
+
+    Returns:
+        The value as it was [any].
+
+    Raises:
+        PydanticCustomError: with the reason of the refusal.
+    """
+    try:
+        read(value, *arguments)
+    except BadInput as fault:
+        raise PydanticCustomError("quantity", "{fault}", {"fault": str(fault)}) from None
+    return value
+
+
+class Strict(BaseModel):
+    """No silent conversion, no unknown key."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+
+class Cited(Strict):
+    """Where something comes from."""
+
+    source: Name
+    note: str | None = None
+    confidence: Literal["high", "medium", "low"] | None = None
+
+
+def _check_date(value: object) -> object:
+    """A day, a month or a year, as YAML reads it."""
+    if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
+        raise PydanticCustomError("date", "a date is a text such as 2026-11-21, 2026-11 or '2026'", {})
+    if isinstance(value, str) and not re.fullmatch(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?", value):
+        raise PydanticCustomError("date", "{value} is no date such as 2026-11-21, 2026-11 or '2026'", {"value": value})
+    return str(value)
+
+
+Date = Annotated[str, BeforeValidator(_check_date)]
+
+
+class _Source(Strict):
+    title: Annotated[Title, Field(min_length=1)]
+    url: str | None = None
+    date: Date
+    engines: list[Name] | None = None
+    gpus: list[Name] | None = None
+
+
+class Document(Strict):
+    """What every file has."""
+
+    name: Name
+    sources: dict[str, _Source] = Field(min_length=1)
+    notes: list[str] = []
+
+
+# --- schemas of records ---------------------------------------------------------------------------
+
+#: Type of a field -> how a file states it.
+_IN_A_FILE: dict[Any, Any] = {
+    int: Count,
+    str: Name,
+    float: Positive,
+    Any: Positive,
+    Seconds: Annotated[str, Quantity("s")],
+    Share: Fraction,
+}
+_IF_EMPTY = {int: WholeNumber, str: Title}  # of a field that is zero or empty where a file leaves it out
+
+
+def of_record(
+    record: type,
+    otherwise: Mapping[str, tuple[Any, Any]],
+    *,
+    base: type[Strict] = Strict,
+    without: Collection[str] = (),
+    nulls: bool | None = None,
+    fault: Callable[[Any], str | None] | None = None,
+) -> type[Strict]:
+    """Schema of what a file states of a record: its fields, with their types and whether they may be left out.
+
+    A whole number is positive, or not negative where zero is the default; a time is a text with its unit; a share lies
+    above 0 and is at most 1; any other number is positive and finite.
+
+    Args:
+        record: the dataclass [type].
+        otherwise: type and default of fields that a file states in another way, and of those that it states besides.
+        base: what every such part of a file states [type].
+        without: fields that no file states [text].
+        nulls: whether what may be left out may be null instead; None: where it may be None in the record [bool].
+        fault: what is wrong with the fields together, None where nothing is.
+
+    Returns:
+        The class, named and described like the record.
+    """
+    hints = get_type_hints(record, include_extras=True)
+    stated: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
+    for field in fields(record):
+        hint, default = hints[field.name], field.default
+        parts = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+        types = [_type_in_a_file(part, default) for part in parts if part is not NoneType]
+        if default is not MISSING and (NoneType in parts if nulls is None else nulls):
+            types.append(NoneType)
+        # a file states a time as a text, so the record's default is none of a file's
+        stated[field.name] = (reduce(or_, types), ... if default is MISSING else None if hint == Seconds else default)
+    stated.update(otherwise)
+    checks: dict[str, Any] = {} if fault is None else {"_check": model_validator(mode="after")(_raising(fault))}
+    made: type[Strict] = create_model(
+        record.__name__,
+        __base__=base,
+        __doc__=record.__doc__,
+        __validators__=checks,
+        **{name: kind for name, kind in stated.items() if name not in without},
+    )
+    return made
+
+
+def _type_in_a_file(hint: Any, default: Any) -> Any:
+    """How a file states a value of a type."""
+    usual = _IN_A_FILE.get(hint, hint)
+    return _IF_EMPTY.get(hint, usual) if default in {0, ""} else usual
+
+
+def _raising(fault: Callable[[Any], str | None]) -> Callable[[Any], Any]:
+    """A validator that raises the fault that a function tells."""
+
+    def check(value: Any) -> Any:
+        text = fault(value)
+        if text is not None:
+            raise PydanticCustomError("fields", "{fault}", {"fault": text})
+        return value
+
+    return check

@@ -1,0 +1,30 @@
+"""What kind of number a field of a record holds, where that decides how a file states it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Annotated
+
+from roofline.ops import Real
+
+__all__ = ["Seconds", "Share", "declared"]
+
+#: A time; a file states it as a text with its unit.
+Seconds = Annotated[Real, "s"]
+#: A share of a rate or an amount: above 0, at most 1.
+Share = Annotated[Real, "share"]
+
+
+@cache
+def declared(record: type) -> Mapping[str, str]:
+    """Types of the fields of a record, as it writes them.
+
+    Args:
+        record: a dataclass whose module postpones its annotations, so that they cost no evaluation [type].
+
+    Returns:
+        Field -> type, e.g. ``Seconds`` or ``int | None`` [text].
+    """
+    return {field.name: str(field.type) for field in fields(record)}

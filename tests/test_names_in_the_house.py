@@ -1,0 +1,64 @@
+"""Names in the house: whoever reads a class's or a function's name knows which one is meant."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import roofline
+
+PACKAGE = Path(roofline.__file__).parent
+TREES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
+
+#: Name that two modules may give to a class or a public function -> why.
+EXCEPTIONS: dict[str, str] = {}
+
+
+def is_command(function):
+    """Whether a function is the callback of a command, which bears the command's name."""
+    called = [decorator.func for decorator in function.decorator_list if isinstance(decorator, ast.Call)]
+    return any(isinstance(decorator, ast.Attribute) and decorator.attr in {"command", "group"} for decorator in called)
+
+
+def homes(kinds, is_named):
+    """Modules in which a name is given, by name."""
+    found = defaultdict(list)
+    for module, tree in sorted(TREES.items()):
+        for node in tree.body:
+            if isinstance(node, kinds) and is_named(node):
+                found[node.name].append(module)
+    return found
+
+
+def classes():
+    return homes(ast.ClassDef, lambda node: True)
+
+
+def functions():
+    return homes(ast.FunctionDef, lambda node: not node.name.startswith("_") and not is_command(node))
+
+
+def shared(found):
+    return {name: modules for name, modules in found.items() if len(modules) > 1 and name not in EXCEPTIONS}
+
+
+def test_no_two_classes_share_a_name():
+    assert len(classes()) > 100
+    assert shared(classes()) == {}
+
+
+def test_no_two_public_functions_share_a_name():
+    assert len(functions()) > 200
+    assert shared(functions()) == {}
+
+
+def test_a_command_bears_the_name_of_the_question_that_it_asks():
+    commands = homes(ast.FunctionDef, is_command)
+    assert all(module.startswith("cli/") for modules in commands.values() for module in modules)
+    assert {"predict", "ttft", "size", "compare"} <= set(commands)
+    assert shared(commands) == {}
+
+
+def test_every_exception_is_needed_and_has_a_reason():
+    used = {name for found in (classes(), functions()) for name, modules in found.items() if len(modules) > 1}
+    assert set(EXCEPTIONS) <= used
+    assert all(reason.endswith(".") for reason in EXCEPTIONS.values())
