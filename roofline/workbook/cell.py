@@ -215,8 +215,8 @@ def scope(home: str) -> Iterator[None]:
     Args:
         home: name of the step; empty within what names its cells afterwards (`named`) [text].
 
-    Yields:
-        Nothing.
+    Returns:
+        What `with` enters; it hands nothing over.
     """
     before = _SCOPE.set(home)
     try:
