@@ -24,7 +24,6 @@ EXCLUDED = {
     "physics/footprint.py: kv_bytes_per_token": "cache_bytes of one token, summed over the layers",
     "physics/footprint.py: kv_growth_per_token": "the difference of cache_bytes at two lengths",
     "physics/footprint.py: state_bytes_per_sequence": "cache_bytes of no token, summed over the layers",
-    "physics/layers/kinds.py: matrix_values": "columns times inner widths of the matrices, which mixer_parameters sums",
     "physics/forward.py: draft_pass": "a list of kernels, whose equations are there",
     "serving/knee.py: ridge_surplus": "the difference whose root ridge_knee is, shown there",
     "serving/knee.py: asymptotic_time": "the slope D_1 of half_knee, a whole pass at a huge batch",

@@ -117,7 +117,8 @@ def predict(
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
     if tp is None:
         deployment = case.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize)
-    check_plan(model, deployment.plan)
+    else:
+        check_plan(model, plan)
     if num_gpus is not None:
         deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))

@@ -57,6 +57,7 @@ class Assembly:
         self.kernels: list[Kernel] = []
         self._part = ""
         self._roofs: dict[tuple[KernelKind, str, str], Roof] = {}
+        self._link_roofs: dict[tuple[KernelKind, int], LinkRoof] = {}
 
     @property
     def stream_bytes(self) -> Real:
@@ -213,7 +214,7 @@ class Assembly:
         if never(several):
             return
         ranks, count = where(several, ranks, 2), where(several, count, 0)
-        under: LinkRoof = link_roof(self.gpu, self.deployment.basis, collective, ranks)
+        under = self._link_roof(collective, ranks)
         work = Work(link_bytes=collectives.sent_bytes(collective, tensor, ranks))
         terms = collective_time(work, under)
         if collective is ALL_REDUCE and self.engine.all_reduce:
@@ -251,3 +252,12 @@ class Assembly:
             under = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
             self._roofs[kind, key, peak] = under
         return Kernel(name, kind, key, count, work, under, kernel_time(work, under), self._part)
+
+    def _link_roof(self, collective: KernelKind, ranks: Real) -> LinkRoof:
+        """Roof of a collective, the same for all that take place between as many ranks."""
+        if type(ranks) is not int:
+            return link_roof(self.gpu, self.deployment.basis, collective, ranks)
+        under = self._link_roofs.get((collective, ranks))
+        if under is None:
+            under = self._link_roofs[collective, ranks] = link_roof(self.gpu, self.deployment.basis, collective, ranks)
+        return under

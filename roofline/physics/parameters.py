@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roofline.ops import Real, where
-from roofline.physics.layers.kinds import NETWORK_KINDS, matrix_values, mixer_parameters
+from roofline.physics.layers.kinds import NETWORK_KINDS, mixer_parameters
 from roofline.physics.layers.moe import MOE
+from roofline.physics.projection import local
 from roofline.specs.layers import Ffn, Layer, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
 
@@ -223,10 +224,10 @@ def _of_mixer(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
 
 def _of_network(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
     """Of one feed-forward network."""
-    return ParameterCount(**matrix_values(NETWORK_KINDS[type(ffn)].matrices.whole(ffn, hidden), tp, expert_ranks))
+    return ParameterCount(**NETWORK_KINDS[type(ffn)].matrices.values(ffn, hidden, tp, expert_ranks))
 
 
 def _expert_values(ffn: MoeFfn, hidden: Real) -> Real:
     """Parameters of one expert, biases included."""
     matrices = (matrix for matrix in MOE.matrices.whole(ffn, hidden) if matrix.copies is not None)
-    return sum(matrix_values(matrices, expert_ranks=ffn.experts).values())
+    return 1.0 * sum(local(matrix.columns, 1) * (local(matrix.inner, 1) + int(matrix.bias)) for matrix in matrices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -94,6 +94,7 @@ class Matrices:
         self._declare = declare  # yields the matrices of a record, at a model width
         self._remembered = lru_cache(maxsize=512)(self._whole)
         self._remembered_rank = lru_cache(maxsize=2048)(self._rank)
+        self._remembered_values = lru_cache(maxsize=2048)(self._values)
         self._remembered_widths = lru_cache(maxsize=512)(self._widths)
 
     def whole(self, record: Any, hidden: Real) -> tuple[Projection, ...]:
@@ -122,6 +123,24 @@ class Matrices:
         is_plain = type(hidden) is int and type(tp) is int
         return (self._remembered_rank if is_plain else self._rank)(record, hidden, tp)
 
+    def values(self, record: Any, hidden: Real, tp: Real = 1, expert_ranks: Real = 1) -> Mapping[str, Real]:
+        """Parameters of the matrices on one rank, and of their biases.
+
+        Args:
+            record: the mixer or the network.
+            hidden: model width [1].
+            tp: tensor-parallel degree [1].
+            expert_ranks: ranks over which experts are spread [1].
+
+        Returns:
+            Counts by section of the model; biases under `norm`, for they are kept in 16 bits [1].
+
+        Source:
+            Shapes of the checkpoints' tensors.
+        """
+        is_plain = type(hidden) is int and type(tp) is int and type(expert_ranks) is int
+        return (self._remembered_values if is_plain else self._values)(record, hidden, tp, expert_ranks)
+
     def dealt(self, record: Any, hidden: Real) -> tuple[Sharded, ...]:
         """What tensor parallelism deals out of a layer.
 
@@ -147,6 +166,17 @@ class Matrices:
                 else before._replace(columns=before.columns + columns, bias=before.bias or matrix.bias)
             )
         return fused
+
+    def _values(self, record: Any, hidden: Real, tp: Real, expert_ranks: Real) -> Mapping[str, Real]:
+        count: dict[str, Real] = {}
+        for matrix in self.whole(record, hidden):
+            columns = local(matrix.columns, tp)
+            if matrix.copies is not None:
+                columns = matrix.copies / expert_ranks * columns
+            count[matrix.section] = count.get(matrix.section, 0.0) + columns * local(matrix.inner, tp)
+            if matrix.bias:
+                count["norm"] = count.get("norm", 0.0) + columns
+        return count
 
     def _widths(self, record: Any, hidden: Real) -> tuple[Sharded, ...]:
         dealt: dict[str, Sharded] = {}

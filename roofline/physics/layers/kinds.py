@@ -16,7 +16,6 @@ from roofline.physics.layers.mamba import MAMBA1, MAMBA2
 from roofline.physics.layers.mla import MLA
 from roofline.physics.layers.moe import MOE
 from roofline.physics.layers.square import LINEAR, LINEAR_NETWORK, NO_MIXER, NO_NETWORK
-from roofline.physics.projection import Projection, local
 from roofline.specs.kernels import INDEXER, KINDS, KernelKind
 from roofline.specs.layers import (
     Csa,
@@ -37,7 +36,7 @@ from roofline.specs.layers import (
     NoMixer,
 )
 
-__all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "matrix_values", "mixer_kinds", "mixer_parameters"]
+__all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "mixer_kinds", "mixer_parameters"]
 
 #: Record of a mixer -> what its kind says of itself.
 MIXER_KINDS: Mapping[type[Mixer], MixerKind] = {
@@ -62,31 +61,6 @@ NETWORK_KINDS: Mapping[type[Ffn], NetworkKind] = {
 }
 
 
-def matrix_values(projections: Iterable[Projection], tp: Real = 1, expert_ranks: Real = 1) -> dict[str, Real]:
-    """Parameters of weight matrices on one rank, and of their biases.
-
-    Args:
-        projections: the matrices.
-        tp: tensor-parallel degree [1].
-        expert_ranks: ranks over which experts are spread [1].
-
-    Returns:
-        Counts by section of the model; biases under `norm`, for they are kept in 16 bits [1].
-
-    Source:
-        Shapes of the checkpoints' tensors.
-    """
-    count: dict[str, Real] = {}
-    for matrix in projections:
-        columns = local(matrix.columns, tp)
-        if matrix.copies is not None:
-            columns = matrix.copies / expert_ranks * columns
-        count[matrix.section] = count.get(matrix.section, 0.0) + columns * local(matrix.inner, tp)
-        if matrix.bias:
-            count["norm"] = count.get("norm", 0.0) + columns
-    return count
-
-
 def mixer_parameters(mixer: Mixer, hidden: Real, tp: Real = 1) -> tuple[Real, Real]:
     """Parameters of a mixer on one rank: of its matrices, and of its norms, biases and other vectors.
 
@@ -104,7 +78,7 @@ def mixer_parameters(mixer: Mixer, hidden: Real, tp: Real = 1) -> tuple[Real, Re
         Shapes of the checkpoints' tensors; totals are checked against published ones in the tests.
     """
     kind = MIXER_KINDS[type(mixer)]
-    count = matrix_values(kind.matrices.whole(mixer, hidden), tp)
+    count = kind.matrices.values(mixer, hidden, tp)
     return count.get("attention", 0.0), kind.vectors(mixer, tp) + count.get("norm", 0.0)
 
 
