@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
-from roofline.symbolic.expressions import written
-from roofline.symbolic.formula_text import (
-    align,
-    latex_lines,
-    tex,
-    tex_name,
-    tex_values,
-    where_lines,
-    with_lines,
-    wrapped,
-)
+from roofline.symbolic.formula_text import derivative_tex, equation_lines, equations_latex, parts_lines
 
 __all__ = ["latex_of_derivatives", "text_of_derivatives"]
 
@@ -30,14 +20,11 @@ def text_of_derivatives(found: Sensitivities, rows: Sequence[Sensitivity]) -> st
     Returns:
         Several lines [text].
     """
-    expressions = [row.expression for row in rows]
-    stages = found.closed.stages
-    lines = [found.case.title, ""]
+    lines, stages, expressions = [found.case.title, ""], found.closed.stages, [row.expression for row in rows]
     for row, expression in zip(rows, expressions, strict=True):
-        lines += [*wrapped(f"d {row.result} / d {row.input}", written(expression)), f"  = {row.derivative!r}"]
-    return "\n".join(
-        [*lines, *where_lines(stages.used(*expressions)), *with_lines(stages.symbols(found.case.inputs, *expressions))]
-    )
+        lines += [*equation_lines(f"d {row.result} / d {row.input}", expression), f"  = {row.derivative!r}"]
+    symbols = stages.symbols(found.case.inputs, *expressions)
+    return "\n".join([*lines, *parts_lines(stages.used(*expressions), symbols)])
 
 
 def latex_of_derivatives(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
@@ -50,12 +37,7 @@ def latex_of_derivatives(found: Sensitivities, rows: Sequence[Sensitivity]) -> s
     Returns:
         An ``align*`` of amsmath [text].
     """
-    expressions = [row.expression for row in rows]
-    stages = found.closed.stages
-    lines = [
-        rf"\frac{{\partial {tex_name(row.result)}}}{{\partial {tex_name(row.input)}}} &= {tex(expression)}"
-        for row, expression in zip(rows, expressions, strict=True)
-    ]
-    lines += latex_lines(stages.used(*expressions))
-    known = stages.symbols(found.case.inputs, *expressions)
-    return align([*lines, *tex_values(known)])
+    stages, expressions = found.closed.stages, [row.expression for row in rows]
+    lefts = [derivative_tex(row.result, row.input) for row in rows]
+    symbols = stages.symbols(found.case.inputs, *expressions)
+    return equations_latex(zip(lefts, expressions, strict=True), stages.used(*expressions), symbols)

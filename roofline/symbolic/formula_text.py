@@ -18,17 +18,13 @@ if TYPE_CHECKING:
     from roofline.symbolic.closed_form import Formula
 
 __all__ = [
-    "align",
+    "derivative_tex",
+    "equation_lines",
+    "equations_latex",
     "latex",
-    "latex_lines",
+    "parts_lines",
     "python_source",
     "readable",
-    "tex",
-    "tex_name",
-    "tex_values",
-    "where_lines",
-    "with_lines",
-    "wrapped",
 ]
 
 _DIGITS = 5
@@ -52,13 +48,13 @@ def readable(formula: Formula) -> str:
     left = "0" if formula.is_implicit else formula.name
     lines = [
         *([formula.title, ""] if formula.title else []),
-        *wrapped(left, written(formula.expression)),
-        *wrapped(" " * len(left), _with_numbers(written(formula.expression), known)),
+        *equation_lines(left, formula.expression),
+        *_wrapped(" " * len(left), _with_numbers(written(formula.expression), known)),
         f"{formula.name} = {formula.value!r} {formula.unit}",
     ]
     if formula.regime:
         lines.append(f"regime: {formula.regime}")
-    return "\n".join([*lines, *where_lines(formula.definitions), *with_lines(formula.inputs, formula.ends)])
+    return "\n".join([*lines, *parts_lines(formula.definitions, formula.inputs, formula.ends)])
 
 
 def latex(formula: Formula) -> str:
@@ -70,21 +66,78 @@ def latex(formula: Formula) -> str:
     Returns:
         Several lines [text].
     """
-    left = "0" if formula.is_implicit else tex_name(formula.name)
-    lines = [f"{left} &= {tex(formula.expression)}"]
-    return align([*lines, *latex_lines(formula.definitions), *tex_values(formula.inputs)])
+    left = "0" if formula.is_implicit else _tex_name(formula.name)
+    return equations_latex([(left, formula.expression)], formula.definitions, formula.inputs)
 
 
-def latex_lines(definitions: Iterable[Definition]) -> list[str]:
-    """Parts of a formula in LaTeX, lines of an ``align*``.
+def equation_lines(left: str, expression: Any) -> list[str]:
+    """One equation for people, broken before a sign where it is long.
 
     Args:
-        definitions: the parts.
+        left: what stands left of the equal sign [text].
+        expression: the sympy expression right of it [any].
 
     Returns:
-        The lines, without the breaks between them [text].
+        The lines [text].
     """
-    return [f"{tex_name(part.name)} &= {tex(part.expression)}" for part in definitions]
+    return _wrapped(left, written(expression))
+
+
+def parts_lines(
+    definitions: Iterable[Definition], inputs: Mapping[str, Input], ends: Mapping[str, str] | None = None
+) -> list[str]:
+    """What stands below an equation: the parts that it is made of, and its symbols.
+
+    Args:
+        definitions: the parts, each with its value.
+        inputs: the symbols, each with its value, unit and meaning.
+        ends: where the regime ends, by symbol [text].
+
+    Returns:
+        The lines [text].
+    """
+    parts = [f"  {part.name} = {written(part.expression)} = {part.value!r}" for part in definitions]
+    width = max((len(name) for name in inputs), default=0)
+    symbols = [
+        f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
+        + f"  ({entry.meaning})"
+        + (f"  {ends[name]}" if ends and name in ends else "")
+        for name, entry in inputs.items()
+    ]
+    return [*(["", "where", *parts] if parts else []), "", "with", *symbols]
+
+
+def equations_latex(
+    equations: Iterable[tuple[str, Any]], definitions: Iterable[Definition], inputs: Mapping[str, Input]
+) -> str:
+    """Equations in LaTeX, then the parts that they are made of and the values of their symbols.
+
+    Args:
+        equations: what stands left, in LaTeX, and the sympy expression right of the sign [text, any].
+        definitions: the parts.
+        inputs: the symbols.
+
+    Returns:
+        An ``align*`` of amsmath [text].
+    """
+    lines = [f"{left} &= {_tex(expression)}" for left, expression in equations]
+    lines += [f"{_tex_name(part.name)} &= {_tex(part.expression)}" for part in definitions]
+    lines += [f"{_tex_name(name)} &= {_tex_number(entry.value, entry.unit)}" for name, entry in inputs.items()]
+    joined = " \\\\\n".join(lines)
+    return f"\\begin{{align*}}\n{joined}\n\\end{{align*}}"
+
+
+def derivative_tex(result: str, quantity: str) -> str:
+    """A derivative as it stands left of an equation.
+
+    Args:
+        result: what is derived [text].
+        quantity: by what [text].
+
+    Returns:
+        LaTeX [text].
+    """
+    return rf"\frac{{\partial {_tex_name(result)}}}{{\partial {_tex_name(quantity)}}}"
 
 
 def python_source(formula: Formula) -> str:
@@ -128,35 +181,6 @@ def python_source(formula: Formula) -> str:
     return "\n".join(lines)
 
 
-def where_lines(definitions: Iterable[Definition]) -> list[str]:
-    """Parts of a formula, each with its value."""
-    lines = [f"  {part.name} = {written(part.expression)} = {part.value!r}" for part in definitions]
-    return ["", "where", *lines] if lines else []
-
-
-def with_lines(known: Mapping[str, Input], ends: Mapping[str, str] | None = None) -> list[str]:
-    """Symbols of a formula, each with its value, unit and meaning."""
-    width = max((len(name) for name in known), default=0)
-    lines = [
-        f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
-        + f"  ({entry.meaning})"
-        + (f"  {ends[name]}" if ends and name in ends else "")
-        for name, entry in known.items()
-    ]
-    return ["", "with", *lines]
-
-
-def align(lines: Iterable[str]) -> str:
-    """Lines as an ``align*`` of amsmath."""
-    joined = " \\\\\n".join(lines)
-    return f"\\begin{{align*}}\n{joined}\n\\end{{align*}}"
-
-
-def tex_values(known: Mapping[str, Input]) -> list[str]:
-    """Values of symbols, lines of an ``align*``."""
-    return [f"{tex_name(name)} &= {_tex_number(entry.value, entry.unit)}" for name, entry in known.items()]
-
-
 def _values(formula: Formula) -> dict[str, float]:
     return {
         **{name: entry.value for name, entry in formula.inputs.items()},
@@ -176,7 +200,7 @@ def _bracketed(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def wrapped(left: str, expression: str) -> list[str]:
+def _wrapped(left: str, expression: str) -> list[str]:
     """``left = expression``, broken before a sign where it is long."""
     lines, rest = [], f"{left} = {expression}"
     indent = " " * (len(left) + 1)
@@ -196,10 +220,10 @@ class _Tex(LatexPrinter):  # type: ignore[misc]  # sympy is untyped
         return _tex_float(float(expr))
 
     def _print_Symbol(self, expr: Any, style: str = "plain") -> str:  # noqa: ARG002, N802  sympy's name
-        return tex_name(expr.name)
+        return _tex_name(expr.name)
 
 
-def tex(expression: Any) -> str:
+def _tex(expression: Any) -> str:
     """An expression in LaTeX."""
     return str(_Tex({"mul_symbol": "dot", "fold_short_frac": False}).doprint(sympy.sympify(expression)))
 
@@ -213,7 +237,7 @@ def _tex_number(value: float, unit: str) -> str:
     return _tex_float(value) + (rf"\ \mathrm{{{unit}}}" if unit != "1" else "")
 
 
-def tex_name(name: str) -> str:
+def _tex_name(name: str) -> str:
     """A symbol's name: its head as a letter, the rest as an index."""
     head, _, rest = name.partition("_")
     if head in _GREEK and rest:

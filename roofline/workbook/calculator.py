@@ -14,7 +14,7 @@ from roofline.serving.prediction import Prediction
 from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, AnyCase, any_case
 from roofline.workbook.cell import INFINITE, Cell, Pool, named, scope
-from roofline.workbook.cell_text import above, homes, shared
+from roofline.workbook.cell_text import dependent, homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of
 from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_lines
 from roofline.workbook.trials import Trial, Trials, at_batches, curve, knees_of, one_trial
@@ -75,7 +75,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     shown = [*(result.cell for result in results), *trial, *drawn, *taken]
     roots = [*shown, *trials.batches, *(cell for row in rows for cell in row.cells)]
     staged = shared(roots, known, shown, [asked_at, batches, prompts])
-    asks, bends = above(roots, [asked_at]), above(roots, [batches, prompts])
+    asks, bends = dependent(roots, [asked_at]), dependent(roots, [batches, prompts])
     steps = homes(roots)
     of_trial = [cell for cell in staged if id(cell) in asks]
     of_curve = [cell for cell in staged if id(cell) in bends]

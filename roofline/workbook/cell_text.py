@@ -9,7 +9,7 @@ from typing import Any
 from roofline.errors import BadInput
 from roofline.workbook.cell import Cell, Column
 
-__all__ = ["LONGEST", "above", "homes", "shared", "spreadsheet_formula", "text_literal"]
+__all__ = ["LONGEST", "dependent", "homes", "shared", "spreadsheet_formula", "text_literal"]
 
 #: Characters of a formula that Excel takes.
 LONGEST = 8192
@@ -62,7 +62,7 @@ def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
     return text
 
 
-def above(roots: Iterable[Any], inputs: Sequence[Cell]) -> set[int]:
+def dependent(roots: Iterable[Any], inputs: Sequence[Cell]) -> set[int]:
     """Cells that depend on some inputs, by id.
 
     Args:
@@ -96,7 +96,7 @@ def shared(
         The cells, oldest first.
     """
     roots = list(roots)
-    cells, varying = _all(roots), above(roots, rows)
+    cells, varying = _all(roots), dependent(roots, rows)
     addressed = {id(cell) for cell in placed}
     kept = {id(cell) for cell in shown}
     uses: dict[int, int] = {}
