@@ -14,7 +14,7 @@ from roofline.serving.latency import Workload, decode, e2el, prefill
 from roofline.serving.sizing import plan_fault, possible_tp
 from roofline.specs.model import Model
 
-__all__ = ["MOST_RANKS", "Candidate", "Degrees", "Sized", "fewest_gpus", "possible_plans", "reason"]
+__all__ = ["MOST_RANKS", "Candidate", "Degrees", "Sized", "fewest_gpus", "plan_text", "possible_plans", "reason"]
 
 #: Ranks of a replica's stage that are searched at most: larger domains (pods of TPUs) are shared by several replicas.
 MOST_RANKS = 512
@@ -150,12 +150,30 @@ def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
     if sized.light is not None:
         return f"cannot at light speed: {_missed(sized.light, slo, 'at least ')} on {_gpus(sized.light)}"
     if sized.nearest is not None:
-        return f"cannot: {_missed(sized.nearest, slo)} at best ({_plan_text(sized.nearest)})"
+        return f"cannot: {_missed(sized.nearest, slo)} at best ({_said(sized.nearest)})"
     if sized.tightest is not None:
         usable = sized.tightest.deployment.gpu.memory
         used = f"{sized.tightest.worst * usable / GIGA:.1f} GB of {usable / GIGA:.1f} GB per GPU"
-        return f"does not fit: {used} ({_plan_text(sized.tightest)})"
+        return f"does not fit: {used} ({_said(sized.tightest)})"
     return None
+
+
+def plan_text(plan: Plan, preset: str | None) -> str:
+    """A plan in a few words.
+
+    Args:
+        plan: degrees; tp is always said, the others where they are not 1.
+        preset: of the formats; None for the checkpoint's own [text].
+
+    Returns:
+        Text such as ``tp 8, ep 8, fp8`` [text].
+
+    >>> plan_text(Plan(tp=8, ep=8), "fp8")
+    'tp 8, ep 8, fp8'
+    """
+    degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
+    said = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
+    return ", ".join(said if preset is None else [*said, preset])
 
 
 def _candidates(
@@ -225,9 +243,5 @@ def _gpus(trial: Candidate) -> str:
     return f"{count} GPU{'' if count == 1 else 's'}"
 
 
-def _plan_text(trial: Candidate) -> str:
-    """Degrees that are not 1, tp always, and the preset if there is one."""
-    plan = trial.deployment.plan
-    degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
-    said = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
-    return ", ".join(said if trial.preset is None else [*said, trial.preset])
+def _said(candidate: Candidate) -> str:
+    return plan_text(candidate.deployment.plan, candidate.preset)

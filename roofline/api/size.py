@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.analysis.side_by_side import latencies
-from roofline.analysis.sizing import MOST_RANKS, Candidate, Degrees, Sized, fewest_gpus, possible_plans, reason
+from roofline.analysis.sizing import (
+    MOST_RANKS,
+    Candidate,
+    Degrees,
+    Sized,
+    fewest_gpus,
+    plan_text,
+    possible_plans,
+    reason,
+)
 from roofline.api import catalog
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
@@ -53,12 +62,10 @@ class GpuSize:
         if found is None:
             return f"{self.gpu.name}: {self.reason}"
         plan = found.deployment.plan
-        degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
-        said = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
-        said += [] if self.quantization is None else [self.quantization]
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
         sure = "; surely: no" if self.meets_high is False else ""
-        return f"{plan.num_gpus} x {self.gpu.name} ({', '.join(said)}): {latencies(found)}, {rent}{sure}"
+        said = plan_text(plan, self.quantization)
+        return f"{plan.num_gpus} x {self.gpu.name} ({said}): {latencies(found)}, {rent}{sure}"
 
     def __repr__(self) -> str:
         """The same line, for lists of them."""

@@ -12,21 +12,21 @@ from roofline.specs.layers import Ffn, Group, Mixer, MoeFfn, Stage
 __all__ = ["Model"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """A language model as an ordered list of layer groups."""
 
     name: str  # Hugging Face id
     short_name: str
     aliases: tuple[str, ...]
+    family: str = ""
     hidden: int
     vocab: int  # as stored, padding included
     tied: bool  # the head shares the embedding matrix
-    groups: tuple[Group, ...]
-    native: Mapping[str, str]  # section (attention linear shared experts embed head router norm kv) -> format name
-    family: str = ""
     norms: int = 2  # norm layers over the hidden width per layer
     max_context: int | None = None  # [tokens]
+    groups: tuple[Group, ...]
+    native: Mapping[str, str]  # section (attention linear shared experts embed head router norm kv) -> format name
     stated_total: float | None = None  # parameters, as published
     stated_active: float | None = None
     norm_bias: bool = False  # norms have a bias vector beside their weights
