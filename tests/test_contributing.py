@@ -1,14 +1,17 @@
-"""The page on adding a GPU or a model: its files are valid and its commands print what it shows."""
+"""The page on adding a GPU, a model or a kind of layer: followed to the letter, it leads where it says."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[1] / "docs" / "contributing.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 FILES = re.findall(r"^Save this as `(\S+)`:\n\n```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SESSIONS = re.findall(r"^```console\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
@@ -85,3 +88,107 @@ def test_the_files_of_the_page_name_schemas_that_are_there():
     for _, text in FILES:
         schema = re.search(r"\$schema=\.\./(\S+)", text)
         assert (Path(__file__).parents[1] / schema[1]).is_file()
+
+
+# --- a kind of layer -----------------------------------------------------------------------------
+
+EDITS = re.findall(r"^```diff\n(\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+NEW_FILES = re.findall(r"^```python\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+RETENTION_SPEC = """\
+name: acme/Retentive
+aliases: [retentive]
+hidden: 2048
+vocab: 64000
+tied: true
+groups:
+  - repeat: 24
+    mixer: {kind: retention, heads: 8, dim: 256, v_dim: 512}
+    ffn: {kind: dense, width: 6144}
+architecture: {source: page}
+sources:
+  page: {title: An example, date: 2026-11-22}
+"""
+ASK = """
+import json, roofline as rl
+from roofline.physics.parameters import parameters
+model = rl.load_model("retentive")
+whole = rl.predict(model, "h100-sxm", tp=1, isl=1000, osl=2)
+halves = rl.predict(model, "h100-sxm", tp=2, isl=1000, osl=2)
+rl.sheet("retentive.xlsx", model, "h100-sxm", isl=1000, tp=2)
+print(json.dumps({
+    "parameters": parameters(model)._asdict(),
+    "cache": [p.memory.kv_cache for p in (whole, halves)],
+    "kernels": sorted({k.name for k in whole.decode.kernels if "(retention)" in k.name}),
+    "faster": [whole.ttft / halves.ttft, whole.tpot / halves.tpot],
+    "moved": [row.input for row in rl.sensitivity(model, "h100-sxm", of=["tpot"])][:3],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def changed_package(tmp_path_factory):
+    """A copy of the package in which the page was followed."""
+    root = tmp_path_factory.mktemp("house")
+    for folder in ("roofline", "hardware_specs", "model_specs", "engine_specs"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in NEW_FILES:
+        assert not (root / name).exists()
+        (root / name).write_text(text, encoding="utf-8")
+    for name, diff in EDITS:
+        text = (root / name).read_text(encoding="utf-8")
+        for old, new in re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)+)", diff, re.MULTILINE):
+            before, after = (re.sub(r"(?m)^[-+]", "", lines).rstrip("\n") for lines in (old, new))
+            assert text.count(before) == 1, f"{name} has {text.count(before)} places like {before!r}"
+            text = text.replace(before, after)
+        (root / name).write_text(text, encoding="utf-8")
+    (root / "specs").mkdir()
+    (root / "specs" / "retentive.yaml").write_text(RETENTION_SPEC, encoding="utf-8")
+    return root
+
+
+def in_package(root, *command):
+    env = {**os.environ, "PYTHONPATH": str(root), "ROOFLINE_SPECS": str(root / "specs")}
+    return subprocess.run([sys.executable, *command], cwd=root, env=env, capture_output=True, text=True, check=False)
+
+
+def test_a_new_mixer_touches_at_most_four_files(changed_package):
+    assert len(EDITS) == 2
+    assert len(EDITS) + len(NEW_FILES) <= 4
+    assert {Path(name).parts[:2] for name, _ in (*EDITS, *NEW_FILES)} == {
+        ("roofline", "specs"),
+        ("roofline", "physics"),
+    }
+
+
+def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_package):
+    done = in_package(changed_package, "-c", ASK)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    layer = 2048 * (2 * 8 * 256 + 2 * 8 * 512) + 8 * 512 * 2048  # q, k; v, gate; output
+    assert answer["parameters"]["attention"] == 24 * layer
+    assert answer["parameters"]["norm"] == 24 * (8 * 512 + 2 * 2048) + 2048  # of the output, of the layer; the last one
+    state = 24 * 4 * 8 * 256 * 512  # a matrix of fp32 for each head, whatever the length
+    assert answer["cache"] == [state, state / 2]
+    assert answer["kernels"] == [
+        "gated norm (retention)",
+        "in (retention)",
+        "out (retention)",
+        "recurrence (retention)",
+    ]
+    assert all(1.0 < faster < 2.0 for faster in answer["faster"])
+    assert "bandwidth" in answer["moved"]
+    assert (changed_package / "retentive.xlsx").stat().st_size > 0
+
+
+def test_a_mixer_added_as_the_page_says_is_checked_like_any_other(changed_package):
+    ask = "from roofline.cli.main import main; main()"
+    done = in_package(changed_package, "-c", ask, "check-specs", "specs")
+    assert (done.returncode, done.stdout) == (0, "1 model: no faults\n")
+    wrong = RETENTION_SPEC.replace("dim: 256", "dim: 0").replace("retentive", "wrong").replace("Retentive", "Wrong")
+    (changed_package / "wrong.yaml").write_text(wrong, encoding="utf-8")
+    done = in_package(changed_package, "-c", ask, "check-specs", "wrong.yaml")
+    assert done.returncode == 1
+    assert done.stdout.startswith("wrong.yaml:8: groups.0.mixer.dim: ")
+    done = in_package(changed_package, "-c", ask, "predict", "-m", "retentive", "-g", "h100-sxm", "--tp", "3")
+    assert done.returncode == 1
+    assert "tp = 3 does not divide retentive: 8 heads" in done.stderr

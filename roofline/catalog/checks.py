@@ -17,7 +17,7 @@ from roofline.catalog.schema import CalibrationSpec, GpuSpec
 from roofline.catalog.schema_parts import Strict
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadSpec
-from roofline.specs.build import FFNS, MIXERS
+from roofline.specs.layers import FFNS, MIXERS
 
 __all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "located", "ordered"]
 

@@ -12,9 +12,9 @@ from pydantic_core import PydanticCustomError
 
 from roofline.catalog.schema_parts import Cited, Count, Document, Name, OneOf, Strict, of_record, told
 from roofline.quantity import count_from_text
-from roofline.specs.build import DEFAULT_NATIVE, FFNS, LIKE_LINEAR, MIXERS
+from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
 from roofline.specs.formats import FORMATS, KV_FORMATS
-from roofline.specs.layers import Csa, Gdn, Gqa, Indexer, Mamba2, Mla, MoeFfn
+from roofline.specs.layers import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, MoeFfn
 from roofline.specs.model import Model
 
 __all__ = ["ModelSpec"]

@@ -11,34 +11,12 @@ from roofline.specs.engine import Engine, Tuning
 from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
-from roofline.specs.layers import (
-    Csa,
-    DenseFfn,
-    Ffn,
-    Gdn,
-    Gqa,
-    Group,
-    Indexer,
-    Kda,
-    Layer,
-    Lightning,
-    Linear,
-    LinearFfn,
-    Mamba1,
-    Mamba2,
-    Mixer,
-    Mla,
-    MoeFfn,
-    NoFfn,
-    NoMixer,
-)
+from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer
 from roofline.specs.model import Model
 
 __all__ = [
     "DEFAULT_NATIVE",
-    "FFNS",
     "LIKE_LINEAR",
-    "MIXERS",
     "calibration_record",
     "engine_record",
     "gpu_record",
@@ -50,21 +28,6 @@ __all__ = [
 DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
 #: Sections whose format is that of `linear` where a file states none.
 LIKE_LINEAR = ("attention", "shared", "experts")
-
-#: kind in a file -> record of a mixer, of a feed-forward network.
-MIXERS: Mapping[str, type[Mixer]] = {
-    "gqa": Gqa,
-    "mla": Mla,
-    "csa": Csa,
-    "gdn": Gdn,
-    "kda": Kda,
-    "lightning": Lightning,
-    "mamba1": Mamba1,
-    "mamba2": Mamba2,
-    "linear": Linear,
-    "none": NoMixer,
-}
-FFNS: Mapping[str, type[Ffn]] = {"dense": DenseFfn, "moe": MoeFfn, "linear": LinearFfn, "none": NoFfn}
 
 
 def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> Gpu:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from roofline.ops import Real
 
 __all__ = [
+    "FFNS",
+    "MIXERS",
     "Csa",
     "DenseFfn",
     "Ffn",
@@ -193,6 +195,22 @@ class NoFfn:
 Recurrent = Gdn | Kda | Lightning | Mamba1 | Mamba2
 Mixer = Gqa | Mla | Csa | Recurrent | Linear | NoMixer
 Ffn = DenseFfn | MoeFfn | LinearFfn | NoFfn
+
+#: Kind in a specification -> record of a mixer.
+MIXERS: Mapping[str, type[Mixer]] = {
+    "gqa": Gqa,
+    "mla": Mla,
+    "csa": Csa,
+    "gdn": Gdn,
+    "kda": Kda,
+    "lightning": Lightning,
+    "mamba1": Mamba1,
+    "mamba2": Mamba2,
+    "linear": Linear,
+    "none": NoMixer,
+}
+#: The same of a feed-forward network.
+FFNS: Mapping[str, type[Ffn]] = {"dense": DenseFfn, "moe": MoeFfn, "linear": LinearFfn, "none": NoFfn}
 
 
 class Layer(NamedTuple):

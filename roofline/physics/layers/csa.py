@@ -175,4 +175,4 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> Non
     assembly.all_reduce("attention all-reduce" + tag, count)
 
 
-CSA = MixerKind("csa", _projections, _vectors, _cache_bytes, _add_kernels, (ATTENTION_PREFILL, MLA_DECODE))
+CSA = MixerKind(_projections, _vectors, _cache_bytes, _add_kernels, (ATTENTION_PREFILL, MLA_DECODE))

@@ -102,5 +102,5 @@ def kda_state(mixer: Kda, tp: Real) -> State:
     return State(values, width, _STEP_FLOP, 4.0 * values + products, width + convolved, convolved, mixer.conv)
 
 
-GDN = recurrent_kind("gdn", _gdn_projections, _gdn_vectors, gdn_state)
-KDA = recurrent_kind("kda", _kda_projections, _kda_vectors, kda_state)
+GDN = recurrent_kind(_gdn_projections, _gdn_vectors, gdn_state)
+KDA = recurrent_kind(_kda_projections, _kda_vectors, kda_state)

@@ -77,4 +77,4 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: DenseFfn) -> None:
     assembly.all_reduce("ffn all-reduce", count)
 
 
-DENSE = NetworkKind("dense", _projections, _inner_width, _add_kernels)
+DENSE = NetworkKind(_projections, _inner_width, _add_kernels)

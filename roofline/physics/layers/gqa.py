@@ -192,4 +192,4 @@ def _tag(mixer: Gqa) -> str:
     return f" (chunk {mixer.chunk})" if mixer.chunk is not None else ""
 
 
-GQA = MixerKind("gqa", _projections, _vectors, _cache_bytes, _add_kernels, (ATTENTION_PREFILL, ATTENTION_DECODE))
+GQA = MixerKind(_projections, _vectors, _cache_bytes, _add_kernels, (ATTENTION_PREFILL, ATTENTION_DECODE))

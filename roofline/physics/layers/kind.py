@@ -18,7 +18,6 @@ __all__ = ["MixerKind", "NetworkKind"]
 class MixerKind(NamedTuple):
     """A kind of mixer; every function takes the mixer's record first."""
 
-    name: str  # in specifications
     matrices: Matrices
     vectors: Callable[[Any, Real], Real]  # of tp: values of norms, sinks and the like on one rank, biases apart
     cache_bytes: Callable[[Any, Real, Real, Real], Real]  # of tokens, bytes per cached value and tp [B]
@@ -34,7 +33,6 @@ class MixerKind(NamedTuple):
 class NetworkKind(NamedTuple):
     """A kind of feed-forward network; every function takes the network's record first."""
 
-    name: str  # in specifications
     matrices: Matrices
     inner_width: Callable[[Any, Real, Plan], Real]  # of the model width: values per token inside it on one rank
     add_kernels: Callable[[Assembly, Real, Any], None]  # to a pass, so many layers of them

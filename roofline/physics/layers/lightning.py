@@ -46,4 +46,4 @@ def lightning_state(mixer: Lightning, tp: Real) -> State:
     return State(values, width, _STEP_FLOP, 4.0 * values + products, len(_STREAMS) * width)
 
 
-LIGHTNING = recurrent_kind("lightning", _projections, _vectors, lightning_state)
+LIGHTNING = recurrent_kind(_projections, _vectors, lightning_state)

@@ -91,5 +91,5 @@ def mamba1_state(mixer: Mamba1, tp: Real) -> State:
     return State(values, inner, _SCAN_FLOP, _SCAN_FLOP * values, 2.0 * inner, inner, mixer.conv, values + 2.0 * inner)
 
 
-MAMBA2 = recurrent_kind("mamba2", _mamba2_projections, _mamba2_vectors, mamba2_state)
-MAMBA1 = recurrent_kind("mamba1", _mamba1_projections, _mamba1_vectors, mamba1_state)
+MAMBA2 = recurrent_kind(_mamba2_projections, _mamba2_vectors, mamba2_state)
+MAMBA1 = recurrent_kind(_mamba1_projections, _mamba1_vectors, mamba1_state)

@@ -285,4 +285,4 @@ def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list
     ]
 
 
-MLA = MixerKind("mla", _projections, _vectors, _cache_bytes, _add_kernels, (MLA_PREFILL, MLA_DECODE))
+MLA = MixerKind(_projections, _vectors, _cache_bytes, _add_kernels, (MLA_PREFILL, MLA_DECODE))

@@ -227,4 +227,4 @@ def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:
     return ACTIVATION_NBYTES * assembly.pooled * width * copies
 
 
-MOE = NetworkKind("moe", _projections, _inner_width, _add_kernels)
+MOE = NetworkKind(_projections, _inner_width, _add_kernels)

@@ -128,7 +128,6 @@ def recurrence(state: State, batch: Real, span: Span) -> Work:
 
 
 def recurrent_kind(
-    name: str,
     matrices: Matrices,
     vectors: Callable[[Any, Real], Real],
     state: Callable[[Any, Real], State],
@@ -136,7 +135,6 @@ def recurrent_kind(
     """Kind of a recurrent mixer: projections, short convolution, recurrence, gated norm, output.
 
     Args:
-        name: in specifications [text].
         matrices: those of `IN` read the stream, that of `OUT` writes to it.
         vectors: values of norms and the like on one rank, of a mixer and tp.
         state: what is carried on one rank, of a mixer and tp.
@@ -144,13 +142,12 @@ def recurrent_kind(
     Returns:
         The kind; its multiplications run in the order of the matrices, the output's last.
     """
-    tag = f" ({name})"
 
     def cache_bytes(mixer: Any, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  kept in fp32
         return state_bytes(state(mixer, tp)) + 0.0 * tokens
 
     def add_kernels(assembly: Assembly, count: Real, mixer: Any, span: Span) -> None:
-        carried = state(mixer, assembly.tp)
+        carried, tag = state(mixer, assembly.tp), f" ({type(mixer).__name__.lower()})"
         on_rank = matrices.on_rank(mixer, assembly.hidden, assembly.tp)
         for kernel, matrix in on_rank.items():
             if kernel != OUT:
@@ -164,4 +161,4 @@ def recurrent_kind(
         assembly.multiply(OUT + tag, count, on_rank[OUT])
         assembly.all_reduce("mixer all-reduce" + tag, count)
 
-    return MixerKind(name, matrices, vectors, cache_bytes, add_kernels, (STATE_PREFILL, STATE_DECODE))
+    return MixerKind(matrices, vectors, cache_bytes, add_kernels, (STATE_PREFILL, STATE_DECODE))

@@ -65,7 +65,7 @@ def _model_width(ffn: LinearFfn | NoFfn, hidden: Real, plan: Plan) -> Real:  # n
     return 1.0 * hidden
 
 
-LINEAR = MixerKind("linear", _mixer_projections, _no_vectors, _no_cache, _add_mixer)
-NO_MIXER = MixerKind("none", _nothing, _no_vectors, _no_cache, _add_no_mixer)
-LINEAR_NETWORK = NetworkKind("linear", _network_projections, _model_width, _add_network)
-NO_NETWORK = NetworkKind("none", _nothing, _model_width, _add_no_network)
+LINEAR = MixerKind(_mixer_projections, _no_vectors, _no_cache, _add_mixer)
+NO_MIXER = MixerKind(_nothing, _no_vectors, _no_cache, _add_no_mixer)
+LINEAR_NETWORK = NetworkKind(_network_projections, _model_width, _add_network)
+NO_NETWORK = NetworkKind(_nothing, _model_width, _add_no_network)
