@@ -128,7 +128,7 @@ def experts(
     routed = pooled * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
     touched = distinct_experts(ffn, pooled, skew) / plan.ep
     width = ffn.width / plan.expert_tp
-    count = 3 if ffn.gated else 2
+    count = len(_matrices(ffn))
     bias = ACTIVATION_NBYTES * ((count - 1) * width + hidden) if ffn.expert_bias else 0.0
     return Work(
         flop=2.0 * count * routed * hidden * width,
@@ -147,13 +147,19 @@ def _projections(ffn: MoeFfn, hidden: Real) -> Iterator[Projection]:
     width = _width(ffn, hidden)
     if ffn.latent is not None:
         yield Projection("to latent", "to latent", ffn.latent, hidden, "shared")
-    for name in ("gate", "up") if ffn.gated else ("up",):
+    *into, down = _matrices(ffn)
+    for name in into:
         yield Projection(name, "experts", ffn.width, width, "experts", ffn.expert_bias, ffn.experts)
-    yield Projection("down", "experts, down", width, ffn.width, "experts", ffn.expert_bias, ffn.experts)
+    yield Projection(down, "experts, down", width, ffn.width, "experts", ffn.expert_bias, ffn.experts)
     if ffn.latent is not None:
         yield Projection("from latent", "from latent", hidden, ffn.latent, "shared")
     if ffn.shared_width:
         yield from dense_projections(_shared(ffn), hidden, "shared ", "shared", "shared expert width")
+
+
+def _matrices(ffn: MoeFfn) -> tuple[str, ...]:
+    """Matrices of one expert, all between its width and that in which it works; the last one leads back."""
+    return ("gate", "up", "down") if ffn.gated else ("up", "down")
 
 
 def _width(ffn: MoeFfn, hidden: Real) -> Real:
@@ -169,7 +175,7 @@ def _shared(ffn: MoeFfn) -> DenseFfn:
 def _inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
     """Routed copies of a token with what becomes of them, and the shared experts' width."""
     copies = ffn.top_k * plan.dp / plan.ep
-    inside = (3 if ffn.gated else 2) * ffn.width / plan.expert_tp
+    inside = len(_matrices(ffn)) * ffn.width / plan.expert_tp
     return copies * (2.0 * _width(ffn, hidden) + inside) + ffn.shared_width / plan.tp
 
 
