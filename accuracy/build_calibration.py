@@ -23,7 +23,7 @@ from roofline.calibration.sets import calibrated_sets
 from roofline.calibration.text import calibration_text
 from roofline.measurements.kernel_table import kernel_groups
 from roofline.specs.kernels import CALIBRATED, COLLECTIVES, KINDS
-from roofline.specs.measurement import KernelGroup
+from roofline.specs.timed_kernels import KernelGroup
 
 OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
 WHEEL = "https://pypi.org/project/aiconfigurator-core/0.12.0/"

@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roofline.api.catalog import check_specs, gpus, load_gpu, load_model, models
-from roofline.api.loop import calibrate_once, closed_loop
 from roofline.api.predict import knee, predict, tpot, ttft
 from roofline.errors import (
     BadInput,
@@ -21,7 +20,6 @@ from roofline.errors import (
     UnknownName,
     UnsupportedPrecision,
 )
-from roofline.serving.closed_loop import ClosedLoop
 from roofline.serving.correction import Correction
 from roofline.serving.knee import Knees
 from roofline.serving.prediction import Prediction
@@ -32,10 +30,12 @@ if TYPE_CHECKING:
     from roofline.analysis.sensitivity import Sensitivities, Sensitivity
     from roofline.analysis.solve import Solution
     from roofline.api.compare import compare, quantize
+    from roofline.api.loop import calibrate_once, closed_loop
     from roofline.api.size import size
     from roofline.api.table import table
     from roofline.api.why import formula, sensitivity, solve
     from roofline.api.workbook import sheet
+    from roofline.serving.closed_loop import ClosedLoop
 
 __all__ = [
     "BadInput",
@@ -77,6 +77,9 @@ __version__ = "0.1.0"
 
 #: Names that an answer from the shell does not need: their modules are imported when they are first asked for.
 _LAZY = {
+    "ClosedLoop": "roofline.serving.closed_loop",
+    "calibrate_once": "roofline.api.loop",
+    "closed_loop": "roofline.api.loop",
     "Sensitivities": "roofline.analysis.sensitivity",
     "Sensitivity": "roofline.analysis.sensitivity",
     "Solution": "roofline.analysis.solve",

@@ -13,8 +13,8 @@ from roofline.measurements.kernel_table import kernel_groups
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.kernels import ALL_REDUCE, KINDS
-from roofline.specs.measurement import of_gpu
 from roofline.specs.names import fold
+from roofline.specs.timed_kernels import of_gpu
 
 __all__ = ["CalibrationFit", "calibrate"]
 

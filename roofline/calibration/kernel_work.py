@@ -20,7 +20,7 @@ from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import Gpu
 from roofline.specs.kernels import KINDS, KernelKind
 from roofline.specs.layers import Gqa, Mla, MoeFfn
-from roofline.specs.measurement import KernelGroup
+from roofline.specs.timed_kernels import KernelGroup
 
 __all__ = ["compute_dtype", "kernel_work"]
 

@@ -19,7 +19,7 @@ from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof, col
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.kernels import KINDS
-from roofline.specs.measurement import KernelGroup
+from roofline.specs.timed_kernels import KernelGroup
 
 __all__ = ["Judged", "calibrated_sets", "judged", "kernel_sample", "median_error"]
 

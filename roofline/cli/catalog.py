@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roofline.api import catalog
+from roofline.api import catalog, listing
 from roofline.cli.import_model import import_model
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import notes, print_rows
@@ -64,7 +64,7 @@ def gpus(
     if ctx.invoked_subcommand is not None:
         _refuse_filters(ctx, vendor, generation, status)
         return
-    _print(catalog.gpu_rows(specs, vendor, generation, status), output_format, _GPUS)
+    _print(listing.gpu_rows(specs, vendor, generation, status), output_format, _GPUS)
 
 
 @gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
@@ -78,7 +78,7 @@ def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     gpu, note = catalog.find_gpu(name, specs)
     if show.is_for_people(output_format):
         show.describe_gpu(gpu)
-    show.print_document(catalog.document(name, "gpu", specs), output_format)
+    show.print_document(listing.document(name, "gpu", specs), output_format)
     notes([note] if note else [])
 
 
@@ -109,7 +109,7 @@ def models(
     if ctx.invoked_subcommand is not None:
         _refuse_filters(ctx, family, min_size, max_size, moe)
         return
-    _print(catalog.model_rows(specs, family, min_size, max_size, moe=moe), output_format, _MODELS)
+    _print(listing.model_rows(specs, family, min_size, max_size, moe=moe), output_format, _MODELS)
 
 
 @models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
@@ -123,7 +123,7 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
     model, note = catalog.find_model(name, specs)
     if show.is_for_people(output_format):
         show.describe_model(model)
-    show.print_document(catalog.document(name, "model", specs), output_format, {"counted": catalog.model_counts(model)})
+    show.print_document(listing.document(name, "model", specs), output_format, {"counted": listing.model_counts(model)})
     notes([note] if note else [])
 
 

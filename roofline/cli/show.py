@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from roofline.api.catalog import (
+from roofline.api.listing import (
     Ffn,
     Gpu,
     Indexer,

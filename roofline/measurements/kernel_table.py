@@ -9,7 +9,7 @@ from typing import Any
 from roofline.errors import BadInput, shown
 from roofline.quantity import MICRO
 from roofline.specs.kernels import KINDS, MOE
-from roofline.specs.measurement import SHAPES, KernelGroup
+from roofline.specs.timed_kernels import SHAPES, KernelGroup
 
 __all__ = ["kernel_groups"]
 

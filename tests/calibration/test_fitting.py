@@ -16,7 +16,7 @@ from roofline.physics.one_equation import LinkRoof, collective_time, kernel_time
 from roofline.quantity import from_text
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.kernels import ALL_REDUCE, KINDS
-from roofline.specs.measurement import SHAPES, KernelGroup
+from roofline.specs.timed_kernels import SHAPES, KernelGroup
 
 H100 = "h100-sxm"
 

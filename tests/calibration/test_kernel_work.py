@@ -9,7 +9,7 @@ from roofline.calibration.kernel_work import compute_dtype, kernel_work
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.specs.kernels import COLLECTIVES, GEMM, KINDS
-from roofline.specs.measurement import SHAPES, KernelGroup
+from roofline.specs.timed_kernels import SHAPES, KernelGroup
 
 
 def group(kind, dtype="bf16", routing=(), **columns):

@@ -7,7 +7,7 @@ import pytest
 
 import roofline as rl
 from roofline.measurements.kernel_table import kernel_groups
-from roofline.specs.measurement import SHAPES
+from roofline.specs.timed_kernels import SHAPES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "measurements.md").read_text(encoding="utf-8")
 TABLE = """\

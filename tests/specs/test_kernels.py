@@ -39,7 +39,7 @@ from roofline.specs.kernels import (
     ROUTER,
     the,
 )
-from roofline.specs.measurement import SHAPES
+from roofline.specs.timed_kernels import SHAPES
 
 PLANS = (Plan(tp=2, pp=2), Plan(tp=2, ep=8, dp=4), Plan(tp=4, ep=2, dp=2))
 EVERY = list(KINDS.values())
