@@ -101,3 +101,20 @@ def test_every_link_of_the_docs_leads_somewhere():
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+#: Files of the package that the docs name, in the room they say, and what they say is in them.
+_NAMED_FILES = re.compile(r"`((?:\w+/)+\w+\.(?:py|yaml))(?:: ([\w, ]+))?`")
+
+
+def test_every_file_that_the_docs_name_is_there_and_holds_what_they_say():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    named = [(page.name, *found) for page in pages for found in _NAMED_FILES.findall(page.read_text(encoding="utf-8"))]
+    assert len(named) > 40
+    for page, file, names in named:
+        if file.startswith("my-specs/"):  # of a reader's own
+            continue
+        path = next((home / file for home in (PACKAGE, ROOT) if (home / file).exists()), None)
+        assert path is not None or "retention" in file, f"{page}: {file}"
+        for name in filter(None, names.split(", ")):
+            assert re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")), f"{page}: {file}: {name}"
