@@ -9,12 +9,16 @@ __all__ = [
     "RooflineError",
     "UnknownName",
     "UnsupportedPrecision",
+    "printable",
     "shown",
 ]
 
 
 class RooflineError(Exception):
-    """Base of every error that a caller can cause and correct."""
+    """Base of every error that a caller can cause and correct; its message is fit for any terminal."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), lines=True)
 
 
 class UnknownName(RooflineError):
@@ -37,6 +41,31 @@ class BadInput(RooflineError):
     """A number or a plan that cannot be: negative, not finite, absurdly large, not divisible."""
 
 
+def printable(text: str, *, lines: bool = False) -> str:
+    """A text that shows what it is: control, bidirectional and other unprintable characters as their escapes.
+
+    Text from files and options goes through here before a person sees it: a terminal obeys an escape
+    sequence, U+202E turns a line round, U+2028 breaks one, and half a surrogate pair cannot be written.
+
+    Args:
+        text: whatever it holds [text].
+        lines: leave line ends as they are [bool].
+
+    Returns:
+        Text that any terminal and any file can hold [text].
+
+    >>> printable("red \\x1b[31m, turned \\u202e")
+    'red \\\\x1b[31m, turned \\\\u202e'
+    """
+    if text.isprintable():
+        return text
+    if lines:
+        return "\n".join(map(printable, text.split("\n")))
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
 def shown(value: object) -> str:
     """A value as a message can show it: short, whatever it is.
 
@@ -53,6 +82,7 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # more digits than Python converts
         return "a huge number"
+    text = printable(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 

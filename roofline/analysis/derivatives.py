@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
+from roofline.errors import printable
 from roofline.symbolic.formula_text import derivative_tex, equation_lines, equations_latex, parts_lines
 
 __all__ = ["latex_of_derivatives", "text_of_derivatives"]
@@ -20,7 +21,11 @@ def text_of_derivatives(found: Sensitivities, rows: Sequence[Sensitivity]) -> st
     Returns:
         Several lines [text].
     """
-    lines, stages, expressions = [found.case.title, ""], found.closed.stages, [row.expression for row in rows]
+    lines, stages, expressions = (
+        [printable(found.case.title), ""],
+        found.closed.stages,
+        [row.expression for row in rows],
+    )
     for row, expression in zip(rows, expressions, strict=True):
         lines += [*equation_lines(f"d {row.result} / d {row.input}", expression), f"  = {row.derivative!r}"]
     symbols = stages.symbols(found.case.inputs, *expressions)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roofline.analysis.sensitivity import Sensitivity
-from roofline.errors import BadInput
+from roofline.errors import BadInput, printable
 
 __all__ = ["tornado"]
 
@@ -56,7 +56,7 @@ def tornado(rows: Sequence[Sensitivity], title: str, path: Path) -> None:
     kinds = list(dict.fromkeys(row.kind for row in rows))
     bars = [Patch(color=_COLOURS[kind], label=kind) for kind in kinds]
     figure.legend(handles=bars, loc="outside lower center", ncols=len(kinds), fontsize="small")
-    figure.suptitle(title, fontsize="small")
+    figure.suptitle(printable(title), fontsize="small", parse_math=False)
     try:
         figure.savefig(path)
     except (OSError, ValueError) as fault:

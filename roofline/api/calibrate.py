@@ -8,6 +8,7 @@ from typing import Any
 
 from roofline.calibration.text import calibration_text, parameter_texts
 from roofline.catalog import find
+from roofline.catalog.checks import document_faults
 from roofline.errors import BadInput
 from roofline.measurements.kernel_table import kernel_groups
 from roofline.specs.calibration import Calibration
@@ -55,7 +56,7 @@ def calibrate(
         The YAML of the calibration, and the residuals of every set before and after.
 
     Raises:
-        BadInput: a faulty table, no rows of this GPU, too few rows, scipy not installed.
+        BadInput: a faulty table, no rows of this GPU, too few rows, a name that is none, scipy not installed.
         UnknownName: no such GPU.
     """
     from roofline.calibration.sets import calibrated_sets, judged
@@ -81,6 +82,9 @@ def calibrate(
         )
     called = name or record.generation
     document = _document(called, record, sets, sources, base if keep else None)
+    faults = document_faults(document, "calibration")
+    if faults:
+        raise BadInput(f"the calibration cannot be written, as no reader would take it: {'; '.join(faults)}")
     heading = f"Kernel-time and collective constants of the {called} generation, fitted on {record.name}."
     return CalibrationFit(called, calibration_text(document, heading), tuple(rows))
 

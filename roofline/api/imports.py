@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roofline.catalog.checks import document_faults
 from roofline.catalog.spec_text import spec_yaml
+from roofline.errors import BadSpec
 from roofline.huggingface.config import config_document, hub_config, read_config
 
 __all__ = ["imported_model"]
@@ -28,4 +30,7 @@ def imported_model(config: str, name: str | None = None) -> tuple[str, tuple[str
     content, quantization, called = read_config(path)
     where = str(Path(path) / "config.json") if Path(path).is_dir() else path
     document, cautions = config_document(content, name or called, quantization, where)
+    faults = document_faults(document, "model")
+    if faults:
+        raise BadSpec("\n".join(f"{where}:1: {fault}" for fault in faults))
     return spec_yaml(document), tuple(cautions)

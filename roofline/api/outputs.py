@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from roofline.errors import BadInput
+from roofline.errors import BadInput, printable
 
 __all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "write_rows", "write_whole"]
 
@@ -15,7 +16,9 @@ SUFFIXES = (".csv", ".json", ".parquet", ".xlsx")
 
 SCHEMA_VERSION = 1
 
-_FORMULA = ("=", "+", "-", "@")  # a text that begins so would be calculated; an apostrophe makes it a text
+# A text that begins so would be calculated, the full-width signs in some languages; an apostrophe makes it a text.
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_NEXT_CELL = re.compile(rf"([;\t]\s*)(?=[{re.escape(''.join(_FORMULA))}])")  # where other separators are usual
 _WIDEST = 40  # characters of a column of a sheet
 
 
@@ -109,13 +112,13 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _csv_cell(value: Any) -> Any:
     """A value as text for a file that spreadsheets open: none of it is a formula, no line is broken by a return."""
-    cell = _cell(value)
+    cell = _joined(value)
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if not isinstance(cell, str):
         return cell
-    text = cell.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
+    text = _NEXT_CELL.sub(r"\1'", cell.replace("\r\n", "\n").replace("\r", "\n"))
+    return printable(f"'{text}" if text.lstrip().startswith(_FORMULA) else text, lines=True)
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
@@ -124,7 +127,7 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
         import pyarrow.parquet as pq
     except ImportError:
         raise BadInput('Parquet needs pyarrow: pip install "roofline[parquet]"') from None
-    table = pa.Table.from_pylist([dict(row) for row in rows])
+    table = pa.Table.from_pylist([{key: _fit(value) for key, value in row.items()} for row in rows])
     return lambda beside: pq.write_table(table, beside, compression="zstd")
 
 
@@ -139,7 +142,7 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
         sheet = book.sheet("predictions")
         keys = list(rows[0]) if rows else []
         for column, key in enumerate(keys):
-            cells = [_cell(row[key]) for row in rows]
+            cells = [_joined(row[key]) for row in rows]
             sheet.text(0, column, key, "bold")
             for line, cell in enumerate(cells, 1):
                 sheet.value(line, column, cell)
@@ -150,8 +153,15 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
     return write
 
 
-def _cell(value: Any) -> Any:
+def _joined(value: Any) -> Any:
     return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _fit(value: Any) -> Any:
+    """A value whose texts any reader can show."""
+    if isinstance(value, (list, tuple)):
+        return [_fit(item) for item in value]
+    return printable(value, lines=True) if isinstance(value, str) else value
 
 
 def _remove(path: Path) -> None:

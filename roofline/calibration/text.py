@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from roofline.errors import printable
 from roofline.quantity import MICRO, NANO
+from roofline.specs.yaml_text import yaml_date, yaml_quoted, yaml_scalar
 
 __all__ = ["calibration_text", "parameter_texts"]
 
@@ -20,7 +20,6 @@ _HEADER = """\
 # 80 % of them. A set without measurements is an assumption that its source explains; its sigma, if it has one, is
 # that of the set it was made from.
 """
-_PLAIN = re.compile(r"[A-Za-z0-9][\w.+/-]*( [\w.+/-]+)*|https://[\w./@%+~=-]+", re.ASCII).fullmatch
 _UNITS = {"t0": ("us", MICRO), "a0": ("us", MICRO), "a1": ("us", MICRO), "a2": ("us", MICRO), "q": ("us", MICRO),
           "kappa": ("ns", NANO), "kappa_s": ("ns", NANO), "eps": ("ns", NANO)}  # fmt: skip
 _ORDER = ("t0", "eta_c", "eta_x", "eta_m", "kappa", "eta_s", "kappa_s", "eps", "p", "a0", "a1", "a2", "q", "eta",
@@ -57,44 +56,48 @@ def calibration_text(document: Mapping[str, Any], title: str) -> str:
 
     Returns:
         YAML that reads back as the document [text].
+
+    Raises:
+        BadInput: a text that no file holds.
     """
-    lines = [_HEADER.format(title=title), f"name: {document['name']}\n"]
+    lines = [_HEADER.format(title=printable(title)), f"name: {yaml_scalar(document['name'])}\n"]
     lines.append(f"measured_on: {_scalar('', document['measured_on'])}\n")
-    if document.get("engines"):
-        lines.append(f"engines: {_scalar('', document['engines'])}\n")
-    if document.get("link"):
-        lines.append(f"link: {document['link']}\n")
-    if document.get("date"):
-        lines.append(f"date: {document['date']}\n")
-    lines.append("kernels:\n")
+    lines += [
+        f"{name}: {_scalar(name, document[name])}\n" for name in ("engines", "link", "date") if document.get(name)
+    ]
+    lines.append("kernels:\n" if document["kernels"] else "kernels: {}\n")
     for kind, sets in document["kernels"].items():
-        lines.append(f"  {kind}:\n")
-        lines += [f"    {dtype}: {_flow(entry)}\n" for dtype, entry in sets.items()]
-    lines.append("collectives:\n")
-    lines += [f"  {name}: {_flow(entry)}\n" for name, entry in document["collectives"].items()]
-    lines.append("sources:\n")
-    lines += [f"  {key}: {_flow(source)}\n" for key, source in document["sources"].items()]
+        lines.append(f"  {yaml_scalar(kind)}:\n" if sets else f"  {yaml_scalar(kind)}: {{}}\n")
+        lines += [f"    {yaml_scalar(dtype)}: {_flow(entry)}\n" for dtype, entry in sets.items()]
+    for section in ("collectives", "sources"):
+        lines.append(f"{section}:\n" if document[section] else f"{section}: {{}}\n")
+        lines += [f"  {yaml_scalar(name)}: {_flow(entry)}\n" for name, entry in document[section].items()]
+    if document.get("notes"):
+        lines += ["notes:\n", *(f"  - {yaml_quoted(note)}\n" for note in document["notes"])]
     return "".join(lines)
 
 
 def _flow(entry: Mapping[str, Any]) -> str:
     names = sorted(entry, key=lambda name: _ORDER.index(name) if name in _ORDER else -1)
-    return "{" + ", ".join(f"{name}: {_scalar(name, entry[name])}" for name in names) + "}"
+    return "{" + ", ".join(f"{yaml_scalar(name)}: {_scalar(name, entry[name])}" for name in names) + "}"
 
 
 def _scalar(name: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_scalar("", item) for item in value) + "]"
-    if name in ("title", "note") or (isinstance(value, str) and not _PLAIN(value)):
-        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and name in ("title", "note"):
+        return yaml_quoted(value)
+    if isinstance(value, str) and name == "date":
+        return yaml_date(value)
     if isinstance(value, float):
-        return "inf" if value == float("inf") else _decimal(value)
-    return str(value)
+        return _decimal(value)
+    return yaml_scalar(value)
 
 
 def _decimal(value: float) -> str:
-    """Without an exponent, which YAML reads as text."""
-    return f"{value:.12f}".rstrip("0").rstrip(".")
+    """Without an exponent, where it is the same figure so."""
+    text = f"{value:.12f}".rstrip("0").rstrip(".")
+    return text if float(text) == value else yaml_scalar(value)
 
 
 def _three_digits(value: float) -> float:

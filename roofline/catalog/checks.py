@@ -16,10 +16,10 @@ from roofline.catalog.plausibility import Fault, slips
 from roofline.catalog.schema import CalibrationSpec, GpuSpec
 from roofline.catalog.schema_parts import Strict
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
-from roofline.errors import BadSpec
+from roofline.errors import BadSpec, printable
 from roofline.specs.layers import FFNS, MIXERS
 
-__all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "located", "ordered"]
+__all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "document_faults", "located", "ordered"]
 
 #: Kind of a specification -> what its file must look like.
 SCHEMAS: Mapping[str, type[Strict]] = {
@@ -59,6 +59,25 @@ def checked_document(path: str, kind: str | None = None) -> dict[str, Any]:
     if found.faults:
         raise BadSpec("\n".join(found.faults))
     return dict(found.data)
+
+
+def document_faults(document: Mapping[str, Any], kind: str) -> list[str]:
+    """What a reader would refuse in a document that is to be written.
+
+    Args:
+        document: the specification as a mapping [record].
+        kind: what it describes: one of `SCHEMAS` [text].
+
+    Returns:
+        Faults as ``field: fault`` [text].
+    """
+    try:
+        SCHEMAS[kind].model_validate(document)
+    except ValidationError as errors:
+        found = [(tuple(error["loc"]), error["msg"]) for error in errors.errors()]
+    else:
+        found = list(_unknown_sources((), document, document.get("sources")))
+    return list(dict.fromkeys(printable(f"{'.'.join(map(str, where))}: {text}") for where, text in found))
 
 
 def checked(path: str, kind: str | None = None) -> Checked:
@@ -110,7 +129,8 @@ def ordered(path: str, faults: Iterable[str]) -> list[str]:
     Returns:
         The same, sorted [text].
     """
-    return sorted(dict.fromkeys(faults), key=lambda fault: int(fault[len(path) + 1 :].partition(":")[0]))
+    beginning = len(printable(path)) + 1
+    return sorted(dict.fromkeys(faults), key=lambda fault: int(fault[beginning:].partition(":")[0]))
 
 
 def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[Fault]:

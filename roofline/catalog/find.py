@@ -352,6 +352,6 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 def _shipped_calibration(generation: str) -> Calibration | None:
     folder = os.path.join(shipped_root("gpu"), "calibration")
     path = os.path.join(folder, f"{generation}.yaml")
-    if os.path.isfile(path):
+    if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # a generation is no way elsewhere
         return calibration_record(_figures_only(path))
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None

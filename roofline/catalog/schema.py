@@ -17,6 +17,7 @@ from roofline.catalog.schema_parts import (
     Fraction,
     Name,
     OneOf,
+    Prose,
     Quantity,
     Strict,
     of_record,
@@ -127,9 +128,9 @@ class _Fit(Strict):
     """Where the efficiencies of a set come from, and how well they fit."""
 
     source: Name
-    note: str | None = None
-    residual: Annotated[float, Field(ge=0.0)] | None = None
-    sigma: Annotated[float, Field(ge=0.0)] | None = None
+    note: Prose | None = None
+    residual: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
+    sigma: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     measurements: Count | None = None
 
 
@@ -158,5 +159,5 @@ class CalibrationSpec(Document):
     engines: list[Name] = Field(default=[])
     link: Literal["nvlink", "pcie"] = "nvlink"
     date: Date | None = None
-    kernels: dict[Annotated[str, OneOf(_KINDS)], dict[str, _Kernel]]
+    kernels: dict[Annotated[str, OneOf(_KINDS)], dict[Name, _Kernel]]
     collectives: dict[Annotated[str, OneOf(_LINKS)], _Collective]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
 from functools import reduce
@@ -15,12 +16,13 @@ from operator import or_
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from roofline.errors import BadInput
+from roofline.errors import BadInput, printable
 from roofline.quantity import BILLION, from_text
 from roofline.specs.figures import Seconds, Share
+from roofline.specs.names import name_fault
 
 __all__ = [
     "Cited",
@@ -31,6 +33,7 @@ __all__ = [
     "Name",
     "OneOf",
     "Positive",
+    "Prose",
     "Quantity",
     "Strict",
     "Title",
@@ -39,8 +42,35 @@ __all__ = [
     "told",
 ]
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-Title = Annotated[str, Field(max_length=2000)]
+
+def _check_name(value: str) -> str:
+    fault = name_fault(value)
+    if fault is not None:
+        raise PydanticCustomError("name", "{fault}", {"fault": fault})
+    return value
+
+
+def _check_line(value: str) -> str:
+    """Prose of one line: any alphabet, with its blanks and joiners, and nothing that a terminal obeys."""
+    for character in value:
+        if not (character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"):
+            text = f"a text has printable characters alone, not {printable(character)}"
+            raise PydanticCustomError("text", "{fault}", {"fault": text})
+    return value
+
+
+def _check_prose(value: str) -> str:
+    """Prose of several lines, as a block of YAML has them."""
+    for line in value.split("\n"):
+        _check_line(line)
+    return value
+
+
+_JOINERS = "\u200c\u200d"  # which Persian, Hindi and others spell words with
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+Title = Annotated[str, Field(max_length=2000), AfterValidator(_check_line)]
+Prose = Annotated[str, Field(max_length=20_000), AfterValidator(_check_prose)]
 Count = Annotated[int, Field(ge=1, le=int(BILLION))]
 WholeNumber = Annotated[int, Field(ge=0, le=int(BILLION))]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -104,16 +134,20 @@ class Cited(Strict):
     """Where something comes from."""
 
     source: Name
-    note: str | None = None
+    note: Prose | None = None
     confidence: Literal["high", "medium", "low"] | None = None
+
+
+_DATE = r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
 
 
 def _check_date(value: object) -> object:
     """A day, a month or a year, as YAML reads it."""
     if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
         raise PydanticCustomError("date", "a date is a text such as 2026-11-21, 2026-11 or '2026'", {})
-    if isinstance(value, str) and not re.fullmatch(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?", value):
-        raise PydanticCustomError("date", "{value} is no date such as 2026-11-21, 2026-11 or '2026'", {"value": value})
+    if isinstance(value, str) and not re.fullmatch(_DATE, value, re.ASCII):
+        text = "{value} is no date such as 2026-11-21, 2026-11 or '2026'"
+        raise PydanticCustomError("date", text, {"value": printable(value)})
     return str(value)
 
 
@@ -122,7 +156,7 @@ Date = Annotated[str, BeforeValidator(_check_date)]
 
 class _Source(Strict):
     title: Annotated[Title, Field(min_length=1)]
-    url: str | None = None
+    url: Title | None = None
     date: Date
     engines: list[Name] | None = None
     gpus: list[Name] | None = None
@@ -132,8 +166,8 @@ class Document(Strict):
     """What every file has."""
 
     name: Name
-    sources: dict[str, _Source] = Field(min_length=1)
-    notes: list[str] = []
+    sources: dict[Name, _Source] = Field(min_length=1)
+    notes: list[Prose] = []
 
 
 # --- schemas of records ---------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from roofline.specs.layers import FFNS, MIXERS
+from roofline.specs.yaml_text import yaml_date, yaml_quoted, yaml_scalar
 
 __all__ = ["spec_yaml"]
 
@@ -13,13 +14,7 @@ _NORMS_COMMENT = "# norm vectors of the hidden width per layer"
 _MTP_COMMENT = "# draft modules, not in the totals"
 _COMMENTS_AT = 30
 
-# Texts that YAML reads as themselves: words, ids and dates apart from what it takes for another type.
-_PLAIN = re.compile(r"[A-Za-z_][\w./+-]*( [\w./+-]+)*|[0-9]+(\.[0-9]+)? ?[A-Za-z][\w./-]*", re.ASCII)
 _ALWAYS_QUOTED = ("note", "title")
-_ADDRESS = re.compile(r"https?://[\w/.@%+~=-]+", re.ASCII)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"})
-_NUMBER_LIKE = re.compile(r"[0-9][0-9_.]*([eE][-+]?[0-9]*)?|0[xob]\w+|\d+(:\d+)+")
 
 
 def spec_yaml(document: Mapping[str, Any]) -> str:
@@ -32,6 +27,9 @@ def spec_yaml(document: Mapping[str, Any]) -> str:
 
     Returns:
         YAML that reads back as the document; name and aliases stand on the first two lines [text].
+
+    Raises:
+        BadInput: a text that no file holds.
     """
     lines: list[str] = []
     for key, value in document.items():
@@ -42,26 +40,26 @@ def spec_yaml(document: Mapping[str, Any]) -> str:
         elif key == "notes":
             lines += _note_lines(value)
         elif key == "parameters":
-            lines += ["parameters:", *(f"  {name}: {_flow(figure)}" for name, figure in value.items())]
+            lines += ["parameters:", *(f"  {_entry(name, figure)}" for name, figure in value.items())]
         else:
-            lines.append(_commented(key, f"{key}: {_flow(value)}"))
+            lines.append(_commented(key, _entry(key, value)))
     return "\n".join(lines) + "\n"
 
 
 def _commented(key: str, line: str) -> str:
     comment = {"norms": _NORMS_COMMENT, "mtp": _MTP_COMMENT}.get(key)
-    return f"{line:<{_COMMENTS_AT}}{comment}" if comment else line
+    return f"{line:<{_COMMENTS_AT - 1}} {comment}" if comment else line
 
 
 def _source_lines(sources: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for key, source in sources.items():
-        yield f"  {key}:"
+        yield f"  {yaml_scalar(key)}:"
         for name, value in source.items():
-            yield f"    {name}: {_quoted(value) if name in _ALWAYS_QUOTED else _scalar(value)}"
+            yield f"    {_entry(name, value)}"
 
 
 def _note_lines(notes: list[str]) -> list[str]:
-    return ["notes:", *(f"  - {_quoted(note)}" for note in notes)] if notes else ["notes: []"]
+    return ["notes:", *(f"  - {yaml_quoted(note)}" for note in notes)] if notes else ["notes: []"]
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -99,7 +97,7 @@ class _Parts:
 def _group_lines(groups: list[Mapping[str, Any]]) -> Iterator[str]:
     parts = _Parts(groups)
     for group in groups:
-        yield f"  - repeat: {group['repeat']}"
+        yield f"  - repeat: {yaml_scalar(group['repeat'])}"
         if "pattern" not in group:
             yield f"    mixer: {parts.text(group['mixer'])}"
             yield f"    ffn: {parts.text(group['ffn'])}"
@@ -123,7 +121,7 @@ def _anchor(part: Mapping[str, Any]) -> str:
         return f"csa{part.get('ratio', 0)}"
     if kind == "mla" and not part.get("indexer", {}).get("own", True):
         return "follower"
-    return {"dense": "mlp"}.get(kind, kind)
+    return {"dense": "mlp"}.get(kind, kind) if kind in (*MIXERS, *FFNS) else "part"
 
 
 # --- scalars --------------------------------------------------------------------------------------
@@ -132,27 +130,16 @@ def _anchor(part: Mapping[str, Any]) -> str:
 def _flow(value: Any) -> str:
     """A value on one line."""
     if isinstance(value, Mapping):
-        items = (f"{key}: {_quoted(item) if key in _ALWAYS_QUOTED else _flow(item)}" for key, item in value.items())
-        return "{" + ", ".join(items) + "}"
+        return "{" + ", ".join(_entry(key, item) for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_flow(item) for item in value) + "]"
-    return _scalar(value)
+    return yaml_scalar(value)
 
 
-def _scalar(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    text = str(value)
-    if _DATE.fullmatch(text) or _ADDRESS.fullmatch(text):
-        return text
-    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not _NUMBER_LIKE.fullmatch(text)
-    return text if plain else _quoted(text)
-
-
-def _quoted(text: Any) -> str:
-    """A text in double quotes: JSON's, of which every one is YAML's."""
-    return json.dumps(str(text), ensure_ascii=not str(text).isprintable())
+def _entry(key: str, value: Any) -> str:
+    """A field and its value."""
+    if isinstance(value, str) and key in _ALWAYS_QUOTED:
+        return f"{yaml_scalar(key)}: {yaml_quoted(value)}"
+    if isinstance(value, str) and key == "date":
+        return f"{key}: {yaml_date(value)}"
+    return f"{yaml_scalar(key)}: {_flow(value)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from roofline.errors import BadSpec
+from roofline.errors import BadSpec, printable
 
 __all__ = ["Lines", "fault_text", "read_untrusted"]
 
@@ -61,7 +61,7 @@ def fault_text(path: str, line: int, text: str) -> str:
     Returns:
         ``file:line: text`` [text].
     """
-    return f"{path}:{line}: {' '.join(text.split())}".encode("utf-8", "backslashreplace").decode()
+    return printable(f"{path}:{line}: {' '.join(text.split())}")
 
 
 def _text(path: str) -> str:

@@ -9,7 +9,7 @@ import click
 
 from roofline.api.catalog import load_gpu
 from roofline.cli.options import specs_option
-from roofline.cli.render import print_table
+from roofline.cli.render import echo, print_table
 from roofline.cli.values import GpuName
 from roofline.errors import BadInput
 
@@ -44,7 +44,7 @@ def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: b
             raise BadInput(f"{output} exists; --force overwrites it")
     fit = fitted(tables, gpu, keep=not alone, **options)
     if output is None:
-        click.echo(fit.text, nl=False)
+        echo(fit.text, nl=False)
     else:
         write_whole(output, lambda beside: beside.write_text(fit.text, encoding="utf-8"), force=force, make_folder=True)
     cells = [
@@ -53,10 +53,10 @@ def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: b
     ]
     if output is None:
         for heading_and_cells in (list(_HEADINGS), *cells):
-            click.echo("  ".join(heading_and_cells), err=True)
+            echo("  ".join(heading_and_cells), err=True)
     else:
         print_table(_HEADINGS, cells)
-        click.echo(f"\n{output}: use it with --specs {Path(output).parent}")
+        echo(f"\n{output}: use it with --specs {Path(output).parent}")
 
 
 _SHARES = ("median_before", "median_after", "sigma")

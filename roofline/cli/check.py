@@ -10,7 +10,7 @@ import click
 from roofline.api.case import BASES, PRESETS
 from roofline.api.check import STATISTICS, MeasurementCheck, Part, Reading, check_readings, read_results, results
 from roofline.cli.options import output_options, specs_option
-from roofline.cli.render import digits, notes, print_rows, print_table
+from roofline.cli.render import digits, echo, notes, print_rows, print_table
 from roofline.cli.values import GpuName, ModelName
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import MILLI, to_text
@@ -94,10 +94,10 @@ def _print(found: list[MeasurementCheck], output_format: str) -> None:
         print_rows([_row(compared) for compared in found], output_format, {}, extra)
         return
     for place, compared in enumerate(found):
-        click.echo(("\n" if place else "") + _title(compared) + "\n")
+        echo(("\n" if place else "") + _title(compared) + "\n")
         print_table(_HEADINGS, [_cells(compared, metric) for metric in _metrics(compared)], output_format)
         for line in _gaps(compared):
-            click.echo(f"\n{line}")
+            echo(f"\n{line}")
     notes(f"{_source(compared, found)}{text}" for compared in found for text in _notes(compared))
 
 

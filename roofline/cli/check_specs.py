@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from roofline.api.catalog import spec_report
+from roofline.cli.render import echo
 
 __all__ = ["check_specs"]
 
@@ -24,8 +25,8 @@ def check_specs(ctx: click.Context, path: str | None) -> None:
     counted = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in report.counts.items() if number]
     what = ", ".join(counted) or "no readable file"
     for fault in report.faults:
-        click.echo(fault)
+        echo(fault)
     if report.faults:
-        click.echo(f"{len(report.faults)} fault{'' if len(report.faults) == 1 else 's'} in {what}", err=True)
+        echo(f"{len(report.faults)} fault{'' if len(report.faults) == 1 else 's'} in {what}", err=True)
         ctx.exit(1)
-    click.echo(f"{what}: no faults")
+    echo(f"{what}: no faults")

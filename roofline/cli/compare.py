@@ -12,7 +12,7 @@ from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
 from roofline.api.predict import refused_row
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import REASONS, digits, notes, print_rows, print_table
+from roofline.cli.render import REASONS, digits, echo, notes, print_rows, print_table
 from roofline.errors import RooflineError
 
 __all__ = ["compare", "labelled", "print_kernels", "print_reasons"]
@@ -69,7 +69,7 @@ def compare(
     if people:
         for row in rows:
             if row["gpu"] != row["reference"]:
-                click.echo(f"\n{row['gpu']} against {row['reference']}:")
+                echo(f"\n{row['gpu']} against {row['reference']}:")
                 print_reasons("", row)
         if explain:
             print_kernels(kernels, ("gpu", "reference", "pass"), "{0}, {2} against {1}", output_format)
@@ -87,7 +87,7 @@ def print_reasons(label: str, row: Mapping[str, Any]) -> None:
     """
     for name in ("prefill", "decode"):
         if row[f"why_{name}"] is not None:
-            click.echo(f"  {label}{name:<7} {row[f'why_{name}']}")
+            echo(f"  {label}{name:<7} {row[f'why_{name}']}")
             label = " " * len(label)
 
 
@@ -105,7 +105,7 @@ def print_kernels(rows: Iterable[Mapping[str, Any]], keys: tuple[str, ...], titl
         cells = [digits(row[key]) for key in tuple(_KERNELS)[:-1]]
         tables.setdefault(tuple(row[key] for key in keys), []).append([*cells, f"{row['contribution']:+.3f}"])
     for values, table in tables.items():
-        click.echo(f"\n{title.format(*values)}:\n")
+        echo(f"\n{title.format(*values)}:\n")
         print_table(list(_KERNELS.values()), table, output_format)
 
 

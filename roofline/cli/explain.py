@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import click
-
 from roofline.api.explain import Kernel, Pass, Prediction, equation, prediction_passes
-from roofline.cli.render import digits, print_table
+from roofline.cli.render import digits, echo, print_table
 from roofline.quantity import MICRO, to_text
 
 __all__ = ["print_explanation"]
@@ -21,11 +19,11 @@ def print_explanation(prediction: Prediction, output_format: str) -> None:
         output_format: table or markdown [text].
     """
     for name, passed in prediction_passes(prediction):
-        click.echo(f"\n{_title(prediction, name)}: {to_text(passed.time, 's')}, bound: {passed.bound}\n")
+        echo(f"\n{_title(prediction, name)}: {to_text(passed.time, 's')}, bound: {passed.bound}\n")
         print_table(_HEADINGS, [_cells(kernel, passed) for kernel in passed.kernels], output_format)
-        click.echo(f"\n{_FORMULA if prediction.basis != 'ideal' else _LIGHT_FORMULA}")
+        echo(f"\n{_FORMULA if prediction.basis != 'ideal' else _LIGHT_FORMULA}")
         for kernel in passed.kernels:
-            click.echo(f"  {kernel.name}: {equation(kernel)}")
+            echo(f"  {kernel.name}: {equation(kernel)}")
 
 
 _FORMULA = "t = t0 + || F/(eta_c P) + kappa d , Q/(eta_m W) ||_p + X/(eta_x S) + Q_s/(eta_s W) + kappa_s d_s + eps n"

@@ -9,7 +9,7 @@ import click
 
 from roofline.api import why as questions
 from roofline.cli.options import case_options, one_case
-from roofline.cli.render import SCHEMA_VERSION, notes
+from roofline.cli.render import SCHEMA_VERSION, echo, notes
 
 __all__ = ["formula"]
 
@@ -40,14 +40,14 @@ def formula(
     found = questions.formula(*one_case(models, gpus), result, **options)
     match output_format:
         case "latex":
-            click.echo(found.to_latex())
+            echo(found.to_latex())
         case "python":
-            click.echo(found.to_python())
+            echo(found.to_python())
         case "json":
             import json
 
-            click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": [found.to_dict()]}, indent=2))
+            echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": [found.to_dict()]}, indent=2))
         case _:
-            click.echo(str(found))
+            echo(str(found))
             if found.is_implicit:
                 notes([f"{found.name} has no closed form here: it is where the expression is zero"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from roofline.cli.render import echo, notes
+
 __all__ = ["import_model"]
 
 
@@ -25,10 +27,9 @@ def import_model(config: str, output: str | None, name: str | None, force: bool)
     from roofline.api.outputs import write_whole
 
     text, cautions = imported_model(config, name)
-    for caution in cautions:
-        click.echo(f"note: {caution}", err=True)
+    notes(cautions)
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     write_whole(output, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
-    click.echo(f"{output}: written", err=True)
+    echo(f"{output}: written", err=True)

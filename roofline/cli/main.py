@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
 import roofline
-from roofline.errors import RooflineError
+from roofline.errors import RooflineError, printable
 
 __all__ = ["cli", "main"]
 
@@ -50,11 +52,26 @@ class _Questions(click.Group):
         )
         return command
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _printable_errors():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except RooflineError as error:
-            raise click.ClickException(str(error)) from None
+        with _printable_errors():
+            try:
+                return super().invoke(ctx)
+            except RooflineError as error:
+                raise click.ClickException(str(error)) from None
+
+
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    """A message that quotes what was typed is fit for any terminal, too."""
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error)["message"] = printable(error.message, lines=True)
+        raise
 
 
 _SETTINGS: dict[str, Any] = {

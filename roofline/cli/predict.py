@@ -10,7 +10,7 @@ import click
 from roofline.api import catalog
 from roofline.api.predict import Prediction, predict_each_gpu, refused_row
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import REASONS, notes, print_rows
+from roofline.cli.render import REASONS, echo, notes, print_rows
 from roofline.errors import RooflineError, UnknownName
 
 __all__ = ["knee", "predict", "tpot", "ttft"]
@@ -163,7 +163,7 @@ def _answer(
     if not found:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
     if columns is None:
-        click.echo(str(found[0]))
+        echo(str(found[0]))
     else:
         print_rows([*rows, *refusals], output_format, columns, _kernels(found) if explain and not people else None)
     if people:

@@ -11,7 +11,7 @@ from roofline.api.compare import FORMATS
 from roofline.api.compare import quantize as quantize_model
 from roofline.cli.compare import labelled, print_kernels, print_reasons
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import notes, print_rows
+from roofline.cli.render import echo, notes, print_rows
 
 __all__ = ["quantize"]
 
@@ -69,7 +69,7 @@ def quantize(
     labels = [f"{row['weight_dtype']}, KV {row['kv_dtype']}" for row in rows]
     wide = next(row["kv_dtype"] for row in rows if row["why_prefill"] == "the baseline")
     width = max(map(len, labels)) + 2
-    click.echo(f"\nagainst {found.baseline} weights with a {wide} KV cache:")
+    echo(f"\nagainst {found.baseline} weights with a {wide} KV cache:")
     for label, row in zip(labels, rows, strict=True):
         is_shown = explain or row["kv_dtype"] == wide or row["quantization"] == found.baseline
         if is_shown and row["why_prefill"] != "the baseline":

@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
 from roofline.api.outputs import SCHEMA_VERSION, csv_text, json_text
-from roofline.errors import DoesNotFit, UnsupportedPrecision
+from roofline.errors import DoesNotFit, UnsupportedPrecision, printable
 from roofline.quantity import rounded, to_text
 
-__all__ = ["REASONS", "SCHEMA_VERSION", "digits", "notes", "print_rows", "print_table", "with_unit"]
+__all__ = [
+    "REASONS",
+    "SCHEMA_VERSION",
+    "digits",
+    "echo",
+    "notes",
+    "one_line",
+    "print_rows",
+    "print_table",
+    "with_unit",
+]
 
 #: Why a GPU cannot run a case, in a word or two; `refused` for what is not listed.
 REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
 
+_MARKDOWN = re.compile(r"[\\|]|<(?=[a-zA-Z/!?])")  # what ends a cell, or begins a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
 _DIGITS = 6
+
+
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text; the one way to a terminal: what is not printable is escaped, line ends apart.
+
+    Args:
+        text: what to print, of several lines [text].
+        err: to stderr [bool].
+        nl: end the line [bool].
+    """
+    click.echo(printable(text, lines=True), err=err, nl=nl)
+
+
+def one_line(text: str) -> str:
+    """Prose of a file as one line.
+
+    Args:
+        text: of several lines [text].
+
+    Returns:
+        The line [text].
+    """
+    return printable(" ".join(line.strip() for line in text.strip().split("\n")))
 
 
 def print_rows(
@@ -35,9 +70,9 @@ def print_rows(
         extra: further top-level keys of the JSON.
     """
     if output_format == "json":
-        click.echo(json_text(rows, extra), nl=False)
+        echo(json_text(rows, extra), nl=False)
     elif output_format == "csv":
-        click.echo(csv_text(rows), nl=False)
+        echo(csv_text(rows), nl=False)
     else:
         shown = [[_cell(row[key]) for key in columns] for row in rows]
         print_table(list(columns.values()), shown, output_format)
@@ -51,12 +86,14 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_
         cells: rows of texts [text].
         output_format: table or markdown [text].
     """
+    cells = [[printable(cell) for cell in row] for row in cells]
     right = [_is_numeric(row[column] for row in cells) for column in range(len(headings))]
     if output_format == "markdown":
         from tabulate import tabulate
 
         alignment = ["right" if numeric else "left" for numeric in right]
-        click.echo(tabulate(cells, headers=headings, tablefmt="github", colalign=alignment, disable_numparse=True))
+        cells = [[_MARKDOWN.sub(r"\\\g<0>", cell) for cell in row] for row in cells]
+        echo(tabulate(cells, headers=headings, tablefmt="github", colalign=alignment, disable_numparse=True))
         return
     # Plain columns without tabulate: its import reads package metadata, a fifth of the time of an answer.
     table = [headings, *cells]
@@ -66,7 +103,7 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_
             cell.rjust(width) if numeric else cell.ljust(width)
             for cell, width, numeric in zip(row, widths, right, strict=True)
         )
-        click.echo("  ".join(padded).rstrip())
+        echo("  ".join(padded).rstrip())
 
 
 def notes(texts: Iterable[str]) -> None:
@@ -76,7 +113,7 @@ def notes(texts: Iterable[str]) -> None:
         texts: what the reader should know [text].
     """
     for text in dict.fromkeys(texts):
-        click.echo(f"note: {text}", err=True)
+        echo(f"note: {one_line(text)}", err=True)
 
 
 def with_unit(value: float, unit: str, digits: int = 3) -> str:

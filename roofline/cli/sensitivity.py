@@ -10,7 +10,7 @@ import click
 from roofline.api import why as questions
 from roofline.api.why import RESULTS, UNITS, Sensitivities, Sensitivity
 from roofline.cli.options import FORMATS, case_options, one_case
-from roofline.cli.render import notes, print_rows, print_table, with_unit
+from roofline.cli.render import echo, notes, print_rows, print_table, with_unit
 from roofline.quantity import rounded, to_text
 
 __all__ = ["sensitivity"]
@@ -77,15 +77,15 @@ def sensitivity(
         case = found.to_dict()
         print_rows(case.pop("rows"), output_format, {}, case)
     elif output_format == "latex":
-        click.echo(questions.derivatives_latex(found, shown))
+        echo(questions.derivatives_latex(found, shown))
     else:
         _print(found, shown, output_format)
         if with_formula:
-            click.echo("\n" + questions.derivatives_text(found, shown))
+            echo("\n" + questions.derivatives_text(found, shown))
         notes(found.prediction.warnings)
     if plot is not None:
         questions.plot_sensitivities(found, shown, plot)
-        click.echo(f"note: wrote {plot}", err=True)
+        echo(f"note: wrote {plot}", err=True)
 
 
 def _of(found: Sensitivities, result: str) -> list[Sensitivity]:
@@ -98,8 +98,8 @@ def _print(found: Sensitivities, shown: list[Sensitivity], output_format: str) -
         amount = getattr(found.prediction, result)
         value = to_text(amount, "s") if UNITS[result] == "s" else f"{rounded(amount)}/s"
         change = f"1 % more of it makes {row.elasticity:+.2f} %"
-        click.echo(f"{result} = {value}: of the hardware, {row.meaning} ({row.input}) moves it most: {change}")
-    click.echo()
+        echo(f"{result} = {value}: of the hardware, {row.meaning} ({row.input}) moves it most: {change}")
+    echo()
     most = max((abs(row.elasticity) for row in shown), default=1.0) or 1.0
     headings = ("result", "input", "kind", "value", "elasticity", "size", "regime ends", "where")
     cells = [
@@ -117,7 +117,7 @@ def _print(found: Sensitivities, shown: list[Sensitivity], output_format: str) -
     ]
     print_table(headings, cells, output_format)
     regimes = dict.fromkeys(f"{row.result}: {row.regime.partition(' until ')[0]}" for row in shown)
-    click.echo("\nregime: " + "; ".join(regimes))
+    echo("\nregime: " + "; ".join(regimes))
 
 
 def _sides(row: Sensitivity) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-import click
-
 from roofline.api.listing import (
     Ffn,
     Gpu,
@@ -22,7 +20,7 @@ from roofline.api.listing import (
     sources,
     with_si,
 )
-from roofline.cli.render import print_rows
+from roofline.cli.render import echo, one_line, print_rows
 from roofline.quantity import GIGA, from_text, rounded, to_text
 
 __all__ = ["describe_gpu", "describe_model", "is_for_people", "print_document"]
@@ -72,11 +70,11 @@ def print_document(content: Mapping[str, Any], output_format: str, summary: Mapp
         rows.append(row)
     print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
     if people:
-        click.echo("")
+        echo()
         for note in content.get("notes") or ():
-            click.echo(f"- {note}")
+            echo(f"- {one_line(note)}")
         for source in sources(content):
-            click.echo(f"[{source.date}] {source.source} {source.url}".rstrip())
+            echo(one_line(f"[{source.date}] {source.source} {source.url}"))
 
 
 def describe_gpu(gpu: Gpu) -> None:
@@ -85,16 +83,16 @@ def describe_gpu(gpu: Gpu) -> None:
     Args:
         gpu: the record.
     """
-    click.echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}")
+    echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}")
     if gpu.aliases:
-        click.echo(f"also called {', '.join(gpu.aliases)}")
+        echo(f"also called {', '.join(gpu.aliases)}")
     rate = to_text(float(gpu.bandwidth), "B/s")
     usable = f"{_binary(gpu.memory)} usable ({_decimal(gpu.memory)})"
-    click.echo(f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}")
+    echo(f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}")
     link = gpu.link
     reduction = ", reductions in the switch" if link.in_switch_reduction else ""
     peer = f", {to_text(float(link.peer_bandwidth), 'B/s')} to one peer" if link.peer_bandwidth else ""
-    click.echo(
+    echo(
         f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, "
         f"{link.domain} GPUs{reduction}\n"
     )
@@ -108,23 +106,23 @@ def describe_model(model: Model) -> None:
     """
     counts = model_counts(model)
     active = counts["active"]
-    click.echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
-    click.echo(
+    echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
+    echo(
         f"parameters {counts['parameters']:,.0f}, active {active['no-embedding']:,.0f} (without input embedding)"
         + _stated(model)
     )
-    click.echo(f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}")
+    echo(f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}")
     for group in model.groups:
         alike = [(layer, len(list(run))) for layer, run in groupby(group.layers)]
         lines = [f"{_described(layer.mixer)} + {_described(layer.ffn)}" for layer, _ in alike]
         if len(alike) == 1:
-            click.echo(f"  {group.repeat * alike[0][1]} x {lines[0]}")
+            echo(f"  {group.repeat * alike[0][1]} x {lines[0]}")
             continue
-        click.echo(f"  {group.repeat} x")
+        echo(f"  {group.repeat} x")
         for (_, number), line in zip(alike, lines, strict=True):
-            click.echo(f"    {number} x {line}")
-    click.echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
-    click.echo(f"cache: {_cache(counts)}\n")
+            echo(f"    {number} x {line}")
+    echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
+    echo(f"cache: {_cache(counts)}\n")
 
 
 def _worded(field: str, value: str) -> str:

@@ -10,7 +10,7 @@ from roofline.api import catalog
 from roofline.api import why as questions
 from roofline.api.why import Solution
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import notes, print_rows, with_unit
+from roofline.cli.render import echo, notes, print_rows, with_unit
 from roofline.cli.values import Duration
 from roofline.errors import BadInput, RooflineError
 
@@ -101,8 +101,6 @@ def _who(solution: Solution, found: list[Solution]) -> str:
 def _print_formula(solution: Solution) -> None:
     """Closed form, where there is one; else what was solved."""
     if solution.formula is not None:
-        click.echo(f"\n{solution.formula}")
+        echo(f"\n{solution.formula}")
     elif solution.is_met and solution.method in ("root", "step"):
-        click.echo(
-            f"\nno closed form: root of {solution.binding}({solution.unknown}) = target; regime: {solution.regime}"
-        )
+        echo(f"\nno closed form: root of {solution.binding}({solution.unknown}) = target; regime: {solution.regime}")

@@ -216,6 +216,6 @@ def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[
     from click.shell_completion import CompletionItem
 
     try:
-        return [CompletionItem(name) for name in names() if name.startswith(incomplete.lower())]
+        return [CompletionItem(name) for name in names() if name.startswith(incomplete.lower()) and name.isprintable()]
     except RooflineError:
         return []

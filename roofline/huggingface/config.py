@@ -18,6 +18,7 @@ from roofline.huggingface.layers import Shape
 from roofline.huggingface.quantization import native_formats
 from roofline.specs.build import model_record
 from roofline.specs.model import Model
+from roofline.specs.names import name_fault
 
 __all__ = ["Imported", "config_document", "hub_config", "load_config", "read_config"]
 
@@ -25,7 +26,7 @@ _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"
 _MOST_BYTES = 1 << 24
 _HUB = "https://huggingface.co"
-_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 _CONTEXT = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "n_positions", "seq_length")
@@ -295,12 +296,13 @@ def _name(config: Mapping[str, Any], path: str) -> str:
 
 def _cached(path: str) -> tuple[str, str] | None:
     """Hugging Face id and commit of a file in the hub's local cache."""
-    found = re.search(r"models--([\w.-]+?)--([\w.-]+)[/\\]snapshots[/\\]([0-9a-f]+)[/\\]", path)
+    found = re.search(r"models--([\w.-]+?)--([\w.-]+)[/\\]snapshots[/\\]([0-9a-f]+)[/\\]", path, re.ASCII)
     return None if found is None else (f"{found[1]}/{found[2]}", found[3])
 
 
 def _checked_name(name: str, where: str) -> str:
-    """A name that a file and a terminal can hold."""
-    if not isinstance(name, str) or not re.fullmatch(r"[\w][\w .+:/@-]{0,199}", name, re.ASCII):
-        raise BadSpec(f"{where}:1: name: {shown(name)} is no name of a model; give one with --name")
+    """A name that keeps the rule of all names."""
+    fault = name_fault(name)
+    if fault is not None:
+        raise BadSpec(f"{where}:1: name: {shown(name)} is no name of a model: {fault}; give one with --name")
     return name

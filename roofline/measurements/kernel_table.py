@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline.errors import BadInput, shown
 from roofline.quantity import MICRO
 from roofline.specs.kernels import KINDS, MOE
+from roofline.specs.names import name_fault
 from roofline.specs.timed_kernels import SHAPES, KernelGroup
 
 __all__ = ["kernel_groups"]
 
 ROUTINGS = ("uniform", "balanced", "skewed")
+_DATE = re.compile(r"[0-9]{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?").fullmatch
 
 
 def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
@@ -35,6 +38,7 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
             kind = (row.get("kind") or "").strip()
             if kind not in SHAPES:
                 raise BadInput(f"{where}: kind {kind!r} is no kind of kernel; it may be {', '.join(SHAPES)}")
+            _check_texts(row, where)
             key = ((row.get("gpu") or "").strip(), kind, (row.get("dtype") or "").strip() or "bf16")
             collected.setdefault(key, []).append(_measurement(row, kind, where))
     return [_group(key, rows) for key, rows in collected.items()]
@@ -55,6 +59,18 @@ def _rows(path: str) -> Iterable[tuple[int, dict[str, str | None]]]:
     if not rows:
         raise BadInput(f"{path} has no rows")
     return rows
+
+
+def _check_texts(row: Mapping[str, str | None], where: str) -> None:
+    """Refuse texts that a calibration could not name its sources by."""
+    for column in ("gpu", "dtype", "engine", "engine_version"):
+        text = (row.get(column) or "").strip()
+        fault = name_fault(text) if text else None
+        if fault is not None:
+            raise BadInput(f"{where}: {column} = {shown(text)}: {fault}")
+    date = (row.get("date") or "").strip()
+    if date and not _DATE(date):
+        raise BadInput(f"{where}: date = {shown(date)} is no date such as 2026-11-21, 2026-11 or 2026")
 
 
 def _measurement(row: Mapping[str, str | None], kind: str, where: str) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from roofline.errors import UnknownName
+from roofline.errors import UnknownName, printable
 
-__all__ = ["LABELS", "Entry", "Match", "fold", "match_name", "nearest_names"]
+__all__ = ["LABELS", "Entry", "Match", "fold", "match_name", "name_fault", "nearest_names"]
 
 #: Kind of entry -> what a message calls it.
 LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
@@ -23,6 +23,8 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 _SEAMS = re.compile(r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
 _MORE_OF_A_NUMBER = re.compile(r"[\d.]|-\d+(?:-|$)")  # after a digit: b20 is no beginning of b200, nor k2 of k2.5
 _SHORTEST_BEGINNING = 3
+_LONGEST_NAME = 200
+_UNFIT = "\"'`\\"  # quotes, and what hides one
 _MOST_CANDIDATES = 12
 
 
@@ -61,6 +63,34 @@ def fold(name: str) -> str:
     'h100-sxm'
     """
     return _SEPARATORS.sub("-", name.strip().lower())
+
+
+def name_fault(name: object) -> str | None:
+    """What keeps a text from being a name, in files of every kind: it is shown, typed and looked up.
+
+    Letters of any alphabet are fine. Control, bidirectional and invisible characters, line ends, blanks other than
+    the space, quotes and backslashes are not.
+
+    Args:
+        name: what a file or an option calls something [any].
+
+    Returns:
+        The fault; None for a name [text].
+
+    >>> name_fault("Qwen/Qwen3-8B")
+    >>> name_fault("say 'a'")
+    'a name has no quotes and no backslash'
+    """
+    if not isinstance(name, str) or not name.strip():
+        return "a name is a text that is not blank"
+    if len(name) > _LONGEST_NAME:
+        return f"a name has at most {_LONGEST_NAME} characters, not {len(name)}"
+    if not name.isprintable():
+        unprintable = next(character for character in name if not character.isprintable())
+        return f"a name has printable characters alone, not {printable(unprintable)}"
+    if any(character in name for character in _UNFIT):
+        return "a name has no quotes and no backslash"
+    return None
 
 
 def match_name(name: str, entries: Iterable[Entry], kind: str) -> Match | None:

@@ -199,7 +199,7 @@ class Stages:
         Returns:
             The value [any].
         """
-        return float(eval(text, dict(_FUNCTIONS), {**self._inputs, **known}))  # noqa: S307  our own text
+        return float(eval(text, {"__builtins__": {}, **_FUNCTIONS}, {**self._inputs, **known}))  # noqa: S307  our own text
 
     def _powers(self, expression: Any, symbol: Any) -> dict[int, Any] | None:
         """Coefficients of a formula by powers of a symbol; None where it is no sum of whole powers."""
@@ -332,4 +332,4 @@ def _sides(base: Real, order: Real) -> tuple[Traced, Traced, float] | None:
 
 def _slug(name: str) -> str:
     """A kernel's name as part of a symbol."""
-    return re.sub(r"\W+", "_", name).strip("_").lower()
+    return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 from sympy.printing.latex import LatexPrinter
 
+from roofline.errors import printable
 from roofline.quantity import rounded
 from roofline.symbolic.expressions import written
 from roofline.symbolic.formula import Definition
@@ -47,13 +48,13 @@ def readable(formula: Formula) -> str:
     known = _values(formula)
     left = "0" if formula.is_implicit else formula.name
     lines = [
-        *([formula.title, ""] if formula.title else []),
+        *([printable(formula.title), ""] if formula.title else []),
         *equation_lines(left, formula.expression),
         *_wrapped(" " * len(left), _with_numbers(written(formula.expression), known)),
         f"{formula.name} = {formula.value!r} {formula.unit}",
     ]
     if formula.regime:
-        lines.append(f"regime: {formula.regime}")
+        lines.append(f"regime: {printable(formula.regime)}")
     return "\n".join([*lines, *parts_lines(formula.definitions, formula.inputs, formula.ends)])
 
 
@@ -100,8 +101,8 @@ def parts_lines(
     width = max((len(name) for name in inputs), default=0)
     symbols = [
         f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
-        + f"  ({entry.meaning})"
-        + (f"  {ends[name]}" if ends and name in ends else "")
+        + f"  ({printable(entry.meaning)})"
+        + (f"  {printable(ends[name])}" if ends and name in ends else "")
         for name, entry in inputs.items()
     ]
     return [*(["", "where", *parts] if parts else []), "", "with", *symbols]
@@ -156,9 +157,9 @@ def python_source(formula: Formula) -> str:
     name = f"{formula.name}_residual" if formula.is_implicit else formula.name
     what = f"Zero where {formula.name} is right" if formula.is_implicit else f"{formula.name} [{formula.unit}]"
     arguments = [
-        f"    {name}={entry.value!r},  # {entry.meaning}"
+        f"    {name}={entry.value!r},  # {printable(entry.meaning)}"
         + (f" [{entry.unit}]" if entry.unit != "1" else "")
-        + (f"; {formula.ends[name]}" if name in formula.ends else "")
+        + (f"; {printable(formula.ends[name])}" if name in formula.ends else "")
         for name, entry in formula.inputs.items()
     ]
     lines = [
@@ -167,9 +168,9 @@ def python_source(formula: Formula) -> str:
         "    *,",
         *arguments,
         "):",
-        f'    """{what}{f" of {formula.title}" if formula.title else ""}.',
+        f'    """{what}{f" of {_in_docstring(formula.title)}" if formula.title else ""}.',
         "",
-        f"    Holds in this regime alone: {formula.regime}; no kernel or choice changes sides.",
+        f"    Holds in this regime alone: {_in_docstring(formula.regime)}; no kernel or choice changes sides.",
         '    """',
         *(f"    {part} = {expression}" for part, expression in parts),
         f"    return {final}",
@@ -179,6 +180,11 @@ def python_source(formula: Formula) -> str:
         f"    print({name}())",
     ]
     return "\n".join(lines)
+
+
+def _in_docstring(text: str) -> str:
+    """A text inside a docstring as `repr` would write it in these quotes: it never ends them."""
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _values(formula: Formula) -> dict[str, float]:
@@ -225,7 +231,7 @@ class _Tex(LatexPrinter):  # type: ignore[misc]  # sympy is untyped
 
 def _tex(expression: Any) -> str:
     """An expression in LaTeX."""
-    return str(_Tex({"mul_symbol": "dot", "fold_short_frac": False}).doprint(sympy.sympify(expression)))
+    return str(_Tex({"mul_symbol": "dot", "fold_short_frac": False}).doprint(sympy.sympify(expression, strict=True)))
 
 
 def _tex_float(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -176,7 +177,14 @@ def refuse_arrays(prediction: Prediction, question: str) -> None:
 
 def _made(make: Make, name: str, kind: str, unit: str, value: Real | None, meaning: str) -> Any:
     """An input where there is a quantity: what is absent or zero stays as it is."""
-    return value if value is None or value == 0.0 else make(Input(name, kind, unit, float(value), meaning))
+    if value is None or value == 0.0:
+        return value
+    return make(Input(name if name.isidentifier() else _symbol(name), kind, unit, float(value), meaning))
+
+
+def _symbol(name: str) -> str:
+    """A name of which a part comes from a file, as formulas and programs can write it."""
+    return re.sub(r"\W+", "_", name, flags=re.ASCII)
 
 
 def _gpu(gpu: Gpu, make: Make) -> Gpu:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from roofline.errors import BadInput
+from roofline.errors import BadInput, printable
 from roofline.workbook.cell import Cell, Column
 
 __all__ = ["LONGEST", "dependent", "homes", "shared", "spreadsheet_formula", "text_literal"]
@@ -169,7 +169,7 @@ def text_literal(text: str) -> str:
     >>> print(text_literal('say "a" now'))
     "say ""a"" now"
     """
-    return '"' + text.replace('"', '""') + '"'
+    return '"' + printable(text, lines=True).replace('"', '""') + '"'
 
 
 def _text(cell: Cell, places: Mapping[int, str]) -> tuple[str, int]:

@@ -13,7 +13,7 @@ import xlsxwriter
 from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
-from roofline.errors import BadInput
+from roofline.errors import BadInput, printable
 from roofline.workbook.cell import INFINITE, Cell
 from roofline.workbook.cell_text import spreadsheet_formula
 
@@ -123,7 +123,7 @@ class Sheet:
         self.shared = 0  # formulas that fill several rows
 
     def text(self, row: int, column: int, text: str, style: str = "label") -> None:
-        """Write a text, whatever it begins with.
+        """Write a text as a text, whatever it begins with and holds.
 
         Args:
             row: of the cell [1].
@@ -131,7 +131,7 @@ class Sheet:
             text: the text [text].
             style: of the cell [text].
         """
-        self.sheet.write_string(row, column, text, self.book.styles[style])
+        self.sheet.write_string(row, column, printable(text, lines=True), self.book.styles[style])
 
     def value(self, row: int, column: int, value: Any, style: str = "general") -> None:
         """Write what is typed in: a number, a text, or nothing.

@@ -1,0 +1,111 @@
+"""Values as YAML that reads back as the same values; what does not plainly stand for itself is quoted."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from roofline.errors import BadInput, shown
+
+__all__ = ["yaml_date", "yaml_quoted", "yaml_scalar"]
+
+# Texts that YAML reads as themselves: words, ids, a number with its unit, addresses.
+_PLAIN = re.compile(
+    r"[A-Za-z_][\w./+-]*( [\w./+-]+)*|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)? [A-Za-z][\w./-]*|https?://[\w/.@%+~=-]+",
+    re.ASCII,
+).fullmatch
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"})
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+_LONGEST_PLAIN = 500
+
+
+def yaml_scalar(value: object) -> str:
+    """A scalar as it stands in a YAML file, as a key or as a value, in a flow mapping or a block.
+
+    Args:
+        value: text, number, truth or None [any].
+
+    Returns:
+        YAML that the safe loader reads as the value [text].
+
+    Raises:
+        BadInput: half a surrogate pair, which no file holds, or a value of another kind.
+
+    >>> [yaml_scalar(value) for value in ("3.4 us", "no", "a: b", 0.5, 2)]
+    ['3.4 us', '"no"', '"a: b"', '0.5', '2']
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return repr(int(value))
+    if isinstance(value, float):
+        return _decimal(float(value))
+    if not isinstance(value, str):
+        raise BadInput(f"{shown(value)} is neither a text nor a number, and cannot be written to a specification")
+    is_plain = _PLAIN(value) and len(value) <= _LONGEST_PLAIN and value.lower() not in _WORDS
+    return value if is_plain else yaml_quoted(value)
+
+
+def yaml_quoted(text: str) -> str:
+    """A text in double quotes.
+
+    Args:
+        text: whatever it holds [text].
+
+    Returns:
+        YAML of one line [text].
+
+    Raises:
+        BadInput: half a surrogate pair, which no file holds.
+
+    >>> print(yaml_quoted('two\\nlines of "text"'))
+    "two\\nlines of \\"text\\""
+    """
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def yaml_date(text: str) -> str:
+    """A date, without quotes where it is a day: readers of specifications take what YAML makes of it.
+
+    Args:
+        text: a day, a month or a year [text].
+
+    Returns:
+        YAML [text].
+
+    >>> yaml_date("2026-11-21"), yaml_date("2026"), yaml_date("2026-02-31")
+    ('2026-11-21', '"2026"', '"2026-02-31"')
+    """
+    if _DATE(text):
+        try:
+            dt.date.fromisoformat(text)
+        except ValueError:
+            return yaml_quoted(text)
+        return text
+    return yaml_scalar(text)
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if character == "\n":
+        return "\\n"
+    if 0xD800 <= code <= 0xDFFF:
+        raise BadInput(f"{character!a} is half a character, which no file holds")
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _decimal(value: float) -> str:
+    """A float as YAML knows one: it has a point, and not only an exponent."""
+    text = repr(value)
+    if text.lstrip("-") in ("inf", "nan"):
+        return text.replace("inf", ".inf").replace("nan", ".nan")
+    mantissa, mark, exponent = text.partition("e")
+    if not mark:
+        return text
+    return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}e{exponent if exponent[0] in '+-' else f'+{exponent}'}"
