@@ -98,7 +98,7 @@ def test_the_readme_shows_what_the_command_prints():
 
 
 def test_every_link_of_the_docs_leads_somewhere():
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for page in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
@@ -108,7 +108,7 @@ _NAMED_FILES = re.compile(r"`((?:\w+/)+\w+\.(?:py|yaml))(?:: ([\w, ]+))?`")
 
 
 def test_every_file_that_the_docs_name_is_there_and_holds_what_they_say():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
     named = [(page.name, *found) for page in pages for found in _NAMED_FILES.findall(page.read_text(encoding="utf-8"))]
     assert len(named) > 40
     for page, file, names in named:

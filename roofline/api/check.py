@@ -8,7 +8,8 @@ from typing import Any
 from roofline.analysis.measurement import Expected, MeasurementCheck, Part, measurement_check
 from roofline.api.predict import predict
 from roofline.catalog.engines import profile_of
-from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName
+from roofline.catalog.files import names_a_file
+from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, shown
 from roofline.measurements.fields import STATISTICS
 from roofline.measurements.results import Reading, check_complete, override, read_results, results
 from roofline.quantity import GIGA
@@ -50,6 +51,7 @@ def check_readings(
         failures += reading.faults
         for measurement in reading.measurements:
             try:
+                _refuse_files(measurement, stated)
                 complete = override(measurement, **stated)
                 check_complete(complete)
                 engine = profile_of(complete.engine, complete.engine_version)
@@ -197,6 +199,17 @@ def _oversize_notes(steps: Prediction) -> tuple[str, ...]:
         )
     said = f"a batch of {steps.workload.batch:g} takes {memory.used_fraction:.0%} of the usable memory by this count"
     return (f"{said}: the server ran fewer at a time, or keeps less of them",)
+
+
+def _refuse_files(measurement: Measurement, stated: Mapping[str, Any]) -> None:
+    """Refuse a result that says which further file to read: that is for the command line alone."""
+    for name in ("model", "gpu", "engine"):
+        text = getattr(measurement, name)
+        if stated.get(name) is None and text is not None and names_a_file(text):
+            raise BadInput(
+                f"{measurement.source}: {name} = {shown(text)} is a file, which no result may choose; "
+                f"if it is what was measured, give --{name}"
+            )
 
 
 def _placed(error: RooflineError, measurement: Measurement, given: Mapping[str, Any]) -> RooflineError:

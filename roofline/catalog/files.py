@@ -18,6 +18,7 @@ __all__ = [
     "fingerprint",
     "kind_of",
     "kind_of_fields",
+    "names_a_file",
     "own_entry",
     "own_folder",
     "shipped_entries",
@@ -72,6 +73,23 @@ def entries(kind: str, specs: str | None) -> tuple[Entry, ...]:
             if other is not entry:
                 raise BadSpec(f"{entry.path}:1: the name {name!r} belongs to {other.short} already; give it another")
     return found
+
+
+def names_a_file(name: str) -> bool:
+    """Whether a name would be read as a way to a file, were it typed: what a stranger's file may not do.
+
+    Args:
+        name: of a model, a GPU or an engine [text].
+
+    Returns:
+        Whether it ends like a file that is read, or leads to one from anywhere but here [bool].
+
+    >>> names_a_file("Qwen/Qwen3-8B"), names_a_file("../mine.yaml")
+    (False, True)
+    """
+    path = name.strip()
+    is_way = path.startswith(("/", "~", ".", "\\")) or ".." in path
+    return path.endswith((*ENDINGS, ".json")) or (is_way and os.path.exists(os.path.expanduser(path)))
 
 
 def own_entry(path: str) -> Entry:

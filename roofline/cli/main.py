@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -100,6 +101,9 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; a closed pipe ends quietly, a full disk with one message."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # letters that the terminal's encoding does not have
     try:
         try:
             cli()
