@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.errors import printable
+from roofline.errors import BadInput, printable
 from roofline.quantity import MICRO, NANO
 from roofline.specs.yaml_text import yaml_date, yaml_quoted, yaml_scalar
 
@@ -58,7 +58,7 @@ def calibration_text(document: Mapping[str, Any], title: str) -> str:
         YAML that reads back as the document [text].
 
     Raises:
-        BadInput: a text that no file holds.
+        BadInput: a text that no file holds, a figure that is not finite.
     """
     lines = [_HEADER.format(title=printable(title)), f"name: {yaml_scalar(document['name'])}\n"]
     lines.append(f"measured_on: {_scalar('', document['measured_on'])}\n")
@@ -90,6 +90,8 @@ def _scalar(name: str, value: Any) -> str:
     if isinstance(value, str) and name == "date":
         return yaml_date(value)
     if isinstance(value, float):
+        if value - value != 0.0 and name != "p":  # NaN or infinite; an infinite p is the maximum of both sides
+            raise BadInput(f"{name} = {value} is no figure of a calibration")
         return _decimal(value)
     return yaml_scalar(value)
 
@@ -97,7 +99,7 @@ def _scalar(name: str, value: Any) -> str:
 def _decimal(value: float) -> str:
     """Without an exponent, where it is the same figure so."""
     text = f"{value:.12f}".rstrip("0").rstrip(".")
-    return text if float(text) == value else yaml_scalar(value)
+    return text if value - value == 0.0 and float(text) == value else yaml_scalar(value)
 
 
 def _three_digits(value: float) -> float:

@@ -69,6 +69,7 @@ def _check_prose(value: str) -> str:
 _JOINERS = "\u200c\u200d"  # which Persian, Hindi and others spell words with
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+_NameOrNone = Annotated[str, Field(max_length=200), AfterValidator(lambda value: value and _check_name(value))]
 Title = Annotated[str, Field(max_length=2000), AfterValidator(_check_line)]
 Prose = Annotated[str, Field(max_length=20_000), AfterValidator(_check_prose)]
 Count = Annotated[int, Field(ge=1, le=int(BILLION))]
@@ -117,6 +118,8 @@ def told(read: Callable[..., object], value: object, *arguments: str) -> object:
     Raises:
         PydanticCustomError: with the reason of the refusal.
     """
+    if isinstance(value, str):
+        _check_line(value)
     try:
         read(value, *arguments)
     except BadInput as fault:
@@ -181,7 +184,7 @@ _IN_A_FILE: dict[Any, Any] = {
     Seconds: Annotated[str, Quantity("s")],
     Share: Fraction,
 }
-_IF_EMPTY = {int: WholeNumber, str: Title}  # of a field that is zero or empty where a file leaves it out
+_IF_EMPTY = {int: WholeNumber, str: _NameOrNone}  # of a field that is zero or empty where a file leaves it out
 
 
 def of_record(

@@ -23,7 +23,7 @@ def yaml_scalar(value: object) -> str:
     """A scalar as it stands in a YAML file, as a key or as a value, in a flow mapping or a block.
 
     Args:
-        value: text, number, truth or None [any].
+        value: text, number, truth, day or None [any].
 
     Returns:
         YAML that the safe loader reads as the value [text].
@@ -42,6 +42,8 @@ def yaml_scalar(value: object) -> str:
         return repr(int(value))
     if isinstance(value, float):
         return _decimal(float(value))
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return value.isoformat()
     if not isinstance(value, str):
         raise BadInput(f"{shown(value)} is neither a text nor a number, and cannot be written to a specification")
     is_plain = _PLAIN(value) and len(value) <= _LONGEST_PLAIN and value.lower() not in _WORDS
