@@ -318,6 +318,47 @@ def test_a_calibration_that_no_reader_would_take_is_not_written(tmp_path):
             calibrate([str(table)], "h100-sxm", **options)
 
 
+def test_a_configuration_or_a_result_forges_no_line_of_a_message_or_a_note(tmp_path):
+    forged = "x\nError: forged\x1b[2J" + "y" * 5000
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
+    path = tmp_path / "config.json"
+    for fields in ({"quantization_config": {"quant_method": forged}}, {"model_type": "odd", f"moe_{forged}": 4}):
+        path.write_text(json.dumps(config | fields))
+        result = ask("models", "import", path, "--name", "mine")
+        assert result.exit_code == 1
+        assert result.output.count("\n") == 1
+        assert harmless(result.output)
+        assert len(result.output) < 2000
+    table = tmp_path / "runs.csv"
+    row = {
+        "model": "llama-3.1-8b",
+        "gpu": "h100-sxm",
+        "tp": 1,
+        "isl": 9,
+        "osl": 9,
+        "batch": 1,
+        "ttft_ms": 20,
+        "note": forged,
+    }
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow(row)
+    for form in ("table", "markdown", "csv", "json"):
+        result = ask("check", table, "-f", form)
+        assert harmless(result.output)
+        assert form == "csv" or not re.search("^Error", result.output, re.MULTILINE)
+
+
+def test_an_own_file_shows_as_json_whether_or_not_its_dates_have_quotes(tmp_path):
+    (tmp_path / "my-gpu.yaml").write_text(GPU)
+    shown_document = json.loads(answered("gpus", "show", "my-gpu", "--specs", tmp_path, "-f", "json"))
+    assert shown_document["document"]["sources"]["sheet"]["date"] == "2026-01-02"
+    with pytest.raises(TypeError):
+        json_text([{"a": object()}])
+
+
 # --- what is written ------------------------------------------------------------------------------
 
 ANY = st.text(max_size=30)

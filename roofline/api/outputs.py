@@ -86,7 +86,8 @@ def json_text(rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None
     """
     import json
 
-    return json.dumps({"schema_version": SCHEMA_VERSION, "rows": list(rows), **(extra or {})}, indent=2) + "\n"
+    content = {"schema_version": SCHEMA_VERSION, "rows": list(rows), **(extra or {})}
+    return json.dumps(content, indent=2, default=_day) + "\n"
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -151,6 +152,13 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
         book.close()
 
     return write
+
+
+def _day(value: Any) -> str:
+    """A day, as YAML reads it without quotes, as the text that a shipped file has for it."""
+    if not hasattr(value, "isoformat"):
+        raise TypeError(f"{type(value).__name__} is no part of an answer")
+    return str(value.isoformat())
 
 
 def _joined(value: Any) -> Any:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from roofline.errors import BadSpec, shown
+from roofline.errors import BadSpec, printable, shown
 
 __all__ = ["LARGEST", "MOST_LAYERS", "Fields"]
 
 #: Largest count that a specification may hold, and the most layers: beyond, the file is damaged.
 LARGEST = 1_000_000_000
 MOST_LAYERS = 1000
+_LONGEST = 1000  # characters of a fault, which names fields and quotes what they say
 
 
 class Fields:
@@ -33,7 +34,8 @@ class Fields:
         Returns:
             The error.
         """
-        return BadSpec(f"{self.where}:1: {self._prefix}{name}: {text}")
+        said = printable(f"{self._prefix}{name}: {text}")
+        return BadSpec(f"{self.where}:1: {said if len(said) <= _LONGEST else f'{said[:_LONGEST]}...'}")
 
     def has(self, *names: str) -> bool:
         """Whether one of several fields is given.

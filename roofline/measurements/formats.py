@@ -247,7 +247,9 @@ def _inferencex(result: Node, statistic: str | None) -> Fields:
     if drafts.lower() not in ("none", "off"):
         notes.append(_speculative(drafts))
     if result.text("precision") is not None:
-        notes.append(f"precision {result.text('precision')}: taken as the formats of the checkpoint that is named")
+        notes.append(
+            f"precision {_quoted(result.text('precision'))}: taken as the formats of the checkpoint that is named"
+        )
     runner = (result.text("hw") or "").lower()
     gpu = _RUNNER.match(runner)
     return {
@@ -267,8 +269,13 @@ def _inferencex(result: Node, statistic: str | None) -> Fields:
     }
 
 
+def _quoted(text: str | None) -> str:
+    """A word of a result as a note can hold it."""
+    return shown(text).strip("'")
+
+
 def _speculative(how: str) -> str:
-    return f"speculative decoding ({how}): tpot is per token, and predicted without speculation"
+    return f"speculative decoding ({_quoted(how)}): tpot is per token, and predicted without speculation"
 
 
 def _has_unit(value: object) -> bool:

@@ -37,7 +37,7 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
             where = f"{path}:{line}"
             kind = (row.get("kind") or "").strip()
             if kind not in SHAPES:
-                raise BadInput(f"{where}: kind {kind!r} is no kind of kernel; it may be {', '.join(SHAPES)}")
+                raise BadInput(f"{where}: kind {shown(kind)} is no kind of kernel; it may be {', '.join(SHAPES)}")
             _check_texts(row, where)
             key = ((row.get("gpu") or "").strip(), kind, (row.get("dtype") or "").strip() or "bf16")
             collected.setdefault(key, []).append(_measurement(row, kind, where))
@@ -81,7 +81,7 @@ def _measurement(row: Mapping[str, str | None], kind: str, where: str) -> dict[s
     found["latency"] = _figure(row, "latency_us", where) * MICRO
     routing = (row.get("routing") or "").strip() or "uniform"
     if KINDS[kind] is MOE and routing not in ROUTINGS:
-        raise BadInput(f"{where}: routing {routing!r} is not one of {', '.join(ROUTINGS)}")
+        raise BadInput(f"{where}: routing {shown(routing)} is not one of {', '.join(ROUTINGS)}")
     found["routing"] = routing
     engine = (row.get("engine") or "").strip()
     found["engine"] = engine

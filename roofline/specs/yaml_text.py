@@ -15,7 +15,8 @@ _PLAIN = re.compile(
     re.ASCII,
 ).fullmatch
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"})
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}").fullmatch
 _LONGEST_PLAIN = 500
 
 
@@ -69,7 +70,7 @@ def yaml_quoted(text: str) -> str:
 
 
 def yaml_date(text: str) -> str:
-    """A date, without quotes where it is a day: readers of specifications take what YAML makes of it.
+    """A date, without quotes where it is a day or a month: readers of specifications take what YAML makes of it.
 
     Args:
         text: a day, a month or a year [text].
@@ -77,16 +78,16 @@ def yaml_date(text: str) -> str:
     Returns:
         YAML [text].
 
-    >>> yaml_date("2026-11-21"), yaml_date("2026"), yaml_date("2026-02-31")
-    ('2026-11-21', '"2026"', '"2026-02-31"')
+    >>> yaml_date("2026-11-21"), yaml_date("2026-11"), yaml_date("2026"), yaml_date("2026-02-31")
+    ('2026-11-21', '2026-11', '"2026"', '"2026-02-31"')
     """
-    if _DATE(text):
-        try:
-            dt.date.fromisoformat(text)
-        except ValueError:
-            return yaml_quoted(text)
+    if _MONTH(text):
         return text
-    return yaml_scalar(text)
+    try:
+        is_day = bool(_DAY(text)) and dt.date.fromisoformat(text) is not None
+    except ValueError:
+        is_day = False
+    return text if is_day else yaml_scalar(text)
 
 
 def _escaped(character: str) -> str:
