@@ -284,6 +284,13 @@ def test_a_result_chooses_no_file_to_read(tmp_path):
         result = ask("check", table)
         assert result.exit_code == 1
         assert f"no result may choose; if it is what was measured, give --{field}" in result.output
+    for field, value in (("model", "x" * 100_000), ("gpu", "h100\u202e"), ("model", "C:\\models\\llama")):
+        row = {**good, field: value}
+        table.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n", encoding="utf-8")
+        result = ask("check", table)
+        assert result.exit_code == 1
+        assert re.search(f"{field} = .*: a name has .*; give --{field}", result.output)
+        assert len(result.output) < 500
     table.write_text(",".join(good) + "\n" + ",".join(map(str, good.values())) + "\n")
     assert "acme-serve" in answered("check", table, "--engine", profile)
 

@@ -17,6 +17,7 @@ from roofline.serving.closed_loop import steady_loop
 from roofline.serving.latency import e2el
 from roofline.serving.prediction import Prediction
 from roofline.specs.measurement import Measurement
+from roofline.specs.names import name_fault
 
 __all__ = [
     "STATISTICS",
@@ -51,7 +52,7 @@ def check_readings(
         failures += reading.faults
         for measurement in reading.measurements:
             try:
-                _refuse_files(measurement, stated)
+                _check_names(measurement, stated)
                 complete = override(measurement, **stated)
                 check_complete(complete)
                 engine = profile_of(complete.engine, complete.engine_version)
@@ -201,15 +202,20 @@ def _oversize_notes(steps: Prediction) -> tuple[str, ...]:
     return (f"{said}: the server ran fewer at a time, or keeps less of them",)
 
 
-def _refuse_files(measurement: Measurement, stated: Mapping[str, Any]) -> None:
-    """Refuse a result that says which further file to read: that is for the command line alone."""
+def _check_names(measurement: Measurement, stated: Mapping[str, Any]) -> None:
+    """Refuse names that are none, and files: which further file is read is for the command line alone to say."""
     for name in ("model", "gpu", "engine"):
         text = getattr(measurement, name)
-        if stated.get(name) is None and text is not None and names_a_file(text):
+        if stated.get(name) is not None or text is None:
+            continue
+        if names_a_file(text):
             raise BadInput(
                 f"{measurement.source}: {name} = {shown(text)} is a file, which no result may choose; "
                 f"if it is what was measured, give --{name}"
             )
+        fault = None if name == "engine" else name_fault(text)  # engines go by parts of what they are called
+        if fault is not None:
+            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give --{name}")
 
 
 def _placed(error: RooflineError, measurement: Measurement, given: Mapping[str, Any]) -> RooflineError:

@@ -24,6 +24,8 @@ _SEAMS = re.compile(r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
 _MORE_OF_A_NUMBER = re.compile(r"[\d.]|-\d+(?:-|$)")  # after a digit: b20 is no beginning of b200, nor k2 of k2.5
 _SHORTEST_BEGINNING = 3
 _LONGEST_NAME = 200
+# Letters and marks that show nothing: fillers, a blank of Braille, selectors of variants.
+_INVISIBLE = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 _UNFIT = "\"'`\\"  # quotes, and what hides one
 _MOST_CANDIDATES = 12
 
@@ -85,9 +87,10 @@ def name_fault(name: object) -> str | None:
         return "a name is a text that is not blank"
     if len(name) > _LONGEST_NAME:
         return f"a name has at most {_LONGEST_NAME} characters, not {len(name)}"
-    if not name.isprintable():
-        unprintable = next(character for character in name if not character.isprintable())
-        return f"a name has printable characters alone, not {printable(unprintable)}"
+    if not name.isprintable() or re.search(_INVISIBLE, name):
+        unseen = next(character for character in name if not character.isprintable() or re.match(_INVISIBLE, character))
+        code = printable(unseen) if printable(unseen) != unseen else f"U+{ord(unseen):04X}"
+        return f"a name has printable characters alone, not {code}"
     if any(character in name for character in _UNFIT):
         return "a name has no quotes and no backslash"
     return None
@@ -140,7 +143,7 @@ def nearest_names(name: str, entries: Iterable[Entry]) -> list[str]:
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher()
-    matcher.set_seq2(_last(fold(name)))
+    matcher.set_seq2(_last(fold(name))[:_LONGEST_NAME])
 
     def likeness(entry: Entry) -> float:
         best = 0.0
