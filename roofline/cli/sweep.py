@@ -54,6 +54,7 @@ def sweep(
     force: bool,
 ) -> None:
     """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs."""
+    output = None if output == "-" else output
     people = output is None and output_format in ("table", "markdown")
     rows = table(models, gpus or None, keys=tuple(_COLUMNS)[:-1] if people else None, **options)
     if output is not None:
