@@ -12,12 +12,14 @@ from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName
 from roofline.measurements.fields import STATISTICS
 from roofline.measurements.results import Reading, check_complete, override, read_results, results
 from roofline.quantity import GIGA
+from roofline.reading import RESULT_BYTES
 from roofline.serving.closed_loop import steady_loop
 from roofline.serving.latency import e2el
 from roofline.serving.prediction import Prediction
 from roofline.specs.measurement import Measurement
 
 __all__ = [
+    "RESULT_BYTES",
     "STATISTICS",
     "Measurement",
     "MeasurementCheck",

@@ -245,7 +245,7 @@ def spec_text(path: str) -> str:
         BadSpec: it cannot be read, is no regular file, or is too long.
     """
     try:
-        text = content(path, SPEC_BYTES).decode("utf-8", "replace")
+        text = content(path, SPEC_BYTES, "specification").decode("utf-8", "replace")
     except Unreadable as fault:
         raise BadSpec(f"{path}:1: {fault}") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")

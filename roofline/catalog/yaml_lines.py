@@ -70,7 +70,7 @@ def fault_text(path: str, line: int, text: str) -> str:
 
 def _text(path: str) -> str:
     try:
-        data = content(path, SPEC_BYTES)
+        data = content(path, SPEC_BYTES, "specification")
         text = data.decode("utf-8")
     except Unreadable as fault:
         raise BadSpec(fault_text(path, 1, str(fault))) from None

@@ -13,6 +13,7 @@ __all__ = ["LARGEST", "MOST_LAYERS", "Fields"]
 #: Largest count that a specification may hold, and the most layers: beyond, the file is damaged.
 LARGEST = 1_000_000_000
 MOST_LAYERS = 1000
+_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_FAULT = 10_000, 200, 2000  # [characters]
 
 
 class Fields:
@@ -33,7 +34,7 @@ class Fields:
         Returns:
             The error.
         """
-        return BadSpec(f"{self.where}:1: {self._prefix}{name}: {text}")
+        return BadSpec(f"{self.where}:1: {self._prefix}{name[:_LONGEST_NAME]}: {text[:_LONGEST_FAULT]}")
 
     def has(self, *names: str) -> bool:
         """Whether one of several fields is given.
@@ -175,6 +176,8 @@ class Fields:
         value = self.values.get(name)
         if value is not None and not isinstance(value, str):
             raise self.fault(name, f"{shown(value)} is not a text")
+        if value is not None and len(value) > _LONGEST_TEXT:
+            raise self.fault(name, f"a text of {len(value)} characters; at most {_LONGEST_TEXT} are read")
         return value
 
     def counts(self, name: str, length: int | None = None, *, least: int = 0) -> list[int] | None:
@@ -231,7 +234,7 @@ class Fields:
             return None
         if not isinstance(value, Mapping):
             raise self.fault(name, f"{shown(value)} is not a mapping")
-        return Fields(value, self.where, f"{self._prefix}{name}.")
+        return Fields(value, self.where, f"{self._prefix}{name[:_LONGEST_NAME]}.")
 
     def sections(self, name: str, length: int | None = None) -> list[Fields]:
         """A list of mappings.
