@@ -27,7 +27,7 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 @click.option("--name", help="Name of the calibration: the generation that will use it.  [default: the GPU's]")
 @click.option("--title", default="own measurements", show_default=True, help="What the tables are, for the sources.")
 @click.option("--alone", is_flag=True, help="Leave out what was not measured instead of keeping the present sets.")
-@click.option("-o", "--output", type=click.Path(), help="File to write.  [default: standard output]")
+@click.option("-o", "--output", type=click.Path(), help="File to write; - prints.  [default: standard output]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @specs_option
 def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:

@@ -42,7 +42,9 @@ _OWN = (*_NUMBERS, "workload", "quantization", "measured", "slo")
 @partial(case_options, without=_OWN)
 @list_options
 @output_options
-@click.option("-o", "--output", type=click.Path(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}.")
+@click.option(
+    "-o", "--output", type=click.Path(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}; - prints."
+)
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def sweep(
     models: tuple[str, ...],
