@@ -19,7 +19,7 @@ __all__ = ["check_target", "is_stream", "write_whole"]
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 _NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}  # a file system that has none
-_NO_LINK = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EMLINK}  # likewise of hard links
+_NO_LINK = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EMLINK, errno.EXDEV}  # likewise of hard links
 _MOST_LINKS = 40
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 

@@ -31,7 +31,7 @@ class Reading(NamedTuple):
 
 
 _MOST_RUNS = 20_000  # of a file: each is a prediction
-_LONGEST_TEXT = 1000  # characters of a name or a note
+_LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
 _COUNTS = ("tp", "pp", "ep", "dp")
 _AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate")
 _TIMES = ("ttft", "tpot", "e2el")
@@ -273,8 +273,9 @@ def _measurement(fields: Fields, source: str) -> Measurement:
     """The record, refused where a figure cannot be."""
     fields = {name: value for name, value in fields.items() if value is not None}
     for name in _TEXTS:
-        if len(fields.get(name, "")) > _LONGEST_TEXT:
-            raise BadInput(f"{source}: {name} is a text of {len(fields[name])} characters; {_LONGEST_TEXT} at most")
+        most = _LONGEST_NOTE if name == "note" else _LONGEST_NAME
+        if len(fields.get(name, "")) > most:
+            raise BadInput(f"{source}: {name} is a text of {len(fields[name])} characters; at most {most} are read")
     if fields.get("tpot") == 0.0 and fields.get("osl", 0.0) < 2.0:
         del fields["tpot"]  # vLLM writes the mean over no token gaps as 0
     if "ttft" not in fields and "tpot" not in fields:
