@@ -64,6 +64,7 @@ _QUANTITY = r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*"
 _AMBIGUOUS = r"[kMGTPE]?(b|bps|bit|Bps)(/s|ps)?"
 _COUNT = r"(\d+(?:\.\d+)?)\s*([KMBT])"
 _MOST_PARAMETERS = 10**18
+_LONGEST = 100  # characters of a quantity; the patterns above take quadratic time
 _COUNT_SCALE = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -88,6 +89,8 @@ def from_text(text: object, dimension: str) -> float:
     units = DIMENSIONS[dimension]
     if not isinstance(text, str):
         raise BadInput(f"{text!r} has no unit; {_advice(dimension)}")
+    if len(text) > _LONGEST:
+        raise BadInput(f"a text of {len(text)} characters is not a number with a unit; {_advice(dimension)}")
     match = re.fullmatch(_QUANTITY, text)
     if match is None:
         raise BadInput(f"{text!r} is not a number with a unit; {_advice(dimension)}")
@@ -124,6 +127,8 @@ def count_from_text(value: object) -> float:
         raise BadInput(f"an integer of {value.bit_length()} bits is not a count of parameters")
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return float(value)
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise BadInput(f"a text of {len(value)} characters is not a count; write an integer or a text such as 8.03 B")
     match = re.fullmatch(_COUNT, value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0.0:
         raise BadInput(f"{value!r} is not a count; write an integer or a text such as 8.03 B")

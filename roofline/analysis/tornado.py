@@ -22,19 +22,19 @@ _COLOURS = {
 }
 
 
-def tornado(rows: Sequence[Sensitivity], title: str, path: Path) -> None:
+def tornado(rows: Sequence[Sensitivity], title: str, path: Path, form: str) -> None:
     """Write a tornado chart: one bar for each input, longest on top, one panel for each result.
 
     Args:
         rows: sensitivities, the most important of each result first.
         title: above the chart [text].
-        path: of the file; its suffix is the format [path].
+        path: of the file [path].
+        form: format, such as png, svg or pdf [text].
 
     Raises:
-        BadInput: matplotlib is not installed, knows no such format, or cannot write there.
+        BadInput: matplotlib is not installed or knows no such format.
+        OSError: it cannot be written.
     """
-    if not path.suffix:
-        raise BadInput(f"{path} needs a suffix that says the format, such as .png, .svg or .pdf")
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -58,6 +58,6 @@ def tornado(rows: Sequence[Sensitivity], title: str, path: Path) -> None:
     figure.legend(handles=bars, loc="outside lower center", ncols=len(kinds), fontsize="small")
     figure.suptitle(printable(title), fontsize="small", parse_math=False)
     try:
-        figure.savefig(path)
-    except (OSError, ValueError) as fault:
-        raise BadInput(f"cannot write a chart to {path}: {fault}") from None
+        figure.savefig(path, format=form)
+    except ValueError as fault:
+        raise BadInput(f"no chart is written as .{form}: {fault}") from None

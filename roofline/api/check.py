@@ -13,6 +13,7 @@ from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, sh
 from roofline.measurements.fields import STATISTICS
 from roofline.measurements.results import Reading, check_complete, override, read_results, results
 from roofline.quantity import GIGA
+from roofline.reading import RESULT_BYTES
 from roofline.serving.closed_loop import steady_loop
 from roofline.serving.latency import e2el
 from roofline.serving.prediction import Prediction
@@ -20,6 +21,7 @@ from roofline.specs.measurement import Measurement
 from roofline.specs.names import name_fault
 
 __all__ = [
+    "RESULT_BYTES",
     "STATISTICS",
     "Measurement",
     "MeasurementCheck",

@@ -1,4 +1,4 @@
-"""Files that answers are written to: whole or not at all, and none overwritten unasked."""
+"""Tables for programs: flat rows as CSV, JSON, Parquet and sheets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from roofline.api.writing import is_stream, write_whole
 from roofline.errors import BadInput, printable
 
 __all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "write_rows", "write_whole"]
@@ -22,37 +23,8 @@ _NEXT_CELL = re.compile(rf"([;\t]\s*)(?=[{re.escape(''.join(_FORMULA))}])")  # w
 _WIDEST = 40  # characters of a column of a sheet
 
 
-def write_whole(path: str, write: Callable[[Path], object], *, force: bool, make_folder: bool = False) -> None:
-    """Write a file in one step: it is there whole, or what was there before is.
-
-    Args:
-        path: the file [path].
-        write: writes the content to a path beside it.
-        force: overwrite a file that exists [bool].
-        make_folder: make the folder, where it is not there [bool].
-
-    Raises:
-        BadInput: it exists, or cannot be written.
-    """
-    target = Path(path)
-    beside = target.with_name(f"{target.name}.part")
-    try:
-        if target.is_dir():
-            raise BadInput(f"{path} is a folder; name a file in it")
-        if target.exists() and not force:
-            raise BadInput(f"{path} exists; --force overwrites it")
-        if make_folder:
-            beside.parent.mkdir(parents=True, exist_ok=True)
-        write(beside)
-        beside.replace(target)
-    except OSError as fault:
-        raise BadInput(f"{path} cannot be written: {fault.strerror or fault}") from None
-    finally:
-        _remove(beside)
-
-
 def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> None:
-    """Write flat rows as the table that a file's suffix names.
+    """Write flat rows as the table that a file's suffix names; to a pipe or device without one as CSV.
 
     Args:
         rows: flat rows that share their keys.
@@ -62,7 +34,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> 
     Raises:
         BadInput: another suffix, a library that is not installed, or a file that exists or cannot be written.
     """
-    suffix = Path(path).suffix.lower()
+    suffix = Path(path).suffix.lower() or (SUFFIXES[0] if is_stream(path) else "")
     if suffix not in SUFFIXES:
         raise BadInput(f"{path}: a table is written as {', '.join(SUFFIXES)}; end the name in one of them")
     writer = {".parquet": _parquet, ".xlsx": _sheet}.get(suffix)
@@ -170,11 +142,3 @@ def _fit(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fit(item) for item in value]
     return printable(value, lines=True) if isinstance(value, str) else value
-
-
-def _remove(path: Path) -> None:
-    """Remove what an interrupted run left."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return

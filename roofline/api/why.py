@@ -11,6 +11,7 @@ from roofline.analysis import solve as inverse
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
 from roofline.analysis.solve import Solution
 from roofline.api.predict import predict
+from roofline.api.writing import is_stream, write_whole
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
@@ -185,11 +186,17 @@ def plot_sensitivities(found: Sensitivities, rows: Sequence[Sensitivity], path: 
     Args:
         found: sensitivities of a case.
         rows: those to draw.
-        path: file; its ending decides PNG, SVG or PDF [path].
+        path: file, which is overwritten; its ending decides PNG, SVG or PDF [path].
 
     Raises:
         BadInput: matplotlib is not installed, or the file cannot be written.
     """
     from roofline.analysis.tornado import tornado
 
-    tornado(rows, found.case.title, Path(path))
+    form = Path(path).suffix[1:].lower() or ("png" if is_stream(path) else "")
+    if not form:
+        raise BadInput(f"{path} needs a suffix that says the format, such as .png, .svg or .pdf")
+    try:
+        write_whole(path, lambda beside: tornado(rows, found.case.title, beside, form), force=True)
+    except BadInput as fault:
+        raise BadInput(f"cannot write a chart: {fault}") from None

@@ -10,9 +10,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from roofline.api import case, catalog
-from roofline.api.outputs import write_whole
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.api.table import several
+from roofline.api.writing import is_stream, write_whole
 from roofline.catalog import find
 from roofline.catalog.files import fingerprint
 from roofline.catalog.provenance import figures
@@ -72,7 +72,7 @@ def sheet(
         BadInput: another option, numbers that cannot be, too many rows or kinds of layers, a model whose layers have
             no formulas in a workbook, a missing library, or a file that exists or cannot be written.
     """
-    if not str(path).lower().endswith(".xlsx"):
+    if not str(path).lower().endswith(".xlsx") and not is_stream(path):
         raise BadInput(f"{path}: a workbook's name ends in .xlsx")
     unknown = next((name for name in options if name not in (*_FIXED, *_VARIED)), None)
     if unknown is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
@@ -29,6 +30,7 @@ SCHEMAS: Mapping[str, type[Strict]] = {
     "engine": EngineSpec,
 }
 
+_MOST_FAULTS = 200  # of the schema: what nobody reads further takes its time, too
 _Where = tuple[str | int, ...]
 
 
@@ -100,7 +102,11 @@ def checked(path: str, kind: str | None = None) -> Checked:
     try:
         SCHEMAS[kind].model_validate(data)
     except ValidationError as errors:
-        faults += [_schema_fault(path, lines, error, SCHEMAS[kind]) for error in errors.errors()]
+        names = _field_names(SCHEMAS[kind])
+        found_wrong = errors.errors(include_url=False, include_context=False, include_input=False)
+        faults += [_schema_fault(path, lines, error, names) for error in found_wrong[:_MOST_FAULTS]]
+        if len(found_wrong) > _MOST_FAULTS:
+            faults.append(fault_text(path, 1, f"file: {len(found_wrong) - _MOST_FAULTS} more faults"))
     found = [*_unknown_sources((), data, data.get("sources")), *(slips(data) if kind == "gpu" else ())]
     return Checked(path, kind, data, lines, ordered(path, [*faults, *located(path, lines, found)]))
 
@@ -147,7 +153,7 @@ def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[Fault]:
             yield from _unknown_sources((*where, position), item, known)
 
 
-def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Strict]) -> str:
+def _schema_fault(path: str, lines: Lines, error: ErrorDetails, names: Set[str]) -> str:
     """One fault of the schema in our words."""
     where: _Where = ()
     for part in error["loc"]:  # pydantic also names the branch of a choice that it tried
@@ -159,7 +165,7 @@ def _schema_fault(path: str, lines: Lines, error: ErrorDetails, schema: type[Str
     elif error["type"] in {"model_type", "dict_type"}:
         text = "Input should be a mapping of fields"
     elif error["type"] == "extra_forbidden":
-        near = get_close_matches(str(where[-1]), _field_names(schema) - {where[-1]}, 1, 0.6)
+        near = get_close_matches(str(where[-1]), names - {where[-1]}, 1, 0.6)
         text = "unknown key" + (f"; did you mean {near[0]}?" if near else "")
     return _located(path, lines, where, text)
 
@@ -172,10 +178,11 @@ def _located(path: str, lines: Lines, where: _Where, text: str) -> str:
     return fault_text(path, lines[nearest], f"{'.'.join(map(str, where)) or 'file'}: {text}")
 
 
-def _field_names(schema: type[BaseModel]) -> set[str]:
+@cache
+def _field_names(schema: type[BaseModel]) -> frozenset[str]:
     """Names of all fields at any depth, from the JSON Schema."""
     found: set[str] = set()
     described = schema.model_json_schema()
     for part in (described, *described.get("$defs", {}).values()):
         found |= set(part.get("properties", {}))
-    return found
+    return frozenset(found)

@@ -86,7 +86,7 @@ def profile_of(engine: str | None, version: str | None = None) -> str:
     if fold(engine) in engine_names() and fold(engine) not in _VERSIONED:
         return fold(engine)
     folded = re.sub(r"[^a-z0-9]", "", engine.lower())
-    number = re.match(r"v?(\d+)\.(\d+)", version or "")
+    number = re.match(r"v?(\d{1,9})\.(\d{1,9})", version or "")
     stated = (int(number.group(1)), int(number.group(2))) if number else None
     if re.search(r"(?<![a-z])nim(?![a-z])", engine.lower()):
         return "trtllm" if stated is not None and stated >= _NEW_NIM else "nim-2024"

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from functools import cache, lru_cache
 
 from roofline.errors import BadSpec
+from roofline.reading import SPEC_BYTES, Unreadable, content
 from roofline.specs.engine import Engine
 from roofline.specs.figures import declared
 from roofline.specs.names import Entry, fold
@@ -44,7 +45,8 @@ _FIELDS = {
     },
     "model": {"groups", "hidden", "vocab"},
 }
-_HEADER = r"^(name|aliases):[ \t]*(.*?)[ \t]*(?:#.*)?$"
+_HEADER_FIELDS = ("name", "aliases")
+_MOST_FILES, _MOST_NAMES = 2000, 50_000  # of one's own folder: specifications, and names of any kind below it
 _HEADER_BYTES = 4096  # a shipped file begins with its name and its aliases, on a line each
 
 
@@ -104,9 +106,9 @@ def own_entry(path: str) -> Entry:
     from roofline.catalog.yaml_lines import read_untrusted
 
     try:
-        content, _, _ = read_untrusted(path)
-        names = tuple(dict.fromkeys(fold(name) for name in (content["name"], *(content.get("aliases") or ()))))
-        return Entry(path, names, own=True, vendor=fold(str(content.get("vendor") or "")))
+        data, _, _ = read_untrusted(path)
+        names = tuple(dict.fromkeys(fold(name) for name in (data["name"], *(data.get("aliases") or ()))))
+        return Entry(path, names, own=True, vendor=fold(str(data.get("vendor") or "")))
     except (BadSpec, KeyError, TypeError, AttributeError):
         names = _header(spec_text(path)) or (fold(os.path.splitext(os.path.basename(path))[0]),)
         return Entry(path, names, own=True)
@@ -185,14 +187,21 @@ def yaml_files(root: str) -> list[str]:
         Their paths, sorted [path].
 
     Raises:
-        BadSpec: a folder below cannot be read.
+        BadSpec: a folder below cannot be read, or there are too many files.
     """
 
     def unreadable(fault: OSError) -> None:
         raise BadSpec(f"{fault.filename}:1: cannot be read: {fault.strerror}")
 
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(root, onerror=unreadable) for name in names]
-    return sorted(path for path in found if path.endswith(ENDINGS))
+    found: list[str] = []
+    seen = 0
+    for folder, folders, names in os.walk(root, onerror=unreadable):  # links to folders are not followed
+        seen += len(folders) + len(names)
+        found += [os.path.join(folder, name) for name in names if name.endswith(ENDINGS)]
+        if seen > _MOST_NAMES or len(found) > _MOST_FILES:
+            most = f"{_MOST_FILES} specifications and {_MOST_NAMES} files and folders"
+            raise BadSpec(f"{root}:1: holds more than a folder of specifications may: {most}")
+    return sorted(found)
 
 
 def fingerprint(specs: str | None) -> str:
@@ -251,13 +260,13 @@ def spec_text(path: str) -> str:
         Its content; bytes that are no UTF-8 are replaced [text].
 
     Raises:
-        BadSpec: it cannot be read.
+        BadSpec: it cannot be read, is no regular file, or is too long.
     """
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except (OSError, ValueError) as fault:
-        raise BadSpec(f"{path}:1: cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
+        text = content(path, SPEC_BYTES, "specification").decode("utf-8", "replace")
+    except Unreadable as fault:
+        raise BadSpec(f"{path}:1: {fault}") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @lru_cache(maxsize=2)
@@ -289,7 +298,11 @@ def _own_entries(specs: str | None, kind: str) -> tuple[Entry, ...]:
 
 def _header(text: str) -> tuple[str, ...]:
     """Folded names from the `name` and `aliases` lines, without parsing the file."""
-    fields = dict(re.findall(_HEADER, text, re.MULTILINE))
+    fields: dict[str, str] = {}
+    for line in text.split("\n"):
+        field, colon, value = line.partition(":")
+        if colon and field in _HEADER_FIELDS:
+            fields[field] = value.partition("#")[0].strip(" \t")
     names = [fields.get("name", "").strip("\"'")]
     names += [alias.strip(" \"'") for alias in fields.get("aliases", "").strip("[]").split(",")]
     return tuple(dict.fromkeys(fold(name) for name in names if name))

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from roofline.errors import BadSpec, printable
+from roofline.reading import SPEC_BYTES, Unreadable, content
 
 __all__ = ["Lines", "fault_text", "read_untrusted"]
 
@@ -16,11 +17,13 @@ Lines = dict[tuple[str | int, ...], int]
 
 # A specification has some hundred fields; far beyond that it is a mistake or an attack
 # ("billion laughs": aliases of aliases that expand to gigabytes).
-_MOST_CHARACTERS = 1 << 20
+_MOST_CHARACTERS = 2 * SPEC_BYTES  # of all texts, aliases expanded
 _MOST_NODES = 20_000
 _MOST_EVENTS = 3 * _MOST_NODES
 _DEEPEST = 32
+_LONGEST_KEY, _LONGEST_NUMBER, _LONGEST_FAULT = 200, 100, 2000  # [characters]
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _FAULTS_OF_A_SCALAR = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 
 
@@ -61,22 +64,23 @@ def fault_text(path: str, line: int, text: str) -> str:
     Returns:
         ``file:line: text`` [text].
     """
-    return printable(f"{path}:{line}: {' '.join(text.split())}")
+    short = text if len(text) <= _LONGEST_FAULT else f"{text[:_LONGEST_FAULT]}..."
+    return printable(f"{path}:{line}: {' '.join(short.split())}")
 
 
 def _text(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            content = file.read(4 * _MOST_CHARACTERS + 1)
-    except (OSError, ValueError) as fault:  # a zero byte in the name is a ValueError
-        raise BadSpec(fault_text(path, 1, f"cannot be read: {getattr(fault, 'strerror', None) or fault}")) from None
-    if len(content) > _MOST_CHARACTERS:
-        raise BadSpec(fault_text(path, 1, "too long for a specification"))
-    try:
-        return content.decode("utf-8")
+        data = content(path, SPEC_BYTES, "specification")
+        text = data.decode("utf-8")
+    except Unreadable as fault:
+        raise BadSpec(fault_text(path, 1, str(fault))) from None
     except UnicodeDecodeError as fault:
-        line = content[: fault.start].count(b"\n") + 1
+        line = data[: fault.start].count(b"\n") + 1
         raise BadSpec(fault_text(path, line, f"not UTF-8 text: {fault.reason}")) from None
+    directive = f"\n{text}".find("\n%")
+    if directive >= 0:  # libyaml compares each with all the others
+        raise BadSpec(fault_text(path, text.count("\n", 0, directive) + 1, "directives (%) are not read"))
+    return text
 
 
 def _check_depth(path: str, text: str) -> None:
@@ -96,7 +100,7 @@ def _check_depth(path: str, text: str) -> None:
 def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterator[yaml.Node]:
     """Note the lines of all fields with aliases expanded, up to a limit, and duplicate keys; yield the scalars."""
     stack: list[tuple[tuple[str | int, ...], yaml.Node]] = [((), root)]
-    seen = 0
+    seen = characters = 0
     while stack:
         where, node = stack.pop()
         seen += 1
@@ -104,7 +108,12 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
             raise BadSpec(fault_text(path, _line(node), f"more than {_MOST_NODES} fields, aliases expanded"))
         lines.setdefault(where, _line(node))
         if isinstance(node, yaml.ScalarNode):
+            characters += len(node.value)
+            if characters > _MOST_CHARACTERS:
+                most = f"more than {_MOST_CHARACTERS} characters, aliases expanded"
+                raise BadSpec(fault_text(path, _line(node), most))
             _check_characters(path, node)
+            _check_number(path, node)
             yield node
         elif isinstance(node, yaml.SequenceNode):
             stack += [((*where, position), item) for position, item in enumerate(node.value)]
@@ -112,6 +121,8 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
             keys: set[str] = set()
             for key, value in node.value:
                 name = key.value if isinstance(key, yaml.ScalarNode) else "a collection"
+                if len(name) > _LONGEST_KEY:
+                    raise BadSpec(fault_text(path, _line(key), f"a key of {len(name)} characters"))
                 if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                     faults.append(fault_text(path, _line(key), f"key {name!r} is not a plain text"))
                 elif name in keys:
@@ -128,6 +139,16 @@ def _check_characters(path: str, node: yaml.ScalarNode) -> None:
         node.value.encode("utf-8")
     except UnicodeEncodeError:
         raise BadSpec(fault_text(path, _line(node), f"{node.value!a} is not a text")) from None
+
+
+def _check_number(path: str, node: yaml.ScalarNode) -> None:
+    """Refuse numbers that are none: to the base of 60, whose reading takes quadratic time, or of endless digits."""
+    if node.tag in _NUMBERS:
+        if ":" in node.value:
+            text = f"{node.value[:60]!r} is a number to the base of 60 in YAML; put quotes around a text"
+            raise BadSpec(fault_text(path, _line(node), text))
+        if len(node.value) > _LONGEST_NUMBER:
+            raise BadSpec(fault_text(path, _line(node), f"a number of {len(node.value)} characters"))
 
 
 def _constructed(path: str, root: yaml.Node, scalars: list[yaml.Node]) -> Any:

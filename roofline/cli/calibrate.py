@@ -27,21 +27,21 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 @click.option("--name", help="Name of the calibration: the generation that will use it.  [default: the GPU's]")
 @click.option("--title", default="own measurements", show_default=True, help="What the tables are, for the sources.")
 @click.option("--alone", is_flag=True, help="Leave out what was not measured instead of keeping the present sets.")
-@click.option("-o", "--output", type=click.Path(), help="File to write.  [default: standard output]")
+@click.option("-o", "--output", type=click.Path(), help="File to write; - prints.  [default: standard output]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @specs_option
 def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:
     """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
     from roofline.api.calibrate import calibrate as fitted
-    from roofline.api.outputs import write_whole
+    from roofline.api.writing import check_target, is_stream, write_whole
 
     options = {name: value for name, value in given.items() if value is not None}
-    if output is not None:
+    output = None if output == "-" else output
+    if output is not None and not is_stream(output):
         called = given["name"] or load_gpu(gpu, given["specs"]).generation
-        if Path(output).is_dir() or Path(output).stem != called or Path(output).suffix not in (".yaml", ".yml"):
+        if Path(output).stem != called or Path(output).suffix not in (".yaml", ".yml"):
             raise BadInput(f"-o {output}: a calibration is found by the name of its file: call it {called}.yaml")
-        if Path(output).exists() and not force:
-            raise BadInput(f"{output} exists; --force overwrites it")
+        check_target(output, force=force)
     fit = fitted(tables, gpu, keep=not alone, **options)
     if output is None:
         echo(fit.text, nl=False)
@@ -51,7 +51,7 @@ def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: b
         [row["kind"], row["dtype"], str(row["measurements"]), *(_percent(row[key]) for key in _SHARES)]
         for row in fit.rows
     ]
-    if output is None:
+    if output is None or is_stream(output):
         for heading_and_cells in (list(_HEADINGS), *cells):
             echo("  ".join(heading_and_cells), err=True)
     else:

@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from roofline.api.case import BASES, PRESETS
-from roofline.api.check import STATISTICS, MeasurementCheck, Part, Reading, check_readings, read_results, results
+from roofline.api.check import (
+    RESULT_BYTES,
+    STATISTICS,
+    MeasurementCheck,
+    Part,
+    Reading,
+    check_readings,
+    read_results,
+    results,
+)
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import digits, echo, notes, print_rows, print_table
 from roofline.cli.values import GpuName, ModelName
@@ -84,7 +93,11 @@ def _reading(file: str, statistic: str | None) -> Reading:
         return read_results(file, statistic)
     if sys.stdin is None:
         raise BadInput("stdin: closed; name a file")
-    return results(sys.stdin.buffer.read(), "stdin", statistic)
+    try:
+        data = sys.stdin.buffer.read(RESULT_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"stdin: cannot be read: {error.strerror}") from None
+    return results(data, "stdin", statistic)
 
 
 def _print(found: list[MeasurementCheck], output_format: str) -> None:

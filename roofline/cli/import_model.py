@@ -15,7 +15,7 @@ __all__ = ["import_model"]
     "\n  roofline models import Qwen/Qwen3-8B -o qwen3-8b.yaml",
 )
 @click.argument("config")
-@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of printing.")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of printing; - prints.")
 @click.option("--name", metavar="ID", help="Name of the model, best its Hugging Face id.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def import_model(config: str, output: str | None, name: str | None, force: bool) -> None:
@@ -24,11 +24,11 @@ def import_model(config: str, output: str | None, name: str | None, force: bool)
     CONFIG is a config.json, a folder that holds one, or a Hugging Face id.
     """
     from roofline.api.imports import imported_model
-    from roofline.api.outputs import write_whole
+    from roofline.api.writing import write_whole
 
     text, cautions = imported_model(config, name)
     notes(cautions)
-    if output is None:
+    if output is None or output == "-":
         echo(text, nl=False)
         return
     write_whole(output, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)

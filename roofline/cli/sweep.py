@@ -42,7 +42,9 @@ _OWN = (*_NUMBERS, "workload", "quantization", "measured", "slo")
 @partial(case_options, without=_OWN)
 @list_options
 @output_options
-@click.option("-o", "--output", type=click.Path(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}.")
+@click.option(
+    "-o", "--output", type=click.Path(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}; - prints."
+)
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def sweep(
     models: tuple[str, ...],
@@ -54,6 +56,7 @@ def sweep(
     force: bool,
 ) -> None:
     """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs."""
+    output = None if output == "-" else output
     people = output is None and output_format in ("table", "markdown")
     rows = table(models, gpus or None, keys=tuple(_COLUMNS)[:-1] if people else None, **options)
     if output is not None:

@@ -16,6 +16,7 @@ from roofline.huggingface.fields import Fields
 from roofline.huggingface.groups import groups
 from roofline.huggingface.layers import Shape
 from roofline.huggingface.quantization import native_formats
+from roofline.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content
 from roofline.specs.build import model_record
 from roofline.specs.model import Model
 from roofline.specs.names import name_fault
@@ -24,9 +25,10 @@ __all__ = ["Imported", "config_document", "hub_config", "load_config", "read_con
 
 _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"
-_MOST_BYTES = 1 << 24
 _HUB = "https://huggingface.co"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_MOST_BYTES = CONFIG_BYTES
+_LONGEST_NAME = 200  # characters of a field that say what it is
 _LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 _CONTEXT = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "n_positions", "seq_length")
@@ -200,7 +202,7 @@ def _shape(fields: Fields) -> tuple[Shape, tuple[str, ...]]:
         return FAMILIES[model_type](Fields({**fields.values, **missing}, fields.where)), notes
     for name, value in fields.values.items():
         idle = value is None or value is False or value in (0, 1, [], {}, "")
-        if isinstance(name, str) and not idle and not name.startswith("_") and _FOREIGN.search(name):
+        if isinstance(name, str) and not idle and not name.startswith("_") and _FOREIGN.search(name[:_LONGEST_NAME]):
             raise fields.fault(name, f"model_type {shown(model_type)} is not known, and this field is not Llama's")
     shape = llama_like(fields)
     return shape, (f"model_type {shown(model_type)} is not known: read as a Llama-like decoder",)
@@ -261,16 +263,15 @@ def _file_of(path: str) -> str:
 def _json(path: str) -> dict[str, Any]:
     """Content of a JSON file that holds a mapping."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except (OSError, ValueError) as fault:
-        raise BadSpec(f"{path}:1: cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
-    if len(content) > _MOST_BYTES:
-        raise BadSpec(f"{path}:1: longer than any configuration")
-    try:
-        data = json.loads(content.decode("utf-8-sig"))
+        read = content(path, _MOST_BYTES, "configuration")
+        text = read.decode("utf-8-sig")
+        check_json_amount(text)
+        data = json.loads(text)
+        check_json_depth(data)
+    except Unreadable as fault:
+        raise BadSpec(f"{path}:1: {fault}") from None
     except UnicodeDecodeError as fault:
-        line = content.count(b"\n", 0, fault.start) + 1
+        line = read.count(b"\n", 0, fault.start) + 1
         raise BadSpec(f"{path}:{line}: not UTF-8 text: {fault.reason}") from None
     except json.JSONDecodeError as fault:
         raise BadSpec(f"{path}:{fault.lineno}: not JSON: {fault.msg}") from None

@@ -13,7 +13,7 @@ __all__ = ["LARGEST", "MOST_LAYERS", "Fields"]
 #: Largest count that a specification may hold, and the most layers: beyond, the file is damaged.
 LARGEST = 1_000_000_000
 MOST_LAYERS = 1000
-_LONGEST = 1000  # characters of a fault, which names fields and quotes what they say
+_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_FAULT = 10_000, 200, 2000  # [characters]
 
 
 class Fields:
@@ -34,8 +34,8 @@ class Fields:
         Returns:
             The error.
         """
-        said = printable(f"{self._prefix}{name}: {text}")
-        return BadSpec(f"{self.where}:1: {said if len(said) <= _LONGEST else f'{said[:_LONGEST]}...'}")
+        said = printable(f"{self._prefix}{name[:_LONGEST_NAME]}: {text}")
+        return BadSpec(f"{self.where}:1: {said if len(said) <= _LONGEST_FAULT else f'{said[:_LONGEST_FAULT]}...'}")
 
     def has(self, *names: str) -> bool:
         """Whether one of several fields is given.
@@ -177,6 +177,8 @@ class Fields:
         value = self.values.get(name)
         if value is not None and not isinstance(value, str):
             raise self.fault(name, f"{shown(value)} is not a text")
+        if value is not None and len(value) > _LONGEST_TEXT:
+            raise self.fault(name, f"a text of {len(value)} characters; at most {_LONGEST_TEXT} are read")
         return value
 
     def counts(self, name: str, length: int | None = None, *, least: int = 0) -> list[int] | None:
@@ -233,7 +235,7 @@ class Fields:
             return None
         if not isinstance(value, Mapping):
             raise self.fault(name, f"{shown(value)} is not a mapping")
-        return Fields(value, self.where, f"{self._prefix}{name}.")
+        return Fields(value, self.where, f"{self._prefix}{name[:_LONGEST_NAME]}.")
 
     def sections(self, name: str, length: int | None = None) -> list[Fields]:
         """A list of mappings.

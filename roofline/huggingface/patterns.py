@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import translate
+from time import thread_time
 
 from roofline.huggingface.fields import Fields
 
@@ -14,8 +15,13 @@ __all__ = ["Names"]
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "backbone.")
 _LONGEST_PREFIXES = ("model.language_model.", "language_model.model.", "backbone.")  # these end in all others
 _MOST_NAMES = 200_000
+_MOST_EXPRESSIONS, _MOST_CHARACTERS = 500, 100_000  # that begin with re:, and of all patterns; they are compiled
 _LONGEST_PATTERN = 300
-_NESTED_REPEAT = re.compile(r"[*+}]\)[*+{]")  # takes a regular expression exponential time
+# What takes a regular expression exponential time, and what takes it a power of the length of a name.
+_REPEATED_GROUP = re.compile(r"\)[*+{]").search
+_REPEATS, _MOST_REPEATS = re.compile(r"[*+{]").findall, 4
+_OPTIONS, _MOST_OPTIONS = re.compile(r"(?<![(*+}])\?").findall, 4
+_PATIENCE = 1.0  # [s] of computing for all names of a configuration; honest ones take milliseconds
 
 
 class Names:
@@ -30,14 +36,21 @@ class Names:
         self._config = config
         self._field = field
         if len(self.texts) > _MOST_NAMES:
-            raise self._fault(f"{len(self.texts)} names")
+            raise self._fault(f"{len(self.texts)} names; at most {_MOST_NAMES} are read")
         patterns = [text for text in self.texts if text.startswith("re:") or set(text) & set("*?[")]
+        expressions = [text for text in dict.fromkeys(patterns) if text.startswith("re:")]
+        if len(expressions) > _MOST_EXPRESSIONS:
+            raise self._fault(f"{len(expressions)} regular expressions; at most {_MOST_EXPRESSIONS} are read")
+        characters = sum(map(len, patterns))
+        if characters > _MOST_CHARACTERS:
+            raise self._fault(f"{characters} characters of patterns; at most {_MOST_CHARACTERS} are read")
         self._plain = frozenset(self.texts).difference(patterns)
         self._lengths = sorted({text.count(".") + 1 for text in self._plain})
         globs = [translate(text) for text in dict.fromkeys(patterns) if not text.startswith("re:")]
-        self._patterns = [self._compiled(text[3:]) for text in dict.fromkeys(patterns) if text.startswith("re:")]
+        self._patterns = [self._compiled(text[3:]) for text in expressions]
         if globs:
             self._patterns.append(re.compile("|".join(globs)))
+        self._since = thread_time()
         self._seen: dict[str, bool] = {}
 
     def match(self, paths: Iterable[str]) -> bool:
@@ -59,13 +72,17 @@ class Names:
         return False
 
     def _covers(self, path: str) -> bool:
+        if thread_time() - self._since > _PATIENCE:
+            raise self._fault("comparing these names with the modules of the model takes too long")
         for prefix in _LONGEST_PREFIXES if self._plain else ():
             if not self._plain.isdisjoint(_parts(prefix + path, self._lengths)):
                 return True
         return any(pattern.match(prefix + path) for pattern in self._patterns for prefix in _PREFIXES)
 
     def _compiled(self, text: str) -> re.Pattern[str]:
-        if len(text) > _LONGEST_PATTERN or _NESTED_REPEAT.search(text):
+        repeats, options = len(_REPEATS(text)), len(_OPTIONS(text))
+        is_slow = _REPEATED_GROUP(text) or repeats > _MOST_REPEATS or options > _MOST_OPTIONS
+        if len(text) > _LONGEST_PATTERN or is_slow:
             raise self._fault(f"{text[:40]!r}... is no reasonable pattern")
         try:
             return re.compile(text)

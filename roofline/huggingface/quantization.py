@@ -16,6 +16,7 @@ __all__ = ["Native", "native_formats"]
 
 _NEGLIGIBLE = MILLI  # a share of a section's weights that is not worth a word
 _BITS = {8: "int8", 4: "int4"}
+_MOST_GROUPS = 1000  # of modules with a format of their own
 _SMALL_GROUP = 32
 _ALGORITHMS = {
     "FP8": "fp8_static",
@@ -272,6 +273,8 @@ def _compressed(config: Fields) -> _Rules:
     groups = config.section("config_groups")
     if groups is None:
         raise config.fault("config_groups", "missing")
+    if len(groups.values) > _MOST_GROUPS:
+        raise config.fault("config_groups", f"{len(groups.values)} groups; at most {_MOST_GROUPS} are read")
     usual, named = None, []
     for name in groups.values:
         group = groups.section(name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline.errors import BadInput, shown
+from roofline.measurements.csv_rows import csv_rows
 from roofline.quantity import MICRO
+from roofline.reading import RESULT_BYTES, Unreadable, content
 from roofline.specs.kernels import KINDS, MOE
 from roofline.specs.names import name_fault
 from roofline.specs.timed_kernels import SHAPES, KernelGroup
@@ -44,21 +45,21 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
     return [_group(key, rows) for key, rows in collected.items()]
 
 
-def _rows(path: str) -> Iterable[tuple[int, dict[str, str | None]]]:
+def _rows(path: str) -> Iterable[tuple[int, dict[str, str]]]:
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = [(number, line) for number, line in enumerate(file, 1) if line.strip() and line[0] != "#"]
-    except (OSError, ValueError) as fault:
-        raise BadInput(f"{path} cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
-    reader = csv.DictReader(line for _, line in lines)
-    if reader.fieldnames is None or "kind" not in reader.fieldnames or "latency_us" not in reader.fieldnames:
+        text = content(path, RESULT_BYTES, "table of kernels").decode("utf-8-sig")
+    except Unreadable as fault:
+        raise BadInput(f"{path} {fault}") from None
+    except UnicodeDecodeError as fault:
+        raise BadInput(f"{path} cannot be read: {fault}") from None
+    heading, rows = csv_rows(text, path)
+    if "kind" not in heading or "latency_us" not in heading:
         raise BadInput(
             f"{path} is no table of kernels: its first line must name columns, kind and latency_us among them"
         )
-    rows = list(zip((number for number, _ in lines[1:]), reader, strict=False))
     if not rows:
         raise BadInput(f"{path} has no rows")
-    return rows
+    return [(number, dict(zip(heading, row, strict=False))) for number, row in rows]
 
 
 def _check_texts(row: Mapping[str, str | None], where: str) -> None:
@@ -73,7 +74,7 @@ def _check_texts(row: Mapping[str, str | None], where: str) -> None:
         raise BadInput(f"{where}: date = {shown(date)} is no date such as 2026-11-21, 2026-11 or 2026")
 
 
-def _measurement(row: Mapping[str, str | None], kind: str, where: str) -> dict[str, Any]:
+def _measurement(row: Mapping[str, str], kind: str, where: str) -> dict[str, Any]:
     found: dict[str, Any] = {name: _figure(row, name, where) for name in SHAPES[kind]}
     for part, whole in (("top_k", "experts"), ("kv_heads", "heads")):
         if part in found and found[part] > found[whole]:
@@ -90,7 +91,7 @@ def _measurement(row: Mapping[str, str | None], kind: str, where: str) -> dict[s
     return found
 
 
-def _figure(row: Mapping[str, str | None], name: str, where: str) -> float:
+def _figure(row: Mapping[str, str], name: str, where: str) -> float:
     text = (row.get(name) or "").strip()
     if not text and name == "tp":
         return 1.0

@@ -9,12 +9,15 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import Any, NamedTuple
 
 from roofline.errors import BadInput, shown
+from roofline.measurements.csv_rows import csv_rows
 from roofline.measurements.fields import STATISTICS, Fields, Node
 from roofline.measurements.formats import RESULT_FORMATS, recognised
 from roofline.quantity import MILLI
+from roofline.reading import RESULT_BYTES, Unreadable, bounded, check_json_amount, check_json_depth, content
 from roofline.specs.measurement import Measurement
 
 __all__ = ["CSV_COLUMNS", "Reading", "check_complete", "override", "read_results", "results"]
@@ -27,6 +30,8 @@ class Reading(NamedTuple):
     faults: tuple[BadInput, ...] = ()
 
 
+_MOST_RUNS = 20_000  # of a file: each is a prediction
+_LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
 _COUNTS = ("tp", "pp", "ep", "dp")
 _AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate")
 _TIMES = ("ttft", "tpot", "e2el")
@@ -58,10 +63,9 @@ def read_results(path: str, statistic: str | None = None) -> Reading:
     """
     source = path.encode("utf-8", "backslashreplace").decode()
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero
-        raise BadInput(f"{source}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        data = content(path, RESULT_BYTES, "result")
+    except Unreadable as fault:
+        raise BadInput(f"{source}: {fault}") from None
     return results(data, source, statistic)
 
 
@@ -82,13 +86,18 @@ def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
     if statistic is not None and statistic not in STATISTICS:
         raise BadInput(f"statistic {shown(statistic)} is not one of {', '.join(STATISTICS)}")
     try:
-        text = data.decode("utf-8-sig")
+        text = bounded(data, RESULT_BYTES, "result").decode("utf-8-sig")
+    except Unreadable as fault:
+        raise BadInput(f"{source}: {fault}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{source}: not UTF-8 text; save the result as UTF-8 JSON or CSV") from None
     if not text.strip():
         raise BadInput(f"{source}: the file is empty")
     is_json = text.lstrip()[0] in "{["
-    found = list(_json_runs(text, source, statistic) if is_json else _csv_runs(text, source, statistic))
+    runs = _json_runs(text, source, statistic) if is_json else _csv_runs(text, source, statistic)
+    found = list(islice(runs, _MOST_RUNS + 1))
+    if len(found) > _MOST_RUNS:
+        raise BadInput(f"{source}: holds more than {_MOST_RUNS} results; split it")
     if not found:
         raise BadInput(f"{source}: holds no result")
     measured = tuple(run for run in found if isinstance(run, Measurement))
@@ -142,7 +151,7 @@ def check_complete(measurement: Measurement) -> None:
 
 
 def _json_runs(text: str, source: str, statistic: str | None) -> Iterator[Measurement | BadInput]:
-    documents = list(_documents(text, source))
+    documents = list(islice(_documents(text, source), _MOST_RUNS + 1))
     for place, document in enumerate(documents):
         named = source if len(documents) == 1 else f"{source}[{place}]"
         known = recognised(document) if isinstance(document, Mapping) else None
@@ -170,6 +179,10 @@ def _documents(text: str, source: str) -> Iterator[Any]:
     """JSON documents one after the other: one, JSON lines, or the elements of a list."""
     import json
 
+    try:
+        check_json_amount(text)
+    except Unreadable as fault:
+        raise BadInput(f"{source}: {fault}") from None
     decoder, place = json.JSONDecoder(), _after_blanks(text, 0)
     while place < len(text):
         try:
@@ -178,6 +191,10 @@ def _documents(text: str, source: str) -> Iterator[Any]:
             raise BadInput(f"{source}:{error.lineno}: not JSON: {error.msg} at column {error.colno}") from None
         except (ValueError, RecursionError):
             raise BadInput(f"{source}: not JSON of a result: a number too long or lists too deep") from None
+        try:
+            check_json_depth(document)
+        except Unreadable as fault:
+            raise BadInput(f"{source}: not JSON of a result: {fault}") from None
         place = _after_blanks(text, place)
         yield from document if isinstance(document, list) else (document,)
 
@@ -207,23 +224,11 @@ _CSV_KEYS = "columns model, gpu, tp, isl, osl, batch or concurrency, ttft_ms, tp
 
 def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measurement | BadInput]:
     """Rows of our CSV; lines that begin with # are comments."""
-    import csv
-
-    lines = [(number, line) for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1) if line.strip()]
-    lines = [(number, line) for number, line in lines if not line.lstrip().startswith("#")]
-    reader = csv.reader((line for _, line in lines), strict=True)
-    try:
-        rows = [(lines[reader.line_num - 1][0], row) for row in reader]
-    except csv.Error as error:
-        raise BadInput(f"{source}:{lines[max(reader.line_num, 1) - 1][0]}: not CSV: {error}") from None
-    heading = [cell.strip() for cell in rows[0][1]] if rows else []
+    heading, rows = csv_rows(text, source)
     if not any(f"{name}_ms" in heading for name in _TIMES):
         raise BadInput(_unknown(source, f"neither JSON nor a CSV with {_CSV_KEYS}"))
-    twice = next((name for name in heading if heading.count(name) > 1), None)
-    if twice is not None:
-        raise BadInput(f"{source}:{rows[0][0]}: two columns are called {shown(twice)}")
     others = 0
-    for number, row in rows[1:]:
+    for number, row in rows:
         place = f"{source}:{number}"
         if len(row) > len(heading):
             yield BadInput(f"{place}: {len(row)} cells under {len(heading)} columns")
@@ -233,7 +238,7 @@ def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measure
             others += 1
             continue
         yield _run(_csv_fields, Node(cells, place), place, statistic)
-    if others and others == len(rows) - 1:
+    if others and others == len(rows):
         raise BadInput(f"{source}: no row is of the statistic {statistic}; leave out --statistic, or choose another")
 
 
@@ -267,6 +272,10 @@ def _csv_number(row: Node, column: str, cell: str) -> float:
 def _measurement(fields: Fields, source: str) -> Measurement:
     """The record, refused where a figure cannot be."""
     fields = {name: value for name, value in fields.items() if value is not None}
+    for name in _TEXTS:
+        most = _LONGEST_NOTE if name == "note" else _LONGEST_NAME
+        if len(fields.get(name, "")) > most:
+            raise BadInput(f"{source}: {name} is a text of {len(fields[name])} characters; at most {most} are read")
     if fields.get("tpot") == 0.0 and fields.get("osl", 0.0) < 2.0:
         del fields["tpot"]  # vLLM writes the mean over no token gaps as 0
     if "ttft" not in fields and "tpot" not in fields:

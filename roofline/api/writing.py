@@ -1,0 +1,196 @@
+"""Writing files: whole or not at all, the named one alone, and none overwritten unasked."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from roofline.errors import BadInput
+from roofline.reading import descriptor_of
+
+__all__ = ["check_target", "is_stream", "write_whole"]
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+_NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}  # a file system that has none
+_NO_LINK = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EMLINK, errno.EXDEV}  # likewise of hard links
+_MOST_LINKS = 40
+_SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
+
+
+def is_stream(path: str) -> bool:
+    """Whether what is written to a path passes through it: a pipe, a device, an open file such as ``/dev/stdout``.
+
+    Args:
+        path: any path [path].
+
+    Returns:
+        True if nothing is kept there to be replaced [bool].
+    """
+    try:
+        return descriptor_of(path) is not None or stat.S_IFMT(Path(path).stat().st_mode) in (stat.S_IFIFO, stat.S_IFCHR)
+    except (OSError, ValueError):
+        return False
+
+
+def check_target(path: str, *, force: bool) -> None:
+    """Refuse a file that must not be written, before there is anything to write.
+
+    Args:
+        path: the file [path].
+        force: overwrite a file that exists [bool].
+
+    Raises:
+        BadInput: it exists, is a folder or a link that leads nowhere, or is read-only.
+    """
+    try:
+        if not is_stream(path):
+            _followed(path, _present(path, force=force))
+    except (OSError, ValueError) as fault:
+        raise _cannot(path, fault) from None
+
+
+def write_whole(path: str, write: Callable[[Path], object], *, force: bool, make_folder: bool = False) -> None:
+    """Write a file in one step: it is there whole, or what was there before is.
+
+    A link is followed: the file that it leads to is written, and keeps its mode. Pipes, devices and open files
+    (``/dev/stdout``, ``/dev/fd/3``) are written to.
+
+    Args:
+        path: the file [path].
+        write: writes the content to another path, which is a file without content.
+        force: overwrite a file that exists [bool].
+        make_folder: make the folder, where it is not there [bool].
+
+    Raises:
+        BadInput: it exists, is a folder or a link that leads nowhere, or cannot be written.
+    """
+    path = os.fspath(path)
+    try:
+        if is_stream(path):
+            _pass_through(path, write)
+            return
+        old = _present(path, force=force)
+        target = _followed(path, old)
+        if make_folder:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, target, old, write, force=force)
+    except (OSError, ValueError) as fault:  # ValueError: a zero byte in the name
+        raise _cannot(path, fault) from None
+
+
+def _cannot(path: str, fault: Exception) -> BadInput:
+    return BadInput(f"{path} cannot be written: {getattr(fault, 'strerror', None) or fault}")
+
+
+def _exists(path: str) -> BadInput:
+    return BadInput(f"{path} exists; --force overwrites it")
+
+
+def _present(path: str, *, force: bool) -> os.stat_result | None:
+    """File at a path, links followed, that may be overwritten; None where there is nothing."""
+    if not path:
+        raise BadInput("the file to write has an empty name; name a file")
+    try:
+        old = Path(path).stat()
+    except FileNotFoundError:
+        if path.endswith(_SEPARATORS):
+            raise BadInput(f"{path} is a folder; name a file in it") from None
+        return None
+    if stat.S_ISDIR(old.st_mode):
+        raise BadInput(f"{path} is a folder; name a file in it")
+    if not stat.S_ISREG(old.st_mode):
+        raise BadInput(f"{path} cannot be written: it is no regular file")
+    if not force:
+        raise _exists(path)
+    if not os.access(path, os.W_OK):
+        raise BadInput(f"{path} cannot be written: it is read-only")
+    return old
+
+
+def _followed(path: str, old: os.stat_result | None) -> Path:
+    """File that a path leads to."""
+    target = Path(path)
+    for _ in range(_MOST_LINKS):
+        if not target.is_symlink():
+            return target
+        if old is None:
+            raise BadInput(f"{path} is a link to {target.readlink()}, which is not there; name that file instead")
+        target = target.parent / target.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _replace(
+    path: str, target: Path, old: os.stat_result | None, write: Callable[[Path], object], *, force: bool
+) -> None:
+    """Write beside a file under a name of one's own, and take its place in one step."""
+    beside = target.parent / f".roofline-{secrets.token_hex(8)}"  # short: the file's own name may be the longest
+    os.close(os.open(beside, _NEW, 0o666 if old is None else 0o600))  # a new file has the mode of the umask
+    try:
+        write(beside)
+        if old is not None:
+            _keep_owner_and_mode(beside, old)
+        _sync(beside)
+        if force:
+            beside.replace(target)
+        else:
+            _appear(path, beside, target)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _appear(path: str, beside: Path, target: Path) -> None:
+    """Give a file its name, unless somebody else gave it to another meanwhile."""
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as fault:
+        if fault.errno not in _NO_LINK:
+            raise
+        if os.path.lexists(target):
+            raise _exists(path) from None
+        beside.replace(target)
+
+
+def _keep_owner_and_mode(beside: Path, old: os.stat_result) -> None:
+    made = beside.stat()
+    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(OSError):  # only root may give files away
+            os.chown(beside, old.st_uid, old.st_gid)
+    beside.chmod(stat.S_IMODE(old.st_mode))
+
+
+def _sync(beside: Path) -> None:
+    """Onto the disk before the name: a crash leaves the old file or the new one."""
+    opened = os.open(beside, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as fault:
+        if fault.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(opened)
+
+
+def _pass_through(path: str, write: Callable[[Path], object]) -> None:
+    """Write to a pipe, a device or an open file, from a whole file of one's own."""
+    number = descriptor_of(path)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole"
+        whole.touch()
+        write(whole)
+        data = whole.read_bytes()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # what was said before comes before
+    opened = os.open(path, os.O_WRONLY) if number is None else os.dup(number)
+    with os.fdopen(opened, "wb") as file:
+        file.write(data)
