@@ -13,7 +13,7 @@ __all__ = ["LARGEST", "MOST_LAYERS", "Fields"]
 #: Largest count that a specification may hold, and the most layers: beyond, the file is damaged.
 LARGEST = 1_000_000_000
 MOST_LAYERS = 1000
-_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_FAULT = 10_000, 200, 2000  # [characters]
+_LONGEST_TEXT, _LONGEST_NAME, _LONGEST_FAULT = 10_000, 200, 1000  # [characters]
 
 
 class Fields:
