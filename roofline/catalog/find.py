@@ -25,7 +25,7 @@ from roofline.catalog.files import (
     yaml_files,
 )
 from roofline.catalog.shipped_yaml import shipped_content
-from roofline.errors import BadInput, BadSpec, UnknownName
+from roofline.errors import BadInput, BadSpec, UnknownName, shown
 from roofline.specs.build import calibration_record, gpu_record, model_record, without_nulls
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
@@ -213,7 +213,7 @@ def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
 def _found(name: str, kind: str, specs: str | None) -> Found:
     """What a name stands for."""
     if not isinstance(name, str):
-        raise UnknownName(f"{name!r} is no name of a {LABELS[kind]}")
+        raise UnknownName(f"{kind} = {shown(name)} is no name of a {LABELS[kind]}: give a text, or a record")
     specs = specs or os.environ.get("ROOFLINE_SPECS")
     if not specs and _local(name, kind) is None:
         shipped = _found_among_shipped(name, kind)

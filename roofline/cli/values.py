@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.api import catalog
+from roofline.api.arguments import Limits
 from roofline.api.case import SLO_KEYS
 from roofline.api.predict import DEFAULTS
 from roofline.errors import BadInput, RooflineError
@@ -94,7 +95,7 @@ class Slo(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
-        limits = {}
+        limits = Limits()
         for part in re.split(r"[,\s]+", str(value).strip()):
             key, colon, number = part.partition(":")
             key = key.strip().lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.ops import Real, floor, minimum
+from roofline.ops import Real, comparable, floor, minimum
 from roofline.specs.layers import Gqa, Mla
 
 __all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "visible_pairs", "windowed_pairs"]
@@ -13,6 +13,7 @@ __all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "visible_p
 WINDOW_FILLED = "a window is filled"
 
 
+@comparable
 class Span(NamedTuple):
     """Tokens of a sequence that a pass computes: of a prompt, or one in each of several decode steps."""
 
