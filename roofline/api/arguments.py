@@ -43,6 +43,7 @@ PLAIN = frozenset({int, float, str, bool, type(None)})
 #: Types of numbers of GPUs that need none.
 COUNTS = frozenset({int, type(None)})
 
+_EXACT = 2.0**53
 _MOST_VALUES = 2_000_000  # of a sequence that does not say how long it is
 _NO_NUMBER = ("M", "m")  # kinds of numpy's dates and durations, which count units of their own
 _BYTES = (bytes, bytearray, memoryview)
@@ -163,7 +164,8 @@ def folder(specs: Any) -> str | None:
     Raises:
         BadInput: neither.
     """
-    return None if specs is None else path("specs", specs) if specs != "" else ""
+    found = scalar(specs)
+    return found if found is None or (isinstance(found, str) and not found) else path("specs", found)
 
 
 def name_of(name: str, value: Any) -> Any:
@@ -226,17 +228,19 @@ def values_of(name: str, value: Any) -> list[Any] | None:
     if isinstance(value, Set) and not hasattr(value, "mapping"):  # keys of a mapping have an order
         raise BadInput(f"{name} = {shown(value)} is a set, which has no order; write a list")
     refuse_masked(name, value)
+    many = False
     if isinstance(value, Iterator):
         values = list(islice(value, _MOST_VALUES + 1))
-        if len(values) > _MOST_VALUES:
-            raise BadInput(f"{name} yields more than {_MOST_VALUES} values; ask for fewer at a time")
     elif getattr(value, "ndim", None) == 0 or not hasattr(type(value), "__len__"):
         return None
     else:
         try:
-            values = list(value.tolist() if hasattr(value, "tolist") else value)
+            many = len(value) > _MOST_VALUES
+            values = [] if many else list(value.tolist() if hasattr(value, "tolist") else value)
         except TypeError:
             raise BadInput(f"{name} = {shown(value)} is no list of values") from None
+    if many or len(values) > _MOST_VALUES:
+        raise BadInput(f"{name} holds more than {_MOST_VALUES} values; ask for fewer at a time")
     found = [scalar(item) for item in values]
     nested = next((item for item in found if isinstance(item, (list, tuple)) or hasattr(item, "shape")), None)
     if nested is not None:
@@ -348,8 +352,7 @@ def _number(value: Any) -> Any:
     with suppress(TypeError, ValueError, OverflowError):
         return index(value)
     with suppress(AttributeError, TypeError, ValueError, OverflowError):
-        whole, parts = value.as_integer_ratio()
-        return int(whole) if parts == 1 and not isinstance(value, float) else float(value)
-    with suppress(AttributeError, TypeError, ValueError, OverflowError):
-        return value.__float__()
+        found = float(value.__float__())
+        is_exact = hasattr(value, "as_integer_ratio") and not isinstance(value, float)  # a Fraction, a Decimal
+        return int(found) if is_exact and found.is_integer() and abs(found) < _EXACT else found
     return value

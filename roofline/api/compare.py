@@ -122,7 +122,7 @@ def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> 
         value = options.get(name)
         if values_of(name, value) is not None:
             raise BadInput(f"{question} takes one case: {name} = {shown(value)} must be a single number, not an array")
-    return dict(options)
+    return {name: value for name, value in options.items() if name not in refused}
 
 
 def _baseline(name: object) -> str:

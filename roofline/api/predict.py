@@ -41,7 +41,6 @@ DEFAULTS: Mapping[str, int] = {"isl": KIBI, "osl": 128, "batch": 1, "prefix": 0}
 DEFAULT_ENGINE = "generic"
 _WORDS = (
     "quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", "allow_oversize",
-    "specs",
 )  # fmt: skip
 
 
@@ -115,11 +114,12 @@ def predict(
     """
     if not COUNTS.issuperset(map(type, (tp, pp, ep, dp, num_gpus))):
         tp, pp, ep, dp, num_gpus = arguments.plain(tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus)
-    words = (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize, specs)
+    words = (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize)
     if not PLAIN.issuperset(map(type, words)):
-        quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize, specs = (
+        quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize = (
             arguments.plain(**dict(zip(_WORDS, words, strict=True)))
         )
+    specs = None if specs is None else arguments.folder(specs)
     model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
     limits = None if slo is None else arguments.limits(slo)

@@ -11,7 +11,7 @@ from typing import Any
 from roofline.api import arguments, case, catalog
 from roofline.api.arguments import several
 from roofline.api.predict import DEFAULTS, predict, refused_row
-from roofline.errors import BadInput, RooflineError, UnknownName
+from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA
 from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
@@ -57,7 +57,7 @@ def table(
         BadInput: more than two million rows, an empty list, a set, lists within lists, or numbers that cannot be.
     """
     asked = ROW_KEYS if keys is None else listed_keys(keys)
-    wanted = tuple(key for key in asked if key != "reason")  # every row has one
+    wanted = tuple(key for key in asked if not (isinstance(key, str) and key == "reason"))  # every row has one
     check_keys(wanted)
     (specs,) = arguments.plain(specs=options.get("specs"))
     own_models = [arguments.name_of("models", model) for model in several("models", models)]
@@ -66,6 +66,9 @@ def table(
     ]
     lengths = [several(name, options.get(name, DEFAULTS[name])) for name in LENGTHS]
     for name, values in zip(LENGTHS, lengths, strict=True):
+        odd = [value for value in values if type(value) not in (float, int)]
+        if odd:
+            raise BadInput(f"{name} = {shown(odd[0])} is neither a number nor a list of numbers")
         case.workload(**{"isl": BILLION, "osl": 1, "batch": 1, "prefix": 0, name: values})
     others = {
         name: [_option(name, each) for each in several(name, value)]

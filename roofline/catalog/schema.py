@@ -128,8 +128,8 @@ class _Fit(Strict):
 
     source: Name
     note: str | None = None
-    residual: Annotated[float, Field(ge=0.0)] | None = None
-    sigma: Annotated[float, Field(ge=0.0)] | None = None
+    residual: Annotated[float, Field(ge=0.0, le=5.0)] | None = None
+    sigma: Annotated[float, Field(ge=0.0, le=5.0)] | None = None
     measurements: Count | None = None
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import BadInput, UnknownName, shown
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
 
 __all__ = ["ROW_KEYS", "check_keys", "listed_keys", "prediction_text", "row"]
+
+
+_MOST_KEYS = 1000  # more are none of these
 
 
 def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -106,9 +112,13 @@ def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
     Raises:
         BadInput: a single text, or nothing to iterate over.
     """
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+    found: tuple[str, ...] | None = None
+    if not isinstance(keys, (str, bytes, AbstractSet, Mapping)):
+        with suppress(TypeError):  # nothing to iterate over
+            found = tuple(islice(keys, _MOST_KEYS))
+    if found is None:
         raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
-    return tuple(keys)
+    return found
 
 
 def _with_interval(prediction: Prediction, result: str) -> str:
