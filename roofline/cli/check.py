@@ -11,7 +11,7 @@ from roofline.api.case import BASES, PRESETS
 from roofline.api.check import STATISTICS, MeasurementCheck, Part, Reading, check_readings, read_results, results
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import digits, notes, print_rows, print_table
-from roofline.cli.values import GpuName, ModelName
+from roofline.cli.values import GpuName, ModelName, PathName
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import MILLI, to_text
 
@@ -33,7 +33,7 @@ _STATED = (
     "  a pipe:        cat runs.csv | roofline check -\n"
     "  in the file:   vllm bench serve --save-result --metadata gpu=h100-sxm tp=1 ...\n"
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.argument("files", nargs=-1, required=True, type=PathName(allow_dash=True))
 @click.option("-m", "--model", "--model-path", type=ModelName(), help="Model: Hugging Face id, short name or alias.")
 @click.option("-g", "--gpu", "--system", "--hardware", type=GpuName(), help="GPU: name or alias.")
 @click.option("--tp", "-tp", "--tensor-parallel-size", type=int, help="Tensor-parallel degree.")

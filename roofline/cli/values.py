@@ -25,6 +25,7 @@ __all__ = [
     "Measured",
     "ModelName",
     "Numbers",
+    "PathName",
     "Prefix",
     "Size",
     "Slo",
@@ -53,6 +54,17 @@ class ModelName(click.ParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Names that begin like that."""
         return _completions(catalog.models, incomplete)
+
+
+class PathName(click.Path):
+    """A path; one that no file can have is refused like any other odd text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        try:
+            return super().convert(value, param, ctx)
+        except ValueError:  # a zero byte, or what has no bytes at all
+            self.fail(f"{value!r} is no path", param, ctx)
 
 
 class Size(click.ParamType):
