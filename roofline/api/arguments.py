@@ -7,7 +7,7 @@ number or the text that they hold. None of those libraries is imported for it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set, Sized
 from contextlib import suppress
 from itertools import islice
 from operator import index
@@ -72,7 +72,7 @@ def scalar(value: Any) -> Any:
         return None if type(value).__name__ == "NAType" else value
     if getattr(value, "ndim", None) == 0:
         return _item(value)
-    return value if hasattr(type(value), "__len__") else _number(value)
+    return value if isinstance(value, Sized) else _number(value)
 
 
 def plain(**given: Any) -> tuple[Any, ...]:
@@ -231,12 +231,13 @@ def values_of(name: str, value: Any) -> list[Any] | None:
     many = False
     if isinstance(value, Iterator):
         values = list(islice(value, _MOST_VALUES + 1))
-    elif getattr(value, "ndim", None) == 0 or not hasattr(type(value), "__len__"):
+    elif getattr(value, "ndim", None) == 0 or not isinstance(value, Sized):
         return None
     else:
         try:
             many = len(value) > _MOST_VALUES
-            values = [] if many else list(value.tolist() if hasattr(value, "tolist") else value)
+            items: Any = value.tolist() if hasattr(value, "tolist") and not many else value
+            values = [] if many else list(items)
         except TypeError:
             raise BadInput(f"{name} = {shown(value)} is no list of values") from None
     if many or len(values) > _MOST_VALUES:
@@ -350,7 +351,7 @@ def _stated(name: str, text: str) -> float:
 def _number(value: Any) -> Any:
     """A whole number as an int, another one as a float; the value itself where it is none."""
     with suppress(TypeError, ValueError, OverflowError):
-        return index(value)
+        return int(index(value))
     with suppress(AttributeError, TypeError, ValueError, OverflowError):
         found = float(value.__float__())
         is_exact = hasattr(value, "as_integer_ratio") and not isinstance(value, float)  # a Fraction, a Decimal

@@ -153,6 +153,8 @@ def _able(specs: str | None) -> list[str]:
 def _named(name: str, value: Any) -> Any:
     """A choice by the name that the sheets have for it; None for what the checkpoint has."""
     (value,) = arguments.plain(**{name: value})
+    if name in DEFAULTS and type(value) not in (float, int):
+        raise BadInput(f"{name} = {shown(value)} is neither a number nor a list of numbers")
     if name == "quantization":
         return None if value in (None, NATIVE) else preset_name(value)
     if name == "kv_cache_dtype":
