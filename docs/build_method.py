@@ -764,27 +764,35 @@ def _linear_chapter() -> Chapter:
 def _geometry_chapter() -> Chapter:
     letters = _letters(
         "n 3000 tokens; w 1024 window; c 800 chunk; k 2048 tokens that an indexer keeps; N 700 new; P "
-        "1500 cached tokens"
+        "1500 cached tokens; f(n) 1 min(n, w); m(n) 1 floor(n/c); r(n) 1 n - c m(n)"
     )
     plain = Gqa(1, 1, 1, 1)
-    visible = (
-        Case(lambda v: geometry.visible_pairs(v.n, plain), "A(n)", "full"),
-        Case(lambda v: geometry.visible_pairs(v.n, Gqa(1, 1, 1, 1, window=v.w)), "A(n)", "window"),
-        Case(lambda v: geometry.visible_pairs(v.n, Gqa(1, 1, 1, 1, chunk=v.c)), "A(n)", "chunk", as_written=True),
-        Case(lambda v: geometry.visible_pairs(v.n, Gqa(1, 1, 1, 1, indexer=Indexer(1, 1, v.k))), "A(n)", "indexer"),
+    limited = (Shown(geometry, "windowed_pairs", "windowed", (0, 1, 2)),)
+    chunks = (Shown(geometry, "_chunks", "m", (0,)), Shown(geometry, "_rest", "r", (0,)))
+    filled = (Shown(geometry, "_filled", "f", (0,)),)
+    several = (
+        Case(lambda v: geometry.pairs(v.N, v.P, plain), "pairs(N, P)", "full"),
+        Case(lambda v: geometry.pairs(v.N, v.P, Gqa(1, 1, 1, 1, window=v.w)), "pairs(N, P)", "window", limited),
+        Case(lambda v: geometry.pairs(v.N, v.P, Gqa(1, 1, 1, 1, chunk=v.c)), "pairs(N, P)", "chunk", chunks),
+        Case(
+            lambda v: geometry.pairs(v.N, v.P, Gqa(1, 1, 1, 1, indexer=Indexer(1, 1, v.k))),
+            "pairs(N, P)",
+            "indexer",
+            limited,
+        ),
     )
     return Chapter(
         geometry,
         letters,
         (
-            Formula(geometry, "visible_pairs", visible),
             _one(
                 geometry,
-                "pairs",
-                "pairs(N, P)",
-                lambda v: geometry.pairs(v.N, v.P, plain),
-                Shown(geometry, "visible_pairs", "A", (0,)),
+                "visible_pairs",
+                "A(n)",
+                lambda v: geometry.visible_pairs(v.n, plain),
+                Shown(geometry, "pairs", "pairs", (0, 1)),
             ),
+            Formula(geometry, "pairs", several),
             _branches(
                 geometry,
                 "reach",
@@ -794,7 +802,13 @@ def _geometry_chapter() -> Chapter:
                     "limited": lambda v: geometry.reach(v.n, Gqa(1, 1, 1, 1, window=v.w)),
                 },
             ),
-            _one(geometry, "windowed_pairs", "A(n)", lambda v: geometry.windowed_pairs(v.n, v.w)),
+            _one(
+                geometry,
+                "windowed_pairs",
+                "windowed(N, P, w)",
+                lambda v: geometry.windowed_pairs(v.N, v.P, v.w),
+                *filled,
+            ),
             _one(geometry, "causal_pairs", "pairs", lambda v: geometry.causal_pairs(v.N, v.P)),
         ),
     )
@@ -858,14 +872,14 @@ def _sparse_chapters() -> tuple[Chapter, ...]:
         )
         for note, step in spans
     )
-    windows = (Shown(csa, "windowed_pairs", "A", (0, 1)), Shown(csa, "causal_pairs", "causal_pairs", (0, 1)))
+    windows = (Shown(csa, "windowed_pairs", "windowed", (0, 1, 2)), Shown(csa, "causal_pairs", "causal_pairs", (0, 1)))
     seen = ("near", "far")
     compressed = (
         Case(lambda v: csa.csa_pairs(_csa(v, ratio=False), Span(v.N, v.P)), seen, "window", windows),
         Case(lambda v: csa.csa_pairs(_csa(v, indexer=False), Span(v.N, v.P)), seen, "all entries", windows, ("far",)),
         Case(lambda v: csa.csa_pairs(_csa(v), Span(v.N, v.P)), seen, "best k entries", windows, ("far",)),
     )
-    letters |= _letters("pairs 1 near + far of `csa_pairs`; A 1 `windowed_pairs`")
+    letters |= _letters("pairs 1 near + far of `csa_pairs`; windowed 1 `windowed_pairs`")
     pairs = Shown(csa, "csa_pairs", "pairs", (), lambda value, *_: (value, 0.0))
     attend = tuple(
         Case(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from roofline.errors import BadInput
 
@@ -25,17 +25,20 @@ __all__ = [
     "at_most",
     "below",
     "ceil",
+    "comparable",
     "floor",
     "maximum",
     "minimum",
     "never",
     "norm",
     "register",
+    "same",
     "where",
 ]
 
 #: A number of any kind: float, numpy array, symbol, spreadsheet cell.
 Real = Any
+_Record = TypeVar("_Record")
 
 _PLAIN = frozenset({float, int})
 
@@ -270,6 +273,61 @@ def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:
     if p == math.inf:
         return maximum(a, b, meaning)
     return (a**p + b**p) ** (1.0 / p)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, arrays of one shape element by element, and what does not apply (NaN) to itself.
+
+    Args:
+        a: number, text, or a collection of them [any].
+        b: likewise [any].
+
+    Returns:
+        One answer, whatever the values hold [bool].
+
+    >>> same((1.0, "fp8", float("nan")), (1, "fp8", float("nan")))
+    True
+    """
+    if a is b:
+        return True
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if getattr(a, "shape", ()) != getattr(b, "shape", ()):
+        return False
+    if getattr(a, "shape", ()):
+        return bool(((a == b) | ((a != a) & (b != b))).all())  # noqa: PLR0124  # NaN alone differs from itself
+    return bool(a == b) or (isinstance(a, float) and bool(a != a) and bool(b != b))  # noqa: PLR0124
+
+
+def comparable(record: type[_Record]) -> type[_Record]:
+    """Decorator of records that may hold arrays: they are equal where all fields are the `same`.
+
+    Args:
+        record: a named tuple, or a dataclass that is written with ``eq=False`` [type].
+
+    Returns:
+        The same class [type]. Its hash, where it states none, is that of its fields: one with an array has none.
+    """
+    names: tuple[str, ...] = getattr(record, "_fields", ()) or tuple(getattr(record, "__dataclass_fields__", ()))
+
+    def equal(one: Any, other: Any) -> Any:
+        if one is other:
+            return True
+        if type(one) is not type(other):
+            return NotImplemented
+        return all(same(getattr(one, name), getattr(other, name)) for name in names)
+
+    def differs(one: Any, other: Any) -> Any:
+        found = equal(one, other)
+        return found if found is NotImplemented else not found
+
+    def hashed(one: Any) -> int:
+        return hash(tuple(getattr(one, name) for name in names))
+
+    methods = {"__eq__": equal, "__ne__": differs, "__hash__": vars(record).get("__hash__") or hashed}
+    for name, method in methods.items():
+        setattr(record, name, method)
+    return record
 
 
 def _operations(*values: Real) -> Operations:

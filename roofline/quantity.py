@@ -20,6 +20,7 @@ __all__ = [
     "MEGA",
     "MICRO",
     "MILLI",
+    "MINUTE",
     "NANO",
     "TERA",
     "count_from_text",
@@ -37,6 +38,7 @@ GIGA = 1e9
 TERA = 1e12
 BILLION = 1e9
 KIBI = 1024  # `1k1k` of InferenceX means 1024 tokens in, 1024 out
+MINUTE = 60.0
 HOUR = 3600.0
 BITS_PER_BYTE = 8.0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real as Real_
 from typing import Any
 
+from roofline.api.arguments import PLAIN, refuse_masked, scalar
 from roofline.catalog.engines import engine_names, load_engine
 from roofline.errors import BadInput, shown
 from roofline.ops import Real
@@ -14,7 +14,7 @@ from roofline.physics.efficiency import BASES, calibrated_set, measured_kind
 from roofline.physics.forward import crossings
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment, Plan
-from roofline.quantity import BILLION, HOUR, rounded, to_text
+from roofline.quantity import BILLION, MINUTE, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
 from roofline.serving.latency import SLO_KEYS, Workload, decode, prefill
 from roofline.serving.limits import beyond
@@ -127,8 +127,8 @@ def engine(name: str, network: float, specs: str | None = None) -> Engine:
         BadInput: a network that is no time.
         BadSpec: a profile of one's own has faults.
     """
-    if not isinstance(network, Real_) or isinstance(network, bool) or not 0.0 <= network <= HOUR:
-        raise BadInput(f"network = {shown(network)} must be a time in seconds, between 0 and an hour")
+    if type(network) not in (float, int) or not 0.0 <= network <= MINUTE:
+        raise BadInput(f"network = {shown(network)} must be a time in seconds, at most a minute: 0.08 for 80 ms")
     profile = load_engine(name, specs)
     return replace(profile, network=float(network)) if network else profile
 
@@ -154,9 +154,9 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
         raise BadInput(
             f"measured = {shown(measured)} must give ttft or tpot in seconds, and may give {', '.join(_FIELDS)}"
         )
+    measured = {key: scalar(value) for key, value in measured.items()}
     for key, value in measured.items():
-        is_number = isinstance(value, Real_) and not isinstance(value, bool)
-        if not is_number or not (0.0 < value <= _LONGEST or (key == "prefix" and value == 0.0)):
+        if type(value) not in (float, int) or not (0.0 < value <= _LONGEST or (key == "prefix" and value == 0.0)):
             raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
     unsaid = [name for name in _FIELDS if name not in measured and type(getattr(wanted, name)) is not float]
     if unsaid:
@@ -172,6 +172,13 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
             raise BadInput(
                 f"measured {key} = {to_text(float(measured[key]), 's')} is faster than light: the same work takes "
                 f"{to_text(least, 's')} at full rates; check its unit, batch, lengths, precision and tp"
+            )
+        network = deployment.host.network if key == "ttft" else 0.0
+        if network > 0.0 and measured[key] < least + network:
+            raise BadInput(
+                f"measured ttft = {to_text(float(measured[key]), 's')} is less than the network's round trip of "
+                f"{to_text(network, 's')} and the {to_text(least, 's')} that the same work takes at full rates; give "
+                "the ttft that the client saw, or leave out network"
             )
         factors[key] = float(measured[key]) / passed(deployment, at).time
         if factors[key] > _MOST_FACTOR:
@@ -319,7 +326,11 @@ def _number(name: str, value: Any) -> Real:
             return float(value)
         except OverflowError:
             raise BadInput(f"{name} = {shown(value)} must be between 1 and {_LONGEST:g}") from None
-    if value is None or isinstance(value, (bool, str, bytes)):
+    refuse_masked(name, value)
+    number = scalar(value)
+    if type(number) is float or type(number) is int:
+        return _number(name, number)
+    if type(number) in PLAIN or isinstance(value, (bytes, bytearray, memoryview)):
         raise BadInput(f"{name} = {shown(value)} is neither a number nor an array of numbers")
     from roofline.arrays import as_array
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roofline.api.arguments import flag, folder, plain
+from roofline.api.arguments import path as path_of
 from roofline.catalog import find
 from roofline.catalog.find import Found, find_gpu, find_model, load_gpu, load_model
 from roofline.specs.names import LABELS
@@ -46,6 +48,7 @@ def gpus(
         UnknownName: no GPU at all is of such a vendor, generation or status.
         BadSpec: a specification has faults.
     """
+    specs = folder(specs)
     if all(wanted is None for wanted in (vendor, generation, status)):
         return find.gpu_names(specs)
     from roofline.catalog.selection import chosen_gpus
@@ -79,6 +82,9 @@ def models(
         BadInput: bounds that are no numbers, or nothing between them.
         BadSpec: a specification has faults.
     """
+    specs = folder(specs)
+    min_parameters, max_parameters = plain(min_parameters=min_parameters, max_parameters=max_parameters)
+    moe = None if moe is None else flag("moe", moe)
     if all(wanted is None for wanted in (family, min_parameters, max_parameters, moe)):
         return find.model_names(specs)
     from roofline.catalog.selection import chosen_models
@@ -116,5 +122,5 @@ def spec_report(path: str | None = None) -> Report:
     """
     from roofline.catalog.audit import audit, spec_files
 
-    report = audit(spec_files(path))
+    report = audit(spec_files(None if path is None else path_of("path", path)))
     return report._replace(counts={LABELS.get(kind, kind): number for kind, number in report.counts.items()})

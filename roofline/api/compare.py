@@ -10,6 +10,7 @@ from roofline.analysis.gpus import COMPARED_KEYS, Comparison, compared
 from roofline.analysis.quantization import FORMATS, Quantization, Quantized, kept_sections, quantized
 from roofline.analysis.slow_kernels import slow_kernels
 from roofline.api import catalog
+from roofline.api.arguments import name_of, scalar, values_of
 from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.physics.footprint import kv_bytes_per_token
@@ -119,12 +120,13 @@ def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> 
             raise BadInput(f"{question} takes no {name}: {why}")
     for name in _LENGTHS:
         value = options.get(name)
-        if hasattr(value, "__len__") and not isinstance(value, (str, bytes)):
+        if values_of(name, value) is not None:
             raise BadInput(f"{question} takes one case: {name} = {shown(value)} must be a single number, not an array")
-    return dict(options)
+    return {name: value for name, value in options.items() if name not in refused}
 
 
 def _baseline(name: object) -> str:
+    name = scalar(name)
     folded = name.strip().lower().replace("-", "_") if isinstance(name, str) else ""
     if folded not in FORMATS:
         raise UnknownName(f"no baseline {shown(name)}; it may be {', '.join(FORMATS)}")
@@ -195,9 +197,10 @@ def _is_open(options: dict[str, Any]) -> bool:
 
 def _several(gpus: Iterable[str | Gpu], specs: str | None) -> dict[str, str | Gpu]:
     """GPUs by canonical name."""
-    if not isinstance(gpus, Iterable):
-        raise BadInput(f"gpus = {shown(gpus)} must be names of two GPUs or more")
-    given = [gpus] if isinstance(gpus, str) else list(gpus)
+    given = values_of("gpus", gpus) or ()
+    if not given and isinstance(scalar(gpus), str):
+        given = [gpus]
+    given = [name_of("gpus", gpu) for gpu in given]
     named: dict[str, str | Gpu] = {}
     for gpu in given:
         name = gpu.name if isinstance(gpu, Gpu) else catalog.load_gpu(gpu, specs).name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roofline.api.arguments import path as path_of
+from roofline.api.arguments import plain
 from roofline.catalog.checks import document_faults
 from roofline.catalog.spec_text import spec_yaml
 from roofline.errors import BadSpec
@@ -26,7 +28,9 @@ def imported_model(config: str, name: str | None = None) -> tuple[str, tuple[str
         BadSpec: the configuration cannot be read or has faults.
         UnknownName: no such configuration.
     """
-    path = config if Path(config).exists() or config.endswith(".json") else hub_config(config)
+    config = path_of("config", config)
+    (name,) = plain(name=name)
+    path = config if _exists(config) or config.endswith(".json") else hub_config(config)
     content, quantization, called = read_config(path)
     where = str(Path(path) / "config.json") if Path(path).is_dir() else path
     document, cautions = config_document(content, name or called, quantization, where)
@@ -34,3 +38,10 @@ def imported_model(config: str, name: str | None = None) -> tuple[str, tuple[str
     if faults:
         raise BadSpec("\n".join(f"{where}:1: {fault}" for fault in faults))
     return spec_yaml(document), tuple(cautions)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # a name longer than any
+        return False

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.api import case
+from roofline.api.arguments import number
 from roofline.api.predict import predict
-from roofline.errors import BadInput, shown
+from roofline.errors import BadInput
 from roofline.quantity import BILLION
 from roofline.serving import closed_loop as loop
 from roofline.serving.closed_loop import ClosedLoop
@@ -55,21 +56,17 @@ def closed_loop(
     for name, why in _NOT_OF_A_LOOP.items():
         if options.get(name) is not None:
             raise BadInput(f"a closed loop takes no {name}: {why}")
-    for name, value, least, most in (
-        ("concurrency", concurrency, 1.0, BILLION),
-        ("burst", burst, 0.0, 1.0),
-        ("together", together, 1.0, BILLION),
-    ):
-        if type(value) not in (float, int) or not least <= value <= most:
-            raise BadInput(f"{name} = {shown(value)} must be a number between {least:g} and {most:g}")
+    load = (
+        number("concurrency", concurrency, 1.0, BILLION),
+        number("burst", burst, 0.0, 1.0),
+        number("together", together, 1.0, BILLION),
+    )
     one = predict(model, gpu, **options)
     return loop.steady_loop(
         one.deployment,
         one.workload.isl,
         one.workload.osl,
-        float(concurrency),
-        float(burst),
-        float(together),
+        *load,
         one.workload.prefix,
     )
 

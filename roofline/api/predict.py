@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from roofline.api import case
+from roofline.api import arguments, case
+from roofline.api.arguments import COUNTS, PLAIN
 from roofline.catalog import find
 from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.ops import Real, never
@@ -38,6 +39,9 @@ __all__ = [
 #: Lengths and batch where none are given: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": KIBI, "osl": 128, "batch": 1, "prefix": 0}
 DEFAULT_ENGINE = "generic"
+_WORDS = (
+    "quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", "allow_oversize",
+)  # fmt: skip
 
 
 def predict(
@@ -62,7 +66,7 @@ def predict(
     engine: str = DEFAULT_ENGINE,
     network: float = 0.0,
     measured: Mapping[str, float] | None = None,
-    slo: Mapping[str, float] | None = None,
+    slo: Mapping[str, float | str] | None = None,
     allow_oversize: bool = False,
     specs: str | None = None,
 ) -> Prediction:
@@ -94,7 +98,7 @@ def predict(
         network: round trip between client and server [s].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
             `osl`, `batch`, `prefix` it was taken at, where they differ.
-        slo: limits on ttft, tpot or e2el [s].
+        slo: limits on ttft, tpot or e2el; a text may say its unit, such as ``300 ms`` [s].
         allow_oversize: predict a plan that does not fit, too [bool].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
 
@@ -108,8 +112,17 @@ def predict(
         DoesNotFit: the plan needs more memory than the GPUs have.
         BadSpec: a specification has faults.
     """
+    if not COUNTS.issuperset(map(type, (tp, pp, ep, dp, num_gpus))):
+        tp, pp, ep, dp, num_gpus = arguments.plain(tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus)
+    words = (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize)
+    if not PLAIN.issuperset(map(type, words)):
+        quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize = (
+            arguments.plain(**dict(zip(_WORDS, words, strict=True)))
+        )
+    specs = None if specs is None else arguments.folder(specs)
     model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
+    limits = None if slo is None else arguments.limits(slo)
     profile = case.engine(engine, network, specs)
     workload = case.workload(isl, osl, batch, prefix)
     chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
@@ -125,7 +138,7 @@ def predict(
     corrected = UNCORRECTED if measured is None else case.correction(deployment, workload, measured)
     said = (*said, *case.corrected(corrected))
     prediction = answer.predict_deployment(
-        deployment, workload, slo, said, allow_oversize=allow_oversize, correction=corrected
+        deployment, workload, limits, said, allow_oversize=allow_oversize, correction=corrected
     )
     if never(prediction.fits) and allow_oversize:
         used = f"{prediction.memory.used_fraction:.0%} of the usable memory"

@@ -18,13 +18,14 @@ from roofline.analysis.sizing import (
     reason,
 )
 from roofline.api import catalog
+from roofline.api.arguments import COUNTS, limits, name_of, plain, scalar, several, values_of
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
 from roofline.physics.plan import Plan
 from roofline.quantity import rounded
-from roofline.serving.prediction import Prediction, check_slo
-from roofline.serving.row import ROW_KEYS
+from roofline.serving.prediction import Prediction
+from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
@@ -93,7 +94,8 @@ class GpuSize:
 
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
         """Flat row of `SIZE_KEYS`, or some of them; what does not apply is None."""
-        wanted = SIZE_KEYS if keys is None else tuple(keys)
+        wanted = SIZE_KEYS if keys is None else listed_keys(keys)
+        check_keys(wanted, SIZE_KEYS)
         known = dict(self.asked)
         if self.prediction is not None:
             known = self.prediction.to_dict(key for key in wanted if key in ROW_KEYS)
@@ -127,12 +129,16 @@ class FleetSize:
 
     def to_records(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Flat rows, one for each kind of GPU."""
-        wanted = None if keys is None else tuple(keys)
+        wanted = None if keys is None else listed_keys(keys)
         return [size.to_dict(wanted) for size in self.sizes]
 
 
 def size(
-    model: str | Model, gpus: str | Gpu | Sequence[str | Gpu] | None = None, *, slo: Mapping[str, float], **options: Any
+    model: str | Model,
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    slo: Mapping[str, float | str],
+    **options: Any,
 ) -> FleetSize:
     """For every kind of GPU, the fewest with which one replica meets an SLO at a batch that is given.
 
@@ -144,7 +150,7 @@ def size(
     Args:
         model: name, alias or record [text].
         gpus: names, aliases or records; None for the whole catalog [text].
-        slo: limits on ttft, tpot or e2el, at least one, that the central estimate meets [s].
+        slo: limits on ttft, tpot or e2el, at least one, that the central estimate meets; a text may say its unit [s].
         options: keyword arguments of `predict`; tp, ep and dp fix a degree that is searched otherwise, pp is 1 where
             not given, and quantization may be several presets.
 
@@ -156,19 +162,19 @@ def size(
         BadInput: no SLO, a number or a plan that cannot be on any of the GPUs, arrays, options of another question.
         BadSpec: a specification has faults.
     """
-    check_slo(slo)
-    if not slo:
+    sought = limits(slo)
+    if not sought:
         raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
     for name, why in _NOT_OF_A_SIZE.items():
-        if options.pop(name, None):
+        if scalar(options.pop(name, None)) not in (None, False):
             raise BadInput(f"size takes no {name}: {why}")
     options = {name: value for name, value in options.items() if value is not None}
     presets = _presets(options.pop("quantization", None))
     model, note = (model, None) if isinstance(model, Model) else find.find_model(model, options.get("specs"))
     fixed = _degrees(model, options)
-    answers = [_on_gpu(model, gpu, presets, slo, fixed, options) for gpu in _named(gpus, options.get("specs"))]
+    answers = [_on_gpu(model, gpu, presets, sought, fixed, options) for gpu in _named(gpus, options.get("specs"))]
     sizes = tuple(sorted({answer.gpu.name: answer for answer in answers}.values(), key=_place))
-    notes = _notes(sizes, slo, options.get("osl", DEFAULTS["osl"]))
+    notes = _notes(sizes, sought, options.get("osl", DEFAULTS["osl"]))
     return FleetSize(sizes, tuple(notes if note is None else [note, *notes]))
 
 
@@ -267,7 +273,10 @@ def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> li
 
 def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
     """Degrees that the caller fixed, taken out of the options; refused where they are possible on no GPU."""
-    fixed = Degrees(**{name: options.pop(name) for name in _DEGREES if name in options})
+    given = {name: options.pop(name) for name in _DEGREES if name in options}
+    if not COUNTS.issuperset(map(type, given.values())):
+        given = dict(zip(given, plain(**given), strict=True))
+    fixed = Degrees(**given)
     given = {name: degree for name, degree in fixed._asdict().items() if degree is not None}
     check_degrees(model, Plan(**given))
     if fixed != Degrees(pp=fixed.pp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
@@ -278,15 +287,16 @@ def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
 
 def _presets(quantization: object) -> tuple[str | None, ...]:
     """Presets to try, each once; the checkpoint's own formats without any."""
-    if quantization is None or isinstance(quantization, str):
-        return (quantization,)
-    if not isinstance(quantization, Sequence):
-        raise BadInput(f"quantization = {shown(quantization)} must be a preset of formats, or several")
-    return tuple(dict.fromkeys(quantization)) or (None,)
+    presets = values_of("quantization", quantization)
+    presets = [scalar(quantization)] if presets is None else presets
+    for preset in presets:
+        if not (preset is None or isinstance(preset, str)):
+            raise BadInput(f"quantization = {shown(quantization)} must be a preset of formats, or several")
+    return tuple(dict.fromkeys(presets)) or (None,)
 
 
 def _named(gpus: str | Gpu | Sequence[str | Gpu] | None, specs: str | None) -> Sequence[str | Gpu]:
     """The GPUs to try: all of the catalog where none is named."""
     if gpus is None:
         return catalog.gpus(specs)
-    return [gpus] if isinstance(gpus, (str, Gpu)) else gpus
+    return [name_of("gpus", gpu) for gpu in several("gpus", gpus)]

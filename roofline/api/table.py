@@ -8,18 +8,19 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.api import case, catalog
+from roofline.api import arguments, case, catalog
+from roofline.api.arguments import several
 from roofline.api.predict import DEFAULTS, predict, refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA
 from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
-from roofline.serving.row import ROW_KEYS
-from roofline.serving.sizing import possible_tp
+from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
+from roofline.serving.sizing import check_count, possible_tp
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
-__all__ = ["LENGTHS", "several", "table"]
+__all__ = ["LENGTHS", "table"]
 
 #: Options whose values are predicted together, as arrays.
 LENGTHS = ("isl", "osl", "batch", "prefix")
@@ -53,22 +54,27 @@ def table(
 
     Raises:
         UnknownName: no such model, GPU, key or format.
-        BadInput: more than two million rows, an empty list, or lengths that cannot be.
+        BadInput: more than two million rows, an empty list, a set, lists within lists, or numbers that cannot be.
     """
-    wanted = tuple(key for key in (ROW_KEYS if keys is None else keys) if key != "reason")  # every row has one
-    unknown = next((key for key in wanted if key not in ROW_KEYS), None)
-    if unknown is not None:
-        raise UnknownName(f"no key {shown(unknown)} of a row; it may be {', '.join(ROW_KEYS)}")
-    own_models, own_gpus = (
-        several("models", models),
-        several("gpus", catalog.gpus(options.get("specs")) if gpus is None else gpus),
-    )
+    asked = ROW_KEYS if keys is None else listed_keys(keys)
+    wanted = tuple(key for key in asked if not (isinstance(key, str) and key == "reason"))  # every row has one
+    check_keys(wanted)
+    (specs,) = arguments.plain(specs=options.get("specs"))
+    own_models = [arguments.name_of("models", model) for model in several("models", models)]
+    own_gpus = [
+        arguments.name_of("gpus", gpu) for gpu in several("gpus", catalog.gpus(specs) if gpus is None else gpus)
+    ]
     lengths = [several(name, options.get(name, DEFAULTS[name])) for name in LENGTHS]
-    given = {name: _degree(value) if name in _DEGREES else value for name, value in options.items()}
-    others = {name: several(name, value) for name, value in given.items() if name not in LENGTHS and _is_list(value)}
-    fixed = {name: value for name, value in given.items() if name not in LENGTHS and name not in others}
     for name, values in zip(LENGTHS, lengths, strict=True):
+        odd = [value for value in values if type(value) not in (float, int)]
+        if odd:
+            raise BadInput(f"{name} = {shown(odd[0])} is neither a number nor a list of numbers")
         case.workload(**{"isl": BILLION, "osl": 1, "batch": 1, "prefix": 0, name: values})
+    others = {
+        name: [_option(name, each) for each in several(name, value)]
+        for name, value in options.items()
+        if name not in LENGTHS
+    }
     plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
     count = len(own_models) * len(own_gpus) * len(plans) * prod(map(len, lengths))
     if count > _MOST_ROWS:
@@ -78,7 +84,7 @@ def table(
         row
         for model, gpu, plan in product(own_models, own_gpus, plans)
         for start in range(0, len(cases), _BLOCK)
-        for row in _rows(model, gpu, {**fixed, **plan}, cases[start : start + _BLOCK], wanted)
+        for row in _rows(model, gpu, plan, cases[start : start + _BLOCK], wanted)
     ]
 
 
@@ -124,7 +130,7 @@ def _degrees(model: str | Model, gpu: str | Gpu, options: Mapping[str, Any]) -> 
     specs = options.get("specs")
     own = model if isinstance(model, Model) else catalog.load_model(model, specs)
     domain = (gpu if isinstance(gpu, Gpu) else catalog.load_gpu(gpu, specs)).link.domain
-    return possible_tp(own, max(domain // options.get("dp", 1), 1))
+    return possible_tp(own, max(domain // (options.get("dp") or 1), 1))
 
 
 def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
@@ -171,39 +177,20 @@ def _refused(
     return {**{key: row[key] for key in keys}, "reason": f"{type(error).__name__}: {error}"}
 
 
-def _degree(value: Any) -> Any:
-    """Degrees as whole numbers where a column of floats holds them; a gap in it is none given."""
-    if _is_list(value):
-        return [_degree(item) for item in several("degrees", value)]
-    if not isinstance(value, float):
-        return value
-    return int(value) if value.is_integer() else None if math.isnan(value) else value
-
-
-def _is_list(value: Any) -> bool:
-    return not isinstance(value, (str, bytes, Mapping, Model, Gpu)) and hasattr(value, "__len__")
+def _option(name: str, value: Any) -> Any:
+    """One value of an option of `predict`; a gap in a column of them is none given."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if name in _DEGREES:
+        (degree,) = arguments.plain(**{name: value})
+        degree = int(degree) if type(degree) is float and degree.is_integer() else degree  # as a column holds them
+        if degree is not None:
+            check_count(name, degree)
+        return degree
+    if name == "slo":
+        return arguments.limits(value)
+    return value if isinstance(value, Mapping) else arguments.plain(**{name: value})[0]
 
 
 def _is_column(key: str, value: Any) -> bool:
     return isinstance(value, list) and key != "warnings"
-
-
-def several(name: str, value: Any) -> list[Any]:
-    """Values of an option that may be given once or several times.
-
-    Args:
-        name: of the option, for the message [text].
-        value: a single value, or a list or an array of them [any].
-
-    Returns:
-        The values [any].
-
-    Raises:
-        BadInput: an empty list.
-    """
-    if not _is_list(value):
-        return [value]
-    values = list(value.tolist() if hasattr(value, "tolist") else value)
-    if not values:
-        raise BadInput(f"{name} is an empty list")
-    return values

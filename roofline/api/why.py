@@ -10,9 +10,10 @@ from roofline.analysis import sensitivity as moving
 from roofline.analysis import solve as inverse
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
 from roofline.analysis.solve import Solution
+from roofline.api.arguments import scalar, values_of
 from roofline.api.predict import predict
 from roofline.api.writing import is_stream, write_whole
-from roofline.errors import BadInput, RooflineError, UnknownName
+from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.symbolic.case_trace import RESULTS, UNITS, CaseTrace
@@ -56,7 +57,7 @@ def sensitivity(model: str | Model, gpu: str | Gpu, *, of: Sequence[str] = RESUL
         UnknownName: a result that is none, or a name that `predict` refuses.
         BadInput: isl, osl, batch or prefix is an array, or what `predict` refuses.
     """
-    return moving.sensitivities(predict(model, gpu, **options), of)
+    return moving.sensitivities(predict(model, gpu, **options), _results(of))
 
 
 def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Any) -> Formula:
@@ -75,9 +76,10 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Any
         UnknownName: no such result, or a name that `predict` refuses.
         BadInput: the result does not apply, or what `predict` refuses.
     """
-    of = of.replace("-", "_") if isinstance(of, str) else of
+    asked = scalar(of)
+    of = asked.replace("-", "_") if isinstance(asked, str) else ""
     if of not in FORMULAS:
-        raise UnknownName(f"no formula of {of!r}; it may be of {', '.join(FORMULAS)}")
+        raise UnknownName(f"no formula of {shown(asked)}; it may be of {', '.join(FORMULAS)}")
     from roofline.symbolic.closed_form import ClosedForms
     from roofline.symbolic.knee_form import knee_formula
 
@@ -113,10 +115,11 @@ def solve(
         UnknownName: no such input, or a name that `predict` refuses.
         BadInput: no target, or one that is not positive, or what `predict` refuses.
     """
-    if unknown == "tp" and options.get("tp") is not None:
-        raise BadInput("tp is what is sought: leave out --tp")
     targets = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
-    given = {name: target for name, target in targets.items() if target is not None}
+    given = {name: target for name, time in targets.items() if (target := scalar(time)) is not None}
+    unknown = scalar(unknown)
+    if isinstance(unknown, str) and unknown == "tp" and options.get("tp") is not None:
+        raise BadInput("tp is what is sought: leave out --tp")
     return inverse.solve_for(predict(model, gpu, **options), unknown, given)
 
 
@@ -200,3 +203,9 @@ def plot_sensitivities(found: Sensitivities, rows: Sequence[Sensitivity], path: 
         write_whole(path, lambda beside: tornado(rows, found.case.title, beside, form), force=True)
     except BadInput as fault:
         raise BadInput(f"cannot write a chart: {fault}") from None
+
+
+def _results(of: Any) -> tuple[Any, ...]:
+    """Names of results, one or several."""
+    names = values_of("of", of)
+    return (scalar(of),) if names is None else tuple(names)

@@ -9,9 +9,9 @@ from importlib.metadata import version
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from roofline.api import case, catalog
+from roofline.api import arguments, case, catalog
+from roofline.api.arguments import scalar, several
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
-from roofline.api.table import several
 from roofline.api.writing import is_stream, write_whole
 from roofline.catalog import find
 from roofline.catalog.files import fingerprint
@@ -20,8 +20,9 @@ from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPre
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.plan import DEFAULT_SKEW, Deployment
 from roofline.quantity import to_text
+from roofline.serving.latency import Limits
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, preset_name, wide_dtype
-from roofline.serving.prediction import Prediction, check_slo
+from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import check_count
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import Gpu
@@ -72,12 +73,14 @@ def sheet(
         BadInput: another option, numbers that cannot be, too many rows or kinds of layers, a model whose layers have
             no formulas in a workbook, a missing library, or a file that exists or cannot be written.
     """
-    if not str(path).lower().endswith(".xlsx") and not is_stream(path):
+    path = arguments.path("path", path)
+    if not path.lower().endswith(".xlsx") and not is_stream(path):
         raise BadInput(f"{path}: a workbook's name ends in .xlsx")
     unknown = next((name for name in options if name not in (*_FIXED, *_VARIED)), None)
     if unknown is not None:
         raise BadInput(f"a workbook has no choice {shown(unknown)}; it may be {', '.join((*_VARIED, *_FIXED))}")
-    if not isinstance(spare, int) or not 0 <= spare <= _MOST_ROWS:
+    spare, force = scalar(spare), arguments.flag("force", force)
+    if type(spare) is not int or not 0 <= spare <= _MOST_ROWS:
         raise BadInput(f"spare = {shown(spare)} must be a number of rows from 0 to {_MOST_ROWS}")
     try:
         from roofline.workbook.book import write_workbook
@@ -98,17 +101,21 @@ def _contents(
     from roofline.workbook.inputs import Contents
     from roofline.workbook.tables import catalog
 
-    specs = options.get("specs")
+    specs = arguments.folder(options.get("specs"))
     fixed = {name: options[name] for name in _FIXED if name in options}
-    named_models = several("models", models)
-    named_gpus = _able(specs) if gpus is None else several("gpus", gpus)
+    named_models = [arguments.name_of("models", name) for name in several("models", models)]
+    named_gpus = _able(specs) if gpus is None else [arguments.name_of("gpus", name) for name in several("gpus", gpus)]
     given_models = _once([(name, _record(name, "model", specs)) for name in named_models])
     given_gpus = _once([(name, _record(name, "gpu", specs)) for name in named_gpus])
     own_models, own_gpus = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
-    profile = case.engine(options.get("engine", DEFAULT_ENGINE), options.get("network", 0.0), specs)
-    skew = case.skew(options.get("routing", DEFAULT_SKEW))
-    slo = dict(options.get("slo") or {})
-    check_slo(slo)
+    fixed["slo"] = slo = arguments.limits(options.get("slo")) or Limits()
+    engine, network, routing = arguments.plain(
+        engine=options.get("engine", DEFAULT_ENGINE),
+        network=options.get("network", 0.0),
+        routing=options.get("routing", DEFAULT_SKEW),
+    )
+    profile = case.engine(engine, network, specs)
+    skew = case.skew(routing)
     lists = [
         list(dict.fromkeys(_named(name, value) for value in several(name, options.get(name, _DEFAULTS[name]))))
         for name in _VARIED
@@ -145,6 +152,9 @@ def _able(specs: str | None) -> list[str]:
 
 def _named(name: str, value: Any) -> Any:
     """A choice by the name that the sheets have for it; None for what the checkpoint has."""
+    (value,) = arguments.plain(**{name: value})
+    if name in DEFAULTS and type(value) not in (float, int):
+        raise BadInput(f"{name} = {shown(value)} is neither a number nor a list of numbers")
     if name == "quantization":
         return None if value in (None, NATIVE) else preset_name(value)
     if name == "kv_cache_dtype":

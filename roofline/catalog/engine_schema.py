@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.schema_parts import Count, Document, Name, OneOf, Title, of_record
+from roofline.catalog.schema_parts import Count, Deviation, Document, Name, OneOf, Title, of_record
 from roofline.specs.engine import Engine, Tuning
 from roofline.specs.formats import PEAKS
 from roofline.specs.kernels import CALIBRATED
@@ -40,6 +40,8 @@ EngineSpec = of_record(
         "stretch": (Annotated[float, Field(ge=1.0, allow_inf_nan=False)], 1.0),
         "chunk": (Count | None, None),
         "tunings": (list[_TUNING], []),
+        "sigma_ttft": (Deviation | None, None),
+        "sigma_tpot": (Deviation | None, None),
     },
     base=Document,
     nulls=False,

@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.catalog.files import ENDINGS, kind_of, own_folder, shipped_root, spec_text, yaml_files
 from roofline.catalog.shipped_yaml import shipped_content
-from roofline.errors import UnknownName
+from roofline.errors import UnknownName, shown
 from roofline.specs.build import engine_record, without_nulls
 from roofline.specs.engine import Engine
 from roofline.specs.names import fold
@@ -58,7 +58,7 @@ def load_engine(name: str, specs: str | None = None) -> Engine:
         BadSpec: the file has faults.
     """
     if not isinstance(name, str):
-        raise UnknownName(f"{name!r} is no name of an engine profile")
+        raise UnknownName(f"engine = {shown(name)} is no name of an engine profile: give a text")
     if name.endswith(ENDINGS):
         return _own_record(os.path.expanduser(name))
     specs = specs or os.environ.get("ROOFLINE_SPECS")

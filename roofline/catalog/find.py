@@ -25,7 +25,7 @@ from roofline.catalog.files import (
     yaml_files,
 )
 from roofline.catalog.shipped_yaml import shipped_content
-from roofline.errors import BadInput, BadSpec, UnknownName
+from roofline.errors import BadInput, BadSpec, UnknownName, shown
 from roofline.specs.build import calibration_record, gpu_record, model_record, without_nulls
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
@@ -177,7 +177,7 @@ def listed(kind: str, specs: str | None = None) -> Iterator[Listed]:
     Raises:
         BadSpec: a file has faults.
     """
-    specs = specs or os.environ.get("ROOFLINE_SPECS")
+    specs = _own_specs(specs)
     for entry in sorted(entries(kind, specs), key=lambda entry: entry.short):
         content = _content(entry) if kind == "gpu" else None  # its row shows the date of the price, a source's
         yield Listed(_record(entry, kind, specs, content), entry)
@@ -198,7 +198,7 @@ def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
         UnknownName: no such entry.
         BadSpec: the file has faults.
     """
-    place = _place(name, kind, specs or os.environ.get("ROOFLINE_SPECS"))
+    place = _place(name, kind, _own_specs(specs))
     if not isinstance(place, str):
         return _content(place.entry)
     from roofline.huggingface.config import config_document, read_config
@@ -210,11 +210,20 @@ def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
 # --- finding -----------------------------------------------------------------------------------
 
 
+def _own_specs(specs: Any) -> str | None:
+    """Folder of specifications of one's own that is asked for, else that of the environment."""
+    if isinstance(specs, os.PathLike):
+        specs = os.fspath(specs)
+    if specs is not None and not isinstance(specs, str):
+        raise BadInput(f"specs = {shown(specs)} must be the path of a folder")
+    return specs or os.environ.get("ROOFLINE_SPECS")
+
+
 def _found(name: str, kind: str, specs: str | None) -> Found:
     """What a name stands for."""
     if not isinstance(name, str):
-        raise UnknownName(f"{name!r} is no name of a {LABELS[kind]}")
-    specs = specs or os.environ.get("ROOFLINE_SPECS")
+        raise UnknownName(f"{kind} = {shown(name)} is no name of a {LABELS[kind]}: give a text, or a record")
+    specs = _own_specs(specs)
     if not specs and _local(name, kind) is None:
         shipped = _found_among_shipped(name, kind)
         if shipped is not None:

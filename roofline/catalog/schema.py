@@ -129,8 +129,8 @@ class _Fit(Strict):
 
     source: Name
     note: Prose | None = None
-    residual: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
-    sigma: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
+    residual: Annotated[float, Field(ge=0.0, le=5.0)] | None = None
+    sigma: Annotated[float, Field(ge=0.0, le=5.0)] | None = None
     measurements: Count | None = None
 
 

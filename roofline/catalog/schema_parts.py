@@ -28,6 +28,7 @@ __all__ = [
     "Cited",
     "Count",
     "Date",
+    "Deviation",
     "Document",
     "Fraction",
     "Name",
@@ -76,6 +77,8 @@ Count = Annotated[int, Field(ge=1, le=int(BILLION))]
 WholeNumber = Annotated[int, Field(ge=0, le=int(BILLION))]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
+#: Of ln(predicted / measured): a hundredfold either way says nothing any more.
+Deviation = Annotated[float, Field(gt=0.0, le=5.0)]
 
 
 class OneOf:

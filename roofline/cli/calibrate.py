@@ -10,7 +10,7 @@ import click
 from roofline.api.catalog import load_gpu
 from roofline.cli.options import specs_option
 from roofline.cli.render import echo, print_table
-from roofline.cli.values import GpuName
+from roofline.cli.values import GpuName, PathName
 from roofline.errors import BadInput
 
 __all__ = ["calibrate"]
@@ -22,12 +22,12 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
     epilog="\b\nExamples:\n  roofline calibrate kernels.csv -g h100-sxm -o specs/hopper.yaml"
     "\n  roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs",
 )
-@click.argument("tables", nargs=-1, required=True, type=click.Path())
+@click.argument("tables", nargs=-1, required=True, type=PathName())
 @click.option("-g", "--gpu", type=GpuName(), required=True, help="GPU that was measured.")
 @click.option("--name", help="Name of the calibration: the generation that will use it.  [default: the GPU's]")
 @click.option("--title", default="own measurements", show_default=True, help="What the tables are, for the sources.")
 @click.option("--alone", is_flag=True, help="Leave out what was not measured instead of keeping the present sets.")
-@click.option("-o", "--output", type=click.Path(), help="File to write; - prints.  [default: standard output]")
+@click.option("-o", "--output", type=PathName(), help="File to write; - prints.  [default: standard output]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @specs_option
 def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:

@@ -20,7 +20,7 @@ from roofline.api.check import (
 )
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import digits, echo, notes, print_rows, print_table
-from roofline.cli.values import GpuName, ModelName
+from roofline.cli.values import GpuName, ModelName, PathName
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import MILLI, to_text
 
@@ -42,7 +42,7 @@ _STATED = (
     "  a pipe:        cat runs.csv | roofline check -\n"
     "  in the file:   vllm bench serve --save-result --metadata gpu=h100-sxm tp=1 ...\n"
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.argument("files", nargs=-1, required=True, type=PathName(allow_dash=True))
 @click.option("-m", "--model", "--model-path", type=ModelName(), help="Model: Hugging Face id, short name or alias.")
 @click.option("-g", "--gpu", "--system", "--hardware", type=GpuName(), help="GPU: name or alias.")
 @click.option("--tp", "-tp", "--tensor-parallel-size", type=int, help="Tensor-parallel degree.")

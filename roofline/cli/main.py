@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -100,7 +100,8 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; a closed pipe ends quietly, a full disk with one message."""
+    """Run the command line; a closed pipe ends quietly, a full disk or a closed output with one message."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # letters that the terminal's encoding does not have
@@ -110,7 +111,36 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more can be written there
         if error.errno != errno.EPIPE:
-            click.echo(f"Error: cannot write the answer: {error.strerror}", err=True)
+            with suppress(OSError):
+                click.echo(f"Error: cannot write the answer: {error.strerror}", err=True)
+        _discard()
         sys.exit(1)
+    finally:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            _discard()
+
+
+def _open_streams() -> None:
+    """Put a stream where the caller closed one: what is written to the output fails as on a full disk, notes are lost.
+
+    No file that is opened later takes their number, so that no text of ours ends in it.
+    """
+    for number, name, mode in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is not None:
+            continue
+        opened = os.open(os.devnull, mode)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        setattr(sys, name, open(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _discard() -> None:
+    """Let what is left to be written end nowhere: nothing more can be written where it was to go."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            os.dup2(nowhere, stream.fileno())

@@ -11,7 +11,7 @@ import click
 
 from roofline.api.case import BASES, PRESETS, engine_names
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
-from roofline.cli.values import Duration, GpuName, Lengths, Measured, ModelName, Numbers, Prefix, Slo, Words
+from roofline.cli.values import Duration, GpuName, Lengths, Measured, ModelName, Numbers, PathName, Prefix, Slo, Words
 
 __all__ = [
     "FORMATS",
@@ -86,7 +86,7 @@ def specs_option(function: _Command) -> _Command:
     """
     return click.option(
         "--specs",
-        type=click.Path(),
+        type=PathName(),
         help="Folder of GPU and model specifications of your own; default $ROOFLINE_SPECS.",
     )(function)
 

@@ -11,6 +11,7 @@ from roofline.api import why as questions
 from roofline.api.why import RESULTS, UNITS, Sensitivities, Sensitivity
 from roofline.cli.options import FORMATS, case_options, one_case
 from roofline.cli.render import echo, notes, print_rows, print_table, with_unit
+from roofline.cli.values import PathName
 from roofline.quantity import rounded, to_text
 
 __all__ = ["sensitivity"]
@@ -43,7 +44,7 @@ _SHOWN = 8
 @click.option("--all", "is_all", is_flag=True, help="Show every row.")
 @click.option("--formula", "with_formula", is_flag=True, help="Print the derivatives as formulas.")
 @click.option(
-    "--plot", type=click.Path(dir_okay=False), help="Write a tornado chart (PNG, SVG, PDF); needs the extra plot."
+    "--plot", type=PathName(dir_okay=False), help="Write a tornado chart (PNG, SVG, PDF); needs the extra plot."
 )
 @click.option(
     "-f",

@@ -10,7 +10,7 @@ import click
 from roofline.api.workbook import sheet as write_sheet
 from roofline.cli.options import case_options, list_options
 from roofline.cli.render import notes
-from roofline.cli.values import Numbers, Words
+from roofline.cli.values import Numbers, PathName, Words
 
 __all__ = ["sheet"]
 
@@ -25,7 +25,7 @@ _OWN = (
     epilog="\b\nExamples:\n  roofline sheet sizing.xlsx -m llama-3.1-8b -m gpt-oss-120b -g h100-sxm -g b200 --isl 1k,4k"
     "\n  roofline sheet sizing.xlsx -m deepseek-v3 -g h200-sxm --tp 8 -q native,fp8 --slo ttft:2000,tpot:50"
 )
-@click.argument("output", type=click.Path())
+@click.argument("output", type=PathName())
 @partial(case_options, without=_OWN)
 @list_options
 @click.option("--pp", "-pp", "--pipeline-parallel-size", type=Numbers(), help="Pipeline-parallel degrees.")

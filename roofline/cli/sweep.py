@@ -11,6 +11,7 @@ from roofline.api.outputs import SUFFIXES, write_rows
 from roofline.api.table import LENGTHS, table
 from roofline.cli.options import case_options, list_options, output_options
 from roofline.cli.render import notes, print_rows
+from roofline.cli.values import PathName
 
 __all__ = ["sweep"]
 
@@ -43,7 +44,7 @@ _OWN = (*_NUMBERS, "workload", "quantization", "measured", "slo")
 @list_options
 @output_options
 @click.option(
-    "-o", "--output", type=click.Path(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}; - prints."
+    "-o", "--output", type=PathName(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}; - prints."
 )
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def sweep(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.api import catalog
+from roofline.api.arguments import Limits
 from roofline.api.case import SLO_KEYS
 from roofline.api.predict import DEFAULTS
 from roofline.errors import BadInput, RooflineError
@@ -24,6 +25,7 @@ __all__ = [
     "Measured",
     "ModelName",
     "Numbers",
+    "PathName",
     "Prefix",
     "Size",
     "Slo",
@@ -52,6 +54,17 @@ class ModelName(click.ParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Names that begin like that."""
         return _completions(catalog.models, incomplete)
+
+
+class PathName(click.Path):
+    """A path; one that no file can have is refused like any other odd text."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        try:
+            return super().convert(value, param, ctx)
+        except ValueError:  # a zero byte, or what has no bytes at all
+            self.fail(f"{value!r} is no path", param, ctx)
 
 
 class Size(click.ParamType):
@@ -94,7 +107,7 @@ class Slo(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
-        limits = {}
+        limits = Limits()
         for part in re.split(r"[,\s]+", str(value).strip()):
             key, colon, number = part.partition(":")
             key = key.strip().lower()

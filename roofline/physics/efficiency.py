@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofline.errors import BadInput
+from roofline.errors import BadInput, shown
 from roofline.ops import Real, above, always, at_most, ceil, maximum, minimum, never, where
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof
 from roofline.physics.plan import Deployment
@@ -72,7 +72,7 @@ def basis_of(gpu: Gpu, requested: str) -> str:
         BadInput: another word was requested.
     """
     if requested not in BASES:
-        raise BadInput(f"basis {requested!r} is not one of {', '.join(BASES)}")
+        raise BadInput(f"basis {shown(requested)} is not one of {', '.join(BASES)}")
     if requested == "ideal" or gpu.calibration is None:
         return "ideal"
     if gpu.name in gpu.calibration.measured_on:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.ops import Real, ceil, floor, minimum, never, where
+from roofline.ops import Real, ceil, comparable, floor, minimum, never, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
@@ -19,7 +19,8 @@ __all__ = ["Pass", "crossings", "decode_pass", "draft_pass", "prefill_pass"]
 _MOVES = "a stage moves to another domain"
 
 
-@dataclass(frozen=True, slots=True)
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
 class Pass:
     """The kernels of one forward pass in the order in which a layer runs them."""
 

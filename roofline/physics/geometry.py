@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.ops import Real, floor, minimum
+from roofline.ops import Real, comparable, floor, minimum
 from roofline.specs.layers import Gqa, Mla
 
 __all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "visible_pairs", "windowed_pairs"]
@@ -13,6 +13,7 @@ __all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "visible_p
 WINDOW_FILLED = "a window is filled"
 
 
+@comparable
 class Span(NamedTuple):
     """Tokens of a sequence that a pass computes: of a prompt, or one in each of several decode steps."""
 
@@ -27,13 +28,9 @@ class Span(NamedTuple):
 
 
 def visible_pairs(tokens: Real, mixer: Gqa | Mla) -> Real:
-    r"""Query-key pairs of a sequence computed from its start, A(n).
+    r"""Query-key pairs of a sequence computed from its start.
 
-    .. math:: A(n) = \frac{n (n + 1)}{2}\ \text{(full)},\quad
-              \frac{w (w + 1)}{2} + (n - w) w\ \text{(window, } n > w),\quad
-              \lfloor n / c \rfloor \frac{c (c + 1)}{2} + \frac{r (r + 1)}{2}\ \text{(chunk)}
-
-    An indexer that keeps the best k tokens for each one limits what it sees as a window of k does.
+    .. math:: A(n) = \text{pairs}(n, 0)
 
     Args:
         tokens: length n of the sequence [tokens].
@@ -43,33 +40,27 @@ def visible_pairs(tokens: Real, mixer: Gqa | Mla) -> Real:
         Pairs, every token seeing itself [1].
 
     Source:
-        Sum over the tokens of what each sees (causal masks of arXiv:1706.03762, windows of
-        arXiv:2310.06825, chunks of the Llama 4 model card).
+        `pairs` of a sequence without cached tokens.
 
     >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
     10.0
     >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1, window=2))
     7.0
     """
-    indexer = mixer.indexer
-    window = getattr(mixer, "window", None) if indexer is None else indexer.top_k
-    chunk = getattr(mixer, "chunk", None)
-    if window is not None:
-        return windowed_pairs(tokens, window)
-    if chunk is not None:
-        full = floor(tokens / chunk, "the next chunk begins")
-        rest = tokens - full * chunk
-        return full * (chunk * (chunk + 1.0) / 2.0) + rest * (rest + 1.0) / 2.0
-    return tokens * (tokens + 1.0) / 2.0
+    return pairs(tokens, 0.0, mixer)
 
 
 def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
     r"""Query-key pairs of `new` tokens after `cached` ones: the one source of attention geometry.
 
-    .. math:: \text{pairs}(N, P) = A(P + N) - A(P)
+    .. math:: \text{pairs}(N, P) = N P + \frac{N (N + 1)}{2}\ \text{(full)},\quad
+              \text{windowed}(N, P)\ \text{(window)},\quad
+              (k_1 - k_0) \frac{c (c + 1)}{2} + \frac{(r_1 - r_0) (r_1 + r_0 + 1)}{2}\ \text{(chunk)}
 
-    Over chunks of a prompt it sums exactly to the whole; divided by N it is the mean length that
-    a generation of N tokens sees.
+    with :math:`P = k_0 c + r_0` and :math:`P + N = k_1 c + r_1`. An indexer that keeps the best k tokens for each one
+    limits what it sees as a window of k does. Over chunks of a prompt it sums exactly to the whole; divided by N it is
+    the mean length that a generation of N tokens sees. No form subtracts two squares of a length, of which little would
+    be left of few tokens after very many.
 
     Args:
         new: tokens N computed now [tokens].
@@ -77,23 +68,39 @@ def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
         mixer: attention whose `window`, `chunk` or `indexer` limits what a token sees.
 
     Returns:
-        Pairs [1].
+        Pairs, every token seeing itself [1].
 
     Source:
-        Difference of `visible_pairs`.
+        Sum over the tokens of what each sees (causal masks of arXiv:1706.03762, windows of
+        arXiv:2310.06825, chunks of the Llama 4 model card).
 
     >>> pairs(1.0, 1023.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
     1024.0
     """
-    return visible_pairs(cached + new, mixer) - visible_pairs(cached, mixer)
+    indexer = mixer.indexer
+    window = getattr(mixer, "window", None) if indexer is None else indexer.top_k
+    chunk = getattr(mixer, "chunk", None)
+    if window is not None:
+        return windowed_pairs(new, cached, window)
+    if chunk is not None:
+        complete = _chunks(cached + new, chunk) - _chunks(cached, chunk)
+        start, end = _rest(cached, chunk), _rest(cached + new, chunk)
+        return complete * (chunk * (chunk + 1.0) / 2.0) + (end - start) * (end + start + 1.0) / 2.0
+    return causal_pairs(new, cached)
 
 
-def windowed_pairs(tokens: Real, window: Real) -> Real:
-    """Query-key pairs of a sequence of which every token sees the last `window` ones at most.
+def windowed_pairs(new: Real, cached: Real, window: Real) -> Real:
+    r"""Query-key pairs of `new` tokens of which every one sees the last `window` ones at most.
+
+    .. math:: \text{windowed}(N, P) = \frac{(r_1 - r_0) (r_1 + r_0 + 1)}{2} + (N - (r_1 - r_0)) w,\quad
+              r_0 = \min(P, w),\ r_1 = \min(P + N, w)
+
+    The first r_1 - r_0 of them fill the window, each seeing one token more; the others see a full one.
 
     Args:
-        tokens: length of the sequence [tokens].
-        window: tokens that one sees at most, itself included [tokens].
+        new: tokens N computed now [tokens].
+        cached: tokens P already in the cache [tokens].
+        window: tokens w that one sees at most, itself included [tokens].
 
     Returns:
         Pairs [1].
@@ -101,11 +108,12 @@ def windowed_pairs(tokens: Real, window: Real) -> Real:
     Source:
         Sum over the tokens of what each sees (windows of arXiv:2310.06825).
 
-    >>> windowed_pairs(4.0, 2.0)
+    >>> windowed_pairs(4.0, 0.0, 2.0)
     7.0
     """
-    ramp = minimum(tokens, 1.0 * window, WINDOW_FILLED)
-    return ramp * (ramp + 1.0) / 2.0 + (tokens - ramp) * window
+    start, end = _filled(cached, window), _filled(cached + new, window)
+    filling = end - start
+    return filling * (end + start + 1.0) / 2.0 + (new - filling) * window
 
 
 def causal_pairs(new: Real, cached: Real) -> Real:
@@ -143,3 +151,18 @@ def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
     window = getattr(mixer, "window", None)
     limit = getattr(mixer, "chunk", None) if window is None else window
     return tokens if limit is None else minimum(tokens, 1.0 * limit, WINDOW_FILLED)
+
+
+def _filled(tokens: Real, window: Real) -> Real:
+    """Tokens of a window that a sequence fills [tokens]."""
+    return minimum(tokens, 1.0 * window, WINDOW_FILLED)
+
+
+def _chunks(tokens: Real, chunk: Real) -> Real:
+    """Complete chunks of a sequence [1]."""
+    return floor(tokens / chunk, "the next chunk begins")
+
+
+def _rest(tokens: Real, chunk: Real) -> Real:
+    """Tokens of a sequence in the chunk that is not complete [tokens]."""
+    return tokens - _chunks(tokens, chunk) * chunk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import NamedTuple
 
-from roofline.ops import Real, floor, maximum, minimum, where
+from roofline.ops import Real, comparable, floor, maximum, minimum, where
 from roofline.physics.assembly import rank_batch
 from roofline.physics.layers.kinds import NETWORK_KINDS, cache_bytes
 from roofline.physics.parameters import ParameterCount, final_parameters, stage_parameters
@@ -36,6 +36,7 @@ _ACTIVATION_NBYTES = 2.0
 _LOGIT_NBYTES = 4.0
 
 
+@comparable
 class Memory(NamedTuple):
     """Memory of the fullest GPU of a replica."""
 

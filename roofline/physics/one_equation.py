@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from roofline.ops import Real, maximum, minimum, norm, where
+from roofline.ops import Real, comparable, maximum, minimum, norm, where
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.kernels import HOST, KernelKind
 
@@ -34,6 +34,7 @@ LIGHT = Efficiency(p=math.inf)
 LIGHT_LINK = CollectiveEfficiency()
 
 
+@comparable
 class Work(NamedTuple):
     """Arithmetic and traffic of one kernel on one GPU."""
 
@@ -59,6 +60,7 @@ class Work(NamedTuple):
         return self.weight_bytes + self.kv_bytes + self.activation_bytes + self.serial_bytes
 
 
+@comparable
 class Roof(NamedTuple):
     """Rates of a GPU at one compute dtype, and the efficiency that one kind of kernel reaches."""
 
@@ -81,6 +83,7 @@ class Roof(NamedTuple):
         return cls(peak, bandwidth, math.inf)
 
 
+@comparable
 class LinkRoof(NamedTuple):
     """Rate of the link that a collective crosses, and the efficiency that it reaches."""
 
@@ -96,6 +99,7 @@ class LinkRoof(NamedTuple):
 HOST_ROOF = Roof(math.inf, math.inf, math.inf)
 
 
+@comparable
 class Terms(NamedTuple):
     """Time of one kernel, and the terms of the equation it came from."""
 
@@ -124,6 +128,7 @@ class Terms(NamedTuple):
         return name
 
 
+@comparable
 class Kernel(NamedTuple):
     """One kernel of a pass: what it does, on which roof, how often, how long."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from roofline.ops import Real, ceil, floor, maximum, minimum, where
+from roofline.ops import Real, ceil, comparable, floor, maximum, minimum, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.one_equation import Kernel
@@ -24,7 +24,8 @@ _LOADED_TPOT, _LOADED_TTFT, _CROWDED_TTFT, _LIMITED_TTFT = 0.1, 0.42, 0.7, 1.1
 _CROWD = 64.0  # requests in flight
 
 
-@dataclass(frozen=True, slots=True)
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
 class ClosedLoop:
     """What each of `concurrency` requests in flight sees, and what it is made of."""
 
@@ -52,6 +53,7 @@ class ClosedLoop:
         return None if self.sigma_tpot is None else spread(self.tpot, self.sigma_tpot)
 
 
+@comparable
 class LoopTimes(NamedTuple):
     """Latencies of a closed loop."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.ops import Real
+from roofline.ops import Real, comparable
 
 __all__ = ["SIGMA_TPOT", "SIGMA_TTFT", "UNCORRECTED", "Correction"]
 
@@ -13,6 +13,7 @@ __all__ = ["SIGMA_TPOT", "SIGMA_TTFT", "UNCORRECTED", "Correction"]
 SIGMA_TTFT, SIGMA_TPOT = 0.25, 0.1
 
 
+@comparable
 class Correction(NamedTuple):
     """Factors that one measurement puts on the predictions of its deployment."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from roofline.ops import Real, maximum, minimum, where
+from roofline.ops import Real, comparable, maximum, minimum, where
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
@@ -29,6 +29,7 @@ __all__ = [
 LARGEST_BATCH = 2.0**20
 
 
+@comparable
 class Knees(NamedTuple):
     """The four knees, and the smallest."""
 

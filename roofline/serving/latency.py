@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline.ops import Real, maximum, where
+from roofline.ops import Real, comparable, maximum, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import host_kernel
 from roofline.physics.plan import Deployment
 from roofline.specs.kernels import NETWORK
 
-__all__ = ["SLO_KEYS", "Workload", "decode", "e2el", "prefill", "slo_excess"]
+__all__ = ["SLO_KEYS", "Limits", "Workload", "decode", "e2el", "prefill", "slo_excess"]
 
 SLO_KEYS = ("ttft", "tpot", "e2el")
 
 
-@dataclass(frozen=True, slots=True)
+class Limits(dict[str, float]):
+    """Limits by `SLO_KEYS` whose unit is known to be seconds: none is a slip of milliseconds."""
+
+
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """One static batch: equal requests that start together on one replica."""
 

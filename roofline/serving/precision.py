@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
+from roofline.errors import BadInput, UnknownName, UnsupportedPrecision, shown
 from roofline.physics.plan import Precision, Scheme
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, Format, number_format
 from roofline.specs.gpu import Gpu
@@ -217,20 +217,20 @@ def preset_name(name: str) -> str:
         UnknownName: no such preset.
     """
     if not isinstance(name, str):
-        raise UnknownName(f"{name!r} is no name of a quantization preset")
+        raise UnknownName(f"{shown(name)} is no name of a quantization preset")
     folded = name.strip().lower().replace("-", "_")
     if folded not in PRESETS:
         from difflib import get_close_matches
 
         near = ", ".join(get_close_matches(folded, PRESETS, 3, 0.3)) or "none"
-        raise UnknownName(f"no quantization preset {name!r}; nearest: {near} (known: {', '.join(PRESETS)})")
+        raise UnknownName(f"no quantization preset {shown(name)}; nearest: {near} (known: {', '.join(PRESETS)})")
     return folded
 
 
 def _kv_format(name: str) -> Format:
     kv = number_format(name)
     if kv.name not in KV_FORMATS:
-        raise UnknownName(f"no KV cache in {name!r}; it may be {', '.join(KV_FORMATS)}")
+        raise UnknownName(f"no KV cache in {shown(name)}; it may be {', '.join(KV_FORMATS)}")
     return kv
 
 
@@ -238,12 +238,12 @@ def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
     if compute is None:
         return None
     if not isinstance(compute, str):
-        raise UnknownName(f"{compute!r} is no name of a compute dtype")
+        raise UnknownName(f"{shown(compute)} is no name of a compute dtype")
     folded = {"bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4", "mxfp4": "fp4"}.get(
         compute.lower(), compute.lower()
     )
     if folded not in COMPUTE:
-        raise UnknownName(f"no compute dtype {compute!r}; it may be {', '.join(COMPUTE)}")
+        raise UnknownName(f"no compute dtype {shown(compute)}; it may be {', '.join(COMPUTE)}")
     if folded not in gpu.peaks:
         raise UnsupportedPrecision(
             f"{gpu.name} has no {folded} tensor cores ({_peaks(gpu)}); "

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.ops import Real, always, maximum, minimum, never, where
+from roofline.ops import Real, always, comparable, maximum, minimum, never, where
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory, memory
@@ -18,7 +18,7 @@ from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.interval import pass_sigma, spread
 from roofline.serving.knee import Knees, knees
-from roofline.serving.latency import SLO_KEYS, Workload, decode, e2el, prefill, slo_excess
+from roofline.serving.latency import SLO_KEYS, Limits, Workload, decode, e2el, prefill, slo_excess
 from roofline.serving.row import prediction_text, row
 from roofline.serving.sizing import longest_context
 
@@ -33,7 +33,8 @@ DEFAULT_SIGMA = 0.15
 LIGHT_BINDS = "light speed binds"
 
 
-@dataclass(frozen=True)
+@comparable
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """Latencies of a deployment under a workload, with what they are made of.
 
@@ -87,13 +88,15 @@ class Prediction:
             return None
         network = self.deployment.host.network  # given, not guessed
         ends = spread(self.ttft - network, sigma)
-        return self._above_light((ends[0] + network, ends[1] + network), 0)
+        return self._interval(self.ttft, (ends[0] + network, ends[1] + network), 0)
 
     @property
     def tpot_interval(self) -> tuple[Real, Real] | None:
         """Ends of the 80 % interval of `tpot` [s]; None on the ideal basis and for a single output token."""
         sigma = self._sigma("tpot")
-        return None if sigma is None or self.tpot is None else self._above_light(spread(self.tpot, sigma), 1)
+        if sigma is None or self.tpot is None:
+            return None
+        return self._interval(self.tpot, spread(self.tpot, sigma), 1)
 
     @property
     def e2el_interval(self) -> tuple[Real, Real] | None:
@@ -101,7 +104,7 @@ class Prediction:
         first, sigma = self.ttft_interval, self._sigma("tpot")
         if first is None or sigma is None:
             return None
-        step = self._above_light(spread(self._step, sigma), 1)
+        step = self._interval(self._step, spread(self._step, sigma), 1)
         return e2el(first[0], step[0], self.workload.osl), e2el(first[1], step[1], self.workload.osl)
 
     @property
@@ -224,17 +227,25 @@ class Prediction:
         """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
         return row(self, keys)
 
+    def __hash__(self) -> int:
+        """Of what is never an array; equal predictions are equal in all of their fields."""
+        deployment = self.deployment
+        return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.warnings))
+
     def __str__(self) -> str:
         """Readable answer of a single case; arrays show their shape."""
         return prediction_text(self)
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
-        """A time scaled by a measurement of the deployment, never faster than light."""
-        return time if factor == 1.0 else maximum(factor * time, self.ideal[part].time, LIGHT_BINDS)
+        """A time scaled by a measurement of the deployment, never faster than light and the way there and back."""
+        if factor == 1.0:
+            return time
+        least = self.ideal[part].time
+        return maximum(factor * time, least if part else least + self.deployment.host.network, LIGHT_BINDS)
 
-    def _above_light(self, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
-        """Ends of an interval, the low one no faster than light."""
-        return maximum(ends[0], self.ideal[part].time), ends[1]
+    def _interval(self, time: Real, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
+        """Ends of an interval of a time, the low one no faster than light; the time itself lies in it."""
+        return minimum(maximum(ends[0], self.ideal[part].time), time), maximum(ends[1], time)
 
     def _sigma(self, result: str) -> Real | None:
         """Standard deviation of the logarithm of a result, None on the ideal basis."""
@@ -262,7 +273,7 @@ class Prediction:
         )
         if self.correction != UNCORRECTED:
             light = replace(self.deployment, basis="ideal")
-            first = maximum(first, prefill(light, workload).time)
+            first = maximum(first, prefill(light, workload).time + self.deployment.host.network)
             step = maximum(step, decode(light, workload).time)
         return slo_excess(first, step, workload.osl, self.slo) <= 1.0
 
@@ -304,7 +315,7 @@ def predict_deployment(
         prefill=passes[0],
         decode=passes[1],
         memory=memory(deployment, workload.batch, workload.isl + workload.osl),
-        slo=dict(slo or {}),
+        slo=Limits(slo or {}),
         warnings=(*warnings, *_assumptions(deployment, *passes)),
         allow_oversize=allow_oversize,
         correction=correction,
@@ -325,7 +336,7 @@ def check_slo(slo: object) -> None:
         raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
     for key, limit in (slo or {}).items():
         if key not in SLO_KEYS:
-            raise UnknownName(f"no SLO on {key!r}; it may limit {', '.join(SLO_KEYS)}")
+            raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(SLO_KEYS)}")
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
             raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real
 from roofline.quantity import GIGA, MILLI, rounded, to_text
 from roofline.serving.precision import summary
@@ -13,7 +17,10 @@ from roofline.serving.precision import summary
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
 
-__all__ = ["ROW_KEYS", "prediction_text", "row"]
+__all__ = ["ROW_KEYS", "check_keys", "listed_keys", "prediction_text", "row"]
+
+
+_MOST_KEYS = 1000  # more are none of these
 
 
 def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -25,8 +32,32 @@ def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, 
 
     Returns:
         Values by key; keys carry their unit, what does not apply is None, arrays are lists.
+
+    Raises:
+        UnknownName: a key that is none.
+        BadInput: keys that are no list.
     """
-    return {key: _VALUES[key](prediction) for key in (ROW_KEYS if keys is None else keys)}
+    if keys is None:
+        return {key: value(prediction) for key, value in _VALUES.items()}
+    wanted = keys if type(keys) is tuple else listed_keys(keys)
+    check_keys(wanted)
+    return {key: _VALUES[key](prediction) for key in wanted}
+
+
+def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
+    """Refuse what are no keys of a row.
+
+    Args:
+        keys: those asked for [text].
+        known: those that there are; None for `ROW_KEYS` [text].
+
+    Raises:
+        UnknownName: a key that is none.
+    """
+    there = ROW_KEYS if known is None else tuple(known)
+    for key in keys:
+        if not isinstance(key, str) or key not in there:
+            raise UnknownName(f"no key {shown(key)} of a row; it may be {', '.join(there)}")
 
 
 def prediction_text(prediction: Prediction) -> str:
@@ -67,6 +98,27 @@ def prediction_text(prediction: Prediction) -> str:
     }
     title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus} x {deployment.gpu.name}"
     return "\n".join([title, *(f"  {label:<10} {line}" for label, line in lines.items())])
+
+
+def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
+    """Keys of a row as a tuple.
+
+    Args:
+        keys: some iterable of them [text].
+
+    Returns:
+        The keys [text].
+
+    Raises:
+        BadInput: a single text, or nothing to iterate over.
+    """
+    found: tuple[str, ...] | None = None
+    if not isinstance(keys, (str, bytes, AbstractSet, Mapping)):
+        with suppress(TypeError):  # nothing to iterate over
+            found = tuple(islice(keys, _MOST_KEYS))
+    if found is None:
+        raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
+    return found
 
 
 def _with_interval(prediction: Prediction, result: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.errors import UnknownName
+from roofline.errors import UnknownName, shown
 
 __all__ = ["COMPUTE", "FORMATS", "KV_FORMATS", "PEAKS", "Format", "number_format"]
 
@@ -69,7 +69,7 @@ def number_format(name: str) -> Format:
     0.5625
     """
     if not isinstance(name, str):
-        raise UnknownName(f"{name!r} is no name of a number format")
+        raise UnknownName(f"{shown(name)} is no name of a number format")
     if name in FORMATS:
         return FORMATS[name]
     folded = name.strip().lower().replace("-", "_")
@@ -79,5 +79,5 @@ def number_format(name: str) -> Format:
         from difflib import get_close_matches
 
         near = ", ".join(get_close_matches(folded, FORMATS, 3, 0.3)) or ", ".join(FORMATS)
-        raise UnknownName(f"no number format {name!r}; nearest: {near} (known: {', '.join(FORMATS)})")
+        raise UnknownName(f"no number format {shown(name)}; nearest: {near} (known: {', '.join(FORMATS)})")
     return FORMATS[folded]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from roofline.errors import BadInput, RooflineError, UnknownName
+from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import DOUBLING
 from roofline.physics.forward import Pass
@@ -229,12 +229,14 @@ def check_results(of: Sequence[str]) -> tuple[str, ...]:
         UnknownName: a name that is none.
         BadInput: none at all.
     """
-    names = tuple(name.replace("-", "_") for name in ((of,) if isinstance(of, str) else of))
+    names = tuple(
+        name.replace("-", "_") if isinstance(name, str) else name for name in ((of,) if isinstance(of, str) else of)
+    )
     if not names:
         raise BadInput(f"of names no result; it may be {', '.join(UNITS)}")
     for name in names:
-        if name not in UNITS:
-            raise UnknownName(f"no result {name!r}; it may be {', '.join(UNITS)}")
+        if not isinstance(name, str) or name not in UNITS:
+            raise UnknownName(f"no result {shown(name)}; it may be {', '.join(UNITS)}")
     return tuple(dict.fromkeys(names))
 
 

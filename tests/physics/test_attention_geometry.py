@@ -2,11 +2,14 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from conftest import SAMPLE_GPUS, close, deploy, deployments, gqas, mlas, models
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import roofline as rl
+import roofline.arrays  # arrays are numbers from here on
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.geometry import pairs, reach, visible_pairs
 from roofline.physics.layers.mla import mla_crossover
@@ -74,6 +77,45 @@ def test_pairs_over_the_chunks_of_a_prompt_sum_exactly_to_the_whole(mixer, chunk
 def test_more_tokens_see_more_pairs(mixer, new, cached):
     assert pairs(new + 1.0, float(cached), mixer) > pairs(float(new), float(cached), mixer)
     assert pairs(float(new), cached + 1.0, mixer) >= pairs(float(new), float(cached), mixer)
+
+
+def exact_pairs(new, cached, mixer):
+    """Pairs in whole numbers of any size: every term of the sum over tokens, counted block by block."""
+    window, chunk = mixer.window, mixer.chunk
+
+    def from_start(tokens):
+        if window is not None:
+            ramp = min(tokens, window)
+            return ramp * (ramp + 1) // 2 + (tokens - ramp) * window
+        if chunk is not None:
+            return tokens // chunk * (chunk * (chunk + 1) // 2) + (tokens % chunk) * (tokens % chunk + 1) // 2
+        return tokens * (tokens + 1) // 2
+
+    return from_start(cached + new) - from_start(cached)
+
+
+@given(
+    mixer=st.sampled_from([attention(), *(attention(window=n) for n in (4096, 10**7, 10**9))])
+    | st.builds(lambda chunk: attention(chunk=chunk), st.sampled_from([8192, 10**6, 10**7])),
+    new=st.integers(1, 10**9) | st.integers(1, 1000),
+    cached=st.integers(0, 10**9) | st.integers(10**9 - 1000, 10**9),
+)
+def test_a_few_tokens_after_very_many_see_as_many_pairs_as_counting_says(mixer, new, cached):
+    exact = exact_pairs(new, cached, mixer)
+    assert abs(pairs(float(new), float(cached), mixer) - exact) <= 1e-15 * exact
+    both = pairs(np.array([1.0, new]), np.array([2.0, cached]), mixer)
+    assert both[1] == pairs(float(new), float(cached), mixer)
+
+
+def test_no_step_gets_faster_as_very_long_contexts_grow():
+    lengths = np.unique(np.concatenate([np.geomspace(1e8, 1e9, 200).round(), np.arange(1e9 - 100.0, 1e9 + 1.0)]))
+    for model in ("llama-3.1-8b", "deepseek-v3", "gpt-oss-120b", "deepseek-v4-flash", "deepseek-v3.2"):
+        for osl in (2, 3, 300):
+            found = rl.predict(model, "gb300-nvl72", isl=lengths, osl=osl, tp=1, allow_oversize=True)
+            steps = np.diff(found.tpot) / found.tpot[1:]
+            assert steps.min() > -1e-14  # rounding; a difference of two squares made it -1e-7
+    plain = rl.predict("llama-3.1-8b", "gb300-nvl72", isl=lengths[-50:], osl=3, tp=1, allow_oversize=True)
+    assert (np.diff(plain.tpot) > 0.0).all()
 
 
 def flops(passed):

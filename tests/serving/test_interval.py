@@ -187,3 +187,43 @@ def test_the_interval_of_a_case_that_does_not_fit_or_has_no_further_token_is_no_
     assert np.isnan(over.ttft_interval[0]).tolist() == [False, True, False]
     assert np.isnan(over.tpot_interval[1]).tolist() == [True, True, False]
     assert over.to_dict()["tpot_low_ms"][:2] == [None, None]
+
+
+# --- the interval holds its value ----------------------------------------------------------------
+
+
+@given(
+    network=st.sampled_from([0.0, 1e-6, 0.08, 1.0]),
+    share=st.floats(0.0, 1.0),
+    isl=st.lists(st.integers(1, 200_000), min_size=1, max_size=3),
+    osl=st.integers(1, 2000),
+    engine=st.sampled_from(["none", "generic", "vllm"]),
+    gpu=st.sampled_from(["h100-sxm", "mi300x"]),
+)
+def test_every_interval_holds_its_value_measured_or_not_at_one_case_or_many(network, share, isl, osl, engine, gpu):
+    case = {"osl": osl, "engine": engine, "network": network, "allow_oversize": True}
+    at = {"isl": 3000, "osl": 200, "batch": 1}
+    one = rl.predict("llama-3.1-8b", gpu, **{**case, **at})
+    light = one.ideal[0].time + network, one.ideal[1].time
+    measured = {  # from the hardware limit to three times the prediction
+        "ttft": light[0] * (1.0 + 1e-12) + share * 2.0 * one.ttft,
+        "tpot": light[1] * (1.0 + 1e-12) + share * 2.0 * one.tpot,
+        **at,
+    }
+    for lengths in (isl, isl[0]):
+        for given_ in (None, measured):
+            found = rl.predict("llama-3.1-8b", gpu, isl=lengths, measured=given_, **case)
+            for result in ("ttft", "tpot", "e2el"):
+                time, ends = getattr(found, result), getattr(found, f"{result}_interval")
+                if time is not None:
+                    assert np.all((ends[0] <= time) & (time <= ends[1])), (result, given_)
+            assert np.all(found.ttft >= found.ideal[0].time + network)
+            assert np.all(found.ttft_interval[0] >= found.ideal[0].time)
+
+
+def test_a_measured_first_token_faster_than_the_network_is_refused():
+    for ttft in (0.03, 0.08, 0.0801):
+        with pytest.raises(rl.BadInput, match=r"measured ttft = .* less than the network's round trip of 80 ms"):
+            rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, network=0.08, measured={"ttft": ttft})
+    low, high = rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, network=0.08, measured={"ttft": 0.12}).ttft_interval
+    assert 0.08 < low < 0.12 < high

@@ -40,14 +40,13 @@ def csa_pairs(mixer: Csa, span: Span) -> tuple[Real, Real]:
     Source:
         DeepSeek-V4 configuration and its published implementations (transformers, vLLM), 2026.
     """
-    start, end = span.cached, span.cached + span.new
-    near = windowed_pairs(end, mixer.window) - windowed_pairs(start, mixer.window)
+    near = windowed_pairs(span.new, span.cached, mixer.window)
     if not mixer.ratio:
         return near, 0.0 * near
     if mixer.indexer is None:
         return near, causal_pairs(span.new, span.cached) / mixer.ratio
     limit = mixer.indexer.top_k * mixer.ratio
-    return near, (windowed_pairs(end, limit) - windowed_pairs(start, limit)) / mixer.ratio
+    return near, windowed_pairs(span.new, span.cached, limit) / mixer.ratio
 
 
 def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: Real) -> Work:
