@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -130,7 +128,7 @@ def _replace(
     path: str, target: Path, old: os.stat_result | None, write: Callable[[Path], object], *, force: bool
 ) -> None:
     """Write beside a file under a name of one's own, and take its place in one step."""
-    beside = target.parent / f".roofline-{secrets.token_hex(8)}"  # short: the file's own name may be the longest
+    beside = target.parent / f".roofline-{os.urandom(8).hex()}"  # short: the file's own name may be the longest
     os.close(os.open(beside, _NEW, 0o666 if old is None else 0o600))  # a new file has the mode of the umask
     try:
         write(beside)
@@ -182,6 +180,8 @@ def _sync(beside: Path) -> None:
 
 def _pass_through(path: str, write: Callable[[Path], object]) -> None:
     """Write to a pipe, a device or an open file, from a whole file of one's own."""
+    import tempfile
+
     number = descriptor_of(path)
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
