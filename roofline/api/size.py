@@ -166,7 +166,8 @@ def size(
     if not sought:
         raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
     for name, why in _NOT_OF_A_SIZE.items():
-        if scalar(options.pop(name, None)) not in (None, False):
+        refused = scalar(options.pop(name, None))
+        if refused is not None and refused is not False:
             raise BadInput(f"size takes no {name}: {why}")
     options = {name: value for name, value in options.items() if value is not None}
     presets = _presets(options.pop("quantization", None))

@@ -199,3 +199,9 @@ def test_records_of_arrays_compare_element_by_element():
     assert len({one, rl.predict(*CASE), rl.predict(*CASE, tp=2)}) == 2
     assert one.workload == rl.predict(*CASE).workload
     assert len({one.workload, rl.predict(*CASE).workload}) == 1
+
+
+def test_an_option_of_another_question_is_refused_whatever_it_holds():
+    for name in ("num_gpus", "measured", "allow_oversize"):
+        with pytest.raises(rl.BadInput, match=f"size takes no {name}"):
+            rl.size(*CASE, slo={"ttft": 1.0}, **{name: np.array([[1, 2]])})
