@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline.api.arguments import flag, folder, plain
+from roofline.api.arguments import flag, folder, scalars
 from roofline.api.arguments import path as path_of
 from roofline.catalog import find
 from roofline.catalog.find import Found, find_gpu, find_model, load_gpu, load_model
@@ -83,7 +83,7 @@ def models(
         BadSpec: a specification has faults.
     """
     specs = folder(specs)
-    min_parameters, max_parameters = plain(min_parameters=min_parameters, max_parameters=max_parameters)
+    min_parameters, max_parameters = scalars(min_parameters=min_parameters, max_parameters=max_parameters)
     moe = None if moe is None else flag("moe", moe)
     if all(wanted is None for wanted in (family, min_parameters, max_parameters, moe)):
         return find.model_names(specs)
