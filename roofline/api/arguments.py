@@ -166,7 +166,7 @@ def folder(specs: Any) -> str | None:
     """
     found = scalar(specs)
     if not (found is None or isinstance(found, str)):
-        raise BadInput(f"specs = {shown(specs)} must be the path of a folder")
+        raise BadInput(f"specs = {shown(specs)} must be the path of a folder, as a text")
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roofline.api.arguments import flag, folder, scalars
-from roofline.api.arguments import path as path_of
 from roofline.catalog import find
 from roofline.catalog.find import Found, find_gpu, find_model, load_gpu, load_model
 from roofline.specs.names import LABELS
@@ -122,5 +121,5 @@ def spec_report(path: str | None = None) -> Report:
     """
     from roofline.catalog.audit import audit, spec_files
 
-    report = audit(spec_files(None if path is None else path_of("path", path)))
+    report = audit(spec_files(folder(path)))
     return report._replace(counts={LABELS.get(kind, kind): number for kind, number in report.counts.items()})
