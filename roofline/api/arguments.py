@@ -26,14 +26,14 @@ __all__ = [
     "Limits",
     "flag",
     "folder",
-    "limits",
-    "name_of",
+    "name_or_record",
     "number",
     "path",
-    "plain",
     "refuse_masked",
     "scalar",
+    "scalars",
     "several",
+    "slo_limits",
     "time_limit",
     "values_of",
 ]
@@ -75,7 +75,7 @@ def scalar(value: Any) -> Any:
     return value if isinstance(value, Sized) else _number(value)
 
 
-def plain(**given: Any) -> tuple[Any, ...]:
+def scalars(**given: Any) -> tuple[Any, ...]:
     """Scalars as the plain values that they stand for.
 
     Args:
@@ -165,10 +165,12 @@ def folder(specs: Any) -> str | None:
         BadInput: neither.
     """
     found = scalar(specs)
-    return found if found is None or (isinstance(found, str) and not found) else path("specs", found)
+    if not (found is None or isinstance(found, str)):
+        raise BadInput(f"specs = {shown(specs)} must be the path of a folder, as a text")
+    return found
 
 
-def name_of(name: str, value: Any) -> Any:
+def name_or_record(name: str, value: Any) -> Any:
     """A name, or the record that it would stand for.
 
     Args:
@@ -249,7 +251,7 @@ def values_of(name: str, value: Any) -> list[Any] | None:
     return found
 
 
-def limits(slo: Any) -> Limits | None:
+def slo_limits(slo: Any) -> Limits | None:
     """Limits on latencies in seconds.
 
     Args:
@@ -322,7 +324,8 @@ def refuse_masked(name: str, value: Any) -> None:
 def _plain(name: str, value: Any) -> Any:
     found = scalar(value)
     if type(found) not in PLAIN:
-        raise BadInput(f"{name} = {shown(value)} must be a single number or text")
+        error = UnknownName if name == "engine" else BadInput
+        raise error(f"{name} = {shown(value)} must be a single number or text")
     return found
 
 

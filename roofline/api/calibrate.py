@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.api.arguments import flag, folder, path, plain, several
+from roofline.api.arguments import flag, folder, path, scalars, several
 from roofline.calibration.text import calibration_text, parameter_texts
 from roofline.catalog import find
 from roofline.catalog.checks import document_faults
@@ -63,7 +63,7 @@ def calibrate(
     from roofline.calibration.sets import calibrated_sets, judged
 
     paths = [path("paths", each) for each in several("paths", paths)]
-    name, title, url = plain(name=name, title=title, url=url)
+    name, title, url = scalars(name=name, title=title, url=url)
     keep, specs = flag("keep", keep), folder(specs)
     record = gpu if isinstance(gpu, Gpu) else find.load_gpu(gpu, specs)
     names = {fold(known) for known in (record.name, *record.aliases)}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline.api.arguments import flag, folder, plain
-from roofline.api.arguments import path as path_of
+from roofline.api.arguments import flag, folder, scalars
 from roofline.catalog import find
 from roofline.catalog.find import Found, find_gpu, find_model, load_gpu, load_model
 from roofline.specs.names import LABELS
@@ -83,7 +82,7 @@ def models(
         BadSpec: a specification has faults.
     """
     specs = folder(specs)
-    min_parameters, max_parameters = plain(min_parameters=min_parameters, max_parameters=max_parameters)
+    min_parameters, max_parameters = scalars(min_parameters=min_parameters, max_parameters=max_parameters)
     moe = None if moe is None else flag("moe", moe)
     if all(wanted is None for wanted in (family, min_parameters, max_parameters, moe)):
         return find.model_names(specs)
@@ -122,5 +121,5 @@ def spec_report(path: str | None = None) -> Report:
     """
     from roofline.catalog.audit import audit, spec_files
 
-    report = audit(spec_files(None if path is None else path_of("path", path)))
+    report = audit(spec_files(folder(path)))
     return report._replace(counts={LABELS.get(kind, kind): number for kind, number in report.counts.items()})

@@ -10,7 +10,7 @@ from roofline.analysis.gpus import COMPARED_KEYS, Comparison, compared
 from roofline.analysis.quantization import FORMATS, Quantization, Quantized, kept_sections, quantized
 from roofline.analysis.slow_kernels import slow_kernels
 from roofline.api import catalog
-from roofline.api.arguments import name_of, scalar, values_of
+from roofline.api.arguments import name_or_record, scalar, values_of
 from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.physics.footprint import kv_bytes_per_token
@@ -200,7 +200,7 @@ def _several(gpus: Iterable[str | Gpu], specs: str | None) -> dict[str, str | Gp
     given = values_of("gpus", gpus) or ()
     if not given and isinstance(scalar(gpus), str):
         given = [gpus]
-    given = [name_of("gpus", gpu) for gpu in given]
+    given = [name_or_record("gpus", gpu) for gpu in given]
     named: dict[str, str | Gpu] = {}
     for gpu in given:
         name = gpu.name if isinstance(gpu, Gpu) else catalog.load_gpu(gpu, specs).name

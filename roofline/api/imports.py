@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from roofline.api.arguments import path as path_of
-from roofline.api.arguments import plain
+from roofline.api.arguments import scalars
 from roofline.catalog.checks import document_faults
 from roofline.catalog.spec_text import spec_yaml
 from roofline.errors import BadSpec
@@ -29,7 +29,7 @@ def imported_model(config: str, name: str | None = None) -> tuple[str, tuple[str
         UnknownName: no such configuration.
     """
     config = path_of("config", config)
-    (name,) = plain(name=name)
+    (name,) = scalars(name=name)
     path = config if _exists(config) or config.endswith(".json") else hub_config(config)
     content, quantization, called = read_config(path)
     where = str(Path(path) / "config.json") if Path(path).is_dir() else path

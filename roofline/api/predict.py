@@ -113,16 +113,16 @@ def predict(
         BadSpec: a specification has faults.
     """
     if not COUNTS.issuperset(map(type, (tp, pp, ep, dp, num_gpus))):
-        tp, pp, ep, dp, num_gpus = arguments.plain(tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus)
+        tp, pp, ep, dp, num_gpus = arguments.scalars(tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus)
     words = (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize)
     if not PLAIN.issuperset(map(type, words)):
         quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize = (
-            arguments.plain(**dict(zip(_WORDS, words, strict=True)))
+            arguments.scalars(**dict(zip(_WORDS, words, strict=True)))
         )
     specs = None if specs is None else arguments.folder(specs)
     model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
-    limits = None if slo is None else arguments.limits(slo)
+    limits = None if slo is None else arguments.slo_limits(slo)
     profile = case.engine(engine, network, specs)
     workload = case.workload(isl, osl, batch, prefix)
     chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)

@@ -18,7 +18,7 @@ from roofline.analysis.sizing import (
     reason,
 )
 from roofline.api import catalog
-from roofline.api.arguments import COUNTS, limits, name_of, plain, scalar, several, values_of
+from roofline.api.arguments import COUNTS, name_or_record, scalar, scalars, several, slo_limits, values_of
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
@@ -162,7 +162,7 @@ def size(
         BadInput: no SLO, a number or a plan that cannot be on any of the GPUs, arrays, options of another question.
         BadSpec: a specification has faults.
     """
-    sought = limits(slo)
+    sought = slo_limits(slo)
     if not sought:
         raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
     for name, why in _NOT_OF_A_SIZE.items():
@@ -276,7 +276,7 @@ def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
     """Degrees that the caller fixed, taken out of the options; refused where they are possible on no GPU."""
     given = {name: options.pop(name) for name in _DEGREES if name in options}
     if not COUNTS.issuperset(map(type, given.values())):
-        given = dict(zip(given, plain(**given), strict=True))
+        given = dict(zip(given, scalars(**given), strict=True))
     fixed = Degrees(**given)
     given = {name: degree for name, degree in fixed._asdict().items() if degree is not None}
     check_degrees(model, Plan(**given))
@@ -300,4 +300,4 @@ def _named(gpus: str | Gpu | Sequence[str | Gpu] | None, specs: str | None) -> S
     """The GPUs to try: all of the catalog where none is named."""
     if gpus is None:
         return catalog.gpus(specs)
-    return [name_of("gpus", gpu) for gpu in several("gpus", gpus)]
+    return [name_or_record("gpus", gpu) for gpu in several("gpus", gpus)]

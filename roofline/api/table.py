@@ -59,10 +59,10 @@ def table(
     asked = ROW_KEYS if keys is None else listed_keys(keys)
     wanted = tuple(key for key in asked if not (isinstance(key, str) and key == "reason"))  # every row has one
     check_keys(wanted)
-    (specs,) = arguments.plain(specs=options.get("specs"))
-    own_models = [arguments.name_of("models", model) for model in several("models", models)]
+    (specs,) = arguments.scalars(specs=options.get("specs"))
+    own_models = [arguments.name_or_record("models", model) for model in several("models", models)]
     own_gpus = [
-        arguments.name_of("gpus", gpu) for gpu in several("gpus", catalog.gpus(specs) if gpus is None else gpus)
+        arguments.name_or_record("gpus", gpu) for gpu in several("gpus", catalog.gpus(specs) if gpus is None else gpus)
     ]
     lengths = [several(name, options.get(name, DEFAULTS[name])) for name in LENGTHS]
     for name, values in zip(LENGTHS, lengths, strict=True):
@@ -182,14 +182,14 @@ def _option(name: str, value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return None
     if name in _DEGREES:
-        (degree,) = arguments.plain(**{name: value})
+        (degree,) = arguments.scalars(**{name: value})
         degree = int(degree) if type(degree) is float and degree.is_integer() else degree  # as a column holds them
         if degree is not None:
             check_count(name, degree)
         return degree
     if name == "slo":
-        return arguments.limits(value)
-    return value if isinstance(value, Mapping) else arguments.plain(**{name: value})[0]
+        return arguments.slo_limits(value)
+    return value if isinstance(value, Mapping) else arguments.scalars(**{name: value})[0]
 
 
 def _is_column(key: str, value: Any) -> bool:

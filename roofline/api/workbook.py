@@ -103,13 +103,15 @@ def _contents(
 
     specs = arguments.folder(options.get("specs"))
     fixed = {name: options[name] for name in _FIXED if name in options}
-    named_models = [arguments.name_of("models", name) for name in several("models", models)]
-    named_gpus = _able(specs) if gpus is None else [arguments.name_of("gpus", name) for name in several("gpus", gpus)]
+    named_models = [arguments.name_or_record("models", name) for name in several("models", models)]
+    named_gpus = (
+        _able(specs) if gpus is None else [arguments.name_or_record("gpus", name) for name in several("gpus", gpus)]
+    )
     given_models = _once([(name, _record(name, "model", specs)) for name in named_models])
     given_gpus = _once([(name, _record(name, "gpu", specs)) for name in named_gpus])
     own_models, own_gpus = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
-    fixed["slo"] = slo = arguments.limits(options.get("slo")) or Limits()
-    engine, network, routing = arguments.plain(
+    fixed["slo"] = slo = arguments.slo_limits(options.get("slo")) or Limits()
+    engine, network, routing = arguments.scalars(
         engine=options.get("engine", DEFAULT_ENGINE),
         network=options.get("network", 0.0),
         routing=options.get("routing", DEFAULT_SKEW),
@@ -152,7 +154,7 @@ def _able(specs: str | None) -> list[str]:
 
 def _named(name: str, value: Any) -> Any:
     """A choice by the name that the sheets have for it; None for what the checkpoint has."""
-    (value,) = arguments.plain(**{name: value})
+    (value,) = arguments.scalars(**{name: value})
     if name in DEFAULTS and type(value) not in (float, int):
         raise BadInput(f"{name} = {shown(value)} is neither a number nor a list of numbers")
     if name == "quantization":

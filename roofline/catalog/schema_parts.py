@@ -78,7 +78,7 @@ WholeNumber = Annotated[int, Field(ge=0, le=int(BILLION))]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 #: Of ln(predicted / measured): a hundredfold either way says nothing any more.
-Deviation = Annotated[float, Field(gt=0.0, le=5.0)]
+Deviation = Annotated[float, Field(gt=0.0, le=5.0, allow_inf_nan=False)]
 
 
 class OneOf:
