@@ -785,13 +785,6 @@ def _geometry_chapter() -> Chapter:
         geometry,
         letters,
         (
-            _one(
-                geometry,
-                "visible_pairs",
-                "A(n)",
-                lambda v: geometry.visible_pairs(v.n, plain),
-                Shown(geometry, "pairs", "pairs", (0, 1)),
-            ),
             Formula(geometry, "pairs", several),
             _branches(
                 geometry,

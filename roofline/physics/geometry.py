@@ -7,7 +7,7 @@ from typing import NamedTuple
 from roofline.ops import Real, comparable, floor, minimum
 from roofline.specs.layers import Gqa, Mla
 
-__all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "visible_pairs", "windowed_pairs"]
+__all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "windowed_pairs"]
 
 #: What it means that a sequence has as many tokens as one of them may see.
 WINDOW_FILLED = "a window is filled"
@@ -25,29 +25,6 @@ class Span(NamedTuple):
     def steps(self) -> Real:
         """Steps that the tokens take [1]."""
         return self.new if self.is_decode else 1.0
-
-
-def visible_pairs(tokens: Real, mixer: Gqa | Mla) -> Real:
-    r"""Query-key pairs of a sequence computed from its start.
-
-    .. math:: A(n) = \text{pairs}(n, 0)
-
-    Args:
-        tokens: length n of the sequence [tokens].
-        mixer: attention whose `window`, `chunk` or `indexer` limits what a token sees.
-
-    Returns:
-        Pairs, every token seeing itself [1].
-
-    Source:
-        `pairs` of a sequence without cached tokens.
-
-    >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
-    10.0
-    >>> visible_pairs(4.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1, window=2))
-    7.0
-    """
-    return pairs(tokens, 0.0, mixer)
 
 
 def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
@@ -76,6 +53,8 @@ def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
 
     >>> pairs(1.0, 1023.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1))
     1024.0
+    >>> pairs(4.0, 0.0, Gqa(heads=1, kv_heads=1, head_dim=1, v_head_dim=1, window=2))
+    7.0
     """
     indexer = mixer.indexer
     window = getattr(mixer, "window", None) if indexer is None else indexer.top_k

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import roofline as rl
 import roofline.arrays  # arrays are numbers from here on
 from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.physics.geometry import pairs, reach, visible_pairs
+from roofline.physics.geometry import pairs, reach
 from roofline.physics.layers.mla import mla_crossover
 from roofline.physics.plan import Plan
 from roofline.specs.kernels import ATTENTION_DECODE, MLA_DECODE, MLA_PREFILL
@@ -41,10 +41,10 @@ every_mask = pytest.mark.parametrize(
 
 
 @every_mask
-def test_visible_pairs_equal_a_loop_over_tokens(mixer):
+def test_pairs_of_a_whole_sequence_equal_a_loop_over_its_tokens(mixer):
     for tokens in range(41):
         counted = sum(sees(query, key, mixer) for query in range(tokens) for key in range(tokens))
-        assert visible_pairs(float(tokens), mixer) == counted
+        assert pairs(float(tokens), 0.0, mixer) == counted
 
 
 @every_mask
