@@ -118,6 +118,20 @@ def _figures(of: Score) -> dict[str, Any]:
     return {name: getattr(of, name) for name in ("count", "median", "mean", "p90", "bias", "coverage", "ideal")}
 
 
+def arrival_rows(rows: list[ServingRow], known: list[Case]) -> Table:
+    """Scores of servers by what is known of how requests came."""
+    ways = {
+        "as known, or as the source does": known,
+        "ten requests for each in flight": server_cases(rows, prompts_per_user=10.0),
+        "a steady state": server_cases(rows, prompts_per_user=math.inf),
+    }
+    return [
+        {**row, "slice": f"{row['slice']}: {name}"}
+        for name, cases in ways.items()
+        for row in case_rows(cases, lambda case: case.metric)
+    ]
+
+
 def peer_rows(rows: list[ServingRow]) -> Table:
     """Ours and aiconfigurator's errors on the rows that both answer."""
     if not PEER.exists():
@@ -233,13 +247,18 @@ def page(parts: dict[str, Any]) -> str:
         "### By engine and kind\n",
         markdown(parts["kernels_by_engine"], HEADINGS),
         "## Servers under load\n",
-        "End-to-end runs in the same wheel, mostly InferenceX: closed loops of 1 to 512 requests. Left out: duplicates, "
+        "End-to-end runs in the same wheel, mostly InferenceX: 1 to 512 requests in flight. Left out: duplicates, "
         "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those faster than "
-        "light at the batch that they state. Predicted with the profile of the row's engine. Arrival of the prompts "
-        "(start-up burst, equal lengths) is an input, `accuracy/cases.py` has it.\n",
+        "light at the batch that they state. Predicted with the profile of the row's engine.\n",
+        "How requests came is an input, as `--num-prompts`: a benchmark begins with all users at once, and means over its "
+        "run hold that start. InferenceX sends ten requests for each in flight; NVIDIA's sweeps state neither how many they "
+        "sent nor that all lengths are equal, and have a habit an engine, chosen on the `fit` rows (`accuracy/cases.py`). "
+        "The tables below are with arrivals so known; this one says what knowing them is worth.\n",
+        "### Arrivals\n",
+        markdown(parts["servers_arrivals"], HEADINGS),
     ]
     for metric in ("ttft", "tpot"):
-        for name in ("engine", "gpu", "kind", "dtype", "load", "tp", "basis", "model"):
+        for name in ("engine", "gpu", "kind", "family", "dtype", "load", "tp", "ep", "basis", "model"):
             text += [f"### {metric.upper()} by {name}\n", markdown(parts[f"servers_{metric}_{name}"], HEADINGS)]
     text += [
         "### The one profile `generic` for all engines\n",
@@ -294,6 +313,7 @@ def main() -> None:
         "kernels_by_engine": kernel_rows_of(kernels, lambda row: f"{row['engine']} {row['kind']}"),
         "servers_generic": case_rows(server_cases(rows, "generic"), lambda case: f"{case.metric} {case.engine}"),
         "servers_once": case_rows(server_cases(rows, corrected=True), lambda case: case.metric),
+        "servers_arrivals": arrival_rows(rows, servers),
         "peer": peer_rows(rows),
         "published_metric": case_rows(published, lambda case: f"{case.metric} {case.load}"),
         "published_engine": case_rows(published, lambda case: f"{case.metric} {case.engine}"),
@@ -305,6 +325,7 @@ def main() -> None:
     }
     slices: dict[str, Callable[[Case], str]] = {
         "engine": lambda case: case.engine, "gpu": lambda case: case.gpu, "kind": lambda case: case.kind,
+        "family": lambda case: f"{case.engine} {case.kind}", "ep": lambda case: "ep > 1" if case.ep > 1 else "ep = 1",
         "dtype": lambda case: case.dtype, "load": _regime, "tp": lambda case: f"{case.tp} GPUs",
         "basis": lambda case: case.basis, "model": lambda case: case.model,
     }  # fmt: skip
@@ -327,7 +348,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "accuracy.md").write_text(page(parts), encoding="utf-8")
     small = {key: parts[key] for key in ("summary", "kernels_by_kind", "servers_ttft_engine", "servers_tpot_engine",
-             "servers_once", "servers_generic", "peer", "published_engine")}  # fmt: skip
+             "servers_arrivals", "servers_ttft_family", "servers_tpot_family", "servers_once", "servers_generic", "peer", "published_engine")}  # fmt: skip
     rounded = json.loads(json.dumps(small), parse_float=lambda text: round(float(text), 2))
     (options.out / "accuracy.json").write_text(compact(rounded), encoding="utf-8")
     for row in summary:

@@ -15,15 +15,15 @@ from roofline.catalog.engines import profile_of
 from roofline.quantity import MILLI
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT
 from roofline.serving.interval import spread
-from roofline.serving.latency import Workload, decode, prefill
+from roofline.serving.load import served
 
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
-#: NVIDIA's own sweeps state neither warm-up nor arrival: share of the start-up burst, and tokens of equal prompts
-#: that a step takes together, fitted with the profiles (fit_engines.py). Constants of the load, not of the engine.
-GAP_ARRIVALS = {"trtllm": (0.172, 1272.0), "vllm": (0.128, 1388.0), "sglang": (0.95, 16690.0)}
+#: NVIDIA's own sweeps state neither how many requests a run had nor that all are of one length, which keeps some of
+#: them in step: requests for each in flight, and tokens of prompts that stay together, chosen on the `fit` rows.
+#: Constants of the load, not of the engine.
+HABITS = {"trtllm": (8.3, 1272.0), "vllm": (10.0, 1388.0), "sglang": (1.0, 0.0)}
 #: Publications that a profile was fitted on.
 FITTED_SOURCES = ("TensorRT-LLM 0.9.0 static sweep", "NVIDIA NIM sweep")
-INFERENCEX_BURST = 0.1  # 10 prompts per slot, the first of each start together
 HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
 
 
@@ -49,6 +49,7 @@ class Case:
     basis: str
     load: str  # static, concurrency 1 or loaded
     source: str = ""
+    ep: int = 1
 
     @property
     def log_ratio(self) -> float:
@@ -162,18 +163,21 @@ def kind(model: rl.Model) -> str:
     return "MoE" if model.is_moe else "dense"
 
 
-def server_cases(rows: Iterable[Any], engine: str | None = None, corrected: bool = False) -> list[Case]:
-    """Servers under a closed loop, predicted.
+def server_cases(
+    rows: Iterable[Any], engine: str | None = None, corrected: bool = False, prompts_per_user: float | None = None
+) -> list[Case]:
+    """Servers with users, predicted.
 
     Args:
         rows: usable rows of `serving_rows`.
         engine: profile for all rows; None for each row's own.
+        prompts_per_user: as of `arrivals`.
         corrected: multiply every deployment by one constant of its own, the median of its rows (an oracle).
     """
     found: list[Case] = []
     keys: list[tuple[Any, ...]] = []
     for row in rows:
-        for case in _server(row, engine):
+        for case in _server(row, engine, prompts_per_user):
             found.append(case)
             keys.append((row.gpu, row.model, row.engine, row.engine_version, row.quantization, row.tp, row.dp, row.ep,
                          row.isl, row.osl, case.metric))  # fmt: skip
@@ -191,59 +195,71 @@ def server_cases(rows: Iterable[Any], engine: str | None = None, corrected: bool
     return [found[i] for members in groups.values() if len(members) > 2 for i in members]
 
 
-def _arrivals(row: Any) -> tuple[float, float]:
-    """How prompts came: share of the start-up burst, and prompts of one length that stay together."""
-    if row.burst_share is not None:
-        return row.burst_share, 1.0
-    burst, tokens = GAP_ARRIVALS[row.engine]
+def arrivals(row: Any, prompts_per_user: float | None = None) -> tuple[float, float]:
+    """How requests came: requests of the run, and prompts of one length that stay together.
+
+    Args:
+        row: of `serving_rows`.
+        prompts_per_user: requests for each in flight, whatever the row says; None for what it says, or its habit.
+    """
+    known = row.prompts_per_user if prompts_per_user is None else prompts_per_user
+    if known is not None:
+        return known * row.concurrency, 1.0
+    each, tokens = HABITS[row.engine]
     running = max(row.concurrency / row.dp, 1.0)
-    return burst, max(1.0, (running**-4 + (tokens / row.mean_isl) ** -4) ** -0.25)
+    together = (running**-4 + (tokens / row.mean_isl) ** -4) ** -0.25 if tokens else 1.0
+    return each * row.concurrency, max(1.0, together)
 
 
-def _server(row: Any, engine: str | None) -> Iterator[Case]:
-    name = engine or row.engine
-    options: dict[str, Any] = {
-        "isl": row.mean_isl,
-        "osl": max(row.mean_osl, 2.0),
-        "tp": row.tp,
-        "pp": row.pp,
-        "ep": row.ep,
-        "dp": row.dp,
-        "quantization": row.quantization,
-        "kv_cache_dtype": row.kv_cache_dtype,
-        "engine": name,
-        "allow_oversize": True,
-    }
-    one = rl.predict(row.model, row.gpu, **options)
-    burst, together = _arrivals(row)
-    load = rl.closed_loop(row.model, row.gpu, row.concurrency, burst=burst, together=together, **options)
-    light = replace(one.deployment, basis="ideal")
-    batch = load.running * row.dp
-    ideal = {
-        "ttft": prefill(light, Workload(one.workload.isl, one.workload.osl, 1.0)).time,
-        "tpot": decode(light, Workload(one.workload.isl, one.workload.osl, batch)).time,
-    }
+def predicted(row: Any, engine: str | None = None, prompts_per_user: float | None = None) -> rl.Prediction:
+    """A row of `serving_rows`, predicted as users in a run.
+
+    Args:
+        row: usable.
+        engine: profile; None for the row's own.
+        prompts_per_user: as of `arrivals`; infinite for the steady state.
+    """
+    prompts, together = arrivals(row, prompts_per_user)
+    run = math.isfinite(prompts)
+    found = rl.predict(
+        row.model, row.gpu, isl=row.mean_isl, osl=max(row.mean_osl, 2.0), tp=row.tp, pp=row.pp, ep=row.ep, dp=row.dp,
+        quantization=row.quantization, kv_cache_dtype=row.kv_cache_dtype, engine=engine or row.engine,
+        concurrency=row.concurrency, num_prompts=prompts if run else None,
+        max_num_seqs=max(row.concurrency, 256), allow_oversize=True,
+    )  # fmt: skip
+    if together == 1.0:
+        return found
+    again = served(found.deployment, found.workload, found.served and found.served.state, together)
+    return replace(found, served=again)
+
+
+def _server(row: Any, engine: str | None, prompts_per_user: float | None = None) -> Iterator[Case]:
+    found = predicted(row, engine, prompts_per_user)
+    first, step = found.ideal
+    ideal = {"ttft": first.time, "tpot": step.time}
+    model = found.deployment.model
     for metric in ("ttft", "tpot"):
-        low, high = getattr(load, f"{metric}_interval")
+        low, high = getattr(found, f"{metric}_interval")
         yield Case(
             dataset="servers",
             split=row.split,
             metric=metric,
             measured=getattr(row, metric),
-            predicted=getattr(load, metric),
+            predicted=getattr(found, metric),
             ideal=ideal[metric],
             low=low,
             high=high,
             gpu=row.gpu,
             model=row.model,
-            kind=kind(one.deployment.model),
-            dtype=one.deployment.precision.sections["experts" if one.deployment.model.is_moe else "linear"].format,
+            kind=kind(model),
+            dtype=found.deployment.precision.sections["experts" if model.is_moe else "linear"].format,
             engine=row.engine,
             tp=row.tp * row.dp,
             batch=row.concurrency,
-            basis=one.basis,
+            basis=found.basis,
             load="concurrency 1" if row.concurrency == 1 else "loaded",
             source=row.source,
+            ep=row.ep,
         )
 
 

@@ -83,7 +83,7 @@ EXPORTS = ("2026-03-25.csv", "db-dump/2026-04-27", "2026-04-06.csv", "qwen3.5-39
 PLAIN_EXPORT = "db-dump/2026-04-27"
 
 MEAN_LENGTH = 0.9  # InferenceX draws lengths from [0.8, 1] of the nominal (--random-range-ratio 0.8)
-BURST_SHARE = 0.1  # InferenceX sends 10 prompts per slot; the first of each start together
+PROMPTS_PER_USER = 10.0  # InferenceX sends ten requests for each that may be in flight, which begin together
 
 #: First run of a single-node configuration with multi-token prediction (MTP).
 FIRST_MTP = "2026-01-14"
@@ -147,7 +147,7 @@ class ServingRow:
     mean_isl: float  # [tokens]
     mean_osl: float  # [tokens]
     concurrency: int  # [requests] in flight on one replica
-    burst_share: float | None  # share of requests that start together; None: unknown
+    prompts_per_user: float | None  # requests of the run for each in flight; None: unknown
     ttft: float  # [s]
     tpot: float  # [s]
     disaggregated: bool
@@ -253,7 +253,7 @@ def _read(raw: Raw) -> ServingRow:
         kv_cache_dtype="bf16", kv_cache_known=False, engine=engine, engine_version=raw["backend_version"] or None,
         tp=1, pp=int(raw["pp_size"] or raw["decode_pp_size"]), ep=1, dp=1, label="printed",
         isl=isl, osl=osl, mean_isl=isl * scale, mean_osl=osl * scale, concurrency=int(stated or 0),
-        burst_share=BURST_SHARE if source == "inferencex" else None,
+        prompts_per_user=PROMPTS_PER_USER if source == "inferencex" else None,
         ttft=float(raw["silicon_ttft_ms"]) * 1e-3, tpot=float(raw["silicon_tpot_ms"]) * 1e-3,
         # Runs of InferenceX on GB200 are all multi-node; labelled aggregated, tp counts the GPUs of both parts.
         disaggregated=raw["mode"] == "disagg" or (source == "inferencex" and gpu.startswith("gb")),

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import sympy
 
 import roofline.symbolic.symbols  # noqa: F401  registers sympy's numbers
+from roofline.ops import maximum, minimum
 from roofline.physics import (
     assembly,
     collectives,
@@ -43,7 +45,8 @@ from roofline.physics.one_equation import HOST_ROOF, LIGHT, LIGHT_LINK, Kernel, 
 from roofline.physics.parameters import ParameterCount
 from roofline.physics.plan import Scheme
 from roofline.physics.projection import Sharded
-from roofline.serving import closed_loop, cost, interval, knee, latency
+from roofline.serving import answer, cost, interval, knee, latency, load, queueing, server
+from roofline.serving.server import DECODE_FIRST, PROMPTS_FIRST
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Link
@@ -176,13 +179,14 @@ class Formula:
     """A function with the calls that show all of it."""
 
     module: ModuleType
-    name: str
+    name: str  # of a method with its class
     cases: tuple[Case, ...]
+    source: str = ""  # where the docstring has none
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The function itself."""
-        return getattr(self.module, self.name)  # type: ignore[no-any-return]
+        """The function itself, or what stands for it in its class."""
+        return attrgetter(self.name)(self.module)  # type: ignore[no-any-return]
 
     @property
     def home(self) -> str:
@@ -271,8 +275,17 @@ def symbolic(formula: Formula, case: Case) -> dict[str, sympy.Expr]:
         for earlier, known in equations.items():
             if isinstance(case.left, tuple) and not known.is_Atom:
                 expression = expression.subs(known, _symbol(earlier))
+                expression = expression.subs(_half(known), _symbol(earlier) / 2)
         equations[left] = expression
     return equations
+
+
+def _half(expression: sympy.Expr) -> sympy.Expr:
+    """Half of an expression as sympy leaves it: multiplied into its sum."""
+    sums = [factor for factor in sympy.Mul.make_args(expression) if factor.is_Add]
+    if len(sums) != 1:
+        return expression / 2
+    return expression / sums[0] * sympy.Add(*(sympy.Float(0.5) * term for term in sums[0].args))
 
 
 def results(case: Case, letters: Letters, value_of: Callable[..., Any]) -> dict[str, Any]:
@@ -530,6 +543,7 @@ def _remarks(chapter: Chapter) -> list[str]:
     for formula in chapter.formulas:
         docstring = inspect.getdoc(formula.function) or ""
         found = {name: _section(docstring, name) for name in ("Valid", "Source")}
+        found["Source"] = found["Source"] or formula.source
         remark = " ".join(f"*{name}:* {words}." for name, words in found.items() if words)
         shared.setdefault(remark, []).append(f"`{formula.name}`")
     return [line for remark, names in shared.items() for line in _wrapped(f"{', '.join(names)}: {remark}", "* ", "  ")]
@@ -693,9 +707,11 @@ def _collectives_chapter() -> Chapter:
     return Chapter(collectives, _letters("S 1e+06 size of the tensor; n 8 ranks"), tuple(formulas))
 
 
-def _one(module: ModuleType, name: str, left: str, call: Callable[[Letters], Any], *shown: Shown) -> Formula:
+def _one(
+    module: ModuleType, name: str, left: str, call: Callable[[Letters], Any], *shown: Shown, source: str = ""
+) -> Formula:
     """A formula without branches."""
-    return Formula(module, name, (Case(call, left, shown=shown),))
+    return Formula(module, name, (Case(call, left, shown=shown),), source)
 
 
 def _efficiency_chapter() -> Chapter:
@@ -1086,7 +1102,8 @@ def _pass_chapters() -> tuple[Chapter, ...]:
 
 def _memory_chapter() -> Chapter:
     letters = _letters(
-        "M 8e+10 usable memory; b 37; n 3000 tokens of each; H 4096; I 14336 width of the network; I_s "
+        "M 8e+10 usable memory; u 0.9 `gpu_memory_utilization`; b 37; "
+        "n 3000 tokens of each; H 4096; I 14336 width of the network; I_s "
         "2048 of the shared experts; vocab 128256; L 32; L_1 12 layers of the first stage; L_i 11 of each between; "
         "L_p 9 of the last; k 8 experts a token takes; E 64; w 1; w_embed 2; "
         "w_head 2; w_norm 2 likewise of embedding, head, norms; tp 4; pp 2; dp 3; ep 2; tp_e 6 ranks that "
@@ -1123,7 +1140,13 @@ def _memory_chapter() -> Chapter:
         return SimpleNamespace(sections=schemes, kv_nbytes=v.w_kv)
 
     def deployment(v: Letters) -> Any:
-        return SimpleNamespace(model=model(v), gpu=SimpleNamespace(memory=v.M), plan=plan(v), precision=sections(v))
+        return SimpleNamespace(
+            model=model(v),
+            gpu=SimpleNamespace(memory=v.M),
+            plan=plan(v),
+            precision=sections(v),
+            engine=Engine("", gpu_memory_utilization=v.u),
+        )
 
     weights = Shown(memory, "weight_bytes", "W")
     sequence = Shown(memory, "kv_bytes_per_sequence", "kv", (3,))
@@ -1274,13 +1297,14 @@ def _parameter_chapter() -> Chapter:
 
 def _latency_chapter() -> Chapter:
     letters = _letters(
-        "ttft 0.2; tpot 0.02; isl 2000; osl 300; prefix 500 cached part of the prompt; b 8; network 0.01 "
-        "round trip; request 0.06 host time of a request; ttft_slo 0.3 and the like: limits, of which "
-        "only those that are stated count; tpot_slo 0.025; e2el_slo 6"
+        "ttft 0.2; tpot 0.02; isl 20000; osl 300; prefix 500 cached part of the prompt; b 8; S 19500 tokens that are "
+        "computed; C 8192 tokens that a step computes at most, `max_num_batched_tokens`; network 0.01 round trip; "
+        "request 0.06 host time of a request; kernels 1 of a chunk; h_prefill 1 host time of a prefill; ttft_slo 0.3 "
+        "and the like: limits, of which only those that are stated count; tpot_slo 0.025; e2el_slo 6"
     )
 
     def deployment(v: Letters) -> Any:
-        return SimpleNamespace(host=Engine("", request=v.request, network=v.network))
+        return SimpleNamespace(host=Engine("", request=v.request, network=v.network, max_num_batched_tokens=v.C))
 
     def asked(v: Letters) -> latency.Workload:
         return latency.Workload(v.isl, v.osl, v.b, v.prefix)
@@ -1289,13 +1313,28 @@ def _latency_chapter() -> Chapter:
         limits = {"ttft": v.ttft_slo, "tpot": v.tpot_slo, "e2el": v.e2el_slo}
         return latency.slo_excess(v.ttft, v.tpot, v.osl, limits)
 
+    def chunk(kernels: Any, host: Any, *_: Any) -> Pass:
+        return Pass((_kernel(GEMM, kernels), one_equation.host_kernel("prefill", host)))
+
+    count = Shown(latency, "chunks", "chunks", (0, 1))
     formulas = (
+        _one(latency, "computed", "S", lambda v: latency.computed(v.isl, v.prefix)),
+        _one(latency, "chunks", "chunks", lambda v: latency.chunks(v.S, v.C)),
+        _one(
+            latency,
+            "prompt_chunk",
+            "t",
+            lambda v: latency.prompt_chunk(deployment(v), v.b, v.isl, v.S),
+            Shown(latency, "chunks", "chunks"),
+            Shown(latency, "prefill_pass", "prefill_pass", (1, 2, 3), _pass_of),
+        ),
         _one(
             latency,
             "prefill",
             "ttft",
             lambda v: latency.prefill(deployment(v), asked(v)).time,
-            Shown(latency, "prefill_pass", "prefill_pass", (1, 2, 3), _pass_of),
+            count,
+            Shown(latency, "prompt_chunk", "kernels,h_prefill", (), chunk),
         ),
         _one(
             latency,
@@ -1370,6 +1409,10 @@ def _terms(time: Any) -> Terms:
     return Terms(time, 0.0, 0.0, 0.0)
 
 
+def _kernel(kind: KernelKind, time: Any, part: str = "") -> Kernel:
+    return Kernel("", kind, "", 1, Work(), HOST_ROOF, _terms(time), part)
+
+
 def _interval_chapter() -> Chapter:
     letters = _letters(
         "sigma 0.15 of whole passes; t_1 0.003 time of the kernels of one kind; t_2 0.002 of another; s_1 "
@@ -1395,72 +1438,304 @@ def _interval_chapter() -> Chapter:
     }
     euler = Shown(interval, "_E", "e", is_constant=True)
     ends = Case(lambda v: interval.spread(v.t, v.sigma), ("low", "high"), shown=(euler,))
-    return Chapter(
-        interval, letters, (_branches(interval, "pass_sigma", "sigma", calls), Formula(interval, "spread", (ends,)))
+
+    def loaded(result: str, users: float, waiting: float = 0.0) -> Callable[[Letters], Any]:
+        found = SimpleNamespace(waiting_share=waiting)
+        return lambda _: interval.load_sigma(Pass(()), "", result, found, users)  # type: ignore[arg-type]
+
+    loads = {
+        "TPOT": loaded("tpot", 1.0),
+        "TTFT": loaded("ttft", 64.0),
+        "TTFT, more than 64 in flight": loaded("ttft", 65.0),
+        "TTFT, requests wait for a slot": loaded("ttft", 65.0, 0.5),
+    }
+    whole = Shown(interval, "pass_sigma", "pass_sigma", (2,))
+    formulas = (
+        _branches(interval, "pass_sigma", "sigma", calls),
+        _branches(interval, "load_sigma", "sigma", loads, whole),
+        Formula(interval, "spread", (ends,)),
     )
+    return Chapter(interval, letters, formulas)
 
 
-def _loop_chapter() -> Chapter:
+def _server_chapter() -> Chapter:
     letters = _letters(
-        "D 0.02 decode step, host included; P 0.05 what a prompt adds to the steps of others; P_own 0.06 "
-        "a prompt alone; h 0.07 request and network; b 12 sequences that decode together on a rank; u 0.5 "
-        "requests that memory holds back, per running one; S 2000 prompt; O 300 answer; prefix 500 cached "
-        "part of the prompt; f 0.1 share of the burst at the start; k 4 prompts that come together; c 128 "
-        "requests in flight; pp 2; dp 4; stretch 1.3 of a prompt's steps while others decode; chunk 1024 "
-        "tokens; reserve 0.5 share of the answer that must find memory; h_prefill 0.003 host time of a "
-        "prefill; N 700 tokens of a chunk; C 1500 those cached before; prompts 2 one a rank"
-    ) | (dict.fromkeys(("D_linear", "D_attention", "D_head"), ("", 0.004)))
-
-    def times(v: Letters) -> tuple[Any, ...]:
-        found = closed_loop.loop_times(v.D, v.P, v.P_own, v.h, v.b, v.u, v.O, v.f, v.k)
-        return found.tpot, found.queue, found.ttft - found.slots, found.slots
-
-    def kernels(linear_time: Any, attention_time: Any, head_time: Any, *_: Any) -> Pass:
-        parts = ((GEMM, linear_time, ""), (ATTENTION_PREFILL, attention_time, ""), (GEMM, head_time, HEAD))
-        return Pass(tuple(Kernel("", kind, "", 1, Work(), HOST_ROOF, _terms(time), part) for kind, time, part in parts))
-
-    def loop(v: Letters) -> closed_loop.ClosedLoop:
-        host = Engine("", prefill=v.h_prefill, stretch=v.stretch, chunk=v.chunk, reserve=v.reserve)
-        plan = SimpleNamespace(pp=v.pp, dp=v.dp)
-        where = SimpleNamespace(host=host, engine=host, plan=plan, basis="calibrated")
-        return closed_loop.steady_loop(where, v.S, v.O, v.c, v.f, v.k, v.prefix)  # type: ignore[arg-type]
-
-    def parts(v: Letters) -> tuple[Any, ...]:
-        found = loop(v)
-        return found.running, found.own_prefill_time, found.prefill_time, found.requests_per_s
-
-    def step(value: Any, *_: Any) -> Pass:
-        return Pass((Kernel("", GEMM, "", 1, Work(), HOST_ROOF, _terms(value)),))
-
-    def latencies(ttft: Any, tpot: Any, slots: Any, *_: Any) -> closed_loop.LoopTimes:
-        return closed_loop.LoopTimes(ttft, tpot, 0.0, slots)
-
-    named = (
-        Shown(closed_loop, "largest_batch", "largest_batch", (1,)),
-        Shown(closed_loop, "decode_pass", "decode_pass", (), step),
-        Shown(closed_loop, "prefill_pass", "prefill_pass", (), _pass_of),
-        Shown(closed_loop, "mixed_time", "mixed_time"),
-        Shown(closed_loop, "pass_sigma", "sigma"),
-        Shown(closed_loop, "loop_times", "ttft,tpot,slots", (), latencies),
+        "isl 2000; osl 300; prefix 500; b 12 sequences of a rank; n 1500 tokens of prompts on a rank; users 40 "
+        "requests of a replica's ranks, in their turn of the pipeline; pp 2; dp 4; network 0.01; request 0.06; "
+        "reserve 0.5 share of the answer that must find memory; max_num_seqs 256; C 1024 tokens that a step computes "
+        "at most; h_prefill 0.003 host time of a prefill; chunks 1 of a prompt; linear 1 of a pass, everything but "
+        "attention, head and host; attention 1 of a chunk; head 1 of one sequence"
     )
-    mixed = Case(
-        lambda v: closed_loop.mixed_time(
-            None,
-            kernels(v.D_linear, v.D_attention, v.D_head),
-            v.b,
-            v.prompts,
-            v.N,
-            v.C,  # type: ignore[arg-type]
+
+    def rank(v: Letters, *, users: bool = False, **engine: Any) -> server.Server:
+        prefill = v.function("h_prefill")()
+        host = Engine("", v.request, v.network, prefill, reserve=v.reserve, max_num_batched_tokens=v.C, **engine)
+        where = SimpleNamespace(host=host, engine=host, plan=SimpleNamespace(pp=v.pp, dp=v.dp))
+        return server.Server(where, v.isl, v.osl, v.prefix, v.users if users else None)  # type: ignore[arg-type]
+
+    def chunk(linear_time: Any, attention_time: Any, head_time: Any, host: Any, *_: Any) -> Pass:
+        kernels = (_kernel(GEMM, linear_time), _kernel(ATTENTION_PREFILL, attention_time))
+        return Pass((*kernels, _kernel(GEMM, head_time, HEAD), one_equation.host_kernel("prefill", host)))
+
+    def linear_pass(value: Any, *_: Any) -> Pass:
+        return Pass((_kernel(GEMM, value),))
+
+    count = Shown(server, "chunks", "chunks")
+    first = Shown(server, "prompt_chunk", "linear,attention,head,h_prefill", (), chunk)
+    step = Shown(server, "decode_pass", "decode_pass", (1, 2, 3), _pass_of)
+    prompts = Shown(server, "prefill_pass", "linear", (1, 2), linear_pass)
+    room = Shown(server, "largest_batch", "largest_batch", (1,))
+    own = '"A server under load"'
+    formulas = (
+        _one(server, "Server.before", "before", lambda v: rank(v).before, source=own),
+        Formula(
+            server,
+            "Server.slots",
+            (
+                Case(lambda v: rank(v).slots, "b_max", "by memory", (room,)),
+                Case(lambda v: rank(v, max_num_seqs=v.max_num_seqs).slots, "b_max", "and by `max_num_seqs`", (room,)),
+            ),
+            own,
         ),
-        "t",
-        shown=(Shown(closed_loop, "prefill_pass", "linear,attention,head", (1, 2, 3), kernels),),
+        Formula(
+            server,
+            "Server.decode_pass",
+            (
+                Case(lambda v: rank(v).decode_pass(v.b).time, "D(b)", "open loop", (step,)),
+                Case(lambda v: rank(v, users=True).decode_pass(v.b).time, "D(b)", "users", (step,)),
+            ),
+            own,
+        ),
+        Formula(
+            server,
+            "Server.linear",
+            (
+                Case(lambda v: rank(v).linear(v.b, v.n), "G(b, n)", "open loop", (prompts,)),
+                Case(lambda v: rank(v, users=True).linear(v.b, v.n), "G(b, n)", "users", (prompts,)),
+            ),
+            own,
+        ),
+        _one(server, "Server.prompt_attention", "a", lambda v: rank(v).prompt_attention(), count, first, source=own),
+        _one(server, "Server.head", "head", lambda v: rank(v).head(), first, source=own),
+        _one(server, "Server.alone", "alone", lambda v: rank(v).alone(), count, first, source=own),
+    )
+    return Chapter(server, letters, formulas)
+
+
+#: Letters of the equations of a queue.
+QUEUE_LETTERS = _letters(
+    "l 1.5 requests per second of a rank; b 12 others that decode, of the round before; m_0 0.03 `m` (prompts first: "
+    "`p`) of the round before; c 20 users of the rank; S 2000 tokens of a prompt; N 299 decode steps of an answer; C "
+    "1024 budget of a step; a 0.004 attention of a prompt; head 0.001; alone 0.05; before 0.06 network and request; "
+    "x 1.3 `stretch`; h_prefill 0.003; n 900 tokens of prompts in a step; b_max 64 slots; room 800 tokens that a "
+    "step leaves for prompts; e 2.718281828459045 Euler's number; P 1 `added`, of so many tokens of prompts in a "
+    "step; steps 2 `turns` of a prompt; idle 1 `idle_time`; d 0.02 decode step without a prompt; p 0.05 what a "
+    "prompt adds to the steps of others; rho 0.3 share of the time that prompts take; E_1 0.03 mean step; m 0.04 the "
+    "step that a request arrives in; B 0.09 a prompt in full steps; rho_c 0.4 their share of the time; wait 1 that "
+    "the budget adds; more 1 of further chunks, too; own 1 what a prompt adds to the step that ends it; mine 1 that "
+    "step, with those who came with it; first 1 first token where others decode; back 1 prompts behind mine at my "
+    "first token, beyond the usual number; rounds 1 steps in which they go; q 1 l p^2 of bunched arrivals; one 1 "
+    "chance that all waiting prompts fit one step; tiny 1e-09 next to nothing; nobody 1 that nobody decodes when a "
+    "request comes; rest 1 of the step that runs when a user's request comes; mates 1 prompts of others in the same "
+    "step; t 0.05 service time of a queue, on average; tt 0.004 its square, on average; w 1 wait; y 1 requests that "
+    "begin with each step; stage 1 TTFT without network and request; T 1 TPOT"
+)
+
+
+def _rank(v: Letters, scheduler: str = DECODE_FIRST) -> Any:
+    """A rank of a server whose times are functions of which nothing but the name is known."""
+    step = v.function("D")
+    return SimpleNamespace(
+        engine=Engine("", prefill=v.h_prefill, stretch=v.x, scheduler=scheduler),
+        budget=v.C,
+        slots=v.b_max,
+        steps=v.N,
+        osl=v.N + 1,
+        before=v.before,
+        deployment=SimpleNamespace(plan=SimpleNamespace(dp=1)),
+        linear=v.function("G"),
+        decode=lambda sequences: SimpleNamespace(linear=0.0, total=step(sequences)),
+    )
+
+
+def _prompt(v: Letters) -> queueing.Prompt:
+    return queueing.Prompt(v.S, v.a, v.head, v.alone)
+
+
+def _named_of_a_round(asked: list[tuple[Any, ...]]) -> tuple[Shown, ...]:
+    """Functions that a round asks, which note what they are asked and what they say, in this order."""
+
+    def noted(*values: Any) -> Any:
+        asked.append(values)
+        return values[0]
+
+    def both_noted(rest: Any, mates: Any, *_: Any) -> Any:
+        asked.append((rest, mates))
+        return rest, mates
+
+    return (
+        Shown(queueing, "_E", "e", is_constant=True),
+        Shown(queueing, "added", "P", (4,), noted),
+        Shown(queueing, "turns", "steps", (), noted),
+        Shown(queueing, "_after_an_answer", "rest,mates", (), both_noted),
+        Shown(queueing, "_nobody", "nobody", (), noted),
+        Shown(queueing, "idle_time", "idle", (), noted),
+    )
+
+
+def _rounds(asked: list[tuple[Any, ...]], named: tuple[Shown, ...]) -> tuple[Case, ...]:
+    """Cases of `meeting`, with names for what occurs several times.
+
+    That the equations with these names give the function's own results is what the test shows.
+    """
+
+    def decode_first(v: Letters, *, users: bool) -> Any:
+        asked.clear()
+        met = queueing.meeting(_rank(v), _prompt(v), v.l, v.b, v.m_0, v.c if users else None)
+        (_, *usual), (own, *_), (_, *full), (turns, *_) = asked[:4]
+        together, room = usual[4], full[4]
+        nobody, idle = asked[-2][0], asked[-1][0]
+        d, p, rho, m = met.plain, met.prompt, met.rho, met.seen
+        square = v.l * p * p * (1.0 - rho if users else 1.0)
+        queue = v.l * met.in_full * met.in_full / (2.0 * (1.0 - met.rho_chunks)) - square / (2.0 * (1.0 - rho))
+        wait = maximum(queue, 0.0) * (1.0 - met.rho_chunks if users else 1.0)
+        more = wait + (turns - 1.0) * d
+        mine = d + own + v.l * m * p
+        first = m / 2.0 + mine + more
+        if users:
+            rest, mates = asked[4]
+            first = rest + d + own + mates * p + more
+        back = v.l * ((1.0 - nobody) * (mine + more) + nobody * idle)
+        back = back - v.l * met.mean_step * (1.0 + more / (met.in_full * room / v.S))
+        rounds = maximum(1.0, v.l * first * v.S / room) / (1.0 - met.rho_chunks)
+        known = (room, together, d, p, rho, met.mean_step, m, met.in_full, met.rho_chunks)
+        return *known, own, mine, wait, more, first, met.stage, back, rounds, met.step
+
+    def prompts_first(v: Letters, *, users: bool) -> Any:
+        asked.clear()
+        met = queueing.meeting(_rank(v, PROMPTS_FIRST), _prompt(v), v.l, v.b, v.m_0, v.c if users else None)
+        own = asked[3][0]
+        d, p, rho = met.plain, met.prompt, met.rho
+        square = v.l * p * p
+        if users:
+            square = square * (1.0 - rho) ** ((p - v.before) / (p + v.before))
+        m = (square + d * (1.0 - rho)) / (1.0 - rho * rho)
+        mine = own + v.l * m * p
+        one = minimum(1.0, v.C / (v.S * (1.0 + v.l * m)))
+        behind = own + square / (2.0 * (1.0 - rho)) + (1.0 - rho) * d / 2.0
+        first = one * (m / 2.0 + mine) + (1.0 - one) * behind
+        return d, p, rho, met.mean_step, square, m, own, mine, one, first, met.stage, met.step
+
+    calls = {
+        DECODE_FIRST: (
+            decode_first,
+            "room,together,d,p,rho,E_1,m,B,rho_c,own,mine,wait,more,first,stage,back,rounds,T",
+        ),
+        PROMPTS_FIRST: (prompts_first, "d,p,rho,E_1,q,m,own,mine,one,first,stage,T"),
+    }
+    return tuple(
+        Case(
+            lambda v, call=call, users=users: call(v, users=users),
+            tuple(left.split(",")),
+            f"{scheduler}, {note}",
+            named,
+            as_written=True,
+        )
+        for scheduler, (call, left) in calls.items()
+        for users, note in ((False, "open loop"), (True, "users"))
+    )
+
+
+def _queueing_chapter() -> Chapter:
+
+    def addition(scheduler: str) -> Callable[[Letters], Any]:
+        def call(v: Letters) -> Any:
+            base = v.function("G")(v.b, 0)
+            return queueing.added(_rank(v, scheduler), _prompt(v), v.b, base, v.n, v.S, v.a)
+
+        return call
+
+    asked: list[tuple[Any, ...]] = []
+    named = _named_of_a_round(asked)
+    euler, addition_shown = named[:2]
+    tiny = Shown(queueing, "NANO", "tiny", is_constant=True)
+    rounds = _rounds(asked, named)
+    after = Case(
+        lambda v: queueing._after_an_answer(v.before, v.l, v.rho, v.d, v.p, v.E_1),  # noqa: SLF001
+        ("rest", "mates"),
+        "after an answer",
+        (euler,),
+        as_written=True,
+    )
+    alone = (
+        Case(lambda v: queueing._nobody(v.b, None), "nobody", "open loop", (euler,)),  # noqa: SLF001
+        Case(lambda v: queueing._nobody(v.b, v.c), "nobody", "users", (tiny,), as_written=True),  # noqa: SLF001
+    )
+
+    def most(scheduler: str) -> Callable[[Letters], Any]:
+        def call(v: Letters) -> Any:
+            asked.clear()
+            found = queueing.saturation(_rank(v, scheduler), _prompt(v))
+            begin = v.b_max / maximum(v.N, 1.0)
+            if scheduler == DECODE_FIRST:
+                begin = minimum(begin, v.C / (v.S + v.N))
+            return begin, found.sequences, asked[0][5], found.step, found.rate
+
+        return call
+
+    saturated = tuple(
+        Case(most(scheduler), ("y", "b_sat", "n", "D_sat", "X_sat"), scheduler, (addition_shown,), as_written=True)
+        for scheduler in (DECODE_FIRST, PROMPTS_FIRST)
     )
     formulas = (
-        Formula(closed_loop, "steady_loop", (Case(parts, ("b", "P_own", "P", "requests_per_s"), shown=named),)),
-        Formula(closed_loop, "loop_times", (Case(times, ("tpot", "queue", "first", "slots")),)),
-        Formula(closed_loop, "mixed_time", (mixed,)),
+        Formula(
+            queueing,
+            "added",
+            tuple(Case(addition(one), "P", one, as_written=True) for one in (DECODE_FIRST, PROMPTS_FIRST)),
+        ),
+        Formula(
+            queueing,
+            "turns",
+            (Case(lambda v: queueing.turns(v.S, v.room, v.b), "steps", as_written=True),),
+            "Arithmetic: a further step where the sequences, a Poisson number, leave too little room",
+        ),
+        _one(queueing, "queue_wait", "w", lambda v: queueing.queue_wait(v.l, v.t, v.tt)),
+        _one(queueing, "idle_time", "idle", lambda v: queueing.idle_time(_prompt(v), v.l, v.p)),
+        Formula(queueing, "meeting", (*alone, after, *rounds)),
+        Formula(queueing, "saturation", saturated),
     )
-    return Chapter(closed_loop, letters, formulas)
+    return Chapter(queueing, QUEUE_LETTERS, formulas)
+
+
+def _load_chapters() -> tuple[Chapter, Chapter]:
+    letters = _letters(
+        "replicas 3; pp 2; dp 4; b 12 of a burst; isl 2000; osl 300; running 9 sequences that decode together when a "
+        "request does, itself included; reserve 0.5 share of the answer that must find memory"
+    )
+
+    def where(v: Letters) -> Any:
+        plan = SimpleNamespace(pp=v.pp, dp=v.dp)
+        return SimpleNamespace(replicas=v.replicas, plan=plan, engine=Engine("", reserve=v.reserve))
+
+    def held(v: Letters, found: Any) -> Any:
+        return answer.memory_of(where(v), latency.Workload(v.isl, v.osl, v.b), found)
+
+    ranks = _one(load, "lanes", "lanes", lambda v: load.lanes(where(v)), source="Arithmetic")
+    calls = {
+        "burst": lambda v: held(v, None),
+        "under load": lambda v: held(v, SimpleNamespace(batch=v.running)),
+    }
+    needs = _branches(answer, "memory_of", "used", calls, Shown(answer, "memory", "memory", (1, 2)))
+    return Chapter(load, _kept(letters, "replicas"), (ranks,)), Chapter(
+        answer,
+        _kept(letters, *letters),
+        (Formula(answer, "memory_of", needs.cases, 'Arithmetic; what engines admit: "A server under load"'),),
+    )
+
+
+def _kept(letters: Mapping[str, tuple[str, float]], *named: str) -> dict[str, tuple[str, float]]:
+    """All letters, those that are not named without a meaning."""
+    return {name: (meaning if name in named else "", number) for name, (meaning, number) in letters.items()}
 
 
 def _cost_chapter() -> Chapter:
@@ -1491,7 +1766,9 @@ def chapters() -> tuple[Chapter, ...]:
         _latency_chapter(),
         _knee_chapter(),
         _interval_chapter(),
-        _loop_chapter(),
+        _server_chapter(),
+        _queueing_chapter(),
+        *_load_chapters(),
         _cost_chapter(),
     )
 

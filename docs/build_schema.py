@@ -179,7 +179,12 @@ _DESCRIPTIONS = {
     "layer": "Per layer of a decode step, where no CUDA graph replays it.",
     "sequence": "Per sequence of a decode step.",
     "all_reduce": "Per all-reduce, beyond its calibration.",
-    "Engine.chunk": "Tokens of prompts that one step computes at most; leave out for whole prompts.",
+    "scheduler": "What a step computes where some requests decode and prompts wait: a token of each sequence first, "
+    "and prompts with the rest of its tokens, or prompts alone.",
+    "max_num_batched_tokens": "Tokens that one step computes at most; leave out for no limit.",
+    "max_num_seqs": "Sequences that a data-parallel rank runs at most; leave out for no limit but memory.",
+    "gpu_memory_utilization": "Share of the usable memory for weights, activations and KV cache.",
+    "max_model_len": "Longest request that is served [tokens]; leave out for the model's own.",
     "reserve": "Share of the answer for which a request must find memory before it starts.",
     "sigma_ttft": "Standard deviation of ln(predicted / measured) of prefill passes, kernels apart.",
     "sigma_tpot": "Standard deviation of ln(predicted / measured) of decode steps, kernels apart.",

@@ -16,6 +16,7 @@ from roofline.errors import (
     BadInput,
     BadSpec,
     DoesNotFit,
+    Overloaded,
     RooflineError,
     UnknownName,
     UnsupportedPrecision,
@@ -30,22 +31,22 @@ if TYPE_CHECKING:
     from roofline.analysis.sensitivity import Sensitivities, Sensitivity
     from roofline.analysis.solve import Solution
     from roofline.api.compare import compare, quantize
-    from roofline.api.loop import calibrate_once, closed_loop
+    from roofline.api.once import calibrate_once
+    from roofline.api.simulate import simulate
     from roofline.api.size import size
     from roofline.api.table import table
     from roofline.api.why import formula, sensitivity, solve
     from roofline.api.workbook import sheet
-    from roofline.serving.closed_loop import ClosedLoop
 
 __all__ = [
     "BadInput",
     "BadSpec",
-    "ClosedLoop",
     "Correction",
     "DoesNotFit",
     "Gpu",
     "Knees",
     "Model",
+    "Overloaded",
     "Prediction",
     "RooflineError",
     "Sensitivities",
@@ -55,7 +56,6 @@ __all__ = [
     "UnsupportedPrecision",
     "calibrate_once",
     "check_specs",
-    "closed_loop",
     "compare",
     "formula",
     "gpus",
@@ -67,6 +67,7 @@ __all__ = [
     "quantize",
     "sensitivity",
     "sheet",
+    "simulate",
     "size",
     "solve",
     "table",
@@ -77,9 +78,7 @@ __version__ = "0.1.0"
 
 #: Names that an answer from the shell does not need: their modules are imported when they are first asked for.
 _LAZY = {
-    "ClosedLoop": "roofline.serving.closed_loop",
-    "calibrate_once": "roofline.api.loop",
-    "closed_loop": "roofline.api.loop",
+    "calibrate_once": "roofline.api.once",
     "Sensitivities": "roofline.analysis.sensitivity",
     "Sensitivity": "roofline.analysis.sensitivity",
     "Solution": "roofline.analysis.solve",
@@ -88,6 +87,7 @@ _LAZY = {
     "quantize": "roofline.api.compare",
     "sensitivity": "roofline.api.why",
     "sheet": "roofline.api.workbook",
+    "simulate": "roofline.api.simulate",
     "size": "roofline.api.size",
     "solve": "roofline.api.why",
     "table": "roofline.api.table",

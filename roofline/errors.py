@@ -6,6 +6,7 @@ __all__ = [
     "BadInput",
     "BadSpec",
     "DoesNotFit",
+    "Overloaded",
     "RooflineError",
     "UnknownName",
     "UnsupportedPrecision",
@@ -31,6 +32,10 @@ class UnsupportedPrecision(RooflineError):
 
 class DoesNotFit(RooflineError):
     """Weights, KV cache and activations exceed the GPU's memory; the message names the shortfall."""
+
+
+class Overloaded(RooflineError):
+    """More requests come than the deployment can answer."""
 
 
 class BadSpec(RooflineError):

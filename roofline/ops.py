@@ -31,8 +31,10 @@ __all__ = [
     "minimum",
     "never",
     "norm",
+    "plain",
     "register",
     "same",
+    "settled",
     "where",
 ]
 
@@ -41,6 +43,10 @@ Real = Any
 _Record = TypeVar("_Record")
 
 _PLAIN = frozenset({float, int})
+
+
+#: A calculation that gives the next of some numbers.
+_Round = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 
 def _compared(relation: Callable[[Real, Real], Real], a: Real, b: Real, _: str) -> Real:
@@ -55,6 +61,7 @@ class Operations(NamedTuple):
     ceil: Callable[[Real, str], Real]
     where: Callable[[Real, Real, Real], Real]
     compared: Callable[[Callable[[Real, Real], Real], Real, Real, str], Real] = _compared  # by a relation such as <
+    settled: Callable[[_Round, tuple[Any, ...]], tuple[Real, ...]] | None = None  # of a fixed point found in floats
 
 
 _REGISTRY: dict[type, Operations] = {}
@@ -251,6 +258,40 @@ def always(condition: Real) -> bool:
     (True, False)
     """
     return condition is True
+
+
+def plain(number: Any) -> float:
+    """The value alone of a number that remembers more than it.
+
+    Args:
+        number: number [any].
+
+    Returns:
+        The value of a number that carries derivatives; any other number itself [any].
+
+    >>> plain(2.0)
+    2.0
+    """
+    value: float = number if type(number) in _PLAIN else getattr(number, "value", number)
+    return value
+
+
+def settled(round_: _Round, values: tuple[Any, ...], among: Any) -> tuple[Real, ...]:
+    """Numbers where a calculation stands still, with whatever their kind remembers of what they depend on.
+
+    Args:
+        round_: gives the next numbers for some [function].
+        values: numbers that it leaves as they are, of floats or arrays [any].
+        among: a number of the kind that the calculation runs on [any].
+
+    Returns:
+        The numbers; those that carry derivatives get them by the theorem of implicit functions [any].
+    """
+    for base in type(among).__mro__:
+        operations = _REGISTRY.get(base)
+        if operations is not None and operations.settled is not None:
+            return operations.settled(round_, values)
+    return values
 
 
 def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:

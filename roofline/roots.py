@@ -6,6 +6,7 @@
 | `narrowed` | floats, between two places | the zero, or the place of a jump |
 | `crossing` | any kind, between zero and a limit | the zero of a surplus that starts positive |
 | `largest_that_holds` | any kind, from one to a limit | the last whole number for which a condition holds |
+| `fixed_point` | several of any kind, from a start | where a round gives what it was given |
 
 Two loops narrow a bracket, by the one step that they share. Of floats there is one case: the loop looks at every value
 and stops at 15 digits. Of other kinds there are many: elements of an array settle at different steps, and a sheet is
@@ -17,11 +18,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import reduce
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from roofline.ops import Real, floor, maximum, where
+from roofline import ops
+from roofline.elements import all_of, any_of
+from roofline.ops import Real, floor, maximum, minimum, plain, where
 
-__all__ = ["crossing", "largest_that_holds", "narrowed", "root"]
+__all__ = ["Settled", "crossing", "fixed_point", "largest_that_holds", "narrowed", "root"]
 
 _EXACT = 2.0**-50
 _MOST_STEPS = 200  # of floats
@@ -29,6 +34,10 @@ _STRIDE = 4.0
 _USUAL_STEPS = 100  # of any kind of number; a dozen are usual
 _MOST_HALVINGS = 64  # of a range of whole numbers
 _PRECISION = 4e-13  # relative, of what `crossing` finds
+_SETTLED = 2.0**-40  # relative, between a round and the next
+_MOST_ROUNDS = 120
+_FAR, _NEAR = 4.0, 0.25  # times the last value that a round's may be
+_TINY = 2.0**-100
 
 
 class _Bracket(NamedTuple):
@@ -160,7 +169,7 @@ def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_S
         bracket = bracket.narrowed(middle, here, here > 0.0)
         moves = abs(middle - before) > _PRECISION * middle
         is_open = where(is_open, moves, is_open)
-        if not _any(is_open):
+        if not any_of(is_open):
             break
     return where(never, float("inf"), where(always, 0.0, found))
 
@@ -181,7 +190,7 @@ def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = 
     """
     low, high = limit * 0.0, limit
     for _ in range(steps):
-        if not _any(low < high):
+        if not any_of(low < high):
             break
         middle = floor((low + high + 1.0) / 2.0)
         good, is_open = holds(maximum(middle, 1.0)), low < high
@@ -190,6 +199,96 @@ def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = 
     return low
 
 
-def _any(condition: Real) -> bool:
-    """Whether a condition holds for any element."""
-    return bool(condition.any()) if hasattr(condition, "any") else bool(condition)
+class Settled(NamedTuple):
+    """Where a round gives what it was given."""
+
+    values: tuple[Real, ...]
+    is_found: Real  # whether they stand still [condition]
+
+
+def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: tuple[Real, ...]) -> Settled:
+    """Positive numbers that a round of a calculation leaves as they are.
+
+    Anderson's mixing of the last three rounds; where it leads astray, half a step.
+
+    Args:
+        round_: gives the next numbers for some [function].
+        start: numbers to begin at [any].
+
+    Returns:
+        The numbers to some 12 digits, and whether they were found: elements of an array settle one by one.
+
+    Source:
+        Anderson, J. ACM 12(4), 1965; Walker and Ni, SIAM J. Numer. Anal. 49(4), 2011.
+
+    >>> half = fixed_point(lambda x: (0.5 * (x[0] + 2.0 / x[0]),), (1.0,))
+    >>> round(half.values[0], 12), half.is_found
+    (1.414213562373, True)
+    """
+    here = tuple(map(plain, start))
+    kind: Any = here[0]
+    before: list[tuple[tuple[Real, ...], tuple[Real, ...]]] = []  # results and residuals, the last first
+    last: Real = float("inf")
+    settled: Real = False
+    for _ in range(_MOST_ROUNDS):
+        results = round_(here)
+        kind = next((each for each in results if type(each) is not float), kind)
+        found = tuple(map(plain, results))
+        residual = tuple(new - old for new, old in zip(found, here, strict=True))
+        weights = tuple(1.0 / (abs(new) + _TINY) for new in found)
+        size = reduce(maximum, (abs(each) * weight for each, weight in zip(residual, weights, strict=True)))
+        settled = size <= _SETTLED
+        if all_of(settled):
+            here = found
+            break
+        mixed = _mixed(found, residual, weights, before[:2])
+        astray = size > 1.5 * last
+        halfway = tuple(old + 0.5 * each for old, each in zip(here, residual, strict=True))
+        towards = tuple(where(astray, half, best) for half, best in zip(halfway, mixed, strict=True))
+        limited = (
+            minimum(maximum(new, _NEAR * old), _FAR * maximum(old, result))
+            for new, old, result in zip(towards, here, found, strict=True)
+        )
+        here = tuple(where(settled, result, new) for result, new in zip(found, limited, strict=True))
+        before.insert(0, (found, residual))
+        last = size
+    return Settled(ops.settled(round_, here, kind), settled)
+
+
+def _mixed(
+    found: tuple[Real, ...],
+    residual: tuple[Real, ...],
+    weights: tuple[Real, ...],
+    before: list[tuple[tuple[Real, ...], tuple[Real, ...]]],
+) -> tuple[Real, ...]:
+    """Combination of the last rounds whose residual would be the least, were the calculation linear."""
+    if not before:
+        return tuple(new - 0.5 * each for new, each in zip(found, residual, strict=True))
+    results = [found, *(result for result, _ in before)]
+    residuals = [residual, *(each for _, each in before)]
+    moved = [tuple(a - b for a, b in zip(*pair, strict=True)) for pair in pairwise(results)]
+    turned = [tuple((a - b) * w for a, b, w in zip(*pair, weights, strict=True)) for pair in pairwise(residuals)]
+    weighted = tuple(each * weight for each, weight in zip(residual, weights, strict=True))
+    one = _dot(turned[0], turned[0])
+    share = _dot(turned[0], weighted)
+    if len(turned) == 1:
+        shares = [_over(share, one)]
+    else:
+        both, other, rest = _dot(turned[0], turned[1]), _dot(turned[1], turned[1]), _dot(turned[1], weighted)
+        other = other * (1.0 + _SETTLED)  # two rounds that moved alike
+        spread = one * other - both * both
+        shares = [_over(share * other - rest * both, spread), _over(one * rest - both * share, spread)]
+    return tuple(
+        new - sum(share * move[place] for share, move in zip(shares, moved, strict=True))
+        for place, new in enumerate(found)
+    )
+
+
+def _dot(left: tuple[Real, ...], right: tuple[Real, ...]) -> Real:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def _over(above: Real, below: Real) -> Real:
+    """A quotient, zero where there is nothing to divide by."""
+    none = abs(below) < _TINY * _TINY
+    return where(none, 0.0, above / where(none, 1.0, below))

@@ -196,7 +196,11 @@ prefill: 200 us
 stretch: 1.1
 step: 0.5 ms
 sequence: 10 us
-chunk: 4096
+scheduler: prompts first
+max_num_batched_tokens: 4096
+max_num_seqs: 128
+gpu_memory_utilization: 0.9
+max_model_len: 65536
 reserve: 0.5
 sigma_tpot: 0.2
 tunings:

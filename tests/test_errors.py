@@ -4,7 +4,7 @@ import pytest
 
 import roofline as rl
 
-CHILDREN = (rl.BadInput, rl.BadSpec, rl.DoesNotFit, rl.UnknownName, rl.UnsupportedPrecision)
+CHILDREN = (rl.BadInput, rl.BadSpec, rl.DoesNotFit, rl.Overloaded, rl.UnknownName, rl.UnsupportedPrecision)
 
 # (what is asked, the error, what its message must name: the asked, the wrong, the way out)
 CASES = [
@@ -17,6 +17,16 @@ CASES = [
     ),
     (("llama-3.1-70b", "h100-sxm", {"tp": 1}), rl.DoesNotFit, ("tp 1", "141.1 GB", "tp = 2")),
     (("llama-3.1-70b", "h100-sxm", {"tp": 3}), rl.BadInput, ("tp = 3", "64 heads", "possible: 1, 2, 4")),
+    (
+        ("llama-3.1-8b", "h100-sxm", {"request_rate": 900}),
+        rl.Overloaded,
+        ("request_rate = 900", "answers at most", "lower it", "--num-gpus"),
+    ),
+    (
+        ("llama-3.1-8b", "h100-sxm", {"concurrency": 4, "request_rate": 1}),
+        rl.BadInput,
+        ("concurrency and request_rate", "one load", "leave out all but one"),
+    ),
     (("llama-3.1-8b", "h100-sxm", {"isl": -5}), rl.BadInput, ("isl", "-5", "between 1 and")),
     (("llama-3.1-8b", "h100-sxm", {"slo": {"tppt": 1.0}}), rl.UnknownName, ("'tppt'", "no SLO", "tpot")),
     (("llama-3.1-8b", "h100-sxm", {"specs": "no-such-folder"}), rl.BadSpec, ("no-such-folder", "folder")),

@@ -15,10 +15,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path(roofline.__file__).parent
 MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
-    *(PACKAGE / "serving" / f"{name}.py" for name in ("latency", "knee", "interval", "closed_loop", "cost")),
+    *(
+        PACKAGE / "serving" / f"{name}.py"
+        for name in ("latency", "knee", "interval", "server", "queueing", "load", "answer", "cost")
+    ),
 ]
+#: Classes whose public methods are formulas, too.
+CLASSES = ("Server",)
 #: What a function returns that is a number, or made of numbers.
-QUANTITIES = ("Real", "float", "Work", "Terms", "Memory", "ParameterCount", "LoopTimes", "LinkRoof", "Pass", "State")
+QUANTITIES = (
+    "Real", "float", "Work", "Terms", "Memory", "ParameterCount", "LinkRoof", "Pass", "State",
+    "StepParts", "Prompt", "Meeting", "Saturation", "Served",
+)  # fmt: skip
 #: Functions that return such things and have no equation of their own, each with the reason.
 EXCLUDED = {
     "physics/footprint.py: kv_bytes_per_token": "cache_bytes of one token, summed over the layers",
@@ -29,6 +37,16 @@ EXCLUDED = {
     "serving/knee.py: asymptotic_time": "the slope D_1 of half_knee, a whole pass at a huge batch",
     "serving/knee.py: half_surplus": "the difference whose root half_knee is, shown there",
     "serving/knee.py: slo_knee": "a search: largest_that_holds",
+    "serving/server.py: Server.computed": "computed of serving/latency.py, of its prompt",
+    "serving/server.py: Server.steps": "osl - 1, at least one",
+    "serving/server.py: Server.budget": "a setting of the engine",
+    "serving/server.py: Server.decode": "kernels of Server.decode_pass by what a prompt may share; of dp ranks, a line",
+    "serving/server.py: Server.chunk": "prompt_chunk of one prompt",
+    "serving/queueing.py: prompt_of": "a record of what the methods of Server give",
+    "serving/queueing.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
+    "serving/load.py: served": 'a fixed point of meeting: "A server under load"',
+    "serving/load.py: request_passes": "prefill and decode, at a batch of one and at Served.batch",
+    "serving/load.py: mean_latencies": "prefill and decode of a burst; served of another load",
 }
 
 
@@ -51,11 +69,14 @@ CASES = [
 
 def formulas_of_the_code():
     for path in MODULES:
-        for node in ast.parse(path.read_text()).body if path.exists() else ():
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                returns = {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}
-                if returns & set(QUANTITIES) or ".. math::" in (ast.get_docstring(node) or ""):
-                    yield f"{path.relative_to(PACKAGE).as_posix()}: {node.name}"
+        tree = ast.parse(path.read_text())
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in CLASSES]
+        for place, nodes in (("", tree.body), *((f"{node.name}.", node.body) for node in classes)):
+            for node in nodes:
+                if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                    returns = {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}
+                    if returns & set(QUANTITIES) or ".. math::" in (ast.get_docstring(node) or ""):
+                        yield f"{path.relative_to(PACKAGE).as_posix()}: {place}{node.name}"
 
 
 def made_up(name, *arguments):

@@ -18,6 +18,7 @@ from roofline.analysis.difference import (
 from roofline.analysis.side_by_side import SideBySide, latencies, speedups
 from roofline.errors import RooflineError
 from roofline.quantity import rounded
+from roofline.serving.latency import load_text
 from roofline.serving.prediction import Prediction
 from roofline.specs.kernels import HOST, the
 
@@ -61,7 +62,7 @@ class Comparison:
         """A heading, a line a GPU, refusals and notes."""
         first = self.gpus[0].prediction
         model, workload = first.deployment.model.short_name, first.workload
-        case = f"isl {workload.isl:g}, osl {workload.osl:g}, batch {workload.batch:g}, tp {self.tp}"
+        case = f"isl {workload.isl:g}, osl {workload.osl:g}, {load_text(workload)}, tp {self.tp}"
         heading = f"{model}, {case}, against {self.gpus[0].reference}"
         refused = [f"{name}: {str(error).partition(';')[0]}" for name, error in self.refused.items()]
         lines = [*map(str, self.gpus), *refused, *(f"note: {note}" for note in self.notes)]

@@ -14,6 +14,7 @@ from roofline.physics.one_equation import LIGHT, Kernel, Roof, kernel_time
 from roofline.physics.parameters import parameters
 from roofline.physics.plan import Precision
 from roofline.quantity import GIGA, rounded
+from roofline.serving.latency import load_text
 from roofline.serving.prediction import Prediction
 from roofline.specs.kernels import GEMM, HOST, MOE
 from roofline.specs.model import Model
@@ -81,7 +82,7 @@ class Quantization:
         deployment, workload = first.deployment, first.workload
         heading = (
             f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}, isl {workload.isl:g}, "
-            f"osl {workload.osl:g}, batch {workload.batch:g}, baseline {self.baseline}"
+            f"osl {workload.osl:g}, {load_text(workload)}, baseline {self.baseline}"
         )
         lines = [*map(str, self.formats), *(f"note: {note}" for note in self.notes)]
         return "\n".join([heading, *(f"  {line}" for line in lines)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import BadInput
 from roofline.serving.prediction import Prediction
-from roofline.symbolic.case_trace import RESULTS, CaseTrace, check_results
+from roofline.symbolic.case_trace import NO_FORMULA, RESULTS, CaseTrace, check_results
 
 if TYPE_CHECKING:
     from roofline.symbolic.closed_form import ClosedForms
@@ -39,8 +39,10 @@ class Sensitivity:
     _forms: Sensitivities = field(repr=False, compare=False)
 
     @property
-    def formula(self) -> str:
-        """The derivative as a formula of inputs, read by Python and by `sympy.sympify` [text]."""
+    def formula(self) -> str | None:
+        """The derivative as a formula of inputs, read by Python and by `sympy.sympify`; None under a load [text]."""
+        if self._forms.prediction.served is not None:
+            return None
         return self._forms.closed.derivative_text(self.result, self.input) if self.derivative else "0"
 
     @property
@@ -95,7 +97,13 @@ class Sensitivities(Sequence[Sensitivity]):
 
     @cached_property
     def closed(self) -> ClosedForms:
-        """The closed forms behind the rows; sympy is imported for them alone."""
+        """The closed forms behind the rows; sympy is imported for them alone.
+
+        Raises:
+            BadInput: a load, of which an answer is a fixed point.
+        """
+        if self.prediction.served is not None:
+            raise BadInput(NO_FORMULA)
         from roofline.symbolic.closed_form import ClosedForms
 
         return ClosedForms(self.case)

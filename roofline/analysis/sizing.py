@@ -1,4 +1,4 @@
-"""The fewest GPUs of one replica that meet limits on latency: a search over plans."""
+"""The fewest GPUs that meet limits on latency: a search over plans, and over replicas that share a load."""
 
 from __future__ import annotations
 
@@ -10,14 +10,29 @@ from typing import NamedTuple
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import GIGA, to_text
-from roofline.serving.latency import Workload, decode, e2el, prefill
+from roofline.serving.latency import BURST, Workload, decode, e2el, prefill
+from roofline.serving.load import served
 from roofline.serving.sizing import plan_fault, possible_tp
 from roofline.specs.model import Model
 
-__all__ = ["MOST_RANKS", "Candidate", "Degrees", "Sized", "fewest_gpus", "plan_text", "possible_plans", "reason"]
+__all__ = [
+    "MOST_RANKS",
+    "MOST_REPLICAS",
+    "Candidate",
+    "Degrees",
+    "Sized",
+    "fewest_gpus",
+    "plan_text",
+    "possible_plans",
+    "reason",
+]
 
 #: Ranks of a replica's stage that are searched at most: larger domains (pods of TPUs) are shared by several replicas.
 MOST_RANKS = 512
+
+#: Replicas that share a load at most.
+MOST_REPLICAS = 1 << 16
+_MOST_GPUS = 1_000_000
 
 _FEWEST_DIGITS, _MOST_DIGITS = 3, 6
 
@@ -88,7 +103,7 @@ def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> l
 def fewest_gpus(
     alone: Mapping[str | None, Deployment], workload: Workload, slo: Mapping[str, float], fixed: Degrees
 ) -> Sized:
-    """The fewest GPUs of one kind with which one replica meets an SLO.
+    """The fewest GPUs of one kind that meet an SLO: of one replica for a burst, of all replicas for users or a rate.
 
     Among plans and precisions with as few GPUs, which cost the same, the one with the smallest sum of times relative to
     their limits wins. Memory is checked before time. Where nothing meets the SLO, the plan comes nearest whose worst
@@ -96,13 +111,15 @@ def fewest_gpus(
 
     Args:
         alone: by preset of formats the model on one GPU of the kind, or on one for each stage; it need not fit.
-        workload: lengths and batch of one replica.
+        workload: lengths, and the batch of one replica or the load of all.
         slo: limits on ttft, tpot or e2el, at least one [s].
         fixed: degrees that are not searched.
 
     Returns:
         What was found.
     """
+    if workload.load != BURST:
+        return _fewest_under_load(alone, workload, slo, fixed)
     light = {preset: _trial(replace(one, basis="ideal"), preset, workload, slo) for preset, one in alone.items()}
     nearest: Candidate | None = None
     tightest: Candidate | None = None
@@ -135,6 +152,75 @@ def fewest_gpus(
     return Sized(nearest=nearest)
 
 
+def _fewest_under_load(
+    alone: Mapping[str | None, Deployment], workload: Workload, slo: Mapping[str, float], fixed: Degrees
+) -> Sized:
+    """The same for users or a rate, which replicas share: each plan with as many of them as it needs."""
+    idle = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    light = {preset: _trial(replace(one, basis="ideal"), preset, idle, slo) for preset, one in alone.items()}
+    best: Candidate | None = None
+    nearest: Candidate | None = None
+    tightest: Candidate | None = None
+    slow: Candidate | None = None
+    for preset, plan in _candidates(alone, idle, fixed):
+        room = _MOST_GPUS // plan.plan.num_gpus
+        most = min(MOST_REPLICAS, room) if best is None else best.deployment.num_gpus // plan.plan.num_gpus
+        if most < 1:
+            continue
+        need = memory(plan, 1.0, workload.isl + workload.osl)
+        if not need.fits:
+            tightest = _nearer(Candidate(plan, preset, {"memory": need.used_fraction}), tightest)
+            continue
+        bound = _shared_out(light[preset], plan)
+        if bound.worst > 1.0:
+            slow = _nearer(bound, slow)
+            continue
+        by_itself = _trial(plan, preset, idle, slo)  # no number of replicas is faster
+        nearest = _nearer(by_itself, nearest)
+        if by_itself.worst > 1.0:
+            continue
+        trial = _fewest_replicas(plan, preset, workload, slo, most)
+        if trial is not None and (best is None or _cost(trial) < _cost(best)):
+            best = trial
+    if best is not None:
+        return Sized(fewest=best)
+    if nearest is None and slow is not None:
+        return Sized(light=slow)
+    return Sized(nearest=nearest) if nearest is not None else Sized(tightest=tightest)
+
+
+def _cost(trial: Candidate) -> tuple[int, float]:
+    """GPUs of all replicas, then the sum of the shares: the less, the better."""
+    return trial.deployment.num_gpus, trial.total
+
+
+def _fewest_replicas(
+    one: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float], most: int
+) -> Candidate | None:
+    """A plan with the fewest replicas that meet the SLO together; None where more than `most` would."""
+
+    def trial(count: int) -> Candidate:
+        deployment = replace(one, replicas=count)
+        found = served(deployment, workload)
+        step = found.tpot if workload.osl > 1.0 else 0.0
+        times = {"ttft": found.ttft, "tpot": step, "e2el": e2el(found.ttft, step, workload.osl)}
+        return Candidate(deployment, preset, {key: times[key] / limit for key, limit in slo.items()})
+
+    count, before = 1, 0
+    while (meets := trial(count)).worst > 1.0:
+        if count >= most:
+            return None
+        before, count = count, min(2 * count, most)
+    while count - before > 1:
+        middle = (count + before) // 2
+        here = trial(middle)
+        if here.worst <= 1.0:
+            count, meets = middle, here
+        else:
+            before = middle
+    return meets
+
+
 def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
     """Why no plan of a GPU meets an SLO.
 
@@ -150,6 +236,8 @@ def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
     if sized.light is not None:
         return f"cannot at light speed: {_missed(sized.light, slo, 'at least ')} on {_gpus(sized.light)}"
     if sized.nearest is not None:
+        if sized.nearest.worst <= 1.0:
+            return f"cannot: more than {MOST_REPLICAS:,} replicas would share the load"
         return f"cannot: {_missed(sized.nearest, slo)} at best ({_said(sized.nearest)})"
     if sized.tightest is not None:
         usable = sized.tightest.deployment.gpu.memory
@@ -158,12 +246,13 @@ def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
     return None
 
 
-def plan_text(plan: Plan, preset: str | None) -> str:
+def plan_text(plan: Plan, preset: str | None, replicas: int = 1) -> str:
     """A plan in a few words.
 
     Args:
         plan: degrees; tp is always said, the others where they are not 1.
         preset: of the formats; None for the checkpoint's own [text].
+        replicas: of the plan, said where there are several [1].
 
     Returns:
         Text such as ``tp 8, ep 8, fp8`` [text].
@@ -173,7 +262,8 @@ def plan_text(plan: Plan, preset: str | None) -> str:
     """
     degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
     said = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
-    return ", ".join(said if preset is None else [*said, preset])
+    copies = [f"{replicas} replicas"] if replicas > 1 else []
+    return ", ".join([*said, *([] if preset is None else [preset]), *copies])
 
 
 def _candidates(

@@ -12,8 +12,8 @@ from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.physics.forward import Pass
 from roofline.quantity import BILLION, BITS_PER_BYTE, MILLI, NANO, rounded, to_text
 from roofline.roots import root
-from roofline.serving import prediction as answer
-from roofline.serving.latency import SLO_KEYS
+from roofline.serving import answer
+from roofline.serving.latency import RATE, SLO_KEYS, USERS
 from roofline.serving.precision import PRESETS, summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import check_plan, possible_tp, widest_tp
@@ -34,6 +34,7 @@ ALIASES = ("peak", "weights", "kv", "tp")
 _INFINITE = float("inf")
 _MET = NANO  # relative, of a time at a target
 _HUGE = 2.0**60
+_MOST_USERS = 2.0**20  # that are looked at
 _RISING = ("workload", "latency", "precision")  # kinds of input of which more takes longer
 
 
@@ -198,7 +199,8 @@ def _input(prediction: Prediction, unknown: str) -> Input:
         near = get_close_matches(name, [*known, *ALIASES], 3, 0.4)
         raise UnknownName(
             f"no input {name!r} to solve for on {prediction.deployment.gpu.name}; nearest: {', '.join(near) or 'none'} "
-            "(such as bandwidth, peak, batch, isl, prefix, tp, weights; roofline sensitivity lists them all)"
+            "(such as bandwidth, peak, batch, concurrency, request_rate, isl, prefix, tp, weights; roofline "
+            "sensitivity lists them all)"
         )
     if name == "skew":
         raise BadInput("the skew belongs to the model and its prompts; roofline sensitivity says how much it matters")
@@ -220,8 +222,10 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
         return max(float(workload.prefix) + 1.0, 1.0), BILLION
     if entry.name == "prefix":
         return max(float(workload.isl) - 1.0, 0.0), 0.0
+    if entry.name == RATE and prediction.served is not None:
+        return NANO, float(prediction.served.max_request_rate)
     if entry.kind == "workload":
-        return 1.0, BILLION
+        return 1.0, (_MOST_USERS if entry.name == USERS else BILLION)
     if _is_rising(entry):
         return 0.0, _INFINITE
     is_share = entry.kind == "efficiency" and not entry.name.startswith(("eta_x", "tuning_"))
@@ -232,7 +236,10 @@ def _one(prediction: Prediction, entry: Input, result: str, target: float) -> _F
     """The value at which one target is met."""
 
     def time(value: float) -> float:
-        found = getattr(changed(prediction, {entry.name: value}), result)
+        at = changed(prediction, {entry.name: value})
+        if at.served is not None and not at.served.is_stable:
+            return math.inf
+        found = getattr(at, result)
         return math.inf if found is None else float(found)
 
     scale = entry.value or 1.0
@@ -261,6 +268,8 @@ def _one(prediction: Prediction, entry: Input, result: str, target: float) -> _F
 
 def _closed(prediction: Prediction, entry: Input, result: str, target: float) -> Formula | None:
     """Closed form of the solution, in the regime that holds there; None where there is none."""
+    if prediction.served is not None:
+        return None
     case = CaseTrace(prediction)
     if not is_rational(case.number(result), entry.name):
         return None
@@ -315,7 +324,7 @@ def _remarks(entry: Input, at: Prediction | None, value: float | None) -> list[s
     if at is None or value is None:
         return []
     said = []
-    if entry.name in ("batch", "isl", "osl"):
+    if entry.name in ("batch", "isl", "osl", USERS):
         said.append(f"the largest whole number is {math.floor(value * (1.0 + _MET)):d}")
     if entry.name == "prefix":
         said.append(f"{100.0 * value / at.workload.isl:.0f} % of the prompt")  # a share, not a unit

@@ -15,8 +15,7 @@ from typing import Any
 
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.quantity import BILLION, MILLI, MINUTE, from_text, rounded
-from roofline.serving.latency import SLO_KEYS, Limits
-from roofline.serving.prediction import check_slo
+from roofline.serving.latency import SLO_KEYS, Limits, check_slo
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 

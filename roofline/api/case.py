@@ -2,89 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from roofline.api.arguments import PLAIN, refuse_masked, scalar
 from roofline.catalog.engines import engine_names, load_engine
+from roofline.elements import all_of, any_of
 from roofline.errors import BadInput, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import BASES, calibrated_set, measured_kind
 from roofline.physics.forward import crossings
 from roofline.physics.layers.kinds import mixer_kinds
-from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment, Plan
-from roofline.quantity import BILLION, MINUTE, rounded, to_text
-from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
-from roofline.serving.latency import SLO_KEYS, Workload, decode, prefill
+from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment
+from roofline.quantity import BILLION, MINUTE
+from roofline.serving.latency import BURST, RATE, SLO_KEYS, USERS, Workload
 from roofline.serving.limits import beyond
 from roofline.serving.precision import PRESETS
-from roofline.serving.sizing import (
-    check_count,
-    check_degrees,
-    check_plan,
-    does_not_fit,
-    possible_tp,
-    smallest_tp,
-    widest_tp,
-)
 from roofline.specs.engine import Engine
 from roofline.specs.kernels import GEMM, MOE
 
 __all__ = [
     "BASES",
+    "LOADS",
     "PRESETS",
     "SLO_KEYS",
-    "at_smallest_tp",
-    "corrected",
-    "correction",
     "engine",
     "engine_names",
     "length_warnings",
-    "replicas",
     "skew",
     "warnings",
     "workload",
 ]
 
 _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
-_FAR = 2.0
-_MOST_FACTOR = 30.0  # of a measurement over its prediction
-_FIELDS = ("isl", "osl", "batch", "prefix")
+#: Fields of a workload of which a case states at most one.
+LOADS = ("batch", USERS, RATE)
+_LEAST = {"prefix": 0.0, RATE: 1.0 / BILLION}  # of other numbers 1
 
 
-def workload(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload:
-    """Lengths and batch as floats or float64 arrays.
+def workload(
+    isl: Real,
+    osl: Real,
+    batch: Real | None,
+    prefix: Real,
+    concurrency: Real | None = None,
+    request_rate: Real | None = None,
+    num_prompts: Real | None = None,
+) -> Workload:
+    """Lengths and load as floats or float64 arrays.
 
     Args:
         isl: prompt length [tokens].
         osl: answer length [tokens].
-        batch: sequences advanced together on one replica [sequences].
+        batch: sequences of a burst, on each replica [sequences].
         prefix: prompt tokens whose KV is cached already [tokens].
+        concurrency: users of the whole deployment, who ask again [requests].
+        request_rate: Poisson arrivals at the whole deployment [1/s].
+        num_prompts: requests of a run that all users begin together [requests].
 
     Returns:
-        The workload.
+        The workload; a batch of 1 where no load is given.
 
     Raises:
-        BadInput: not numbers, not finite, below one or absurdly large, a prefix beyond the prompt,
-            shapes that do not broadcast together.
+        BadInput: several loads; not numbers, not finite, below one or absurdly large, a prefix beyond the prompt, a run
+            of fewer requests than users, shapes that do not broadcast together.
     """
-    given = dict(zip(_FIELDS, (isl, osl, batch, prefix), strict=True))
+    loads = dict(zip(LOADS, (batch, concurrency, request_rate), strict=True))
+    stated = [name for name, value in loads.items() if value is not None]
+    if len(stated) > 1:
+        raise BadInput(f"a case has one load; {' and '.join(stated)} are given: leave out all but one")
+    given = {"isl": isl, "osl": osl, "prefix": prefix, **{name: loads[name] for name in stated}}
+    if num_prompts is not None:
+        if USERS not in given:
+            raise BadInput("num_prompts is the length of a run that users begin together; give concurrency, too")
+        given["num_prompts"] = num_prompts
     values = {name: _number(name, value) for name, value in given.items()}
     for name, value in values.items():
-        least = 0.0 if name == "prefix" else 1.0
-        if not _all((value >= least) & (value <= _LONGEST)):
+        least = _LEAST.get(name, 1.0)
+        if not all_of((value >= least) & (value <= _LONGEST)):
             raise BadInput(f"{name} = {shown(given[name])} must be between {least:g} and {_LONGEST:g}")
     try:
         reaches = values["prefix"] <= values["isl"]
-        values["isl"] + values["osl"] + values["batch"] + values["prefix"]
+        sum(values.values())
     except ValueError as fault:
-        raise BadInput(f"isl, osl, batch and prefix do not broadcast together: {fault}") from None
-    if not _all((values["prefix"] == 0.0) | (values["prefix"] >= 1.0)):
+        names = ", ".join(values)
+        raise BadInput(f"{names} do not broadcast together: {fault}") from None
+    if num_prompts is not None and not all_of(values["num_prompts"] >= values[USERS]):
+        raise BadInput(
+            f"num_prompts = {shown(num_prompts)} is less than the users who begin together, "
+            f"concurrency = {shown(concurrency)}"
+        )
+    if not all_of((values["prefix"] == 0.0) | (values["prefix"] >= 1.0)):
         raise BadInput(f"prefix = {shown(prefix)} is less than a token; write a share as 80%, or its tokens")
-    if not _all(reaches):
+    if not all_of(reaches):
         raise BadInput(f"prefix = {shown(prefix)} exceeds the prompt, isl = {shown(isl)}")
-    return Workload(values["isl"], values["osl"], values["batch"], values["prefix"])
+    return Workload(
+        values["isl"],
+        values["osl"],
+        values.get("batch", 1.0),
+        values["prefix"],
+        values.get(USERS),
+        values.get(RATE),
+        values.get("num_prompts"),
+    )
 
 
 def skew(routing: str | float) -> float | None:
@@ -111,157 +131,38 @@ def skew(routing: str | float) -> float | None:
     return value
 
 
-def engine(name: str, network: float, specs: str | None = None) -> Engine:
+def engine(name: str, network: float, specs: str | None = None, **settings: float | None) -> Engine:
     """Profile of a serving engine, with the network before it.
 
     Args:
         name: of the profile, or the path of one's own [text].
         network: round trip between client and server [s].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+        settings: of the engine, by their names; None for those of its profile [any].
 
     Returns:
         The profile.
 
     Raises:
         UnknownName: no such profile.
-        BadInput: a network that is no time.
+        BadInput: a network that is no time, a setting that cannot be.
         BadSpec: a profile of one's own has faults.
     """
     if type(network) not in (float, int) or not 0.0 <= network <= MINUTE:
         raise BadInput(f"network = {shown(network)} must be a time in seconds, at most a minute: 0.08 for 80 ms")
     profile = load_engine(name, specs)
-    return replace(profile, network=float(network)) if network else profile
-
-
-def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, float]) -> Correction:
-    """What one measurement of a deployment says of the predictions for it.
-
-    Args:
-        deployment: model, GPU, plan, precision, basis and engine that were measured.
-        wanted: lengths and batch of the case, at which the measurement was taken where it says nothing else.
-        measured: `ttft`, `tpot` [s] or both; `isl`, `osl`, `batch` and `prefix` where they differ.
-
-    Returns:
-        Factors, and what remains uncertain.
-
-    Raises:
-        BadInput: nothing measured, an unknown key, a figure that is none or that is faster than light.
-    """
-    if deployment.basis == "ideal":
-        raise BadInput("the ideal basis is light speed, which no measurement moves; leave out measured, or the basis")
-    known = ("ttft", "tpot", *_FIELDS)
-    if not isinstance(measured, Mapping) or not {"ttft", "tpot"} & set(measured) or not set(measured) <= set(known):
-        raise BadInput(
-            f"measured = {shown(measured)} must give ttft or tpot in seconds, and may give {', '.join(_FIELDS)}"
-        )
-    measured = {key: scalar(value) for key, value in measured.items()}
-    for key, value in measured.items():
-        if type(value) not in (float, int) or not (0.0 < value <= _LONGEST or (key == "prefix" and value == 0.0)):
-            raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
-    unsaid = [name for name in _FIELDS if name not in measured and type(getattr(wanted, name)) is not float]
-    if unsaid:
-        raise BadInput(f"measured must say at which {' and '.join(unsaid)} it was taken: the case asks for several")
-    at = workload(*(measured.get(name, _largest(getattr(wanted, name))) for name in _FIELDS))
-    light = replace(deployment, basis="ideal")
-    factors = {}
-    for key, passed in (("ttft", prefill), ("tpot", decode)):
-        if key not in measured:
+    changes: dict[str, Any] = {"network": float(network)} if network else {}
+    for key, value in settings.items():
+        if value is None:
             continue
-        least = passed(light, at).time
-        if measured[key] < least:
-            raise BadInput(
-                f"measured {key} = {to_text(float(measured[key]), 's')} is faster than light: the same work takes "
-                f"{to_text(least, 's')} at full rates; check its unit, batch, lengths, precision and tp"
-            )
-        network = deployment.host.network if key == "ttft" else 0.0
-        if network > 0.0 and measured[key] < least + network:
-            raise BadInput(
-                f"measured ttft = {to_text(float(measured[key]), 's')} is less than the network's round trip of "
-                f"{to_text(network, 's')} and the {to_text(least, 's')} that the same work takes at full rates; give "
-                "the ttft that the client saw, or leave out network"
-            )
-        factors[key] = float(measured[key]) / passed(deployment, at).time
-        if factors[key] > _MOST_FACTOR:
-            raise BadInput(
-                f"measured {key} = {to_text(float(measured[key]), 's')} is {factors[key]:.0f} times the prediction: "
-                "a slip of the unit, or another deployment? (here in seconds, on the command line in milliseconds)"
-            )
-    return Correction(
-        **factors,
-        sigma_ttft=SIGMA_TTFT if "ttft" in measured else None,
-        sigma_tpot=SIGMA_TPOT if "tpot" in measured else None,
-    )
-
-
-def corrected(found: Correction) -> tuple[str, ...]:
-    """What a reader of scaled figures should know.
-
-    Args:
-        found: factors of a measurement.
-
-    Returns:
-        One sentence for each factor [text].
-    """
-    said = []
-    for name, factor in (("ttft", found.ttft), ("tpot", found.tpot)):
-        if factor != 1.0:
-            far = "" if 1.0 / _FAR <= factor <= _FAR else ": far outside its interval; is it the same deployment?"
-            said.append(f"{name} scaled by the measurement, {rounded(factor)} times the prediction{far}")
-    return tuple(said)
-
-
-def at_smallest_tp(deployment: Deployment, wanted: Workload, *, allow_oversize: bool) -> Deployment:
-    """The deployment at the smallest tp at which its case fits, the largest one where there are several.
-
-    Args:
-        deployment: model, GPU, precision and a plan whose other degrees hold.
-        wanted: lengths and batch.
-        allow_oversize: take the largest tp of the scale-up domain where none fits [bool].
-
-    Returns:
-        The deployment.
-
-    Raises:
-        BadInput: a plan that cannot be.
-        DoesNotFit: a single case that fits at no tp.
-    """
-    plan = deployment.plan
-    check_degrees(deployment.model, plan)
-    length = wanted.isl + wanted.osl
-    batch, longest = _largest(wanted.batch), _largest(length)
-    tp = smallest_tp(deployment, batch, longest)
-    if tp is None:
-        widest = widest_tp(deployment)
-        possible = [tp for tp in possible_tp(deployment.model, widest) if (tp * plan.dp) % plan.ep == 0] or [1]
-        deployment = replace(deployment, plan=replace(plan, tp=possible[-1]))
-        check_plan(deployment.model, deployment.plan)
-        if not allow_oversize and type(wanted.batch + length) is float:
-            raise does_not_fit(deployment, batch, longest)
-        return deployment
-    return deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
-
-
-def replicas(plan: Plan, num_gpus: int) -> int:
-    """Replicas that a number of GPUs holds.
-
-    Args:
-        plan: parallel degrees of one replica.
-        num_gpus: GPUs of all replicas [1].
-
-    Returns:
-        Replicas [1].
-
-    Raises:
-        BadInput: not a multiple of the GPUs of one replica.
-    """
-    check_count("num_gpus", num_gpus)
-    whole, rest = divmod(num_gpus, plan.num_gpus)
-    if rest or not whole:
-        raise BadInput(
-            f"num_gpus = {num_gpus} is not a multiple of the {plan.num_gpus} GPUs of one replica "
-            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp})"
-        )
-    return whole
+        if key == "gpu_memory_utilization":
+            if type(value) not in (float, int) or not 0.0 < value <= 1.0:
+                raise BadInput(f"{key} = {shown(value)} must be a share of the memory, such as 0.92")
+        elif type(value) not in (float, int) or not 1 <= value <= _LONGEST or value != int(value):
+            unit = "sequences" if key == "max_num_seqs" else "tokens"
+            raise BadInput(f"{key} = {shown(value)} must be a whole number of {unit}, at least 1")
+        changes[key] = float(value) if key == "gpu_memory_utilization" else int(value)
+    return replace(profile, **changes) if changes else profile
 
 
 def warnings(
@@ -281,8 +182,11 @@ def warnings(
     length = wanted.isl + wanted.osl
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     said = [*model.cautions, *gpu.cautions, *deployment.precision.notes]
-    if is_smallest_tp and type(length + wanted.batch) is not float:
+    load = wanted.batch if wanted.load == BURST else getattr(wanted, wanted.load)
+    if is_smallest_tp and type(length + load) is not float:
         said.append(f"tp = {plan.tp} for all cases: the smallest at which the largest of them fits")
+    elif is_smallest_tp and wanted.load != BURST:
+        said.append(f"tp = {plan.tp}: the smallest that takes the whole load, or where none does, the most of it")
     if requested == "calibrated" and deployment.basis == "ideal":
         said.append("basis ideal: no calibration at hand; its figures are light speed, which no GPU reaches")
     if deployment.basis == "generic":
@@ -317,7 +221,7 @@ def length_warnings(deployment: Deployment, wanted: Workload) -> list[str]:
     Returns:
         One sentence each, for whatever element of an array exceeds them [text].
     """
-    return [said for exceeds, said in beyond(deployment, wanted) if _any(exceeds)]
+    return [said for exceeds, said in beyond(deployment, wanted) if any_of(exceeds)]
 
 
 def _number(name: str, value: Any) -> Real:
@@ -335,14 +239,6 @@ def _number(name: str, value: Any) -> Real:
     from roofline.arrays import as_array
 
     return as_array(name, value)
-
-
-def _any(condition: Real) -> bool:
-    return bool(condition.any()) if hasattr(condition, "any") else bool(condition)
-
-
-def _all(condition: Real) -> bool:
-    return bool(condition.all()) if hasattr(condition, "all") else bool(condition)
 
 
 def _stand_ins(deployment: Deployment) -> list[str]:
@@ -364,8 +260,3 @@ def _stand_ins(deployment: Deployment) -> list[str]:
         if instead is not kind:
             said.append(f"no {kind.name} kernels measured on {calibration.name}: {instead.name} parameters stand in")
     return said
-
-
-def _largest(values: Real) -> float:
-    """Largest element of a number of any shape."""
-    return values if type(values) is float else float(values.max())

@@ -9,12 +9,11 @@ from roofline.analysis.measurement import Expected, MeasurementCheck, Part, meas
 from roofline.api.predict import predict
 from roofline.catalog.engines import profile_of
 from roofline.catalog.files import names_a_file
-from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, shown
+from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
 from roofline.measurements.fields import STATISTICS
 from roofline.measurements.results import Reading, check_complete, override, read_results, results
-from roofline.quantity import GIGA
+from roofline.quantity import GIGA, rounded
 from roofline.reading import RESULT_BYTES
-from roofline.serving.closed_loop import steady_loop
 from roofline.serving.latency import e2el
 from roofline.serving.prediction import Prediction
 from roofline.specs.measurement import Measurement
@@ -33,6 +32,9 @@ __all__ = [
     "read_results",
     "results",
 ]
+
+
+_MOSTLY = 0.5  # share of the requests of a run that makes its median
 
 
 def check_readings(
@@ -75,39 +77,50 @@ def check_measurement(measurement: Measurement, **options: Any) -> MeasurementCh
         Ratios, shares and what would explain the gap.
 
     Raises:
-        BadInput: a rate without the requests in flight, or a case that cannot be.
+        BadInput: no load, or a case that cannot be.
+        Overloaded: a rate that is predicted not to be answered.
         DoesNotFit: the weights alone exceed the memory.
         UnknownName: no such model or GPU.
     """
     predicted = expected(measurement, **options)
-    light = expected(measurement, batch=predicted.batch, **{**options, "basis": "ideal"})
+    light = _at_light_speed(measurement, predicted, options)
     return measurement_check(measurement, predicted, light)
+
+
+def _at_light_speed(measurement: Measurement, predicted: Expected, options: dict[str, Any]) -> Expected:
+    """The same work at light speed: a burst, or the prompt of one request and the step that it decodes in."""
+    ideal = {**options, "basis": "ideal"}
+    steps = expected(measurement, batch=predicted.batch, **ideal)
+    if measurement.batch is not None:
+        return steps
+    first = expected(measurement, batch=1.0, **ideal)
+    whole = float(e2el(first.ttft, steps.tpot or 0.0, measurement.osl or 1.0))
+    return steps._replace(prefill=first.prefill, ttft=first.ttft, e2el=whole)
 
 
 def expected(measurement: Measurement, *, batch: float | None = None, **options: Any) -> Expected:
     """What is predicted for a measurement: the one place that says which case a measurement stands for.
 
-    A static batch is that batch. Several requests in flight are a server under a closed loop; at light
-    speed, one static batch of them, and for the first token the prefill of one prompt.
+    Requests that started together are a burst; requests in flight are users who ask again, in a run of as many requests
+    as the result states; a rate alone is that of Poisson arrivals.
 
     Args:
         measurement: complete: model, GPU, tp, lengths and a load are stated.
-        batch: sequences that decode together; None for what the load says [sequences].
+        batch: of a burst, whatever the load; None for what the measurement states [sequences].
         options: keyword arguments of `predict`, such as `basis` and `specs`.
 
     Returns:
         The times and their passes.
 
     Raises:
-        BadInput: a rate without the requests in flight, or a case that cannot be.
+        BadInput: no load, or a case that cannot be.
+        Overloaded: a rate that is predicted not to be answered.
         DoesNotFit: the weights alone exceed the memory.
         UnknownName: no such model or GPU.
 
     Valid:
-        Lengths are taken to be those of the mean request; prompts arrive one by one.
+        Lengths are taken to be those of the mean request.
     """
-    stated, prompts, notes = _static_load(measurement)
-    batch = stated if batch is None else batch
     osl = 1.0 if measurement.osl is None else measurement.osl
     case = {
         "isl": measurement.isl,
@@ -122,70 +135,50 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         "allow_oversize": True,  # it ran: see _oversize_notes
         **options,
     }
-    model, gpu = measurement.model or "", measurement.gpu or ""
-    steps = predict(model, gpu, batch=batch, **case)
-    first = steps if prompts == batch else predict(model, gpu, batch=prompts, **case)
-    if (measurement.concurrency or 1.0) > 1.0 and steps.basis != "ideal":
-        return _loaded(measurement, first, (*notes, *first.warnings))
+    load, notes = ({"batch": batch}, ()) if batch is not None else _load(measurement)
+    try:
+        found = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
+    except Overloaded as error:
+        raise Overloaded(
+            f"{str(error).partition(';')[0]}, yet that was measured; give --concurrency, the requests in flight"
+        ) from None
     return Expected(
-        deployment=steps.deployment,
-        prefill=first.prefill,
-        decode=steps.decode,
-        ttft=float(first.ttft),
-        tpot=None if steps.tpot is None else float(steps.tpot),
-        e2el=float(e2el(first.ttft, steps.tpot or 0.0, osl)),
-        batch=batch,
-        notes=(*notes, *steps.warnings, *_oversize_notes(steps)),
-        ttft_interval=first.ttft_interval,
-        tpot_interval=steps.tpot_interval,
+        deployment=found.deployment,
+        prefill=found.prefill,
+        decode=found.decode,
+        ttft=float(found.ttft),
+        tpot=None if found.tpot is None else float(found.tpot),
+        e2el=float(found.e2el),
+        batch=float(found.decode_batch),
+        notes=(*notes, *found.warnings, *_oversize_notes(found)),
+        ttft_interval=found.ttft_interval,
+        tpot_interval=found.tpot_interval,
     )
 
 
-def _loaded(measurement: Measurement, one: Prediction, notes: tuple[str, ...]) -> Expected:
-    """A server on which the stated number of requests is always in flight."""
-    concurrency, osl = measurement.concurrency or 1.0, max(measurement.osl or 1.0, 2.0)
-    burst = measurement.burst or 0.0
-    loop = steady_loop(one.deployment, one.workload.isl, osl, concurrency, burst, prefix=one.workload.prefix)
-    said = (
-        f"{concurrency:g} requests in flight: predicted as a closed loop, {loop.running:.3g} of them decoding on a rank"
-    )
-    if loop.slot_time > 0.0:
-        said += ", the rest waiting for memory"
-    return Expected(
-        deployment=one.deployment,
-        prefill=one.prefill,
-        decode=loop.step,
-        ttft=float(loop.ttft),
-        tpot=None if (measurement.osl or 1.0) <= 1.0 else float(loop.tpot),
-        e2el=float(e2el(loop.ttft, loop.tpot, measurement.osl or 1.0)),
-        batch=min(float(loop.running) * one.deployment.plan.dp, concurrency / one.deployment.plan.pp),
-        notes=(said, *notes),
-        ttft_interval=loop.ttft_interval,
-        tpot_interval=loop.tpot_interval,
-    )
-
-
-def _static_load(measurement: Measurement) -> tuple[float, float, tuple[str, ...]]:
-    """Decode batch and prompts prefilled together that stand for a load; pp batches are in flight."""
+def _load(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Load of a measurement as keyword arguments of `predict`, and what to say of it."""
     if measurement.batch is not None:
-        return measurement.batch, measurement.batch, ()
+        return {"batch": measurement.batch}, ()
     if measurement.concurrency is None:
-        raise BadInput(_rate_alone(measurement))
-    return max(measurement.concurrency / (measurement.pp or 1), 1.0), 1.0, ()
-
-
-def _rate_alone(measurement: Measurement) -> str:
-    """Refusal of a rate whose requests in flight are not known, with what Little's law makes of the measured times."""
-    rate, latency = measurement.request_rate, measurement.e2el
-    if rate is None:
-        return "no load is stated: give --concurrency or --batch"
-    if latency is None and measurement.ttft is not None:
-        latency = e2el(measurement.ttft, measurement.tpot or 0.0, measurement.osl or 1.0)
-    hint = "" if latency is None else f" (rate x measured latency makes some {rate * latency:.3g})"
-    return (
-        f"a rate of {rate:g} requests/s is stated, but not how many were in flight, which decides the batch; "
-        f"give --concurrency{hint}"
+        if measurement.request_rate is None:
+            raise BadInput("no load is stated: give --concurrency, --request-rate or --batch")
+        return {"request_rate": measurement.request_rate}, (
+            f"{measurement.request_rate:g} requests/s: predicted as Poisson arrivals",
+        )
+    users = max(measurement.concurrency, 1.0)
+    said = f"{users:g} request{'s' if users > 1.0 else ''} in flight: predicted as users who ask again"
+    prompts = measurement.num_prompts
+    if prompts is None or users <= 1.0 or (_is_median(measurement) and users < _MOSTLY * prompts):
+        return {"concurrency": users}, (said,)
+    return {"concurrency": users, "num_prompts": prompts}, (
+        f"{said}, in a run of {prompts:g} requests that all of them begin together",
     )
+
+
+def _is_median(measurement: Measurement) -> bool:
+    """Whether the times are medians: of those the start of a run moves none, unless most requests belong to it."""
+    return measurement.statistic == "median"
 
 
 def _oversize_notes(steps: Prediction) -> tuple[str, ...]:
@@ -200,7 +193,9 @@ def _oversize_notes(steps: Prediction) -> tuple[str, ...]:
             f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
             "what was measured; check --tp, --gpu and --quantization"
         )
-    said = f"a batch of {steps.workload.batch:g} takes {memory.used_fraction:.0%} of the usable memory by this count"
+    said = (
+        f"a batch of {rounded(steps.decode_batch)} takes {memory.used_fraction:.0%} of the usable memory by this count"
+    )
     return (f"{said}: the server ran fewer at a time, or keeps less of them",)
 
 

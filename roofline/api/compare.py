@@ -14,7 +14,8 @@ from roofline.api.arguments import name_or_record, scalar, values_of
 from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.physics.footprint import kv_bytes_per_token
-from roofline.serving import prediction as answer
+from roofline.serving import answer
+from roofline.serving.latency import BURST
 from roofline.serving.precision import summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import smallest_tp
@@ -23,7 +24,11 @@ from roofline.specs.model import Model
 
 __all__ = ["COMPARED_KEYS", "FORMATS", "compare", "quantize"]
 
-_LENGTHS = ("isl", "osl", "batch", "prefix")
+_LENGTHS = ("isl", "osl", "batch", "concurrency", "request_rate", "num_prompts", "prefix")
+_UNDER_LOAD = (
+    "under a load, prefill x and decode x compare one prompt alone and a decode step of those that decode together; "
+    "TTFT and TPOT hold the queue and the prompts of others, too"
+)
 _NARROW_KV = "fp8"
 _NOT_OF_FORMATS = {
     "quantization": "it goes through the formats; choose the one to compare with as baseline",
@@ -110,6 +115,8 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Any) -> Co
     first = reference.deployment.gpu.name
     if first != next(iter(chosen)):
         notes.append(f"{first} is the reference: {next(iter(chosen))} cannot run the case")
+    if reference.served is not None:
+        notes.append(_UNDER_LOAD)
     return Comparison(tuple(compared(found, reference) for found in predictions.values()), tuple(notes), dict(refused))
 
 
@@ -149,17 +156,18 @@ def _in_format(model: str | Model, gpu: str | Gpu, name: str, kv: str | None, op
 
 
 def _at_largest(found: Prediction) -> Prediction | None:
-    """The same formats and plan at the largest batch that fits."""
+    """The same formats and plan at the largest batch, or with the most users, that fit."""
     most = found.knees.memory
-    if not most >= 1.0:
+    if most is None or not most >= 1.0:
         return None
-    return answer.predict_deployment(found.deployment, replace(found.workload, batch=most))
+    load = "batch" if found.load == BURST else found.load
+    return answer.predict_deployment(found.deployment, replace(found.workload, **{load: most}, num_prompts=None))
 
 
 def _fewest_gpus(found: Prediction) -> int | None:
     """GPUs of one replica at the smallest tp that fits."""
     deployment, workload = found.deployment, found.workload
-    tp = smallest_tp(deployment, workload.batch, workload.isl + workload.osl)
+    tp = smallest_tp(deployment, found.decode_batch, workload.isl + workload.osl)
     return None if tp is None else replace(deployment.plan, tp=tp).num_gpus
 
 
@@ -171,6 +179,8 @@ def _said_of_formats(rows: list[Quantized], reference: Prediction) -> list[str]:
     if kept:
         named = "; ".join(f"{', '.join(sections)} {name}" for name, sections in kept.items())
         said.append(f"weights that no format changes: {named}")
+    if reference.served is not None:
+        said.append(_UNDER_LOAD)
     if not reference.fits:
         said.append("the baseline does not fit: speed-ups are against the times it would take")
     return said

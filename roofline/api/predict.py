@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from roofline.api import arguments, case
+from roofline.api import arguments, case, load, measured_case
 from roofline.api.arguments import COUNTS, PLAIN
+from roofline.api.case import LOADS
 from roofline.catalog import find
-from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision
+from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.ops import Real, never
 from roofline.physics.efficiency import basis_of
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.quantity import KIBI
-from roofline.serving import prediction as answer
+from roofline.serving import answer
 from roofline.serving.correction import UNCORRECTED
 from roofline.serving.knee import Knees
+from roofline.serving.latency import BURST
 from roofline.serving.precision import precision
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
@@ -27,6 +29,8 @@ from roofline.specs.model import Model
 __all__ = [
     "DEFAULTS",
     "DEFAULT_ENGINE",
+    "LOADS",
+    "NO_KNEE",
     "Prediction",
     "knee",
     "predict",
@@ -39,6 +43,11 @@ __all__ = [
 #: Lengths and batch where none are given: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": KIBI, "osl": 128, "batch": 1, "prefix": 0}
 DEFAULT_ENGINE = "generic"
+#: Why there is no knee under a rate.
+NO_KNEE = (
+    "a knee is a batch, or a number of users: give batch or concurrency; under a request_rate the batch follows from "
+    "it (solve --for request_rate says the rate at which an SLO is just met)"
+)
 _WORDS = (
     "quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", "allow_oversize",
 )  # fmt: skip
@@ -50,7 +59,10 @@ def predict(
     *,
     isl: Real = DEFAULTS["isl"],
     osl: Real = DEFAULTS["osl"],
-    batch: Real = DEFAULTS["batch"],
+    batch: Real | None = None,
+    concurrency: Real | None = None,
+    request_rate: Real | None = None,
+    num_prompts: Real | None = None,
     prefix: Real = DEFAULTS["prefix"],
     tp: int | None = None,
     pp: int = 1,
@@ -65,22 +77,34 @@ def predict(
     basis: str = "calibrated",
     engine: str = DEFAULT_ENGINE,
     network: float = 0.0,
+    max_num_batched_tokens: int | None = None,
+    max_num_seqs: int | None = None,
+    gpu_memory_utilization: float | None = None,
+    max_model_len: int | None = None,
     measured: Mapping[str, float] | None = None,
     slo: Mapping[str, float | str] | None = None,
     allow_oversize: bool = False,
     specs: str | None = None,
 ) -> Prediction:
-    """Latencies of one static batch of a model on GPUs.
+    """Latencies of a model on GPUs under one load.
 
-    `isl`, `osl`, `batch` and `prefix` may be arrays or columns that broadcast together; then every
-    time is an array, NaN where the case does not fit.
+    The load is a burst of `batch` requests on an idle server (of one where nothing is given), or `concurrency` users
+    who ask again as soon as they are answered, or a `request_rate` of Poisson arrivals. Latencies of the last two are
+    means over requests.
+
+    Lengths and load may be arrays or columns that broadcast together; then every time is an array, NaN where the case
+    does not fit or more requests come than can be answered.
 
     Args:
         model: name, alias or record [text].
         gpu: name, alias or record [text].
         isl: prompt length [tokens].
         osl: answer length [tokens].
-        batch: sequences advanced together on one replica [sequences].
+        batch: requests of a burst on an idle server, on each replica; 1 where no load is given [sequences].
+        concurrency: users of the whole deployment, shared evenly by replicas and data-parallel ranks [requests].
+        request_rate: Poisson arrivals at the whole deployment [1/s].
+        num_prompts: requests of a run that all users begin together, for its means; None for the steady state
+            [requests].
         prefix: prompt tokens whose KV is cached already [tokens].
         tp: tensor-parallel degree; None for the smallest that fits [1].
         pp: pipeline-parallel degree [1].
@@ -96,8 +120,13 @@ def predict(
         engine: profile of a serving engine: ``generic``, ``trtllm``, ``vllm``, ``sglang``, ``none`` for the
             kernels alone, or the path of a profile of one's own [text].
         network: round trip between client and server [s].
+        max_num_batched_tokens: tokens that a step computes at most; None for the engine's own [tokens].
+        max_num_seqs: sequences that a data-parallel rank runs at most; None for the engine's own [sequences].
+        gpu_memory_utilization: share of the memory for weights, activations and KV cache; None for the engine's own
+            [1].
+        max_model_len: longest request that is served; None for the model's own [tokens].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
-            `osl`, `batch`, `prefix` it was taken at, where they differ.
+            `osl`, `prefix` and load it was taken at, where they differ.
         slo: limits on ttft, tpot or e2el; a text may say its unit, such as ``300 ms`` [s].
         allow_oversize: predict a plan that does not fit, too [bool].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
@@ -110,6 +139,7 @@ def predict(
         UnsupportedPrecision: the GPU cannot multiply in the format.
         BadInput: a number or a plan that cannot be.
         DoesNotFit: the plan needs more memory than the GPUs have.
+        Overloaded: more requests come than can be answered.
         BadSpec: a specification has faults.
     """
     if not COUNTS.issuperset(map(type, (tp, pp, ep, dp, num_gpus))):
@@ -123,20 +153,29 @@ def predict(
     model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
     limits = None if slo is None else arguments.slo_limits(slo)
-    profile = case.engine(engine, network, specs)
-    workload = case.workload(isl, osl, batch, prefix)
+    settings = {
+        "max_num_batched_tokens": max_num_batched_tokens,
+        "max_num_seqs": max_num_seqs,
+        "gpu_memory_utilization": gpu_memory_utilization,
+        "max_model_len": max_model_len,
+    }
+    if not PLAIN.issuperset(map(type, settings.values())):
+        settings = dict(zip(settings, arguments.scalars(**settings), strict=True))
+    profile = case.engine(engine, network, specs, **settings)
+    workload = case.workload(isl, osl, batch, prefix, concurrency, request_rate, num_prompts)
     chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
     plan = Plan(1 if tp is None else tp, pp, ep, dp)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
     if tp is None:
-        deployment = case.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize)
+        deployment = load.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize, num_gpus=num_gpus)
     else:
         check_plan(model, plan)
     if num_gpus is not None:
-        deployment = replace(deployment, replicas=case.replicas(deployment.plan, num_gpus))
+        deployment = replace(deployment, replicas=load.replicas(deployment.plan, num_gpus))
+    load.check_longest(deployment, workload, allow_oversize=allow_oversize)
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
-    corrected = UNCORRECTED if measured is None else case.correction(deployment, workload, measured)
-    said = (*said, *case.corrected(corrected))
+    corrected = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
+    said = (*said, *measured_case.corrected(corrected))
     prediction = answer.predict_deployment(
         deployment, workload, limits, said, allow_oversize=allow_oversize, correction=corrected
     )
@@ -146,7 +185,7 @@ def predict(
         return replace(prediction, warnings=(*prediction.warnings, taken))
     if never(prediction.fits):
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
-    return prediction
+    return prediction if prediction.served is None else load.under_load(prediction)
 
 
 def predict_each_gpu(
@@ -197,21 +236,25 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         The row; `fits` is false where memory is the reason, else null.
     """
     model = model if isinstance(model, Model) else find.load_model(model, options.get("specs"))
-    asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS)}
+    asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
+    if any(asked[name] is not None for name in LOADS[1:]):
+        asked["batch"] = options.get("batch")
+    load = next((name for name in LOADS[1:] if asked[name] is not None), BURST)
     return {
         **dict.fromkeys(ROW_KEYS),
         **asked,
+        "load": load,
         "model": model.short_name,
         "model_id": model.name,
         "gpu": find.load_gpu(gpu, options.get("specs")).name,
         "engine": options.get("engine", DEFAULT_ENGINE),
-        "fits": False if isinstance(error, DoesNotFit) else None,
+        "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
         "warnings": [f"{type(error).__name__}: {error}"],
     }
 
 
 def ttft(model: str | Model, gpu: str | Gpu, **options: Any) -> Real:
-    """Time to first token of a static batch.
+    """Time to first token of a burst, or the mean under users or a request rate.
 
     Args:
         model: name, alias or record [text].
@@ -239,7 +282,7 @@ def tpot(model: str | Model, gpu: str | Gpu, **options: Any) -> Real | None:
 
 
 def knee(model: str | Model, gpu: str | Gpu, **options: Any) -> Knees:
-    """The batches at which decode stops being cheap.
+    """The batches, or the users, at which decode stops being cheap.
 
     Args:
         model: name, alias or record [text].
@@ -247,8 +290,13 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Any) -> Knees:
         options: keyword arguments of `predict`.
 
     Returns:
-        The four knees [sequences].
+        The four knees: of a burst's batch [sequences], or of the users of the deployment [requests].
+
+    Raises:
+        BadInput: a request rate, which sets the batch itself.
     """
+    if options.get("request_rate") is not None and not {"batch", "concurrency"} & set(options):
+        raise BadInput(NO_KNEE)
     return predict(model, gpu, **options).knees
 
 

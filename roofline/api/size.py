@@ -1,4 +1,4 @@
-"""How many GPUs of every kind one replica of a model needs to meet limits on latency, and what they cost."""
+"""How many GPUs of every kind a model needs to meet limits on latency under a load, and what they cost."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from roofline.analysis.sizing import (
     possible_plans,
     reason,
 )
-from roofline.api import catalog
+from roofline.api import case, catalog
 from roofline.api.arguments import COUNTS, name_or_record, scalar, scalars, several, slo_limits, values_of
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
 from roofline.physics.plan import Plan
 from roofline.quantity import rounded
+from roofline.serving.latency import BURST
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
@@ -41,11 +42,12 @@ _NOT_OF_A_SIZE = {
     "allow_oversize": "what does not fit meets no SLO",
 }
 _DEGREES = ("tp", "pp", "ep", "dp")
+_SHARED = ("concurrency", "request_rate", "num_prompts")  # by the replicas, of which there may be several
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSize:
-    """The fewest GPUs of one kind with which one replica meets an SLO, or why none do."""
+    """The fewest GPUs of one kind that meet an SLO, or why none do."""
 
     model: Model = field(repr=False)
     gpu: Gpu = field(repr=False)
@@ -65,8 +67,8 @@ class GpuSize:
         plan = found.deployment.plan
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
         sure = "; surely: no" if self.meets_high is False else ""
-        said = plan_text(plan, self.quantization)
-        return f"{plan.num_gpus} x {self.gpu.name} ({said}): {latencies(found)}, {rent}{sure}"
+        said = plan_text(plan, self.quantization, found.deployment.replicas)
+        return f"{found.deployment.num_gpus} x {self.gpu.name} ({said}): {latencies(found)}, {rent}{sure}"
 
     def __repr__(self) -> str:
         """The same line, for lists of them."""
@@ -140,7 +142,9 @@ def size(
     slo: Mapping[str, float | str],
     **options: Any,
 ) -> FleetSize:
-    """For every kind of GPU, the fewest with which one replica meets an SLO at a batch that is given.
+    """For every kind of GPU, the fewest that meet an SLO: for users or a request rate, or for a burst on one replica.
+
+    Users (`concurrency`) and requests at random (`request_rate`) are shared by as many replicas as it takes.
 
     Searched are tensor parallelism within the scale-up domain and, for mixtures of experts, data parallelism of the
     attention (powers of two, no more than sequences) and expert parallelism. Among plans with as few GPUs, which cost
@@ -190,8 +194,13 @@ def _on_gpu(
     """The answer of one kind of GPU."""
     gpu, note = (name, None) if isinstance(name, Gpu) else find.find_gpu(name, options.get("specs"))
     said: tuple[str, ...] = () if note is None else (note,)
+    load = {name: options[name] for name in _SHARED if options.get(name) is not None}
+    options = {name: value for name, value in options.items() if name not in _SHARED}
     asked = {
         **{length: options.get(length, default) for length, default in DEFAULTS.items()},
+        **({"batch": None} if load else {}),
+        **load,
+        "load": next(iter(load), BURST),
         **fixed._asdict(),
         "model": model.short_name,
         "model_id": model.name,
@@ -211,22 +220,27 @@ def _on_gpu(
         why = f"unsupported: {str(refused[0]).partition(';')[0]}"
         return GpuSize(model, gpu, None, reason=why, asked=asked, warnings=said)
     first = next(iter(alone.values()))
-    if type(first.e2el) is not float:
-        raise BadInput("size answers one case: isl, osl, batch and prefix must be numbers, not arrays")
-    sized = fewest_gpus({preset: one.deployment for preset, one in alone.items()}, first.workload, slo, fixed)
+    workload = first.workload
+    if load:
+        workload = case.workload(workload.isl, workload.osl, options.get("batch"), workload.prefix, **load)
+    if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
+        raise BadInput("size answers one case: lengths and load must be numbers, not arrays")
+    sized = fewest_gpus({preset: one.deployment for preset, one in alone.items()}, workload, slo, fixed)
 
     def predicted(trial: Candidate) -> Prediction:
         plan = {degree: getattr(trial.deployment.plan, degree) for degree in _DEGREES}
-        return predict(model, gpu, **{**options, **plan, "quantization": trial.preset, "slo": slo})
+        if load:
+            plan["num_gpus"] = trial.deployment.num_gpus
+        return predict(model, gpu, **{**options, **load, **plan, "quantization": trial.preset, "slo": slo})
 
     if sized.fewest is not None:
         answer = predicted(sized.fewest)
         return GpuSize(model, gpu, answer, sized.fewest.preset, warnings=(*answer.warnings, *said))
     asked |= {"basis": first.basis, "basis_detail": first.basis_detail, "engine": first.engine}
-    nearest = None if sized.nearest is None else predicted(sized.nearest)
+    nearest = None if sized.nearest is None or load else predicted(sized.nearest)
     if sized.tightest is not None:
         length = first.workload.isl + first.workload.osl
-        said += _texts(does_not_fit(sized.tightest.deployment, first.workload.batch, length))
+        said += _texts(does_not_fit(sized.tightest.deployment, workload.batch, length))
     if sized != Sized():
         asked["fits"] = sized.tightest is None
     why = reason(sized, slo) or _no_plan(gpu, fixed)

@@ -8,11 +8,11 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.api import arguments, case, catalog
+from roofline.api import arguments, case, catalog, load
 from roofline.api.arguments import several
-from roofline.api.predict import DEFAULTS, predict, refused_row
+from roofline.api.predict import DEFAULTS, LOADS, predict, refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
-from roofline.quantity import BILLION, KIBI, MEGA
+from roofline.quantity import BILLION, KIBI, MEGA, rounded
 from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
@@ -23,12 +23,12 @@ from roofline.specs.model import Model
 __all__ = ["LENGTHS", "table"]
 
 #: Options whose values are predicted together, as arrays.
-LENGTHS = ("isl", "osl", "batch", "prefix")
+LENGTHS = ("isl", "osl", "batch", "concurrency", "request_rate", "num_prompts", "prefix")
 
 _BLOCK = 16 * KIBI  # cases predicted together: temporaries stay in the cache
 _MOST_ROWS = int(2 * MEGA)
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
-_WHOLE = ("isl", "osl", "batch", "prefix", "memory_knee", "slo_knee")
+_WHOLE = ("isl", "osl", "batch", "concurrency", "prefix", "memory_knee", "slo_knee")
 
 
 def table(
@@ -64,12 +64,14 @@ def table(
     own_gpus = [
         arguments.name_or_record("gpus", gpu) for gpu in several("gpus", catalog.gpus(specs) if gpus is None else gpus)
     ]
-    lengths = [several(name, options.get(name, DEFAULTS[name])) for name in LENGTHS]
-    for name, values in zip(LENGTHS, lengths, strict=True):
+    names = _stated(options)
+    lengths = [several(name, options.get(name, DEFAULTS.get(name))) for name in names]
+    for name, values in zip(names, lengths, strict=True):
         odd = [value for value in values if type(value) not in (float, int)]
         if odd:
             raise BadInput(f"{name} = {shown(odd[0])} is neither a number nor a list of numbers")
-        case.workload(**{"isl": BILLION, "osl": 1, "batch": 1, "prefix": 0, name: values})
+        of_run = {"concurrency": 1} if name == "num_prompts" else {}
+        case.workload(**{"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run, name: values})
     others = {
         name: [_option(name, each) for each in several(name, value)]
         for name, value in options.items()
@@ -79,7 +81,7 @@ def table(
     count = len(own_models) * len(own_gpus) * len(plans) * prod(map(len, lengths))
     if count > _MOST_ROWS:
         raise BadInput(f"{count} rows are more than {_MOST_ROWS}; ask for fewer values at a time")
-    cases = [tuple(map(float, values)) for values in product(*lengths)]
+    cases = [dict(zip(names, map(float, values), strict=True)) for values in product(*lengths)]
     return [
         row
         for model, gpu, plan in product(own_models, own_gpus, plans)
@@ -92,17 +94,17 @@ def _rows(
     model: str | Model,
     gpu: str | Gpu,
     options: Mapping[str, Any],
-    cases: list[tuple[float, ...]],
+    cases: list[dict[str, float]],
     keys: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     """Rows of one model on one GPU under one set of options, in the order of the cases."""
     found: dict[int, dict[str, Any]] = {}
-    left = [place for place, (isl, _, _, prefix) in enumerate(cases) if prefix <= isl]
+    left = [place for place, lengths in enumerate(cases) if lengths["prefix"] <= lengths["isl"]]
     failure: RooflineError = BadInput("the prefix exceeds the prompt")
     for tp in _degrees(model, gpu, options):
         if not left:
             break
-        chosen = dict(zip(LENGTHS, map(list, zip(*(cases[place] for place in left), strict=True)), strict=True))
+        chosen = {name: [cases[place][name] for place in left] for name in cases[0]}
         try:
             prediction = predict(model, gpu, **{**options, **chosen, "tp": tp})
         except UnknownName:
@@ -146,19 +148,53 @@ def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, 
             if isinstance(row.get(key), float) and row[key].is_integer():
                 row[key] = int(row[key])
         used = lists["hbm_used_frac"][place]
-        yield {**row, "reason": None if lists["fits"][place] else f"does not fit: {used:.0%} of the usable memory"}
+        yield {**row, "reason": _reason(prediction, place, fits=lists["fits"][place], used=used)}
+
+
+def _stated(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the lengths and of the load of a table: a burst where no load is given."""
+    loads = [name for name in LOADS if options.get(name) is not None]
+    if len(loads) > 1:
+        raise BadInput(f"a case has one load; {' and '.join(loads)} are given: leave out all but one")
+    run = ("num_prompts",) if options.get("num_prompts") is not None else ()
+    return "isl", "osl", *(loads or ["batch"]), *run, "prefix"
+
+
+def _reason(prediction: Prediction, place: int, *, fits: bool, used: float) -> str | None:
+    """Why a row has no times; None where it has."""
+    if not fits:
+        return f"does not fit: {used:.0%} of the usable memory"
+    found = prediction.served
+    if found is None or bool(_at(found.is_stable, place)):
+        return None
+    return f"overloaded: at most {rounded(float(_at(found.max_request_rate, place)))} requests/s"
+
+
+def _at(values: Any, place: int) -> Any:
+    """One element of an array, or what stands for all of them."""
+    return values[place] if getattr(values, "shape", ()) else values
 
 
 def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
     """What a reader should know of each row: what lengths bring with them holds for their own row alone."""
     deployment, lengths = prediction.deployment, prediction.workload
     of_any = case.length_warnings(deployment, lengths)
-    of_all = [said for said in prediction.warnings if said not in of_any]
+    of_all = [said for said in prediction.warnings if said not in of_any and not said.startswith(load.UNDER_LOAD)]
+    of_load = load.domains(prediction, size)
     if not of_any:
-        return [of_all] * size
-    columns = (getattr(lengths, name).tolist() for name in LENGTHS)
+        return [[*of_all, *said] for said in of_load]
+    names = [name for name in LENGTHS if getattr(lengths, name) is not None]
+    columns = [getattr(lengths, name) for name in names]
     return [
-        [*of_all, *case.length_warnings(deployment, Workload(*map(float, row)))] for row in zip(*columns, strict=True)
+        [
+            *of_all,
+            *of_load[row],
+            *case.length_warnings(
+                deployment,
+                Workload(**{name: float(_at(column, row)) for name, column in zip(names, columns, strict=True)}),
+            ),
+        ]
+        for row in range(size)
     ]
 
 
@@ -166,13 +202,13 @@ def _refused(
     model: str | Model,
     gpu: str | Gpu,
     options: Mapping[str, Any],
-    lengths: tuple[float, ...],
+    lengths: Mapping[str, float],
     error: RooflineError,
     keys: tuple[str, ...],
 ) -> dict[str, Any]:
     """Row of a case that cannot be run at all."""
     name = gpu.name if isinstance(gpu, Gpu) else gpu
-    given = {key: int(value) if value.is_integer() else value for key, value in zip(LENGTHS, lengths, strict=True)}
+    given = {key: int(value) if value.is_integer() else value for key, value in lengths.items()}
     row = refused_row(model, name, error, **{**options, **given})
     return {**{key: row[key] for key in keys}, "reason": f"{type(error).__name__}: {error}"}
 

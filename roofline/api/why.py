@@ -11,12 +11,13 @@ from roofline.analysis import solve as inverse
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
 from roofline.analysis.solve import Solution
 from roofline.api.arguments import scalar, values_of
-from roofline.api.predict import predict
+from roofline.api.predict import LOADS, predict
 from roofline.api.writing import is_stream, write_whole
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.quantity import MICRO
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.symbolic.case_trace import RESULTS, UNITS, CaseTrace
+from roofline.symbolic.case_trace import NO_FORMULA, RESULTS, UNITS, CaseTrace
 
 if TYPE_CHECKING:
     from roofline.symbolic.closed_form import Formula
@@ -36,6 +37,9 @@ __all__ = [
     "solve",
     "solve_each_gpu",
 ]
+
+#: Requests per second that any server answers, to begin a search at.
+LEAST_RATE = MICRO
 
 #: What `formula` can be asked for.
 FORMULAS = (*UNITS, "knee", "ridge_knee", "half_knee", "memory_knee")
@@ -83,7 +87,10 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Any
     from roofline.symbolic.closed_form import ClosedForms
     from roofline.symbolic.knee_form import knee_formula
 
-    case = CaseTrace(predict(model, gpu, **options))
+    prediction = predict(model, gpu, **options)
+    if prediction.served is not None:
+        raise BadInput(NO_FORMULA)
+    case = CaseTrace(prediction)
     return ClosedForms(case).formula(of) if of in UNITS else knee_formula(case, of)
 
 
@@ -120,7 +127,7 @@ def solve(
     unknown = scalar(unknown)
     if isinstance(unknown, str) and unknown == "tp" and options.get("tp") is not None:
         raise BadInput("tp is what is sought: leave out --tp")
-    return inverse.solve_for(predict(model, gpu, **options), unknown, given)
+    return inverse.solve_for(predict(model, gpu, **_with_load(options, unknown)), unknown, given)
 
 
 def solve_each_gpu(
@@ -203,6 +210,17 @@ def plot_sensitivities(found: Sensitivities, rows: Sequence[Sensitivity], path: 
         write_whole(path, lambda beside: tornado(rows, found.case.title, beside, form), force=True)
     except BadInput as fault:
         raise BadInput(f"cannot write a chart: {fault}") from None
+
+
+def _with_load(options: dict[str, Any], unknown: Any) -> dict[str, Any]:
+    """Options with the load that is sought, of which any value will do, where none is given."""
+    name = unknown.strip().lower().replace("-", "_") if isinstance(unknown, str) else ""
+    stated = [load for load in LOADS if options.get(load) is not None]
+    if name not in LOADS or stated == [name]:
+        return options
+    if stated:
+        raise BadInput(f"{name} is sought, and {', '.join(stated)} given: a case has one load; leave it out")
+    return {**options, name: LEAST_RATE if name == "request_rate" else 1}
 
 
 def _results(of: Any) -> tuple[Any, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.schema_parts import Count, Deviation, Document, Name, OneOf, Title, of_record
+from roofline.catalog.schema_parts import Count, Deviation, Document, Fraction, Name, OneOf, Title, of_record
 from roofline.specs.engine import Engine, Tuning
 from roofline.specs.formats import PEAKS
 from roofline.specs.kernels import CALIBRATED
@@ -38,7 +38,11 @@ EngineSpec = of_record(
         "title": (Title, ""),
         "year": (Annotated[int | str, BeforeValidator(_check_year)], ""),
         "stretch": (Annotated[float, Field(ge=1.0, allow_inf_nan=False)], 1.0),
-        "chunk": (Count | None, None),
+        "scheduler": (Literal["decode first", "prompts first"], "decode first"),
+        "max_num_batched_tokens": (Count | None, None),
+        "max_num_seqs": (Count | None, None),
+        "gpu_memory_utilization": (Fraction, 0.92),
+        "max_model_len": (Count | None, None),
         "tunings": (list[_TUNING], []),
         "sigma_ttft": (Deviation, None),
         "sigma_tpot": (Deviation, None),

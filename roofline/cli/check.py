@@ -31,7 +31,7 @@ _METRICS = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _AGREES = 0.02  # times of two runs of one server scatter as much
 _STATED = (
     *("model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype"),
-    *("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "statistic", "date"),
+    *("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date"),
 )
 
 
@@ -56,6 +56,8 @@ _STATED = (
 @click.option("--prefix", "--prefix-prompt-length", type=float, help="Cached prompt tokens.")
 @click.option("-b", "--batch", type=float, help="Requests that started together.")
 @click.option("--concurrency", "--max-concurrency", type=float, help="Requests in flight on the deployment.")
+@click.option("--request-rate", "--rate", type=float, help="Requests per second that came to the deployment.")
+@click.option("--num-prompts", type=float, help="Requests of the run, which the users began together.")
 @click.option("--engine", type=str, help="Engine that was measured: vllm, sglang, trtllm, none.")
 @click.option(
     "--statistic", type=click.Choice(tuple(STATISTICS)), help="Of the requests.  [default: median, else mean]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.api.explain import Kernel, Pass, Prediction, equation, prediction_passes
 from roofline.cli.render import digits, echo, print_table
-from roofline.quantity import MICRO, to_text
+from roofline.quantity import MICRO, rounded, to_text
 
 __all__ = ["print_explanation"]
 
@@ -48,7 +48,7 @@ def _title(prediction: Prediction, name: str) -> str:
     where = f"{prediction.deployment.model.short_name} on {prediction.deployment.gpu.name}"
     if name == "prefill":
         return f"{where}, prefill of {workload.batch:g} x {max(workload.isl - workload.prefix, 1.0):g} tokens"
-    return f"{where}, mean decode step of {workload.batch:g} sequences"
+    return f"{where}, mean decode step of {rounded(prediction.decode_batch)} sequences"
 
 
 def _n(value: float) -> str:

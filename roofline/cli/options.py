@@ -11,13 +11,26 @@ import click
 
 from roofline.api.case import BASES, PRESETS, engine_names
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
-from roofline.cli.values import Duration, GpuName, Lengths, Measured, ModelName, Numbers, PathName, Prefix, Slo, Words
+from roofline.cli.values import (
+    Duration,
+    GpuName,
+    Lengths,
+    Measured,
+    ModelName,
+    Numbers,
+    PathName,
+    Prefix,
+    Rates,
+    Slo,
+    Words,
+)
 
 __all__ = [
     "FORMATS",
     "case_options",
     "gpu_option",
     "list_options",
+    "load_columns",
     "model_option",
     "one_case",
     "output_options",
@@ -127,12 +140,21 @@ _CASE = (
         help=f"Answer length [tokens].  [default: {DEFAULTS['osl']}]",
     ),
     click.option(
-        "-b",
-        "--batch",
-        type=int,
-        default=DEFAULTS["batch"],
-        show_default=True,
-        help="Sequences per replica, whose prompts start together.",
+        "-b", "--batch", type=int, help="A burst: requests that start together on an idle replica.  [default: 1]"
+    ),
+    click.option(
+        "-c",
+        "--concurrency",
+        "--max-concurrency",
+        "--users",
+        type=float,
+        help="Users of the whole deployment, who ask again as soon as they are answered.",
+    ),
+    click.option("--request-rate", "--rate", type=float, help="Requests per second, at random (Poisson)."),
+    click.option(
+        "--num-prompts",
+        type=float,
+        help="Requests of a run that all users begin together, for its means.  [default: steady state]",
     ),
     click.option(
         "--prefix", "--prefix-prompt-length", type=Prefix(), default="0", help="Cached prompt tokens, or e.g. 80%."
@@ -192,6 +214,33 @@ _CASE = (
         show_default=True,
         help=f"Profile of the serving engine: {', '.join(engine_names())}, or the path of your own.",
     ),
+    click.option(
+        "--max-num-batched-tokens",
+        "--max-num-tokens",
+        "--chunked-prefill-size",
+        type=int,
+        help="Tokens that a step computes at most.  [default: the engine's]",
+    ),
+    click.option(
+        "--max-num-seqs",
+        "--max-running-requests",
+        "--max-batch-size",
+        type=int,
+        help="Sequences that a data-parallel rank runs at most.  [default: the engine's]",
+    ),
+    click.option(
+        "--gpu-memory-utilization",
+        "--mem-fraction-static",
+        type=float,
+        help="Share of the memory that the engine may take.  [default: the engine's, 0.92]",
+    ),
+    click.option(
+        "--max-model-len",
+        "--context-length",
+        "--max-seq-len",
+        type=int,
+        help="Longest request that is served.  [default: the model's]",
+    ),
     click.option("--network", type=Duration(), help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
     click.option(
         "--measured",
@@ -206,7 +255,16 @@ _CASE = (
 _LISTS = (
     click.option("--isl", "--input-len", type=Numbers(), help="Prompt lengths [tokens], e.g. 500,2k,8k."),
     click.option("--osl", "--output-len", type=Numbers(), help="Answer lengths [tokens]."),
-    click.option("-b", "--batch", type=Numbers(), help="Sequences per replica."),
+    click.option("-b", "--batch", type=Numbers(), help="Bursts: requests that start together on an idle replica."),
+    click.option(
+        "-c",
+        "--concurrency",
+        "--max-concurrency",
+        "--users",
+        type=Numbers(),
+        help="Users of the whole deployment, who ask again.",
+    ),
+    click.option("--request-rate", "--rate", type=Rates(), help="Requests per second, at random (Poisson)."),
     click.option("--prefix", type=Numbers(), help="Cached prompt tokens."),
     click.option(
         "--tp", "-tp", "--tensor-parallel-size", type=Numbers(), help="Degrees.  [default: smallest that fits]"
@@ -241,18 +299,45 @@ def case_options(function: _Command, without: tuple[str, ...] = (), *, one: bool
     return model_option(gpu_option(specs_option(command), one=one), one=one)
 
 
-def list_options(function: _Command) -> _Command:
+def list_options(function: _Command, without: tuple[str, ...] = ()) -> _Command:
     """Add the options of a case that may be given several times, as lists; `case_options` without them goes outside.
 
     Args:
         function: the command [function].
+        without: parameters whose options the command has no use for [text].
 
     Returns:
         The command with the options [function].
     """
     for option in reversed(_LISTS):
         function = option(function)
+        parameters: list[click.Parameter] = vars(function)["__click_params__"]
+        if parameters[-1].name in without:
+            parameters.pop()
     return function
+
+
+def load_columns(columns: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
+    """Columns of a table with the load that was asked for: a burst where there is none.
+
+    Args:
+        columns: key and heading of what people see [text].
+        options: keyword arguments of the API.
+
+    Returns:
+        Key and heading; users or requests per second, and how much of the saturation they are, after the plan [text].
+    """
+    headings = {"concurrency": "users", "request_rate": "req/s"}
+    load = next((name for name in headings if options.get(name) is not None), None)
+    if load is None:
+        return {key: "burst" if key == "batch" else heading for key, heading in columns.items()}
+    own = {load: headings[load], "util": "util"}
+    kept: dict[str, str] = {}
+    for key, heading in columns.items():
+        kept |= own if key == "batch" else {key: heading}
+        if key == "tp" and "batch" not in columns:
+            kept |= own
+    return kept
 
 
 def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:

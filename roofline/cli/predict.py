@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roofline.api import catalog
-from roofline.api.predict import Prediction, predict_each_gpu, refused_row
-from roofline.cli.options import case_options, output_options
+from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu, refused_row
+from roofline.cli.options import case_options, load_columns, output_options
 from roofline.cli.render import REASONS, echo, notes, print_rows
-from roofline.errors import RooflineError, UnknownName
+from roofline.errors import BadInput, RooflineError, UnknownName
+
+if TYPE_CHECKING:
+    from roofline.api.simulate import Simulation
 
 __all__ = ["knee", "predict", "tpot", "ttft"]
 
@@ -63,6 +67,10 @@ _ALL = {
 
 _explain_option = click.option("--explain", is_flag=True, help="Show every kernel, and the equation with its numbers.")
 
+_simulate_option = click.option(
+    "--simulate", "simulated", is_flag=True, help="Simulate every step, too: the means beside the closed forms."
+)
+
 
 @click.command(
     epilog="\b\nExamples:\n  roofline ttft -m llama-3.1-70b --isl 2000\n"
@@ -72,11 +80,18 @@ _explain_option = click.option("--explain", is_flag=True, help="Show every kerne
 @case_options
 @output_options
 @_explain_option
+@_simulate_option
 def ttft(
-    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    explain: bool,
+    simulated: bool,
 ) -> None:
-    """Time to first token, on every GPU or on those named, fastest first."""
-    _answer(models, gpus, options, output_format, _TTFT, explain=explain)
+    """Time to first token, on every GPU or on those named, fastest first: of a burst, or the mean under a load."""
+    _answer(models, gpus, options, output_format, _TTFT, explain=explain, simulated=simulated)
 
 
 @click.command(
@@ -86,11 +101,18 @@ def ttft(
 @case_options
 @output_options
 @_explain_option
+@_simulate_option
 def tpot(
-    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    explain: bool,
+    simulated: bool,
 ) -> None:
     """Mean time per output token after the first, on every GPU or on those named."""
-    _answer(models, gpus, options, output_format, _TPOT, "tpot", explain=explain)
+    _answer(models, gpus, options, output_format, _TPOT, "tpot", explain=explain, simulated=simulated)
 
 
 @click.command(
@@ -101,12 +123,19 @@ def tpot(
 @case_options
 @output_options
 @_explain_option
+@_simulate_option
 def predict(
-    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    explain: bool,
+    simulated: bool,
 ) -> None:
     """Everything about a case: latencies, throughput, knees, memory, cost."""
     single = len(models) == len(gpus) == 1 and output_format == "table"
-    _answer(models, gpus, options, output_format, None if single else _ALL, explain=explain)
+    _answer(models, gpus, options, output_format, None if single else _ALL, explain=explain, simulated=simulated)
 
 
 @click.command(
@@ -119,7 +148,9 @@ def predict(
 def knee(
     models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
 ) -> None:
-    """The batch at which decode stops being cheap: ridge, half of the throughput, memory, SLO."""
+    """The batch, or the users, at which decode stops being cheap: ridge, half of the throughput, memory, SLO."""
+    if options.get("request_rate") is not None:
+        raise BadInput(NO_KNEE)
     _answer(models, gpus, options, output_format, _KNEE, explain=explain)
 
 
@@ -132,15 +163,19 @@ def _answer(
     by: str = "ttft",
     *,
     explain: bool,
+    simulated: bool = False,
 ) -> None:
     """Predict every case, print what was found, and what was refused where a GPU was named."""
     found: list[Prediction] = []
     rows: list[dict[str, Any]] = []
     refusals: list[dict[str, Any]] = []
     failures: list[RooflineError] = []
+    if simulated and not {"concurrency", "request_rate"} & set(options):
+        raise click.UsageError("--simulate is of a load: give --concurrency or --request-rate")
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
     people = output_format in ("table", "markdown")
+    columns = None if columns is None else load_columns(columns, options)
     if columns is not None and options.get("basis") == "ideal":
         columns = _at_light_speed(columns)
     keys = (*columns, "warnings") if people and columns else None  # knees cost more than the rest together
@@ -162,16 +197,32 @@ def _answer(
         raise unknown
     if not found:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+    simulations = [_simulation(prediction) for prediction in found] if simulated else []
+    if simulations and not people:
+        rows = [one.to_dict() for one in simulations]
+        refusals = [{key: row.get(key) for key in rows[0]} for row in refusals]
     if columns is None:
         echo(str(found[0]))
     else:
         print_rows([*rows, *refusals], output_format, columns, _kernels(found) if explain and not people else None)
+    if people:
+        for one in simulations:
+            echo(f"\n{one.prediction.deployment.gpu.name}, every step simulated:\n{one}")
     if people:
         if explain:
             _explain(found, output_format)
         notes(text for row in (rows if failures else [*rows, *refusals]) for text in row["warnings"])
     if failures:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+
+
+def _simulation(prediction: Prediction) -> Simulation:
+    """A case simulated, with a bar of its progress on a terminal."""
+    from roofline.api.simulate import arrivals_of, simulation
+
+    count = arrivals_of(prediction, None, 0, None).requests
+    with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+        return simulation(prediction, progress=lambda answered: bar.update(answered - bar.pos))
 
 
 def _at_light_speed(columns: Mapping[str, str]) -> dict[str, str]:

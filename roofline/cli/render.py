@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from roofline.api.outputs import SCHEMA_VERSION, csv_text, json_text
-from roofline.errors import DoesNotFit, UnsupportedPrecision, printable
+from roofline.errors import DoesNotFit, Overloaded, UnsupportedPrecision, printable
 from roofline.quantity import rounded, to_text
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Why a GPU cannot run a case, in a word or two; `refused` for what is not listed.
-REASONS = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}
+REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrecision: "unsupported"}
 
 _MARKDOWN = re.compile(r"[\\|]|<(?=[a-zA-Z/!?])")  # what ends a cell, or begins a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")

@@ -17,7 +17,8 @@ __all__ = ["sheet"]
 _NUMBERS = ("isl", "osl", "batch", "prefix", "tp", "pp", "ep", "dp")
 _OWN = (
     *_NUMBERS, "workload", "quantization", "kv_cache_dtype", "weights", "compute", "measured", "num_gpus",
-    "allow_oversize",
+    "allow_oversize", "concurrency", "request_rate", "num_prompts", "max_num_batched_tokens", "max_num_seqs",
+    "gpu_memory_utilization", "max_model_len",
 )  # fmt: skip
 
 
@@ -27,7 +28,7 @@ _OWN = (
 )
 @click.argument("output", type=PathName())
 @partial(case_options, without=_OWN)
-@list_options
+@partial(list_options, without=("concurrency", "request_rate"))
 @click.option("--pp", "-pp", "--pipeline-parallel-size", type=Numbers(), help="Pipeline-parallel degrees.")
 @click.option("--ep", "--expert-parallel-size", type=Numbers(), help="Expert-parallel degrees.")
 @click.option("--dp", "-dp", "--data-parallel-size", type=Numbers(), help="Data-parallel degrees of the attention.")

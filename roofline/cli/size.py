@@ -11,7 +11,7 @@ import click
 from roofline.api import size as fleet
 from roofline.api.case import PRESETS
 from roofline.cli.compare import labelled
-from roofline.cli.options import case_options, output_options
+from roofline.cli.options import case_options, load_columns, output_options
 from roofline.cli.render import notes, print_rows
 from roofline.errors import RooflineError
 from roofline.quantity import MILLI, rounded
@@ -44,7 +44,8 @@ _OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversiz
 
 
 @click.command(
-    epilog="\b\nExamples:\n  roofline size -m llama-3.1-70b --slo ttft:300,tpot:25 --isl 2000 --osl 300 --batch 16\n"
+    epilog="\b\nExamples:\n"
+    "  roofline size -m llama-3.1-70b -q fp8 --slo ttft:300,tpot:25 --isl 2000 --osl 300 --concurrency 64\n"
     "  roofline size -m deepseek-r1 -g h200 -g b200 --slo tpot:25 --workload 8k1k --batch 64\n"
     "  roofline size -m llama-3.1-70b -g h100-sxm --slo ttft:300 --isl 2000 -q bf16 -q fp8"
 )
@@ -67,15 +68,16 @@ _OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversiz
 )
 @output_options
 def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
-    """The fewest GPUs of every kind with which one replica meets an SLO at a batch, cheapest first."""
+    """The fewest GPUs of every kind that meet an SLO, cheapest first: for users, a request rate, or a burst."""
     people = output_format in ("table", "markdown")
     slo = options.pop("slo", None)
     if not slo:
         raise click.UsageError("size needs limits to meet, in ms: --slo ttft:300,tpot:25")
+    columns = load_columns(_COLUMNS, options)
     answers = [fleet.size(model, gpus or None, slo=slo, **options) for model in models]
-    rows = [row for answer in answers for row in answer.to_records((*_COLUMNS, "warnings") if people else None)]
+    rows = [row for answer in answers for row in answer.to_records((*columns, "warnings") if people else None)]
     said = [text for answer in answers for text in answer.notes]
-    needed = {key: heading for key, heading in _COLUMNS.items() if _is_needed(key, rows)}
+    needed = {key: heading for key, heading in columns.items() if _is_needed(key, rows)}
     print_rows(rows, output_format, needed, {"notes": said})
     if people:
         shown = [found for answer in answers for found in answer.sizes if found.meets or gpus]
@@ -97,7 +99,7 @@ def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, floa
     where = ", ".join(gpus) if gpus else "any GPU of the catalog"
     return (
         f"{', '.join(models)}: no plan on {where} meets --slo {limits}, each row says why; "
-        "loosen it, lower --batch, or allow other GPUs (-g) or number formats (-q)"
+        "loosen it, lower the load, or allow other GPUs (-g) or number formats (-q)"
     )
 
 

@@ -42,7 +42,8 @@ _DIGITS = 4
     "--for",
     "unknown",
     required=True,
-    help="bandwidth, peak, batch, isl, prefix, tp, weights (bits), or any input that roofline sensitivity lists.",
+    help="bandwidth, peak, batch, concurrency, request-rate, isl, prefix, tp, weights (bits), or any input that "
+    "roofline sensitivity lists.",
 )
 @click.option("--ttft", type=Duration(), help="Target, e.g. 300ms; a bare number is milliseconds.")
 @click.option("--tpot", type=Duration(), help="Target, e.g. 25ms.")

@@ -9,7 +9,7 @@ import click
 
 from roofline.api.outputs import SUFFIXES, write_rows
 from roofline.api.table import LENGTHS, table
-from roofline.cli.options import case_options, list_options, output_options
+from roofline.cli.options import case_options, list_options, load_columns, output_options
 from roofline.cli.render import notes, print_rows
 from roofline.cli.values import PathName
 
@@ -32,7 +32,7 @@ _COLUMNS = {
     "hbm_used_frac": "HBM used",
     "reason": "reason",
 }
-_NUMBERS = (*LENGTHS, "tp")
+_NUMBERS = (*(name for name in LENGTHS if name != "num_prompts"), "tp")
 _OWN = (*_NUMBERS, "workload", "quantization", "measured", "slo")
 
 
@@ -59,9 +59,10 @@ def sweep(
     """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs."""
     output = None if output == "-" else output
     people = output is None and output_format in ("table", "markdown")
-    rows = table(models, gpus or None, keys=tuple(_COLUMNS)[:-1] if people else None, **options)
+    columns = load_columns(_COLUMNS, options)
+    rows = table(models, gpus or None, keys=tuple(columns)[:-1] if people else None, **options)
     if output is not None:
         write_rows(rows, output, force=force)
         notes([f"wrote {len(rows)} rows to {output}"])
         return
-    print_rows(rows, output_format, _COLUMNS)
+    print_rows(rows, output_format, columns)

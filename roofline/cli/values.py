@@ -11,7 +11,7 @@ import click
 from roofline.api import catalog
 from roofline.api.arguments import Limits
 from roofline.api.case import SLO_KEYS
-from roofline.api.predict import DEFAULTS
+from roofline.api.predict import DEFAULTS, LOADS
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, from_text
 
@@ -27,12 +27,14 @@ __all__ = [
     "Numbers",
     "PathName",
     "Prefix",
+    "Rates",
     "Size",
     "Slo",
     "Words",
     "duration",
 ]
 
+_MEASURED_AT = tuple(dict.fromkeys((*DEFAULTS, *LOADS)))
 _WORKLOAD = r"(\d{1,12}(?:\.\d+)?)(k?)(?:(?<=k)|[/x:])(\d{1,12}(?:\.\d+)?)(k?)"
 
 
@@ -149,8 +151,8 @@ class Measured(click.ParamType):
         for part in re.split(r"[,\s]+", str(value).strip()):
             key, sign, number = part.partition("=")
             key = key.strip().lower()
-            if not sign or key in found or key not in ("ttft", "tpot", *DEFAULTS):
-                known = ", ".join(("ttft", "tpot", *DEFAULTS))
+            if not sign or key in found or key not in ("ttft", "tpot", *_MEASURED_AT):
+                known = ", ".join(("ttft", "tpot", *_MEASURED_AT))
                 self.fail(f"{part!r} is not key=value with a key of {known}, each once", param, ctx)
             try:
                 found[key] = float(number) * (MILLI if key in ("ttft", "tpot") else 1.0)
@@ -188,6 +190,22 @@ class Numbers(click.ParamType):
             if match is None:
                 self.fail(f"{part.strip()!r} in {value!r} is no whole number such as 2000 or 8k", param, ctx)
             found.append(int(match[1]) * (KIBI if match[2] else 1))
+        return found
+
+
+class Rates(click.ParamType):
+    """Positive numbers, e.g. 0.5,1,2."""
+
+    name = "x,x"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The numbers."""
+        found = []
+        for part in str(value).split(","):
+            try:
+                found.append(float(part))
+            except ValueError:
+                self.fail(f"{part.strip()!r} in {value!r} is no number such as 0.5", param, ctx)
         return found
 
 

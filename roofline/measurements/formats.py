@@ -20,6 +20,9 @@ __all__ = ["RESULT_FORMATS", "ResultFormat", "recognised"]
 #: InferenceX draws each length evenly from 0.8 to 1 of the nominal one (RANDOM_RANGE_RATIO of its workflows).
 _MEAN_OF_NOMINAL = 0.9
 
+#: InferenceX sends ten requests for each that may be in flight (benchmarks/benchmark_lib.sh, num-prompts).
+_PROMPTS_PER_USER = 10.0
+
 _TIME_UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": MILLI, "us": MICRO, "ns": NANO}
 _VLLM_KEY = re.compile(r"(mean|median|p\d+)_(ttft|tpot|e2el|e2e_latency)_ms")
 _INFERENCEX_KEY = re.compile(r"(mean|median|p\d+)_(ttft|tpot)")
@@ -104,12 +107,12 @@ def _vllm_load(result: Node, completed: float | None, notes: list[str]) -> Field
             notes.append(f"at most {cap:g} requests in flight at {rate:g} requests/s: taken as always so many")
         return {"request_rate": rate, "concurrency": in_flight or cap}
     if cap is not None:
-        return {"concurrency": cap if prompts is None else min(cap, prompts)}
+        return {"concurrency": cap if prompts is None else min(cap, prompts), "num_prompts": prompts}
     if rate is None or prompts is None:
         return {}
     if prompts > 1.0:
         notes.append(f"all {prompts:g} requests were sent at once: compared with a server that takes such a burst")
-    return {"concurrency": prompts, "burst": 1.0}
+    return {"concurrency": prompts, "num_prompts": prompts}
 
 
 def _stated_plan(result: Node) -> Fields:
@@ -265,6 +268,7 @@ def _inferencex(result: Node, statistic: str | None) -> Fields:
         "ep": result.whole("ep"),
         "dp": dp,
         "concurrency": result.number("conc"),
+        "num_prompts": None if result.number("conc") is None else _PROMPTS_PER_USER * (result.number("conc") or 1.0),
         "note": "; ".join(notes) or None,
     }
 

@@ -33,7 +33,7 @@ class Reading(NamedTuple):
 _MOST_RUNS = 20_000  # of a file: each is a prediction
 _LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
 _COUNTS = ("tp", "pp", "ep", "dp")
-_AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate")
+_AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
 _TIMES = ("ttft", "tpot", "e2el")
 _LOADS = ("batch", "concurrency", "request_rate")
 _TEXTS = ("gpu", "model", "engine", "engine_version", "quantization", "kv_cache_dtype", "statistic", "date", "note")
@@ -124,7 +124,7 @@ def override(measurement: Measurement, **given: Any) -> Measurement:
     if len(loads) > 1:
         raise BadInput(f"{_listed(loads)} are given; give the one that was held fixed")
     if loads:
-        stated = {**dict.fromkeys(_LOADS), **stated}
+        stated = {**dict.fromkeys((*_LOADS, "num_prompts")), **stated}
     fields = {**asdict(measurement), **stated}
     return _measurement(fields, fields.pop("source"))
 
@@ -142,7 +142,7 @@ def check_complete(measurement: Measurement) -> None:
     if measurement.osl is None and (measurement.tpot is not None or measurement.e2el is not None):
         lacks["osl"] = "--osl"
     if all(getattr(measurement, name) is None for name in _LOADS):
-        lacks["load"] = "--concurrency or --batch"
+        lacks["load"] = "--concurrency, --request-rate or --batch"
     if lacks:
         raise BadInput(
             f"{measurement.source}: the result states {_listed([f'no {label}' for label in lacks])}: "
@@ -286,7 +286,7 @@ def _measurement(fields: Fields, source: str) -> Measurement:
     for name in ("isl", "osl", "batch", *_COUNTS):
         if name in fields and not fields[name] >= 1.0:
             raise BadInput(f"{source}: {name} = {fields[name]:g} must be at least 1")
-    for name in ("concurrency", "request_rate"):
+    for name in ("concurrency", "request_rate", "num_prompts"):
         if name in fields and not fields[name] > 0.0:
             raise BadInput(f"{source}: {name} = {fields[name]:g} must be positive")
     if "ttft" in fields and fields.get("e2el", math.inf) < fields["ttft"]:

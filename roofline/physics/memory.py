@@ -15,7 +15,6 @@ from roofline.specs.model import Model
 
 __all__ = [
     "CHUNK_TOKENS",
-    "RESERVE",
     "Memory",
     "activation_bytes",
     "kv_bytes_per_sequence",
@@ -23,10 +22,6 @@ __all__ = [
     "memory",
     "weight_bytes",
 ]
-
-#: Share of the usable memory left to the CUDA context, graphs, communication buffers and
-#: fragmentation: vLLM's default gpu_memory_utilization of 0.92 (docs.vllm.ai, 2026-11).
-RESERVE = 0.08
 
 #: Tokens whose activations are alive together: engines prefill in chunks of at most this many
 #: (vLLM's and TensorRT-LLM's default max_num_batched_tokens / max_num_tokens of 8192).
@@ -74,7 +69,8 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
         The shares [B].
 
     Source:
-        Arithmetic; reserve of vLLM's default gpu_memory_utilization of 0.92 (docs.vllm.ai, 2026-11).
+        Arithmetic; the reserve is what the engine's gpu_memory_utilization leaves (CUDA context, graphs, buffers of
+        communication, fragmentation).
     """
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     sequences = rank_batch(batch, plan.dp) * plan.pp
@@ -82,7 +78,7 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
         weights=weight_bytes(model, plan, precision),
         kv_cache=sequences * kv_bytes_per_sequence(model, plan, precision, length),
         activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length),
-        reserve=RESERVE * gpu.memory,
+        reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
     )
 
@@ -184,7 +180,7 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
     one = plan.pp * kv_bytes_per_sequence(model, plan, precision, length) + logits
     per_token = _token_bytes(model, plan)
-    free = (1.0 - RESERVE) * gpu.memory - weight_bytes(model, plan, precision)
+    free = deployment.engine.gpu_memory_utilization * gpu.memory - weight_bytes(model, plan, precision)
     packed = maximum(floor((free - CHUNK_TOKENS * per_token) / one), 0.0)
     # Batches whose tokens do not fill a chunk need less: solve again with their own activations.
     loose = maximum(floor(free / (one + per_token * length)), 0.0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real
+from roofline.ops import Real, where
 from roofline.physics.forward import Pass
+from roofline.quantity import MILLI
+from roofline.serving.load import Served
 from roofline.specs.kernels import HOST, MOE, NETWORK, KernelKind
 
-__all__ = ["HALF_WIDTH", "pass_sigma", "spread"]
+__all__ = ["HALF_WIDTH", "load_sigma", "pass_sigma", "spread"]
 
 #: Standard deviations of a normal from its middle to the end of its 80 % interval.
 HALF_WIDTH = 1.2816
@@ -26,6 +28,11 @@ _EXPERTS, _NOVEL = 0.07, 0.1
 #: Share of a kernel's residual that the other shapes of its kind in a pass have, too: sets are off less
 #: for the sum of a layer's GEMMs than for one of them.
 _SHARED = 0.6
+#: Of ln(predicted / measured) of servers under a load (docs/accuracy.md), kernels apart: TPOT; the first token, with
+#: many in flight on a replica, and where requests wait for memory.
+_LOADED_TPOT, _LOADED_TTFT, _CROWDED_TTFT, _LIMITED_TTFT = 0.1, 0.42, 0.7, 1.1
+_CROWD = 64.0  # requests in flight
+_WAITING = MILLI  # share of requests that wait for a slot
 #: Sigma of kernels where no GPU of the generation was timed at all.
 _GENERIC = 0.6
 
@@ -67,6 +74,28 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     for key, time in times.items():
         total = total + (time / whole * sigmas[key]) ** 2
     return total**0.5 * (INHERITED if basis == "inherited" else 1.0)
+
+
+def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real) -> Real:
+    """Standard deviation of ln(predicted / measured) of a latency under a load.
+
+    Args:
+        step: the decode step of a request among others, without a prompt.
+        basis: calibrated, inherited or generic [text].
+        result: ttft or tpot [text].
+        found: what requests see.
+        users: requests in flight on a replica [requests].
+
+    Returns:
+        Standard deviation [1].
+
+    Source:
+        Residuals of measured servers, docs/accuracy.md, with their coverage.
+    """
+    if result == "tpot":
+        return pass_sigma(step, basis, _LOADED_TPOT)
+    crowded = where(users > _CROWD, _CROWDED_TTFT, _LOADED_TTFT)
+    return pass_sigma(step, basis, where(found.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
 
 
 def spread(time: Real, sigma: Real) -> tuple[Real, Real]:

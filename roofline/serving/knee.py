@@ -35,12 +35,14 @@ class Knees(NamedTuple):
 
     ridge: Real | None  # weight-bearing kernels turn compute-bound [sequences]
     half: Real | None  # throughput reaches half of its asymptote [sequences]
-    memory: Real  # largest batch that fits [sequences]
+    memory: Real | None  # largest batch that fits [sequences]
     slo: Real | None  # largest batch that meets the SLO [sequences]
 
     @property
-    def smallest(self) -> tuple[Real, Real]:
-        """The knee that binds, and its name [sequences, text]."""
+    def smallest(self) -> tuple[Real | None, Real | None]:
+        """The knee that binds, and its name [sequences, text]; None of both where there is no knee."""
+        if self.memory is None:
+            return None, None
         value, name = self.memory, "memory"
         for other, candidate in (("slo", self.slo), ("half", self.half), ("ridge", self.ridge)):
             if candidate is not None:

@@ -5,54 +5,199 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline.ops import Real, comparable, maximum, where
+from roofline.errors import BadInput, UnknownName, shown
+from roofline.ops import Real, above, ceil, comparable, maximum, never, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import host_kernel
 from roofline.physics.plan import Deployment
-from roofline.specs.kernels import NETWORK
+from roofline.quantity import BILLION
+from roofline.specs.kernels import HOST, NETWORK
 
-__all__ = ["SLO_KEYS", "Limits", "Workload", "decode", "e2el", "prefill", "slo_excess"]
+__all__ = [
+    "BURST",
+    "RATE",
+    "SLO_KEYS",
+    "USERS",
+    "Limits",
+    "Workload",
+    "check_slo",
+    "chunks",
+    "computed",
+    "decode",
+    "e2el",
+    "load_text",
+    "prefill",
+    "prompt_chunk",
+    "slo_excess",
+]
 
 SLO_KEYS = ("ttft", "tpot", "e2el")
+
+#: Loads, by the field of a workload that states them; a burst is stated by its `batch`.
+BURST, USERS, RATE = "burst", "concurrency", "request_rate"
 
 
 class Limits(dict[str, float]):
     """Limits by `SLO_KEYS` whose unit is known to be seconds: none is a slip of milliseconds."""
 
 
+def check_slo(slo: object) -> None:
+    """Refuse what are no limits on latencies.
+
+    Args:
+        slo: limits on ttft, tpot or e2el, or None [s].
+
+    Raises:
+        UnknownName: an SLO key that is none.
+        BadInput: no mapping, or a limit that is not positive.
+    """
+    if not isinstance(slo, Mapping | None):
+        raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
+    for key, limit in (slo or {}).items():
+        if key not in SLO_KEYS:
+            raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(SLO_KEYS)}")
+        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
+            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
+
+
 @comparable
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """One static batch: equal requests that start together on one replica."""
+    """Equal requests under one load: a burst of them on an idle server, users who ask again, or random arrivals."""
 
     isl: Real  # [tokens] prompt
     osl: Real  # [tokens] answer
-    batch: Real = 1.0  # [sequences]
+    batch: Real = 1.0  # [sequences] of a burst, on each replica
     prefix: Real = 0.0  # [tokens] of the prompt whose KV is cached already
+    concurrency: Real | None = None  # [requests] in flight on the whole deployment, by users who ask again
+    request_rate: Real | None = None  # [1/s] of Poisson arrivals at the whole deployment
+    num_prompts: Real | None = None  # [requests] of a run that all users begin together; None: the steady state
+
+    @property
+    def load(self) -> str:
+        """Which load it is: `BURST`, `USERS` or `RATE`."""
+        if self.concurrency is not None:
+            return USERS
+        return BURST if self.request_rate is None else RATE
+
+
+def load_text(workload: Workload) -> str:
+    """The load of one case in a few words.
+
+    Args:
+        workload: of one case.
+
+    Returns:
+        Text such as ``batch 16``, ``64 users`` or ``1.5 requests/s`` [text].
+
+    >>> load_text(Workload(1000.0, 100.0, concurrency=64.0))
+    '64 users'
+    """
+    if workload.concurrency is not None:
+        run = "" if workload.num_prompts is None else f", a run of {workload.num_prompts:g} requests"
+        return f"{workload.concurrency:g} users{run}"
+    if workload.request_rate is not None:
+        return f"{workload.request_rate:g} requests/s"
+    return f"batch {workload.batch:g}"
 
 
 def prefill(deployment: Deployment, workload: Workload) -> Pass:
-    """Prefill pass of the batch, after the engine has taken the request; at least one prompt token is computed.
+    """Prefill of one prompt or of a burst of them, after the engine has taken the request, on an idle server.
+
+    At least one prompt token is computed. Prompts longer than the engine's budget are computed chunk by chunk.
 
     Args:
-        deployment: model, GPU, plan, precision and basis.
-        workload: lengths and batch.
+        deployment: model, GPU, plan, precision, basis and engine.
+        workload: lengths, and the batch of a burst.
 
     Returns:
         The kernels; their time is the TTFT of an idle server.
 
     Valid:
-        All prompts in one pass on an idle server, however long.
+        All prompts of a burst in the same passes, however many.
 
     Source:
         docs/method.md, "A pass" and "Engines".
     """
-    new = maximum(workload.isl - workload.prefix, 1.0, "a single prompt token is left to compute")
-    passed = prefill_pass(deployment, workload.batch, new, workload.isl - new)
+    new = computed(workload.isl, workload.prefix)
+    passed = prompt_chunk(deployment, workload.batch, workload.isl, new)
+    kernels = passed.kernels
     engine = deployment.host
+    count = chunks(new, engine.max_num_batched_tokens)
+    if type(count) is not float or count != 1.0:
+        kernels = tuple(
+            kernel if kernel.kind is HOST else kernel._replace(count=count * kernel.count) for kernel in kernels
+        )
     before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
     spent = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
-    return Pass((*spent, *passed.kernels))
+    return Pass((*spent, *kernels))
+
+
+def computed(isl: Real, prefix: Real) -> Real:
+    """Tokens of a prompt that are computed: all but what is cached, at least one.
+
+    Args:
+        isl: length of the prompt [tokens].
+        prefix: tokens of it whose KV is cached already [tokens].
+
+    Returns:
+        Tokens [tokens].
+
+    Source:
+        Arithmetic.
+
+    >>> computed(1000.0, 400.0)
+    600.0
+    """
+    return maximum(isl - prefix, 1.0, "a single prompt token is left to compute")
+
+
+def chunks(tokens: Real, budget: Real | None) -> Real:
+    """Steps in which a prompt is computed.
+
+    Args:
+        tokens: of the prompt that are computed [tokens].
+        budget: tokens that one step computes at most; None for no limit [tokens].
+
+    Returns:
+        Whole steps, of equal length [1].
+
+    Source:
+        Chunked prefill: Agrawal et al., "Sarathi-Serve", OSDI 2024.
+
+    >>> chunks(10_000.0, 8192)
+    2.0
+    """
+    if budget is None:
+        return 1.0
+    several = above(tokens, budget, "a prompt takes another step")
+    return 1.0 if never(several) else where(several, ceil(tokens / budget, "a prompt takes another step"), 1.0)
+
+
+def prompt_chunk(deployment: Deployment, prompts: Real, isl: Real, tokens: Real) -> Pass:
+    """Mean pass over a chunk of equal prompts; there are `chunks` of them.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis and engine, which may limit the tokens of a step.
+        prompts: computed together [sequences].
+        isl: length of each prompt [tokens].
+        tokens: of it that are computed [tokens].
+
+    Returns:
+        The pass, with the host's time for the whole prompt.
+
+    Valid:
+        Chunks of equal length. What is cached grows evenly, so that pairs of queries and keys sum exactly but for
+        layers with windows.
+
+    Source:
+        Arithmetic.
+    """
+    count = chunks(tokens, deployment.host.max_num_batched_tokens)
+    if type(count) is float and count == 1.0:
+        return prefill_pass(deployment, prompts, tokens, isl - tokens)
+    new = tokens / count
+    return prefill_pass(deployment, prompts, new, isl - tokens + (count - 1.0) / 2.0 * new)
 
 
 def decode(deployment: Deployment, workload: Workload) -> Pass:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roofline.ops import Real
 from roofline.physics.plan import Deployment
 from roofline.quantity import KIBI
-from roofline.serving.latency import Workload
+from roofline.serving.latency import Workload, chunks
 
 __all__ = ["beyond"]
 
@@ -28,7 +28,8 @@ def beyond(deployment: Deployment, workload: Workload) -> Iterator[tuple[Real, s
     """
     length = workload.isl + workload.osl
     if deployment.basis != "ideal":
-        tokens = (workload.isl - workload.prefix) * workload.batch
+        new = workload.isl - workload.prefix
+        tokens = new / chunks(new, deployment.host.max_num_batched_tokens) * workload.batch
         said = f"more than {_FITTED_TOKENS} prompt tokens in one pass: beyond the attention kernels timed"
         yield tokens > _FITTED_TOKENS, said
         yield length > _FITTED_CONTEXT, f"contexts beyond {_FITTED_CONTEXT} tokens: longer than any decode kernel timed"

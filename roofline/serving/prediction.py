@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real, always, comparable, maximum, minimum, never, where
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
-from roofline.physics.memory import Memory, memory
+from roofline.physics.memory import Memory
 from roofline.physics.plan import Deployment
-from roofline.quantity import BILLION, HOUR
+from roofline.quantity import HOUR
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.cost import usd_per_m_output_tok
-from roofline.serving.interval import pass_sigma, spread
+from roofline.serving.interval import load_sigma, pass_sigma, spread
 from roofline.serving.knee import Knees, knees
-from roofline.serving.latency import SLO_KEYS, Limits, Workload, decode, e2el, prefill, slo_excess
+from roofline.serving.latency import USERS, Workload, e2el, slo_excess
+from roofline.serving.load import Served, lanes, mean_latencies, request_passes, served
 from roofline.serving.row import prediction_text, row
 from roofline.serving.sizing import longest_context
 
-__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction", "check_slo", "predict_deployment"]
+__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction"]
 
 _NOT_APPLICABLE = float("nan")
 
@@ -51,21 +51,70 @@ class Prediction:
     warnings: tuple[str, ...] = ()
     allow_oversize: bool = False  # whether arrays have times for cases that do not fit, too
     correction: Correction = UNCORRECTED  # by a measurement of this very deployment
+    served: Served | None = field(default=None, repr=False)  # under users or a rate; None for a burst
 
     @cached_property
     def ttft(self) -> Real:
-        """Time to first token [s]."""
-        return self._where_fits(self._corrected(self.prefill.time, self.correction.ttft, 0))
+        """Time to first token [s]: of a burst, or the mean over requests under a load."""
+        time = self.prefill.time if self.served is None else self.served.ttft
+        return self._where_fits(self._corrected(time, self.correction.ttft, 0))
 
     @cached_property
     def _step(self) -> Real:
-        return self._where_fits(self._corrected(self.decode.time, self.correction.tpot, 1))
+        time = self.decode.time if self.served is None else self.served.tpot
+        return self._where_fits(self._corrected(time, self.correction.tpot, 1))
 
     @cached_property
     def ideal(self) -> tuple[Pass, Pass]:
         """Prefill and mean decode step at light speed: what the same work takes at full rates, without a host."""
-        light = replace(self.deployment, basis="ideal")
-        return prefill(light, self.workload), decode(light, self.workload)
+        return request_passes(replace(self.deployment, basis="ideal"), self.workload, self.served)
+
+    @property
+    def load(self) -> str:
+        """Which load: burst, concurrency (users who ask again) or request_rate (Poisson arrivals)."""
+        return self.workload.load
+
+    @property
+    def concurrency(self) -> Real | None:
+        """Requests in flight on the whole deployment, on average [requests]; None for a burst."""
+        if self.workload.request_rate is not None:
+            return self.workload.request_rate * self.e2el
+        return self.workload.concurrency
+
+    @property
+    def request_rate(self) -> Real | None:
+        """Requests that the whole deployment answers, or that come to it [1/s]; None for a burst."""
+        if self.workload.concurrency is not None:
+            return self.workload.concurrency / self.e2el
+        return self.workload.request_rate
+
+    @property
+    def max_request_rate(self) -> Real | None:
+        """Requests that the whole deployment can answer at most [1/s]; None for a burst."""
+        if self.served is None:
+            return None
+        most = self.served.max_request_rate
+        return most if self.workload.concurrency is None else maximum(most, self.request_rate)
+
+    @property
+    def util(self) -> Real | None:
+        """Requests answered, over those that can be answered at most [1]; None for a burst."""
+        return None if self.request_rate is None else self.request_rate / self.max_request_rate
+
+    @property
+    def queue(self) -> Real | None:
+        """Time to first token less request, network and one's own prefill [s]; None for a burst."""
+        return None if self.served is None else self._where_fits(self.correction.ttft * self.served.queue)
+
+    @property
+    def waiting(self) -> Real | None:
+        """Requests of the whole deployment that wait, on average [requests]; None for a burst."""
+        return None if self.queue is None or self.request_rate is None else self.request_rate * self.queue
+
+    @property
+    def running(self) -> Real | None:
+        """Requests of the whole deployment that are worked on, on average [requests]; None for a burst."""
+        return None if self.concurrency is None else self.concurrency - self.waiting
 
     @cached_property
     def light_share(self) -> dict[str, Real]:
@@ -77,8 +126,10 @@ class Prediction:
         if self.basis != "ideal":
             return {"prefill": first.time / self.ttft, "decode": step.time / self._step}
         real = replace(self.deployment, basis=basis_of(self.deployment.gpu, "calibrated"))
-        times = prefill(real, self.workload).time, decode(real, self.workload).time
-        return {"prefill": first.time / times[0], "decode": step.time / times[1]}
+        times = request_passes(real, self.workload, self.served) if self.served is None else served(real, self.workload)
+        if isinstance(times, Served):
+            return {"prefill": first.time / times.ttft, "decode": step.time / times.tpot}
+        return {"prefill": first.time / times[0].time, "decode": step.time / times[1].time}
 
     @property
     def ttft_interval(self) -> tuple[Real, Real] | None:
@@ -122,14 +173,14 @@ class Prediction:
 
     @property
     def tpot_first(self) -> Real:
-        """Time of the first decode step [s]."""
-        return self.correction.tpot * decode_pass(self.deployment, self.workload.batch, self.workload.isl).time
+        """Time of the first decode step, without any prompt beside it [s]."""
+        return self.correction.tpot * decode_pass(self.deployment, self.decode_batch, self.workload.isl).time
 
     @property
     def tpot_last(self) -> Real:
-        """Time of the last decode step [s]."""
+        """Time of the last decode step, without any prompt beside it [s]."""
         context = self.workload.isl + maximum(self.workload.osl - 2.0, 0.0)
-        return self.correction.tpot * decode_pass(self.deployment, self.workload.batch, context).time
+        return self.correction.tpot * decode_pass(self.deployment, self.decode_batch, context).time
 
     @property
     def e2el(self) -> Real:
@@ -143,7 +194,9 @@ class Prediction:
 
     @property
     def output_tok_s(self) -> Real:
-        """Output tokens per second of all replicas: the batches in flight, over their latency [1/s]."""
+        """Output tokens per second of all replicas: the requests in flight, over their latency [1/s]."""
+        if self.request_rate is not None:
+            return self._where_fits(self.request_rate) * self.workload.osl
         in_flight = self.workload.batch * self.deployment.plan.pp * self.deployment.replicas
         return in_flight * self.workload.osl / self.e2el
 
@@ -153,6 +206,11 @@ class Prediction:
         return self.output_tok_s / self.deployment.num_gpus
 
     @property
+    def decode_batch(self) -> Real:
+        """Sequences that a replica decodes together [sequences]: of a burst all, under a load when a request does."""
+        return self.workload.batch if self.served is None else self.served.batch
+
+    @property
     def fits(self) -> Real:
         """Whether weights, KV cache, activations and the reserve fit the GPUs' memory."""
         return self.memory.fits
@@ -160,7 +218,7 @@ class Prediction:
     @property
     def longest_context(self) -> Real:
         """Longest sequences, prompt and answer, of which this batch fits [tokens]."""
-        return longest_context(self.deployment, self.workload.batch)
+        return longest_context(self.deployment, self.decode_batch)
 
     @property
     def engine(self) -> str:
@@ -193,16 +251,26 @@ class Prediction:
 
     @cached_property
     def knees(self) -> Knees:
-        """The four knees of the decode batch [sequences]."""
-        return knees(self.deployment, self.workload.isl, self.workload.osl, self._meets if self.slo else None)
+        """The four knees: of the batch of a burst [sequences], or of the users of the whole deployment [requests].
+
+        None of any under a request rate, which sets the batch itself.
+        """
+        if self.workload.request_rate is not None:
+            return Knees(None, None, None, None)
+        found = knees(self.deployment, self.workload.isl, self.workload.osl, self._meets if self.slo else None)
+        if self.served is None:
+            return found
+        turns = self.deployment.replicas * self.deployment.plan.pp
+        ridge, half = (None if knee is None else knee * turns for knee in (found.ridge, found.half))
+        return Knees(ridge, half, self.served.slots * lanes(self.deployment), found.slo)
 
     @property
-    def knee(self) -> Real:
-        """The smallest knee: the batch beyond which decode stops being cheap [sequences]."""
+    def knee(self) -> Real | None:
+        """The smallest knee: the batch or users beyond which decode stops being cheap [sequences]."""
         return self.knees.smallest[0]
 
     @property
-    def knee_bound(self) -> Real:
+    def knee_bound(self) -> Real | None:
         """Which knee that is: memory, slo, half or ridge."""
         return self.knees.smallest[1]
 
@@ -252,6 +320,12 @@ class Prediction:
         if self.basis == "ideal":
             return None
         engine, correction = self.deployment.engine, self.correction
+        if self.served is not None:
+            sigma = load_sigma(self.decode, self.basis, result, self.served, self._users)
+            alone = pass_sigma(self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result))
+            sigma = where(self._users <= 1.0, alone, sigma)
+            measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
+            return sigma if measured is None else minimum(sigma, measured)
         if result == "ttft":
             passed, whole, measured = self.prefill, engine.sigma_ttft, correction.sigma_ttft
         else:
@@ -262,96 +336,32 @@ class Prediction:
     def _where_fits(self, time: Real) -> Real:
         """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
         fits = self.fits
+        if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
+            time = where(self.served.is_stable, time, _NOT_APPLICABLE)
         return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
 
-    def _meets(self, batch: Real) -> Real:
-        """Whether a batch meets every limit of the SLO."""
-        workload = Workload(self.workload.isl, self.workload.osl, batch, self.workload.prefix)
+    @property
+    def _users(self) -> Real:
+        """Requests in flight on a replica [requests]."""
+        return 1.0 if self.served is None else self.served.concurrency / self.deployment.replicas
+
+    def _idle_sigma(self, result: str) -> float:
+        """Sigma of a pass on an idle server, kernels apart."""
+        stated = self.deployment.engine.sigma_ttft if result == "ttft" else self.deployment.engine.sigma_tpot
+        return DEFAULT_SIGMA if stated is None else stated
+
+    def _meets(self, number: Real) -> Real:
+        """Whether a batch, or so many users, meet every limit of the SLO."""
+        workload = replace(self.workload, **{"batch" if self.served is None else USERS: number})
         first, step = (
-            factor * part(self.deployment, workload).time
-            for factor, part in ((self.correction.ttft, prefill), (self.correction.tpot, decode))
+            factor * time
+            for factor, time in zip(
+                (self.correction.ttft, self.correction.tpot), mean_latencies(self.deployment, workload), strict=True
+            )
         )
         if self.correction != UNCORRECTED:
             light = replace(self.deployment, basis="ideal")
-            first = maximum(first, prefill(light, workload).time + self.deployment.host.network)
-            step = maximum(step, decode(light, workload).time)
+            ends = request_passes(light, workload, self.served)
+            first = maximum(first, ends[0].time + self.deployment.host.network)
+            step = maximum(step, ends[1].time)
         return slo_excess(first, step, workload.osl, self.slo) <= 1.0
-
-
-def predict_deployment(
-    deployment: Deployment,
-    workload: Workload,
-    slo: Mapping[str, float] | None = None,
-    warnings: tuple[str, ...] = (),
-    *,
-    allow_oversize: bool = False,
-    correction: Correction = UNCORRECTED,
-) -> Prediction:
-    """Latencies of one static batch on one deployment.
-
-    Args:
-        deployment: model, GPU, plan, precision and basis.
-        workload: lengths and batch; numbers may be arrays that broadcast together.
-        slo: limits on ttft, tpot or e2el [s].
-        warnings: what the reader should know [text].
-        allow_oversize: whether arrays have times for cases that do not fit, too [bool].
-        correction: by a measurement of this very deployment.
-
-    Returns:
-        The prediction.
-
-    Raises:
-        UnknownName: an SLO key that is none.
-        BadInput: an SLO limit that is not positive.
-
-    Valid:
-        The whole prompt in one pass, no other requests: no queue.
-    """
-    check_slo(slo)
-    passes = prefill(deployment, workload), decode(deployment, workload)
-    return Prediction(
-        deployment=deployment,
-        workload=workload,
-        prefill=passes[0],
-        decode=passes[1],
-        memory=memory(deployment, workload.batch, workload.isl + workload.osl),
-        slo=Limits(slo or {}),
-        warnings=(*warnings, *_assumptions(deployment, *passes)),
-        allow_oversize=allow_oversize,
-        correction=correction,
-    )
-
-
-def check_slo(slo: object) -> None:
-    """Refuse what are no limits on latencies.
-
-    Args:
-        slo: limits on ttft, tpot or e2el, or None [s].
-
-    Raises:
-        UnknownName: an SLO key that is none.
-        BadInput: no mapping, or a limit that is not positive.
-    """
-    if not isinstance(slo, Mapping | None):
-        raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
-    for key, limit in (slo or {}).items():
-        if key not in SLO_KEYS:
-            raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(SLO_KEYS)}")
-        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
-            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
-
-
-def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
-    """Kernels whose constants were assumed instead of measured; element-wise passes and hand-overs always are."""
-    if deployment.basis == "generic":
-        return []
-    found = dict.fromkeys(
-        kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"
-        for passed in passes
-        for kernel in passed.kernels
-        if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor
-    )
-    if not found:
-        return []
-    generation = deployment.gpu.generation
-    return [f"assumed, not measured on {generation}: {', '.join(found)} (its calibration file says from what)"]

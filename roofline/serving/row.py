@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real
 from roofline.quantity import GIGA, MILLI, rounded, to_text
+from roofline.serving.latency import RATE
 from roofline.serving.precision import summary
 
 if TYPE_CHECKING:
@@ -70,13 +71,14 @@ def prediction_text(prediction: Prediction) -> str:
         Some lines [text].
     """
     deployment, workload, memory = prediction.deployment, prediction.workload, prediction.memory
-    plan, knees = deployment.plan, prediction.knees
+    plan = deployment.plan
     weights, kv, compute = summary(deployment.model, deployment.precision)
     lines = {
         "plan": f"tp {plan.tp}, pp {plan.pp}, ep {plan.ep}, dp {plan.dp}, replicas {deployment.replicas}",
         "formats": f"weights {weights}, KV cache {kv}, compute {compute}",
-        "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, batch {_said(workload.batch)}, "
+        "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, {_burst(prediction)}"
         f"prefix {_said(workload.prefix)}",
+        **_load(prediction),
         "TTFT": f"{_with_interval(prediction, 'ttft')}  ({_said(prediction.prefill.bound)}-bound"
         f"{_prompts(workload.batch)})",
         "TPOT": f"{_with_interval(prediction, 'tpot')}  ({_said(prediction.decode.bound)}-bound)",
@@ -86,8 +88,7 @@ def prediction_text(prediction: Prediction) -> str:
         f"{_percent(prediction.light_share['decode'])} in decode",
         "output": f"{_said(prediction.tok_s_user)} tok/s/user, {_said(prediction.output_tok_s)} tok/s, "
         f"{_said(prediction.output_tok_s_gpu)} tok/s/GPU",
-        "knee": f"{_said(prediction.knee)} sequences, set by {_said(prediction.knee_bound)} "
-        f"(ridge {_said(knees.ridge)}, half {_said(knees.half)}, memory {_said(knees.memory)}, SLO {_said(knees.slo)})",
+        **_knee(prediction),
         "memory": f"weights {_said(memory.weights, 'B')}, KV cache {_said(memory.kv_cache, 'B')} of "
         f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}; "
         f"longest context {_said(prediction.longest_context)} tokens",
@@ -121,6 +122,39 @@ def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
+def _burst(prediction: Prediction) -> str:
+    """The batch of a burst; of another load a line of its own speaks."""
+    return f"batch {_said(prediction.workload.batch)}, " if prediction.served is None else ""
+
+
+def _load(prediction: Prediction) -> dict[str, str]:
+    """Users or requests per second, what they keep busy, and how long they wait."""
+    if prediction.served is None:
+        return {}
+    who = f"{_said(prediction.concurrency)} users who ask again"
+    if prediction.load == RATE:
+        who = f"{_said(prediction.request_rate)} requests/s at random, {_said(prediction.concurrency)} in flight"
+    else:
+        who += f", {_said(prediction.request_rate)} requests/s"
+    run = prediction.workload.num_prompts
+    who += "" if run is None else f", a run of {_said(run)} requests that all begin together"
+    most = f"{_percent(prediction.util)} of at most {_said(prediction.max_request_rate)} requests/s"
+    return {
+        "load": f"{who}; {most}",
+        "queue": f"{_said(prediction.queue, 's')} of the TTFT; {_said(prediction.running)} requests are worked on, "
+        f"{_said(prediction.waiting)} wait",
+    }
+
+
+def _knee(prediction: Prediction) -> dict[str, str]:
+    """The batch, or the users, at which decode stops being cheap; none under a rate."""
+    knees, of = prediction.knees, "sequences" if prediction.served is None else "users"
+    if knees.memory is None:
+        return {}
+    four = f"ridge {_said(knees.ridge)}, half {_said(knees.half)}, memory {_said(knees.memory)}, SLO {_said(knees.slo)}"
+    return {"knee": f"{_said(prediction.knee)} {of}, set by {_said(prediction.knee_bound)} ({four})"}
+
+
 def _with_interval(prediction: Prediction, result: str) -> str:
     """A time, and the interval that holds it in four of five cases."""
     time, ends = getattr(prediction, result), getattr(prediction, f"{result}_interval")
@@ -134,7 +168,7 @@ def _cost(prediction: Prediction) -> str:
     hourly = f"{_said(prediction.usd_per_hour)} USD/h"
     if prediction.usd_per_m_output_tok is None:
         return hourly
-    return f"{hourly}, {_said(prediction.usd_per_m_output_tok)} USD per million output tokens at this batch"
+    return f"{hourly}, {_said(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
 
 
 def _percent(share: Real) -> str:
@@ -143,7 +177,7 @@ def _percent(share: Real) -> str:
 
 def _prompts(batch: Real) -> str:
     """That the first token of a batch waits for all of its prompts."""
-    return f"; all {batch:g} prompts together" if isinstance(batch, float) and batch > 1.0 else ""
+    return f"; a burst: all {batch:g} prompts together" if isinstance(batch, float) and batch > 1.0 else ""
 
 
 def _measured(prediction: Prediction) -> dict[str, str]:
@@ -220,7 +254,15 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "isl": lambda p: _whole(p.workload.isl),
     "osl": lambda p: _whole(p.workload.osl),
     "prefix": lambda p: _whole(p.workload.prefix),
-    "batch": lambda p: _whole(p.workload.batch),
+    "batch": lambda p: _whole(p.workload.batch) if p.served is None else None,
+    "load": lambda p: p.load,
+    "concurrency": lambda p: _whole(p.concurrency),
+    "request_rate": lambda p: _plain(p.request_rate),
+    "util": lambda p: _plain(p.util),
+    "running": lambda p: _plain(p.running),
+    "waiting": lambda p: _plain(p.waiting),
+    "queue_ms": lambda p: _plain(p.queue, MILLI),
+    "max_request_rate": lambda p: _plain(p.max_request_rate),
     "weight_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[0],
     "kv_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[1],
     "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[2],

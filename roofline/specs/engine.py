@@ -36,7 +36,11 @@ class Engine:
     layer: Seconds = 0.0  # per layer of a decode step, where no CUDA graph replays it
     sequence: Seconds = 0.0  # per sequence of a decode step
     all_reduce: Seconds = 0.0  # more per all-reduce than its calibration has
-    chunk: int | None = None  # [tokens] of prompts that one step computes at most; None: whole prompts
+    scheduler: str = "decode first"  # what a step computes where some decode and prompts wait; or "prompts first"
+    max_num_batched_tokens: int | None = None  # [tokens] that one step computes at most; None: no limit
+    max_num_seqs: int | None = None  # [sequences] that a data-parallel rank runs at most; None: no limit but memory
+    gpu_memory_utilization: Share = 0.92  # of the usable memory, for weights, activations and KV cache
+    max_model_len: int | None = None  # [tokens] of the longest request that is served; None: the model's own
     reserve: Share = 1.0  # share of the answer for which a request must find memory before it starts
     tunings: tuple[Tuning, ...] = ()
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, kernels apart

@@ -27,7 +27,7 @@ class Measurement:
     prefix: float | None = None  # [tokens]
     batch: float | None = None  # [sequences] started together
     concurrency: float | None = None  # [requests] in flight
-    burst: float | None = None  # share of the requests that were sent at once at the start
+    num_prompts: float | None = None  # [requests] of the run, which users began together
     request_rate: float | None = None  # [1/s]
     ttft: float | None = None  # [s]
     tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)

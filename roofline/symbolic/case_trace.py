@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
-from roofline.ops import Real
+from roofline.ops import Real, plain
 from roofline.physics.efficiency import DOUBLING
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import CHANGES_SIDES
+from roofline.serving.latency import load_text
 from roofline.serving.prediction import LIGHT_BINDS, Prediction
 from roofline.symbolic.inputs import Input, inputs, refuse_arrays, with_inputs
 from roofline.symbolic.regimes import Boundary, moves, nearest
-from roofline.symbolic.traced import Trace, Traced, plain
+from roofline.symbolic.traced import Trace, Traced
 
-__all__ = ["RESULTS", "UNITS", "CaseTrace", "check_results"]
+__all__ = ["NO_FORMULA", "RESULTS", "UNITS", "CaseTrace", "check_results"]
 
 #: Results that can be asked for, with the unit of each.
 UNITS = {
@@ -27,6 +28,11 @@ UNITS = {
     "tok_s_user": "1/s",
 }
 RESULTS = ("ttft", "tpot", "e2el", "output_tok_s_gpu")
+#: Why there is no formula under a load.
+NO_FORMULA = (
+    "under concurrency or a request_rate an answer is a fixed point, which has no closed form: ask for the formula of "
+    "a burst (batch), or for the sensitivity, which knows every slope"
+)
 
 _PARTS = {"ttft": ("prefill",), "tpot": ("decode",), "tok_s_user": ("decode",)}
 _TERMS = ("compute", "memory", "exponentials", "link", "latency")
@@ -67,7 +73,7 @@ class CaseTrace:
         return (
             f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
             f"{f' ({degrees})' if degrees else ''}, isl {workload.isl:g}, osl {workload.osl:g}, "
-            f"batch {workload.batch:g}, prefix {workload.prefix:g}, {prediction.basis}, engine {prediction.engine}"
+            f"{load_text(workload)}, prefix {workload.prefix:g}, {prediction.basis}, engine {prediction.engine}"
         )
 
     def number(self, result: str) -> Traced | None:

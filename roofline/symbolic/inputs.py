@@ -9,18 +9,30 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from roofline.errors import BadInput
-from roofline.ops import Real
-from roofline.physics.memory import memory
+from roofline.ops import Real, plain
 from roofline.physics.plan import Deployment, Precision
 from roofline.quantity import BITS_PER_BYTE
-from roofline.serving.latency import Workload, decode, prefill
+from roofline.serving.answer import memory_of
+from roofline.serving.latency import BURST, Workload
+from roofline.serving.load import request_passes, served
 from roofline.serving.precision import MATRICES
 from roofline.serving.prediction import Prediction
 from roofline.specs.calibration import Calibration
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu
 
-__all__ = ["HOST_TIMES", "KINDS", "WORKLOAD", "Input", "changed", "inputs", "refuse_arrays", "with_inputs"]
+__all__ = [
+    "HOST_TIMES",
+    "KINDS",
+    "LOAD",
+    "WORKLOAD",
+    "Input",
+    "changed",
+    "inputs",
+    "refuse_arrays",
+    "stated",
+    "with_inputs",
+]
 
 #: Kinds of input. Time is homogeneous of degree -1 in rates and 1 / latencies.
 KINDS = ("rate", "latency", "efficiency", "workload", "precision", "plan", "capacity")
@@ -30,7 +42,13 @@ WORKLOAD = {
     "osl": ("tokens", "answer length"),
     "batch": ("sequences", "sequences advanced together"),
     "prefix": ("tokens", "prompt tokens cached already"),
+    "concurrency": ("requests", "users of the deployment"),
+    "request_rate": ("1/s", "requests that come to the deployment"),
+    "num_prompts": ("requests", "requests of a run"),
 }
+
+#: Part of an answer that a load makes, for choices that belong to no pass of a request.
+LOAD = ""
 
 _KERNEL = {
     "t0": ("latency", "s", "launch and fill of a kernel"),
@@ -106,18 +124,45 @@ def with_inputs(
     lengths = {
         name: make(Input(name, "workload", unit, float(getattr(workload, name)), meaning))
         for name, (unit, meaning) in WORKLOAD.items()
+        if name in stated(workload)
     }
-    again = Workload(**lengths)
+    again = replace(workload, **lengths)
+    found = prediction.served
+    if found is not None:
+        with part(LOAD):
+            found = served(deployment, again, tuple(map(plain, found.state)))
     with part("prefill"):
-        first = prefill(deployment, again)
+        first, _ = request_passes(deployment, again, found)
     with part("decode"):
-        step = decode(deployment, again)
+        _, step = request_passes(deployment, again, found)
     factors = {
         name: value if value == 1.0 else make(Input(f"correction_{name}", "efficiency", "1", value, "by a measurement"))
         for name, value in (("ttft", prediction.correction.ttft), ("tpot", prediction.correction.tpot))
     }
     correction = prediction.correction._replace(**factors)
-    return replace(prediction, deployment=deployment, workload=again, prefill=first, decode=step, correction=correction)
+    return replace(
+        prediction,
+        deployment=deployment,
+        workload=again,
+        prefill=first,
+        decode=step,
+        correction=correction,
+        served=found,
+    )
+
+
+def stated(workload: Workload) -> tuple[str, ...]:
+    """Names of the lengths and of the load that a workload states.
+
+    Args:
+        workload: lengths and load.
+
+    Returns:
+        Some of `WORKLOAD` [text].
+    """
+    load = "batch" if workload.load == BURST else workload.load
+    run = () if workload.num_prompts is None else ("num_prompts",)
+    return "isl", "osl", load, "prefix", *run
 
 
 def inputs(prediction: Prediction) -> dict[str, Input]:
@@ -151,12 +196,12 @@ def changed(prediction: Prediction, changes: Mapping[str, float]) -> Prediction:
     """
     if changes.keys() <= set(WORKLOAD):  # nothing else need be made again
         deployment, workload = prediction.deployment, replace(prediction.workload, **changes)
-        first, step = prefill(deployment, workload), decode(deployment, workload)
-        again = replace(prediction, workload=workload, prefill=first, decode=step)
+        found = None if prediction.served is None else served(deployment, workload)
+        first, step = request_passes(deployment, workload, found)
+        again = replace(prediction, workload=workload, prefill=first, decode=step, served=found)
     else:
         again = with_inputs(prediction, lambda entry: changes.get(entry.name, entry.value))
-    workload = again.workload
-    return replace(again, memory=memory(again.deployment, workload.batch, workload.isl + workload.osl))
+    return replace(again, memory=memory_of(again.deployment, again.workload, again.served))
 
 
 def refuse_arrays(prediction: Prediction, question: str) -> None:
@@ -167,10 +212,10 @@ def refuse_arrays(prediction: Prediction, question: str) -> None:
         question: what was asked, for the message [text].
 
     Raises:
-        BadInput: isl, osl, batch or prefix is an array.
+        BadInput: a length or the load is an array.
     """
     workload = prediction.workload
-    for name in WORKLOAD:
+    for name in stated(workload):
         if not isinstance(getattr(workload, name), float):
             raise BadInput(f"{question} is asked of one case; {name} is an array: ask once for each element")
 

@@ -43,7 +43,8 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
     if which == "knee":
         if prediction.knee_bound == "slo":
             raise BadInput(
-                f"the knee, {rounded(prediction.knee)}, is set by the SLO: the largest whole batch that meets it; "
+                f"the knee, {rounded(float(prediction.knee or 0.0))}, is set by the SLO: the largest whole batch that "
+                "meets it; "
                 "roofline solve --for batch has the batch at which a limit is just met"
             )
         which = f"{prediction.knee_bound}_knee"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from roofline.ops import Real
+from roofline.ops import Real, plain
 from roofline.roots import narrowed
 from roofline.symbolic.inputs import Input
-from roofline.symbolic.traced import Traced, plain, replayed
+from roofline.symbolic.traced import Traced, replayed
 
 __all__ = ["Boundary", "moves", "nearest"]
 

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from roofline.ops import Operations, Real, register
+from roofline.ops import Operations, Real, plain, register
 
-__all__ = ["FLAT", "FOLLOWED", "Switch", "Trace", "Traced", "is_rational", "plain", "replayed"]
+__all__ = ["FLAT", "FOLLOWED", "IMPLICIT", "Switch", "Trace", "Traced", "is_rational", "replayed"]
 
 #: Operations that round up: flat between whole numbers, or followed along them.
 FLAT, FOLLOWED = "ceil", "ceil, followed"
+
+#: A number that a calculation leaves as it is: known with its slopes, not as an expression.
+IMPLICIT = "fixed point"
 
 
 class Switch(NamedTuple):
@@ -39,6 +42,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.switches: list[Switch] = []
+        self.values: dict[str, float] = {}  # of the inputs
         self.stepped: set[str] = set()  # inputs that were rounded up: an answer moves in steps with them
         self._section = ""
 
@@ -52,6 +56,7 @@ class Trace:
         Returns:
             The number.
         """
+        self.values[name] = value
         return Traced(value, {name: 1.0}, "input", (name,), self)
 
     @contextmanager
@@ -204,6 +209,13 @@ def replayed(numbers: Sequence[Real], changes: Mapping[str, float]) -> list[floa
                 found = node.value
             elif node.operation == "input":
                 found = changes[node.args[0]]
+            elif node.operation == IMPLICIT:  # along its slopes
+                known_inputs = node.trace.values
+                found = node.value + sum(
+                    slope * (changes[name] - known_inputs[name])
+                    for name, slope in node.gradient.items()
+                    if name in changes
+                )
             else:
                 found = _applied(node.operation, [value(argument) for argument in node.args])
             known[id(node)] = found
@@ -228,23 +240,11 @@ def is_rational(number: Real, name: str) -> bool:
         node = open_.pop()
         if type(node) is not Traced or id(node) in seen or name not in node.gradient or node.operation == "input":
             continue
-        if node.operation in ("**", FLAT, FOLLOWED):
+        if node.operation in ("**", FLAT, FOLLOWED, IMPLICIT):
             return False
         seen.add(id(node))
         open_ += node.args
     return True
-
-
-def plain(number: Any) -> float:
-    """Value of a number, traced or not.
-
-    Args:
-        number: traced, or a plain number [any].
-
-    Returns:
-        The value [any].
-    """
-    return number.value if type(number) is Traced else number
 
 
 def _applied(operation: str, values: list[float]) -> float:
@@ -295,6 +295,46 @@ def _ceil(number: Real, meaning: str = "") -> Real:
     return Traced(above, dict.fromkeys(number.gradient, 0.0), FLAT, (number,), number.trace)
 
 
+def _settled(round_: Callable[[tuple[Any, ...]], tuple[Any, ...]], values: tuple[Any, ...]) -> tuple[Real, ...]:
+    """Numbers where a calculation stands still, with slopes: x = g(x, p) makes dx/dp = (1 - dg/dx)^-1 dg/dp."""
+    trace = next(each.trace for each in round_(values) if type(each) is Traced)
+    names = [f"{_OWN}{place}" for place in range(len(values))]
+    before, trace.switches = trace.switches, []  # the round was traced already; its choices count once
+    results = round_(
+        tuple(Traced(value, {name: 1.0}, "input", (name,), trace) for name, value in zip(names, values, strict=True))
+    )
+    trace.switches = before
+    slopes = [each.gradient if type(each) is Traced else {} for each in results]
+    matrix = [
+        [float(row == column) - slope.get(name, 0.0) for column, name in enumerate(names)]
+        for row, slope in enumerate(slopes)
+    ]
+    inputs = sorted({name for slope in slopes for name in slope if not name.startswith(_OWN)})
+    sides = [[slope.get(name, 0.0) for name in inputs] for slope in slopes]
+    solved = _solved(matrix, sides)
+    return tuple(
+        Traced(value, dict(zip(inputs, row, strict=True)), IMPLICIT, (), trace)
+        for value, row in zip(values, solved, strict=True)
+    )
+
+
+def _solved(matrix: list[list[float]], sides: list[list[float]]) -> list[list[float]]:
+    """Solution of some linear equations with several right-hand sides, by elimination with pivots."""
+    rows = [[*left, *right] for left, right in zip(matrix, sides, strict=True)]
+    size = len(rows)
+    for place in range(size):
+        best = max(range(place, size), key=lambda row: abs(rows[row][place]))
+        rows[place], rows[best] = rows[best], rows[place]
+        pivot = rows[place][place]
+        rows[place] = [value / pivot for value in rows[place]]
+        for other in range(size):
+            factor = rows[other][place]
+            if other != place and factor:
+                rows[other] = [value - factor * lead for value, lead in zip(rows[other], rows[place], strict=True)]
+    return [row[size:] for row in rows]
+
+
+_OWN = "@"  # no input of a case is called so
 _ROUNDING = 2.0**-40
 _FINE = 100.0  # beyond this many, a step of rounding up is below 1 % and no change of regime
 _APPLY: dict[str, Callable[..., float]] = {
@@ -315,5 +355,6 @@ register(
         ceil=_ceil,
         where=lambda condition, a, b: a if plain(condition) else b,
         compared=_compared,
+        settled=_settled,
     ),
 )

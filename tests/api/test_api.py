@@ -28,6 +28,14 @@ KEYS = [
     "osl",
     "prefix",
     "batch",
+    "load",
+    "concurrency",
+    "request_rate",
+    "util",
+    "running",
+    "waiting",
+    "queue_ms",
+    "max_request_rate",
     "weight_dtype",
     "kv_dtype",
     "compute_dtype",
@@ -594,6 +602,7 @@ def test_a_batch_fits_exactly_up_to_the_memory_knee():
 # --- numbers -----------------------------------------------------------------------------------
 
 NUMBERS = ("isl", "osl", "batch", "prefix")
+LOADS = ("batch", "concurrency", "request_rate")
 IMPOSSIBLE = [
     -1,
     -0.5,
@@ -640,14 +649,22 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize("value", IMPOSSIBLE, ids=short)
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", [*NUMBERS, "concurrency", "request_rate"])
 def test_what_is_no_length_is_refused_by_name(name, value):
+    if value is None and name in LOADS:
+        return  # another load, or none at all
     with pytest.raises(rl.BadInput, match=name) as caught:
         rl.predict(*SMALL, **{name: value})
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("name", ["isl", "osl", "batch"])
+def test_no_load_is_a_burst_of_one_request():
+    one = rl.predict(*SMALL, batch=1)
+    assert (one.load, one.workload.batch) == ("burst", 1.0)
+    assert rl.predict(*SMALL) == rl.predict(*SMALL, **dict.fromkeys(LOADS)) == one
+
+
+@pytest.mark.parametrize("name", ["isl", "osl", "batch", "concurrency"])
 @pytest.mark.parametrize("value", [0, 0.0, 0.999, [0, 1], np.zeros(3)], ids=short)
 def test_less_than_one_token_or_sequence_is_refused(name, value):
     with pytest.raises(rl.BadInput, match=f"{name} = .* must be between 1 and"):
@@ -715,11 +732,17 @@ def test_a_column_of_contexts_of_which_one_is_too_long_is_said():
         ({"isl": 10, "batch": 4096, "dp": 2}, {"isl": 10, "batch": 4097, "dp": 2}, "batches beyond 2048 sequences"),
         (
             {"isl": 9000, "batch": 16, "prefix": 1000},
-            {"isl": 9300, "batch": 16, "prefix": 1000},
+            {"isl": 9000, "batch": 17, "prefix": 1000},
+            "prompt tokens in one",
+        ),
+        ({"isl": 8193, "batch": 31}, {"isl": 8193, "batch": 32}, "prompt tokens in one"),  # in two steps each
+        (
+            {"isl": 9000, "batch": 14, "max_num_batched_tokens": 9000},
+            {"isl": 9000, "batch": 15, "max_num_batched_tokens": 9000},
             "prompt tokens in one",
         ),
     ],
-    ids=["prompts", "contexts", "batches", "batches of ranks", "prompts after a prefix"],
+    ids=["prompts", "contexts", "batches", "batches of ranks", "prompts after a prefix", "chunks", "a budget"],
 )
 def test_shapes_beyond_the_kernels_that_were_timed_are_said(within, beyond, words):
     assert not said(rl.predict("llama-3.1-8b", "gb300-nvl72", **within), words)
@@ -879,6 +902,10 @@ ANSWERS = {
     "fp8": lambda: rl.predict("llama-3.1-70b", "h100-sxm", **CASE, quantization="fp8"),
     "oversize": lambda: rl.predict("llama-3.1-405b", "h100-sxm", tp=1, allow_oversize=True),
     "column": lambda: rl.predict(*SMALL, isl=[1000, 2000], osl=[1, 300], batch=[1, 10**6], tp=1),
+    "users": lambda: rl.predict(*SMALL, **CASE, concurrency=64, slo={"ttft": 0.3, "tpot": 0.02}),
+    "a run": lambda: rl.predict(*SMALL, **CASE, concurrency=64, num_prompts=640),
+    "rate": lambda: rl.predict(*SMALL, **CASE, request_rate=1.5),
+    "rates": lambda: rl.predict(*SMALL, isl=[1000, 2000], osl=300, request_rate=[1.5, 900.0], tp=1),
     "table": lambda: rl.predict(*SMALL, isl=[[1000], [2000]], osl=[[1, 300, 10]], batch=[[1, 2, 10**6]], tp=1),
 }
 
@@ -928,7 +955,14 @@ def test_a_row_says_the_same_as_the_attributes_in_its_own_units(answer):
         "usd_per_m_output_tok": (answer.usd_per_m_output_tok, 1.0),
         "isl": (answer.workload.isl, 1.0),
         "osl": (answer.workload.osl, 1.0),
-        "batch": (answer.workload.batch, 1.0),
+        "batch": (answer.workload.batch if answer.load == "burst" else None, 1.0),
+        "concurrency": (answer.concurrency, 1.0),
+        "request_rate": (answer.request_rate, 1.0),
+        "util": (answer.util, 1.0),
+        "running": (answer.running, 1.0),
+        "waiting": (answer.waiting, 1.0),
+        "queue_ms": (answer.queue, 1e3),
+        "max_request_rate": (answer.max_request_rate, 1.0),
         "prefix": (answer.workload.prefix, 1.0),
     }
     for key, (value, scale) in stated.items():
@@ -969,6 +1003,10 @@ def test_the_breakdown_sums_to_the_latencies():
 
 
 def test_the_knee_is_the_smallest_of_the_four_and_named(answer):
+    if answer.load == "request_rate":  # which sets the batch itself
+        row = answer.to_dict()
+        assert {row[key] for key in row if "knee" in key} == {None}
+        return
     knees = {
         "ridge": answer.knees.ridge,
         "half": answer.knees.half,
@@ -989,8 +1027,12 @@ def test_an_answer_is_readable(answer):
     text = str(answer)
     assert f"{answer.deployment.model.short_name} (" in text.splitlines()[0]
     assert answer.deployment.gpu.name in text.splitlines()[0]
-    for word in ("TTFT", "TPOT", "E2EL", "knee", "memory", "basis", f"tp {answer.deployment.plan.tp}", answer.basis):
+    for word in ("TTFT", "TPOT", "E2EL", "memory", "basis", f"tp {answer.deployment.plan.tp}", answer.basis):
         assert word in text
+    labels = {line.split()[0] for line in text.splitlines()}
+    assert ("knee" in labels) is (answer.load != "request_rate")
+    assert ({"load", "queue"} <= labels) is (answer.load != "burst")
+    assert bool({"load", "queue"} & labels) is (answer.load != "burst")
     assert all(len(line) <= 160 for line in text.splitlines())
     assert all(line.startswith("  ") for line in text.splitlines()[1:])
     assert "nan" not in text

@@ -52,8 +52,14 @@ def test_numbers_of_numpy_and_the_standard_library_are_numbers_everywhere():
         assert found == plain
         assert type(found.deployment.plan.tp) is int
     assert rl.predict(*CASE, isl=decimal.Decimal(1000)).ttft == rl.predict(*CASE, isl=1000).ttft
-    loop = rl.closed_loop(*CASE, np.int64(8), burst=fractions.Fraction(1, 2), together=np.float32(2.0))
-    assert loop == rl.closed_loop(*CASE, 8, burst=0.5, together=2)
+    settings = {"max_num_batched_tokens": np.int64(700), "max_num_seqs": decimal.Decimal(5)}
+    run = rl.predict(*CASE, concurrency=np.int64(8), num_prompts=np.float32(80.0), **settings)
+    assert run == rl.predict(*CASE, concurrency=8, num_prompts=80, max_num_batched_tokens=700, max_num_seqs=5)
+    share = np.float64(0.5)
+    rate = rl.predict(
+        *CASE, request_rate=fractions.Fraction(1, 2), gpu_memory_utilization=share, max_model_len=np.array(8000)
+    )
+    assert rate == rl.predict(*CASE, request_rate=0.5, gpu_memory_utilization=0.5, max_model_len=8000)
     factor = rl.calibrate_once(*CASE, {"ttft": np.float64(0.05), "isl": np.int64(1000)})
     assert factor == rl.calibrate_once(*CASE, {"ttft": 0.05, "isl": 1000})
     assert rl.solve(*CASE, np.str_("bandwidth"), tpot=np.float64(0.008)).value == pytest.approx(
@@ -119,6 +125,10 @@ def test_odd_arguments_of_one_case_are_refused_by_the_packages_own_errors():
     for value in ODD:
         for name in (*names, "isl", "prefix", "network", "measured", "slo", "allow_oversize", "specs"):
             refused_or_answered(rl.predict, *CASE, **{name: value})
+        for name in ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len"):
+            refused_or_answered(rl.predict, *CASE, **{name: value})
+        for load in ({"concurrency": value}, {"request_rate": value}, {"concurrency": 4, "num_prompts": value}):
+            refused_or_answered(rl.predict, *CASE, **load)
         refused_or_answered(rl.predict, value, "h100-sxm")
         refused_or_answered(rl.predict, "llama-3.1-8b", value)
 
@@ -132,8 +142,8 @@ def test_odd_arguments_of_the_other_questions_are_refused_by_the_packages_own_er
         for ask in (rl.sensitivity, rl.formula):
             if not isinstance(value, type(None)):
                 refused_or_answered(ask, *CASE, of=value, isl=[1, 2])  # refused at the latest for its lengths
-        for load in ({"concurrency": value}, {"concurrency": 4, "burst": value}, {"concurrency": 4, "together": value}):
-            refused_or_answered(rl.closed_loop, *CASE, **load)
+        for name in ("requests", "seed", "spread"):
+            refused_or_answered(rl.simulate, *CASE, concurrency=2, **{"requests": 10, "osl": 2, name: value})
         refused_or_answered(rl.solve, *CASE, value, ttft=0.3, isl=[1, 2])
         refused_or_answered(rl.solve, *CASE, "bandwidth", ttft=value, isl=[1, 2])
         refused_or_answered(rl.compare, CASE[0], value)
@@ -175,9 +185,9 @@ def test_refusals_name_the_argument_and_what_it_may_be(ask, said):
 
 
 def test_an_option_that_is_none_is_a_type_error_that_names_it():
-    for ask in (rl.predict, rl.table, rl.quantize, rl.closed_loop):
+    for ask in (rl.predict, rl.table, rl.quantize, rl.simulate):
         with pytest.raises(TypeError, match="isll"):
-            ask(*CASE, *([4] if ask is rl.closed_loop else []), isll=5)
+            ask(*CASE, isll=5)
 
 
 def test_records_of_arrays_compare_element_by_element():

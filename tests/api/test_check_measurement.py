@@ -176,38 +176,75 @@ def test_a_static_batch_is_asked_for_as_it_is(monkeypatch):
     assert (found.ttft, found.tpot, found.e2el) == (direct.ttft, direct.tpot, direct.e2el)
 
 
-def test_requests_in_flight_decode_together_and_wait_for_one_prompt(monkeypatch):
+def test_requests_in_flight_are_users_who_ask_again(monkeypatch):
     asked = Asked()
     monkeypatch.setattr("roofline.api.check.predict", asked)
     found = expected(replace(MEASURED, batch=None, concurrency=64.0))
-    assert sorted(case["batch"] for case in asked.cases) == [1.0, 64.0]
-    loop = rl.closed_loop("llama-3.1-8b", "h100-sxm", 64, tp=1, isl=2000, osl=300)
-    assert (found.ttft, found.tpot) == (loop.ttft, loop.tpot)
-    assert found.e2el == pytest.approx(loop.ttft + 299 * loop.tpot)
-    assert "64 requests in flight" in found.notes[0]
+    (case,) = asked.cases
+    assert case["concurrency"] == 64.0
+    assert not {"batch", "request_rate", "num_prompts"} & set(case)
+    direct = rl.predict("llama-3.1-8b", "h100-sxm", concurrency=64, tp=1, isl=2000, osl=300)
+    assert (found.ttft, found.tpot, found.e2el) == (direct.ttft, direct.tpot, direct.e2el)
+    assert found.e2el == pytest.approx(direct.ttft + 299 * direct.tpot)
+    assert found.notes[0] == "64 requests in flight: predicted as users who ask again"
 
 
 def test_a_single_request_in_flight_waits_for_nobody():
-    found = expected(replace(MEASURED, batch=None, concurrency=1.0))
-    assert not any("in flight" in note for note in found.notes)
+    alone, burst, two = (
+        expected(replace(MEASURED, **load))
+        for load in ({"batch": None, "concurrency": 1.0}, {"batch": 1.0}, {"batch": None, "concurrency": 2.0})
+    )
+    assert (alone.ttft, alone.tpot) == pytest.approx((burst.ttft, burst.tpot), rel=1e-12)
+    assert alone.batch == 1.0
+    assert two.ttft > alone.ttft
+    assert two.tpot > alone.tpot
+
+
+def test_less_than_one_request_in_flight_is_one():
+    less, one = (expected(replace(MEASURED, batch=None, concurrency=users)) for users in (0.3, 1.0))
+    assert (less.ttft, less.tpot, less.batch) == (one.ttft, one.tpot, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("users", "statistic", "is_run"),
+    [(64.0, "mean", True), (64.0, None, True), (64.0, "median", False), (321.0, "median", True), (1.0, "mean", False)],
+)
+def test_the_start_of_a_run_counts_for_means_and_for_medians_where_most_requests_belong_to_it(users, statistic, is_run):
+    run = replace(MEASURED, batch=None, concurrency=users, num_prompts=640.0, statistic=statistic)
+    case = {"tp": 1, "isl": 2000, "osl": 300, "concurrency": users}
+    steady, begun = (rl.predict("llama-3.1-8b", "h100-sxm", **case, **more) for more in ({}, {"num_prompts": 640}))
+    assert users == 1.0 or begun.ttft > 1.1 * steady.ttft
+    found = expected(run)
+    assert found.ttft == (begun if is_run else steady).ttft
+    assert found.notes[0].endswith("in a run of 640 requests that all of them begin together") is is_run
 
 
 def test_stages_of_a_pipeline_share_the_requests_in_flight_and_ranks_share_a_batch():
     shared = replace(MEASURED, model="llama-3.1-70b", batch=None, concurrency=64.0)
-    assert expected(replace(shared, tp=2, pp=2)).batch == 32.0
-    assert expected(replace(shared, tp=4, dp=2)).batch == 64.0  # dp divides it inside a replica
-    assert expected(replace(MEASURED, batch=None, concurrency=0.3)).batch == 1.0
+    for plan, most in (({"tp": 2, "pp": 2}, 32.0), ({"tp": 4, "dp": 2}, 64.0)):  # dp divides it inside a replica
+        found = expected(replace(shared, **plan)).batch
+        assert 0.95 * most < found < most, plan  # all but those whose prompt is computed or waits
 
 
-def test_a_rate_without_the_requests_in_flight_is_refused_with_what_little_would_say():
+def test_a_rate_alone_is_that_of_random_arrivals(monkeypatch):
+    asked = Asked()
+    monkeypatch.setattr("roofline.api.check.predict", asked)
     rate = replace(MEASURED, batch=None, request_rate=4.0, osl=101.0)
-    with pytest.raises(rl.BadInput, match=r"give --concurrency \(rate x measured latency makes some 4.8\)"):
+    found = expected(rate)
+    (case,) = asked.cases
+    assert case["request_rate"] == 4.0
+    assert not {"batch", "concurrency", "num_prompts"} & set(case)
+    direct = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=4, tp=1, isl=2000, osl=101)
+    assert (found.ttft, found.tpot, found.e2el) == (direct.ttft, direct.tpot, direct.e2el)
+    assert found.notes[0] == "4 requests/s: predicted as Poisson arrivals"
+
+
+def test_a_rate_beyond_what_can_be_answered_is_refused_and_so_is_no_load():
+    rate = replace(MEASURED, batch=None, request_rate=400.0, osl=101.0)
+    most = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=4, tp=1, isl=2000, osl=101).max_request_rate
+    with pytest.raises(rl.RooflineError, match=rf"at most {most:.3g} (requests/s|are predicted)"):
         expected(rate)
-    with pytest.raises(rl.BadInput, match=r"makes some 8\)"):
-        expected(replace(rate, e2el=2.0))
-    with pytest.raises(rl.BadInput, match=r"give --concurrency$"):
-        expected(replace(rate, ttft=None))
-    with pytest.raises(rl.BadInput, match="no load is stated"):
+    with pytest.raises(rl.BadInput, match="no load is stated: give --concurrency, --request-rate or --batch"):
         expected(replace(rate, request_rate=None))
 
 

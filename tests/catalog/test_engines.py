@@ -82,7 +82,8 @@ def test_no_engine_is_the_record_that_adds_nothing():
     engine = load_engine("none")
     assert engine == Engine("none")
     assert all(getattr(engine, time) == 0.0 for time in TIMES)
-    assert (engine.stretch, engine.chunk, engine.tunings) == (1.0, None, ())
+    assert (engine.stretch, engine.tunings) == (1.0, ())
+    assert (engine.max_num_batched_tokens, engine.max_num_seqs, engine.max_model_len) == (None, None, None)
     kernels = rl.predict(*SMALL, engine="none").prefill.kernels + rl.predict(*SMALL, engine="none").decode.kernels
     assert all(kernel.kind is not HOST for kernel in kernels)
 
@@ -156,7 +157,9 @@ def test_a_profile_of_ones_own_is_read_in_si_units(profile):
     assert (engine.name, engine.versions, engine.year) == ("acme-serve", "Acme 1.2", "2026")
     times = [getattr(engine, time) for time in TIMES]
     assert times == pytest.approx([0.005, 0.0, 0.0002, 0.0005, 0.0, 1e-5, 0.0], rel=1e-12)
-    assert (engine.stretch, engine.chunk, engine.reserve) == (1.1, 4096, 0.5)
+    assert (engine.stretch, engine.scheduler, engine.reserve) == (1.1, "prompts first", 0.5)
+    assert (engine.max_num_batched_tokens, engine.max_num_seqs, engine.max_model_len) == (4096, 128, 65536)
+    assert engine.gpu_memory_utilization == 0.9
     assert (engine.sigma_ttft, engine.sigma_tpot) == (None, 0.2)
     first, second = engine.tunings
     assert (first.kind, first.dtype, first.generation, first.compute, first.memory) == (
@@ -225,11 +228,31 @@ ENGINE_FAULTS = [
     ("stretch: 1.1", "stretch: 0", "stretch", "greater than or equal to 1"),
     ("stretch: 1.1", "stretch: 0.99", "stretch", "greater than or equal to 1"),
     ("stretch: 1.1", "stretch:", "stretch", "a valid number"),
-    ("chunk: 4096", "chunk: 0", "chunk", "greater than or equal to 1"),
-    ("chunk: 4096", "chunk: -4096", "chunk", "greater than or equal to 1"),
-    ("chunk: 4096", "chunk: 1.5", "chunk", "a valid integer"),
-    ("chunk: 4096", "chunk: 4k", "chunk", "a valid integer"),
-    ("chunk: 4096", "chunk: true", "chunk", "a valid integer"),
+    ("max_num_batched_tokens: 4096", "chunk: 4096", "chunk", "unknown key"),
+    (
+        "max_num_batched_tokens: 4096",
+        "max_num_batched_tokens: 0",
+        "max_num_batched_tokens",
+        "greater than or equal to 1",
+    ),
+    (
+        "max_num_batched_tokens: 4096",
+        "max_num_batched_tokens: -4096",
+        "max_num_batched_tokens",
+        "greater than or equal to 1",
+    ),
+    ("max_num_batched_tokens: 4096", "max_num_batched_tokens: 1.5", "max_num_batched_tokens", "a valid integer"),
+    ("max_num_batched_tokens: 4096", "max_num_batched_tokens: 4k", "max_num_batched_tokens", "a valid integer"),
+    ("max_num_batched_tokens: 4096", "max_num_batched_tokens: true", "max_num_batched_tokens", "a valid integer"),
+    ("max_num_seqs: 128", "max_num_seqs: 0", "max_num_seqs", "greater than or equal to 1"),
+    ("max_num_seqs: 128", "max_num_seqs: 12.8", "max_num_seqs", "a valid integer"),
+    ("max_model_len: 65536", "max_model_len: 0", "max_model_len", "greater than or equal to 1"),
+    ("max_model_len: 65536", "max_model_len: 64k", "max_model_len", "a valid integer"),
+    ("scheduler: prompts first", "scheduler: prompts", "scheduler", "Input should be 'decode first'"),
+    ("scheduler: prompts first", "scheduler:", "scheduler", "Input should be 'decode first'"),
+    ("gpu_memory_utilization: 0.9", "gpu_memory_utilization: 0", "gpu_memory_utilization", "greater than 0"),
+    ("gpu_memory_utilization: 0.9", "gpu_memory_utilization: 90", "gpu_memory_utilization", "less than or equal to 1"),
+    ("gpu_memory_utilization: 0.9", "gpu_memory_utilization:", "gpu_memory_utilization", "a valid number"),
     ("reserve: 0.5", "reserve: 0", "reserve", "greater than 0"),
     ("reserve: 0.5", "reserve: 1.5", "reserve", "less than or equal to 1"),
     ("reserve: 0.5", "reserve:", "reserve", "a valid number"),
@@ -263,9 +286,9 @@ ENGINE_FAULTS = [
     ("compute: 0.9", "eta_c: 50", "tunings.0.eta_c", "less than or equal to 1"),
     ("dtype: bf16", "dtype: 16", "tunings.0.dtype", "a valid string"),
     ("dtype: bf16", "peak: fp5", "tunings.0.peak", "Input should be 'fp32', "),
-    ("chunk: 4096", "5: five", None, "key '5' is not a plain text"),
+    ("max_num_seqs: 128", "5: five", None, "key '5' is not a plain text"),
     ("compute: 0.9", "null: 0.9", None, "key 'null' is not a plain text"),
-    ("chunk: 4096", "step: 1 ms", "step", "duplicate key"),
+    ("max_num_seqs: 128", "step: 1 ms", "step", "duplicate key"),
 ]
 
 
@@ -315,9 +338,10 @@ def test_one_figure_is_enough_for_a_file_to_be_checked_as_a_profile(tmp_path, fi
     assert fault.startswith(f"{tmp_path / 'own.yaml'}:2: {field}: ")
 
 
-def test_only_name_and_sources_are_required_and_a_chunk_may_be_null(tmp_path):
+@pytest.mark.parametrize("limit", ["max_num_batched_tokens", "max_num_seqs", "max_model_len"])
+def test_only_name_and_sources_are_required_and_a_limit_may_be_null(tmp_path, limit):
     path = tmp_path / "own.yaml"
-    path.write_text("name: own\nchunk: null\nsources:\n  bench: {title: Acme benchmark, date: 2026-01-02}\n")
+    path.write_text(f"name: own\n{limit}: null\nsources:\n  bench: {{title: Acme benchmark, date: 2026-01-02}}\n")
     assert load_engine(str(path)) == Engine("own")
 
 

@@ -109,6 +109,10 @@ MISTAKES = [
     ("engine", ENGINE, "request: 5 ms", "request: 5 GB"),
     ("engine", ENGINE, "step: 0.5 ms", "stepp: 0.5 ms"),
     ("engine", ENGINE, "stretch: 1.1", "stretch: 0.5"),
+    ("engine", ENGINE, "scheduler: prompts first", "scheduler: prompts"),
+    ("engine", ENGINE, "max_num_batched_tokens: 4096", "chunk: 4096"),
+    ("engine", ENGINE, "max_num_seqs: 128", "max_num_seqs: 0"),
+    ("engine", ENGINE, "gpu_memory_utilization: 0.9", "gpu_memory_utilization: 90"),
     ("engine", ENGINE, "kind: gemm", "kind: matmul"),
     ("engine", ENGINE, "memory: 0.8", "memory: -1"),
 ]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from asking import answered, ask, cells, csv_rows, document, rows
 from click.testing import CliRunner
 
+import roofline as rl
 from roofline.cli.main import cli
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "results"
@@ -50,7 +52,7 @@ def test_the_gap_is_explained_part_by_part():
 def test_a_gap_that_no_part_explains_is_said_so():
     text = piped(json.dumps({**json.loads(Path(VLLM).read_text()), "median_ttft_ms": 10000.0})).stdout
     assert "no single part explains it, but this would:\n- beside the kernels" in text
-    below = answered("check", VLLM, "--concurrency", "9000")
+    below = answered("check", VLLM, "--concurrency", "9000", "--num-prompts", "90000")
     assert below.rstrip().endswith("below the prediction; no single part explains it")
 
 
@@ -75,7 +77,7 @@ def test_the_json_has_a_row_a_measurement_and_the_parts_of_both_passes():
         "median",
     )
     assert row["tpot_ratio"] == pytest.approx(row["measured_tpot_ms"] / row["predicted_tpot_ms"])
-    assert 0.0 < row["decode_mbu"] <= row["tpot_light_share"] <= 1.0
+    assert 0.0 < row["decode_mbu"] <= row["tpot_light_share"] * (1.0 + 1e-12) <= 1.0
     parts = [part for part in found["parts"] if part["pass"] == "decode"]
     assert row["decode_suspect"] == parts[0]["part"]
     assert sum(part["predicted_ms"] for part in parts) == pytest.approx(row["predicted_tpot_ms"])
@@ -126,9 +128,16 @@ def test_options_override_the_file():
 
 
 def test_the_basis_can_be_the_ideal_one():
-    (row,) = rows("check", VLLM, "--basis", "ideal")
+    (row,) = rows("check", VLLM, "--batch", "16", "--basis", "ideal")
     assert row["basis"] == "ideal"
     assert row["tpot_ratio"] == pytest.approx(1.0 / row["tpot_light_share"])
+
+
+def test_at_light_speed_a_request_among_others_still_meets_their_prompts():
+    (row,) = rows("check", VLLM, "--basis", "ideal")
+    assert (row["basis"], row["concurrency"]) == ("ideal", 16)
+    assert 0.7 < row["tpot_ratio"] * row["tpot_light_share"] < 1.0
+    assert row["tpot_ratio"] > rows("check", VLLM)[0]["tpot_ratio"]
 
 
 def test_what_is_missing_is_asked_for_in_one_message():
@@ -165,12 +174,23 @@ def test_a_name_that_no_catalog_knows_is_asked_for():
     assert "or say what was" not in piped(data, "-m", "lama").stderr
 
 
-def test_a_rate_alone_is_refused_with_a_way_out():
+def test_a_rate_alone_is_predicted_as_random_arrivals():
     data = json.dumps({**json.loads(Path(VLLM).read_text()), "max_concurrency": None, "request_rate": 5.0})
+    result = piped(data, "-f", "json")
+    assert result.exit_code == 0
+    (row,) = json.loads(result.stdout)["rows"]
+    assert (row["batch"], row["concurrency"], row["request_rate"]) == (None, None, 5.0)
+    direct = rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=2000, osl=300, request_rate=5, engine="vllm")
+    assert (row["predicted_ttft_ms"], row["predicted_tpot_ms"]) == (direct.ttft * 1e3, direct.tpot * 1e3)
+    assert "note: 5 requests/s: predicted as Poisson arrivals" in piped(data).stderr
+
+
+def test_a_rate_that_cannot_be_answered_is_refused_unless_those_in_flight_are_said():
+    data = json.dumps({**json.loads(Path(VLLM).read_text()), "max_concurrency": None, "request_rate": 500.0})
     result = piped(data)
     assert result.exit_code == 1
-    assert "stdin: a rate of 5 requests/s is stated, but not how many were in flight" in result.stderr
-    assert "give --concurrency (rate x measured latency makes some 14.8)" in result.stderr
+    assert result.stdout == ""
+    assert re.search(r"Error: stdin: .*at most [\d.]+ ", result.stderr)
     assert piped(data, "--concurrency", "14.8").exit_code == 0
 
 
@@ -191,6 +211,11 @@ def test_a_command_that_cannot_be_is_a_usage_error(arguments):
         ("--batch", "inf"),
         ("--concurrency", "1e300"),
         ("--concurrency", "0"),
+        ("--request-rate", "0"),
+        ("--request-rate", "nan"),
+        ("--num-prompts", "-1"),
+        ("--num-prompts", "8"),
+        ("--concurrency", "2", "--request-rate", "2"),
         ("--osl", "-5"),
         ("--prefix", "1e9"),
         ("--batch", "2", "--concurrency", "2"),

@@ -57,7 +57,7 @@ def test_the_figures_of_the_table_are_those_of_the_api_at_three_digits():
         ("knee", ["ridge", "half", "memory", "SLO", "knee", "set by", "basis"]),
         (
             "predict",
-            ["batch", "weights", "TTFT [ms]", "TPOT [ms]", "E2EL [ms]", "tok/s/user", "tok/s/GPU", "knee", "HBM used"],
+            ["burst", "weights", "TTFT [ms]", "TPOT [ms]", "E2EL [ms]", "tok/s/user", "tok/s/GPU", "knee", "HBM used"],
         ),
     ],
 )
@@ -66,6 +66,23 @@ def test_every_question_names_plan_and_figures_with_units(question, headings):
     assert heading[:4] == ["model", "GPU", "GPUs", "tp"]
     assert [name for name in heading if name in headings] == headings
     assert sorted(line[1] for line in body) == list(rl.gpus())
+
+
+@pytest.mark.parametrize(
+    ("load", "heading", "key"),
+    [(("--concurrency", "16"), "users", "concurrency"), (("--request-rate", "1.5"), "req/s", "request_rate")],
+    ids=["users", "rate"],
+)
+@pytest.mark.parametrize("question", ["ttft", "tpot", "predict"])
+def test_under_a_load_it_stands_in_place_of_the_burst_with_its_share_of_the_saturation(question, load, heading, key):
+    columns, *body = cells(answered(question, "-m", "llama-3.1-8b", "-g", "h100", "-g", "b200", *load))
+    assert columns[4:6] == [heading, "util"]
+    assert "burst" not in columns
+    for line in body:
+        shown = dict(zip(columns, line, strict=True))
+        prediction = rl.predict("llama-3.1-8b", shown["GPU"], **{key: float(load[1])})
+        assert float(shown[heading]) == float(load[1])
+        assert float(shown["util"]) == pytest.approx(prediction.util, rel=0.00501)
 
 
 @pytest.mark.parametrize(("question", "key"), [("ttft", "ttft_light_frac"), ("tpot", "tpot_light_frac")])
@@ -263,6 +280,16 @@ def test_an_oversized_plan_is_shown_on_request():
         (("-m", "llama-3.1-8b", "--slo", "ttft:-5"), ("SLO ttft", "must be positive")),
         (("-m", "llama-3.1-8b", "--isl", "0"), ("isl = 0", "between 1 and")),
         (("-m", "llama-3.1-8b", "--batch", "-4"), ("batch = -4", "between 1 and")),
+        (("-m", "llama-3.1-8b", "-c", "0"), ("concurrency = 0", "between 1 and")),
+        (("-m", "llama-3.1-8b", "--rate", "0"), ("request_rate = 0", "between 1e-09 and")),
+        (("-m", "llama-3.1-8b", "-b", "4", "--rate", "1"), ("one load", "batch and request_rate")),
+        (("-m", "llama-3.1-8b", "--num-prompts", "40"), ("num_prompts", "give concurrency, too")),
+        (("-m", "llama-3.1-8b", "-c", "8", "--num-prompts", "4"), ("num_prompts = 4", "less than the users")),
+        (("-m", "llama-3.1-8b", "-g", "h100", "--rate", "900"), ("answers at most", "request_rate = 900")),
+        (("-m", "llama-3.1-8b", "--max-num-seqs", "0"), ("max_num_seqs = 0", "at least 1")),
+        (("-m", "llama-3.1-8b", "--max-num-batched-tokens", "-1"), ("max_num_batched_tokens = -1", "at least 1")),
+        (("-m", "llama-3.1-8b", "--gpu-memory-utilization", "92"), ("gpu_memory_utilization = 92", "share")),
+        (("-m", "llama-3.1-8b", "--max-model-len", "1000"), ("isl + osl = 1152", "max_model_len = 1000")),
         (("-m", "llama-3.1-8b", "--prefix", "2000"), ("prefix", "exceeds the prompt")),
         (("-m", "llama-3.1-8b", "--prefix", "nan"), ("prefix", "between 0 and")),
         (("-m", "llama-3.1-8b", "--tp", "3"), ("tp = 3", "possible: 1, 2, 4, 8")),
@@ -299,6 +326,11 @@ def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(argumen
         ("-m", "llama-3.1-8b", "--isl", ""),
         ("-m", "llama-3.1-8b", "--isl"),
         ("-m", "llama-3.1-8b", "--batch", "1.5"),
+        ("-m", "llama-3.1-8b", "--concurrency", "many"),
+        ("-m", "llama-3.1-8b", "--request-rate", ""),
+        ("-m", "llama-3.1-8b", "--max-num-seqs", "1.5"),
+        ("-m", "llama-3.1-8b", "--simulate"),
+        ("-m", "llama-3.1-8b", "--batch", "4", "--simulate"),
         ("-m", "llama-3.1-8b", "--tp", "two"),
         ("-m", "llama-3.1-8b", "--basis", "best"),
         ("-m", "llama-3.1-8b", "--network", "far"),
@@ -374,7 +406,13 @@ def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
         (("--prefix", "12.5%", "--isl", "1000"), {"prefix": 125}),
         (("--prefix-prompt-length", "100"), {"prefix": 100}),
         (("-b", "16"), {"batch": 16}),
-        (("--batch", "16"), {"batch": 16}),
+        (("--batch", "16"), {"batch": 16, "load": "burst", "concurrency": None, "request_rate": None}),
+        (("-c", "16"), {"concurrency": 16, "load": "concurrency", "batch": None}),
+        (("--concurrency", "16"), {"concurrency": 16}),
+        (("--max-concurrency", "16"), {"concurrency": 16}),
+        (("--users", "16"), {"concurrency": 16}),
+        (("--request-rate", "1.5"), {"request_rate": 1.5, "load": "request_rate", "batch": None}),
+        (("--rate", "1.5"), {"request_rate": 1.5}),
         (("--tp", "2"), {"tp": 2, "num_gpus": 2}),
         (("-tp", "2"), {"tp": 2}),
         (("--tensor-parallel-size", "2"), {"tp": 2}),
@@ -402,6 +440,29 @@ def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
 def test_an_option_means_what_the_parameter_means(arguments, expected):
     line = row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm", *arguments)
     assert {key: line[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "parameter"),
+    [
+        (("--max-num-batched-tokens", "--max-num-tokens", "--chunked-prefill-size"), 700, "max_num_batched_tokens"),
+        (("--max-num-seqs", "--max-running-requests", "--max-batch-size"), 5, "max_num_seqs"),
+        (("--gpu-memory-utilization", "--mem-fraction-static"), 0.25, "gpu_memory_utilization"),
+    ],
+)
+def test_settings_of_an_engine_answer_to_the_names_that_engines_give_them(options, value, parameter):
+    case = ("predict", *CASE, "--concurrency", "64", "--tp", "1")
+    asked = {"isl": 2000, "osl": 300, "concurrency": 64, "tp": 1, parameter: value}
+    line = rl.predict("llama-3.1-8b", "h100-sxm", **asked).to_dict()
+    assert line["ttft_ms"] > 1.01 * row(*case)["ttft_ms"]
+    for option in options:
+        assert row(*case, option, value) == line
+
+
+@pytest.mark.parametrize("option", ["--max-model-len", "--context-length", "--max-seq-len"])
+def test_the_longest_request_that_is_served_bounds_lengths_alone(option):
+    assert row("predict", *CASE, option, "2300") == row("predict", *CASE)
+    assert "max_model_len = 2299" in ask("predict", *CASE, option, "2299").stderr
 
 
 @pytest.mark.parametrize(
@@ -487,13 +548,16 @@ def test_every_parameter_of_the_api_is_an_option(command):
         if parameter.kind is parameter.KEYWORD_ONLY
     }
     assert asked <= options
-    assert options - asked == {"models", "gpus", "workload", "output_format", "explain"}
+    of_a_load = set() if command.name == "knee" else {"simulated"}
+    assert options - asked == {"models", "gpus", "workload", "output_format", "explain", *of_a_load}
 
 
 @pytest.mark.parametrize("command", case_commands())
 def test_the_defaults_in_the_help_are_those_of_the_api(command):
     text = " ".join(command.get_help(click.Context(command)).split())
     defaults = {name: parameter.default for name, parameter in inspect.signature(rl.predict).parameters.items()}
+    assert defaults["batch"] is None  # where no load is given, a burst of what the help says
+    defaults["batch"] = row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm")["batch"]
     for option in ("isl", "osl", "batch", "routing", "basis", "engine"):
         described = re.search(rf"--{option}\b.*?\[default: ([^\]]+)\]", text)
         assert described, option

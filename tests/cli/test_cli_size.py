@@ -31,7 +31,7 @@ def test_the_table_shows_plan_times_cost_and_whether_it_is_sure():
         "GPUs",
         "tp",
         "weights",
-        "batch",
+        "burst",
         *times,
         "HBM used",
         "USD/h",

@@ -62,7 +62,7 @@ def test_vllm_states_milliseconds_totals_and_what_its_user_adds():
     assert ms(found) == (120.0, 9.5, None)
     assert found.statistic == "median"
     assert (found.isl, found.osl) == (400000 / 200, 60000 / 200)
-    assert (found.concurrency, found.batch, found.request_rate) == (16.0, None, None)
+    assert (found.concurrency, found.batch, found.request_rate, found.num_prompts) == (16.0, None, None, 200.0)
     assert (found.model, found.engine, found.engine_version) == ("meta-llama/Llama-3.1-8B-Instruct", "vllm", "0.24.0")
     assert (found.gpu, found.tp, found.pp) == ("h100-sxm", 1, None)
     assert found.date == "2026-11-15"
@@ -85,10 +85,10 @@ def test_the_mean_is_taken_where_no_median_is_given():
 
 def test_requests_sent_all_at_once_are_a_burst_and_a_rate_is_a_rate():
     burst = of({**loaded("vllm.json"), "max_concurrency": None})
-    assert (burst.batch, burst.concurrency, burst.burst, burst.request_rate) == (None, 200.0, 1.0, None)
+    assert (burst.batch, burst.concurrency, burst.num_prompts, burst.request_rate) == (None, 200.0, 200.0, None)
     assert "all 200 requests were sent at once" in burst.note
     rate = of({**loaded("vllm.json"), "max_concurrency": None, "request_rate": 4.0})
-    assert (rate.batch, rate.concurrency, rate.request_rate) == (None, None, 4.0)
+    assert (rate.batch, rate.concurrency, rate.num_prompts, rate.request_rate) == (None, None, None, 4.0)
     both = of({**loaded("vllm.json"), "request_rate": 4.0})
     assert (both.concurrency, both.request_rate) == (16.0, 4.0)
     assert "at most 16" in both.note
@@ -200,6 +200,7 @@ def test_inferencex_is_in_seconds_and_its_lengths_are_nominal():
     assert ms(plain) == (400.0, 30.0, 28400.0)
     assert plain.isl == pytest.approx(0.9 * 1024)
     assert (plain.gpu, plain.model, plain.concurrency) == ("h200", "deepseek-ai/DeepSeek-R1-0528", 64.0)
+    assert plain.num_prompts == 10 * 64  # of its scripts, which the file does not say
     assert (plain.engine, plain.engine_version) == ("sglang", "v0.5.5-cu129")
     assert (plain.tp, plain.dp, plain.ep) == (8, 1, 1)
     assert "0.9 of the nominal" in plain.note
@@ -375,6 +376,7 @@ def test_a_file_that_cannot_be_read_is_refused_by_what_is_wrong(data, words):
         ({"tensor_parallel_size": "1.5"}, ("tensor_parallel_size = '1.5' is not a whole number",)),
         ({"total_input_tokens": 100}, ("isl = 0.5 must be at least 1",)),
         ({"max_concurrency": 0}, ("concurrency = 0 must be positive",)),
+        ({"num_prompts": -1}, ("num_prompts = -1 is negative",)),
     ],
 )
 def test_a_figure_that_cannot_be_is_refused_by_its_key(change, words):
@@ -443,7 +445,7 @@ def test_everything_that_is_missing_is_named_at_once():
         check_complete(bare)
     assert str(caught.value) == (
         "result: the result states no model, no GPU, no tp, no isl, no osl and no load: "
-        "give --model, --gpu, --tp, --isl, --osl and --concurrency or --batch"
+        "give --model, --gpu, --tp, --isl, --osl and --concurrency, --request-rate or --batch"
     )
 
 

@@ -12,7 +12,10 @@ from roofline.catalog.engines import engine_names, load_engine
 from roofline.errors import UnsupportedPrecision
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
+from roofline.serving.answer import predict_deployment
 from roofline.serving.latency import Workload, decode, prefill
+from roofline.serving.queueing import meeting, prompt_of
+from roofline.serving.server import Server
 from roofline.specs.engine import Engine, Tuning
 from roofline.specs.kernels import ALL_REDUCE, GEMM, HOST
 
@@ -207,8 +210,35 @@ def test_the_share_of_light_speed_is_what_ideal_and_served_answers_say(name):
 
 
 def test_prompts_take_longer_while_others_decode_and_not_alone():
-    alone, crowded = (rl.closed_loop(*SMALL, c, isl=2000, osl=100, engine="vllm") for c in (1, 2))
     engine = load_engine("vllm")
+    stretched = deploy(*SMALL, engine=engine)
+    server, smooth = (Server(choice, 2000.0, 100.0) for choice in (stretched, with_stretch(stretched, 1.0)))
     kernels = rl.predict(*SMALL, isl=2000, osl=100, engine="none").ttft
-    assert close(alone.own_prefill_time, kernels + engine.prefill)
-    assert close(crowded.own_prefill_time, engine.stretch * kernels + engine.prefill)
+    for choice in (server, smooth):
+        assert close(prompt_of(choice).alone, kernels + engine.prefill)
+    assert engine.stretch > 1.0
+    for scheduler in ("decode first", "prompts first"):
+        slow, quick = (
+            meeting(with_scheduler(choice, scheduler), prompt_of(choice), 0.5, 3.0, 0.01, None)
+            for choice in (server, smooth)
+        )
+        assert close(slow.prompt - engine.prefill, engine.stretch * (quick.prompt - engine.prefill))
+        assert slow.plain == quick.plain
+
+
+def test_a_stretch_is_seen_by_several_users_and_by_none_alone():
+    plain, stretched = (deploy(*SMALL, engine=replace(load_engine("vllm"), stretch=factor)) for factor in (1.0, 1.4))
+    for users in (1.0, 2.0, 16.0):
+        workload = Workload(2000.0, 100.0, concurrency=users)
+        quick, slow = (predict_deployment(choice, workload) for choice in (plain, stretched))
+        assert (slow.tpot > quick.tpot) is (users > 1.0)
+        assert (slow.ttft > quick.ttft) is (users > 1.0)
+
+
+def with_stretch(deployment, stretch):
+    return replace(deployment, engine=replace(deployment.engine, stretch=stretch))
+
+
+def with_scheduler(server, scheduler):
+    deployment = server.deployment
+    return replace(server, deployment=replace(deployment, engine=replace(deployment.engine, scheduler=scheduler)))

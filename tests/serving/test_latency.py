@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.serving import prediction
+from roofline.serving import answer
 from roofline.serving.latency import Workload, prefill
 from roofline.specs.layers import DenseFfn, Gqa, Group, Layer
 
@@ -153,10 +153,10 @@ def test_a_machine_and_host_k_times_as_fast_throughout_answer_k_times_as_fast(
     model, gpu, basis, engine, isl, osl, batch, times
 ):
     slow = predict(model, gpu, basis=basis, isl=isl, osl=osl, batch=batch)
-    slow = prediction.predict_deployment(replace(slow.deployment, engine=engine), slow.workload, allow_oversize=True)
+    slow = answer.predict_deployment(replace(slow.deployment, engine=engine), slow.workload, allow_oversize=True)
     quick_gpu = with_shorter_latencies(faster(slow.deployment.gpu, times), times)
     quick_deployment = replace(slow.deployment, gpu=quick_gpu, engine=with_shorter_host_times(engine, times))
-    quick = prediction.predict_deployment(quick_deployment, slow.workload, allow_oversize=True)
+    quick = answer.predict_deployment(quick_deployment, slow.workload, allow_oversize=True)
     assert close(quick.ttft * times, slow.ttft)
     assert close(quick.tpot * times, slow.tpot)
     assert close(quick.e2el * times, slow.e2el)

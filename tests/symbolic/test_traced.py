@@ -8,8 +8,8 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from roofline import ops
+from roofline.serving.answer import predict_deployment as predict
 from roofline.serving.latency import Workload
-from roofline.serving.prediction import predict_deployment as predict
 from roofline.symbolic.case_trace import RESULTS, UNITS, CaseTrace
 from roofline.symbolic.inputs import changed, inputs, with_inputs
 from roofline.symbolic.traced import Trace, Traced, is_rational, replayed

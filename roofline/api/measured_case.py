@@ -1,0 +1,111 @@
+"""What one measurement of a deployment says of the predictions for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from roofline.api.arguments import scalar
+from roofline.api.case import LOADS, workload
+from roofline.errors import BadInput, shown
+from roofline.physics.forward import Pass
+from roofline.physics.plan import Deployment
+from roofline.quantity import BILLION, rounded, to_text
+from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
+from roofline.serving.latency import BURST, Workload
+from roofline.serving.load import mean_latencies, request_passes, served
+
+__all__ = ["corrected", "correction"]
+
+_FAR = 2.0
+_MOST_FACTOR = 30.0  # of a measurement over its prediction
+_FIELDS = ("isl", "osl", "batch", "prefix")
+
+
+def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, float]) -> Correction:
+    """What one measurement of a deployment says of the predictions for it.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis and engine that were measured.
+        wanted: lengths and load of the case, at which the measurement was taken where it says nothing else.
+        measured: `ttft`, `tpot` [s] or both; lengths, `prefix` and the load where they differ.
+
+    Returns:
+        Factors, and what remains uncertain.
+
+    Raises:
+        BadInput: nothing measured, an unknown key, a figure that is none or that is faster than light.
+    """
+    if deployment.basis == "ideal":
+        raise BadInput("the ideal basis is light speed, which no measurement moves; leave out measured, or the basis")
+    fields = tuple(dict.fromkeys((*_FIELDS, *LOADS)))
+    known = ("ttft", "tpot", *fields)
+    if not isinstance(measured, Mapping) or not {"ttft", "tpot"} & set(measured) or not set(measured) <= set(known):
+        raise BadInput(
+            f"measured = {shown(measured)} must give ttft or tpot in seconds, and may give {', '.join(fields)}"
+        )
+    measured = {key: scalar(value) for key, value in measured.items()}
+    for key, value in measured.items():
+        if type(value) not in (float, int) or not (0.0 < value <= BILLION or (key == "prefix" and value == 0.0)):
+            raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
+    stated = [name for name in LOADS if name in measured]
+    here = "batch" if wanted.load == BURST else wanted.load
+    needed = ("isl", "osl", "prefix", *(stated or (here,)))
+    unsaid = [name for name in needed if name not in measured and type(getattr(wanted, name)) is not float]
+    if unsaid:
+        raise BadInput(f"measured must say at which {' and '.join(unsaid)} it was taken: the case asks for several")
+    values = {name: measured.get(name, getattr(wanted, name)) for name in needed}
+    at = workload(**{"batch": None, **{name: measured[name] for name in stated}, **values})
+    predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, at), strict=True))
+    least_of = dict(zip(("ttft", "tpot"), (light.time for light in _light(deployment, at)), strict=True))
+    factors = {}
+    for key in ("ttft", "tpot"):
+        if key not in measured:
+            continue
+        least = least_of[key]
+        if measured[key] < least:
+            raise BadInput(
+                f"measured {key} = {to_text(float(measured[key]), 's')} is faster than light: the same work takes "
+                f"{to_text(least, 's')} at full rates; check its unit, load, lengths, precision and tp"
+            )
+        network = deployment.host.network if key == "ttft" else 0.0
+        if network > 0.0 and measured[key] < least + network:
+            raise BadInput(
+                f"measured ttft = {to_text(float(measured[key]), 's')} is less than the network's round trip of "
+                f"{to_text(network, 's')} and the {to_text(least, 's')} that the same work takes at full rates; give "
+                "the ttft that the client saw, or leave out network"
+            )
+        factors[key] = float(measured[key]) / predicted[key]
+        if factors[key] > _MOST_FACTOR:
+            raise BadInput(
+                f"measured {key} = {to_text(float(measured[key]), 's')} is {factors[key]:.0f} times the prediction: "
+                "a slip of the unit, or another deployment? (here in seconds, on the command line in milliseconds)"
+            )
+    return Correction(
+        **factors,
+        sigma_ttft=SIGMA_TTFT if "ttft" in measured else None,
+        sigma_tpot=SIGMA_TPOT if "tpot" in measured else None,
+    )
+
+
+def corrected(found: Correction) -> tuple[str, ...]:
+    """What a reader of scaled figures should know.
+
+    Args:
+        found: factors of a measurement.
+
+    Returns:
+        One sentence for each factor [text].
+    """
+    said = []
+    for name, factor in (("ttft", found.ttft), ("tpot", found.tpot)):
+        if factor != 1.0:
+            far = "" if 1.0 / _FAR <= factor <= _FAR else ": far outside its interval; is it the same deployment?"
+            said.append(f"{name} scaled by the measurement, {rounded(factor)} times the prediction{far}")
+    return tuple(said)
+
+
+def _light(deployment: Deployment, at: Workload) -> tuple[Pass, Pass]:
+    """Passes of a case at light speed, as many sequences together as the calibrated kernels have."""
+    found = None if at.load == BURST else served(deployment, at)
+    return request_passes(replace(deployment, basis="ideal"), at, found)

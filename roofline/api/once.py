@@ -1,0 +1,36 @@
+"""One measurement of a deployment, and what it says of every prediction for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from roofline.api import measured_case
+from roofline.api.predict import predict
+from roofline.serving.correction import Correction
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+
+__all__ = ["calibrate_once"]
+
+
+def calibrate_once(model: str | Model, gpu: str | Gpu, measured: Mapping[str, float], **options: Any) -> Correction:
+    """Factors that one measurement of a deployment puts on every prediction for it.
+
+    `predict(..., measured=...)` applies them itself; this says what they are.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name, alias or record [text].
+        measured: `ttft`, `tpot` [s] or both, and the lengths and load they were taken at.
+        options: keyword arguments of `predict`.
+
+    Returns:
+        Measured / predicted of TTFT and TPOT [1], and what remains uncertain.
+
+    Raises:
+        BadInput: nothing measured, or faster than light.
+        RooflineError: as `predict` raises.
+    """
+    prediction = predict(model, gpu, **options)
+    return measured_case.correction(prediction.deployment, prediction.workload, measured)

@@ -1,0 +1,210 @@
+"""A simulation beside the closed forms: every step of a server, for whoever does not believe an equation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from roofline.api.arguments import number
+from roofline.api.predict import predict
+from roofline.errors import BadInput, shown
+from roofline.quantity import MILLI, rounded, to_text
+from roofline.serving.latency import USERS
+from roofline.serving.load import lanes, server_of
+from roofline.serving.prediction import Prediction
+from roofline.serving.simulation import Arrivals, Finished, simulated
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+
+__all__ = ["SIMULATED", "Simulation", "arrivals_of", "simulate", "simulation"]
+
+#: What a simulation measures, in the order in which it is shown.
+SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
+
+_FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # requests that are counted where nothing else is said
+_USERS_SPREAD = 0.3  # equal answers would keep users in step for ever
+_UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
+_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
+          "request_rate": "requests/s"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Means over the requests of a simulation, beside the closed forms of the same case."""
+
+    prediction: Prediction = field(repr=False)
+    requests: int  # that were counted, of one rank
+    seed: int
+    spread: float  # lengths are even between 1 - spread and 1 + spread times the mean [1]
+    ttft: float  # [s]
+    tpot: float | None  # [s] mean over requests; None for single tokens
+    e2el: float  # [s]
+    queue: float  # [s] before anything of a prompt is computed
+    concurrency: float  # [requests] in flight on the whole deployment
+    request_rate: float  # [1/s] answered by the whole deployment
+
+    def ratio(self, name: str) -> float | None:
+        """Closed form over simulation [1]; None where either does not apply."""
+        closed, mean = getattr(self.prediction, name), getattr(self, name)
+        return None if closed is None or not mean else float(closed) / mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat row: the keys of a prediction, and the means of the simulation beside them."""
+        times = {
+            f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in ("ttft", "tpot", "e2el", "queue")
+        }
+        return {
+            **self.prediction.to_dict(),
+            **times,
+            "simulated_concurrency": self.concurrency,
+            "simulated_request_rate": self.request_rate,
+            "simulated_requests": self.requests,
+            "seed": self.seed,
+        }
+
+    def __str__(self) -> str:
+        """A line a mean: closed form, simulation and ratio."""
+        lines = [f"{'':<12}{'closed form':>12}{'simulation':>12}{'ratio':>8}"]
+        for name in SIMULATED:
+            closed, mean, ratio = getattr(self.prediction, name), getattr(self, name), self.ratio(name)
+            if ratio is not None and name != "queue":
+                cells = (_text(closed, name), _text(mean, name), f"{ratio:.3f}")
+                lines.append(f"{_NAMES[name]:<12}{cells[0]:>12}{cells[1]:>12}{cells[2]:>8}")
+        lines.append(f"{self.requests} requests of one rank, seed {self.seed}, {_lengths(self.spread)}")
+        return "\n".join(lines)
+
+
+def simulate(
+    model: str | Model,
+    gpu: str | Gpu,
+    *,
+    requests: int | None = None,
+    seed: int = 0,
+    spread: float | None = None,
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> Simulation:
+    """A server simulated step by step under users or a request rate, beside the closed forms.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name, alias or record [text].
+        requests: to count on one rank; None for enough, or for those of a run (`num_prompts`) [requests].
+        seed: of the random numbers [1].
+        spread: lengths are even between 1 - spread and 1 + spread times the mean; None for 0 under a rate, and for 0.3
+            of users, who would stay in step otherwise [1].
+        progress: told now and then how many requests were answered [function].
+        options: keyword arguments of `predict`, with `concurrency` or `request_rate`; numbers, not arrays.
+
+    Returns:
+        Means of the simulation and the prediction.
+
+    Raises:
+        BadInput: a burst, an array, or a number that cannot be.
+        RooflineError: as `predict` raises.
+    """
+    return simulation(predict(model, gpu, **options), requests=requests, seed=seed, spread=spread, progress=progress)
+
+
+def simulation(
+    prediction: Prediction,
+    *,
+    requests: int | None = None,
+    seed: int = 0,
+    spread: float | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Simulation:
+    """The case of a prediction, simulated.
+
+    Args:
+        prediction: of one case under users or a rate.
+        requests: as of `simulate` [requests].
+        seed: as of `simulate` [1].
+        spread: as of `simulate` [1].
+        progress: as of `simulate` [function].
+
+    Returns:
+        Means of the simulation and the prediction.
+
+    Raises:
+        BadInput: a burst, an array, or a number that cannot be.
+    """
+    arrivals = arrivals_of(prediction, requests, seed, spread)
+    deployment, workload = prediction.deployment, prediction.workload
+    found = simulated(server_of(deployment, workload), arrivals, progress)
+    return _means(prediction, arrivals, found)
+
+
+def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread: float | None) -> Arrivals:
+    """How requests come to one rank of a case.
+
+    Args:
+        prediction: of one case under users or a rate.
+        requests: to count; None for enough [requests].
+        seed: of the random numbers [1].
+        spread: of the lengths; None for what the load asks for [1].
+
+    Returns:
+        The arrivals.
+
+    Raises:
+        BadInput: a burst, an array, or a number that cannot be.
+    """
+    workload, served = prediction.workload, prediction.served
+    if served is None:
+        raise BadInput("a burst needs no simulation: its answer is a sum of kernels; give concurrency or request_rate")
+    if type(served.ttft) is not float:
+        raise BadInput("a simulation is of one case: lengths and load must be numbers, not arrays")
+    if type(seed) is not int:
+        raise BadInput(f"seed = {shown(seed)} must be a whole number")
+    ranks = float(lanes(prediction.deployment))
+    each = max((workload.concurrency or 1.0) / ranks, 1.0)  # fewer users than ranks leave some idle
+    users = round(each)
+    if users != each:
+        raise BadInput(
+            f"a simulation has whole users on each rank: concurrency = {workload.concurrency:g} over {ranks:g} makes "
+            f"{each:g} of them; try {users * ranks:g}"
+        )
+    run = None if workload.num_prompts is None else max(round(workload.num_prompts / ranks), users)
+    usual = run or min(max(_FEWEST, _PER_USER * users), _MOST)
+    count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
+    default = _USERS_SPREAD if workload.load == USERS else 0.0
+    width = default if spread is None else number("spread", spread, 0.0, 1.0)
+    rate = None if workload.request_rate is None else workload.request_rate / ranks
+    return Arrivals(count, rate, users, run is not None, width, seed)
+
+
+def _means(prediction: Prediction, arrivals: Arrivals, found: list[Finished]) -> Simulation:
+    """Means over requests; rates and counts of all ranks, by Little's law."""
+    deployment, workload = prediction.deployment, prediction.workload
+    ranks = float(lanes(deployment))
+    e2el = fmean(request.e2el for request in found)
+    rate = (workload.concurrency or 1.0) / e2el if arrivals.rate is None else arrivals.rate * ranks
+    gaps = [request.tpot for request in found if not math.isnan(request.tpot)]
+    return Simulation(
+        prediction=prediction,
+        requests=len(found),
+        seed=arrivals.seed,
+        spread=arrivals.spread,
+        ttft=fmean(request.ttft for request in found),
+        tpot=fmean(gaps) if gaps and workload.osl > 1.0 else None,
+        e2el=e2el,
+        queue=fmean(request.wait for request in found),
+        concurrency=rate * e2el,
+        request_rate=rate,
+    )
+
+
+def _text(value: float, name: str) -> str:
+    return to_text(float(value), "s") if name in _UNITS else rounded(float(value))
+
+
+def _milliseconds(time: float | None) -> float | None:
+    return None if time is None else time / MILLI
+
+
+def _lengths(spread: float) -> str:
+    return f"lengths +-{100.0 * spread:g} %" if spread else "lengths all equal"

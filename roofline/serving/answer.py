@@ -1,0 +1,93 @@
+"""From a deployment and its load to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline.physics.forward import Pass
+from roofline.physics.memory import Memory, memory
+from roofline.physics.plan import Deployment
+from roofline.serving.correction import UNCORRECTED, Correction
+from roofline.serving.latency import BURST, Limits, Workload, check_slo
+from roofline.serving.load import Served, request_passes, served
+from roofline.serving.prediction import Prediction
+
+__all__ = ["memory_of", "predict_deployment"]
+
+
+def predict_deployment(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float] | None = None,
+    warnings: tuple[str, ...] = (),
+    *,
+    allow_oversize: bool = False,
+    correction: Correction = UNCORRECTED,
+) -> Prediction:
+    """Latencies of one deployment under one load.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis, engine and replicas.
+        workload: lengths and load; numbers may be arrays that broadcast together.
+        slo: limits on ttft, tpot or e2el [s].
+        warnings: what the reader should know [text].
+        allow_oversize: whether arrays have times for cases that do not fit, too [bool].
+        correction: by a measurement of this very deployment.
+
+    Returns:
+        The prediction.
+
+    Raises:
+        UnknownName: an SLO key that is none.
+        BadInput: an SLO limit that is not positive.
+
+    Valid:
+        A burst is alone on the server; `roofline.serving.load` says what was checked of the other loads.
+    """
+    check_slo(slo)
+    found = None if workload.load == BURST else served(deployment, workload)
+    first, step = request_passes(deployment, workload, found)
+    return Prediction(
+        deployment=deployment,
+        workload=workload,
+        prefill=first,
+        decode=step,
+        memory=memory_of(deployment, workload, found),
+        slo=Limits(slo or {}),
+        warnings=(*warnings, *_assumptions(deployment, first, step)),
+        allow_oversize=allow_oversize,
+        correction=correction,
+        served=found,
+    )
+
+
+def memory_of(deployment: Deployment, workload: Workload, found: Served | None) -> Memory:
+    """Memory of a burst at its full length, or of the sequences that run under a load as the engine admits them.
+
+    Args:
+        deployment: model, GPU, plan, precision and engine.
+        workload: lengths, and the batch of a burst.
+        found: what requests see under the load; None for a burst.
+
+    Returns:
+        The shares [B].
+    """
+    if found is None:
+        return memory(deployment, workload.batch, workload.isl + workload.osl)
+    return memory(deployment, found.batch, workload.isl + deployment.engine.reserve * workload.osl)
+
+
+def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
+    """Kernels whose constants were assumed instead of measured; element-wise passes and hand-overs always are."""
+    if deployment.basis == "generic":
+        return []
+    found = dict.fromkeys(
+        kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"
+        for passed in passes
+        for kernel in passed.kernels
+        if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor
+    )
+    if not found:
+        return []
+    generation = deployment.gpu.generation
+    return [f"assumed, not measured on {generation}: {', '.join(found)} (its calibration file says from what)"]

@@ -1,0 +1,71 @@
+"""Where the equations of a load were checked against a simulation of every step, and how far off they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from roofline.ops import Real
+from roofline.physics.plan import Deployment
+from roofline.quantity import MILLI, NANO, rounded
+from roofline.serving.latency import Workload
+from roofline.serving.load import Served
+
+__all__ = ["domain", "outside"]
+
+#: Within them the equations were checked against a simulation of every step (docs/method.md).
+_MOST_UTIL, _MOST_RHO, _MOST_PROMPT, _MOST_WAITING = 0.8, 0.5, 0.5, MILLI
+
+
+def outside(deployment: Deployment, workload: Workload, found: Served) -> Iterator[tuple[Real, str]]:
+    """Conditions under which the equations were checked, and whether a case fails them.
+
+    Args:
+        deployment: model, GPU, plan and engine.
+        workload: lengths and load.
+        found: what requests see.
+
+    Returns:
+        Whether each fails, and the sentence that says so [condition, text].
+    """
+    if workload.request_rate is not None:
+        yield found.util > _MOST_UTIL * (1.0 + NANO), f"utilisation above {_MOST_UTIL:g}"
+        yield found.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
+    else:
+        yield found.rho_chunks > _MOST_UTIL, "prompts take nearly all of the token budget"
+    if workload.num_prompts is not None:
+        yield workload.osl > 0.0, "a run with its start, which was judged by measured servers alone"
+    yield found.rho > _MOST_RHO, f"prompts take more than {_MOST_RHO:.0%} of the time"
+    several = workload.osl > 1.0
+    yield (
+        several & (found.prompt_share > _MOST_PROMPT),
+        "a prompt takes more than half of the decode steps of a request",
+    )
+    yield workload.osl <= 1.0, "answers of a single token"
+    if deployment.plan.pp > 1:
+        yield workload.osl > 0.0, "pipeline parallelism"
+
+
+def domain(fails: Sequence[str]) -> str:
+    """Whether one case lies inside the domain in which the equations were checked, and how far off such cases were.
+
+    Args:
+        fails: what `outside` says of the conditions that fail [text].
+
+    Returns:
+        A sentence [text].
+    """
+    if not fails:
+        tpot, ttft = _INSIDE
+        return (
+            f"under load: inside the checked domain; TPOT off {rounded(tpot)} %, TTFT {rounded(ttft)} % on average "
+            "against a simulation of every step"
+        )
+    tpot, ttft = _OUTSIDE
+    return (
+        f"under load: outside the checked domain ({', '.join(fails)}); such cases were off {rounded(tpot)} % (TPOT) "
+        f"and {rounded(ttft)} % (TTFT) on average against a simulation of every step: see --simulate"
+    )
+
+
+# Mean errors of TPOT and TTFT [%] against the simulation, cases inside and outside the domain (docs/load.md).
+_INSIDE, _OUTSIDE = (1.0, 1.6), (4.4, 7.4)

@@ -1,0 +1,360 @@
+"""A server under a load: users who ask again, or requests that come at random; their mean latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from roofline.elements import all_of
+from roofline.ops import Real, above, comparable, maximum, minimum, never, where
+from roofline.physics.forward import Pass
+from roofline.physics.plan import Deployment
+from roofline.roots import crossing, fixed_point
+from roofline.serving.latency import BURST, Workload, decode, prefill
+from roofline.serving.queueing import Meeting, Prompt, Saturation, added, meeting, prompt_of, saturation, slot_wait
+from roofline.serving.server import PROMPTS_FIRST, UNLIMITED, Server
+
+__all__ = ["Served", "lanes", "mean_latencies", "request_passes", "served", "server_of"]
+
+_FULL = 0.9999  # share of a limit beyond which a rate is none that can be served
+_INNER = 12  # rounds for each throughput that is tried, where they do not find it by themselves
+_LEAST = 2.0**-40  # of the largest throughput
+_ORDER = 3.0  # of the interpolation between one user and many, where answers are single tokens
+_ROOT = 0.5  # power of the step to the next throughput: a loop answers more load with less throughput each
+
+_State = tuple[Real, ...]  # others who decode, `Meeting.seen`, requests per second of a rank
+
+
+@comparable
+class Served(NamedTuple):
+    """What requests see under a load; means over requests, counts and rates of the whole deployment."""
+
+    ttft: Real  # [s]; infinite where more come than can be served
+    tpot: Real  # [s]
+    queue: Real  # [s] of the ttft: all but request, network and one's own prompt
+    concurrency: Real  # [requests] in flight
+    request_rate: Real  # [1/s] answered
+    max_request_rate: Real  # [1/s] that can be answered at most
+    batch: Real  # sequences of a replica that decode together when a request does, itself included
+    slots: Real  # [sequences] that a rank runs at most
+    rho: Real  # share of the time that prompts take [1]
+    rho_chunks: Real  # share of the time that prompts would take, were they computed in full steps [1]
+    prompt_share: Real  # what a prompt adds to others, over the decode steps of a request [1]
+    waiting_share: Real  # of requests that wait for a slot [1]
+    is_stable: Real  # whether no more come than can be served [condition]
+    state: tuple[Real, ...]  # where the equations agree, for whoever asks for a case nearby
+
+    @property
+    def util(self) -> Real:
+        """Answered over what can be answered at most [1]."""
+        return self.request_rate / self.max_request_rate
+
+
+def lanes(deployment: Deployment) -> Real:
+    """Ranks that share a load evenly: of data parallelism, in each turn of the pipeline, on every replica.
+
+    Args:
+        deployment: plan and replicas.
+
+    Returns:
+        How many [1].
+    """
+    plan = deployment.plan
+    return deployment.replicas * plan.pp * plan.dp
+
+
+def server_of(deployment: Deployment, workload: Workload) -> Server:
+    """One rank of a deployment under its load.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis, engine and replicas.
+        workload: lengths and load.
+
+    Returns:
+        The rank.
+    """
+    users = None
+    if workload.concurrency is not None:
+        users = maximum(workload.concurrency / (deployment.replicas * deployment.plan.pp), 1.0)
+    return Server(deployment, workload.isl, workload.osl, workload.prefix, users)
+
+
+def served(
+    deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None, together: Real = 1.0
+) -> Served:
+    """Mean latencies of a deployment under a load.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis, engine and replicas.
+        workload: lengths, and either `concurrency` or `request_rate`.
+        start: `Served.state` of a case nearby, to begin at [any].
+        together: prompts of equal requests that come at the same time, of users alone [requests].
+
+    Returns:
+        The latencies; times are infinite where more requests come than can be served.
+
+    Valid:
+        `domain` says what was checked. Lengths are those of the mean request; users' lengths differ a little, or they
+        would stay in step (`together`). With pp, as many batches follow each other, evenly filled.
+
+    Source:
+        docs/method.md, "A server under load".
+    """
+    server = server_of(deployment, workload)
+    prompt = prompt_of(server)
+    full = saturation(replace(server, users=UNLIMITED), prompt)
+    if workload.concurrency is None:
+        return _open(server, prompt, full, workload, lanes(deployment), start)
+    return _closed(server, prompt, full, workload, lanes(deployment), start, together)
+
+
+def request_passes(deployment: Deployment, workload: Workload, found: Served | None) -> tuple[Pass, Pass]:
+    """Prefill and mean decode step of a request: those of a burst, or what one among others runs in.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis and engine.
+        workload: lengths and load.
+        found: what requests see under the load; None for a burst.
+
+    Returns:
+        Prefill of the burst, or of one prompt; the decode step without any prompt beside it.
+    """
+    if found is None:
+        return prefill(deployment, workload), decode(deployment, workload)
+    one = replace(workload, batch=1.0)
+    return prefill(deployment, one), decode(deployment, replace(one, batch=found.batch))
+
+
+def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
+    """TTFT and TPOT under whatever load.
+
+    Args:
+        deployment: model, GPU, plan, precision, basis, engine and replicas.
+        workload: lengths and load.
+
+    Returns:
+        Both [s].
+    """
+    if workload.load == BURST:
+        return prefill(deployment, workload).time, decode(deployment, workload).time
+    found = served(deployment, workload)
+    return found.ttft, found.tpot
+
+
+def _open(
+    server: Server,
+    prompt: Prompt,
+    full: Saturation,
+    workload: Workload,
+    ranks: Real,
+    start: tuple[Real, ...] | None,
+) -> Served:
+    """Requests that come at random."""
+    asked = workload.request_rate / ranks
+    rate = minimum(asked, _FULL * full.rate)  # beyond it there is no steady state to find
+    steps, plan = server.osl - 1.0, server.deployment.plan
+    plain = server.decode(1.0).total
+
+    def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
+        met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
+        return rate * steps * met.step, met.seen
+
+    settled = fixed_point(round_, start or (rate * steps * plain, plain))
+    others, seen = minimum(settled.values[0], full.slots), settled.values[1]
+    met = meeting(server, prompt, rate, others, seen, None)
+    share, wait = slot_wait(server, full, met, rate, others)
+    queue = maximum(met.stage - prompt.alone, 0.0) + wait
+    ttft = server.before + prompt.alone + queue
+    busiest = maximum(maximum(met.rho, met.rho_chunks), settled.values[0] / full.slots)
+    is_stable = (asked < full.rate) & (busiest < _FULL) & settled.is_found
+    ttft = where(is_stable, ttft, float("inf"))
+    return Served(
+        ttft=ttft,
+        tpot=met.step,
+        queue=where(is_stable, queue, float("inf")),
+        concurrency=workload.request_rate * (ttft + steps * met.step),
+        request_rate=workload.request_rate,
+        max_request_rate=full.rate * ranks,
+        batch=maximum(minimum(1.0 + others * plan.dp, full.slots * plan.dp), 1.0),
+        slots=full.slots,
+        rho=met.rho,
+        rho_chunks=met.rho_chunks,
+        prompt_share=met.prompt / (server.steps * met.mean_step),
+        waiting_share=share,
+        is_stable=is_stable,
+        state=settled.values,
+    )
+
+
+def _closed(
+    server: Server,
+    prompt: Prompt,
+    full: Saturation,
+    workload: Workload,
+    ranks: Real,
+    start: tuple[Real, ...] | None,
+    together: Real,
+) -> Served:
+    """Users who ask again as soon as they are answered."""
+    users = maximum(workload.concurrency / ranks, 1.0)  # of a rank that has any
+    inside = maximum(minimum(users, full.slots), 1.0)
+    plan = server.deployment.plan
+    steps, before = server.osl - 1.0, server.before
+    others = inside - 1.0
+    plain = server.decode(1.0).total
+    alone = before + prompt.alone + steps * plain
+
+    def met_at(state: tuple[Real, ...]) -> Meeting:
+        return meeting(server, prompt, state[2] * others / inside, minimum(state[0], others), state[1], inside)
+
+    def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
+        met = met_at(state)
+        most = maximum(1.0 / met.in_full, 1.0 / alone)
+        reached = minimum(inside / (before + met.stage + steps * met.step), most)
+        rate = state[2] * others / inside
+        return minimum(rate * steps * met.step, others), met.seen, state[2] * (reached / state[2]) ** _ROOT
+
+    begin = _guess(server, prompt, inside)
+    settled = fixed_point(round_, start or begin)
+    values = settled.values
+    if not all_of(settled.is_found):  # prompts take nearly all of the time: the rounds lead away from where they meet
+        none = 0.0 * begin[2]
+        narrowed = _narrowed(met_at, round_, (none, plain + none, begin[2]), inside / alone, inside, server)
+        values = tuple(where(settled.is_found, one, other) for one, other in zip(values, narrowed, strict=True))
+    met, rate = met_at(values), values[2]
+    ttft = maximum(users / rate - steps * met.step, before + maximum(met.stage, prompt.alone))
+    if not never(steps <= 0.0):  # nobody decodes: prompts wait for prompts alone
+        ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
+    tpot = met.step
+    if workload.num_prompts is not None or not never(above(together, 1.0)):
+        ttft, tpot = _of_a_run(server, prompt, met, workload, (users, inside), (ttft, tpot), together)
+    answered = workload.concurrency / (ttft + steps * tpot)
+    return Served(
+        ttft=ttft,
+        tpot=tpot,
+        queue=maximum(ttft - before - prompt.alone, 0.0),
+        concurrency=workload.concurrency,
+        request_rate=answered,
+        max_request_rate=maximum(full.rate * ranks, answered),
+        batch=minimum(
+            1.0 if server.users is None else server.users, (1.0 + minimum(settled.values[0], others)) * plan.dp
+        ),
+        slots=full.slots,
+        rho=met.rho,
+        rho_chunks=met.rho_chunks,
+        prompt_share=met.prompt / (server.steps * met.mean_step),
+        waiting_share=1.0 - inside / users,
+        is_stable=met.rho < 1.0,
+        state=values,
+    )
+
+
+def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
+    r"""Time to the first and only token where nobody decodes.
+
+    .. math:: R = R_1 \left(1 + \frac{(c p)^k - p^k}{R_1^k}\right)^{1/k}
+
+    Between one user's time and that of prompts which follow each other without a gap, those of all users together.
+
+    Args:
+        server: a rank.
+        prompt: its mean prompt.
+        users: of the rank [requests].
+
+    Returns:
+        Time, request and network included [s].
+
+    Valid:
+        Both ends; between them an interpolation that simulations gave its order k.
+
+    Source:
+        Asymptotic bounds of a closed queue: Denning and Buzen, ACM Computing Surveys 10(3), 1978.
+    """
+    alone = server.before + prompt.alone
+    tokens = maximum(minimum(server.budget, prompt.length * users), 1.0)
+    shared = (server.linear(1.0, tokens - 1.0) + prompt.head) * prompt.length / tokens
+    each = minimum(shared + prompt.attention + server.engine.prefill, prompt.alone)
+    return alone * (1.0 + ((users * each) ** _ORDER - each**_ORDER) / alone**_ORDER) ** (1.0 / _ORDER)
+
+
+def _guess(server: Server, prompt: Prompt, inside: Real) -> _State:
+    """A state of users to begin at: every prompt of others falls between one's own steps."""
+    steps, others = server.osl - 1.0, inside - 1.0
+    parts = server.decode(inside)
+    each = added(server, prompt, inside, parts.linear, prompt.length, prompt.length, prompt.attention)
+    decoding = steps * parts.total + each * others
+    whole = server.before + prompt.alone + parts.total + decoding
+    taken = minimum(each * others / whole, 0.9)
+    seen = each if server.engine.scheduler == PROMPTS_FIRST else parts.total + taken * each
+    return others * decoding / whole, seen, inside / whole
+
+
+def _narrowed(
+    met_at: Callable[[_State], Meeting],
+    round_: Callable[[_State], _State],
+    start: _State,
+    most: Real,
+    inside: Real,
+    server: Server,
+) -> _State:
+    """The state of users where rounds by themselves do not find it: throughput by bracketing, the rest by rounds."""
+    steps, before = server.osl - 1.0, server.before
+    state = list(start)
+
+    def surplus(rate: Real) -> Real:
+        for _ in range(_INNER):
+            others, seen, _ = round_((state[0], state[1], maximum(rate, _LEAST * most)))
+            state[:2] = 0.5 * (state[0] + others), 0.5 * (state[1] + seen)
+        met = met_at((state[0], state[1], rate))
+        return 1.0 - maximum(rate * (before + met.stage + steps * met.step) / inside, rate * met.in_full)
+
+    rate = minimum(crossing(surplus, most), most)
+    for _ in range(_INNER):
+        surplus(rate)
+    return state[0], state[1], rate
+
+
+def _of_a_run(
+    server: Server,
+    prompt: Prompt,
+    met: Meeting,
+    workload: Workload,
+    users: tuple[Real, Real],
+    steady: tuple[Real, Real],
+    together: Real,
+) -> tuple[Real, Real]:
+    r"""Means of a run of N requests that all users begin together.
+
+    .. math:: TTFT = f\, TTFT_{burst} + (1 - f)\, TTFT_{steady},\quad f = \min(1, c / N)
+
+    In the burst prompts follow each other, half of the others' before one's own, the other half between its steps.
+
+    Args:
+        server: a rank.
+        prompt: its mean prompt.
+        met: what a request meets in the steady state.
+        workload: lengths, users and requests of the run.
+        users: of the rank, and those of them for whom there is a slot [requests].
+        steady: TTFT and TPOT of the steady state [s].
+        together: prompts of equal requests that come at the same time [requests].
+
+    Returns:
+        TTFT and TPOT [s].
+    """
+    everyone, inside = users
+    steps, others = server.osl - 1.0, inside - 1.0
+    each = met.prompt
+    if server.engine.scheduler == PROMPTS_FIRST:  # nobody decodes until all prompts are done
+        each = (each - server.engine.prefill) / server.engine.stretch + server.engine.prefill
+    step = server.decode(inside).total
+    ttft = server.before + prompt.alone + others / 2.0 * each + step / 2.0 * minimum(1.0, others)
+    tpot = step + each / server.osl * others / 2.0
+    ttft = ttft + (everyone / inside - 1.0) * (ttft + steps * tpot)
+    company = minimum(together, inside) - 1.0
+    later = (
+        steady[0] + company * met.prompt * everyone / inside,
+        maximum(steady[1] - company * met.prompt / server.osl, minimum(tpot, steady[1])),
+    )
+    share = 0.0 if workload.num_prompts is None else minimum(1.0, workload.concurrency / workload.num_prompts)
+    return share * ttft + (1.0 - share) * later[0], share * tpot + (1.0 - share) * later[1]
