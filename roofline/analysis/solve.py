@@ -13,6 +13,7 @@ from roofline.physics.forward import Pass
 from roofline.quantity import BILLION, BITS_PER_BYTE, MILLI, NANO, rounded, to_text
 from roofline.roots import root
 from roofline.serving import answer
+from roofline.serving.domain import restated
 from roofline.serving.latency import RATE, SLO_KEYS, USERS
 from roofline.serving.precision import PRESETS, summary
 from roofline.serving.prediction import Prediction
@@ -66,6 +67,12 @@ class Solution:
         """Value of the input in the case that was asked about, SI."""
         return float(self.base.deployment.plan.tp) if self.unknown == "tp" else inputs(self.base)[self.unknown].value
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know: of a load, whether that of the solution lies inside the checked domain."""
+        at = self.prediction
+        return self.base.warnings if at is None else restated(self.base.warnings, at.deployment, at.workload, at.served)
+
     def to_dict(self) -> dict[str, Any]:
         """Flat row of the JSON contract."""
         base, at = self.base.deployment, self.prediction
@@ -89,7 +96,7 @@ class Solution:
             "regime": self.regime,
             "reason": self.reason,
             "basis": self.base.basis,
-            "warnings": list(self.base.warnings),
+            "warnings": list(self.warnings),
         }
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from roofline.ops import Real, where
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import rounded
-from roofline.serving.domain import domain, outside
+from roofline.serving.domain import UNDER_LOAD, domain, outside
 from roofline.serving.latency import BURST, USERS, Workload
 from roofline.serving.load import Served, lanes, server_of
 from roofline.serving.prediction import Prediction
@@ -29,9 +29,6 @@ from roofline.serving.sizing import (
 )
 
 __all__ = ["UNDER_LOAD", "at_smallest_tp", "check_longest", "domains", "replicas", "under_load"]
-
-#: How sentences begin that say whether a load lies inside the checked domain.
-UNDER_LOAD = "under load"
 
 _SAME = 0.01  # more that a wider plan takes and that is not worth its GPUs
 

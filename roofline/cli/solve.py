@@ -77,7 +77,7 @@ def solve(
         if len(found) == 1:
             _print_formula(found[0])
         notes(f"{_who(solution, found)}{solution.reason}" for solution in found if solution.is_met and solution.reason)
-        notes(text for solution in found for text in solution.base.warnings)
+        notes(text for solution in found for text in solution.warnings)
     failures += [BadInput(f"{_who(solution, found)}{solution.reason}") for solution in found if not solution.is_met]
     if failures and (gpus or not any(solution.is_met for solution in found)):
         said = list(dict.fromkeys(str(failure) for failure in failures))

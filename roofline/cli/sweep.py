@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from roofline.api.load import UNDER_LOAD
 from roofline.api.outputs import SUFFIXES, write_rows
 from roofline.api.table import LENGTHS, table
 from roofline.cli.options import case_options, list_options, load_columns, output_options
@@ -60,9 +61,11 @@ def sweep(
     output = None if output == "-" else output
     people = output is None and output_format in ("table", "markdown")
     columns = load_columns(_COLUMNS, options)
-    rows = table(models, gpus or None, keys=tuple(columns)[:-1] if people else None, **options)
+    rows = table(models, gpus or None, keys=(*tuple(columns)[:-1], "warnings") if people else None, **options)
     if output is not None:
         write_rows(rows, output, force=force)
         notes([f"wrote {len(rows)} rows to {output}"])
         return
     print_rows(rows, output_format, columns)
+    if people:  # of a table of many cases, what is said of their loads alone
+        notes(text for row in rows for text in row["warnings"] if text.startswith(UNDER_LOAD))

@@ -10,7 +10,11 @@ from roofline.quantity import MILLI, NANO, rounded
 from roofline.serving.latency import Workload
 from roofline.serving.load import Served
 
-__all__ = ["domain", "outside"]
+__all__ = ["UNDER_LOAD", "domain", "outside", "restated"]
+
+#: How sentences begin that say whether a load lies inside the checked domain.
+UNDER_LOAD = "under load"
+
 
 #: Within them the equations were checked against a simulation of every step (docs/method.md).
 _MOST_UTIL, _MOST_RHO, _MOST_PROMPT, _MOST_WAITING = 0.8, 0.5, 0.5, MILLI
@@ -57,14 +61,34 @@ def domain(fails: Sequence[str]) -> str:
     if not fails:
         tpot, ttft = _INSIDE
         return (
-            f"under load: inside the checked domain; TPOT off {rounded(tpot)} %, TTFT {rounded(ttft)} % on average "
+            f"{UNDER_LOAD}: inside the checked domain; TPOT off {rounded(tpot)} %, TTFT {rounded(ttft)} % on average "
             "against a simulation of every step"
         )
     tpot, ttft = _OUTSIDE
     return (
-        f"under load: outside the checked domain ({', '.join(fails)}); such cases were off {rounded(tpot)} % (TPOT) "
+        f"{UNDER_LOAD}: outside the checked domain ({', '.join(fails)}); such cases were off {rounded(tpot)} % (TPOT) "
         f"and {rounded(ttft)} % (TTFT) on average against a simulation of every step: see --simulate"
     )
+
+
+def restated(
+    warnings: Sequence[str], deployment: Deployment, workload: Workload, found: Served | None
+) -> tuple[str, ...]:
+    """What a reader should know of a case, with what is said of its load said of another.
+
+    Args:
+        warnings: of the case [text].
+        deployment: model, GPU, plan and engine of the other.
+        workload: lengths and load of the other.
+        found: what requests see there; None for a burst.
+
+    Returns:
+        One sentence each [text].
+    """
+    said = tuple(text for text in warnings if not text.startswith(UNDER_LOAD))
+    if found is None:
+        return said
+    return (*said, domain([text for fails, text in outside(deployment, workload, found) if fails]))
 
 
 # Mean errors of TPOT and TTFT [%] against the simulation, cases inside and outside the domain (docs/load.md).

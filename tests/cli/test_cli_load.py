@@ -55,6 +55,15 @@ def test_the_largest_load_under_a_limit_can_be_solved_for(unknown):
     assert found["tpot_ms"] == pytest.approx(20.0, rel=1e-6)
 
 
+def test_what_was_checked_is_said_of_the_load_that_solves_the_question_and_of_those_of_a_sweep():
+    result = ask("solve", *CASE, "--for", "request-rate", "--tpot", "40ms")
+    assert "outside the checked domain" in result.stderr
+    assert "inside the checked domain" not in result.stderr
+    result = ask("sweep", *CASE, "--request-rate", "1,18")
+    assert "inside the checked domain" in result.stderr
+    assert "outside the checked domain (utilisation above 0.8" in result.stderr
+
+
 def test_a_simulation_stands_beside_the_closed_forms():
     text = answered("predict", *CASE, "--rate", "5", "--simulate")
     assert "closed form" in text
