@@ -10,9 +10,9 @@ from typing import NamedTuple
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import GIGA, to_text
-from roofline.serving.latency import BURST, Workload, decode, e2el, prefill
-from roofline.serving.load import served
-from roofline.serving.sizing import plan_fault, possible_tp
+from roofline.serving.latency import BURST, Workload, e2el
+from roofline.serving.load import mean_latencies
+from roofline.serving.sizing import MOST_GPUS, plan_fault, possible_tp
 from roofline.specs.model import Model
 
 __all__ = [
@@ -32,7 +32,6 @@ MOST_RANKS = 512
 
 #: Replicas that share a load at most.
 MOST_REPLICAS = 1 << 16
-_MOST_GPUS = 1_000_000
 
 _FEWEST_DIGITS, _MOST_DIGITS = 3, 6
 
@@ -163,7 +162,7 @@ def _fewest_under_load(
     tightest: Candidate | None = None
     slow: Candidate | None = None
     for preset, plan in _candidates(alone, idle, fixed):
-        room = _MOST_GPUS // plan.plan.num_gpus
+        room = MOST_GPUS // plan.plan.num_gpus
         most = min(MOST_REPLICAS, room) if best is None else best.deployment.num_gpus // plan.plan.num_gpus
         if most < 1:
             continue
@@ -200,11 +199,7 @@ def _fewest_replicas(
     """A plan with the fewest replicas that meet the SLO together; None where more than `most` would."""
 
     def trial(count: int) -> Candidate:
-        deployment = replace(one, replicas=count)
-        found = served(deployment, workload)
-        step = found.tpot if workload.osl > 1.0 else 0.0
-        times = {"ttft": found.ttft, "tpot": step, "e2el": e2el(found.ttft, step, workload.osl)}
-        return Candidate(deployment, preset, {key: times[key] / limit for key, limit in slo.items()})
+        return _trial(replace(one, replicas=count), preset, workload, slo)
 
     count, before = 1, 0
     while (meets := trial(count)).worst > 1.0:
@@ -278,8 +273,8 @@ def _candidates(
 
 def _trial(deployment: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float]) -> Candidate:
     """A deployment's times relative to their limits; a single token has no tpot to limit."""
-    first = prefill(deployment, workload).time
-    step = decode(deployment, workload).time if workload.osl > 1.0 else 0.0
+    first, step = mean_latencies(deployment, workload)
+    step = step if workload.osl > 1.0 else 0.0
     times = {"ttft": first, "tpot": step, "e2el": e2el(first, step, workload.osl)}
     return Candidate(deployment, preset, {key: times[key] / limit for key, limit in slo.items()})
 

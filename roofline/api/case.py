@@ -186,7 +186,7 @@ def warnings(
     if is_smallest_tp and type(length + load) is not float:
         said.append(f"tp = {plan.tp} for all cases: the smallest at which the largest of them fits")
     elif is_smallest_tp and wanted.load != BURST:
-        said.append(f"tp = {plan.tp}: the smallest that takes the whole load, or where none does, the most of it")
+        said.append(f"tp = {plan.tp}: the smallest that serves the whole load, or if none does, the most of it")
     if requested == "calibrated" and deployment.basis == "ideal":
         said.append("basis ideal: no calibration at hand; its figures are light speed, which no GPU reaches")
     if deployment.basis == "generic":

@@ -21,9 +21,8 @@ def usd_per_m_output_tok(usd_per_second_all_gpus: Real, output_tok_s: Real) -> R
         An estimate [USD per million output tokens].
 
     Valid:
-        A static batch: the GPUs are rented and busy with batches of this size all the time, each started when the one
-        before has ended. The price is a typical rental price of the GPU, the server's share included; prompts are not
-        counted as tokens, their time is. A server that refills its batch writes more, one that waits for requests less.
+        The load lasts all the time that the GPUs are rented; bursts start when the one before has ended. The price is a
+        typical rental price of the GPU, the server's share included; prompts are not counted as tokens, their time is.
 
     Source:
         Arithmetic; prices in the GPU specifications, with their dates.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from roofline.ops import Real
 from roofline.physics.plan import Deployment
-from roofline.quantity import MILLI, NANO, rounded
+from roofline.quantity import MILLI, rounded
 from roofline.serving.latency import Workload
 from roofline.serving.load import Served
 
@@ -32,7 +32,7 @@ def outside(deployment: Deployment, workload: Workload, found: Served) -> Iterat
         Whether each fails, and the sentence that says so [condition, text].
     """
     if workload.request_rate is not None:
-        yield found.util > _MOST_UTIL * (1.0 + NANO), f"utilisation above {_MOST_UTIL:g}"
+        yield found.util > _MOST_UTIL, f"utilisation above {_MOST_UTIL:g}"
         yield found.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
     else:
         yield found.rho_chunks > _MOST_UTIL, "prompts take nearly all of the token budget"

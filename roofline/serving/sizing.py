@@ -18,6 +18,7 @@ from roofline.specs.model import Model
 
 __all__ = [
     "LONGEST",
+    "MOST_GPUS",
     "check_count",
     "check_degrees",
     "check_plan",
@@ -34,7 +35,8 @@ __all__ = [
 #: Contexts beyond this many tokens are not searched.
 LONGEST = BILLION
 
-_MOST_GPUS = 1_000_000
+#: GPUs of all replicas at most; more are a slip.
+MOST_GPUS = 1_000_000
 _MOST_RANKS = 512  # wider tensor parallelism is not suggested
 _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
@@ -64,8 +66,8 @@ def check_count(name: str, count: object) -> None:
     """
     if not isinstance(count, int) or isinstance(count, bool):
         raise BadInput(f"{name} = {shown(count)} must be a whole number")
-    if not 1 <= count <= _MOST_GPUS:
-        raise BadInput(f"{name} = {shown(count)} must be between 1 and {_MOST_GPUS}")
+    if not 1 <= count <= MOST_GPUS:
+        raise BadInput(f"{name} = {shown(count)} must be between 1 and {MOST_GPUS}")
 
 
 def check_degrees(model: Model, plan: Plan) -> None:
