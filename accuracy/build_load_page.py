@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import argparse
 import math
+import pickle
 import random
 import statistics
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import roofline as rl
-from roofline.serving.domain import outside
+from roofline.analysis.goodput import largest_rate
 from roofline.serving.latency import Workload
-from roofline.serving.load import served, server_of
-from roofline.serving.queueing import prompt_of, saturation
-from roofline.serving.simulation import Arrivals, simulated
+from roofline.serving.lengths import Lengths, lengths_by_law
+from roofline.serving.targets import limited_latencies
+from roofline.serving.traffic.domain import outside
+from roofline.serving.traffic.load import served, server_of
+from roofline.serving.traffic.prompts import prompt_of
+from roofline.serving.traffic.simulation import Arrivals, simulated
+from roofline.serving.traffic.slots import saturation
 
 PAGE = Path(__file__).parent.parent / "docs" / "load.md"
 DEPLOYMENTS = (
@@ -34,8 +40,12 @@ DEPLOYMENTS = (
 )  # fmt: skip
 SCHEDULERS = {"decode": ("vllm", "trtllm", "generic"), "prompts": ("sglang",)}
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.8)  # of the saturation
+SPREADS = (0.0, 0.0, 0.3, 1.0)  # coefficients of variation of lengths
+GOODPUT_SHARE, TINY = 0.9, 1e-6
+NEAR_BEST = (0.9, 0.95, 1.0, 1.05)  # of a goodput, at which it is simulated
+TAILS = ("ttft_p50", "ttft_p90", "ttft_p95", "ttft_p99", "tpot_p50", "tpot_p99", "e2el_p99")
 USERS = (2, 4, 8, 16, 32, 64, 128)
-USERS_SPREAD = 0.3
+USERS_SPREAD = 0.3 / 3**0.5  # cv of the lengths of users where none is drawn: equal ones would keep them in step
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,10 @@ class Judged:
     ttft: float  # closed form / simulation - 1
     tpot: float
     what: str
+    tails: dict[str, float] = field(default_factory=dict)  # percentile -> closed form / simulation - 1
+    util: float = 0.0
+    goodput: float | None = None  # closed form / simulation - 1
+    attained: float | None = None  # share of the requests of a simulation at that rate that meet the limits
     is_answered: bool = True  # whether the closed forms have a steady state where the simulation has one
 
 
@@ -64,15 +78,27 @@ def drawn(seed: int, engines: tuple[str, ...]) -> tuple[Any, Workload]:
     return one.deployment, one.workload
 
 
+def drawn_lengths(seed: int, least: float) -> Lengths:
+    """How lengths spread, at random: half of the cases equal, or as little as users need."""
+    draw = random.Random(seed + 7)
+    isl_cv, osl_cv = draw.choice(SPREADS) or least, draw.choice(SPREADS) or least
+    law = draw.choice(("lognormal", "lognormal", "uniform"))
+    if law == "uniform":
+        isl_cv, osl_cv = min(isl_cv, 0.5), min(osl_cv, 0.5)
+    return lengths_by_law(law, isl_cv, osl_cv)
+
+
 def judged_rate(task: tuple[int, int, str]) -> Judged:
     """A case of random arrivals."""
     seed, requests, first = task
-    deployment, lengths = drawn(seed, SCHEDULERS[first])
-    server = server_of(deployment, replace(lengths, request_rate=1.0))
+    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    lengths = drawn_lengths(seed, 0.0)
+    wanted = replace(wanted, lengths=lengths)
+    server = server_of(deployment, replace(wanted, request_rate=1.0))
     share = random.Random(seed + 1).choice(LOADS)
     rate = share * saturation(server, prompt_of(server)).rate
     return _judged(
-        deployment, replace(lengths, request_rate=rate), Arrivals(requests, rate=rate, seed=seed),
+        deployment, replace(wanted, request_rate=rate), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
         f"{first} first, rate", f"u {share}",
     )  # fmt: skip
 
@@ -80,11 +106,12 @@ def judged_rate(task: tuple[int, int, str]) -> Judged:
 def judged_users(task: tuple[int, int, str]) -> Judged:
     """A case of users who ask again."""
     seed, requests, first = task
-    deployment, lengths = drawn(seed, SCHEDULERS[first])
+    deployment, wanted = drawn(seed, SCHEDULERS[first])
     users = random.Random(seed + 1).choice(USERS)
+    lengths = drawn_lengths(seed, USERS_SPREAD)
     return _judged(
-        deployment, replace(lengths, concurrency=float(users)),
-        Arrivals(max(requests // 4, 30 * users), users=users, spread=USERS_SPREAD, seed=seed),
+        deployment, replace(wanted, concurrency=float(users), lengths=lengths),
+        Arrivals(max(requests // 3, 40 * users), users=users, lengths=lengths, seed=seed),
         f"{first} first, users", f"{users} users",
     )  # fmt: skip
 
@@ -93,13 +120,62 @@ def _judged(deployment: Any, workload: Workload, arrivals: Arrivals, kind: str, 
     found = served(deployment, workload)
     real = simulated(server_of(deployment, workload), arrivals)
     fails = tuple(said for is_outside, said in outside(deployment, workload, found) if is_outside)
-    ttft, tpot = statistics.fmean(r.ttft for r in real), statistics.fmean(r.tpot for r in real)
+    gaps = sorted(r.tpot for r in real if not math.isnan(r.tpot))
+    measured = {"ttft": sorted(r.ttft for r in real), "tpot": gaps, "e2el": sorted(r.e2el for r in real)}
+    ttft, tpot = statistics.fmean(measured["ttft"]), statistics.fmean(gaps)
     what = (
         f"{deployment.model.short_name} on {deployment.gpu.name}, {deployment.engine.name}, isl {workload.isl:g}, "
-        f"osl {workload.osl:g}, budget {deployment.engine.max_num_batched_tokens}, {load}"
+        f"osl {workload.osl:g}, budget {deployment.engine.max_num_batched_tokens}, {load}, lengths {workload.lengths}"
     )
     off = found.ttft / ttft - 1.0, found.tpot / tpot - 1.0
-    return Judged(kind, not fails, fails, *off, what, is_answered=bool(found.is_stable))
+    tails = {}
+    if found.is_stable:
+        for key, closed in limited_latencies(deployment, workload, TAILS).items():
+            name, level = key.split("_p")
+            tails[key] = closed / quantile(measured[name], float(level)) - 1.0
+    return Judged(
+        kind, not fails, fails, *off, what, tails, float(found.util), is_answered=bool(found.is_stable)
+    )  # fmt: skip
+
+
+def quantile(column: list[float], level: float) -> float:
+    """A percentile of a sorted column."""
+    return column[min(int(level / 100.0 * len(column)), len(column) - 1)]
+
+
+def judged_goodput(task: tuple[int, int, str]) -> Judged:
+    """A goodput beside the rate at which as many requests of simulations meet the limits."""
+    seed, requests, first = task
+    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    lengths = drawn_lengths(seed, 0.0)
+    lengths = lengths if lengths.prompts.cv <= 0.3 else lengths_by_law("lognormal", 0.3, lengths.answers.cv)
+    wanted = replace(wanted, lengths=lengths)
+    server = server_of(deployment, replace(wanted, request_rate=1.0))
+    full = saturation(server, prompt_of(server)).rate
+    at = replace(wanted, request_rate=random.Random(seed + 1).choice((0.2, 0.4, 0.6)) * full)
+    times = limited_latencies(deployment, at, ("ttft_p95", "tpot_p95"))
+    slo = {"ttft": times["ttft_p95"], "tpot": times["tpot_p95"]}
+    best = largest_rate(deployment, wanted, slo, GOODPUT_SHARE)
+    met = []
+    for factor in NEAR_BEST:
+        rate = factor * best.rate
+        real = simulated(
+            server_of(deployment, replace(wanted, request_rate=rate)),
+            Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
+        )
+        met.append(sum(r.ttft <= slo["ttft"] and not r.tpot > slo["tpot"] for r in real) / len(real))
+    pairs = list(zip(NEAR_BEST, met, strict=True))
+    (low, above), (high, below) = next(
+        ((one, other) for one, other in pairwise(pairs) if other[1] < GOODPUT_SHARE), tuple(pairs[-2:])
+    )
+    place = low + (above - GOODPUT_SHARE) / max(above - below, TINY) * (high - low)
+    off = 1.0 / max(place, 0.1) - 1.0
+    found = served(deployment, replace(wanted, request_rate=best.rate))
+    fails = tuple(
+        said for is_outside, said in outside(deployment, replace(wanted, request_rate=best.rate), found) if is_outside
+    )
+    what = f"{deployment.model.short_name} on {deployment.gpu.name}, isl {wanted.isl:g}, osl {wanted.osl:g}"
+    return Judged(f"{first} first, goodput", not fails, fails, off, off, what, {}, best.util, off, met[2])
 
 
 def judged_saturation(task: tuple[int, int, str]) -> Judged:
@@ -109,7 +185,9 @@ def judged_saturation(task: tuple[int, int, str]) -> Judged:
     deployment = replace(deployment, engine=replace(deployment.engine, max_num_seqs=64))
     server = server_of(deployment, replace(lengths, concurrency=192.0))
     most = saturation(server, prompt_of(server)).rate
-    real = simulated(server, Arrivals(2000, users=192, spread=USERS_SPREAD, seed=seed))
+    real = simulated(
+        server, Arrivals(2000, users=192, lengths=lengths_by_law("uniform", USERS_SPREAD, USERS_SPREAD), seed=seed)
+    )
     off = most / (192.0 / statistics.fmean(r.e2el for r in real)) - 1.0
     kind = f"{first} first, saturation"
     return Judged(kind, inside=True, fails=(), ttft=off, tpot=off, what=deployment.model.short_name)
@@ -132,7 +210,72 @@ def line(name: str, cases: Iterable[Judged]) -> str:
     return f"| {name} | {len(found)} | {cells[0]} | {cells[1]} | {near[0]:.0f} % | {near[1]:.0f} % |"
 
 
-def page(cases: list[Judged], full: list[Judged], requests: int, seed: int) -> str:
+def tail_line(name: str, cases: Iterable[Judged]) -> str:
+    """A row of the table of percentiles."""
+    found = [case for case in cases if case.tails]
+    if not found:
+        return f"| {name} | 0 |" + " - |" * (len(TAILS) + 2)
+    cells = []
+    for key in TAILS:
+        errors = sorted(100.0 * abs(case.tails[key]) for case in found)
+        p90 = errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)]
+        cells.append(f"{statistics.median(errors):.1f} / {statistics.fmean(errors):.1f} / {p90:.1f}")
+    near = [
+        f"{100.0 * sum(abs(case.tails[key]) <= 0.15 for case in found) / len(found):.0f} %"
+        for key in ("ttft_p99", "tpot_p99")
+    ]
+    return f"| {name} | {len(found)} | {' | '.join([*cells, *near])} |"
+
+
+def tails_text(cases: list[Judged]) -> list[str]:
+    """The section on percentiles."""
+    heads = [
+        key.replace("_p", " p").replace("ttft", "TTFT").replace("tpot", "TPOT").replace("e2el", "E2EL") for key in TAILS
+    ]
+    text = [
+        "\n## Percentiles\n",
+        "The same cases: median / mean / 90th percentile of |closed form / simulation - 1| in per cent, and the share of "
+        "the cases within 15 %.\n",
+        f"| cases | n | {' | '.join(heads)} | TTFT p99 within 15 % | TPOT p99 within 15 % |",
+        "|---|---|" + "---|" * (len(TAILS) + 2),
+    ]
+    for kind in dict.fromkeys(case.kind for case in cases):
+        mine = [case for case in cases if case.kind == kind]
+        text.append(tail_line(f"{kind}, all", mine))
+        text.append(tail_line(f"{kind}, inside the domain", (case for case in mine if case.inside)))
+        text.append(tail_line(f"{kind}, outside", (case for case in mine if not case.inside)))
+    return text
+
+
+def goodput_text(best: list[Judged]) -> list[str]:
+    """The section on goodput."""
+    inside = [case for case in best if case.inside]
+    text = [
+        "\n## Goodput\n",
+        f"Limits on TTFT and TPOT that {100 * GOODPUT_SHARE:.0f} % of the requests must meet together; the rate of the closed "
+        "form against that of simulations at 90 to 105 % of it, interpolated, in per cent.\n",
+        "| cases | n | median / mean / p90 / worst | within 5 % | share attained there [%]: mean, least, most |",
+        "|---|---|---|---|---|",
+    ]
+    for name, cases in (("inside the domain", inside), ("outside", [case for case in best if not case.inside])):
+        errors = sorted(100.0 * abs(case.goodput or 0.0) for case in cases)
+        if errors:
+            p90 = errors[math.ceil(0.9 * len(errors)) - 1]
+            near = 100.0 * sum(error <= 5.0 for error in errors) / len(errors)
+            text.append(
+                f"| {name} | {len(errors)} | {statistics.median(errors):.1f} / {statistics.fmean(errors):.1f} / {p90:.1f} / "
+                f"{errors[-1]:.1f} | {near:.0f} % | {shares_text(cases)} |"
+            )
+    return text
+
+
+def shares_text(cases: list[Judged]) -> str:
+    """Shares of the requests that meet their limits at the goodput."""
+    shares = [100.0 * case.attained for case in cases if case.attained is not None]
+    return f"{statistics.fmean(shares):.1f}, {min(shares):.1f}, {max(shares):.1f}"
+
+
+def page(cases: list[Judged], full: list[Judged], best: list[Judged], requests: int, seed: int) -> str:
     """The Markdown of docs/load.md."""
     text = [
         "# Closed forms of a server under a load, and a simulation of every step\n",
@@ -140,8 +283,8 @@ def page(cases: list[Judged], full: list[Judged], requests: int, seed: int) -> s
         'algebra of docs/method.md, "A server under load", alone; how far step times are from measured ones is in '
         "accuracy.md. Ten deployments from Llama-8B on one A100 to DeepSeek-R1 on eight B200, prompts of 128 to 12,000 "
         "tokens, answers of 32 to 1,500, budgets of 1,024 to 16,384 tokens, 64 to 1,024 sequences at most, at 10 to 80 % "
-        f"of the saturation or with 2 to 128 users; {requests:,} requests a case at a rate, seeds from {seed}. Lengths are "
-        f"equal at a rate, and within {100 * USERS_SPREAD:.0f} % of the mean with users.\n",
+        f"of the saturation or with 2 to 128 users; {requests:,} requests a case at a rate, seeds from {seed}. Lengths "
+        "spread log-normally or evenly, with coefficients of variation of 0 (0.17 with users), 0.3 and 1.\n",
         "Errors are |closed form / simulation - 1| in per cent: median / mean / 90th percentile / worst.\n",
         "| cases | n | TPOT | TTFT | TPOT within 5 % | TTFT within 10 % |",
         "|---|---|---|---|---|---|",
@@ -172,6 +315,7 @@ def page(cases: list[Judged], full: list[Judged], requests: int, seed: int) -> s
             f"| {kind} | {len(errors)} | {statistics.median(errors):.1f} / {statistics.fmean(errors):.1f} / {p90:.1f} / "
             f"{errors[-1]:.1f} |"
         )
+    text += [*tails_text(cases), *goodput_text(best)]
     text.append("\nThe worst inside the domain:\n")
     worst = sorted((case for case in cases if case.inside), key=lambda case: -max(abs(case.ttft) / 2.0, abs(case.tpot)))
     text += [
@@ -186,7 +330,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=240, help="of the largest group")
     parser.add_argument("--requests", type=int, default=20_000, help="of a case at a rate")
-    parser.add_argument("--seed", type=int, default=20_261_122)
+    parser.add_argument("--keep", help="file for the cases themselves")
+    parser.add_argument("--seed", type=int, default=20_270_000)
     options = parser.parse_args()
     groups: tuple[tuple[Callable[[Any], Judged], int, str], ...] = (
         (judged_rate, options.cases, "decode"), (judged_rate, options.cases // 2, "prompts"),
@@ -207,7 +352,17 @@ def main() -> None:
                 judged_saturation, [(options.seed + 90_000 + i, 0, first) for i in range(options.cases // 6)]
             )
         ]
-    PAGE.write_text(page(cases, full, options.requests, options.seed), encoding="utf-8")
+        best = [
+            case
+            for first in SCHEDULERS
+            for case in pool.map(
+                judged_goodput,
+                [(options.seed + 120_000 + i, options.requests, first) for i in range(options.cases // 7)],
+            )
+        ]
+    if options.keep:
+        Path(options.keep).write_bytes(pickle.dumps((cases, full, best)))
+    PAGE.write_text(page(cases, full, best, options.requests, options.seed), encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"))
 
 

@@ -15,7 +15,7 @@ from roofline.catalog.engines import profile_of
 from roofline.quantity import MILLI
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT
 from roofline.serving.interval import spread
-from roofline.serving.load import served
+from roofline.serving.traffic.load import served
 
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
 #: NVIDIA's own sweeps state neither how many requests a run had nor that all are of one length, which keeps some of

@@ -22,7 +22,7 @@ from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
 from roofline.catalog.engines import load_engine
-from roofline.serving.load import served
+from roofline.serving.traffic.load import served
 
 NAMES = ("request", "prefill", "stretch", "step", "sequence")
 WIDTH = (0.5, 1.5, 0.3, 1.5, 1.5)  # of each prior, in logarithms

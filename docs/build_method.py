@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 from operator import attrgetter
@@ -45,8 +46,10 @@ from roofline.physics.one_equation import HOST_ROOF, LIGHT, LIGHT_LINK, Kernel, 
 from roofline.physics.parameters import ParameterCount
 from roofline.physics.plan import Scheme
 from roofline.physics.projection import Sharded
-from roofline.serving import answer, cost, interval, knee, latency, load, queueing, server
-from roofline.serving.server import DECODE_FIRST, PROMPTS_FIRST
+from roofline.serving import answer, cost, interval, knee, latency
+from roofline.serving.lengths import Lengths, Spread
+from roofline.serving.traffic import load, mixture, prompts, queueing, server, slots
+from roofline.serving.traffic.server import DECODE_FIRST, PROMPTS_FIRST
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Link
@@ -326,6 +329,9 @@ def tidy(expression: sympy.Expr, *, as_written: bool = False) -> sympy.Expr:
     def exact(number: sympy.Float) -> sympy.Expr:
         value = abs(float(number))
         top, below = value.as_integer_ratio()
+        thirds = Fraction(value).limit_denominator(3)
+        if float(thirds) == value:
+            return sympy.Rational(thirds.numerator, thirds.denominator) * (-1 if number < 0 else 1)
         if below <= 8 or (top == 1 and below <= 1024):
             return sympy.Rational(*float(number).as_integer_ratio())
         return (-1 if number < 0 else 1) * _symbol(f"{value:.10g}")
@@ -1460,18 +1466,26 @@ def _interval_chapter() -> Chapter:
 
 def _server_chapter() -> Chapter:
     letters = _letters(
-        "isl 2000; osl 300; prefix 500; b 12 sequences of a rank; n 1500 tokens of prompts on a rank; users 40 "
-        "requests of a replica's ranks, in their turn of the pipeline; pp 2; dp 4; network 0.01; request 0.06; "
-        "reserve 0.5 share of the answer that must find memory; max_num_seqs 256; C 1024 tokens that a step computes "
-        "at most; h_prefill 0.003 host time of a prefill; chunks 1 of a prompt; linear 1 of a pass, everything but "
-        "attention, head and host; attention 1 of a chunk; head 1 of one sequence"
+        "isl 2000; osl 300; prefix 500; b 12 sequences of a rank; n 1500 tokens of prompts on a rank; s 1200 tokens "
+        "of a prompt that are computed; users 40 requests of a replica's ranks, in their turn of the pipeline; pp "
+        "2; dp 4; network 0.01; request 0.06; share 0.02 of the requests that start cold; start 2 time of a cold "
+        "start; reserve 0.5 share of the answer that must find memory; max_num_seqs 256; c_O 0.7 standard deviation "
+        "of answers over their mean; EPO 1.1 mean of computed prompt times answer, over the product of their means; "
+        "C 1024 tokens that a step computes at most; h_prefill 0.003 host time of a prefill; chunks 1 of a prompt; "
+        "linear 1 of a pass, everything but attention, head and host; attention 1 of a chunk; head 1 of one "
+        "sequence"
     )
 
-    def rank(v: Letters, *, users: bool = False, **engine: Any) -> server.Server:
+    def rank(
+        v: Letters, *, users: bool = False, spread: bool = False, cold: bool = False, **engine: Any
+    ) -> server.Server:
         prefill = v.function("h_prefill")()
         host = Engine("", v.request, v.network, prefill, reserve=v.reserve, max_num_batched_tokens=v.C, **engine)
         where = SimpleNamespace(host=host, engine=host, plan=SimpleNamespace(pp=v.pp, dp=v.dp))
-        return server.Server(where, v.isl, v.osl, v.prefix, v.users if users else None)  # type: ignore[arg-type]
+        lengths = Lengths(answers=Spread(cv=v.c_O), product=v.EPO) if spread else Lengths()
+        start = (v.share, v.start) if cold else None
+        load = v.users if users else None
+        return server.Server(where, v.isl, v.osl, v.prefix, load, lengths, start)  # type: ignore[arg-type]
 
     def chunk(linear_time: Any, attention_time: Any, head_time: Any, host: Any, *_: Any) -> Pass:
         kernels = (_kernel(GEMM, linear_time), _kernel(ATTENTION_PREFILL, attention_time))
@@ -1483,16 +1497,26 @@ def _server_chapter() -> Chapter:
     count = Shown(server, "chunks", "chunks")
     first = Shown(server, "prompt_chunk", "linear,attention,head,h_prefill", (), chunk)
     step = Shown(server, "decode_pass", "decode_pass", (1, 2, 3), _pass_of)
-    prompts = Shown(server, "prefill_pass", "linear", (1, 2), linear_pass)
+    passed = Shown(server, "prefill_pass", "linear", (1, 2), linear_pass)
     room = Shown(server, "largest_batch", "largest_batch", (1,))
     own = '"A server under load"'
     formulas = (
-        _one(server, "Server.before", "before", lambda v: rank(v).before, source=own),
+        _one(server, "Server.cold", "cold", lambda v: rank(v, cold=True).cold, source=own),
+        Formula(
+            server,
+            "Server.before",
+            (
+                Case(lambda v: rank(v).before, "before"),
+                Case(lambda v: rank(v, cold=True).before, "before", "and cold starts"),
+            ),
+            own,
+        ),
         Formula(
             server,
             "Server.slots",
             (
                 Case(lambda v: rank(v).slots, "b_max", "by memory", (room,)),
+                Case(lambda v: rank(v, spread=True).slots, "b_max", "answers that spread", (room,)),
                 Case(lambda v: rank(v, max_num_seqs=v.max_num_seqs).slots, "b_max", "and by `max_num_seqs`", (room,)),
             ),
             own,
@@ -1503,6 +1527,7 @@ def _server_chapter() -> Chapter:
             (
                 Case(lambda v: rank(v).decode_pass(v.b).time, "D(b)", "open loop", (step,)),
                 Case(lambda v: rank(v, users=True).decode_pass(v.b).time, "D(b)", "users", (step,)),
+                Case(lambda v: rank(v, spread=True).decode_pass(v.b).time, "D(b)", "lengths that spread", (step,)),
             ),
             own,
         ),
@@ -1510,14 +1535,17 @@ def _server_chapter() -> Chapter:
             server,
             "Server.linear",
             (
-                Case(lambda v: rank(v).linear(v.b, v.n), "G(b, n)", "open loop", (prompts,)),
-                Case(lambda v: rank(v, users=True).linear(v.b, v.n), "G(b, n)", "users", (prompts,)),
+                Case(lambda v: rank(v).linear(v.b, v.n), "G(b, n)", "open loop", (passed,)),
+                Case(lambda v: rank(v, users=True).linear(v.b, v.n), "G(b, n)", "users", (passed,)),
             ),
             own,
         ),
-        _one(server, "Server.prompt_attention", "a", lambda v: rank(v).prompt_attention(), count, first, source=own),
-        _one(server, "Server.head", "head", lambda v: rank(v).head(), first, source=own),
-        _one(server, "Server.alone", "alone", lambda v: rank(v).alone(), count, first, source=own),
+        Formula(
+            server,
+            "Server.prompt",
+            (Case(lambda v: rank(v).prompt(v.s), ("a(s)", "head", "A(s)"), shown=(count, first), as_written=True),),
+            own,
+        ),
     )
     return Chapter(server, letters, formulas)
 
@@ -1530,19 +1558,24 @@ QUEUE_LETTERS = _letters(
     "x 1.3 `stretch`; h_prefill 0.003; n 900 tokens of prompts in a step; b_max 64 slots; room 800 tokens that a "
     "step leaves for prompts; e 2.718281828459045 Euler's number; P 1 `added`, of so many tokens of prompts in a "
     "step; steps 2 `turns` of a prompt; idle 1 `idle_time`; d 0.02 decode step without a prompt; p 0.05 what a "
-    "prompt adds to the steps of others; rho 0.3 share of the time that prompts take; E_1 0.03 mean step; m 0.04 the "
+    "prompt adds to the steps of others; p_2 0.003 and `B_2` mean squares of `p` and `B`; B_2 0.009; A_2 0.004 mean "
+    "square of `alone`; rho 0.3 share of the time that prompts take; E_1 0.03 mean step; m 0.04 the "
     "step that a request arrives in; B 0.09 a prompt in full steps; rho_c 0.4 their share of the time; wait 1 that "
     "the budget adds; more 1 of further chunks, too; own 1 what a prompt adds to the step that ends it; mine 1 that "
     "step, with those who came with it; first 1 first token where others decode; back 1 prompts behind mine at my "
-    "first token, beyond the usual number; rounds 1 steps in which they go; q 1 l p^2 of bunched arrivals; one 1 "
+    "first token, beyond the usual number; r 1 steps in which they go; surge 0.2 by which those steps are longer in "
+    "all; q 1 l p^2 of bunched arrivals; one 1 "
     "chance that all waiting prompts fit one step; tiny 1e-09 next to nothing; nobody 1 that nobody decodes when a "
     "request comes; rest 1 of the step that runs when a user's request comes; mates 1 prompts of others in the same "
     "step; t 0.05 service time of a queue, on average; tt 0.004 its square, on average; w 1 wait; y 1 requests that "
-    "begin with each step; stage 1 TTFT without network and request; T 1 TPOT"
+    "begin with each step; stage 1 TTFT without network and request; T 1 TPOT, `step_of_answer`; w_1 0.6 and `w_2` "
+    "shares of the requests; w_2 0.4; s_1 700 and `s_2` tokens of their prompts; s_2 2600; a_1 0.001 and `a_2` "
+    "attention over them; a_2 0.006; osl 300; o_1 0.5 and `o_2` their answers over the mean one; o_2 1.75; T_1 1 and "
+    "`T_2` their `step_of_answer`; T_2 1"
 )
 
 
-def _rank(v: Letters, scheduler: str = DECODE_FIRST) -> Any:
+def _rank(v: Letters, scheduler: str = DECODE_FIRST, lengths: Lengths | None = None) -> Any:
     """A rank of a server whose times are functions of which nothing but the name is known."""
     step = v.function("D")
     return SimpleNamespace(
@@ -1550,16 +1583,56 @@ def _rank(v: Letters, scheduler: str = DECODE_FIRST) -> Any:
         budget=v.C,
         slots=v.b_max,
         steps=v.N,
-        osl=v.N + 1,
+        osl=v.N + 1 if lengths is None else v.osl,
         before=v.before,
+        lengths=lengths or Lengths(),
         deployment=SimpleNamespace(plan=SimpleNamespace(dp=1)),
         linear=v.function("G"),
         decode=lambda sequences: SimpleNamespace(linear=0.0, total=step(sequences)),
     )
 
 
-def _prompt(v: Letters) -> queueing.Prompt:
-    return queueing.Prompt(v.S, v.a, v.head, v.alone)
+def _prompt(v: Letters) -> prompts.Prompt:
+    return prompts.Prompt(v.S, v.a, v.head, v.alone)
+
+
+def _spread_prompt(v: Letters, *means: str) -> Any:
+    """Prompts that spread: the means that are asked of them have letters, in this order."""
+    values = iter([v.function(name)() if name == "steps" else getattr(v, name) for name in means])
+    parts = {"length": v.S, "attention": v.a, "head": v.head, "alone": v.alone}
+    return SimpleNamespace(**parts, nodes=(None,), mean=lambda _: next(values))
+
+
+def _prompts_chapter() -> Chapter:
+
+    def addition(scheduler: str) -> Callable[[Letters], Any]:
+        def call(v: Letters) -> Any:
+            base = v.function("G")(v.b, 0)
+            return prompts.added(_rank(v, scheduler), _prompt(v), v.b, base, v.n, v.S, v.a)
+
+        return call
+
+    def node(v: Letters) -> Any:
+        return prompts.added_by_node(_rank(v), _prompt(v), v.p, prompts.PromptNode(1.0, v.s_1, v.a_1, v.alone))
+
+    formulas = (
+        Formula(
+            prompts,
+            "added",
+            tuple(Case(addition(one), "P", one, as_written=True) for one in (DECODE_FIRST, PROMPTS_FIRST)),
+        ),
+        Formula(prompts, "added_by_node", (Case(node, "P(s_1)", as_written=True),)),
+        Formula(
+            prompts,
+            "turns",
+            (Case(lambda v: prompts.turns(v.S, v.room, v.b), "steps", as_written=True),),
+            "Arithmetic: a further step where the sequences, a Poisson number, leave too little room",
+        ),
+    )
+    named = ("l", "b", "S", "C", "a", "head", "x", "h_prefill", "n", "room", "p", "s_1", "a_1")
+    told = _kept(QUEUE_LETTERS, *named)
+    told |= {"b": ("sequences that decode, on average", 12), "s_1": ("tokens of a prompt of another length", 700)}
+    return Chapter(prompts, told | {"a_1": ("attention over them", 0.001)}, formulas)
 
 
 def _named_of_a_round(asked: list[tuple[Any, ...]]) -> tuple[Shown, ...]:
@@ -1589,15 +1662,18 @@ def _rounds(asked: list[tuple[Any, ...]], named: tuple[Shown, ...]) -> tuple[Cas
     That the equations with these names give the function's own results is what the test shows.
     """
 
-    def decode_first(v: Letters, *, users: bool) -> Any:
+    def decode_first(v: Letters, *, users: bool, spread: bool) -> Any:
         asked.clear()
-        met = queueing.meeting(_rank(v), _prompt(v), v.l, v.b, v.m_0, v.c if users else None)
+        prompt = _spread_prompt(v, "p_2", "B_2", "steps") if spread else _prompt(v)
+        met = queueing.meeting(_rank(v), prompt, v.l, v.b, v.m_0, v.c if users else None)
         (_, *usual), (own, *_), (_, *full), (turns, *_) = asked[:4]
+        turns = v.function("steps")() if spread else turns
         together, room = usual[4], full[4]
         nobody, idle = asked[-2][0], asked[-1][0]
         d, p, rho, m = met.plain, met.prompt, met.rho, met.seen
-        square = v.l * p * p * (1.0 - rho if users else 1.0)
-        queue = v.l * met.in_full * met.in_full / (2.0 * (1.0 - met.rho_chunks)) - square / (2.0 * (1.0 - rho))
+        squares = (v.p_2, v.B_2) if spread else (p * p, met.in_full * met.in_full)
+        square = v.l * squares[0] * (1.0 - rho if users else 1.0)
+        queue = v.l * squares[1] / (2.0 * (1.0 - met.rho_chunks)) - square / (2.0 * (1.0 - rho))
         wait = maximum(queue, 0.0) * (1.0 - met.rho_chunks if users else 1.0)
         more = wait + (turns - 1.0) * d
         mine = d + own + v.l * m * p
@@ -1609,14 +1685,15 @@ def _rounds(asked: list[tuple[Any, ...]], named: tuple[Shown, ...]) -> tuple[Cas
         back = back - v.l * met.mean_step * (1.0 + more / (met.in_full * room / v.S))
         rounds = maximum(1.0, v.l * first * v.S / room) / (1.0 - met.rho_chunks)
         known = (room, together, d, p, rho, met.mean_step, m, met.in_full, met.rho_chunks)
-        return *known, own, mine, wait, more, first, met.stage, back, rounds, met.step
+        return *known, own, mine, wait, more, first, met.stage, back, rounds, p * back / (1.0 - rho), met.step
 
-    def prompts_first(v: Letters, *, users: bool) -> Any:
+    def prompts_first(v: Letters, *, users: bool, spread: bool) -> Any:
         asked.clear()
-        met = queueing.meeting(_rank(v, PROMPTS_FIRST), _prompt(v), v.l, v.b, v.m_0, v.c if users else None)
+        prompt = _spread_prompt(v, "p_2") if spread else _prompt(v)
+        met = queueing.meeting(_rank(v, PROMPTS_FIRST), prompt, v.l, v.b, v.m_0, v.c if users else None)
         own = asked[3][0]
         d, p, rho = met.plain, met.prompt, met.rho
-        square = v.l * p * p
+        square = v.l * (v.p_2 if spread else p * p)
         if users:
             square = square * (1.0 - rho) ** ((p - v.before) / (p + v.before))
         m = (square + d * (1.0 - rho)) / (1.0 - rho * rho)
@@ -1624,40 +1701,42 @@ def _rounds(asked: list[tuple[Any, ...]], named: tuple[Shown, ...]) -> tuple[Cas
         one = minimum(1.0, v.C / (v.S * (1.0 + v.l * m)))
         behind = own + square / (2.0 * (1.0 - rho)) + (1.0 - rho) * d / 2.0
         first = one * (m / 2.0 + mine) + (1.0 - one) * behind
-        return d, p, rho, met.mean_step, square, m, own, mine, one, first, met.stage, met.step
+        surge = p * v.l * (one * mine + (1.0 - one) * first) / (1.0 - rho)
+        return d, p, rho, met.mean_step, square, m, own, mine, one, first, met.stage, surge, met.step
 
     calls = {
         DECODE_FIRST: (
             decode_first,
-            "room,together,d,p,rho,E_1,m,B,rho_c,own,mine,wait,more,first,stage,back,rounds,T",
+            "room,together,d,p,rho,E_1,m,B,rho_c,own,mine,wait,more,first,stage,back,r,surge,T",
         ),
-        PROMPTS_FIRST: (prompts_first, "d,p,rho,E_1,q,m,own,mine,one,first,stage,T"),
+        PROMPTS_FIRST: (prompts_first, "d,p,rho,E_1,q,m,own,mine,one,first,stage,surge,T"),
     }
+    loads = (("open loop", False, False), ("users", True, False), ("spread", False, True))
     return tuple(
         Case(
-            lambda v, call=call, users=users: call(v, users=users),
+            lambda v, call=call, users=users, spread=spread: call(v, users=users, spread=spread),
             tuple(left.split(",")),
             f"{scheduler}, {note}",
             named,
+            only=_SPREAD_ONLY[scheduler] if spread else (),
             as_written=True,
         )
         for scheduler, (call, left) in calls.items()
-        for users, note in ((False, "open loop"), (True, "users"))
+        for note, users, spread in loads
     )
 
 
+#: What mean squares of prompts that spread enter, by the scheduler.
+_SPREAD_ONLY = {
+    DECODE_FIRST: ("room", "together", "d", "p", "rho", "E_1", "m", "B", "rho_c", "wait", "more"),
+    PROMPTS_FIRST: ("d", "p", "rho", "E_1", "q", "m"),
+}
+
+
 def _queueing_chapter() -> Chapter:
-
-    def addition(scheduler: str) -> Callable[[Letters], Any]:
-        def call(v: Letters) -> Any:
-            base = v.function("G")(v.b, 0)
-            return queueing.added(_rank(v, scheduler), _prompt(v), v.b, base, v.n, v.S, v.a)
-
-        return call
-
     asked: list[tuple[Any, ...]] = []
     named = _named_of_a_round(asked)
-    euler, addition_shown = named[:2]
+    euler = named[0]
     tiny = Shown(queueing, "NANO", "tiny", is_constant=True)
     rounds = _rounds(asked, named)
     after = Case(
@@ -1672,10 +1751,65 @@ def _queueing_chapter() -> Chapter:
         Case(lambda v: queueing._nobody(v.b, v.c), "nobody", "users", (tiny,), as_written=True),  # noqa: SLF001
     )
 
+    def apart(first: Any, second: Any) -> Callable[..., Any]:
+        """Results of two calls, in turn."""
+        values = iter((first, second))
+        return lambda *_: next(values)
+
+    def answers(v: Letters) -> Any:
+        lengths = Lengths(answers=Spread(cv=1.0, nodes=((v.w_1, v.o_1), (v.w_2, v.o_2))))
+        with _replaced([(queueing, "step_of_answer", apart(v.T_1, v.T_2))]):
+            return queueing.over_answers(_rank(v, lengths=lengths), v.E_1, v.surge, v.r, v.d)
+
+    def alike(v: Letters) -> Any:
+        with _replaced([(queueing, "step_of_answer", lambda *_: v.T)]):
+            return queueing.over_answers(_rank(v), v.E_1, v.surge, v.r, v.d)
+
+    idle_cases = (
+        Case(lambda v: queueing.idle_time(_prompt(v), v.l, v.p), "idle"),
+        Case(lambda v: queueing.idle_time(_spread_prompt(v, "A_2"), v.l, v.p, v.p_2), "idle", "prompts that spread"),
+    )
+    formulas = (
+        _one(queueing, "queue_wait", "w", lambda v: queueing.queue_wait(v.l, v.t, v.tt)),
+        Formula(queueing, "idle_time", idle_cases),
+        Formula(queueing, "meeting", (*alone, after, *rounds)),
+        _branches(
+            queueing,
+            "step_of_answer",
+            "T",
+            {
+                "decode first": lambda v: queueing.step_of_answer(v.N, v.E_1, v.surge, v.r, v.d),
+                "prompts first": lambda v: queueing.step_of_answer(v.N, v.E_1, v.surge, 0.0, v.d),
+            },
+            euler,
+        ),
+        Formula(
+            queueing,
+            "over_answers",
+            (
+                Case(alike, ("TPOT", "decode"), "equal answers"),
+                Case(answers, ("TPOT", "decode"), "of two lengths", as_written=True),
+            ),
+            'Means over requests: "Lengths that spread"',
+        ),
+    )
+    told = {name: kept for name, kept in QUEUE_LETTERS.items() if name not in ("s_1", "s_2", "a_1", "a_2")}
+    return Chapter(queueing, told, formulas)
+
+
+def _slots_chapter() -> Chapter:
+    asked: list[tuple[Any, ...]] = []
+
+    def noted(*values: Any) -> Any:
+        asked.append(values)
+        return values[0]
+
+    addition = Shown(slots, "added", "P", (4,), noted)
+
     def most(scheduler: str) -> Callable[[Letters], Any]:
         def call(v: Letters) -> Any:
             asked.clear()
-            found = queueing.saturation(_rank(v, scheduler), _prompt(v))
+            found = slots.saturation(_rank(v, scheduler), _prompt(v))
             begin = v.b_max / maximum(v.N, 1.0)
             if scheduler == DECODE_FIRST:
                 begin = minimum(begin, v.C / (v.S + v.N))
@@ -1684,27 +1818,70 @@ def _queueing_chapter() -> Chapter:
         return call
 
     saturated = tuple(
-        Case(most(scheduler), ("y", "b_sat", "n", "D_sat", "X_sat"), scheduler, (addition_shown,), as_written=True)
+        Case(most(scheduler), ("y", "b_sat", "n", "D_sat", "X_sat"), scheduler, (addition,), as_written=True)
         for scheduler in (DECODE_FIRST, PROMPTS_FIRST)
+    )
+    return Chapter(
+        slots,
+        _kept(QUEUE_LETTERS, "S", "N", "C", "b_max", "P", "y"),
+        (Formula(slots, "saturation", saturated),),
+    )
+
+
+def _mixture_chapter() -> Chapter:
+    letters = _letters(
+        "t 0.4; mu 0.15 mean of a gamma; v 0.004 its variance; w_1 0.7 and `w_2` shares of the requests; w_2 0.3; "
+        "a_1 0.1 and `a_2` what all of them take at least; a_2 0.2; mu_1 0.05 and `mu_2` means beyond it; mu_2 0.3; "
+        "v_1 0.001 and `v_2` variances; v_2 0.05; most 0.5 of one part beyond the least; e 2.718281828459045 Euler's "
+        "number; tiny 1e-06 next to nothing; gamma 1 `gamma_survival`; beyond 1 share of a normal distribution above "
+        "so many standard deviations"
+    )
+    euler = Shown(mixture, "_E", "e", is_constant=True)
+    tiny = Shown(mixture, "_TINY", "tiny", is_constant=True)
+    normal = Shown(mixture, "_normal_survival", "beyond", (0,))
+    gamma = Shown(mixture, "gamma_survival", "gamma", (0, 1, 2))
+
+    def branch(*, first: bool) -> Shown:
+        """One side of the choice by shape; a time below zero, whose share is one, is left out."""
+
+        def chosen(_: Any, __: Any, one: Any, other: Any) -> Any:
+            of_time = isinstance(one, float) and one == 1.0
+            return one if first and not of_time else other
+
+        return Shown(mixture, "where", "chosen", make=chosen)
+
+    def side(v: Letters) -> Any:
+        return mixture.gamma_survival(v.t, v.mu, v.v)
+
+    def parts(v: Letters, **limits: Any) -> list[mixture.Component]:
+        one = mixture.Component(v.w_1, v.a_1, v.mu_1, v.v_1, **limits)
+        return [one] if limits else [one, mixture.Component(v.w_2, v.a_2, v.mu_2, v.v_2)]
+
+    def one_of(v: Letters) -> Any:
+        whole = mixture.merged(parts(v))
+        return whole.weight, whole.mean + whole.least, whole.variance
+
+    shape = (
+        Case(side, "S", "k <= 1", (euler, tiny, branch(first=True)), as_written=True),
+        Case(side, "S", "k > 1, k = mu^2/v", (euler, tiny, normal, branch(first=False)), as_written=True),
     )
     formulas = (
         Formula(
-            queueing,
-            "added",
-            tuple(Case(addition(one), "P", one, as_written=True) for one in (DECODE_FIRST, PROMPTS_FIRST)),
+            mixture,
+            "survival",
+            (
+                Case(lambda v: mixture.survival(parts(v), v.t), "S", "two parts", (gamma,), as_written=True),
+                Case(lambda v: mixture.survival(parts(v, most=v.most), v.t), "S", "with an end", (gamma,)),
+            ),
         ),
+        Formula(mixture, "gamma_survival", shape),
         Formula(
-            queueing,
-            "turns",
-            (Case(lambda v: queueing.turns(v.S, v.room, v.b), "steps", as_written=True),),
-            "Arithmetic: a further step where the sequences, a Poisson number, leave too little room",
+            mixture,
+            "merged",
+            (Case(one_of, ("weight", "mean", "variance"), "of two parts", as_written=True),),
         ),
-        _one(queueing, "queue_wait", "w", lambda v: queueing.queue_wait(v.l, v.t, v.tt)),
-        _one(queueing, "idle_time", "idle", lambda v: queueing.idle_time(_prompt(v), v.l, v.p)),
-        Formula(queueing, "meeting", (*alone, after, *rounds)),
-        Formula(queueing, "saturation", saturated),
     )
-    return Chapter(queueing, QUEUE_LETTERS, formulas)
+    return Chapter(mixture, letters, formulas)
 
 
 def _load_chapters() -> tuple[Chapter, Chapter]:
@@ -1767,7 +1944,10 @@ def chapters() -> tuple[Chapter, ...]:
         _knee_chapter(),
         _interval_chapter(),
         _server_chapter(),
+        _prompts_chapter(),
         _queueing_chapter(),
+        _slots_chapter(),
+        _mixture_chapter(),
         *_load_chapters(),
         _cost_chapter(),
     )

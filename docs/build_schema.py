@@ -19,6 +19,7 @@ _TITLES = {
     "model": "Model specification",
     "calibration": "Calibration of a generation",
     "engine": "Engine profile",
+    "workload": "Named workload",
 }
 _NUMBER = r"\s*\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"
 _COUNT = r"^\s*\d+(?:\.\d+)?\s*[KMBT]\s*$"
@@ -196,6 +197,17 @@ _DESCRIPTIONS = {
     "Tuning.eta_c": "Share of that peak, instead of the calibration's.",
     "compute": "Factor on the shares of the peak and of the special-function rate.",
     "Tuning.memory": "Factor on the share of the memory bandwidth.",
+    # workloads
+    "NamedWorkload.title": "What the requests are, in a line.",
+    "isl": "Tokens of a prompt, mean.",
+    "osl": "Tokens of an answer, mean.",
+    "isl_cv": "Coefficient of variation of the prompts' lengths: their standard deviation over their mean.",
+    "osl_cv": "Coefficient of variation of the answers' lengths.",
+    "lengths": "Law of the lengths; a uniform one has a coefficient of variation of at most 0.577.",
+    "prefix": "Tokens of a prompt whose KV cache is there already, mean; at most `isl`.",
+    "slo": "Limits such as ttft:300ms,tpot:25ms,p99:2x or ttft:2s@p99,tpot:200ms@p99; leave out for none.",
+    "share": "Share of the requests that must meet every limit that names no percentile.",
+    "arrivals": "How requests come: at a rate, from users who wait for their answers, or all at once.",
     # calibrations
     "date": "When the kernels were timed, or their tables published.",
     "measured_on": "Canonical names of the GPUs that were measured.",

@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from roofline.analysis.sensitivity import Sensitivities, Sensitivity
     from roofline.analysis.solve import Solution
     from roofline.api.compare import compare, quantize
+    from roofline.api.curve import curve
+    from roofline.api.goodput import goodput
     from roofline.api.once import calibrate_once
     from roofline.api.simulate import simulate
     from roofline.api.size import size
     from roofline.api.table import table
     from roofline.api.why import formula, sensitivity, solve
     from roofline.api.workbook import sheet
+    from roofline.api.workloads import load_workload, workload_options, workloads
 
 __all__ = [
     "BadInput",
@@ -57,11 +60,14 @@ __all__ = [
     "calibrate_once",
     "check_specs",
     "compare",
+    "curve",
     "formula",
+    "goodput",
     "gpus",
     "knee",
     "load_gpu",
     "load_model",
+    "load_workload",
     "models",
     "predict",
     "quantize",
@@ -73,6 +79,8 @@ __all__ = [
     "table",
     "tpot",
     "ttft",
+    "workload_options",
+    "workloads",
 ]
 __version__ = "0.1.0"
 
@@ -83,6 +91,11 @@ _LAZY = {
     "Sensitivity": "roofline.analysis.sensitivity",
     "Solution": "roofline.analysis.solve",
     "compare": "roofline.api.compare",
+    "curve": "roofline.api.curve",
+    "goodput": "roofline.api.goodput",
+    "load_workload": "roofline.api.workloads",
+    "workload_options": "roofline.api.workloads",
+    "workloads": "roofline.api.workloads",
     "formula": "roofline.api.why",
     "quantize": "roofline.api.compare",
     "sensitivity": "roofline.api.why",

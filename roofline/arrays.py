@@ -9,7 +9,7 @@ import numpy as np
 from roofline.errors import BadInput, shown
 from roofline.ops import Operations, register
 
-__all__ = ["as_array"]
+__all__ = ["as_array", "gauss_nodes"]
 
 _ARRAYS = Operations(
     maximum=lambda a, b, _: np.maximum(a, b),
@@ -46,3 +46,27 @@ def as_array(name: str, value: Any) -> Any:
     if numbers.size == 0:
         raise BadInput(f"{name} is an empty array")
     return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def gauss_nodes(law: str, count: int) -> list[tuple[float, float]]:
+    """Weights and places that integrate against a law: a normal of unit variance, or an even one from -1 to 1.
+
+    Args:
+        law: ``hermite`` for the normal, ``legendre`` for the even one [text].
+        count: of the nodes: polynomials up to twice as many less one are integrated exactly [1].
+
+    Returns:
+        Weights, which sum to one, and places [1].
+
+    Source:
+        Abramowitz and Stegun, Handbook of Mathematical Functions, 25.4.46 and 25.4.29.
+
+    >>> [(round(weight, 12), round(place, 12)) for weight, place in gauss_nodes("hermite", 2)]
+    [(0.5, -1.0), (0.5, 1.0)]
+    """
+    if law == "hermite":
+        places, weights = np.polynomial.hermite_e.hermegauss(count)
+    else:
+        places, weights = np.polynomial.legendre.leggauss(count)
+    total = float(weights.sum())
+    return [(float(weight) / total, float(place)) for place, weight in zip(places, weights, strict=True)]

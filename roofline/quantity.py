@@ -6,6 +6,7 @@ A quantity in a specification file is the data sheet's own text: ``3.35 TB/s``, 
 
 from __future__ import annotations
 
+import math
 import re
 
 from roofline.errors import BadInput
@@ -26,6 +27,7 @@ __all__ = [
     "count_from_text",
     "from_text",
     "rounded",
+    "rounded_down",
     "to_text",
 ]
 
@@ -155,6 +157,25 @@ def rounded(number: float, digits: int = 3) -> str:
     """
     near = float(f"{number:.{digits}g}")
     return f"{number:.0f}" if abs(near) >= 10.0 ** (digits - 1) else f"{near:.{digits}g}"
+
+
+def rounded_down(number: float, digits: int = 3) -> str:
+    """A number for people that is no larger than it is: what is typed back still holds.
+
+    Args:
+        number: finite number, not negative [any].
+        digits: significant digits [1].
+
+    Returns:
+        Text [text].
+
+    >>> rounded_down(2.4399), rounded_down(0.0)
+    ('2.43', '0')
+    """
+    if number <= 0.0:
+        return rounded(number, digits)
+    step = 10.0 ** (math.floor(math.log10(number)) - digits + 1)
+    return f"{math.floor(number / step) * step:.{digits}g}" if step < 1.0 else f"{math.floor(number):d}"
 
 
 def to_text(value: float, unit: str, digits: int = 3) -> str:

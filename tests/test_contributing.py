@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from roofline.catalog.workloads import load_workload
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 FILES = re.findall(r"^Save this as `(\S+)`:\n\n```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -90,6 +92,19 @@ def test_the_files_of_the_page_name_schemas_that_are_there():
         assert (Path(__file__).parents[1] / schema[1]).is_file()
 
 
+def test_the_workload_of_the_page_is_read_by_its_name_and_by_its_path(folder):
+    (text,) = re.findall(
+        r"^```yaml\n(# yaml-language-server: \$schema=\S+workload.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+    )
+    (folder / "my-support.yaml").write_text(text, encoding="utf-8")
+    done = run(folder, "roofline check-specs my-support.yaml")
+    assert (done.returncode, done.stdout) == (0, "1 workload: no faults\n")
+    workload = load_workload("support", str(folder))
+    assert workload == load_workload(str(folder / "my-support.yaml"))
+    assert (workload.isl, workload.prefix, workload.share, workload.date) == (1800, 600, 0.95, "2026-10-08")
+    assert (ROOT / re.search(r"\$schema=\.\./(\S+)", text)[1]).is_file()
+
+
 # --- a kind of layer -----------------------------------------------------------------------------
 
 EDITS = re.findall(r"^```diff\n(\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -129,7 +144,7 @@ print(json.dumps({
 def changed_package(tmp_path_factory):
     """A copy of the package in which the page was followed."""
     root = tmp_path_factory.mktemp("house")
-    for folder in ("roofline", "hardware_specs", "model_specs", "engine_specs"):
+    for folder in ("roofline", "hardware_specs", "model_specs", "engine_specs", "workload_specs"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in NEW_FILES:
         assert not (root / name).exists()

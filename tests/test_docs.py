@@ -88,13 +88,21 @@ def test_the_readme_gives_the_two_commands():
     assert 'pip install -q ".[dev]" && python -m pytest' in ci
 
 
-def test_the_readme_shows_what_the_command_prints():
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ttft --model llama-3.1-70b --isl 2000",
+        "goodput -m llama-3.3-70b -q fp8 -g h100 -g b200 --workload chat",
+    ],
+)
+def test_the_readme_shows_what_the_command_prints(command):
     from click.testing import CliRunner
 
     from roofline.cli.main import cli
 
-    printed = CliRunner().invoke(cli, ["ttft", "--model", "llama-3.1-70b", "--isl", "2000"]).stdout
-    assert printed.strip() in (ROOT / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    assert f"roofline {command}" in readme
+    assert CliRunner().invoke(cli, command.split()).stdout.strip() in readme
 
 
 def test_every_link_of_the_docs_leads_somewhere():

@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 NOTICE = (ROOT / "NOTICE").read_text(encoding="utf-8")
-FOLDERS = ("accuracy", "docs", "engine_specs", "hardware_specs", "model_specs", "tests")
+FOLDERS = ("accuracy", "docs", "engine_specs", "hardware_specs", "model_specs", "tests", "workload_specs")
 DATA = {".csv", ".gz", ".json", ".jsonl", ".npz", ".parquet", ".yaml", ".yml"}
 LINES = re.findall(r"^(\S+) \| ([^|\n]+) \| ([^|\n]+)$", NOTICE, re.MULTILINE)
 OPEN = {"Apache-2.0", "BSD-3-Clause", "CC-BY-4.0", "MIT"}
@@ -114,7 +114,7 @@ def test_the_notice_names_every_repository_that_configurations_were_read_in():
 
 def test_the_notice_names_every_place_that_many_specifications_cite():
     cited = defaultdict(set)
-    for folder in ("hardware_specs", "model_specs", "engine_specs"):
+    for folder in ("hardware_specs", "model_specs", "engine_specs", "workload_specs"):
         for path in (ROOT / folder).rglob("*.yaml"):
             for source in yaml.safe_load(path.read_text(encoding="utf-8")).get("sources", {}).values():
                 if source.get("url"):

@@ -17,15 +17,20 @@ MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
     *(
         PACKAGE / "serving" / f"{name}.py"
-        for name in ("latency", "knee", "interval", "server", "queueing", "load", "answer", "cost")
+        for name in ("latency", "knee", "interval", "answer", "cost", "lengths", "targets")
     ),
+    *(
+        PACKAGE / "serving" / "traffic" / f"{name}.py"
+        for name in ("server", "prompts", "queueing", "slots", "mixture", "load", "tails")
+    ),
+    PACKAGE / "analysis" / "goodput.py",
 ]
 #: Classes whose public methods are formulas, too.
 CLASSES = ("Server",)
 #: What a function returns that is a number, or made of numbers.
 QUANTITIES = (
     "Real", "float", "Work", "Terms", "Memory", "ParameterCount", "LinkRoof", "Pass", "State",
-    "StepParts", "Prompt", "Meeting", "Saturation", "Served",
+    "StepParts", "PromptTimes", "Prompt", "Meeting", "Saturation", "Served", "Component", "Tails", "Lengths", "Goodput",
 )  # fmt: skip
 #: Functions that return such things and have no equation of their own, each with the reason.
 EXCLUDED = {
@@ -37,16 +42,25 @@ EXCLUDED = {
     "serving/knee.py: asymptotic_time": "the slope D_1 of half_knee, a whole pass at a huge batch",
     "serving/knee.py: half_surplus": "the difference whose root half_knee is, shown there",
     "serving/knee.py: slo_knee": "a search: largest_that_holds",
-    "serving/server.py: Server.computed": "computed of serving/latency.py, of its prompt",
-    "serving/server.py: Server.steps": "osl - 1, at least one",
-    "serving/server.py: Server.budget": "a setting of the engine",
-    "serving/server.py: Server.decode": "kernels of Server.decode_pass by what a prompt may share; of dp ranks, a line",
-    "serving/server.py: Server.chunk": "prompt_chunk of one prompt",
-    "serving/queueing.py: prompt_of": "a record of what the methods of Server give",
-    "serving/queueing.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
-    "serving/load.py: served": 'a fixed point of meeting: "A server under load"',
-    "serving/load.py: request_passes": "prefill and decode, at a batch of one and at Served.batch",
-    "serving/load.py: mean_latencies": "prefill and decode of a burst; served of another load",
+    "serving/traffic/server.py: Server.computed": "computed of serving/latency.py, of its prompt",
+    "serving/traffic/server.py: Server.steps": "osl - 1, at least one",
+    "serving/traffic/server.py: Server.budget": "a setting of the engine",
+    "serving/traffic/server.py: Server.decode": "parts of Server.decode_pass; of dp ranks, a line",
+    "serving/traffic/prompts.py: prompt_of": "Server.prompt of the mean prompt, or its mean over nodes of the lengths",
+    "serving/traffic/slots.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
+    "serving/traffic/mixture.py: percentile": "a search: the root of survival less the share that is left",
+    "serving/traffic/tails.py: tails": 'distributions: "Tails" in docs/method.md has them equation by equation',
+    "serving/lengths.py: lengths_by_law": "nodes and weights of Gauss, and quantiles of a law",
+    "serving/lengths.py: lengths_of_rows": "sums over the rows of a trace",
+    "serving/targets.py: limited_latencies": "latencies of other functions, by the keys of limits",
+    "serving/targets.py: of_tails": "a percentile, by the key of a limit",
+    "serving/targets.py: limit_shares": "latencies of other functions over their limits",
+    "serving/targets.py: excess": "the largest of limit_shares",
+    "analysis/goodput.py: attained": 'products of survival: "Goodput" in docs/method.md',
+    "analysis/goodput.py: largest_rate": "a search: the root of what attained lacks",
+    "serving/traffic/load.py: served": 'a fixed point of meeting: "A server under load"',
+    "serving/traffic/load.py: request_passes": "prefill and decode, at a batch of one and at Served.batch",
+    "serving/traffic/load.py: mean_latencies": "prefill and decode of a burst; served of another load",
 }
 
 

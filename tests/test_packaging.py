@@ -13,7 +13,7 @@ import pytest
 import roofline
 
 ROOT = Path(__file__).resolve().parents[1]
-CATALOGS = ("engine_specs", "hardware_specs", "model_specs")
+CATALOGS = ("engine_specs", "hardware_specs", "model_specs", "workload_specs")
 LICENCES = ("LICENSE", "NOTICE")
 NEEDED = ("pyproject.toml", "README.md", *LICENCES, "roofline", *CATALOGS)
 ANSWER = (

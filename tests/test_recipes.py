@@ -1,4 +1,4 @@
-"""The recipes for spreadsheets: right figures in the right cells, and whatever else was there as it was."""
+"""The recipes: right figures in the right cells, whatever else was there as it was, and fleets that keep their SLO."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ import xlsxwriter
 import roofline as rl
 
 ROOT = Path(__file__).parents[1]
-RECIPES = ("fill_workbook", "google_sheets", "sizing_with_pandas", "xlwings_lite")
+RECIPES = ("fill_workbook", "google_sheets", "sizing_with_pandas", "users_within_slo", "xlwings_lite")
 RESULTS = ("TTFT [ms]", "TPOT [ms]", "GPUs", "fits", "reason")
 HOSTILE = ("=1+1", "+1+1", "-1+1", "@SUM(1)", '=HYPERLINK("https://x.example","y")', "\t=1+1", "a\r=1+1", "\n=1+1")
 
@@ -351,6 +351,23 @@ def test_a_library_that_is_missing_is_named(monkeypatch, name, library):
     with pytest.raises(SystemExit) as stopped:
         run(monkeypatch, name)
     assert stopped.value.code == f"this recipe needs {library}: pip install {library}"  # exit code 1, on stderr
+
+
+def test_a_fleet_keeps_the_slo_for_all_users_and_a_replica_less_does_not(monkeypatch, capsys):
+    found = SimpleNamespace(**run(monkeypatch, "users_within_slo"))
+    printed = capsys.readouterr().out
+    assert found.fleets.keys() == set(found.GPUS)
+    for name, fleet in found.fleets.items():
+        tp, gpus = fleet.deployment.plan.tp, fleet.deployment.num_gpus
+        assert f"{name}, tp {tp}: " in printed
+        assert f"{found.USERS} users: {gpus} GPUs" in printed
+        assert fleet.slo_shares["p99_within"] <= 1.0
+        assert fleet.request_rate * (found.PAUSE + fleet.e2el) == pytest.approx(found.USERS, rel=0.05)
+        case = {**found.CASE, "tp": tp, "request_rate": fleet.request_rate}
+        fewer = rl.predict(found.MODEL, name, num_gpus=gpus - tp, **case)
+        assert max(fewer.slo_shares.values()) > 1.0
+    assert printed in (ROOT / "docs" / "recipes.md").read_text()
+    assert found.fleets["b200"].usd_per_hour < found.fleets["h100-sxm"].usd_per_hour
 
 
 @pytest.mark.parametrize("name", RECIPES)

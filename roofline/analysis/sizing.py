@@ -10,10 +10,11 @@ from typing import NamedTuple
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import GIGA, to_text
-from roofline.serving.latency import BURST, Workload, e2el
-from roofline.serving.load import mean_latencies
+from roofline.serving.latency import BURST, Workload
 from roofline.serving.sizing import MOST_GPUS, plan_fault, possible_tp
+from roofline.serving.targets import limit_shares
 from roofline.specs.model import Model
+from roofline.specs.slo import LATENCIES, P99_WITHIN, key_text
 
 __all__ = [
     "MOST_RANKS",
@@ -55,7 +56,7 @@ class Candidate(NamedTuple):
     @property
     def worst(self) -> float:
         """Largest share [1]; at most 1 where the SLO is met."""
-        return max(self.shares.values())
+        return max(self.shares.values(), default=0.0)
 
     @property
     def total(self) -> float:
@@ -155,8 +156,11 @@ def _fewest_under_load(
     alone: Mapping[str | None, Deployment], workload: Workload, slo: Mapping[str, float], fixed: Degrees
 ) -> Sized:
     """The same for users or a rate, which replicas share: each plan with as many of them as it needs."""
-    idle = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
-    light = {preset: _trial(replace(one, basis="ideal"), preset, idle, slo) for preset, one in alone.items()}
+    idle = replace(
+        workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None, lengths=None, cold_start=None
+    )
+    bounded = slo if workload.lengths is None else {key: slo[key] for key in slo if key in LATENCIES}
+    light = {preset: _trial(replace(one, basis="ideal"), preset, idle, bounded) for preset, one in alone.items()}
     best: Candidate | None = None
     nearest: Candidate | None = None
     tightest: Candidate | None = None
@@ -174,11 +178,13 @@ def _fewest_under_load(
         if bound.worst > 1.0:
             slow = _nearer(bound, slow)
             continue
-        by_itself = _trial(plan, preset, idle, slo)  # no number of replicas is faster
-        nearest = _nearer(by_itself, nearest)
+        by_itself = _trial(plan, preset, idle, bounded)  # no number of replicas is faster
         if by_itself.worst > 1.0:
+            nearest = _nearer(by_itself, nearest)
             continue
         trial = _fewest_replicas(plan, preset, workload, slo, most)
+        if trial is None:
+            nearest = _nearer(_trial(replace(plan, replicas=most), preset, workload, slo), nearest)
         if trial is not None and (best is None or _cost(trial) < _cost(best)):
             best = trial
     if best is not None:
@@ -273,10 +279,7 @@ def _candidates(
 
 def _trial(deployment: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float]) -> Candidate:
     """A deployment's times relative to their limits; a single token has no tpot to limit."""
-    first, step = mean_latencies(deployment, workload)
-    step = step if workload.osl > 1.0 else 0.0
-    times = {"ttft": first, "tpot": step, "e2el": e2el(first, step, workload.osl)}
-    return Candidate(deployment, preset, {key: times[key] / limit for key, limit in slo.items()})
+    return Candidate(deployment, preset, limit_shares(deployment, workload, slo))
 
 
 def _shared_out(light: Candidate, candidate: Deployment) -> Candidate:
@@ -307,11 +310,13 @@ def _expert_degrees(model: Model, ranks: int) -> list[int]:
 
 def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "") -> str:
     """The limits that a trial misses, and by how much."""
-    return ", ".join(
-        f"{key.upper()} {least}{_against(share * slo[key], slo[key])}"
-        for key, share in trial.shares.items()
-        if share > 1.0
-    )
+    said = []
+    for key, share in trial.shares.items():
+        if key == P99_WITHIN and share > 1.0:
+            said.append(f"p99 {share * slo[key]:.3g}x the median > {slo[key]:.3g}x")
+        elif share > 1.0:
+            said.append(f"{key_text(key)} {least}{_against(share * slo[key], slo[key])}")
+    return ", ".join(said)
 
 
 def _against(time: float, limit: float) -> str:

@@ -13,13 +13,15 @@ from roofline.physics.forward import Pass
 from roofline.quantity import BILLION, BITS_PER_BYTE, MILLI, NANO, rounded, to_text
 from roofline.roots import root
 from roofline.serving import answer
-from roofline.serving.domain import restated
-from roofline.serving.latency import RATE, SLO_KEYS, USERS
+from roofline.serving.latency import RATE, USERS
 from roofline.serving.precision import PRESETS, summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import check_plan, possible_tp, widest_tp
+from roofline.serving.traffic.domain import restated
 from roofline.specs.formats import FORMATS
 from roofline.specs.kernels import HOST
+from roofline.specs.slo import LATENCIES as SLO_KEYS
+from roofline.specs.slo import metric_and_level
 from roofline.symbolic.case_trace import CaseTrace
 from roofline.symbolic.inputs import Input, changed, inputs, refuse_arrays
 from roofline.symbolic.traced import is_rational
@@ -34,8 +36,7 @@ ALIASES = ("peak", "weights", "kv", "tp")
 
 _INFINITE = float("inf")
 _MET = NANO  # relative, of a time at a target
-_HUGE = 2.0**60
-_MOST_USERS = 2.0**20  # that are looked at
+_HUGE, _MOST_USERS = 2.0**60, 2.0**20  # times the present value, and users, that are looked at
 _RISING = ("workload", "latency", "precision")  # kinds of input of which more takes longer
 
 
@@ -56,6 +57,10 @@ class Solution:
     formula: Formula | None = field(repr=False)  # of the value, where there is a closed form
     prediction: Prediction | None = field(repr=False)  # at the solution
     base: Prediction = field(repr=False)  # the case that was asked about
+
+    @property
+    def _limited(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*SLO_KEYS, *self.targets)))
 
     @property
     def is_met(self) -> bool:
@@ -86,8 +91,8 @@ class Solution:
             "value": self.value,
             "present": self.present,
             "binding": self.binding,
-            **{f"target_{name}_ms": _milliseconds(self.targets.get(name)) for name in SLO_KEYS},
-            **{f"value_for_{name}": self.values.get(name) for name in SLO_KEYS},
+            **{f"target_{name}_ms": _milliseconds(self.targets.get(name)) for name in self._limited},
+            **{f"value_for_{name}": self.values.get(name) for name in self._limited},
             **{f"{name}_ms": None if at is None else at.to_dict((f"{name}_ms",))[f"{name}_ms"] for name in SLO_KEYS},
             "fits": None if at is None else at.fits,
             "method": self.method,
@@ -110,9 +115,7 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What one target alone asks for."""
-
+class _Found:  # what one target alone asks for
     value: float | None
     method: str
     reason: str = ""
@@ -150,11 +153,8 @@ def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]
     found = {name: _one(prediction, entry, name, limit) for name, limit in limits.items()}
     values = {name: one.value for name, one in found.items()}
     impossible = [name for name, value in values.items() if value is None]
-    if impossible:
-        binding = impossible[0]
-    else:
-        pick = min if _is_rising(entry) else max
-        binding = pick(values, key=lambda name: values[name] or 0.0)
+    pick = min if _is_rising(entry) else max
+    binding = impossible[0] if impossible else pick(values, key=lambda name: values[name] or 0.0)
     one = found[binding]
     at = None if one.value is None else changed(prediction, {entry.name: one.value})
     said = [found[name].reason for name in impossible] or [one.reason, *_remarks(entry, at, one.value)]
@@ -168,7 +168,7 @@ def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]
         values=values,
         method=one.method,
         reason="; ".join(text for text in said if text),
-        regime="" if at is None else CaseTrace(at).regime(binding),
+        regime="" if at is None else CaseTrace(at).regime(metric_and_level(binding)[0]),
         formula=one.formula,
         prediction=at,
         base=prediction,
@@ -181,11 +181,11 @@ def _checked(prediction: Prediction, targets: Mapping[str, float]) -> dict[str, 
     if not limits:
         raise BadInput(f"a target is missing: a limit on {', '.join(SLO_KEYS)} in seconds (--ttft 300ms)")
     for name, limit in limits.items():
-        if name not in SLO_KEYS:
-            raise UnknownName(f"no target {name!r}; it may be {', '.join(SLO_KEYS)}")
+        if metric_and_level(name)[0] not in SLO_KEYS:
+            raise UnknownName(f"no target {name!r}; it may be {', '.join(SLO_KEYS)}, or a percentile such as ttft_p95")
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
             raise BadInput(f"target {name} = {shown(limit)} must be a positive time in seconds")
-    if "tpot" in limits and prediction.tpot is None:
+    if any(name.startswith("tpot") for name in limits) and prediction.tpot is None:
         raise BadInput("a single output token (osl 1) has no tpot; give --osl, or a limit on ttft alone")
     return {name: float(limit) for name, limit in limits.items()}
 
@@ -224,7 +224,7 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
     """Best and worst value that an input can take: the target is met at the one if anywhere."""
     workload = prediction.workload
     if entry.name == "osl":
-        return (2.0 if result == "tpot" else 1.0), BILLION
+        return (2.0 if result.startswith("tpot") else 1.0), BILLION
     if entry.name == "isl":
         return max(float(workload.prefix) + 1.0, 1.0), BILLION
     if entry.name == "prefix":
@@ -246,11 +246,10 @@ def _one(prediction: Prediction, entry: Input, result: str, target: float) -> _F
         at = changed(prediction, {entry.name: value})
         if at.served is not None and not at.served.is_stable:
             return math.inf
-        found = getattr(at, result)
+        found = at.latency(result)
         return math.inf if found is None else float(found)
 
     scale = entry.value or 1.0
-
     best, worst = (min(end, scale * _HUGE) for end in _range(prediction, entry, result))  # as good as infinite
     far = scale / _HUGE if worst == 0.0 and entry.name != "prefix" else worst
     at_best, at_far = time(best), time(far)
@@ -277,7 +276,7 @@ def _closed(prediction: Prediction, entry: Input, result: str, target: float) ->
     """Closed form of the solution, in the regime that holds there; None where there is none."""
     if prediction.served is not None:
         return None
-    case = CaseTrace(prediction)
+    case, result = CaseTrace(prediction), metric_and_level(result)[0]  # of a burst all requests are alike
     if not is_rational(case.number(result), entry.name):
         return None
     from roofline.symbolic.closed_form import ClosedForms
@@ -290,7 +289,7 @@ def _cannot(prediction: Prediction, entry: Input, best: float, result: str, targ
     at = changed(prediction, {entry.name: best})
     name = "infinite" if best >= (entry.value or 1.0) * _HUGE else rounded(best)
     light = {"ttft": at.ideal[0].time, "tpot": at.ideal[1].time}.get(result)
-    asked, left = _apart(target, float(getattr(at, result)))
+    asked, left = _apart(target, float(at.latency(result) or 0.0))
     floor = f"{result} = {asked} cannot be met: at {entry.name} {name} it is still {left} ({_shares(at, result)})"
     if light is not None and light > target:
         floor += f"; light speed itself takes {to_text(float(light), 's')}"
@@ -312,6 +311,7 @@ def _milliseconds(time: float | None) -> float | None:
 
 def _shares(at: Prediction, result: str) -> str:
     """What the remaining time is spent on, largest first."""
+    result = metric_and_level(result)[0]
     runs_of: dict[str, tuple[tuple[Pass, float], ...]] = {
         "ttft": ((at.prefill, 1.0),),
         "tpot": ((at.decode, 1.0),),
@@ -371,7 +371,7 @@ def _searched(prediction: Prediction, limits: dict[str, float]) -> Solution:
     if met is None:
         reason = "no tensor-parallel degree of the scale-up domain fits"
         if best is not None:
-            asked, left = _apart(limits[binding], float(getattr(best, binding)))
+            asked, left = _apart(limits[binding], float(best.latency(binding) or 0.0))
             reason = (
                 f"{binding} = {asked} cannot be met: at tp {best.deployment.plan.tp}, the best, it is still {left} "
                 f"({_shares(best, binding)})"
@@ -387,7 +387,7 @@ def _searched(prediction: Prediction, limits: dict[str, float]) -> Solution:
         values=dict.fromkeys(limits, value),
         method="search",
         reason=reason,
-        regime="" if met is None else CaseTrace(met).regime(binding),
+        regime="" if met is None else CaseTrace(met).regime(metric_and_level(binding)[0]),
         formula=None,
         prediction=met,
         base=prediction,
@@ -396,4 +396,4 @@ def _searched(prediction: Prediction, limits: dict[str, float]) -> Solution:
 
 def _excess(prediction: Prediction, limits: Mapping[str, float]) -> tuple[float, str]:
     """Largest ratio of a result over its target, and whose it is."""
-    return max((float(getattr(prediction, name)) / limit, name) for name, limit in limits.items())
+    return max((float(prediction.latency(name) or 0.0) / limit, name) for name, limit in limits.items())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.api.arguments import flag, folder, path, scalars, several
+from roofline.api.inputs.arguments import flag, folder, path, scalars, several
 from roofline.calibration.text import calibration_text, parameter_texts
 from roofline.catalog import find
 from roofline.catalog.checks import document_faults

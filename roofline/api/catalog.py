@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline.api.arguments import flag, folder, scalars
+from roofline.api.inputs.arguments import flag, folder, scalars
 from roofline.catalog import find
 from roofline.catalog.find import Found, find_gpu, find_model, load_gpu, load_model
 from roofline.specs.names import LABELS

@@ -10,7 +10,7 @@ from roofline.analysis.gpus import COMPARED_KEYS, Comparison, compared
 from roofline.analysis.quantization import FORMATS, Quantization, Quantized, kept_sections, quantized
 from roofline.analysis.slow_kernels import slow_kernels
 from roofline.api import catalog
-from roofline.api.arguments import name_or_record, scalar, values_of
+from roofline.api.inputs.arguments import name_or_record, scalar, values_of
 from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.physics.footprint import kv_bytes_per_token

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofline.api.arguments import path as path_of
-from roofline.api.arguments import scalars
+from roofline.api.inputs.arguments import path as path_of
+from roofline.api.inputs.arguments import scalars
 from roofline.catalog.checks import document_faults
 from roofline.catalog.spec_text import spec_yaml
 from roofline.errors import BadSpec

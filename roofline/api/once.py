@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.api import measured_case
+from roofline.api.inputs import measured_case
 from roofline.api.predict import predict
 from roofline.serving.correction import Correction
 from roofline.specs.gpu import Gpu

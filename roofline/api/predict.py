@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from roofline.api import arguments, case, load, measured_case
-from roofline.api.arguments import COUNTS, PLAIN
-from roofline.api.case import LOADS
+from roofline.api.inputs import arguments, case, load, measured_case, shape
+from roofline.api.inputs.arguments import COUNTS, PLAIN
+from roofline.api.inputs.case import LOADS
+from roofline.api.inputs.slo import slo_limits
 from roofline.catalog import find
 from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.ops import Real, never
 from roofline.physics.efficiency import basis_of
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
-from roofline.quantity import KIBI
 from roofline.serving import answer
 from roofline.serving.correction import UNCORRECTED
 from roofline.serving.knee import Knees
@@ -31,6 +31,7 @@ __all__ = [
     "DEFAULT_ENGINE",
     "LOADS",
     "NO_KNEE",
+    "ROW_KEYS",
     "Prediction",
     "knee",
     "predict",
@@ -41,7 +42,7 @@ __all__ = [
 ]
 
 #: Lengths and batch where none are given: the random data set of `vllm bench serve`.
-DEFAULTS: Mapping[str, int] = {"isl": KIBI, "osl": 128, "batch": 1, "prefix": 0}
+DEFAULTS: Mapping[str, int] = {"isl": shape.USUAL[0], "osl": shape.USUAL[1], "batch": 1, "prefix": 0}
 DEFAULT_ENGINE = "generic"
 #: Why there is no knee under a rate.
 NO_KNEE = (
@@ -64,6 +65,11 @@ def predict(
     request_rate: Real | None = None,
     num_prompts: Real | None = None,
     prefix: Real = DEFAULTS["prefix"],
+    isl_cv: float | None = None,
+    osl_cv: float | None = None,
+    lengths: str | Mapping[str, Any] | None = None,
+    cold_start: str | tuple[float, float] | None = None,
+    derate: str | Mapping[str, Any] | None = None,
     tp: int | None = None,
     pp: int = 1,
     ep: int = 1,
@@ -82,7 +88,7 @@ def predict(
     gpu_memory_utilization: float | None = None,
     max_model_len: int | None = None,
     measured: Mapping[str, float] | None = None,
-    slo: Mapping[str, float | str] | None = None,
+    slo: str | Mapping[str, float | str] | None = None,
     allow_oversize: bool = False,
     specs: str | None = None,
 ) -> Prediction:
@@ -106,6 +112,14 @@ def predict(
         num_prompts: requests of a run that all users begin together, for its means; None for the steady state
             [requests].
         prefix: prompt tokens whose KV is cached already [tokens].
+        isl_cv: standard deviation of the prompts under a load, over their mean; None for equal ones [1].
+        osl_cv: the same of the answers [1].
+        lengths: law of both, ``lognormal`` (the default) or ``uniform``; or a trace that has them: the path of a CSV
+            with columns isl and osl, or a mapping with these; its means take the place of isl and osl [text].
+        cold_start: share of the requests of a load that find no server warm, and how much longer they wait: ``1%:2s``,
+            or both numbers, the time in seconds [1, s].
+        derate: shares of rates that are lost to neighbours, virtualisation or clocks, such as
+            ``bandwidth:5%,peak:3%``, of `bandwidth`, `peak` and `link`, or a mapping of them [1].
         tp: tensor-parallel degree; None for the smallest that fits [1].
         pp: pipeline-parallel degree [1].
         ep: expert-parallel degree [1].
@@ -127,7 +141,9 @@ def predict(
         max_model_len: longest request that is served; None for the model's own [tokens].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
             `osl`, `prefix` and load it was taken at, where they differ.
-        slo: limits on ttft, tpot or e2el; a text may say its unit, such as ``300 ms`` [s].
+        slo: limits on means or percentiles of ttft, tpot and e2el, and on a p99 over its median: a text such as
+            ``ttft:300@p95,tpot:25,p99:2x``, bare numbers in ms, or a mapping such as ``{"ttft@p95": 0.3}``,
+            bare numbers in seconds [s].
         allow_oversize: predict a plan that does not fit, too [bool].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
 
@@ -152,7 +168,7 @@ def predict(
     specs = None if specs is None else arguments.folder(specs)
     model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
-    limits = None if slo is None else arguments.slo_limits(slo)
+    limits = None if slo is None else slo_limits(slo)
     settings = {
         "max_num_batched_tokens": max_num_batched_tokens,
         "max_num_seqs": max_num_seqs,
@@ -162,7 +178,11 @@ def predict(
     if not PLAIN.issuperset(map(type, settings.values())):
         settings = dict(zip(settings, arguments.scalars(**settings), strict=True))
     profile = case.engine(engine, network, specs, **settings)
-    workload = case.workload(isl, osl, batch, prefix, concurrency, request_rate, num_prompts)
+    isl, osl, spread, start = shape.traffic(
+        isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
+    )
+    workload = case.workload(isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start)
+    gpu, lost = shape.derated(gpu, shape.losses_of(derate))
     chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
     plan = Plan(1 if tp is None else tp, pp, ep, dp)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
@@ -175,7 +195,7 @@ def predict(
     load.check_longest(deployment, workload, allow_oversize=allow_oversize)
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
     corrected = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
-    said = (*said, *measured_case.corrected(corrected))
+    said = (*said, *lost, *measured_case.corrected(corrected))
     prediction = answer.predict_deployment(
         deployment, workload, limits, said, allow_oversize=allow_oversize, correction=corrected
     )
@@ -243,6 +263,7 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     return {
         **dict.fromkeys(ROW_KEYS),
         **asked,
+        **{name: options.get(name) for name in shape.TRAFFIC[:2]},
         "load": load,
         "model": model.short_name,
         "model_id": model.name,

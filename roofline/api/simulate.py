@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from roofline.api.arguments import number
+from roofline.api.inputs.arguments import number
 from roofline.api.predict import predict
 from roofline.errors import BadInput, shown
 from roofline.quantity import MILLI, rounded, to_text
 from roofline.serving.latency import USERS
-from roofline.serving.load import lanes, server_of
+from roofline.serving.lengths import UNIFORM, Lengths, lengths_by_law
 from roofline.serving.prediction import Prediction
-from roofline.serving.simulation import Arrivals, Finished, simulated
+from roofline.serving.traffic.load import lanes, served, server_of
+from roofline.serving.traffic.simulation import Arrivals, Finished, simulated
+from roofline.serving.traffic.tails import LEVELS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.slo import LATENCIES, key_of
 
 __all__ = ["SIMULATED", "Simulation", "arrivals_of", "simulate", "simulation"]
 
@@ -25,6 +29,7 @@ __all__ = ["SIMULATED", "Simulation", "arrivals_of", "simulate", "simulation"]
 SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
 
 _FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # requests that are counted where nothing else is said
+_FULL = 0.8  # utilisation beyond which queues take long to settle
 _USERS_SPREAD = 0.3  # equal answers would keep users in step for ever
 _UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
@@ -38,17 +43,27 @@ class Simulation:
     prediction: Prediction = field(repr=False)
     requests: int  # that were counted, of one rank
     seed: int
-    spread: float  # lengths are even between 1 - spread and 1 + spread times the mean [1]
+    lengths: Lengths  # how they spread about their means
     ttft: float  # [s]
     tpot: float | None  # [s] mean over requests; None for single tokens
     e2el: float  # [s]
     queue: float  # [s] before anything of a prompt is computed
     concurrency: float  # [requests] in flight on the whole deployment
     request_rate: float  # [1/s] answered by the whole deployment
+    percentiles: Mapping[str, float]  # [s] by the keys of limits, such as `ttft_p99`
+
+    @cached_property
+    def alike(self) -> Prediction:
+        """The prediction of the lengths that were simulated: users' differ where the case does not say so."""
+        deployment, workload = self.prediction.deployment, replace(self.prediction.workload, lengths=self.lengths)
+        if self.lengths.is_fixed or self.prediction.workload.lengths is not None:
+            return self.prediction
+        return replace(self.prediction, workload=workload, served=served(deployment, workload))
 
     def ratio(self, name: str) -> float | None:
         """Closed form over simulation [1]; None where either does not apply."""
-        closed, mean = getattr(self.prediction, name), getattr(self, name)
+        closed = self.alike.latency(name) if name in self.percentiles else getattr(self.prediction, name)
+        mean = self.percentiles[name] if name in self.percentiles else getattr(self, name)
         return None if closed is None or not mean else float(closed) / mean
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,6 +71,7 @@ class Simulation:
         times = {
             f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in ("ttft", "tpot", "e2el", "queue")
         }
+        times |= {f"simulated_{key}_ms": _milliseconds(time) for key, time in self.percentiles.items()}
         return {
             **self.prediction.to_dict(),
             **times,
@@ -73,7 +89,17 @@ class Simulation:
             if ratio is not None and name != "queue":
                 cells = (_text(closed, name), _text(mean, name), f"{ratio:.3f}")
                 lines.append(f"{_NAMES[name]:<12}{cells[0]:>12}{cells[1]:>12}{cells[2]:>8}")
-        lines.append(f"{self.requests} requests of one rank, seed {self.seed}, {_lengths(self.spread)}")
+        for name, time in self.percentiles.items():
+            closed, ratio = self.alike.latency(name), self.ratio(name)
+            text = "-" if closed is None else _text(float(closed), "ttft")
+            beside = "-" if ratio is None else f"{ratio:.3f}"
+            metric, level = name.split("_")
+            lines.append(f"{f'{metric.upper()} {level}':<12}{text:>12}{_text(time, 'ttft'):>12}{beside:>8}")
+        lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
+        if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
+            lines.append(
+                "so near to saturation tails differ from seed to seed: rl.simulate(..., seed=1, requests=100_000)"
+            )
         return "\n".join(lines)
 
 
@@ -94,8 +120,8 @@ def simulate(
         gpu: name, alias or record [text].
         requests: to count on one rank; None for enough, or for those of a run (`num_prompts`) [requests].
         seed: of the random numbers [1].
-        spread: lengths are even between 1 - spread and 1 + spread times the mean; None for 0 under a rate, and for 0.3
-            of users, who would stay in step otherwise [1].
+        spread: lengths are even between 1 - spread and 1 + spread times the mean, where the case does not say how they
+            spread; None for 0 under a rate, and for 0.3 of users, who would stay in step otherwise [1].
         progress: told now and then how many requests were answered [function].
         options: keyword arguments of `predict`, with `concurrency` or `request_rate`; numbers, not arrays.
 
@@ -171,10 +197,15 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     run = None if workload.num_prompts is None else max(round(workload.num_prompts / ranks), users)
     usual = run or min(max(_FEWEST, _PER_USER * users), _MOST)
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
-    default = _USERS_SPREAD if workload.load == USERS else 0.0
-    width = default if spread is None else number("spread", spread, 0.0, 1.0)
+    lengths = workload.lengths
+    if lengths is not None and spread is not None:
+        raise BadInput("the case says how lengths spread; leave out spread")
+    if lengths is None:
+        usual_width = _USERS_SPREAD if workload.load == USERS else 0.0
+        width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)
+        lengths = lengths_by_law(UNIFORM, width / 3.0**0.5, width / 3.0**0.5)
     rate = None if workload.request_rate is None else workload.request_rate / ranks
-    return Arrivals(count, rate, users, run is not None, width, seed)
+    return Arrivals(count, rate, users, run is not None, lengths, seed)
 
 
 def _means(prediction: Prediction, arrivals: Arrivals, found: list[Finished]) -> Simulation:
@@ -188,14 +219,27 @@ def _means(prediction: Prediction, arrivals: Arrivals, found: list[Finished]) ->
         prediction=prediction,
         requests=len(found),
         seed=arrivals.seed,
-        spread=arrivals.spread,
+        lengths=arrivals.lengths,
         ttft=fmean(request.ttft for request in found),
         tpot=fmean(gaps) if gaps and workload.osl > 1.0 else None,
         e2el=e2el,
         queue=fmean(request.wait for request in found),
         concurrency=rate * e2el,
         request_rate=rate,
+        percentiles={} if arrivals.is_burst else _percentiles(found),
     )
+
+
+def _percentiles(found: list[Finished]) -> dict[str, float]:
+    """Percentiles over the requests, by the keys of limits [s]."""
+    columns = {name: sorted(getattr(request, name) for request in found) for name in LATENCIES}
+    columns["tpot"] = [time for time in columns["tpot"] if not math.isnan(time)]
+    return {
+        key_of(name, level): column[min(int(level / 100.0 * len(column)), len(column) - 1)]
+        for name, column in columns.items()
+        if column
+        for level in LEVELS
+    }
 
 
 def _text(value: float, name: str) -> str:
@@ -204,7 +248,3 @@ def _text(value: float, name: str) -> str:
 
 def _milliseconds(time: float | None) -> float | None:
     return None if time is None else time / MILLI
-
-
-def _lengths(spread: float) -> str:
-    return f"lengths +-{100.0 * spread:g} %" if spread else "lengths all equal"

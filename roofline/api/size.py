@@ -17,8 +17,11 @@ from roofline.analysis.sizing import (
     possible_plans,
     reason,
 )
-from roofline.api import case, catalog
-from roofline.api.arguments import COUNTS, name_or_record, scalar, scalars, several, slo_limits, values_of
+from roofline.api import catalog
+from roofline.api.inputs import case
+from roofline.api.inputs.arguments import COUNTS, name_or_record, scalar, scalars, several, values_of
+from roofline.api.inputs.shape import TRAFFIC, traffic
+from roofline.api.inputs.slo import slo_limits
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
@@ -30,6 +33,7 @@ from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.slo import LATENCIES
 
 __all__ = ["SIZE_KEYS", "FleetSize", "GpuSize", "size"]
 
@@ -86,7 +90,7 @@ class GpuSize:
             return False
         if self.prediction.basis == "ideal":
             return None
-        ends = {key: getattr(self.prediction, f"{key}_interval") for key in self.prediction.slo}
+        ends = {key: self.prediction.latency_interval(key) for key in self.prediction.slo}
         return all(end is None or end[1] <= self.prediction.slo[key] for key, end in ends.items())
 
     @property
@@ -139,7 +143,7 @@ def size(
     model: str | Model,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
-    slo: Mapping[str, float | str],
+    slo: str | Mapping[str, float | str],
     **options: Any,
 ) -> FleetSize:
     """For every kind of GPU, the fewest that meet an SLO: for users or a request rate, or for a burst on one replica.
@@ -154,7 +158,7 @@ def size(
     Args:
         model: name, alias or record [text].
         gpus: names, aliases or records; None for the whole catalog [text].
-        slo: limits on ttft, tpot or e2el, at least one, that the central estimate meets; a text may say its unit [s].
+        slo: limits, at least one, that the central estimate meets, as of `predict` [s].
         options: keyword arguments of `predict`; tp, ep and dp fix a degree that is searched otherwise, pp is 1 where
             not given, and quantization may be several presets.
 
@@ -195,9 +199,13 @@ def _on_gpu(
     gpu, note = (name, None) if isinstance(name, Gpu) else find.find_gpu(name, options.get("specs"))
     said: tuple[str, ...] = () if note is None else (note,)
     load = {name: options[name] for name in _SHARED if options.get(name) is not None}
-    options = {name: value for name, value in options.items() if name not in _SHARED}
+    shaping = {name: options[name] for name in TRAFFIC if name in options} if load else {}
+    plain = {name: value for name, value in options.items() if name not in (*load, *shaping)}
+    plain["isl"], plain["osl"], lengths, cold_start = traffic(
+        *(options.get(name, DEFAULTS[name]) for name in ("isl", "osl")), **shaping
+    )
     asked = {
-        **{length: options.get(length, default) for length, default in DEFAULTS.items()},
+        **{length: plain.get(length, default) for length, default in DEFAULTS.items()},
         **({"batch": None} if load else {}),
         **load,
         "load": next(iter(load), BURST),
@@ -212,7 +220,7 @@ def _on_gpu(
     refused: list[UnsupportedPrecision] = []
     for preset in presets:
         try:
-            alone[preset] = predict(model, gpu, **{**options, **stage, "quantization": preset})
+            alone[preset] = predict(model, gpu, **{**plain, **stage, "quantization": preset})
         except UnsupportedPrecision as error:
             refused.append(error)
     said += _texts(*refused)
@@ -222,7 +230,15 @@ def _on_gpu(
     first = next(iter(alone.values()))
     workload = first.workload
     if load:
-        workload = case.workload(workload.isl, workload.osl, options.get("batch"), workload.prefix, **load)
+        workload = case.workload(
+            workload.isl,
+            workload.osl,
+            options.get("batch"),
+            workload.prefix,
+            **load,
+            lengths=lengths,
+            cold_start=cold_start,
+        )
     if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
         raise BadInput("size answers one case: lengths and load must be numbers, not arrays")
     sized = fewest_gpus({preset: one.deployment for preset, one in alone.items()}, workload, slo, fixed)
@@ -231,7 +247,7 @@ def _on_gpu(
         plan = {degree: getattr(trial.deployment.plan, degree) for degree in _DEGREES}
         if load:
             plan["num_gpus"] = trial.deployment.num_gpus
-        return predict(model, gpu, **{**options, **load, **plan, "quantization": trial.preset, "slo": slo})
+        return predict(model, gpu, **{**options, **plan, "quantization": trial.preset, "slo": slo})
 
     if sized.fewest is not None:
         answer = predicted(sized.fewest)
@@ -267,7 +283,7 @@ def _place(found: GpuSize) -> tuple[Any, ...]:
     if prediction is None:
         return True, found.gpu.name
     rent = prediction.usd_per_hour
-    times = sum((getattr(prediction, key) or 0.0) / limit for key, limit in prediction.slo.items())
+    times = sum(prediction.slo_shares.values())
     return False, rent is None, rent or 0.0, prediction.deployment.num_gpus, times, found.gpu.name
 
 
@@ -277,6 +293,13 @@ def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> li
     if any(found.meets_high is not None and found.meets for found in sizes):
         notes.append(
             "the central estimate meets the SLO; where surely says no, the upper end of its 80 % interval does not"
+        )
+    if any(key in LATENCIES for key in slo) and any(
+        found.prediction and found.prediction.load != BURST for found in sizes
+    ):
+        notes.append(
+            "a limit without a percentile is one of the mean here; ttft:300@p95 limits a percentile, and goodput asks "
+            "for a share of the requests"
         )
     if "tpot" in slo and osl == 1:
         notes.append("osl 1: a single token has no TPOT, so that its limit is met by any")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.api import arguments, case, catalog, load
-from roofline.api.arguments import several
+from roofline.api import catalog
+from roofline.api.inputs import arguments, case, load, shape
+from roofline.api.inputs.arguments import several
+from roofline.api.inputs.slo import slo_limits
 from roofline.api.predict import DEFAULTS, LOADS, predict, refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA, rounded
-from roofline.serving.latency import Workload
+from roofline.serving.lengths import LAWS, Lengths
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
 from roofline.serving.sizing import check_count, possible_tp
@@ -64,6 +67,7 @@ def table(
     own_gpus = [
         arguments.name_or_record("gpus", gpu) for gpu in several("gpus", catalog.gpus(specs) if gpus is None else gpus)
     ]
+    options = _with_trace(options)
     names = _stated(options)
     lengths = [several(name, options.get(name, DEFAULTS.get(name))) for name in names]
     for name, values in zip(names, lengths, strict=True):
@@ -71,9 +75,10 @@ def table(
         if odd:
             raise BadInput(f"{name} = {shown(odd[0])} is neither a number nor a list of numbers")
         of_run = {"concurrency": 1} if name == "num_prompts" else {}
-        case.workload(**{"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run, name: values})
+        probe: dict[str, Any] = {"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run, name: values}
+        case.workload(**probe)
     others = {
-        name: [_option(name, each) for each in several(name, value)]
+        name: [_option(name, each) for each in ([value] if name == "cold_start" else several(name, value))]
         for name, value in options.items()
         if name not in LENGTHS
     }
@@ -191,11 +196,35 @@ def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
             *of_load[row],
             *case.length_warnings(
                 deployment,
-                Workload(**{name: float(_at(column, row)) for name, column in zip(names, columns, strict=True)}),
+                replace(lengths, **_row_of(names, columns, row)),
             ),
         ]
         for row in range(size)
     ]
+
+
+def _with_trace(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with a trace read once: its means are the lengths of every case."""
+    lengths = options.get("lengths")
+    found = (
+        None if isinstance(lengths, Lengths) else shape.lengths_of(lengths, None, None) if _is_trace(lengths) else None
+    )
+    if not isinstance(found, tuple):
+        return dict(options)
+    given = next((name for name in ("isl", "osl") if options.get(name) is not None), None)
+    if given is not None:
+        raise BadInput(f"a trace has its own lengths: leave out {given}")
+    return {**options, "isl": found[0], "osl": found[1], "lengths": found[2]}
+
+
+def _is_trace(lengths: Any) -> bool:
+    """Whether lengths are a single trace, not laws or several values."""
+    return isinstance(lengths, Mapping) or (isinstance(lengths, str) and lengths not in LAWS)
+
+
+def _row_of(names: Sequence[str], columns: Sequence[Any], row: int) -> dict[str, Any]:
+    """Numbers of one row, by their names."""
+    return {name: float(_at(column, row)) for name, column in zip(names, columns, strict=True)}
 
 
 def _refused(
@@ -223,8 +252,12 @@ def _option(name: str, value: Any) -> Any:
         if degree is not None:
             check_count(name, degree)
         return degree
+    if name == "lengths" and isinstance(value, Lengths):
+        return value
+    if name == "cold_start":
+        return shape.cold_start_of(value)
     if name == "slo":
-        return arguments.slo_limits(value)
+        return slo_limits(value)
     return value if isinstance(value, Mapping) else arguments.scalars(**{name: value})[0]
 
 

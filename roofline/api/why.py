@@ -10,11 +10,12 @@ from roofline.analysis import sensitivity as moving
 from roofline.analysis import solve as inverse
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
 from roofline.analysis.solve import Solution
-from roofline.api.arguments import scalar, values_of
+from roofline.api.inputs.arguments import scalar, values_of
+from roofline.api.inputs.case import LEAST_RATE
+from roofline.api.inputs.slo import slo_limits
 from roofline.api.predict import LOADS, predict
 from roofline.api.writing import is_stream, write_whole
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
-from roofline.quantity import MICRO
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.symbolic.case_trace import NO_FORMULA, RESULTS, UNITS, CaseTrace
@@ -38,8 +39,6 @@ __all__ = [
     "solve_each_gpu",
 ]
 
-#: Requests per second that any server answers, to begin a search at.
-LEAST_RATE = MICRO
 
 #: What `formula` can be asked for.
 FORMULAS = (*UNITS, "knee", "ridge_knee", "half_knee", "memory_knee")
@@ -102,6 +101,7 @@ def solve(
     ttft: float | None = None,
     tpot: float | None = None,
     e2el: float | None = None,
+    slo: str | Mapping[str, float | str] | None = None,
     **options: Any,
 ) -> Solution:
     """The value of one input at which latency targets are just met.
@@ -113,6 +113,7 @@ def solve(
         ttft: target [s].
         tpot: target [s].
         e2el: target [s].
+        slo: targets as of `predict`, of percentiles, too [s].
         options: keyword arguments of `predict`; that of the unknown does not matter.
 
     Returns:
@@ -120,10 +121,15 @@ def solve(
 
     Raises:
         UnknownName: no such input, or a name that `predict` refuses.
-        BadInput: no target, or one that is not positive, or what `predict` refuses.
+        BadInput: no target, one that is not positive or stated twice, or what `predict` refuses.
     """
     targets = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
     given = {name: target for name, time in targets.items() if (target := scalar(time)) is not None}
+    limits: Mapping[str, float] = slo_limits(slo) or {}
+    twice = next((name for name in given if name in limits), None)
+    if twice is not None:
+        raise BadInput(f"{twice} is a target twice: leave it out of the SLO")
+    given |= limits
     unknown = scalar(unknown)
     if isinstance(unknown, str) and unknown == "tp" and options.get("tp") is not None:
         raise BadInput("tp is what is sought: leave out --tp")
@@ -150,9 +156,10 @@ def solve_each_gpu(
     """
     found: list[Solution] = []
     refused: dict[str, RooflineError] = {}
+    limits = {name: time for name, time in targets.items() if time is not None}
     for name in gpu_names:
         try:
-            found.append(solve(model, name, unknown, **targets, **options))
+            found.append(solve(model, name, unknown, slo=limits, **options))
         except RooflineError as error:
             refused[name] = error
     if not found and refused:

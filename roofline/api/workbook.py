@@ -9,8 +9,11 @@ from importlib.metadata import version
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from roofline.api import arguments, case, catalog
-from roofline.api.arguments import scalar, several
+from roofline.api import catalog
+from roofline.api.inputs import arguments, case
+from roofline.api.inputs.arguments import scalar, several
+from roofline.api.inputs.shape import TRAFFIC
+from roofline.api.inputs.slo import slo_limits
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.api.writing import is_stream, write_whole
 from roofline.catalog import find
@@ -20,13 +23,14 @@ from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPre
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.plan import DEFAULT_SKEW, Deployment
 from roofline.quantity import to_text
-from roofline.serving.latency import Limits
+from roofline.serving.latency import RATE, USERS
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, preset_name, wide_dtype
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import check_count
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.slo import LATENCIES, Limits
 
 if TYPE_CHECKING:
     from roofline.workbook.inputs import Contents
@@ -35,6 +39,12 @@ __all__ = ["sheet"]
 
 _MOST_ROWS = 5000
 _FIXED = ("engine", "network", "routing", "slo", "specs")  # of the whole workbook; the rest may be a list
+#: What a sheet cannot express, and why.
+NO_LOAD = (
+    "its cells hold bursts on an idle server; users, request rates, percentiles and goodput are where rounds of "
+    "equations agree (docs/method.md), which cells cannot repeat until they do: ask predict, curve or goodput"
+)
+_OF_A_LOAD = (USERS, RATE, "num_prompts", *TRAFFIC)
 _VARIED = ("quantization", "kv_cache_dtype", "tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")
 _DEFAULTS: Mapping[str, Any] = {
     **DEFAULTS, "quantization": None, "kv_cache_dtype": None, "tp": None, "pp": 1, "ep": 1, "dp": 1,
@@ -76,7 +86,10 @@ def sheet(
     path = arguments.path("path", path)
     if not path.lower().endswith(".xlsx") and not is_stream(path):
         raise BadInput(f"{path}: a workbook's name ends in .xlsx")
-    unknown = next((name for name in options if name not in (*_FIXED, *_VARIED)), None)
+    loads = [name for name in _OF_A_LOAD if options.get(name) is not None]
+    if loads:
+        raise BadInput(f"a workbook has no {' or '.join(loads)}: {NO_LOAD}")
+    unknown = next((name for name in options if name not in (*_FIXED, *_VARIED, *_OF_A_LOAD)), None)
     if unknown is not None:
         raise BadInput(f"a workbook has no choice {shown(unknown)}; it may be {', '.join((*_VARIED, *_FIXED))}")
     spare, force = scalar(spare), arguments.flag("force", force)
@@ -110,7 +123,10 @@ def _contents(
     given_models = _once([(name, _record(name, "model", specs)) for name in named_models])
     given_gpus = _once([(name, _record(name, "gpu", specs)) for name in named_gpus])
     own_models, own_gpus = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
-    fixed["slo"] = slo = arguments.slo_limits(options.get("slo")) or Limits()
+    fixed["slo"] = slo = slo_limits(options.get("slo")) or Limits()
+    other = [key for key in slo if key not in LATENCIES]
+    if other:
+        raise BadInput(f"a sheet limits means alone, not {', '.join(other)}: {NO_LOAD}")
     engine, network, routing = arguments.scalars(
         engine=options.get("engine", DEFAULT_ENGINE),
         network=options.get("network", 0.0),

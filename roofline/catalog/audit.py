@@ -23,6 +23,7 @@ from roofline.specs.names import fold
 __all__ = ["Report", "audit", "spec_files"]
 
 _ENTRIES = ("gpu", "model")
+_UNCITED = ("engine", "workload")  # kinds whose figures stand on the sources of the file, of which each cites nothing
 # A clock that is slow, as in a container without one, does not make the sources of this release future ones.
 _RELEASED = dt.date(2026, 11, 21)
 _SHORTEST_MENTION = 4
@@ -49,7 +50,7 @@ def spec_files(path: str | None) -> list[str]:
         BadSpec: nothing is there, or it cannot be read.
     """
     if path is None:
-        return [file for kind in (*_ENTRIES, "engine") for file in yaml_files(shipped_root(kind))]
+        return [file for kind in (*_ENTRIES, *_UNCITED) for file in yaml_files(shipped_root(kind))]
     if os.path.isfile(path):
         if not path.endswith(ENDINGS):
             raise BadSpec(f"{path}: the name of a specification ends in {' or '.join(ENDINGS)}")
@@ -82,7 +83,7 @@ def audit(paths: Sequence[str]) -> Report:
         faults[path] = [*file.faults, *located(path, file.lines, further)]
     for file, fault in _names(files):
         faults[file.path] += located(file.path, file.lines, [fault])
-    counts = {kind: sum(file.kind == kind for file in files) for kind in (*_ENTRIES, "calibration", "engine")}
+    counts = {kind: sum(file.kind == kind for file in files) for kind in (*_ENTRIES, "calibration", *_UNCITED)}
     return Report(counts, tuple(line for path in paths for line in ordered(path, faults[path])))
 
 
@@ -118,8 +119,7 @@ def _sources(file: Checked) -> Iterator[Fault]:
     today = max(dt.datetime.now(tz=dt.UTC).date(), _RELEASED)
     for key, source in listed.items():
         entry = source if isinstance(source, Mapping) else {}
-        # the figures of an engine are all of one fit, of which each cites nothing
-        sought = file.kind != "engine" and key not in cited
+        sought = file.kind not in _UNCITED and key not in cited
         uncited += sought
         if sought and (uncited > _MOST_UNCITED or not _is_mentioned(str(key), str(entry.get("title", "")), notes)):
             yield ("sources", key), "no figure cites this source and no note mentions it"

@@ -16,6 +16,7 @@ from roofline.catalog.model_schema import ModelSpec
 from roofline.catalog.plausibility import Fault, slips
 from roofline.catalog.schema import CalibrationSpec, GpuSpec
 from roofline.catalog.schema_parts import Strict
+from roofline.catalog.workload_schema import WorkloadSpec
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadSpec, printable
 from roofline.specs.layers import FFNS, MIXERS
@@ -28,6 +29,7 @@ SCHEMAS: Mapping[str, type[Strict]] = {
     "model": ModelSpec,
     "calibration": CalibrationSpec,
     "engine": EngineSpec,
+    "workload": WorkloadSpec,
 }
 
 _MOST_FAULTS = 200  # of the schema: what nobody reads further takes its time, too
@@ -38,7 +40,7 @@ class Checked(NamedTuple):
     """A specification file as it was read, and what is wrong with it."""
 
     path: str
-    kind: str  # gpu, model, calibration or engine
+    kind: str  # gpu, model, calibration, engine or workload
     data: Mapping[str, Any]
     lines: Lines
     faults: list[str]

@@ -32,7 +32,7 @@ __all__ = [
 #: Endings of the name of a specification file.
 ENDINGS = (".yaml", ".yml")
 
-_FOLDERS = {"gpu": "hardware_specs", "model": "model_specs", "engine": "engine_specs"}
+_FOLDERS = {"gpu": "hardware_specs", "model": "model_specs", "engine": "engine_specs", "workload": "workload_specs"}
 _HASHED = ("gpu", "model")
 #: Kind -> fields that only its files have, in the order of asking; what has none of them is a GPU.
 _FIELDS = {
@@ -49,6 +49,7 @@ _FIELDS = {
         *(name for name, kind in declared(Engine).items() if kind == "Seconds"),
     },
     "model": {"groups", "hidden", "vocab"},
+    "workload": {"isl", "osl", "isl_cv", "osl_cv", "lengths", "prefix", "slo", "share", "arrivals"},
 }
 _HEADER_FIELDS = ("name", "aliases")
 _MOST_FILES, _MOST_NAMES = 2000, 50_000  # of one's own folder: specifications, and names of any kind below it
@@ -172,7 +173,7 @@ def shipped_root(kind: str) -> str:
     """Catalog inside the installed package, or beside it in a checkout.
 
     Args:
-        kind: ``gpu``, ``model`` or ``engine`` [text].
+        kind: ``gpu``, ``model``, ``engine`` or ``workload`` [text].
 
     Returns:
         Its folder [path].
@@ -238,7 +239,7 @@ def kind_of(text: str) -> str:
         text: content of the file [text].
 
     Returns:
-        ``gpu``, ``model``, ``calibration`` or ``engine`` [text].
+        ``gpu``, ``model``, ``calibration``, ``engine`` or ``workload`` [text].
     """
     return kind_of_fields(re.findall(r"^(\w+):", text, re.MULTILINE))
 
@@ -250,7 +251,7 @@ def kind_of_fields(fields: Collection[str]) -> str:
         fields: of the file, those within others apart [text].
 
     Returns:
-        ``gpu``, ``model``, ``calibration`` or ``engine`` [text].
+        ``gpu``, ``model``, ``calibration``, ``engine`` or ``workload`` [text].
     """
     return next((kind for kind, own in _FIELDS.items() if not own.isdisjoint(fields)), "gpu")
 

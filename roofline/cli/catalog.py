@@ -1,4 +1,4 @@
-"""What the catalog holds: gpus and models, listed, chosen by kind, and shown with sources."""
+"""What the catalog holds: gpus, models and workloads, listed, chosen by kind, shown with sources, and checked."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from roofline.api import catalog, listing
-from roofline.cli.import_model import import_model
+from roofline.api.catalog import spec_report
 from roofline.cli.options import output_options, specs_option
-from roofline.cli.render import notes, print_rows
+from roofline.cli.render import echo, notes, print_rows
 from roofline.cli.values import GpuName, ModelName, Size
 
-__all__ = ["gpus", "models"]
+__all__ = ["check_specs", "gpus", "models", "workloads"]
 
 _GPUS = {
     "gpu": "GPU",
@@ -37,6 +37,21 @@ _MODELS = {
     "weight_dtype": "weights",
     "max_context": "max context",
 }
+_WORKLOADS = {
+    "workload": "workload",
+    "isl": "isl",
+    "isl_cv": "cv",
+    "osl": "osl",
+    "osl_cv": "cv",
+    "prefix": "prefix",
+    "arrivals": "arrivals",
+    "slo": "SLO",
+    "dominates": "dominates",
+    "ttft_share": "TTFT/E2EL",
+    "tightest": "tightest",
+    "date": "date of source",
+}
+_SHORT = ("workload", "isl", "osl", "slo", "dominates", "ttft_share", "tightest")
 _NONE_LEFT = "nothing in the catalog is all of that"
 
 
@@ -127,7 +142,79 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
     notes([note] if note else [])
 
 
-models.add_command(import_model)
+@click.command(
+    epilog="\b\nExamples:\n  roofline workloads\n  roofline workloads chat rag -m gpt-oss-120b -g b200\n"
+    "  roofline workloads ./mine.yaml --format json",
+)
+@click.argument("names", nargs=-1)
+@click.option(
+    "-m", "--model", type=ModelName(), help="On which latencies are told apart.  [default: llama-3.3-70b fp8]"
+)
+@click.option("-g", "--gpu", type=GpuName(), help="Likewise.  [default: h100-sxm]")
+@output_options
+@specs_option
+def workloads(
+    names: tuple[str, ...], model: str | None, gpu: str | None, output_format: str, specs: str | None
+) -> None:
+    """Workloads by name: lengths, SLO, source, and the latency that dominates each and why (--workload NAME)."""
+    from roofline.api.workloads import workload_rows
+
+    rows = workload_rows(model, gpu, names or None, specs)
+    print_rows(rows, output_format, _WORKLOADS if names else {key: _WORKLOADS[key] for key in _SHORT})
+    if output_format in ("table", "markdown"):
+        if not names:
+            notes(["roofline workloads NAME says why, and where its figures come from"])
+            return
+        said = [f"{row['workload']}: {row['why']}; {row['source']}, {row['date']}, {row['url']}" for row in rows]
+        notes([*said, *(f"{row['workload']}: {text}" for row in rows for text in row["notes"])])
+
+
+@models.command(
+    "import",
+    epilog="\b\nExamples:\n  roofline models import ./my-model/config.json"
+    "\n  roofline models import Qwen/Qwen3-8B -o qwen3-8b.yaml",
+)
+@click.argument("config")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of printing; - prints.")
+@click.option("--name", metavar="ID", help="Name of the model, best its Hugging Face id.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def _import_model(config: str, output: str | None, name: str | None, force: bool) -> None:
+    """Specification of the model that CONFIG describes.
+
+    CONFIG is a config.json, a folder that holds one, or a Hugging Face id.
+    """
+    from roofline.api.imports import imported_model
+    from roofline.api.writing import write_whole
+
+    text, cautions = imported_model(config, name)
+    notes(cautions)
+    if output is None or output == "-":
+        echo(text, nl=False)
+        return
+    write_whole(output, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
+    echo(f"{output}: written", err=True)
+
+
+@click.command(
+    "check-specs",
+    epilog="\b\nExample:\n  roofline check-specs",
+)
+@click.argument("path", required=False)
+@click.pass_context
+def check_specs(ctx: click.Context, path: str | None) -> None:
+    """Check a folder or a file of specifications; the shipped catalogs where none is given.
+
+    Prints every fault as file:line: field: fault and ends with exit code 1, or says that all is well.
+    """
+    report = spec_report(path)
+    counted = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in report.counts.items() if number]
+    what = ", ".join(counted) or "no readable file"
+    for fault in report.faults:
+        echo(fault)
+    if report.faults:
+        echo(f"{len(report.faults)} fault{'' if len(report.faults) == 1 else 's'} in {what}", err=True)
+        ctx.exit(1)
+    echo(f"{what}: no faults")
 
 
 def _refuse_filters(ctx: click.Context, *given: Any) -> None:

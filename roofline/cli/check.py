@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from roofline.api.case import BASES, PRESETS
 from roofline.api.check import (
     RESULT_BYTES,
     STATISTICS,
@@ -18,6 +17,7 @@ from roofline.api.check import (
     read_results,
     results,
 )
+from roofline.api.inputs.case import BASES, PRESETS
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import digits, echo, notes, print_rows, print_table
 from roofline.cli.values import GpuName, ModelName, PathName

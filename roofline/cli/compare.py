@@ -12,7 +12,7 @@ from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
 from roofline.api.predict import refused_row
 from roofline.cli.options import case_options, output_options
-from roofline.cli.render import REASONS, digits, echo, notes, print_rows, print_table
+from roofline.cli.render import REASONS, digits, echo, load_columns, notes, print_rows, print_table
 from roofline.errors import RooflineError
 
 __all__ = ["compare", "labelled", "print_kernels", "print_reasons"]
@@ -65,7 +65,12 @@ def compare(
     people = output_format in ("table", "markdown")
     rows, kernels = found.to_records(), found.kernel_records()
     refusals = [_refused(models[0], name, error, options, people=people) for name, error in found.refused.items()]
-    print_rows([*rows, *refusals], output_format, _COLUMNS, {"kernels": kernels, "notes": list(found.notes)})
+    print_rows(
+        [*rows, *refusals],
+        output_format,
+        load_columns(_COLUMNS, options),
+        {"kernels": kernels, "notes": list(found.notes)},
+    )
     if people:
         for row in rows:
             if row["gpu"] != row["reference"]:

@@ -30,13 +30,16 @@ _COMMANDS = {
     "quantize": "roofline.cli.quantize",
     "compare": "roofline.cli.compare",
     "size": "roofline.cli.size",
+    "goodput": "roofline.cli.goodput",
+    "curve": "roofline.cli.curve",
     "sweep": "roofline.cli.sweep",
     "sheet": "roofline.cli.sheet",
     "check": "roofline.cli.check",
     "calibrate": "roofline.cli.calibrate",
     "gpus": "roofline.cli.catalog",
     "models": "roofline.cli.catalog",
-    "check-specs": "roofline.cli.check_specs",
+    "workloads": "roofline.cli.catalog",
+    "check-specs": "roofline.cli.catalog",
 }
 
 

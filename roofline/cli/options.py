@@ -9,20 +9,22 @@ from typing import Any
 
 import click
 
-from roofline.api.case import BASES, PRESETS, engine_names
-from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
+from roofline.api.inputs.case import BASES, PRESETS, engine_names
+from roofline.api.inputs.slo import with_p99_within
+from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, LOADS
 from roofline.cli.values import (
     Duration,
     GpuName,
-    Lengths,
     Measured,
     ModelName,
     Numbers,
     PathName,
     Prefix,
     Rates,
+    Ratio,
     Slo,
     Words,
+    WorkloadText,
 )
 
 __all__ = [
@@ -30,7 +32,6 @@ __all__ = [
     "case_options",
     "gpu_option",
     "list_options",
-    "load_columns",
     "model_option",
     "one_case",
     "output_options",
@@ -159,7 +160,18 @@ _CASE = (
     click.option(
         "--prefix", "--prefix-prompt-length", type=Prefix(), default="0", help="Cached prompt tokens, or e.g. 80%."
     ),
-    click.option("--workload", type=Lengths(), help="isl and osl in one word: 1k1k, 8k1k, 1k8k."),
+    click.option(
+        "--workload",
+        type=WorkloadText(),
+        help="isl and osl in one word: 1k1k, 8k1k, 1k8k; or a workload by name, with its SLO: roofline workloads.",
+    ),
+    click.option(
+        "--isl-cv", type=float, help="Spread of prompts under a load: standard deviation over mean, e.g. 0.5."
+    ),
+    click.option("--osl-cv", type=float, help="The same of answers."),
+    click.option("--lengths", help="Law of both, lognormal or uniform; or a trace.csv with columns isl and osl."),
+    click.option("--cold-start", help="Share of requests that start cold, and how long that takes, e.g. 1%:2s."),
+    click.option("--derate", help="Shares of rates lost to neighbours or virtualisation, e.g. bandwidth:5%,peak:3%."),
     click.option(
         "--tp",
         "-tp",
@@ -247,7 +259,8 @@ _CASE = (
         type=Measured(),
         help="One measurement of this deployment, in ms, e.g. tpot=12.3,ttft=350,batch=8; it scales the answer.",
     ),
-    click.option("--slo", "--goodput", type=Slo(), help="Limits [ms], e.g. ttft:300,tpot:25."),
+    click.option("--slo", "--goodput", type=Slo(), help="Limits [ms], e.g. ttft:300@p95,tpot:25,e2el:8s@p99."),
+    click.option("--p99-within", type=Ratio(), help="Limit of the p99 over the median, e.g. 2x."),
     click.option("--allow-oversize", is_flag=True, help="Predict a plan that does not fit, too."),
 )
 
@@ -273,13 +286,16 @@ _LISTS = (
 )
 
 
-def case_options(function: _Command, without: tuple[str, ...] = (), *, one: bool = False) -> _Command:
+def case_options(
+    function: _Command, without: tuple[str, ...] = (), *, one: bool = False, of_loads: bool = False
+) -> _Command:
     """Add every option of a case; the command gets them as keyword arguments of `predict`.
 
     Args:
         function: the command, called with `models`, `gpus`, `options`, and options of its own by name [function].
         without: parameters whose options the command has no use for, or adds in a form of its own [text].
         one: whether the command takes a single model and a single GPU [bool].
+        of_loads: whether it asks about requests that come one by one, whatever the options say [bool].
 
     Returns:
         The command with the options [function].
@@ -289,7 +305,9 @@ def case_options(function: _Command, without: tuple[str, ...] = (), *, one: bool
     @functools.wraps(function)
     def command(models: tuple[str, ...], gpus: tuple[str, ...], **given: Any) -> Any:
         own = {name: given.pop(name) for name in tuple(given) if name in wanted}
-        return function(models=models, gpus=gpus, options=_arguments(given), **own)
+        is_loaded = of_loads or str(own.get("unknown", "")).replace("-", "_") in LOADS[1:]
+        options = _arguments(given, of_loads=is_loaded, with_share="share" in wanted)
+        return function(models=models, gpus=gpus, options=options, **own)
 
     for option in reversed(_CASE):
         command = option(command)
@@ -317,29 +335,6 @@ def list_options(function: _Command, without: tuple[str, ...] = ()) -> _Command:
     return function
 
 
-def load_columns(columns: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
-    """Columns of a table with the load that was asked for: a burst where there is none.
-
-    Args:
-        columns: key and heading of what people see [text].
-        options: keyword arguments of the API.
-
-    Returns:
-        Key and heading; users or requests per second, and how much of the saturation they are, after the plan [text].
-    """
-    headings = {"concurrency": "users", "request_rate": "req/s"}
-    load = next((name for name in headings if options.get(name) is not None), None)
-    if load is None:
-        return {key: "burst" if key == "batch" else heading for key, heading in columns.items()}
-    own = {load: headings[load], "util": "util"}
-    kept: dict[str, str] = {}
-    for key, heading in columns.items():
-        kept |= own if key == "batch" else {key: heading}
-        if key == "tp" and "batch" not in columns:
-            kept |= own
-    return kept
-
-
 def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
     """The model and the GPU of a question that is asked of one case.
 
@@ -358,14 +353,35 @@ def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
     return models[0], gpus[0]
 
 
-def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(given: Mapping[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:
     """Keyword arguments of the API from options as given; what was left out keeps the API's default."""
     options = {name: value for name, value in given.items() if value is not None}
+    within = options.pop("p99_within", None)
     workload = options.pop("workload", None)
     if workload is not None:
         if "isl" in options or "osl" in options:
             raise click.UsageError("--workload sets both lengths; leave out --isl and --osl")
-        options["isl"], options["osl"] = workload
+        if isinstance(workload, str):
+            options = _named(workload, options, of_loads=of_loads, with_share=with_share)
+        else:
+            options["isl"], options["osl"] = workload
+    if within is not None:
+        options["slo"] = with_p99_within(options.get("slo"), within)
     if callable(options.get("prefix")):
         options["prefix"] = options["prefix"](options.get("isl", DEFAULTS["isl"]))
     return options
+
+
+def _named(workload: str, options: dict[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:
+    """Options with those that a named workload stands for, where they are not given themselves."""
+    from roofline.api.workloads import load_workload, workload_options
+
+    found = load_workload(workload, options.get("specs"))
+    stands_for = workload_options(found, loaded=of_loads or bool(set(LOADS[1:]) & set(options)))
+    if with_share:
+        stands_for["share"] = found.share
+    if callable(options.get("prefix")) or options.get("prefix"):
+        stands_for.pop("prefix")
+    else:
+        options.pop("prefix", None)
+    return {**stands_for, **options}

@@ -10,9 +10,10 @@ import click
 
 from roofline.api import catalog
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu, refused_row
-from roofline.cli.options import case_options, load_columns, output_options
-from roofline.cli.render import REASONS, echo, notes, print_rows
+from roofline.cli.options import case_options, output_options
+from roofline.cli.render import REASONS, echo, load_columns, notes, print_rows
 from roofline.errors import BadInput, RooflineError, UnknownName
+from roofline.quantity import rounded_down
 
 if TYPE_CHECKING:
     from roofline.api.simulate import Simulation
@@ -211,9 +212,25 @@ def _answer(
     if people:
         if explain:
             _explain(found, output_format)
+        notes(text for prediction in found for text in _headroom(prediction))
         notes(text for row in (rows if failures else [*rows, *refusals]) for text in row["warnings"])
     if failures:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+
+
+def _headroom(prediction: Prediction) -> list[str]:
+    """Up to which load the p99 keeps within the multiple of its median that an SLO states."""
+    if "p99_within" not in prediction.slo or prediction.load == "burst":
+        return []
+    from roofline.api.goodput import cause_of_tails, headroom
+
+    most = headroom(prediction)
+    who = prediction.deployment.gpu.name
+    within = f"within {prediction.slo['p99_within']:g}x of the median"
+    if most is None or not most.rate:
+        return [f"{who}: the p99 is {within} at no load: {cause_of_tails(prediction)} alone spread it further"]
+    most_text = f"{rounded_down(most.rate)} requests/s at random, {100.0 * most.util:.0f} % of the saturation"
+    return [f"{who}: the p99 stays {within} up to {most_text}; the rest is headroom"]
 
 
 def _simulation(prediction: Prediction) -> Simulation:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from roofline.api.outputs import SCHEMA_VERSION, csv_text, json_text
+from roofline.api.predict import ROW_KEYS
 from roofline.errors import DoesNotFit, Overloaded, UnsupportedPrecision, printable
 from roofline.quantity import rounded, to_text
 
@@ -17,6 +18,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "digits",
     "echo",
+    "load_columns",
     "notes",
     "one_line",
     "print_rows",
@@ -30,6 +32,7 @@ REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrec
 _MARKDOWN = re.compile(r"[\\|]|<(?=[a-zA-Z/!?])")  # what ends a cell, or begins a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
 _DIGITS = 6
+_MET = "slo_met"
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
@@ -55,6 +58,45 @@ def one_line(text: str) -> str:
     return printable(" ".join(line.strip() for line in text.strip().split("\n")))
 
 
+def load_columns(columns: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
+    """Columns of a table with the load that was asked for: a burst where there is none.
+
+    Args:
+        columns: key and heading of what people see [text].
+        options: keyword arguments of the API.
+
+    Returns:
+        Key and heading; users or requests per second, and how much of the saturation they are, after the plan [text].
+    """
+    headings = {"concurrency": "users", "request_rate": "req/s"}
+    load = next((name for name in headings if options.get(name) is not None), None)
+    if load is None:
+        kept = {key: "burst" if key == "batch" else heading for key, heading in columns.items()}
+        return _with_verdict(kept, options)
+    own = {load: headings[load], "util": "util"}
+    kept = {}
+    for key, heading in columns.items():
+        kept |= own if key == "batch" else {key: heading}
+        if key == "tp" and "batch" not in columns:
+            kept |= own
+        metric = key.removesuffix("_ms")
+        limited = [limit for limit in options.get("slo") or () if limit.startswith(f"{metric}_p")]
+        kept |= {f"{limit}_ms": limit.removeprefix(f"{metric}_") for limit in limited if f"{limit}_ms" in ROW_KEYS}
+    return _with_verdict(kept, options)
+
+
+def _with_verdict(columns: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
+    """Columns with whether the SLO is met, and which limit is taken up most, before what it costs."""
+    if not options.get("slo"):
+        return dict(columns)
+    kept: dict[str, str] = {}
+    for key, heading in columns.items():
+        if key == "usd_per_hour":
+            kept |= {"slo_met": "SLO", "slo_binding": "binds"}
+        kept[key] = heading
+    return kept
+
+
 def print_rows(
     rows: Sequence[Mapping[str, Any]],
     output_format: str,
@@ -74,7 +116,7 @@ def print_rows(
     elif output_format == "csv":
         echo(csv_text(rows), nl=False)
     else:
-        shown = [[_cell(row[key]) for key in columns] for row in rows]
+        shown = [[_verdict(row[key]) if key == _MET else _cell(row[key]) for key in columns] for row in rows]
         print_table(list(columns.values()), shown, output_format)
 
 
@@ -146,6 +188,10 @@ def digits(value: Any) -> str:
     ('0.0443', '2678', '-')
     """
     return _cell(value)
+
+
+def _verdict(is_met: Any) -> str:
+    return "-" if is_met is None else "pass" if is_met else "fail"
 
 
 def _cell(value: Any) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from roofline.api import size as fleet
-from roofline.api.case import PRESETS
+from roofline.api.goodput import limits_text
+from roofline.api.inputs.case import PRESETS
 from roofline.cli.compare import labelled
-from roofline.cli.options import case_options, load_columns, output_options
-from roofline.cli.render import notes, print_rows
+from roofline.cli.options import case_options, output_options
+from roofline.cli.render import load_columns, notes, print_rows
 from roofline.errors import RooflineError
-from roofline.quantity import MILLI, rounded
 
 __all__ = ["size"]
 
@@ -95,7 +95,7 @@ def _label(found: fleet.GpuSize, models: int) -> str:
 
 def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, float]) -> str:
     """That no GPU meets the SLO, and what to do."""
-    limits = ",".join(f"{key}:{rounded(limit / MILLI)}" for key, limit in slo.items())
+    limits = limits_text(slo)
     where = ", ".join(gpus) if gpus else "any GPU of the catalog"
     return (
         f"{', '.join(models)}: no plan on {where} meets --slo {limits}, each row says why; "

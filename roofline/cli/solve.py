@@ -36,7 +36,8 @@ _DIGITS = 4
 @click.command(
     epilog="\b\nExamples:\n  roofline solve --for bandwidth --tpot 10ms -m llama-3.1-70b -g h100-sxm --tp 8\n"
     "  roofline solve --for batch --ttft 300ms --tpot 25ms -m llama-3.1-8b -g h100 -g b200 --isl 2000 --osl 300\n"
-    "  roofline solve --for prefix --ttft 200ms -m qwen3-32b -g h200 --isl 8000"
+    "  roofline solve --for prefix --ttft 200ms -m qwen3-32b -g h200 --isl 8000\n"
+    "  roofline solve --for request-rate --slo ttft:300@p99 -m llama-3.3-70b -q fp8 -g h100 --tp 4"
 )
 @click.option(
     "--for",
@@ -45,7 +46,11 @@ _DIGITS = 4
     help="bandwidth, peak, batch, concurrency, request-rate, isl, prefix, tp, weights (bits), or any input that "
     "roofline sensitivity lists.",
 )
-@click.option("--ttft", type=Duration(), help="Target, e.g. 300ms; a bare number is milliseconds.")
+@click.option(
+    "--ttft",
+    type=Duration(),
+    help="Target, e.g. 300ms; a bare number is milliseconds. Of a percentile: --slo ttft:300@p99.",
+)
 @click.option("--tpot", type=Duration(), help="Target, e.g. 25ms.")
 @click.option("--e2el", type=Duration(), help="Target, e.g. 5s.")
 @case_options
@@ -61,10 +66,18 @@ def solve(
     output_format: str,
 ) -> None:
     """The value of one input at which a latency target is just met, or why none does."""
-    if ttft is None and tpot is None and e2el is None:
-        raise click.UsageError("a target is missing: --ttft, --tpot or --e2el, e.g. --ttft 300ms")
+    slo = dict(options.pop("slo", {}))
+    if slo.pop("p99_within", None) is not None:
+        notes(["solve looks for times, not for the p99 over the median: roofline goodput finds the rate that keeps it"])
+    targets = {
+        **slo,
+        **{name: time for name, time in (("ttft", ttft), ("tpot", tpot), ("e2el", e2el)) if time is not None},
+    }
+    if not targets:
+        raise click.UsageError(
+            "a target is missing: --ttft, --tpot or --e2el, e.g. --ttft 300ms, or --slo ttft:300@p99"
+        )
     names = gpus or catalog.gpus(options.get("specs"))
-    targets = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
     found: list[Solution] = []
     failures: list[RooflineError] = []
     for model in models:

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from roofline.api.load import UNDER_LOAD
+from roofline.api.inputs.load import UNDER_LOAD
 from roofline.api.outputs import SUFFIXES, write_rows
 from roofline.api.table import LENGTHS, table
-from roofline.cli.options import case_options, list_options, load_columns, output_options
-from roofline.cli.render import notes, print_rows
+from roofline.cli.options import case_options, list_options, output_options
+from roofline.cli.render import load_columns, notes, print_rows
 from roofline.cli.values import PathName
 
 __all__ = ["sweep"]

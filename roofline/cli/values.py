@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.api import catalog
-from roofline.api.arguments import Limits
-from roofline.api.case import SLO_KEYS
+from roofline.api.inputs.slo import ratio_of_text, slo_limits
 from roofline.api.predict import DEFAULTS, LOADS
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, from_text
@@ -21,16 +20,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Duration",
     "GpuName",
-    "Lengths",
     "Measured",
     "ModelName",
     "Numbers",
     "PathName",
     "Prefix",
     "Rates",
+    "Ratio",
+    "ShareOfRequests",
     "Size",
     "Slo",
     "Words",
+    "WorkloadText",
     "duration",
 ]
 
@@ -102,26 +103,47 @@ class Prefix(click.ParamType):
         return lambda isl: float(round(min(isl, BILLION) * number / 100.0))
 
 
+class ShareOfRequests(click.ParamType):
+    """A share of requests, e.g. 99%."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The share."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        except ValueError:
+            share = 0.0
+        if not 0.0 < share < 1.0:
+            self.fail(f"{value!r} is no share between 0 and 1, such as 99% or 0.99", param, ctx)
+        return share
+
+
+class Ratio(click.ParamType):
+    """A multiple of the median, e.g. 2x."""
+
+    name = "Nx"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The multiple."""
+        try:
+            return ratio_of_text(str(value))
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+
 class Slo(click.ParamType):
-    """Limits in milliseconds, e.g. ttft:300,tpot:25."""
+    """Limits in milliseconds, e.g. ttft:300@p95,tpot:25."""
 
     name = "key:ms"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
-        limits = Limits()
-        for part in re.split(r"[,\s]+", str(value).strip()):
-            key, colon, number = part.partition(":")
-            key = key.strip().lower()
-            if key in limits:
-                self.fail(f"{key!r} is limited twice", param, ctx)
-            try:
-                limits[key] = duration(number)
-            except BadInput:
-                colon = ""
-            if not colon:
-                self.fail(f"{part!r} is not key:milliseconds with a key of {', '.join(SLO_KEYS)}", param, ctx)
-        return limits
+        try:
+            return slo_limits(str(value))
+        except RooflineError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Duration(click.ParamType):
@@ -161,13 +183,21 @@ class Measured(click.ParamType):
         return found
 
 
-class Lengths(click.ParamType):
-    """Prompt and answer length in one word, e.g. 8k1k."""
+class WorkloadText(click.ParamType):
+    """Prompt and answer length in one word, e.g. 8k1k, or the name of a workload."""
 
-    name = "8k1k"
+    name = "8k1k|name"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Names that begin like that."""
+        from roofline.api.workloads import workloads
+
+        return _completions(workloads, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
+        if re.match(r"[a-z~./\\]", str(value).strip(), re.IGNORECASE):
+            return str(value).strip()
         match = re.fullmatch(_WORKLOAD, str(value).strip(), re.IGNORECASE)
         lengths = (
             [] if match is None else [float(n) * (KIBI if k else 1) for n, k in (match.group(1, 2), match.group(3, 4))]

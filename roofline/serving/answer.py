@@ -8,9 +8,11 @@ from roofline.physics.forward import Pass
 from roofline.physics.memory import Memory, memory
 from roofline.physics.plan import Deployment
 from roofline.serving.correction import UNCORRECTED, Correction
-from roofline.serving.latency import BURST, Limits, Workload, check_slo
-from roofline.serving.load import Served, request_passes, served
+from roofline.serving.latency import BURST, Workload
 from roofline.serving.prediction import Prediction
+from roofline.serving.targets import check_percentiles
+from roofline.serving.traffic.load import Served, request_passes, served
+from roofline.specs.slo import Limits, check_limits
 
 __all__ = ["memory_of", "predict_deployment"]
 
@@ -29,7 +31,7 @@ def predict_deployment(
     Args:
         deployment: model, GPU, plan, precision, basis, engine and replicas.
         workload: lengths and load; numbers may be arrays that broadcast together.
-        slo: limits on ttft, tpot or e2el [s].
+        slo: limits on latencies by their keys, such as ``ttft`` or ``ttft_p95`` [s].
         warnings: what the reader should know [text].
         allow_oversize: whether arrays have times for cases that do not fit, too [bool].
         correction: by a measurement of this very deployment.
@@ -42,9 +44,11 @@ def predict_deployment(
         BadInput: an SLO limit that is not positive.
 
     Valid:
-        A burst is alone on the server; `roofline.serving.load` says what was checked of the other loads.
+        A burst is alone on the server; `roofline.serving.traffic.load` says what was checked of the other loads.
     """
-    check_slo(slo)
+    if slo:
+        check_limits(slo)
+        check_percentiles(workload, slo)
     found = None if workload.load == BURST else served(deployment, workload)
     first, step = request_passes(deployment, workload, found)
     return Prediction(

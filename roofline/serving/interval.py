@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.ops import Real, where
 from roofline.physics.forward import Pass
 from roofline.quantity import MILLI
-from roofline.serving.load import Served
+from roofline.serving.traffic.load import Served
 from roofline.specs.kernels import HOST, MOE, NETWORK, KernelKind
 
 __all__ = ["HALF_WIDTH", "load_sigma", "pass_sigma", "spread"]

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real, above, ceil, comparable, maximum, never, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import host_kernel
 from roofline.physics.plan import Deployment
-from roofline.quantity import BILLION
 from roofline.specs.kernels import HOST, NETWORK
+
+if TYPE_CHECKING:
+    from roofline.serving.lengths import Lengths
 
 __all__ = [
     "BURST",
     "RATE",
-    "SLO_KEYS",
     "USERS",
-    "Limits",
     "Workload",
-    "check_slo",
     "chunks",
     "computed",
     "decode",
@@ -31,39 +30,14 @@ __all__ = [
     "slo_excess",
 ]
 
-SLO_KEYS = ("ttft", "tpot", "e2el")
-
 #: Loads, by the field of a workload that states them; a burst is stated by its `batch`.
 BURST, USERS, RATE = "burst", "concurrency", "request_rate"
-
-
-class Limits(dict[str, float]):
-    """Limits by `SLO_KEYS` whose unit is known to be seconds: none is a slip of milliseconds."""
-
-
-def check_slo(slo: object) -> None:
-    """Refuse what are no limits on latencies.
-
-    Args:
-        slo: limits on ttft, tpot or e2el, or None [s].
-
-    Raises:
-        UnknownName: an SLO key that is none.
-        BadInput: no mapping, or a limit that is not positive.
-    """
-    if not isinstance(slo, Mapping | None):
-        raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
-    for key, limit in (slo or {}).items():
-        if key not in SLO_KEYS:
-            raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(SLO_KEYS)}")
-        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
-            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
 
 
 @comparable
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """Equal requests under one load: a burst of them on an idle server, users who ask again, or random arrivals."""
+    """Requests under one load: a burst of them on an idle server, users who ask again, or random arrivals."""
 
     isl: Real  # [tokens] prompt
     osl: Real  # [tokens] answer
@@ -72,6 +46,8 @@ class Workload:
     concurrency: Real | None = None  # [requests] in flight on the whole deployment, by users who ask again
     request_rate: Real | None = None  # [1/s] of Poisson arrivals at the whole deployment
     num_prompts: Real | None = None  # [requests] of a run that all users begin together; None: the steady state
+    lengths: Lengths | None = None  # how isl and osl, then means, spread under a load; None: all requests are equal
+    cold_start: tuple[float, float] | None = None  # share of requests that find no server warm [1], and its start [s]
 
     @property
     def load(self) -> str:
@@ -227,7 +203,7 @@ def slo_excess(ttft: Real, tpot: Real, osl: Real, slo: Mapping[str, Real]) -> Re
         ttft: time to first token [s].
         tpot: mean time per output token after the first [s]; a single token has none to limit.
         osl: output tokens [tokens].
-        slo: limits by `SLO_KEYS` [s].
+        slo: limits on ttft, tpot or e2el [s].
 
     Returns:
         The share [1].

@@ -17,10 +17,12 @@ from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.interval import load_sigma, pass_sigma, spread
 from roofline.serving.knee import Knees, knees
-from roofline.serving.latency import USERS, Workload, e2el, slo_excess
-from roofline.serving.load import Served, lanes, mean_latencies, request_passes, served
+from roofline.serving.latency import USERS, Workload, e2el
+from roofline.serving.percentiles import Percentiles
 from roofline.serving.row import prediction_text, row
 from roofline.serving.sizing import longest_context
+from roofline.serving.targets import excess
+from roofline.serving.traffic.load import Served, lanes, request_passes, served
 
 __all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction"]
 
@@ -35,7 +37,7 @@ LIGHT_BINDS = "light speed binds"
 
 @comparable
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(Percentiles):
     """Latencies of a deployment under a workload, with what they are made of.
 
     Times in seconds, sizes in bytes; numbers may be arrays, one element a case. What does not
@@ -137,7 +139,9 @@ class Prediction:
         sigma = self._sigma("ttft")
         if sigma is None:
             return None
-        network = self.deployment.host.network  # given, not guessed
+        network = self.deployment.host.network  # given, not guessed; cold starts likewise
+        if self.workload.cold_start is not None:
+            network = network + self.workload.cold_start[0] * self.workload.cold_start[1]
         ends = spread(self.ttft - network, sigma)
         return self._interval(self.ttft, (ends[0] + network, ends[1] + network), 0)
 
@@ -156,7 +160,7 @@ class Prediction:
         if first is None or sigma is None:
             return None
         step = self._interval(self._step, spread(self._step, sigma), 1)
-        return e2el(first[0], step[0], self.workload.osl), e2el(first[1], step[1], self.workload.osl)
+        return self._end_to_end(first[0], step[0]), self._end_to_end(first[1], step[1])
 
     @property
     def tpot(self) -> Real | None:
@@ -185,7 +189,13 @@ class Prediction:
     @property
     def e2el(self) -> Real:
         """End-to-end latency [s]."""
-        return e2el(self.ttft, self._step, self.workload.osl)
+        return self._end_to_end(self.ttft, self._step)
+
+    def _end_to_end(self, first: Real, step: Real) -> Real:
+        """End-to-end latency from a TTFT and a TPOT [s]: long answers weigh more in it where answers differ."""
+        if self.served is None or self.workload.lengths is None:
+            return e2el(first, step, self.workload.osl)
+        return first + self.served.decode * (step / self.served.tpot)
 
     @property
     def tok_s_user(self) -> Real | None:
@@ -353,15 +363,4 @@ class Prediction:
     def _meets(self, number: Real) -> Real:
         """Whether a batch, or so many users, meet every limit of the SLO."""
         workload = replace(self.workload, **{"batch" if self.served is None else USERS: number})
-        first, step = (
-            factor * time
-            for factor, time in zip(
-                (self.correction.ttft, self.correction.tpot), mean_latencies(self.deployment, workload), strict=True
-            )
-        )
-        if self.correction != UNCORRECTED:
-            light = replace(self.deployment, basis="ideal")
-            ends = request_passes(light, workload, self.served)
-            first = maximum(first, ends[0].time + self.deployment.host.network)
-            step = maximum(step, ends[1].time)
-        return slo_excess(first, step, workload.osl, self.slo) <= 1.0
+        return excess(self.deployment, workload, self.slo, self.correction) <= 1.0

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real
 from roofline.quantity import GIGA, MILLI, rounded, to_text
-from roofline.serving.latency import RATE
+from roofline.serving.latency import RATE, Workload
 from roofline.serving.precision import summary
+from roofline.serving.traffic.tails import LEVELS
+from roofline.specs.slo import LATENCIES, P99_WITHIN, key_of, key_text
 
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
@@ -22,6 +24,7 @@ __all__ = ["ROW_KEYS", "check_keys", "listed_keys", "prediction_text", "row"]
 
 
 _MOST_KEYS = 1000  # more are none of these
+_INDENT = " " * 13  # of a second line of a readable answer
 
 
 def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -77,12 +80,14 @@ def prediction_text(prediction: Prediction) -> str:
         "plan": f"tp {plan.tp}, pp {plan.pp}, ep {plan.ep}, dp {plan.dp}, replicas {deployment.replicas}",
         "formats": f"weights {weights}, KV cache {kv}, compute {compute}",
         "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, {_burst(prediction)}"
-        f"prefix {_said(workload.prefix)}",
+        f"prefix {_said(workload.prefix)}{_shape(workload)}",
         **_load(prediction),
         "TTFT": f"{_with_interval(prediction, 'ttft')}  ({_said(prediction.prefill.bound)}-bound"
-        f"{_prompts(workload.batch)})",
-        "TPOT": f"{_with_interval(prediction, 'tpot')}  ({_said(prediction.decode.bound)}-bound)",
-        "E2EL": _with_interval(prediction, "e2el"),
+        f"{_prompts(workload.batch)}){_percentiles(prediction, 'ttft')}",
+        "TPOT": f"{_with_interval(prediction, 'tpot')}  ({_said(prediction.decode.bound)}-bound)"
+        f"{_percentiles(prediction, 'tpot')}",
+        "E2EL": _with_interval(prediction, "e2el") + _percentiles(prediction, "e2el"),
+        **_slo(prediction),
         "light": f"{'calibrated kernels and host reach' if prediction.basis == 'ideal' else 'reaches'} "
         f"{_percent(prediction.light_share['prefill'])} of light speed in prefill, "
         f"{_percent(prediction.light_share['decode'])} in decode",
@@ -127,6 +132,15 @@ def _burst(prediction: Prediction) -> str:
     return f"batch {_said(prediction.workload.batch)}, " if prediction.served is None else ""
 
 
+def _shape(workload: Workload) -> str:
+    """How lengths spread, and who starts cold."""
+    said = "" if workload.lengths is None else f"; lengths {workload.lengths}"
+    if workload.cold_start is None:
+        return said
+    share, time = workload.cold_start
+    return f"{said}; {100.0 * share:.3g} % start cold, {to_text(time, 's')} later"
+
+
 def _load(prediction: Prediction) -> dict[str, str]:
     """Users or requests per second, what they keep busy, and how long they wait."""
     if prediction.served is None:
@@ -144,6 +158,31 @@ def _load(prediction: Prediction) -> dict[str, str]:
         "queue": f"{_said(prediction.queue, 's')} of the TTFT; {_said(prediction.running)} requests are worked on, "
         f"{_said(prediction.waiting)} wait",
     }
+
+
+def _percentiles(prediction: Prediction, metric: str) -> str:
+    """Percentiles under a load, of one case, on a line of their own."""
+    times = [prediction.latency(key_of(metric, level)) for level in LEVELS] if prediction.tails is not None else []
+    if not times or not all(isinstance(time, float) for time in times):
+        return ""
+    said = ", ".join(f"p{level:g} {_said(time, 's')}" for level, time in zip(LEVELS, times, strict=True))
+    return f"\n{_INDENT}{said}"
+
+
+def _slo(prediction: Prediction) -> dict[str, str]:
+    """Each limit, what it is compared with, and whether it is met."""
+    shares = prediction.slo_shares
+    if not shares or not all(isinstance(share, float) for share in shares.values()):
+        return {}
+    said = []
+    for key, share in shares.items():
+        unit = None if key == P99_WITHIN else "s"
+        times = [
+            f"{_said(time, unit)}{'' if unit else 'x'}" for time in (share * prediction.slo[key], prediction.slo[key])
+        ]
+        sign, verdict = ("<=", "pass") if share <= 1.0 else (">", "fail")
+        said.append(f"{key_text(key)} {times[0]} {sign} {times[1]}: {verdict}")
+    return {"SLO": "; ".join(said)}
 
 
 def _knee(prediction: Prediction) -> dict[str, str]:
@@ -242,6 +281,44 @@ def _interval(result: str) -> dict[str, Callable[[Prediction], Any]]:
     return {f"{result}_low_ms": lambda p: end(p, 0), f"{result}_high_ms": lambda p: end(p, 1)}
 
 
+def _percentile(key: str) -> dict[str, Callable[[Prediction], Any]]:
+    """A percentile and both ends of its 80 % interval; None for a burst."""
+
+    def value(prediction: Prediction) -> Any:
+        return None if prediction.tails is None else _plain(prediction.latency(key), MILLI)
+
+    def end(prediction: Prediction, which: int) -> Any:
+        found = None if prediction.tails is None else prediction.latency_interval(key)
+        return None if found is None else _plain(found[which], MILLI)
+
+    return {
+        f"{key}_ms": value,
+        f"{key}_low_ms": lambda p: end(p, 0),
+        f"{key}_high_ms": lambda p: end(p, 1),
+    }
+
+
+def _met(prediction: Prediction) -> Any:
+    """Whether every limit of the SLO is met; None without one."""
+    shares = list(prediction.slo_shares.values())
+    if not prediction.slo:
+        return None
+    if all(isinstance(share, float) for share in shares):
+        return all(share <= 1.0 for share in shares)
+    met = shares[0] <= 1.0
+    for share in shares[1:]:
+        met = met & (share <= 1.0)
+    return _plain(met)
+
+
+def _binding(prediction: Prediction) -> Any:
+    """Key of the limit that is taken up most; None without one, and in arrays."""
+    shares = prediction.slo_shares
+    if not shares or not all(isinstance(share, float) for share in shares.values()):
+        return None
+    return max(shares, key=lambda key: shares[key])
+
+
 _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "model": lambda p: p.deployment.model.short_name,
     "model_id": lambda p: p.deployment.model.name,
@@ -254,6 +331,8 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "isl": lambda p: _whole(p.workload.isl),
     "osl": lambda p: _whole(p.workload.osl),
     "prefix": lambda p: _whole(p.workload.prefix),
+    "isl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.prompts.cv,
+    "osl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.answers.cv,
     "batch": lambda p: _whole(p.workload.batch) if p.served is None else None,
     "load": lambda p: p.load,
     "concurrency": lambda p: _whole(p.concurrency),
@@ -277,6 +356,14 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     **_interval("ttft"),
     **_interval("tpot"),
     **_interval("e2el"),
+    **{
+        key: value
+        for metric in LATENCIES
+        for level in LEVELS
+        for key, value in _percentile(key_of(metric, level)).items()
+    },
+    "slo_met": _met,
+    "slo_binding": _binding,
     "ttft_light_frac": lambda p: _plain(p.light_share["prefill"]),
     "tpot_light_frac": lambda p: None if p.tpot is None else _plain(p.light_share["decode"]),
     "tok_s_user": lambda p: _plain(p.tok_s_user),

@@ -13,6 +13,7 @@ from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
 from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer
 from roofline.specs.model import Model
+from roofline.specs.workload import NamedWorkload
 
 __all__ = [
     "DEFAULT_NATIVE",
@@ -22,6 +23,7 @@ __all__ = [
     "gpu_record",
     "model_record",
     "without_nulls",
+    "workload_record",
 ]
 
 #: Section of a checkpoint -> its number format where a file states none.
@@ -150,6 +152,24 @@ def engine_record(document: Mapping[str, Any]) -> Engine:
     return Engine(
         **{**stated, "tunings": tuple(Tuning(**_stated(Tuning, entry)) for entry in stated.get("tunings", ()))}
     )
+
+
+def workload_record(document: Mapping[str, Any]) -> NamedWorkload:
+    """Record of a named workload.
+
+    Args:
+        document: content of the file.
+
+    Returns:
+        The record, with the first of its sources.
+
+    Raises:
+        KeyError: a required field is missing.
+    """
+    first = next(iter(document["sources"].values()))
+    texts = {name: tuple(document.get(name, ())) for name in ("aliases", "notes")}
+    cited = {"source": first["title"], "url": first.get("url", ""), "date": str(first["date"])}
+    return NamedWorkload(**{**_stated(NamedWorkload, document), **texts, **cited})
 
 
 def _evidence(document: Mapping[str, Any]) -> dict[str, Any]:

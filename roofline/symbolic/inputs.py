@@ -14,9 +14,9 @@ from roofline.physics.plan import Deployment, Precision
 from roofline.quantity import BITS_PER_BYTE
 from roofline.serving.answer import memory_of
 from roofline.serving.latency import BURST, Workload
-from roofline.serving.load import request_passes, served
 from roofline.serving.precision import MATRICES
 from roofline.serving.prediction import Prediction
+from roofline.serving.traffic.load import request_passes, served
 from roofline.specs.calibration import Calibration
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu
@@ -184,7 +184,7 @@ def inputs(prediction: Prediction) -> dict[str, Input]:
     return found
 
 
-def changed(prediction: Prediction, changes: Mapping[str, float]) -> Prediction:
+def changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
     """The prediction with some inputs at other values, its memory included.
 
     Args:

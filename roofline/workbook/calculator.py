@@ -9,15 +9,16 @@ import numpy as np
 
 from roofline.ops import where
 from roofline.quantity import GIGA, MILLI
-from roofline.serving.latency import SLO_KEYS, slo_excess
+from roofline.serving.latency import slo_excess
 from roofline.serving.prediction import Prediction
+from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, AnyCase, any_case
 from roofline.workbook.cell import INFINITE, Cell, Pool, named, scope
 from roofline.workbook.cell_text import dependent, homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of
 from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_lines
-from roofline.workbook.trials import Trial, Trials, at_batches, curve, knees_of, one_trial
+from roofline.workbook.trials import Trial, Trials, at_batches, curve_point, knees_of, one_trial
 from roofline.workbook.writer import Book, Sheet, address
 
 __all__ = ["write_calculator"]
@@ -65,7 +66,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     batches, prompts = (
         pool.input(address(None, column), np.array(values), "Curves") for column, values in _curve_points(start)
     )
-    bent = curve(case, batches, prompts)
+    bent = curve_point(case, batches, prompts)
     drawn = [
         named(name, where(bent.fits, time / MILLI, float("nan")))
         for name, time in (("TTFT", bent.ttft), ("TPOT", bent.tpot))

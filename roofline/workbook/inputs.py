@@ -12,10 +12,10 @@ from roofline.ops import Real, where
 from roofline.physics.efficiency import BASES
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW
 from roofline.quantity import HOUR, MILLI
-from roofline.serving.latency import SLO_KEYS
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, PRESETS
 from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS
+from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, Asked, Bound
 from roofline.workbook.cell import INFINITE, Cell, Pool, scope

@@ -28,7 +28,7 @@ from roofline.workbook.case import AnyCase
 from roofline.workbook.cell import Cell, Pool, named, scope
 from roofline.workbook.parts import held_memory, passes
 
-__all__ = ["Curve", "Trial", "Trials", "at_batches", "curve", "knees_of", "one_trial"]
+__all__ = ["CurvePoint", "Trial", "Trials", "at_batches", "curve_point", "knees_of", "one_trial"]
 
 _RIDGE_STEPS = 64  # a dozen are usual; over several ranks it is a step, which takes them
 _HALF_STEPS = 20
@@ -44,7 +44,7 @@ class Trial(NamedTuple):
     excess: Real  # largest share of a limit of the SLO
 
 
-class Curve(NamedTuple):
+class CurvePoint(NamedTuple):
     """Cells of rows at other batches or prompts."""
 
     ttft: Any  # [s]
@@ -157,7 +157,7 @@ def one_trial(prediction: Prediction, batch: float, slo: Mapping[str, float]) ->
     return Trial(step.time, compute, traffic, slo_excess(first.time, step.time, workload.osl, slo))
 
 
-def curve(case: AnyCase, batch: Cell, isl: Cell) -> Curve:
+def curve_point(case: AnyCase, batch: Cell, isl: Cell) -> CurvePoint:
     """The formulas of a row of a curve.
 
     Args:
@@ -172,4 +172,4 @@ def curve(case: AnyCase, batch: Cell, isl: Cell) -> Curve:
     workload = replace(before, batch=batch, isl=isl, prefix=minimum(before.prefix, isl))
     first, step = passes(case.is_ideal, case.prediction.deployment, workload)
     need = held_memory(case.prediction.deployment, batch, isl + workload.osl)
-    return Curve(named("time", first.time), named("time", step.time), named("fits", need.fits))
+    return CurvePoint(named("time", first.time), named("time", step.time), named("fits", need.fits))

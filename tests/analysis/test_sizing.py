@@ -329,7 +329,7 @@ def test_the_dump_of_a_fleet_is_small(catalog):
     [
         ({"slo": {}}, rl.BadInput, "needs an SLO"),
         ({"slo": None}, rl.BadInput, "needs an SLO"),
-        ({"slo": "ttft:300"}, rl.BadInput, "mapping"),
+        ({"slo": ["ttft"]}, rl.BadInput, "mapping"),
         ({"slo": {"ttfd": 1.0}}, rl.UnknownName, "'ttfd'"),
         ({"slo": {"ttft": -1.0}}, rl.BadInput, "positive"),
         ({"num_gpus": 16}, rl.BadInput, "how many one replica needs"),

@@ -27,6 +27,8 @@ KEYS = [
     "isl",
     "osl",
     "prefix",
+    "isl_cv",
+    "osl_cv",
     "batch",
     "load",
     "concurrency",
@@ -53,6 +55,14 @@ KEYS = [
     "tpot_high_ms",
     "e2el_low_ms",
     "e2el_high_ms",
+    *(
+        f"{metric}_p{level}{end}_ms"
+        for metric in ("ttft", "tpot", "e2el")
+        for level in (50, 90, 95, 99)
+        for end in ("", "_low", "_high")
+    ),
+    "slo_met",
+    "slo_binding",
     "ttft_light_frac",
     "tpot_light_frac",
     "tok_s_user",
@@ -771,14 +781,14 @@ def test_a_limit_that_is_no_positive_time_is_refused(key, limit):
         rl.predict(*SMALL, slo={key: limit})
 
 
-@pytest.mark.parametrize("key", ["tppt", "TTFT", "", "itl", 5, None])
+@pytest.mark.parametrize("key", ["tppt", "TT FT", "", "ttft p", 5, None])
 def test_a_limit_on_what_is_no_latency_is_refused_with_those_that_are(key):
     with pytest.raises(rl.UnknownName, match="ttft, tpot, e2el"):
         rl.predict(*SMALL, slo={key: 1.0})
 
 
-@pytest.mark.parametrize("slo", ["ttft:300", 5, [("ttft", 0.3)], ["ttft"]])
-def test_limits_that_are_no_mapping_are_refused(slo):
+@pytest.mark.parametrize("slo", ["ttft=300", 5, [("ttft", 0.3)], ["ttft"]])
+def test_limits_that_are_neither_text_nor_mapping_are_refused(slo):
     with pytest.raises((rl.BadInput, rl.UnknownName)):
         rl.predict(*SMALL, slo=slo)
 

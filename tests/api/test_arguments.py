@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.api.arguments import Limits, scalar, several
+from roofline.api.inputs.arguments import scalar, several
+from roofline.api.inputs.slo import Limits
 
 CASE = ("llama-3.1-8b", "h100-sxm")
 SLO = {"ttft": 0.3}
@@ -168,7 +169,7 @@ def test_odd_arguments_of_the_other_questions_are_refused_by_the_packages_own_er
     [
         (lambda: rl.table(*CASE, dp=0), "dp = 0 must be between 1"),
         (lambda: rl.table(*CASE, isl=[[1, 2]]), r"isl = \[\[1, 2\]\] holds a list"),
-        (lambda: rl.sheet("a.xlsx", *CASE, slo="x"), "slo = 'x' must be a mapping"),
+        (lambda: rl.sheet("a.xlsx", *CASE, slo="x"), "'x' is no limit; write an SLO as ttft:300@p95"),
         (lambda: rl.sheet("a\0.xlsx", *CASE), "path = .* must be the path of a file"),
         (lambda: rl.sensitivity(*CASE, of=[5]), "no result 5; it may be"),
         (lambda: rl.predict(*CASE).to_dict(["x"]), "no key 'x' of a row"),

@@ -50,7 +50,7 @@ def test_a_folder_may_hold_all_kinds_in_folders_of_their_own(tmp_path):
         (tmp_path / name).write_text(text)
     (tmp_path / "README.md").write_text("not: [a specification")
     report = audit(spec_files(str(tmp_path)))
-    assert report.counts == {"gpu": 1, "model": 1, "calibration": 1, "engine": 0}
+    assert report.counts == {"gpu": 1, "model": 1, "calibration": 1, "engine": 0, "workload": 0}
     assert report.faults == ()
 
 

@@ -12,9 +12,11 @@ from test_bad_specs import GPU_FAULTS, MODEL_FAULTS
 from test_engines import ENGINE_FAULTS
 from test_engines import FILES as ENGINE_FILES
 from test_shipped_specs import CALIBRATION_FILES, GPU_FILES, MODEL_FILES
+from test_workloads import FILES as WORKLOAD_FILES
+from test_workloads import WORKLOAD, WORKLOAD_FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("gpu", "model", "calibration", "engine")
+KINDS = ("gpu", "model", "calibration", "engine", "workload")
 BUILT = runpy.run_path(str(ROOT / "docs" / "build_schema.py"))
 VALIDATORS = {
     kind: jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "schema" / f"{kind}.schema.json").read_text()))
@@ -58,6 +60,7 @@ def test_a_schema_is_one_and_explains_every_field(kind):
         *(("model", path) for path in MODEL_FILES),
         *(("calibration", path) for path in CALIBRATION_FILES),
         *(("engine", path) for path in ENGINE_FILES),
+        *(("workload", path) for path in WORKLOAD_FILES),
     ],
     ids=lambda part: getattr(part, "stem", None),
 )
@@ -74,6 +77,7 @@ def test_a_shipped_file_keeps_its_schema(kind, path):
         ("model", MIXED_MODEL),
         ("calibration", CALIBRATION),
         ("engine", ENGINE),
+        ("workload", WORKLOAD),
     ],
 )
 def test_the_texts_of_these_tests_keep_their_schema(kind, text):
@@ -115,6 +119,12 @@ MISTAKES = [
     ("engine", ENGINE, "gpu_memory_utilization: 0.9", "gpu_memory_utilization: 90"),
     ("engine", ENGINE, "kind: gemm", "kind: matmul"),
     ("engine", ENGINE, "memory: 0.8", "memory: -1"),
+    ("workload", WORKLOAD, "isl: 1800", "isl: 1.8k"),
+    ("workload", WORKLOAD, "osl: 240\n", ""),
+    ("workload", WORKLOAD, "isl_cv: 0.9", "isl_cv: -0.9"),
+    ("workload", WORKLOAD, "lengths: lognormal", "lengths: normal"),
+    ("workload", WORKLOAD, "share: 0.95", "share: 95"),
+    ("workload", WORKLOAD, "arrivals: users", "arrivals: poisson"),
 ]
 
 
@@ -126,8 +136,13 @@ def test_a_usual_mistake_is_underlined(kind, text, old, new):
 
 @pytest.mark.parametrize(
     ("kind", "text", "cases"),
-    [("gpu", GPU, GPU_FAULTS), ("model", MODEL, MODEL_FAULTS), ("engine", ENGINE, ENGINE_FAULTS)],
-    ids=["gpu", "model", "engine"],
+    [
+        ("gpu", GPU, GPU_FAULTS),
+        ("model", MODEL, MODEL_FAULTS),
+        ("engine", ENGINE, ENGINE_FAULTS),
+        ("workload", WORKLOAD, WORKLOAD_FAULTS),
+    ],
+    ids=["gpu", "model", "engine", "workload"],
 )
 def test_most_of_what_reading_refuses_is_underlined(kind, text, cases):
     seen = missed = 0

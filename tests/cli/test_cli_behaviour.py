@@ -80,6 +80,8 @@ def folder_of_examples(tmp_path, monkeypatch):
     lines = [f"h100-sxm,gemm,bf16,{m},{n},{k},{20 + m * n * k / 3e8:.6g}" for m, n, k in rows]
     (tmp_path / "kernels.csv").write_text("\n".join(("gpu,kind,dtype,m,n,k,latency_us", *lines)), encoding="utf-8")
     (tmp_path / "specs").mkdir()
+    source = "sources: {logs: {title: Our gateway, date: 2026-10-08}}"
+    (tmp_path / "mine.yaml").write_text(f"name: mine\nisl: 1800\nosl: 240\n{source}\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
 

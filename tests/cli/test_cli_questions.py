@@ -276,8 +276,7 @@ def test_an_oversized_plan_is_shown_on_request():
         (("-m", "llama-3.1-8b", "-q", "fp9"), ("no quantization preset 'fp9'", "nearest", "fp8")),
         (("-m", "llama-3.1-8b", "--kv-cache-dtype", "int4"), ("no KV cache in 'int4'", "fp8")),
         (("-m", "llama-3.1-8b", "--compute", "fp5"), ("no compute dtype 'fp5'", "fp8")),
-        (("-m", "llama-3.1-8b", "--slo", "ttfd:300"), ("no SLO on 'ttfd'", "ttft")),
-        (("-m", "llama-3.1-8b", "--slo", "ttft:-5"), ("SLO ttft", "must be positive")),
+        (("-m", "llama-3.1-8b", "--workload", "k1k"), ("no workload named 'k1k'", "nearest")),
         (("-m", "llama-3.1-8b", "--isl", "0"), ("isl = 0", "between 1 and")),
         (("-m", "llama-3.1-8b", "--batch", "-4"), ("batch = -4", "between 1 and")),
         (("-m", "llama-3.1-8b", "-c", "0"), ("concurrency = 0", "between 1 and")),
@@ -351,6 +350,10 @@ def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(argumen
         ("-m", "llama-3.1-8b", "--slo", "ttft"),
         ("-m", "llama-3.1-8b", "--slo", "ttft:"),
         ("-m", "llama-3.1-8b", "--slo", "ttft:fast"),
+        ("-m", "llama-3.1-8b", "--slo", "ttft:-5"),
+        ("-m", "llama-3.1-8b", "--slo", "ttfd:300"),
+        ("-m", "llama-3.1-8b", "--slo", "ttft:300@p100"),
+        ("-m", "llama-3.1-8b", "--p99-within", "0.5x"),
         ("-m", "llama-3.1-8b", "--slo", "300"),
         ("-m", "llama-3.1-8b", "--network", "-20"),
         ("-m", "llama-3.1-8b", "--slo", ""),
@@ -362,7 +365,6 @@ def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(argumen
         ("-m", "llama-3.1-8b", "--workload", "11k"),
         ("-m", "llama-3.1-8b", "--workload", "1k1k1k"),
         ("-m", "llama-3.1-8b", "--workload", "1m1k"),
-        ("-m", "llama-3.1-8b", "--workload", "k1k"),
         ("-m", "llama-3.1-8b", "--workload", "1.3x1"),
         ("-m", "llama-3.1-8b", "--workload", "9" * 400 + "k1k"),
         ("-m", "llama-3.1-8b", "--workload", "-1k1k"),
@@ -549,7 +551,7 @@ def test_every_parameter_of_the_api_is_an_option(command):
     }
     assert asked <= options
     of_a_load = set() if command.name == "knee" else {"simulated"}
-    assert options - asked == {"models", "gpus", "workload", "output_format", "explain", *of_a_load}
+    assert options - asked == {"models", "gpus", "workload", "p99_within", "output_format", "explain", *of_a_load}
 
 
 @pytest.mark.parametrize("command", case_commands())

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from roofline.catalog.checks import checked_document
-from roofline.cli.import_model import import_model
+from roofline.cli.catalog import models
 from roofline.errors import BadInput, BadSpec, UnknownName
 
 CONFIG = {
@@ -26,7 +26,7 @@ def written(folder, content=CONFIG):
 
 
 def run(*arguments):
-    return CliRunner().invoke(import_model, list(arguments), catch_exceptions=True)
+    return CliRunner().invoke(models, ["import", *arguments], catch_exceptions=True)
 
 
 def test_without_a_file_to_write_the_specification_is_printed_and_cautions_go_aside(tmp_path):

@@ -14,8 +14,9 @@ from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.answer import predict_deployment
 from roofline.serving.latency import Workload, decode, prefill
-from roofline.serving.queueing import meeting, prompt_of
-from roofline.serving.server import Server
+from roofline.serving.traffic.prompts import prompt_of
+from roofline.serving.traffic.queueing import meeting
+from roofline.serving.traffic.server import Server
 from roofline.specs.engine import Engine, Tuning
 from roofline.specs.kernels import ALL_REDUCE, GEMM, HOST
 

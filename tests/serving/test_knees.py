@@ -191,7 +191,7 @@ def test_an_slo_that_cannot_be_is_refused(slo):
 
 def test_an_slo_on_something_else_is_refused():
     with pytest.raises(rl.UnknownName, match="ttft, tpot, e2el"):
-        rl.predict("llama-3.1-8b", "h100-sxm", slo={"latency": 1.0})
+        rl.predict("llama-3.1-8b", "h100-sxm", slo={"throughput": 1.0})
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])

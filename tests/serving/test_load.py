@@ -9,8 +9,8 @@ from conftest import close
 
 import roofline as rl
 from roofline.catalog.engines import engine_names
-from roofline.serving.load import server_of
-from roofline.serving.queueing import Prompt, idle_time, queue_wait
+from roofline.serving.traffic.load import server_of
+from roofline.serving.traffic.queueing import Prompt, idle_time, queue_wait
 from roofline.symbolic.inputs import changed, inputs
 
 SMALL = ("llama-3.1-8b", "h100-sxm")

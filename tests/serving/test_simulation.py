@@ -8,8 +8,8 @@ from build_load_page import judged_rate, judged_saturation, judged_users
 from conftest import close
 
 import roofline as rl
-from roofline.serving.load import server_of
-from roofline.serving.simulation import Arrivals, simulated
+from roofline.serving.traffic.load import server_of
+from roofline.serving.traffic.simulation import Arrivals, simulated
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 800, "osl": 150, "tp": 1}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.api import case as cases
+from roofline.api.inputs import case as cases
 from roofline.workbook.case import CHOICES, Asked, any_case
 from roofline.workbook.cell import Cell, Pool
 from roofline.workbook.slots import fullest_stages, own_stages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from roofline.api.arguments import PLAIN, refuse_masked, scalar
+from roofline.api.inputs.arguments import PLAIN, refuse_masked, scalar
 from roofline.catalog.engines import engine_names, load_engine
 from roofline.elements import all_of, any_of
 from roofline.errors import BadInput, shown
@@ -14,15 +14,18 @@ from roofline.physics.efficiency import BASES, calibrated_set, measured_kind
 from roofline.physics.forward import crossings
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment
-from roofline.quantity import BILLION, MINUTE
-from roofline.serving.latency import BURST, RATE, SLO_KEYS, USERS, Workload
+from roofline.quantity import BILLION, MICRO, MINUTE
+from roofline.serving.latency import BURST, RATE, USERS, Workload
+from roofline.serving.lengths import Lengths
 from roofline.serving.limits import beyond
 from roofline.serving.precision import PRESETS
 from roofline.specs.engine import Engine
 from roofline.specs.kernels import GEMM, MOE
+from roofline.specs.slo import LATENCIES as SLO_KEYS
 
 __all__ = [
     "BASES",
+    "LEAST_RATE",
     "LOADS",
     "PRESETS",
     "SLO_KEYS",
@@ -37,6 +40,8 @@ __all__ = [
 _LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
 #: Fields of a workload of which a case states at most one.
 LOADS = ("batch", USERS, RATE)
+#: A rate that any server answers, to begin a search with [1/s].
+LEAST_RATE = MICRO
 _LEAST = {"prefix": 0.0, RATE: 1.0 / BILLION}  # of other numbers 1
 
 
@@ -48,6 +53,8 @@ def workload(
     concurrency: Real | None = None,
     request_rate: Real | None = None,
     num_prompts: Real | None = None,
+    lengths: Lengths | None = None,
+    cold_start: tuple[float, float] | None = None,
 ) -> Workload:
     """Lengths and load as floats or float64 arrays.
 
@@ -59,6 +66,8 @@ def workload(
         concurrency: users of the whole deployment, who ask again [requests].
         request_rate: Poisson arrivals at the whole deployment [1/s].
         num_prompts: requests of a run that all users begin together [requests].
+        lengths: how isl and osl, then means, spread.
+        cold_start: share of the requests that find no server warm [1], and its start [s].
 
     Returns:
         The workload; a batch of 1 where no load is given.
@@ -72,6 +81,10 @@ def workload(
     if len(stated) > 1:
         raise BadInput(f"a case has one load; {' and '.join(stated)} are given: leave out all but one")
     given = {"isl": isl, "osl": osl, "prefix": prefix, **{name: loads[name] for name in stated}}
+    load = next((name for name in LOADS[1:] if name in given), None)
+    for name, value in (("lengths that differ", lengths), ("cold starts", cold_start)):
+        if value is not None and load is None:
+            raise BadInput(f"{name} belong to requests that come one by one: give concurrency or request_rate")
     if num_prompts is not None:
         if USERS not in given:
             raise BadInput("num_prompts is the length of a run that users begin together; give concurrency, too")
@@ -104,6 +117,8 @@ def workload(
         values.get(USERS),
         values.get(RATE),
         values.get("num_prompts"),
+        lengths,
+        cold_start,
     )
 
 

@@ -20,7 +20,8 @@ from roofline.ops import Real
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.quantity import NANO
-from roofline.serving.server import PROMPTS_FIRST, Server
+from roofline.serving.lengths import EQUAL, UNIFORM, Lengths
+from roofline.serving.traffic.server import PROMPTS_FIRST, Server
 from roofline.specs.kernels import HEAD
 
 __all__ = ["Arrivals", "Finished", "simulated"]
@@ -39,7 +40,7 @@ class Arrivals:
     rate: float | None = None  # [1/s] Poisson; None: users
     users: int = 1  # who ask again as soon as they are answered
     is_burst: bool = False  # whether the requests of the start, all users at once, are counted
-    spread: float = 0.0  # lengths are uniform between 1 - spread and 1 + spread times the mean [1]
+    lengths: Lengths = EQUAL  # how they spread about the means of the server
     seed: int = 0
 
 
@@ -132,9 +133,10 @@ class _Loop:
         self.most = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else 1 << 60
         self.budget = int(server.budget)
         self.is_prompts_first = engine.scheduler == PROMPTS_FIRST
-        longest = 1.0 + arrivals.spread
+        longest = _longest(arrivals.lengths)
         self.times = _times(server, self.most, longest, self.memory / each)
         self.now = 0.0
+        self.next = float("inf")  # arrival of the next request at a rate
         self.coming: list[tuple[float, int, _Request]] = []  # users: requests on their way
         self.waiting: deque[_Request] = deque()
         self.partial: deque[_Request] = deque()  # admitted, prompts not computed to the end
@@ -166,7 +168,7 @@ class _Loop:
         while len(self.answered) < arrivals.requests:
             self._admit()
             if not self._step():
-                self.now = max(self.now, self.coming[0][0])
+                self.now = max(self.now, min(self.next, self.coming[0][0] if self.coming else self.next))
             steps += 1
             if self.progress is not None and steps % _REPORT == 0:
                 self.progress(len(self.answered))
@@ -175,29 +177,32 @@ class _Loop:
     def _spread_start(self, number: int) -> float:
         """Time at which a user begins: over about one answer of an idle server."""
         server = self.server
-        one = float(server.alone()) + (float(server.osl) - 1.0) * float(server.decode(1.0).total)
+        one = float(server.prompt(server.computed).alone) + (float(server.osl) - 1.0) * float(server.decode(1.0).total)
         return one * number / max(self.arrivals.users, 1)
 
     def _ask(self, at: float) -> None:
-        """A request that is sent at a time."""
-        server, spread = self.server, self.arrivals.spread
-        # Whole lengths whose mean is that asked for.
-        prompt = max(round(float(server.computed) * self._factor(spread)), 1)
-        answer = max(round(float(server.osl) * self._factor(spread)), 1)
+        """A request that is sent at a time; at a rate, the next one is known then."""
+        server = self.server
+        # Whole lengths whose mean is that asked for; a cached prefix is the same for all.
+        prompts, answers = self.arrivals.lengths.draw(self.random)
+        prompt = max(round(float(server.computed) * prompts), 1)
+        answer = max(round(float(server.osl) * answers), 1)
         self.made += 1
-        request = _Request(at, at + float(server.before), prompt, answer, prompt)
+        ready = at + float(server.before - server.cold)
+        if server.cold_start is not None and self.random.random() < server.cold_start[0]:
+            ready += server.cold_start[1]
+        request = _Request(at, ready, prompt, answer, prompt)
         heappush(self.coming, (request.ready, self.made, request))
-
-    def _factor(self, spread: float) -> float:
-        return 1.0 + spread * (2.0 * self.random.random() - 1.0) if spread else 1.0
+        if self.arrivals.rate is not None:
+            self.next = at + self.random.expovariate(self.arrivals.rate)
 
     def _admit(self) -> None:
         """Requests that have come join the queue; those for which there is room leave it."""
+        while self.next <= self.now:
+            self._ask(self.next)
         while self.coming and self.coming[0][0] <= self.now:
             _, _, request = heappop(self.coming)
             self.waiting.append(request)
-            if self.arrivals.rate is not None:
-                self._ask(request.arrival + self.random.expovariate(self.arrivals.rate))
         cached = float(self.server.prefix)
         while self.waiting and len(self.running) + len(self.partial) < self.most:
             request = self.waiting[0]
@@ -266,11 +271,22 @@ class _Loop:
         if self.skipped:
             self.skipped -= 1
             return
-        network = request.ready - request.arrival
+        before = request.ready - request.arrival
         tokens = request.answer - 1
         tpot = (self.now - request.first) / tokens if tokens else float("nan")
-        wait = request.started - request.arrival - network
+        wait = request.started - request.arrival - before
         self.answered.append(Finished(request.first - request.arrival, tpot, self.now - request.arrival, wait))
+
+
+def _longest(lengths: Lengths) -> float:
+    """Prompts up to which step times are tabulated, over their mean [1]."""
+    if lengths.rows is not None:
+        return max(prompt for prompt, _ in lengths.rows)
+    return (
+        1.0 + lengths.prompts.cv * 3.0**0.5
+        if lengths.prompts.law == UNIFORM
+        else max(2.0, 2.0 * lengths.prompts.slices[-1][1])
+    )
 
 
 def _times(server: Server, most: int, longest: float, room: float) -> _Times:
@@ -296,7 +312,7 @@ def _times(server: Server, most: int, longest: float, room: float) -> _Times:
     def hosted(decoding: int) -> float:
         return float(host + engine.sequence * decoding)
 
-    return _Times(linear, apart, growth, attention, float(server.head()), context + 1.0, hosted)
+    return _Times(linear, apart, growth, attention, float(server.prompt(server.computed).head), context + 1.0, hosted)
 
 
 def _line(function: Callable[[float], Real], most: int) -> _Line:

@@ -12,8 +12,11 @@ from roofline.physics.forward import Pass
 from roofline.physics.plan import Deployment
 from roofline.roots import crossing, fixed_point
 from roofline.serving.latency import BURST, Workload, decode, prefill
-from roofline.serving.queueing import Meeting, Prompt, Saturation, added, meeting, prompt_of, saturation, slot_wait
-from roofline.serving.server import PROMPTS_FIRST, UNLIMITED, Server
+from roofline.serving.lengths import EQUAL
+from roofline.serving.traffic.prompts import Prompt, added, prompt_of
+from roofline.serving.traffic.queueing import Meeting, meeting
+from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
+from roofline.serving.traffic.slots import Saturation, saturation, slot_wait
 
 __all__ = ["Served", "lanes", "mean_latencies", "request_passes", "served", "server_of"]
 
@@ -32,6 +35,7 @@ class Served(NamedTuple):
 
     ttft: Real  # [s]; infinite where more come than can be served
     tpot: Real  # [s]
+    decode: Real  # [s] from the first token to the last; (osl - 1) tpot where all answers are equal
     queue: Real  # [s] of the ttft: all but request, network and one's own prompt
     concurrency: Real  # [requests] in flight
     request_rate: Real  # [1/s] answered
@@ -77,7 +81,8 @@ def server_of(deployment: Deployment, workload: Workload) -> Server:
     users = None
     if workload.concurrency is not None:
         users = maximum(workload.concurrency / (deployment.replicas * deployment.plan.pp), 1.0)
-    return Server(deployment, workload.isl, workload.osl, workload.prefix, users)
+    lengths = workload.lengths or EQUAL
+    return Server(deployment, workload.isl, workload.osl, workload.prefix, users, lengths, workload.cold_start)
 
 
 def served(
@@ -158,7 +163,7 @@ def _open(
 
     def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
         met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
-        return rate * steps * met.step, met.seen
+        return rate * met.decode, met.seen
 
     settled = fixed_point(round_, start or (rate * steps * plain, plain))
     others, seen = minimum(settled.values[0], full.slots), settled.values[1]
@@ -172,8 +177,9 @@ def _open(
     return Served(
         ttft=ttft,
         tpot=met.step,
+        decode=met.decode,
         queue=where(is_stable, queue, float("inf")),
-        concurrency=workload.request_rate * (ttft + steps * met.step),
+        concurrency=workload.request_rate * (ttft + met.decode),
         request_rate=workload.request_rate,
         max_request_rate=full.rate * ranks,
         batch=maximum(minimum(1.0 + others * plan.dp, full.slots * plan.dp), 1.0),
@@ -211,9 +217,9 @@ def _closed(
     def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
         met = met_at(state)
         most = maximum(1.0 / met.in_full, 1.0 / alone)
-        reached = minimum(inside / (before + met.stage + steps * met.step), most)
+        reached = minimum(inside / (before + met.stage + met.decode), most)
         rate = state[2] * others / inside
-        return minimum(rate * steps * met.step, others), met.seen, state[2] * (reached / state[2]) ** _ROOT
+        return minimum(rate * met.decode, others), met.seen, state[2] * (reached / state[2]) ** _ROOT
 
     begin = _guess(server, prompt, inside)
     settled = fixed_point(round_, start or begin)
@@ -223,16 +229,18 @@ def _closed(
         narrowed = _narrowed(met_at, round_, (none, plain + none, begin[2]), inside / alone, inside, server)
         values = tuple(where(settled.is_found, one, other) for one, other in zip(values, narrowed, strict=True))
     met, rate = met_at(values), values[2]
-    ttft = maximum(users / rate - steps * met.step, before + maximum(met.stage, prompt.alone))
+    ttft = maximum(users / rate - met.decode, before + maximum(met.stage, prompt.alone))
     if not never(steps <= 0.0):  # nobody decodes: prompts wait for prompts alone
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
-    tpot = met.step
+    tpot, decode = met.step, met.decode
     if workload.num_prompts is not None or not never(above(together, 1.0)):
         ttft, tpot = _of_a_run(server, prompt, met, workload, (users, inside), (ttft, tpot), together)
-    answered = workload.concurrency / (ttft + steps * tpot)
+        decode = decode * tpot / met.step
+    answered = workload.concurrency / (ttft + decode)
     return Served(
         ttft=ttft,
         tpot=tpot,
+        decode=decode,
         queue=maximum(ttft - before - prompt.alone, 0.0),
         concurrency=workload.concurrency,
         request_rate=answered,
@@ -299,7 +307,7 @@ def _narrowed(
     server: Server,
 ) -> _State:
     """The state of users where rounds by themselves do not find it: throughput by bracketing, the rest by rounds."""
-    steps, before = server.osl - 1.0, server.before
+    before = server.before
     state = list(start)
 
     def surplus(rate: Real) -> Real:
@@ -307,7 +315,7 @@ def _narrowed(
             others, seen, _ = round_((state[0], state[1], maximum(rate, _LEAST * most)))
             state[:2] = 0.5 * (state[0] + others), 0.5 * (state[1] + seen)
         met = met_at((state[0], state[1], rate))
-        return 1.0 - maximum(rate * (before + met.stage + steps * met.step) / inside, rate * met.in_full)
+        return 1.0 - maximum(rate * (before + met.stage + met.decode) / inside, rate * met.in_full)
 
     rate = minimum(crossing(surplus, most), most)
     for _ in range(_INNER):

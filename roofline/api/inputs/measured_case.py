@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofline.api.arguments import scalar
-from roofline.api.case import LOADS, workload
+from roofline.api.inputs.arguments import scalar
+from roofline.api.inputs.case import LOADS, workload
 from roofline.errors import BadInput, shown
 from roofline.physics.forward import Pass
 from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
 from roofline.serving.latency import BURST, Workload
-from roofline.serving.load import mean_latencies, request_passes, served
+from roofline.serving.traffic.load import mean_latencies, request_passes, served
 
 __all__ = ["corrected", "correction"]
 

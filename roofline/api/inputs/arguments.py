@@ -14,15 +14,12 @@ from operator import index
 from typing import Any
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.quantity import BILLION, MILLI, MINUTE, from_text, rounded
-from roofline.serving.latency import SLO_KEYS, Limits, check_slo
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
 __all__ = [
     "COUNTS",
     "PLAIN",
-    "Limits",
     "flag",
     "folder",
     "name_or_record",
@@ -32,8 +29,6 @@ __all__ = [
     "scalar",
     "scalars",
     "several",
-    "slo_limits",
-    "time_limit",
     "values_of",
 ]
 
@@ -250,61 +245,6 @@ def values_of(name: str, value: Any) -> list[Any] | None:
     return found
 
 
-def slo_limits(slo: Any) -> Limits | None:
-    """Limits on latencies in seconds.
-
-    Args:
-        slo: limits by their keys [s].
-
-    Returns:
-        The limits; None where there are none at all.
-
-    Raises:
-        UnknownName: a key that is none.
-        BadInput: no mapping, a limit that is not positive, or one so long that milliseconds must be meant.
-    """
-    if slo is None:
-        return None
-    if type(slo) is Limits:
-        check_slo(slo)
-        return slo
-    if not isinstance(slo, Mapping):
-        raise BadInput(f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {{'ttft': 0.3}}")
-    found = Limits()
-    for key, limit in slo.items():
-        if scalar(key) not in SLO_KEYS:
-            raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(SLO_KEYS)}")
-        found[scalar(key)] = time_limit(f"SLO {key}", limit)
-    return found
-
-
-def time_limit(name: str, value: Any) -> float:
-    """A limit on a latency: a bare number is in seconds.
-
-    Args:
-        name: of the limit, for the message [text].
-        value: the limit; a text may say its unit, such as ``300 ms`` [s].
-
-    Returns:
-        The limit [s].
-
-    Raises:
-        BadInput: not positive, or so long that milliseconds must be meant.
-    """
-    found = scalar(value)
-    if isinstance(found, str):
-        return _stated(name, found)
-    if type(found) not in (float, int) or not 0.0 < found <= BILLION:
-        raise BadInput(f"{name} = {shown(value)} must be positive, in seconds, and finite")
-    if MINUTE < found < BILLION:  # a billion, the most, is no limit at all
-        said = shown(found)
-        raise BadInput(
-            f"{name} = {said} is a limit of more than a minute, in seconds: write {rounded(found * MILLI)} for "
-            f"{said} ms, or {said + ' s'!r} if that is meant"
-        )
-    return float(found)
-
-
 def refuse_masked(name: str, value: Any) -> None:
     """Refuse an array of which elements are masked: what they hide is no answer.
 
@@ -337,17 +277,6 @@ def _item(value: Any) -> Any:
         found = value.item()
         return found if type(found) in PLAIN else value if found is value else _number(found)
     return value
-
-
-def _stated(name: str, text: str) -> float:
-    """A limit that says its unit."""
-    try:
-        found = from_text(text.strip(), "s")
-    except BadInput:
-        found = 0.0
-    if not 0.0 < found <= BILLION:
-        raise BadInput(f"{name} = {shown(text)} must be a time in seconds, such as 0.3 or '300 ms'")
-    return found
 
 
 def _number(value: Any) -> Any:

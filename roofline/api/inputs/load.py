@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from roofline.api.inputs.shape import cold_start_warnings
 from roofline.elements import all_of, any_of, largest_of
 from roofline.errors import BadInput, Overloaded
 from roofline.ops import Real, where
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import rounded
-from roofline.serving.domain import UNDER_LOAD, domain, outside
 from roofline.serving.latency import BURST, USERS, Workload
-from roofline.serving.load import Served, lanes, server_of
 from roofline.serving.prediction import Prediction
-from roofline.serving.queueing import prompt_of, saturation
-from roofline.serving.server import UNLIMITED
 from roofline.serving.sizing import (
     check_count,
     check_degrees,
@@ -27,6 +24,11 @@ from roofline.serving.sizing import (
     smallest_tp,
     widest_tp,
 )
+from roofline.serving.traffic.domain import UNDER_LOAD, domain, outside
+from roofline.serving.traffic.load import Served, lanes, server_of
+from roofline.serving.traffic.prompts import prompt_of
+from roofline.serving.traffic.server import UNLIMITED
+from roofline.serving.traffic.slots import saturation
 
 __all__ = ["UNDER_LOAD", "at_smallest_tp", "check_longest", "domains", "replicas", "under_load"]
 
@@ -55,6 +57,8 @@ def at_smallest_tp(
         DoesNotFit: a single case that fits at no tp.
     """
     plan = deployment.plan
+    if num_gpus is not None:
+        check_count("num_gpus", num_gpus)
     check_degrees(deployment.model, plan)
     length = wanted.isl + wanted.osl
     batch, longest = largest_of(wanted.batch), largest_of(length)
@@ -187,7 +191,7 @@ def under_load(prediction: Prediction) -> Prediction:
             "it, or add GPUs (--num-gpus)"
         )
     fails = [said for is_outside, said in outside(deployment, wanted, found) if is_outside]
-    return replace(prediction, warnings=(*prediction.warnings, domain(fails)))
+    return replace(prediction, warnings=(*prediction.warnings, domain(fails), *cold_start_warnings(prediction)))
 
 
 def domains(prediction: Prediction, size: int) -> list[list[str]]:

@@ -11,10 +11,11 @@ from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION
 from roofline.serving.latency import chunks, computed, prompt_chunk
+from roofline.serving.lengths import EQUAL, Lengths
 from roofline.specs.engine import Engine
 from roofline.specs.kernels import HEAD, HOST
 
-__all__ = ["DECODE_FIRST", "PROMPTS_FIRST", "UNLIMITED", "Server", "StepParts"]
+__all__ = ["DECODE_FIRST", "PROMPTS_FIRST", "UNLIMITED", "PromptTimes", "Server", "StepParts"]
 
 #: What a step computes first where sequences decode and prompts wait: a token of each sequence, the rest of its budget
 #: for prompts (vLLM, TensorRT-LLM); or prompts alone, while decoding pauses (SGLang).
@@ -38,24 +39,36 @@ class StepParts(NamedTuple):
         return self.linear + self.apart + self.host
 
 
+class PromptTimes(NamedTuple):
+    """Times of one prompt."""
+
+    attention: Real  # [s] over all chunks
+    head: Real  # [s] for one sequence
+    alone: Real  # [s] on an idle server, its request apart
+
+
 @dataclass(frozen=True)
 class Server:
     """What steps and prompts take on one rank of a server: a rank of data parallelism, in its turn of the pipeline."""
 
     deployment: Deployment
-    isl: Real  # [tokens] prompt
-    osl: Real  # [tokens] answer
+    isl: Real  # [tokens] mean prompt
+    osl: Real  # [tokens] mean answer
     prefix: Real = 0.0  # [tokens] of the prompt whose KV is cached already
     users: Real | None = None  # requests that all ranks together have in flight; None where they come and go
+    lengths: Lengths = EQUAL  # how prompts, but for their prefix, and answers spread about their means
+    cold_start: tuple[float, float] | None = (
+        None  # share of the requests that find no server warm [1], and its start [s]
+    )
 
     @property
     def computed(self) -> Real:
-        """Tokens of a prompt that are computed [tokens]."""
+        """Tokens of the mean prompt that are computed [tokens]."""
         return computed(self.isl, self.prefix)
 
     @property
     def steps(self) -> Real:
-        """Decode steps of a request [1]."""
+        """Decode steps of the mean request [1]."""
         return maximum(self.osl - 1.0, 1.0, "a single step is left")
 
     @property
@@ -73,18 +86,24 @@ class Server:
     def slots(self) -> Real:
         """Sequences that a rank runs at most: by `max_num_seqs`, and by the memory that each must find to start."""
         engine, plan = self.deployment.engine, self.deployment.plan  # light speed needs no host, but room
-        held = maximum(floor(largest_batch(self.deployment, self.isl + engine.reserve * self.osl) / plan.dp), 1.0)
+        length = self.isl + engine.reserve * self.osl * self.lengths.answers.biased  # long answers stay longer
+        held = maximum(floor(largest_batch(self.deployment, length) / plan.dp), 1.0)
         if engine.max_num_seqs is None:
             return held
         return minimum(held, maximum(floor(engine.max_num_seqs / plan.pp), 1.0))
 
     @property
     def before(self) -> Real:
-        """Time of a request before its prompt may be computed: network, and what the engine does first [s]."""
-        return self.engine.network + self.engine.request
+        """Mean time before a prompt may be computed: network, what the engine does first, cold starts [s]."""
+        return self.engine.network + self.engine.request + self.cold
+
+    @property
+    def cold(self) -> Real:
+        """Mean time of cold starts, over all requests [s]."""
+        return 0.0 if self.cold_start is None else self.cold_start[0] * self.cold_start[1]
 
     def decode_pass(self, sequences: Real) -> Pass:
-        """Decode step of a rank among others as full, at the mean length of the sequences.
+        """Decode step of a rank among others as full, at the mean length of sequences: long ones run longer.
 
         Args:
             sequences: whole ones, of this rank [sequences].
@@ -94,7 +113,12 @@ class Server:
         """
         dp = self.deployment.plan.dp
         busy = 1.0 if self.users is None else minimum(dp * 1.0, self.users)
-        return decode_pass(self.deployment, busy + (sequences - 1.0) * dp, self.isl, self.steps)
+        sequences = busy + (sequences - 1.0) * dp
+        if self.lengths.is_fixed:
+            return decode_pass(self.deployment, sequences, self.isl, self.steps)
+        steps = maximum(self.osl * self.lengths.answers.biased - 1.0, 1.0, "a single step is left")
+        prompt = self.isl + self.computed * (self.lengths.product - 1.0)
+        return decode_pass(self.deployment, sequences, prompt, steps)
 
     def decode(self, sequences: Real) -> StepParts:
         """Time of a decode step of a rank among others as full.
@@ -128,23 +152,21 @@ class Server:
         ranks = maximum(1.0, minimum(dp * 1.0, total))
         return _parts(prefill_pass(self.deployment, ranks, sequences + prompt)).linear
 
-    def prompt_attention(self) -> Real:
-        """Time of the attention of one prompt, over all of its chunks [s]."""
-        count = chunks(self.computed, self.engine.max_num_batched_tokens)
-        return count * sum(kernel.time for kernel in self.chunk().kernels if kernel.kind.is_per_sequence)
+    def prompt(self, tokens: Real) -> PromptTimes:
+        """Times of a prompt, over all of its chunks.
 
-    def head(self) -> Real:
-        """Time of the head for one sequence [s]."""
-        return sum(kernel.time for kernel in self.chunk().kernels if kernel.part == HEAD)
+        Args:
+            tokens: of it that are computed [tokens].
 
-    def alone(self) -> Real:
-        """Time of a prompt on an idle server, its request apart [s]."""
-        count = chunks(self.computed, self.engine.max_num_batched_tokens)
-        return count * (self.chunk().time - self.engine.prefill) + self.engine.prefill
-
-    def chunk(self) -> Pass:
-        """Mean pass over a chunk of a prompt on an idle server: what is cached grows evenly, so pairs sum exactly."""
-        return prompt_chunk(self.deployment, 1.0, self.isl, self.computed)
+        Returns:
+            The times; the pass over a chunk is a mean one, in which what is cached grows evenly, so that pairs sum
+            exactly.
+        """
+        count = chunks(tokens, self.engine.max_num_batched_tokens)
+        chunk = prompt_chunk(self.deployment, 1.0, self.isl - self.computed + tokens, tokens)
+        attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
+        head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
+        return PromptTimes(attention, head, count * (chunk.time - self.engine.prefill) + self.engine.prefill)
 
 
 def _parts(passed: Pass) -> StepParts:

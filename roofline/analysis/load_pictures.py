@@ -1,0 +1,175 @@
+"""plotext's home, and matplotlib's second: pictures of a load, in a terminal or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roofline.errors import BadInput, printable
+
+__all__ = ["Panel", "Series", "draw_panels", "panels_text"]
+
+_INCHES = (7.5, 3.3)  # of a panel
+_WIDEST = 160  # columns of a terminal that are used
+_ROOM = 1.25  # times the highest value, up to which a limit is drawn
+_SIGNS = ("▞", "*", "o", "x", "+", "#", "@", "%")  # as they look in a legend
+_MARKERS = ("hd", "*", "o", "x", "+", "#", "@", "%")
+_COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
+
+
+class Series(NamedTuple):
+    """A line of a picture."""
+
+    label: str
+    places: Sequence[float]
+    values: Sequence[float]
+    colour: int = 0  # number of the deployment that it belongs to
+    is_dashed: bool = False
+    is_point: bool = False
+
+
+class Panel(NamedTuple):
+    """One picture: lines, and limits across it."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    levels: Mapping[str, float] = {}  # horizontal lines by their labels
+    ends: Mapping[str, float] = {}  # vertical lines by their labels
+    is_logarithmic: bool = False  # of its x axis
+    top: float | None = None  # of its y axis; None for the highest value
+
+
+def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
+    """Pictures for a terminal, one below the other.
+
+    Args:
+        panels: the pictures.
+        width: of the terminal [columns].
+        height: of each picture [rows].
+
+    Returns:
+        Text without colour [text].
+
+    Raises:
+        BadInput: plotext is not installed.
+    """
+    try:
+        import plotext
+    except ImportError:
+        raise BadInput('a picture in the terminal needs plotext: pip install "roofline[plot]"') from None
+    texts = []
+    for panel in panels:
+        figure = plotext.figure
+        figure.clear()
+        figure.theme("colorless")
+        figure.plot_size(min(width, _WIDEST), height)
+        texts.append(_terminal_panel(plotext, figure, panel, width))
+    return "\n\n".join(texts)
+
+
+def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
+    """One picture, its legend below it: within, it would hide the lines."""
+    import math
+    import textwrap
+
+    def place(value: float) -> float:
+        return math.log2(value) if panel.is_logarithmic else value
+
+    highest = max((value for line in panel.series for value in line.values), default=1.0)
+    highest = highest if panel.top is None else min(panel.top, highest)
+    figure.ruler("y").lim(0.0, highest)
+    said = []
+    for number, line in enumerate(panel.series):
+        said.append(f"{_SIGNS[number % len(_SIGNS)]} {line.label}")
+        points = [(place(x), y) for x, y in zip(line.places, line.values, strict=True) if y <= highest]
+        if not points:
+            continue
+        signal = figure.signal(*map(list, zip(*points, strict=True)), marker=_MARKERS[number % len(_MARKERS)])
+        if not line.is_point:
+            signal.lines(active=True)
+        figure.draw(signal)
+    for label, value in panel.levels.items():
+        if value <= highest * _ROOM:
+            figure.line(value, "h")
+            said.append(f"─ {label}")
+    for label, value in panel.ends.items():
+        figure.line(place(value), "v")
+        said.append(f"│ {label}")
+    if panel.is_logarithmic:
+        ticks = sorted({x for line in panel.series for x in line.places})
+        shown = [x for x in ticks if math.log2(x).is_integer()]
+        figure.ruler("x").ticks([place(x) for x in shown], [f"{x:g}" for x in shown])
+    figure.title(printable(panel.title))
+    figure.label(printable(panel.x_label), "x")
+    text: str = plotext.uncolorize(str(figure.build()))
+    legend = textwrap.wrap("   ".join(printable(label) for label in said), width, break_long_words=False)
+    return "\n".join(line.rstrip() for line in [*text.splitlines(), *legend])
+
+
+def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str) -> None:
+    """Write pictures to a file, one below the other.
+
+    Args:
+        panels: the pictures.
+        title: above them [text].
+        path: of the file [path].
+        form: format, such as png, svg or pdf [text].
+
+    Raises:
+        BadInput: matplotlib is not installed or knows no such format.
+        OSError: it cannot be written.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise BadInput('a picture needs matplotlib: pip install "roofline[plot]"') from None
+    figure = Figure(figsize=(_INCHES[0], _INCHES[1] * len(panels) + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
+        _draw_panel(axes, panel)
+    figure.suptitle(printable(title), fontsize="medium", parse_math=False)
+    try:
+        figure.savefig(path, format=form, dpi=150)
+    except ValueError:
+        known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
+        raise BadInput(f"a picture cannot be written as {form!r}; end the name in one of {known}") from None
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    """Lines, limits and labels of one picture."""
+    highest = 0.0
+    for line in panel.series:
+        colour = _COLOURS[line.colour % len(_COLOURS)]
+        style = (
+            {"marker": "o", "markersize": 8, "linestyle": "none"}
+            if line.is_point
+            else {"linestyle": "--" if line.is_dashed else "-"}
+        )
+        axes.plot(line.places, line.values, color=colour, label=printable(line.label), **style)
+        highest = max(highest, *line.values)
+    for number, (label, value) in enumerate(panel.levels.items()):
+        if value <= highest * _ROOM:
+            axes.axhline(value, color="black", linewidth=0.8, linestyle=":")
+            axes.annotate(
+                printable(label), (0.005, value), xycoords=("axes fraction", "data"), va="bottom", fontsize="small",
+                xytext=(number * 70.0, 1.0), textcoords="offset points",
+            )  # fmt: skip
+    for label, value in panel.ends.items():
+        axes.axvline(value, color="grey", linewidth=0.8, linestyle="-.")
+        axes.annotate(
+            printable(label), (value, 0.98), xycoords=("data", "axes fraction"), rotation=90, va="top", ha="right",
+            fontsize="x-small", color="grey",
+        )  # fmt: skip
+    if panel.is_logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_ylim(0.0, None if panel.top is None else min(panel.top, 1.05 * highest))
+    axes.set_title(printable(panel.title), fontsize="medium")
+    axes.set_xlabel(printable(panel.x_label))
+    axes.set_ylabel(printable(panel.y_label))
+    axes.legend(fontsize="small")
+    axes.grid(visible=True, linewidth=0.3)

@@ -1,0 +1,236 @@
+"""The load curve of a deployment: latencies and throughput from an idle server to a full one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from roofline.analysis.goodput import Goodput, is_met, largest_rate
+from roofline.analysis.load_pictures import Panel, Series, draw_panels, panels_text
+from roofline.api.goodput import DEFAULT_SHARE, check_measured, check_share
+from roofline.api.inputs.arguments import scalar
+from roofline.api.inputs.case import LEAST_RATE
+from roofline.api.inputs.slo import slo_limits
+from roofline.api.predict import Prediction, predict
+from roofline.api.table import table
+from roofline.api.writing import write_whole
+from roofline.errors import BadInput, shown
+from roofline.quantity import MILLI
+from roofline.serving.latency import RATE, USERS
+from roofline.serving.traffic.load import served
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.slo import key_text, metric_and_level
+
+__all__ = ["AGAINST", "CURVE_KEYS", "Curve", "curve", "curves_text", "save_curves"]
+
+#: Loads along which a curve may run, and the shell's words for them.
+AGAINST = {RATE: RATE, "rate": RATE, USERS: USERS, "users": USERS}
+
+#: Keys of a point of a curve.
+CURVE_KEYS = (
+    "model", "gpu", "num_gpus", "tp", "concurrency", "request_rate", "util", "ttft_ms", "ttft_p50_ms", "ttft_p99_ms",
+    "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "tok_s_user", "output_tok_s_gpu", "usd_per_m_output_tok",
+    "slo_met",
+)  # fmt: skip
+
+_RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation
+_GROWTH = 2.0**0.5  # of the users from one point to the next
+_BEYOND = 1.5  # times the users for whom there is a slot, up to which a curve runs
+_MOST_USERS = 4096.0
+_USUAL, _ABOVE = 0.75, 2.0  # share of the values, and times the largest of these, up to which a picture reaches
+_END = {RATE: "saturation", USERS: "all slots taken"}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one deployment along its load."""
+
+    prediction: Prediction = field(repr=False)  # of the deployment on an idle server
+    against: str  # `request_rate` or `concurrency`
+    rows: tuple[Mapping[str, Any], ...] = field(repr=False)  # points that have a steady state, by load
+    saturation: float  # [1/s] requests that can be answered at most; for users, those for whom there is a slot
+    slo: Mapping[str, float]  # limits by their keys [s]
+    goodput: Goodput | None  # where the SLO is just met; None without one
+
+    @property
+    def title(self) -> str:
+        """The deployment in a few words."""
+        deployment = self.prediction.deployment
+        return f"{deployment.model.short_name} on {deployment.num_gpus} {deployment.gpu.name} (tp {deployment.plan.tp})"
+
+    @property
+    def at_goodput(self) -> tuple[float, float] | None:
+        """Tokens per second of a user and of a GPU at the goodput; None where there is none."""
+        if self.goodput is None or not self.goodput.rate:
+            return None
+        start = self.prediction
+        workload = replace(start.workload, request_rate=self.goodput.rate)
+        at = replace(start, workload=workload, served=served(start.deployment, workload))
+        return None if at.tok_s_user is None else (float(at.tok_s_user), float(at.output_tok_s_gpu))
+
+
+def curve(
+    model: str | Model,
+    gpu: str | Gpu,
+    *,
+    against: str = RATE,
+    slo: str | Mapping[str, float | str] | None = None,
+    share: float = DEFAULT_SHARE,
+    **options: Any,
+) -> Curve:
+    """Latencies and throughput of a deployment along its load: what a user gets against what a GPU gives.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name, alias or record [text].
+        against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for users who ask
+            again [text].
+        slo: limits as of `predict`, to mark and to find the goodput of [s].
+        share: of the requests, as of `goodput` [1].
+        options: keyword arguments of `predict` without a load.
+
+    Returns:
+        The points, up to the saturation.
+
+    Raises:
+        BadInput: a load, another kind of curve, arrays, or as `predict` raises.
+    """
+    word = scalar(against)
+    kind = AGAINST.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise BadInput(f"against = {shown(against)} must be request_rate or concurrency (rate or users)")
+    given = next(
+        (name for name in ("batch", RATE, USERS, "num_prompts") if scalar(options.get(name)) is not None), None
+    )
+    if given is not None:
+        raise BadInput(f"a curve runs along the load itself: leave out {given}")
+    check_share(share)
+    check_measured(options)
+    limits: Mapping[str, float] = slo_limits(slo) or {}
+    plain = {name: value for name, value in options.items() if value is not None}
+    start = predict(model, gpu, **plain, request_rate=LEAST_RATE)
+    if start.served is None or type(start.served.max_request_rate) is not float:
+        raise BadInput("a curve is of one deployment and one kind of request: lengths must be numbers, not arrays")
+    plan = {"tp": start.deployment.plan.tp, **({"slo": limits} if limits else {})}
+    most = start.served.max_request_rate
+    slots = start.served.slots * start.deployment.plan.dp * start.deployment.plan.pp * start.deployment.replicas
+    loads = [place * most for place in _RATES] if kind == RATE else _users(float(slots))
+    rows = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
+    found = None
+    if limits:
+        found = largest_rate(start.deployment, start.workload, limits, share, start.correction)
+    if all(row["reason"] is not None for row in rows):
+        raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be answered: {rows[0]['reason']}")
+    points = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
+    for row in points if limits else ():  # as the goodput asks: a share of the requests, not the mean of them
+        load = replace(start.workload, **{RATE: None, kind: row[kind]})
+        row["slo_met"] = is_met(start.deployment, load, limits, share, start.correction)
+    return Curve(start, kind, points, most if kind == RATE else float(slots), limits, found)
+
+
+def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
+    """Pictures of load curves for a terminal: TTFT, TPOT, and what a user gets against what a GPU gives.
+
+    Args:
+        curves: of one or several deployments, against the same load.
+        width: of the terminal [columns].
+        height: of each picture [rows].
+
+    Returns:
+        Text [text].
+
+    Raises:
+        BadInput: plotext is not installed.
+    """
+    return panels_text(_panels(curves), width, height)
+
+
+def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
+    """Write the same pictures to a file.
+
+    Args:
+        curves: of one or several deployments, against the same load.
+        path: file, ending in .svg, .png, .pdf or another format of matplotlib [path].
+        force: overwrite a file that exists [bool].
+
+    Raises:
+        BadInput: matplotlib is not installed, knows no such format, or a file that exists or cannot be written.
+    """
+    form = Path(path).suffix.lower().removeprefix(".")
+    if not form:
+        raise BadInput(f"{path}: a picture's name ends in its format, such as .svg or .png")
+    title = "; ".join(dict.fromkeys(f"{one.title}" for one in curves))
+    write_whole(path, lambda beside: draw_panels(_panels(curves), title, beside, form), force=force)
+
+
+def _panels(curves: Sequence[Curve]) -> list[Panel]:
+    """TTFT and TPOT against the load, with their limits; then throughput against speed, with the goodput."""
+    first = curves[0]
+    x_label = "requests/s" if first.against == RATE else "users"
+    names = _names(curves)
+    ends: dict[str, float] = {}
+    if len({one.saturation for one in curves}) == 1:
+        ends[_END[first.against]] = first.saturation
+    for name, one in zip(names, curves, strict=True):
+        if one.saturation not in ends.values():
+            ends[f"{name} {_END[first.against]}".strip()] = one.saturation
+    panels = []
+    for metric in ("ttft", "tpot"):
+        series = []
+        for number, (name, one) in enumerate(zip(names, curves, strict=True)):
+            for key, label, is_dashed in ((f"{metric}_p50_ms", "median", False), (f"{metric}_p99_ms", "p99", True)):
+                points = [(row[first.against], row[key]) for row in one.rows if row[key] is not None]
+                if points:
+                    places, values = zip(*points, strict=True)
+                    series.append(Series(f"{name} {label}".strip(), places, values, number, is_dashed))
+        levels = {
+            f"{key_text(key)} limit": limit / MILLI
+            for key, limit in first.slo.items()
+            if metric_and_level(key)[0] == metric
+        }
+        title = f"{metric.upper()} [ms] against {x_label}"
+        if series:
+            top = _top([value for line in series for value in line.values], list(levels.values()))
+            label = f"{metric.upper()} [ms]"
+            panels.append(Panel(title, x_label, label, series, levels, ends, first.against == USERS, top))
+    series = []
+    for number, (name, one) in enumerate(zip(names, curves, strict=True)):
+        points = [(row["tok_s_user"], row["output_tok_s_gpu"]) for row in one.rows if row["tok_s_user"] is not None]
+        if not points:
+            continue
+        places, values = zip(*points, strict=True)
+        series.append(Series(name or "along the load", places, values, number))
+        at = one.at_goodput
+        if at is not None:
+            series.append(Series(f"{name} goodput".strip(), [at[0]], [at[1]], number, is_point=True))
+    if series:
+        heading = "output tokens/s per GPU against tokens/s per user"
+        panels.append(Panel(heading, "tokens/s per user", "tokens/s per GPU", series))
+    return panels
+
+
+def _names(curves: Sequence[Curve]) -> list[str]:
+    """What tells curves apart: nothing where there is one, the GPU, or all of the deployment."""
+    if len(curves) == 1:
+        return [""]
+    gpus = [one.prediction.deployment.gpu.name for one in curves]
+    return gpus if len(set(gpus)) == len(gpus) else [one.title for one in curves]
+
+
+def _top(values: Sequence[float], limits: Sequence[float]) -> float:
+    """Where a picture of latencies ends: near the saturation they have no end."""
+    usual = sorted(values)[int(_USUAL * (len(values) - 1))]
+    return max(_ABOVE * max(limits, default=0.0), _ABOVE * usual)
+
+
+def _users(slots: float) -> list[float]:
+    """Numbers of users, from one to beyond those for whom there is a slot."""
+    end = min(max(_BEYOND * slots, 8.0), _MOST_USERS)
+    found, users = [1.0], 1.0
+    while users < end:
+        users *= _GROWTH
+        found.append(float(round(users)))
+    return sorted({users for users in found if users <= end})

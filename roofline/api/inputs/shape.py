@@ -1,0 +1,269 @@
+"""The shape of traffic, and what is lost of a GPU's rates: lengths that spread, cold starts, derates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from roofline.api.inputs.arguments import number, scalar, several
+from roofline.errors import BadInput, UnknownName, shown
+from roofline.quantity import BILLION, HOUR, KIBI, MILLI, from_text, to_text
+from roofline.serving.lengths import LAWS, LOG_NORMAL, Lengths, lengths_by_law, lengths_of_rows
+from roofline.serving.prediction import Prediction
+from roofline.serving.traffic.mixture import percentile
+from roofline.serving.traffic.tails import LEVELS
+from roofline.specs.gpu import Gpu
+from roofline.specs.slo import metric_and_level
+
+__all__ = [
+    "RATES",
+    "TRAFFIC",
+    "USUAL",
+    "cold_start_of",
+    "cold_start_warnings",
+    "derated",
+    "lengths_of",
+    "losses_of",
+    "traffic",
+]
+
+#: Rates of a GPU of which a share may be lost, and what they are.
+RATES = {
+    "bandwidth": "HBM bandwidth",
+    "peak": "dense peaks",
+    "link": "scale-up bandwidth",
+}
+
+#: Lengths where none are given: the random data set of `vllm bench serve` [tokens].
+USUAL = (KIBI, 128)
+
+#: Options of `predict` that shape the traffic of a load.
+TRAFFIC = ("isl_cv", "osl_cv", "lengths", "cold_start")
+
+_MOST_LOST = 0.99
+_SLOWEST, _FASTEST = 99.9, 1.0  # percentiles of warm requests that stand for the slowest and the fastest of them
+_EXACTLY = 2.0**-20  # relative, between a share of cold starts and what a percentile leaves
+
+
+def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Lengths] | Lengths | None:
+    """How lengths spread.
+
+    Args:
+        lengths: a law of `roofline.serving.lengths.LAWS`, the path of a trace, or a mapping with the columns isl and
+            osl; None for the log-normal law, or for equal lengths where no coefficient is given [text].
+        isl_cv: standard deviation of prompts over their mean; None for 0 [1].
+        osl_cv: the same of answers [1].
+
+    Returns:
+        None where all are equal; of a law the lengths; of a trace its mean isl and osl [tokens] with them.
+
+    Raises:
+        BadInput: coefficients that cannot be, or beside a trace; a trace with faults.
+    """
+    if isinstance(lengths, Lengths):
+        return lengths
+    lengths = lengths if isinstance(lengths, Mapping) else scalar(lengths)
+    cvs = {name: scalar(value) for name, value in (("isl_cv", isl_cv), ("osl_cv", osl_cv)) if value is not None}
+    if lengths is None or (isinstance(lengths, str) and lengths in LAWS):
+        if not cvs:
+            if lengths is not None:
+                raise BadInput(f"lengths = {lengths!r} needs to know how far they spread: give isl_cv or osl_cv")
+            return None
+        for name, value in cvs.items():
+            if type(value) not in (float, int):
+                raise BadInput(f"{name} = {shown(value)} must be a number such as 0.5")
+        found = lengths_by_law(lengths or LOG_NORMAL, cvs.get("isl_cv", 0.0), cvs.get("osl_cv", 0.0))
+        return None if found.is_fixed else found
+    if cvs and not (isinstance(lengths, str) and not re.search(r"[./\\]", lengths)):
+        raise BadInput(f"a trace says itself how lengths spread: leave out {' and '.join(cvs)}")
+    if isinstance(lengths, str):
+        if not re.search(r"[./\\]", lengths):
+            raise UnknownName(f"no law {lengths!r} of lengths; it may be {', '.join(LAWS)}, or the path of a trace.csv")
+        from roofline.measurements.trace import read_trace
+
+        rows: Sequence[tuple[float, float]] = read_trace(lengths)
+        return lengths_of_rows(rows, lengths)
+    columns = []
+    for name in ("isl", "osl"):
+        if not isinstance(lengths, Mapping) or name not in lengths:
+            raise BadInput(f"lengths = {shown(lengths)} must be a law, the path of a trace, or columns isl and osl")
+        columns.append([number(f"lengths[{name!r}]", value, 1.0, BILLION) for value in several(name, lengths[name])])
+    if len(columns[0]) != len(columns[1]):
+        raise BadInput(f"lengths have {len(columns[0])} isl and {len(columns[1])} osl: give one of each for a request")
+    return lengths_of_rows(list(zip(*columns, strict=True)), "the rows given")
+
+
+def traffic(
+    isl: Any, osl: Any, *, lengths: Any = None, isl_cv: Any = None, osl_cv: Any = None, cold_start: Any = None
+) -> tuple[Any, Any, Lengths | None, tuple[float, float] | None]:
+    """Lengths and cold starts of a load as `roofline.api.inputs.case.workload` takes them.
+
+    Args:
+        isl: mean prompt, or its default [tokens].
+        osl: mean answer, or its default [tokens].
+        lengths: as of `lengths_of` [text].
+        isl_cv: as of `lengths_of` [1].
+        osl_cv: as of `lengths_of` [1].
+        cold_start: as of `cold_start_of` [text].
+
+    Returns:
+        Mean prompt and answer, of the trace where there is one [tokens]; how they spread; cold starts.
+
+    Raises:
+        BadInput: lengths given beside a trace, and as those functions raise.
+    """
+    spread, start = lengths_of(lengths, isl_cv, osl_cv), cold_start_of(cold_start)
+    if not isinstance(spread, tuple):
+        return isl, osl, spread, start
+    for name, value, default in (("isl", isl, USUAL[0]), ("osl", osl, USUAL[1])):
+        if value is not default and value != default:
+            raise BadInput(f"a trace has its own lengths: leave out {name} = {shown(value)}")
+    return *spread, start
+
+
+def cold_start_of(value: Any) -> tuple[float, float] | None:
+    """Cold starts as a share of the requests, and how much longer those wait.
+
+    Args:
+        value: a text such as ``1%:2s``, or both numbers, the time in seconds; None for none [text].
+
+    Returns:
+        Share [1] and time [s].
+
+    Raises:
+        BadInput: neither, a share beyond 0 to 1, a time that is none.
+    """
+    value = scalar(value) if not isinstance(value, Sequence) else value
+    if value is None:
+        return None
+    if isinstance(value, str):
+        share, colon, time = value.partition(":")
+        if not colon:
+            raise BadInput(f"cold_start = {shown(value)} must be a share and a time, such as 1%:2s")
+        pair: list[Any] = [_share("cold_start", share), _time(time, value)]
+    else:
+        pair = several("cold_start", value)
+        if len(pair) != 2:
+            raise BadInput(f"cold_start = {shown(value)} must be a share and a time: (0.01, 2.0), or '1%:2s'")
+    found = (
+        number("the share of cold starts", pair[0], 0.0, 1.0),
+        number("the time of a cold start", pair[1], 0.0, HOUR),
+    )
+    return found if found[0] > 0.0 and found[1] > 0.0 else None
+
+
+def cold_start_warnings(prediction: Prediction) -> list[str]:
+    """Percentiles that a share of cold starts leaves open.
+
+    Args:
+        prediction: of one case under a load.
+
+    Returns:
+        A sentence for each [text].
+    """
+    workload = prediction.workload
+    if workload.cold_start is None or prediction.tails is None or prediction.served is None:
+        return []
+    share, time = workload.cold_start
+    levels = [level for level in _levels(prediction.slo) if abs(share + level / 100.0 - 1.0) <= _EXACTLY * share]
+    if not levels:
+        return []
+    warm = [part._replace(weight=part.weight / (1.0 - share)) for part in prediction.tails.ttft]
+    warm = warm[: len(warm) // 2]
+    slowest, fastest = percentile(warm, _SLOWEST), percentile(warm, _FASTEST) + time
+    return [
+        f"exactly {100.0 * share:.3g} % of the requests start cold, so that the p{level:g} of TTFT, like that of E2EL, "
+        "is any time from "
+        f"{to_text(float(slowest), 's')} (slowest warm one) to {to_text(float(fastest), 's')} (fastest cold one)"
+        for level in levels
+    ]
+
+
+def losses_of(value: Any) -> dict[str, float]:
+    """Shares of a GPU's rates that are lost: to neighbours, to virtualisation, to clocks.
+
+    Args:
+        value: a text such as ``bandwidth:5%,peak:3%``, or a mapping of shares; None for none [text].
+
+    Returns:
+        Shares by the keys of `RATES` [1].
+
+    Raises:
+        UnknownName: no such rate.
+        BadInput: no share, or one beyond 0 to 99 %.
+    """
+    value = value if isinstance(value, Mapping) else scalar(value)
+    if value is None:
+        return {}
+    pairs: list[tuple[Any, Any]]
+    if isinstance(value, str):
+        parts = [part.partition(":") for part in value.split(",") if part.strip()]
+        pairs = [(name.strip().lower(), share) for name, _, share in parts]
+    elif isinstance(value, Mapping):
+        pairs = list(value.items())
+    else:
+        raise BadInput(f"derate = {shown(value)} must be shares of rates, such as bandwidth:5%,peak:3%")
+    found: dict[str, float] = {}
+    for name, share in pairs:
+        if name not in RATES:
+            raise UnknownName(
+                f"no rate {shown(name)} to derate; it may be {', '.join(RATES)}, as in bandwidth:5%,peak:3%"
+            )
+        if name in found:
+            raise BadInput(f"{name!r} is derated twice in {shown(value)}")
+        said = scalar(share)
+        lost = _share(f"derate {name}", said) if isinstance(said, str) else said
+        found[name] = number(f"derate {name}", lost, 0.0, _MOST_LOST)
+    return found
+
+
+def derated(gpu: Gpu, losses: Mapping[str, float]) -> tuple[Gpu, tuple[str, ...]]:
+    """A GPU without the shares of its rates that are lost.
+
+    Args:
+        gpu: as its specification has it.
+        losses: shares by the keys of `RATES` [1].
+
+    Returns:
+        The GPU, and a sentence for each rate [text].
+    """
+    kept = {name: 1.0 - losses.get(name, 0.0) for name in RATES}
+    link = replace(gpu.link, bandwidth=gpu.link.bandwidth * kept["link"])
+    peaks = {dtype: peak * kept["peak"] for dtype, peak in gpu.peaks.items()}
+    said = tuple(
+        f"derated: {RATES[name]} {100.0 * share:.3g} % below the specification"
+        for name, share in losses.items()
+        if share
+    )
+    if not said:
+        return gpu, ()
+    return replace(gpu, bandwidth=gpu.bandwidth * kept["bandwidth"], peaks=peaks, link=link), said
+
+
+def _levels(slo: Mapping[str, float]) -> list[float]:
+    """Percentiles of an answer: those of a row, and those that an SLO limits [%]."""
+    limited = [metric_and_level(key)[1] for key in slo]
+    return sorted({*LEVELS, *(level for level in limited if level is not None)})
+
+
+def _share(name: str, text: str) -> float:
+    """A share from text: 1% or 0.01."""
+    said = text.strip()
+    try:
+        return float(said.removesuffix("%")) / (100.0 if said.endswith("%") else 1.0)
+    except ValueError:
+        raise BadInput(f"{name}: {shown(text)} is no share such as 1% or 0.01") from None
+
+
+def _time(text: str, whole: str) -> float:
+    """A time with its unit, or a bare number of milliseconds."""
+    try:
+        return float(text) * MILLI
+    except ValueError:
+        pass
+    try:
+        return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text.strip()), "s")
+    except BadInput:
+        raise BadInput(f"{whole!r}: {shown(text)} is no time such as 2s") from None

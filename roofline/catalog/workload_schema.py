@@ -1,0 +1,70 @@
+"""What a named workload must look like, stated once: it states the fields of its record."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from roofline.catalog.schema_parts import Document, Name, OneOf, Prose, Title, WholeNumber, of_record
+from roofline.errors import RooflineError
+from roofline.specs.slo import SLO_EXAMPLE, limits_of_text
+from roofline.specs.workload import ARRIVALS, LAWS, UNIFORM_CV, NamedWorkload
+
+__all__ = ["WorkloadSpec"]
+
+
+def _check_slo(value: str) -> str:
+    try:
+        limits_of_text(value)
+    except RooflineError as fault:
+        raise PydanticCustomError("slo", "{fault}", {"fault": str(fault)}) from None
+    return value
+
+
+def _check_prefix(value: int, info: ValidationInfo) -> int:
+    """A part of the prompt; a fault of its length is told by itself."""
+    isl = info.data.get("isl", value)
+    if value > isl:
+        fault = f"the prefix is a part of the prompt: at most isl = {isl}"
+        raise PydanticCustomError("prefix", "{fault}", {"fault": fault})
+    return value
+
+
+def _check_lengths(value: str, info: ValidationInfo) -> str:
+    """A law that can vary as much as the lengths do."""
+    widest = max(info.data.get(name, 0.0) for name in ("isl_cv", "osl_cv"))
+    if value == "uniform" and widest > UNIFORM_CV:
+        fault = (
+            f"uniform lengths have a cv of at most {UNIFORM_CV}, which is from zero to twice the mean, not {widest:g}"
+        )
+        raise PydanticCustomError("lengths", "{fault}", {"fault": fault})
+    return value
+
+
+#: Standard deviation over mean: above 10, the mean of a thousand requests says nothing any more.
+_Variation = Annotated[float, Field(ge=0.0, le=10.0)]
+_LIMIT = r"[\w\-]+(@[pP][\d.]+)?\s*:\s*[+]?[\d.][^,:]*"
+_SHAPE = {"pattern": rf"^\s*{_LIMIT}([,\s]\s*{_LIMIT})*$"}  # for editors; what reads it knows more
+_Slo = Annotated[
+    str, Field(max_length=200, examples=[SLO_EXAMPLE], json_schema_extra=_SHAPE), AfterValidator(_check_slo)
+]
+
+WorkloadSpec = of_record(
+    NamedWorkload,
+    {
+        "aliases": (list[Name], []),
+        "title": (Title, ""),
+        "isl_cv": (_Variation, 0.0),
+        "osl_cv": (_Variation, 0.0),
+        "lengths": (Annotated[str, OneOf(LAWS), AfterValidator(_check_lengths)], "lognormal"),
+        "prefix": (Annotated[WholeNumber, AfterValidator(_check_prefix)], 0),
+        "slo": (_Slo | None, None),
+        "arrivals": (Annotated[str, OneOf(ARRIVALS)], "rate"),
+        "notes": (list[Prose], []),
+    },
+    base=Document,
+    without=("source", "url", "date"),
+    nulls=False,
+)

@@ -1,0 +1,63 @@
+"""Traces of requests: how long their prompts and answers were."""
+
+from __future__ import annotations
+
+from roofline.errors import BadInput, shown
+from roofline.measurements.csv_rows import csv_rows
+from roofline.quantity import BILLION
+from roofline.reading import RESULT_BYTES, Unreadable, content
+
+__all__ = ["read_trace"]
+
+#: Names of the columns, ours first, then those of public traces.
+_ISL = ("isl", "input_length", "input_tokens", "prompt_tokens", "contexttokens", "request tokens")
+_OSL = ("osl", "output_length", "output_tokens", "completion_tokens", "generatedtokens", "response tokens")
+
+
+def read_trace(path: str) -> list[tuple[float, float]]:
+    """Lengths of the requests of a trace.
+
+    Args:
+        path: CSV with the columns isl and osl, or as public traces call them [path].
+
+    Returns:
+        Prompt and answer of each request [tokens].
+
+    Raises:
+        BadInput: no such file, no such columns, no rows, or a length that is none (with file and line).
+
+    Source:
+        Names of columns: Azure/AzurePublicDataset (AzureLLMInferenceTrace), HPMLL/BurstGPT, read 2026-11.
+    """
+    try:
+        text = content(path, RESULT_BYTES, "trace of requests").decode("utf-8-sig")
+    except Unreadable as fault:
+        raise BadInput(f"{path} {fault}") from None
+    except UnicodeDecodeError as fault:
+        raise BadInput(f"{path} cannot be read: {fault}") from None
+    heading, rows = csv_rows(text, path)
+    names = [name.lower() for name in heading]
+    places = []
+    for known in (_ISL, _OSL):
+        place = next((names.index(name) for name in known if name in names), None)
+        if place is None:
+            columns = ", ".join(heading) or "not there"
+            raise BadInput(f"{path}: no column {known[0]} (or {', '.join(known[1:])}); its columns are {columns}")
+        places.append(place)
+    found = [
+        (_length(path, line, row, places[0], "isl"), _length(path, line, row, places[1], "osl")) for line, row in rows
+    ]
+    if not found:
+        raise BadInput(f"{path}: holds no requests")
+    return found
+
+
+def _length(path: str, line: int, row: list[str], place: int, name: str) -> float:
+    text = row[place].strip() if place < len(row) else ""
+    try:
+        length = float(text)
+    except ValueError:
+        length = 0.0
+    if not 1.0 <= length <= BILLION:
+        raise BadInput(f"{path}:{line}: {name} = {shown(text)} must be a number of tokens, from 1 to a billion")
+    return length

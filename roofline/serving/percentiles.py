@@ -1,0 +1,84 @@
+"""Percentiles of an answer, and what they take of its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from roofline.ops import Real, where
+from roofline.serving.targets import of_tails
+from roofline.serving.traffic.tails import Tails, tails
+from roofline.specs.slo import LATENCIES, metric_and_level
+
+if TYPE_CHECKING:
+    from roofline.physics.plan import Deployment
+    from roofline.serving.latency import Workload
+    from roofline.serving.traffic.load import Served
+
+__all__ = ["Percentiles"]
+
+
+class Percentiles:
+    """The part of a prediction that asks how latencies are distributed over requests."""
+
+    deployment: Deployment
+    workload: Workload
+    served: Served | None
+    slo: Mapping[str, float]  # [s]
+
+    @cached_property
+    def tails(self) -> Tails | None:
+        """Distributions of the latencies over requests; None for a burst, and for a run with its start."""
+        if self.served is None or self.workload.num_prompts is not None:
+            return None
+        return tails(self.deployment, self.workload, self.served)
+
+    def latency(self, key: str) -> Real | None:
+        """A latency by the key of a limit, such as ``ttft``, ``ttft_p95`` [s] or ``p99_within`` [1].
+
+        None where it does not apply: a TPOT of a single token, a percentile of a run with its start.
+        """
+        if key not in self._asked:
+            self._asked[key] = self._latency(key)
+        return self._asked[key]
+
+    def latency_interval(self, key: str) -> tuple[Real, Real] | None:
+        """Ends of the 80 % interval of such a latency [s]: a percentile is off as its mean is."""
+        metric = metric_and_level(key)[0]
+        ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
+        return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
+
+    @cached_property
+    def slo_shares(self) -> dict[str, Real]:
+        """What latencies take of their limits, by the keys of the SLO [1]; within it where none is above one."""
+        shares = {}
+        for key, limit in self.slo.items():
+            time = self.latency(key)
+            if time is not None and key.startswith("tpot"):  # a single token has none to limit
+                time = where(self.workload.osl > 1.0, time, 0.0)
+            if time is not None:
+                shares[key] = time / limit
+        return shares
+
+    @cached_property
+    def _asked(self) -> dict[str, Real | None]:
+        """Latencies by key, as they were asked for."""
+        return {}
+
+    def _latency(self, key: str) -> Real | None:
+        metric, level = metric_and_level(key)
+        mean: Real | None = getattr(self, metric, None)
+        is_of_means = level is None and metric in LATENCIES
+        is_run = self.workload.num_prompts is not None
+        if (mean is None and metric in LATENCIES) or (is_run and not is_of_means):
+            return None
+        if is_of_means:
+            return mean
+        means = {name: getattr(self, name) for name in LATENCIES}
+        if self.tails is None:
+            return mean if metric in LATENCIES else of_tails(None, None, means, key)
+        return self._where_fits(of_tails(self.tails, self.served, means, key))
+
+    def _where_fits(self, time: Real) -> Real:
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""A server under a load: queues, their tails, and a simulation of every step."""

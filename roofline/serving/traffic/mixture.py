@@ -1,0 +1,139 @@
+"""Mixtures of gammas, each above what it takes at least: how a latency is distributed over requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from roofline.ops import Real, comparable, maximum, minimum, never, where
+from roofline.quantity import NANO
+from roofline.roots import crossing
+
+__all__ = ["Component", "gamma_survival", "merged", "percentile", "survival"]
+
+_E = 2.718281828459045
+_TINY = 2.0**-200  # of a time or its square: as good as none, and no division by zero
+
+
+@comparable
+class Component(NamedTuple):
+    """A share of the requests, and how long they take: a gamma above what all of them take."""
+
+    weight: Real  # share of the requests [1]
+    least: Real  # [s]
+    mean: Real  # [s] beyond it
+    variance: Real  # [s^2] of what is beyond it
+    most: Real = float("inf")  # [s] beyond it
+
+    def later(self, time: Real, share: Real) -> Component:
+        """Some of these requests, which take longer by a time."""
+        return self._replace(weight=share * self.weight, least=self.least + time)
+
+
+def survival(parts: Sequence[Component], time: Real) -> Real:
+    r"""Share of the requests that take longer.
+
+    .. math:: S(t) = \sum_i w_i\, S_{gamma}(t - a_i;\ \mu_i, v_i)
+
+    Args:
+        parts: of a distribution.
+        time: t [s].
+
+    Returns:
+        Share [1].
+
+    Source:
+        A mixture.
+    """
+    total: Real = 0.0
+    for part in parts:
+        rest = time - part.least
+        beyond = gamma_survival(rest, part.mean, part.variance)
+        if not never(part.most < float("inf")):
+            beyond = where(rest < part.most, beyond, 0.0)
+        total = total + part.weight * beyond
+    return total
+
+
+def percentile(parts: Sequence[Component], level: float) -> Real:
+    """Time within which a share of the requests is answered.
+
+    Args:
+        parts: of a distribution.
+        level: of the percentile [%].
+
+    Returns:
+        Time [s].
+
+    Source:
+        Markov's inequality bounds the search.
+    """
+    left = 1.0 - level / 100.0
+    mean = sum(part.weight * (part.least + part.mean) for part in parts)
+    return crossing(lambda time: survival(parts, time) - left, mean / left)
+
+
+def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
+    r"""Share of a gamma-distributed time above t.
+
+    .. math:: k = \frac{\mu^2}{v},\quad S = \begin{cases} 1 - \Phi\left(3 \sqrt{k} \left[(t / \mu)^{1/3} - 1 +
+              \frac{1}{9 k}\right]\right) & k \ge 1 \\ \frac{2 k}{1 + k}\, e^{-2 t \mu / (v + \mu^2)} & k < 1
+              \end{cases}
+
+    Where waits are rarer than a gamma has them by its shape (k < 1), some wait nothing at all and the others an
+    exponential time, of the same mean and variance: what a queue does.
+
+    Args:
+        time: t [s].
+        mean: of the distribution, mu [s].
+        variance: of it, v [s^2].
+
+    Returns:
+        Share [1].
+
+    Source:
+        Wilson and Hilferty, PNAS 17(12), 1931; Phi by Abramowitz and Stegun, 26.2.17.
+
+    >>> round(gamma_survival(2.0, 2.0, 0.04), 2), round(gamma_survival(3.0, 1.0, 1.0), 2)
+    (0.49, 0.05)
+    """
+    square = mean * mean
+    shape = square / maximum(variance, _TINY)
+    beyond = maximum(time, 0.0)
+    both = variance + square
+    share = 2.0 * square / maximum(both, _TINY)
+    seldom = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
+    root = 3.0 * maximum(shape, 1.0) ** 0.5
+    place = ((beyond / maximum(mean, _TINY)) ** (1.0 / 3.0) - 1.0) * root + 1.0 / root
+    return where(time < 0.0, 1.0, where(shape <= 1.0, seldom, _normal_survival(place)))
+
+
+def _normal_survival(place: Real) -> Real:
+    """Share of a standard normal above a place."""
+    away = maximum(place, 0.0 - place)
+    t = 1.0 / (1.0 + 0.2316419 * away)
+    series = t * (
+        0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
+    )  # fmt: skip
+    tail = 0.3989422804014327 * _E ** (0.0 - minimum(away * away / 2.0, 700.0)) * series
+    return where(place > 0.0, tail, 1.0 - tail)
+
+
+def merged(parts: Sequence[Component]) -> Component:
+    """One part with the mean and the variance of several.
+
+    Args:
+        parts: of a distribution.
+
+    Returns:
+        The part, with the weight of all of them.
+
+    Source:
+        Law of total variance.
+    """
+    weight = sum(part.weight for part in parts)
+    mean = sum(part.weight * (part.least + part.mean) for part in parts) / weight
+    square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / weight
+    least = reduce(minimum, (where(part.weight > NANO * weight, part.least, float("inf")) for part in parts))
+    return Component(weight, least, mean - least, maximum(square - mean * mean, 0.0))

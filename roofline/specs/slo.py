@@ -1,0 +1,249 @@
+"""Limits on latencies: one grammar for the shell, for Python and for files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from roofline.errors import BadInput, UnknownName, shown
+from roofline.quantity import BILLION, MILLI, from_text, rounded, to_text
+
+__all__ = [
+    "LATENCIES",
+    "P99_WITHIN",
+    "SLO_EXAMPLE",
+    "Limits",
+    "check_limits",
+    "key_of",
+    "key_text",
+    "limits_of_text",
+    "limits_text",
+    "metric_and_level",
+    "ratio_of_text",
+]
+
+#: Latencies that may be limited: their mean, or a percentile of them.
+LATENCIES = ("ttft", "tpot", "e2el")
+
+#: Key of a limit on tails: the p99 of TTFT and of TPOT, over their medians [1].
+P99_WITHIN = "p99_within"
+
+#: What an SLO looks like.
+SLO_EXAMPLE = "ttft:300@p95,tpot:25,e2el:8s@p99"
+
+_ALIASES = {"itl": "tpot", "e2e": "e2el", "latency": "e2el", "p99": P99_WITHIN, "p99-within": P99_WITHIN}
+_KEY = r"([a-z0-9]+)(?:[_@]?p([0-9.]+))?"
+_PART = r"([a-z0-9_\-]+(?:@p[0-9.]+)?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
+_BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
+_MOST = 200  # characters of an SLO
+_DIGITS = 6  # of a limit
+
+
+class Limits(dict[str, float]):
+    """Limits by their keys, such as `ttft`, `ttft_p95` or `p99_within`; in seconds, none a slip of milliseconds."""
+
+
+def key_of(metric: str, level: float | None = None) -> str:
+    """Key of a limit.
+
+    Args:
+        metric: one of `LATENCIES`, or an alias [text].
+        level: percentile that is limited; None for the mean [%].
+
+    Returns:
+        A key such as ``ttft`` or ``ttft_p95`` [text].
+
+    Raises:
+        UnknownName: no such latency.
+        BadInput: a level that is no percentile.
+
+    >>> key_of("itl"), key_of("ttft", 95.0)
+    ('tpot', 'ttft_p95')
+    """
+    known = _ALIASES.get(metric, metric)
+    if known == P99_WITHIN and level is None:
+        return known
+    if known not in LATENCIES:
+        raise UnknownName(
+            f"no SLO on {shown(metric)}; it may limit {', '.join(LATENCIES)}, as in {SLO_EXAMPLE}, or {P99_WITHIN}"
+        )
+    if level is None:
+        return known
+    if not 0.0 < level < 100.0:
+        raise BadInput(f"p{level:g} is no percentile: it must lie between p0 and p100, such as p95")
+    return f"{known}_p{_level_text(level)}"
+
+
+def metric_and_level(key: str) -> tuple[str, float | None]:
+    """Latency and percentile of a key.
+
+    Args:
+        key: such as ``ttft_p95`` or ``tpot@p99`` [text].
+
+    Returns:
+        The latency, or `P99_WITHIN`, and the percentile; None for the mean [text, %].
+
+    Raises:
+        UnknownName: no such latency.
+        BadInput: a level that is no percentile.
+
+    >>> metric_and_level("ttft_p95"), metric_and_level("e2el")
+    (('ttft', 95.0), ('e2el', None))
+    """
+    if not isinstance(key, str):
+        raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(LATENCIES)}")
+    name = key.strip().lower()
+    if name == P99_WITHIN or _ALIASES.get(name) == P99_WITHIN:
+        return P99_WITHIN, None
+    match = re.fullmatch(_KEY, name)
+    if match is None:
+        key_of(name)
+        raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(LATENCIES)}")
+    level = None if match[2] is None else _level(match[2], key)
+    key_of(match[1], level)
+    return _ALIASES.get(match[1], match[1]), level
+
+
+def limits_of_text(text: str) -> Limits:
+    """Limits from text.
+
+    Args:
+        text: such as ``ttft:300@p95,tpot:25,e2el:8s@p99``; bare numbers are milliseconds [text].
+
+    Returns:
+        The limits.
+
+    Raises:
+        UnknownName: no such latency.
+        BadInput: no limit, a percentile that is none, a latency that is limited twice.
+
+    >>> limits_of_text("ttft:300@p95, e2el:8s, p99:2x")
+    {'ttft_p95': 0.3, 'e2el': 8.0, 'p99_within': 2.0}
+    """
+    found = Limits()
+    if len(text) > _MOST:
+        raise BadInput(f"{text[:20]!r}... is no SLO: {len(text)} characters; write it as {SLO_EXAMPLE}")
+    for part in re.split(_BETWEEN, text.strip()):
+        match = re.fullmatch(_PART, part.strip().lower())
+        if match is None:
+            raise BadInput(f"{part!r} is no limit; write an SLO as {SLO_EXAMPLE}, bare numbers in ms")
+        metric, level = metric_and_level(match[1])
+        if match[3] is not None and level is not None:
+            raise BadInput(f"{part!r} states its percentile twice")
+        level = level if match[3] is None else _level(match[3].removeprefix("p").removesuffix("%"), part)
+        key = key_of(metric, level)
+        if key in found:
+            raise BadInput(f"{key!r} is limited twice in {text!r}")
+        found[key] = ratio_of_text(match[2]) if key == P99_WITHIN else _time(match[2], part)
+    return found
+
+
+def check_limits(slo: Mapping[str, object]) -> None:
+    """Refuse what are no limits.
+
+    Args:
+        slo: limits by their keys [s].
+
+    Raises:
+        UnknownName: no such latency.
+        BadInput: a limit that is not positive, a percentile that is none.
+    """
+    for key, limit in slo.items():
+        metric_and_level(key)
+        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:  # type: ignore[operator]
+            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
+        if key == P99_WITHIN and not limit > 1.0:  # type: ignore[operator]
+            raise BadInput(f"{P99_WITHIN} = {shown(limit)} must be above 1: a p99 lies above its median")
+
+
+def key_text(key: str) -> str:
+    """Key of a limit as people read it.
+
+    Args:
+        key: such as ``ttft_p95`` [text].
+
+    Returns:
+        Text [text].
+
+    >>> key_text("ttft_p95"), key_text("p99_within")
+    ('TTFT p95', 'p99 over median')
+    """
+    metric, level = metric_and_level(key)
+    if metric == P99_WITHIN:
+        return "p99 over median"
+    return metric.upper() + ("" if level is None else f" p{_level_text(level)}")
+
+
+def limits_text(limits: Mapping[str, float]) -> str:
+    """Limits as the shell takes them.
+
+    Args:
+        limits: by their keys [s].
+
+    Returns:
+        Text [text].
+
+    >>> limits_text({"ttft_p95": 0.3, "e2el": 8.0, "p99_within": 2.0})
+    'ttft:300ms@p95,e2el:8s,p99:2x'
+    """
+    said = []
+    for key, limit in limits.items():
+        metric, level = metric_and_level(key)
+        if metric == P99_WITHIN:
+            said.append(f"p99:{rounded(limit, _DIGITS)}x")
+        else:
+            said.append(f"{metric}:{to_text(limit, 's', _DIGITS).replace(' ', '')}" + _at(level))
+    return ",".join(said)
+
+
+def ratio_of_text(text: str) -> float:
+    """A multiple from text.
+
+    Args:
+        text: such as ``2x`` or ``1.5`` [text].
+
+    Returns:
+        The multiple [1].
+
+    Raises:
+        BadInput: none, or not above one.
+
+    >>> ratio_of_text("2x")
+    2.0
+    """
+    try:
+        ratio = float(text.strip().lower().removesuffix("x"))
+    except ValueError:
+        ratio = 0.0
+    if not 1.0 < ratio <= BILLION:
+        raise BadInput(f"{text!r} is no multiple of the median above 1, such as 2x")
+    return ratio
+
+
+def _at(level: float | None) -> str:
+    return "" if level is None else f"@p{_level_text(level)}"
+
+
+def _level_text(level: float) -> str:
+    return f"{level:.9f}".rstrip("0").rstrip(".")
+
+
+def _level(text: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(f"{text!r} in {whole!r} is no percentile such as p95") from None
+
+
+def _time(text: str, whole: str) -> float:
+    """A time with its unit, or a bare number of milliseconds."""
+    try:
+        time = float(text) * MILLI
+    except ValueError:
+        try:
+            time = from_text(re.sub(r"(?<=[0-9.])(?=[a-zµ])", " ", text.strip()), "s")
+        except BadInput:
+            time = 0.0
+    if not 0.0 < time <= BILLION:
+        raise BadInput(f"{whole!r}: {text!r} is no time such as 300, 300ms or 0.3s")
+    return time

@@ -1,0 +1,316 @@
+"""Goodput, load curves, workloads and percentiles at the command line."""
+
+import pytest
+from asking import answered, ask, cells, csv_rows, document, row, rows
+
+import roofline as rl
+from roofline.api.curve import CURVE_KEYS
+from roofline.api.goodput import GOODPUT_KEYS
+from roofline.api.workloads import WORKLOAD_KEYS
+from roofline.serving.row import ROW_KEYS
+
+MODEL = ("-m", "llama-3.1-8b")
+CASE = (*MODEL, "-g", "h100-sxm", "--isl", "1000", "--osl", "300")
+PLAIN = {"isl": 1000, "osl": 300}
+SLO = ("--slo", "ttft:150,tpot:15@p99")
+
+
+# --- goodput -----------------------------------------------------------------------------------
+
+
+def test_the_command_gives_the_goodput_of_the_api():
+    found = rows("goodput", *CASE, "-g", "b200", *SLO, "--share", "95%")
+    wanted = rl.goodput("llama-3.1-8b", ["h100-sxm", "b200"], slo="ttft:150,tpot:15@p99", share=0.95, **PLAIN)
+    assert found == [one.to_dict() for one in wanted]
+    assert all(list(entry) == [*ROW_KEYS, *GOODPUT_KEYS] for entry in found)
+    heading, lines = csv_rows(answered("goodput", *CASE, *SLO, "-f", "csv"))
+    assert heading == [*ROW_KEYS, *GOODPUT_KEYS]
+    assert len(lines) == 1
+
+
+def test_a_table_of_goodputs_names_what_binds_and_a_note_the_limits():
+    result = ask("goodput", *CASE, *SLO)
+    heading, line = cells(result.stdout)
+    assert line[heading.index("binds")] in ("ttft", "tpot_p99")
+    assert float(line[heading.index("req/s")]) > 1.0
+    assert "reason" not in heading
+    assert "note: limits ttft:150ms,tpot:15ms@p99; those without a percentile are met together by 90 %" in result.stderr
+    assert answered("goodput", *CASE, *SLO, "-f", "markdown").startswith("| GPU")
+
+
+def test_a_table_of_goodputs_has_the_reason_where_there_is_none():
+    result = ask("goodput", *CASE, "-g", "b200", "--slo", "ttft:1", "--tp", "1")
+    assert result.exit_code == 1
+    heading, *lines = cells(result.stdout)
+    assert all(line[heading.index("reason")].startswith("cannot: ") for line in lines)
+    assert "no request meets the SLO on h100-sxm, b200" in result.stderr
+    mixed = ask("goodput", *CASE, "-g", "b200", "--slo", "ttft:60", "--tp", "1")
+    heading, *lines = cells(mixed.stdout)
+    assert mixed.exit_code == (0 if any(line[heading.index("reason")] == "-" for line in lines) else 1)
+
+
+def test_a_named_workload_brings_its_limits_its_lengths_and_its_share():
+    chat = rl.load_workload("chat")
+    found = row("goodput", *MODEL, "-g", "h200-sxm", "--workload", "chat")
+    (wanted,) = rl.goodput("llama-3.1-8b", "h200-sxm", share=chat.share, **rl.workload_options("chat"))
+    assert found == wanted.to_dict()
+    own = row("goodput", *MODEL, "-g", "h200-sxm", "--workload", "chat", "--share", "50%", "--slo", "ttft:300")
+    assert own["goodput_share"] == 0.5
+    assert own["goodput_binding"] == "ttft"
+
+
+def test_a_derated_gpu_says_so_and_answers_less():
+    full = row("goodput", *CASE, *SLO)["goodput"]
+    lost = row("goodput", *CASE, *SLO, "--derate", "bandwidth:10%,peak:10%")
+    assert lost["goodput"] < full
+    assert "derated: HBM bandwidth 10 % below the specification" in lost["warnings"]
+    assert "derated: dense peaks 10 %" in ask("goodput", *CASE, *SLO, "--derate", "peak:10%").stderr
+
+
+# --- curves ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("against", "key"), [("rate", "request_rate"), ("users", "concurrency")])
+def test_a_curve_is_a_row_a_load(against, key):
+    found = rows("curve", *CASE, "--max-num-seqs", "64", "--against", against, *SLO)
+    wanted = rl.curve("llama-3.1-8b", "h100-sxm", against=key, slo=SLO[1], max_num_seqs=64, **PLAIN)
+    assert found == [dict(one) for one in wanted.rows]
+    heading, lines = csv_rows(answered("curve", *CASE, "--max-num-seqs", "64", "--against", against, "-f", "csv"))
+    assert heading == list(CURVE_KEYS)
+    assert len(lines) == len(found)
+
+
+def test_a_table_of_a_curve_says_at_which_loads_the_slo_is_met_and_where_it_ends():
+    result = ask("curve", *CASE, *SLO)
+    heading, *lines = cells(result.stdout)
+    verdicts = [line[heading.index("SLO")] for line in lines]
+    assert verdicts == sorted(verdicts, reverse=True)
+    assert set(verdicts) == {"pass", "fail"}
+    assert "answers at most " in result.stderr
+    assert "% of the saturation), where " in result.stderr
+    assert "SLO" not in cells(answered("curve", *CASE))[0]
+    assert "no request meets the SLO: ttft" in ask("curve", *CASE, "--slo", "ttft:1").stderr
+    two = cells(answered("curve", *CASE, "-g", "b200"))
+    assert {line[two[0].index("GPU")] for line in two[1:]} == {"h100-sxm", "b200"}
+
+
+def test_a_curve_is_drawn_in_the_terminal_and_into_a_file(tmp_path):
+    pytest.importorskip("plotext")
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "curve.svg"
+    result = ask("curve", *CASE, *SLO, "--plot", "-o", path, env={"COLUMNS": "90", "LINES": "30"})
+    assert result.exit_code == 0
+    assert "tokens/s per user" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) < 90
+    assert f"wrote {path}" in result.stderr
+    assert path.read_bytes().startswith(b"<?xml")
+    again = ask("curve", *CASE, "-o", path)
+    assert again.exit_code == 1
+    assert "--force" in again.stderr
+    assert ask("curve", *CASE, "-o", path, "--force").exit_code == 0
+
+
+# --- workloads ---------------------------------------------------------------------------------
+
+
+def test_workloads_are_listed_and_told_apart():
+    found = rows("workloads")
+    assert [entry["workload"] for entry in found] == list(rl.workloads())
+    assert all(list(entry) == list(WORKLOAD_KEYS) for entry in found)
+    heading, *lines = cells(answered("workloads"))
+    assert [line[0] for line in lines] == list(rl.workloads())
+    assert "dominates" in heading
+    heading, lines = csv_rows(answered("workloads", "chat", "rag", "-f", "csv"))
+    assert heading == list(WORKLOAD_KEYS)
+    assert [line[0] for line in lines] == ["chat", "rag"]
+
+
+def test_one_workload_says_why_and_where_its_figures_come_from():
+    result = ask("workloads", "chat", *MODEL, "-g", "b200")
+    chat = rl.load_workload("chat")
+    assert "on 1 b200 with llama-3.1-8b" in result.stderr
+    assert chat.url in result.stderr
+    assert all(note in result.stderr for note in chat.notes)
+
+
+def test_a_workload_by_name_with_and_without_a_load():
+    burst = row("predict", *MODEL, "-g", "h200-sxm", "--workload", "chat")
+    loaded = row("predict", *MODEL, "-g", "h200-sxm", "--workload", "chat", "--rate", "4")
+    options = rl.workload_options("chat")
+    assert burst == rl.predict("llama-3.1-8b", "h200-sxm", **rl.workload_options("chat", loaded=False)).to_dict()
+    assert loaded == rl.predict("llama-3.1-8b", "h200-sxm", request_rate=4.0, **options).to_dict()
+    assert burst["ttft_p99_ms"] is None
+    assert loaded["slo_met"] in (True, False)
+    text = answered("predict", *MODEL, "-g", "h200-sxm", "--workload", "chat", "--rate", "4")
+    assert f"cv {options['isl_cv']} and {options['osl_cv']}" in text
+    own = row(
+        "predict", *MODEL, "-g", "h200-sxm", "--workload", "chat", "--rate", "4", "--prefix", "50%", "--osl-cv", "0"
+    )
+    assert own["prefix"] == round(options["isl"] / 2)
+    assert own["e2el_p99_ms"] < loaded["e2el_p99_ms"]
+
+
+# --- percentiles, limits, lengths --------------------------------------------------------------
+
+
+def test_percentiles_and_verdicts_stand_in_the_answer():
+    text = answered("predict", *CASE, "--rate", "6", "--slo", "ttft:1@p95,tpot:1000,e2el:60s@p99")
+    assert text.count("p50 ") >= 3
+    assert "TTFT p95 " in text
+    assert text.count(": pass") == 2
+    assert text.count(": fail") == 1
+    heading, line = cells(answered("ttft", *CASE, "--rate", "6", "--slo", "ttft:1@p95,tpot:1000"))
+    assert line[heading.index("SLO")] == "fail"
+    assert line[heading.index("binds")] == "ttft_p95"
+    assert "SLO" not in cells(answered("ttft", *CASE, "--rate", "6"))[0]
+
+
+def test_a_multiple_of_the_median_is_an_option_of_its_own_and_a_key_of_the_slo():
+    one = row("predict", *CASE, "--rate", "6", "--p99-within", "2x")
+    assert one == row("predict", *CASE, "--rate", "6", "--slo", "p99:2x")
+    assert one["slo_binding"] == "p99_within"
+    both = row("predict", *CASE, "--rate", "6", "--slo", "ttft:1", "--p99-within", "2")
+    assert (both["slo_met"], both["slo_binding"]) == (False, "ttft")
+    result = ask("predict", *CASE, "--rate", "6", "--p99-within", "2x")
+    assert "the p99 stays within 2x of the median up to " in result.stderr
+    assert ask("predict", *CASE, "--rate", "6", "--p99-within", "2x", "--slo", "p99:3x").exit_code == 1
+
+
+def test_a_size_that_no_plan_meets_repeats_the_limits_as_they_are_written():
+    result = ask("size", *CASE, "--rate", "40", "--isl-cv", "0.5", "--slo", "p99:1.05x,ttft:900@p95")
+    assert result.exit_code == 1
+    limits = result.stderr.split("meets --slo ")[1].split(",")
+    assert limits[0] == "p99:1.05x"
+    assert limits[1] in ("ttft:900@p95", "ttft_p95:900", "ttft:900ms@p95")
+
+
+def test_lengths_come_from_a_trace(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("ContextTokens,GeneratedTokens\n" + "500,20\n1500,60\n" * 5, encoding="utf-8")
+    found = row("predict", *MODEL, "-g", "h100-sxm", "--rate", "4", "--lengths", trace)
+    assert (found["isl"], found["osl"]) == (1000, 40)
+    columns = {"isl": [500, 1500] * 5, "osl": [20, 60] * 5}
+    assert found["ttft_p99_ms"] == rl.predict(
+        "llama-3.1-8b", "h100-sxm", request_rate=4.0, lengths=columns
+    ).to_dict(["ttft_p99_ms"])["ttft_p99_ms"]  # fmt: skip
+    assert "10 requests of" in answered("predict", *MODEL, "-g", "h100-sxm", "--rate", "4", "--lengths", trace)
+    trace.write_text("isl,osl\n500,20\n-1,20\n", encoding="utf-8")
+    result = ask("predict", *MODEL, "-g", "h100-sxm", "--rate", "4", "--lengths", trace)
+    assert result.exit_code == 1
+    assert "trace.csv:3: isl = '-1'" in result.stderr
+
+
+def test_cold_starts_and_coefficients_are_options():
+    shape = ("--isl-cv", "0.5", "--osl-cv", "0.8", "--lengths", "lognormal", "--cold-start", "2%:2s")
+    wanted = rl.predict(
+        "llama-3.1-8b", "h100-sxm", request_rate=4.0, isl_cv=0.5, osl_cv=0.8, cold_start=(0.02, 2.0), **PLAIN
+    )
+    assert row("predict", *CASE, "--rate", "4", *shape) == wanted.to_dict()
+    assert "2 % start cold, 2 s later" in answered("predict", *CASE, "--rate", "4", *shape)
+
+
+# --- slips -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("goodput", *CASE), 2, "goodput needs limits to meet, in ms: --slo ttft:300,tpot:25"),
+        (("goodput", *MODEL, "-g", "h100", "--workload", "batch"), 2, "goodput needs limits to meet"),
+        (("goodput", *CASE, *SLO, "--rate", "4"), 2, "No such option"),
+        (("goodput", *CASE, *SLO, "--share", "100%"), 2, "is no share between 0 and 1"),
+        (("goodput", *CASE, *SLO, "--share", "-1"), 2, "is no share between 0 and 1"),
+        (("goodput", *CASE, "--slo", "ttfd:300"), 2, "no SLO on 'ttfd'; it may limit ttft, tpot, e2el"),
+        (("goodput", *CASE, "--slo", "ttft:300@p0"), 2, "p0 is no percentile"),
+        (("goodput", *CASE, "--p99-within", "1x"), 2, "no multiple of the median above 1"),
+        (("goodput", *MODEL, "-g", "h1000", *SLO), 1, "no GPU named 'h1000'"),
+        (("predict", *MODEL, "-g", "h100", "--workload", "chatt"), 1, "no workload named 'chatt'; nearest: chat"),
+        (("predict", *MODEL, "-g", "h100", "--workload", "./none.yaml"), 1, "none.yaml"),
+        (("predict", *MODEL, "-g", "h100", "--workload", "chat", "--isl", "5"), 2, "--workload sets both lengths"),
+        (("predict", *CASE, "--derate", "bandwith:5%"), 1, "no rate 'bandwith' to derate; it may be bandwidth, peak"),
+        (("predict", *CASE, "--derate", "bandwidth:5"), 1, "derate bandwidth = 5"),
+        (("predict", *CASE, "--derate", "bandwidth"), 1, "is no share such as 1%"),
+        (("predict", *CASE, "--isl-cv", "0.5"), 1, "give concurrency or request_rate"),
+        (("predict", *CASE, "--rate", "4", "--isl-cv", "-1"), 1, "isl_cv = -1"),
+        (("predict", *CASE, "--rate", "4", "--isl-cv", "0.9", "--lengths", "uniform"), 1, "between 0 and 0.577"),
+        (("predict", *CASE, "--rate", "4", "--lengths", "gauss"), 1, "no law 'gauss' of lengths"),
+        (("predict", *CASE, "--rate", "4", "--lengths", "none.csv"), 1, "none.csv"),
+        (("predict", *CASE, "--rate", "4", "--cold-start", "1%"), 1, "must be a share and a time, such as 1%:2s"),
+        (("predict", *CASE, "-c", "8", "--num-prompts", "80", "--slo", "ttft:300@p95"), 1, "percentiles are those of"),
+        (("curve", *MODEL), 2, "name them, e.g. -g h100"),
+        (("curve", *CASE, "--against", "batch"), 2, "'batch' is not one of"),
+        (("curve", *CASE, "-o", "curve"), 1, "ends in its format, such as .svg"),
+        (("workloads", "chatt"), 1, "no workload named 'chatt'; nearest: chat"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[-45:] if isinstance(value, tuple) else "",
+)
+def test_a_slip_has_one_clear_message(arguments, code, said):
+    result = ask(*arguments)
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("load", [{"concurrency": 4}, {"request_rate": 2.0}, {"isl_cv": 0.5}, {"cold_start": "1%:2s"}])
+def test_a_workbook_refuses_loads_and_says_who_answers_them(tmp_path, load):
+    with pytest.raises(rl.BadInput, match=f"a workbook has no {next(iter(load))}: .* ask predict, curve or goodput"):
+        rl.sheet(tmp_path / "case.xlsx", "llama-3.1-8b", "h100-sxm", **load)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("slo", ["ttft:300@p95", "p99:2x"])
+def test_a_workbook_limits_means_alone(tmp_path, slo):
+    with pytest.raises(rl.BadInput, match="a sheet limits means alone"):
+        rl.sheet(tmp_path / "case.xlsx", "llama-3.1-8b", "h100-sxm", slo=slo)
+
+
+def test_the_headroom_of_a_multiple_is_a_note_and_no_row():
+    entry = document("predict", *CASE, "--rate", "6", "--p99-within", "2x")["rows"][0]
+    assert list(entry) == list(ROW_KEYS)
+
+
+# --- what the first users stumbled over --------------------------------------------------------
+
+
+@pytest.mark.parametrize("unknown", ["batch", "peak", "isl"])
+def test_solve_takes_percentiles_of_a_burst_whose_requests_are_all_alike(unknown):
+    of_mean = row("solve", "--for", unknown, *CASE, "--slo", "ttft:100")
+    of_p95 = row("solve", "--for", unknown, *CASE, "--slo", "ttft:100@p95")
+    assert of_p95["value"] == of_mean["value"]
+    assert of_p95["binding"] == "ttft_p95"
+
+
+def test_solve_for_a_load_takes_the_lengths_of_a_named_workload_as_they_spread():
+    named = row("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm", "--workload", "rag")
+    lengths = rl.workload_options("rag")
+    written = rl.solve("llama-3.1-8b", "h100-sxm", "request_rate", **lengths)
+    assert named["value"] == written.value
+    equal = rl.solve("llama-3.1-8b", "h100-sxm", "request_rate", **rl.workload_options("rag", loaded=False))
+    assert named["value"] != equal.value
+
+
+def test_solve_leaves_a_multiple_of_the_median_to_goodput():
+    result = ask("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm", "--workload", "chat")
+    assert result.exit_code == 0
+    assert "roofline goodput finds the rate" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("curve",), ("sweep", "--request-rate", "1,4")])
+def test_curves_and_sweeps_take_a_trace(command, tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("isl,osl\n1000,100\n600,300\n1400,50\n", encoding="utf-8")
+    found = rows(*command, *MODEL, "-g", "h100-sxm", "--lengths", str(trace))
+    assert all(entry["ttft_ms"] > 0.0 for entry in found)
+
+
+def test_a_curve_passes_up_to_the_goodput_and_no_further():
+    found = rl.curve("llama-3.1-8b", "h100-sxm", slo="ttft:150,tpot:15", **PLAIN)
+    verdicts = {entry["request_rate"] <= found.goodput.rate: entry["slo_met"] for entry in found.rows}
+    assert verdicts == {True: True, False: False}
+    assert all(entry["slo_met"] == (entry["request_rate"] <= found.goodput.rate) for entry in found.rows)
+
+
+def test_a_printed_goodput_is_met_when_it_is_typed_back():
+    line = ask("goodput", *CASE, "--slo", "p99:2x").stdout.splitlines()[2].split()
+    verdict = row("predict", *CASE, "--tp", line[2], "--request-rate", line[3], "--p99-within", "2x")
+    assert verdict["slo_met"] is True
