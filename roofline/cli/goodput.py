@@ -11,7 +11,7 @@ from roofline.api import goodput as api
 from roofline.cli.compare import labelled
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import notes, print_rows
-from roofline.cli.values import ShareOfRequests
+from roofline.cli.values import Count, ShareOfRequests
 from roofline.errors import RooflineError
 from roofline.quantity import rounded_down
 
@@ -49,7 +49,7 @@ _OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize",
     "--tp",
     "-tp",
     "--tensor-parallel-size",
-    type=int,
+    type=Count(),
     help="Tensor-parallel degree.  [default: the one with most requests per GPU]",
 )
 @click.option(

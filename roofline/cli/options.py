@@ -13,18 +13,22 @@ from roofline.api.inputs.case import BASES, PRESETS, engine_names
 from roofline.api.inputs.slo import with_p99_within
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, LOADS
 from roofline.cli.values import (
+    Count,
     Duration,
     GpuName,
     Measured,
     ModelName,
+    NumberOrShare,
     Numbers,
     PathName,
     Prefix,
     Rates,
     Ratio,
     Slo,
+    Users,
     Words,
     WorkloadText,
+    split_names,
 )
 
 __all__ = [
@@ -53,7 +57,7 @@ def model_option(function: _Command, *, one: bool = False) -> _Command:
     Returns:
         The command with the option [function].
     """
-    repeatable = "" if one else " Repeatable."
+    repeatable = "" if one else " Several with commas."
     return click.option(
         "-m",
         "--model",
@@ -76,7 +80,7 @@ def gpu_option(function: _Command, *, one: bool = False) -> _Command:
     Returns:
         The command with the option [function].
     """
-    repeatable = "." if one else ". Repeatable; all of the catalog by default."
+    repeatable = "." if one else ", several with commas; all of the catalog by default."
     return click.option(
         "-g",
         "--gpu",
@@ -130,31 +134,31 @@ _CASE = (
         "--isl",
         "--input-len",
         "--random-input-len",
-        type=int,
+        type=Count(),
         help=f"Prompt length [tokens].  [default: {DEFAULTS['isl']}]",
     ),
     click.option(
         "--osl",
         "--output-len",
         "--random-output-len",
-        type=int,
+        type=Count(),
         help=f"Answer length [tokens].  [default: {DEFAULTS['osl']}]",
     ),
     click.option(
-        "-b", "--batch", type=int, help="A burst: requests that start together on an idle replica.  [default: 1]"
+        "-b", "--batch", type=Count(), help="A burst: requests that start together on an idle replica.  [default: 1]"
     ),
     click.option(
         "-c",
         "--concurrency",
         "--max-concurrency",
         "--users",
-        type=float,
+        type=Users(),
         help="Users of the whole deployment, who ask again as soon as they are answered.",
     ),
     click.option("--request-rate", "--rate", type=float, help="Requests per second, at random (Poisson)."),
     click.option(
         "--num-prompts",
-        type=float,
+        type=Users(),
         help="Requests of a run that all users begin together, for its means.  [default: steady state]",
     ),
     click.option(
@@ -166,9 +170,9 @@ _CASE = (
         help="isl and osl in one word: 1k1k, 8k1k, 1k8k; or a workload by name, with its SLO: roofline workloads.",
     ),
     click.option(
-        "--isl-cv", type=float, help="Spread of prompts under a load: standard deviation over mean, e.g. 0.5."
+        "--isl-cv", type=NumberOrShare(), help="Spread of prompts under a load: standard deviation over mean, e.g. 0.5."
     ),
-    click.option("--osl-cv", type=float, help="The same of answers."),
+    click.option("--osl-cv", type=NumberOrShare(), help="The same of answers."),
     click.option("--lengths", help="Law of both, lognormal or uniform; or a trace.csv with columns isl and osl."),
     click.option("--cold-start", help="Share of requests that start cold, and how long that takes, e.g. 1%:2s."),
     click.option("--derate", help="Shares of rates lost to neighbours or virtualisation, e.g. bandwidth:5%,peak:3%."),
@@ -176,14 +180,14 @@ _CASE = (
         "--tp",
         "-tp",
         "--tensor-parallel-size",
-        type=int,
+        type=Count(),
         help="Tensor-parallel degree.  [default: smallest that fits]",
     ),
     click.option(
         "--pp",
         "-pp",
         "--pipeline-parallel-size",
-        type=int,
+        type=Count(),
         default=1,
         show_default=True,
         help="Pipeline-parallel degree.",
@@ -191,7 +195,7 @@ _CASE = (
     click.option(
         "--ep",
         "--expert-parallel-size",
-        type=int,
+        type=Count(),
         default=1,
         show_default=True,
         help="Expert-parallel degree.",
@@ -200,12 +204,12 @@ _CASE = (
         "--dp",
         "-dp",
         "--data-parallel-size",
-        type=int,
+        type=Count(),
         default=1,
         show_default=True,
         help="Data-parallel degree of the attention.",
     ),
-    click.option("--num-gpus", "--total-gpus", type=int, help="GPUs of all replicas.  [default: one replica]"),
+    click.option("--num-gpus", "--total-gpus", type=Count(), help="GPUs of all replicas.  [default: one replica]"),
     click.option(
         "-q",
         "--quantization",
@@ -230,27 +234,27 @@ _CASE = (
         "--max-num-batched-tokens",
         "--max-num-tokens",
         "--chunked-prefill-size",
-        type=int,
+        type=Count(),
         help="Tokens that a step computes at most.  [default: the engine's]",
     ),
     click.option(
         "--max-num-seqs",
         "--max-running-requests",
         "--max-batch-size",
-        type=int,
+        type=Count(),
         help="Sequences that a data-parallel rank runs at most.  [default: the engine's]",
     ),
     click.option(
         "--gpu-memory-utilization",
         "--mem-fraction-static",
-        type=float,
+        type=NumberOrShare(),
         help="Share of the memory that the engine may take.  [default: the engine's, 0.92]",
     ),
     click.option(
         "--max-model-len",
         "--context-length",
         "--max-seq-len",
-        type=int,
+        type=Count(),
         help="Longest request that is served.  [default: the model's]",
     ),
     click.option("--network", type=Duration(), help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
@@ -304,6 +308,7 @@ def case_options(
 
     @functools.wraps(function)
     def command(models: tuple[str, ...], gpus: tuple[str, ...], **given: Any) -> Any:
+        models, gpus = split_names(models), split_names(gpus)
         own = {name: given.pop(name) for name in tuple(given) if name in wanted}
         is_loaded = of_loads or str(own.get("unknown", "")).replace("-", "_") in LOADS[1:]
         options = _arguments(given, of_loads=is_loaded, with_share="share" in wanted)

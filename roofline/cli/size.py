@@ -14,6 +14,7 @@ from roofline.api.inputs.case import PRESETS
 from roofline.cli.compare import labelled
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import load_columns, notes, print_rows
+from roofline.cli.values import Count
 from roofline.errors import RooflineError
 
 __all__ = ["size"]
@@ -50,13 +51,15 @@ _OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversiz
     "  roofline size -m llama-3.1-70b -g h100-sxm --slo ttft:300 --isl 2000 -q bf16 -q fp8"
 )
 @partial(case_options, without=_OWN)
-@click.option("--tp", "-tp", "--tensor-parallel-size", type=int, help="Tensor-parallel degree.  [default: searched]")
-@click.option("--ep", "--expert-parallel-size", type=int, help="Expert-parallel degree.  [default: searched]")
+@click.option(
+    "--tp", "-tp", "--tensor-parallel-size", type=Count(), help="Tensor-parallel degree.  [default: searched]"
+)
+@click.option("--ep", "--expert-parallel-size", type=Count(), help="Expert-parallel degree.  [default: searched]")
 @click.option(
     "--dp",
     "-dp",
     "--data-parallel-size",
-    type=int,
+    type=Count(),
     help="Data-parallel degree of the attention.  [default: searched for mixtures of experts]",
 )
 @click.option(

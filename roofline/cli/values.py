@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = [
+    "Count",
     "Duration",
     "GpuName",
     "Measured",
     "ModelName",
+    "NumberOrShare",
     "Numbers",
     "PathName",
     "Prefix",
@@ -30,11 +34,14 @@ __all__ = [
     "ShareOfRequests",
     "Size",
     "Slo",
+    "Users",
     "Words",
     "WorkloadText",
     "duration",
+    "split_names",
 ]
 
+_MOST_NUMBERS = 10_000  # of a list
 _MEASURED_AT = tuple(dict.fromkeys((*DEFAULTS, *LOADS)))
 _WORKLOAD = r"(\d{1,12}(?:\.\d+)?)(k?)(?:(?<=k)|[/x:])(\d{1,12}(?:\.\d+)?)(k?)"
 
@@ -92,8 +99,9 @@ class Prefix(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value."""
         text = str(value).strip()
+        whole = _whole(text)
         try:
-            number = float(text.removesuffix("%"))
+            number = float(text.removesuffix("%")) if whole is None else float(whole)
         except ValueError:
             self.fail(f"{value!r} is neither a number of tokens nor a share such as 80%", param, ctx)
         if not text.endswith("%"):
@@ -207,20 +215,66 @@ class WorkloadText(click.ParamType):
         return tuple(int(length) for length in lengths)
 
 
+class Count(click.ParamType):
+    """A whole number, e.g. 4096 or 4k; k stands for 1024."""
+
+    name = "n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        found = _whole(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no whole number such as 2000 or 8k", param, ctx)
+        return found
+
+
+class Users(click.ParamType):
+    """A number of users or requests, e.g. 64, 1k or 12.5; k stands for 1024."""
+
+    name = "n"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        whole = _whole(str(value))
+        try:
+            return float(str(value)) if whole is None else float(whole)
+        except ValueError:
+            self.fail(f"{value!r} is no number such as 64 or 1k", param, ctx)
+
+
+class NumberOrShare(click.ParamType):
+    """A number, or a share in per cent, e.g. 0.5 or 50%."""
+
+    name = "x|%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        text = str(value).strip()
+        try:
+            return float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        except ValueError:
+            self.fail(f"{value!r} is no number such as 0.5 or 50%", param, ctx)
+
+
 class Numbers(click.ParamType):
-    """Whole numbers, e.g. 500,2k,8k; k stands for 1024."""
+    """Whole numbers, e.g. 500,2k,8k; ranges 0:64:8 (steps) and 1:256:x2 (factors); k stands for 1024."""
 
     name = "n,n"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The numbers."""
-        found = []
+        found: list[int] = []
         for part in str(value).split(","):
-            match = re.fullmatch(r"(\d{1,15})(k?)", part.strip(), re.IGNORECASE)
-            if match is None:
-                self.fail(f"{part.strip()!r} in {value!r} is no whole number such as 2000 or 8k", param, ctx)
-            found.append(int(match[1]) * (KIBI if match[2] else 1))
-        return found
+            several = _range(part.strip())
+            if several is None:
+                said = (
+                    f"{part.strip()!r} in {value!r} is no whole number such as 2000 or 8k, nor a range such as 1:256:x2"
+                )
+                self.fail(said, param, ctx)
+            found += several
+            if len(found) > _MOST_NUMBERS:
+                self.fail(f"{value!r} holds more than {_MOST_NUMBERS} numbers", param, ctx)
+        return list(dict.fromkeys(found)) if ":" in str(value) else found
 
 
 class Rates(click.ParamType):
@@ -252,6 +306,27 @@ class Words(click.ParamType):
         return found
 
 
+def split_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that may stand in one option, with commas between them; what is a path stays whole.
+
+    Args:
+        names: as given [text].
+
+    Returns:
+        One name each [text].
+
+    >>> split_names(("h100,b200", "l40s"))
+    ('h100', 'b200', 'l40s')
+    """
+    found: list[str] = []
+    for name in names:
+        is_path = False
+        with suppress(OSError, ValueError):
+            is_path = "," in name and Path(name).exists()
+        found += [name] if is_path else [part.strip() for part in name.split(",")]
+    return tuple(found)
+
+
 def duration(text: str) -> float:
     """A time from text with its unit, or a bare number of milliseconds.
 
@@ -271,6 +346,35 @@ def duration(text: str) -> float:
         return float(text) * MILLI
     except ValueError:
         return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text.strip()), "s")
+
+
+def _whole(text: str) -> int | None:
+    """A whole number from text; None where it is none."""
+    match = re.fullmatch(r"([+-]?\d{1,300})(k?)", text.strip(), re.IGNORECASE)
+    return None if match is None else int(match[1]) * (KIBI if match[2] else 1)
+
+
+def _range(text: str) -> list[int] | None:
+    """Whole numbers of a part of a list: one, or from:to:step, or from:to:xfactor, both ends included."""
+    if text[:1] in ("+", "-"):
+        return None
+    begin, *rest = text.split(":")
+    first = _whole(begin)
+    if first is None or not rest:
+        return None if first is None else [first]
+    last = _whole(rest[0])
+    step = rest[1] if len(rest) == 2 else "1"
+    width = _whole(step.removeprefix("x"))
+    if last is None or width is None or len(rest) > 2 or last < first:
+        return None
+    if not step.startswith("x"):
+        return list(range(first, last + 1, width)[: _MOST_NUMBERS + 1]) if width > 0 else None
+    if width < 2 or first < 1:
+        return None
+    found = [first]
+    while found[-1] * width <= last:
+        found.append(found[-1] * width)
+    return found
 
 
 def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[CompletionItem]:

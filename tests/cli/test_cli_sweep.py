@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from asking import ask, row, rows
 from click.testing import CliRunner
 
 import roofline as rl
@@ -70,3 +71,54 @@ def test_what_cannot_be_swept_gets_one_message(words, code, said):
     done = run(*words)
     assert done.exit_code == code
     assert said in done.output
+
+
+# --- one way to write a number -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("4096", 4096), ("4k", 4096), ("32K", 32768), ("+5", 5)],
+)
+def test_a_single_length_is_written_as_those_of_a_list_are(written, meant):
+    assert row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", written)["isl"] == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("1:16:x2", [1, 2, 4, 8, 16]),
+        ("1:20:x3", [1, 3, 9]),
+        ("1:4", [1, 2, 3, 4]),
+        ("8:32:8", [8, 16, 24, 32]),
+        ("1:4:x2,6,8:9", [1, 2, 4, 6, 8, 9]),
+        ("1k:4k:x2", [1024, 2048, 4096]),
+    ],
+)
+def test_lists_take_ranges_by_steps_and_by_factors(written, meant):
+    found = rows("sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--batch", written)
+    assert [entry["batch"] for entry in found] == meant
+
+
+@pytest.mark.parametrize(
+    "written", ["1:16:x1", "1:16:0", "16:1", "1:2:3:4", "1:", ":4", "-1:4", "0:8:x2", "1:1m", "x2", ""]
+)
+def test_what_is_no_range_is_refused(written):
+    result = ask("sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--batch", written)
+    assert result.exit_code == 2
+    assert "nor a range such as 1:256:x2" in result.stderr
+
+
+def test_names_of_models_and_gpus_may_stand_in_one_option():
+    together = rows("predict", "-m", "llama-3.1-8b,qwen3-8b", "-g", "h100,b200")
+    apart = rows("predict", "-m", "llama-3.1-8b", "-m", "qwen3-8b", "-g", "h100", "-g", "b200")
+    assert together == apart
+    assert len(together) == 4
+
+
+def test_users_prefixes_and_shares_take_the_same_words():
+    case = ("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "4k")
+    assert row(*case, "-c", "1k") == row(*case, "-c", "1024")
+    assert row(*case, "--prefix", "1k")["prefix"] == 1024
+    assert row(*case, "-c", "8", "--isl-cv", "30%")["isl_cv"] == 0.3
+    assert row(*case, "--gpu-memory-utilization", "80%") == row(*case, "--gpu-memory-utilization", "0.8")
