@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,6 +12,7 @@ from roofline.api import catalog
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu, refused_row
 from roofline.cli.options import case_options, output_options
 from roofline.cli.render import REASONS, echo, load_columns, notes, print_rows
+from roofline.cli.values import Count
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.quantity import rounded_down
 
@@ -68,9 +69,31 @@ _ALL = {
 
 _explain_option = click.option("--explain", is_flag=True, help="Show every kernel, and the equation with its numbers.")
 
-_simulate_option = click.option(
-    "--simulate", "simulated", is_flag=True, help="Simulate every step, too: the means beside the closed forms."
-)
+
+def _simulate_options(function: Any) -> Any:
+    """Add ``--simulate``, and how it draws."""
+    for option in (
+        click.option(
+            "--requests", type=Count(), help="Of a simulation, that are counted.  [default: 4000, more for many users]"
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="Of a simulation's random numbers."),
+        click.option(
+            "--simulate",
+            "simulated",
+            is_flag=True,
+            help="Simulate every step, too: means and percentiles beside the closed forms.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+class _Drawn(NamedTuple):
+    """What was asked of a simulation."""
+
+    is_asked: bool
+    seed: int
+    requests: int | None
 
 
 @click.command(
@@ -81,7 +104,7 @@ _simulate_option = click.option(
 @case_options
 @output_options
 @_explain_option
-@_simulate_option
+@_simulate_options
 def ttft(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -90,9 +113,11 @@ def ttft(
     *,
     explain: bool,
     simulated: bool,
+    seed: int,
+    requests: int | None,
 ) -> None:
     """Time to first token, on every GPU or on those named, fastest first: of a burst, or the mean under a load."""
-    _answer(models, gpus, options, output_format, _TTFT, explain=explain, simulated=simulated)
+    _answer(models, gpus, options, output_format, _TTFT, explain=explain, drawn=_Drawn(simulated, seed, requests))
 
 
 @click.command(
@@ -102,7 +127,7 @@ def ttft(
 @case_options
 @output_options
 @_explain_option
-@_simulate_option
+@_simulate_options
 def tpot(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -111,9 +136,13 @@ def tpot(
     *,
     explain: bool,
     simulated: bool,
+    seed: int,
+    requests: int | None,
 ) -> None:
     """Mean time per output token after the first, on every GPU or on those named."""
-    _answer(models, gpus, options, output_format, _TPOT, "tpot", explain=explain, simulated=simulated)
+    _answer(
+        models, gpus, options, output_format, _TPOT, "tpot", explain=explain, drawn=_Drawn(simulated, seed, requests)
+    )
 
 
 @click.command(
@@ -124,7 +153,7 @@ def tpot(
 @case_options
 @output_options
 @_explain_option
-@_simulate_option
+@_simulate_options
 def predict(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -133,10 +162,20 @@ def predict(
     *,
     explain: bool,
     simulated: bool,
+    seed: int,
+    requests: int | None,
 ) -> None:
     """Everything about a case: latencies, throughput, knees, memory, cost."""
     single = len(models) == len(gpus) == 1 and output_format == "table"
-    _answer(models, gpus, options, output_format, None if single else _ALL, explain=explain, simulated=simulated)
+    _answer(
+        models,
+        gpus,
+        options,
+        output_format,
+        None if single else _ALL,
+        explain=explain,
+        drawn=_Drawn(simulated, seed, requests),
+    )
 
 
 @click.command(
@@ -164,13 +203,16 @@ def _answer(
     by: str = "ttft",
     *,
     explain: bool,
-    simulated: bool = False,
+    drawn: _Drawn | None = None,
 ) -> None:
     """Predict every case, print what was found, and what was refused where a GPU was named."""
     found: list[Prediction] = []
     rows: list[dict[str, Any]] = []
     refusals: list[dict[str, Any]] = []
     failures: list[RooflineError] = []
+    simulated = drawn is not None and drawn.is_asked
+    if drawn is not None and not simulated and (drawn.seed or drawn.requests is not None):
+        raise click.UsageError("--seed and --requests are of a simulation: add --simulate")
     if simulated and not {"concurrency", "request_rate"} & set(options):
         raise click.UsageError("--simulate is of a load: give --concurrency or --request-rate")
     if explain and output_format == "csv":
@@ -198,7 +240,7 @@ def _answer(
         raise unknown
     if not found:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
-    simulations = [_simulation(prediction) for prediction in found] if simulated else []
+    simulations = [_simulation(prediction, drawn) for prediction in found] if drawn and simulated else []
     if simulations and not people:
         rows = [one.to_dict() for one in simulations]
         refusals = [{key: row.get(key) for key in rows[0]} for row in refusals]
@@ -233,13 +275,18 @@ def _headroom(prediction: Prediction) -> list[str]:
     return [f"{who}: the p99 stays {within} up to {most_text}; the rest is headroom"]
 
 
-def _simulation(prediction: Prediction) -> Simulation:
+def _simulation(prediction: Prediction, drawn: _Drawn) -> Simulation:
     """A case simulated, with a bar of its progress on a terminal."""
     from roofline.api.simulate import arrivals_of, simulation
 
-    count = arrivals_of(prediction, None, 0, None).requests
+    count = arrivals_of(prediction, drawn.requests, drawn.seed, None).requests
     with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        return simulation(prediction, progress=lambda answered: bar.update(answered - bar.pos))
+        return simulation(
+            prediction,
+            requests=drawn.requests,
+            seed=drawn.seed,
+            progress=lambda answered: bar.update(answered - bar.pos),
+        )
 
 
 def _at_light_speed(columns: Mapping[str, str]) -> dict[str, str]:

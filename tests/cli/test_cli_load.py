@@ -109,3 +109,17 @@ def test_compare_quantize_and_sensitivity_take_a_load():
     assert {entry["load"] for entry in formats} == {"concurrency"}
     slopes = document("sensitivity", *CASE, "--rate", "4", "--of", "ttft")["rows"]
     assert next(entry for entry in slopes if entry["input"] == "request_rate")["elasticity"] > 0.0
+
+
+def test_a_simulation_takes_a_seed_and_a_number_of_requests():
+    case = ("ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--request-rate", "4", "--simulate", "--requests", "600")
+    first, again, other = (row(*case, "--seed", seed) for seed in ("1", "1", "2"))
+    assert first == again
+    assert first["simulated_requests"] == 600
+    assert first["simulated_ttft_p99_ms"] != other["simulated_ttft_p99_ms"]
+
+
+def test_a_seed_without_a_simulation_is_refused():
+    result = ask("ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--request-rate", "4", "--seed", "3")
+    assert result.exit_code == 2
+    assert "add --simulate" in result.stderr

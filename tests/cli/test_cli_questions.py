@@ -550,7 +550,7 @@ def test_every_parameter_of_the_api_is_an_option(command):
         if parameter.kind is parameter.KEYWORD_ONLY
     }
     assert asked <= options
-    of_a_load = set() if command.name == "knee" else {"simulated"}
+    of_a_load = set() if command.name == "knee" else {"simulated", "seed", "requests"}
     assert options - asked == {"models", "gpus", "workload", "p99_within", "output_format", "explain", *of_a_load}
 
 
