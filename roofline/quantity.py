@@ -25,6 +25,7 @@ __all__ = [
     "NANO",
     "TERA",
     "count_from_text",
+    "duration",
     "from_text",
     "rounded",
     "rounded_down",
@@ -110,6 +111,27 @@ def from_text(text: object, dimension: str) -> float:
     if not 0.0 < value < float("inf"):
         raise BadInput(f"{text!r} must be positive and finite")
     return value
+
+
+def duration(text: str) -> float:
+    """A time from text with its unit, or a bare number of milliseconds.
+
+    Args:
+        text: such as ``20ms``, ``0.3 s`` or ``25`` [text].
+
+    Returns:
+        The time [s].
+
+    Raises:
+        BadInput: neither.
+
+    >>> duration("20ms"), duration("25")
+    (0.02, 0.025)
+    """
+    try:
+        return float(text) * MILLI
+    except ValueError:
+        return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text.strip()), "s")
 
 
 def count_from_text(value: object) -> float:

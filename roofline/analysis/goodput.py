@@ -10,12 +10,13 @@ from roofline.physics.plan import Deployment
 from roofline.roots import narrowed
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.latency import Workload
+from roofline.serving.targets import limited_latencies
 from roofline.serving.traffic.load import Served, lanes, served, server_of
 from roofline.serving.traffic.mixture import Component, percentile, survival
 from roofline.serving.traffic.prompts import prompt_of
 from roofline.serving.traffic.slots import saturation
 from roofline.serving.traffic.tails import tails
-from roofline.specs.slo import P99_WITHIN, metric_and_level
+from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 
 __all__ = ["LEAST", "SATURATION", "Goodput", "attained", "is_met", "largest_rate"]
 
@@ -70,9 +71,11 @@ def attained(
     """
     spread = tails(deployment, workload, found)
     parts: dict[str, tuple[Component, ...]] = spread._asdict()
-    whole = float(found.ttft + found.decode)
-    corrected = float(correction.ttft * found.ttft + correction.tpot * found.decode)
-    factors = {"ttft": correction.ttft, "tpot": correction.tpot, "e2el": corrected / whole}
+    factors = dict.fromkeys(LATENCIES, 1.0)
+    if correction != UNCORRECTED:
+        means = limited_latencies(deployment, workload, LATENCIES, correction)
+        raw = {"ttft": found.ttft, "tpot": found.tpot, "e2el": found.ttft + found.decode}
+        factors = {name: float(means[name] / raw[name]) for name in LATENCIES}
     shares: dict[str, float] = {}
     joint = 1.0
     ends = 1.0

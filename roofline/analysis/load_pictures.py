@@ -1,4 +1,4 @@
-"""plotext's home, and matplotlib's second: pictures of a load, in a terminal or in a file."""
+"""plotext's home: pictures of a load, in a terminal or in a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from roofline.analysis.figure import blank_figure, write_figure
 from roofline.errors import BadInput, printable
 
 __all__ = ["Panel", "Series", "draw_panels", "panels_text"]
@@ -122,21 +123,10 @@ def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str) -> N
         BadInput: matplotlib is not installed or knows no such format.
         OSError: it cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise BadInput('a picture needs matplotlib: pip install "roofline[plot]"') from None
-    figure = Figure(figsize=(_INCHES[0], _INCHES[1] * len(panels) + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = blank_figure(_INCHES[0], _INCHES[1] * len(panels) + 0.5, title, "medium")
     for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         _draw_panel(axes, panel)
-    figure.suptitle(printable(title), fontsize="medium", parse_math=False)
-    try:
-        figure.savefig(path, format=form, dpi=150)
-    except ValueError:
-        known = ", ".join(sorted(figure.canvas.get_supported_filetypes()))
-        raise BadInput(f"a picture cannot be written as {form!r}; end the name in one of {known}") from None
+    write_figure(figure, path, form)
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:

@@ -1,12 +1,12 @@
-"""matplotlib's home: a tornado chart of elasticities."""
+"""A tornado chart of elasticities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from roofline.analysis.figure import blank_figure, write_figure
 from roofline.analysis.sensitivity import Sensitivity
-from roofline.errors import BadInput, printable
 
 __all__ = ["tornado"]
 
@@ -35,16 +35,12 @@ def tornado(rows: Sequence[Sensitivity], title: str, path: Path, form: str) -> N
         BadInput: matplotlib is not installed or knows no such format.
         OSError: it cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-    except ImportError:
-        raise BadInput('a chart needs matplotlib: pip install "roofline[plot]"') from None
     results = list(dict.fromkeys(row.result for row in rows))
     shares = [sum(row.result == result for row in rows) for result in results]
-    figure = Figure(figsize=(_WIDTH, 1.0 + sum(_HEIGHT * share + 0.6 for share in shares)), layout="constrained")
-    FigureCanvasAgg(figure)
+    height = 1.0 + sum(_HEIGHT * share + 0.6 for share in shares)
+    figure = blank_figure(_WIDTH, height, title, "small")
+    from matplotlib.patches import Patch
+
     panels = figure.subplots(len(results), 1, squeeze=False, height_ratios=shares)[:, 0]
     for panel, result in zip(panels, results, strict=True):
         own = [row for row in rows if row.result == result]
@@ -56,8 +52,4 @@ def tornado(rows: Sequence[Sensitivity], title: str, path: Path, form: str) -> N
     kinds = list(dict.fromkeys(row.kind for row in rows))
     bars = [Patch(color=_COLOURS[kind], label=kind) for kind in kinds]
     figure.legend(handles=bars, loc="outside lower center", ncols=len(kinds), fontsize="small")
-    figure.suptitle(printable(title), fontsize="small", parse_math=False)
-    try:
-        figure.savefig(path, format=form)
-    except ValueError as fault:
-        raise BadInput(f"no chart is written as .{form}: {fault}") from None
+    write_figure(figure, path, form)

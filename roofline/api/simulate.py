@@ -98,7 +98,7 @@ class Simulation:
         lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
         if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
             lines.append(
-                "so near to saturation tails differ from seed to seed: ask again with --seed 1 --requests 100000"
+                "this close to saturation, tails differ from seed to seed: ask again with --seed 1 --requests 100000"
             )
         return "\n".join(lines)
 

@@ -32,7 +32,7 @@ _COLUMNS = {
     "reason": "reason",
 }
 _HEADROOM = (
-    "util is the share of the saturation that the goodput takes; the rest is the warm headroom that keeps the tails"
+    "util is the share of the saturation that the goodput takes; the rest is warm headroom that keeps the tails short"
 )
 _MODEL = {"model": "model"}
 _OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "tp")

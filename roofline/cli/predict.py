@@ -270,7 +270,7 @@ def _headroom(prediction: Prediction) -> list[str]:
     who = prediction.deployment.gpu.name
     within = f"within {prediction.slo['p99_within']:g}x of the median"
     if most is None or not most.rate:
-        return [f"{who}: the p99 is {within} at no load: {cause_of_tails(prediction)} alone spread it further"]
+        return [f"{who}: at no load is the p99 {within}: {cause_of_tails(prediction)} alone spread it further"]
     most_text = f"{rounded_down(most.rate)} requests/s at random, {100.0 * most.util:.0f} % of the saturation"
     return [f"{who}: the p99 stays {within} up to {most_text}; the rest is headroom"]
 

@@ -14,7 +14,7 @@ from roofline.api import catalog
 from roofline.api.inputs.slo import ratio_of_text, slo_limits
 from roofline.api.predict import DEFAULTS, LOADS
 from roofline.errors import BadInput, RooflineError
-from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, from_text
+from roofline.quantity import BILLION, KIBI, MILLI, count_from_text, duration
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -37,7 +37,6 @@ __all__ = [
     "Users",
     "Words",
     "WorkloadText",
-    "duration",
     "split_names",
 ]
 
@@ -325,27 +324,6 @@ def split_names(names: tuple[str, ...]) -> tuple[str, ...]:
             is_path = "," in name and Path(name).exists()
         found += [name] if is_path else [part.strip() for part in name.split(",")]
     return tuple(found)
-
-
-def duration(text: str) -> float:
-    """A time from text with its unit, or a bare number of milliseconds.
-
-    Args:
-        text: such as ``20ms``, ``0.3 s`` or ``25`` [text].
-
-    Returns:
-        The time [s].
-
-    Raises:
-        BadInput: neither.
-
-    >>> duration("20ms"), duration("25")
-    (0.02, 0.025)
-    """
-    try:
-        return float(text) * MILLI
-    except ValueError:
-        return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text.strip()), "s")
 
 
 def _whole(text: str) -> int | None:

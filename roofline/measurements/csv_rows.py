@@ -7,11 +7,34 @@ import re
 from collections import Counter
 
 from roofline.errors import BadInput, shown
+from roofline.reading import RESULT_BYTES, Unreadable, content
 
-__all__ = ["csv_rows"]
+__all__ = ["csv_file", "csv_rows"]
 
 _MOST_LINES, _MOST_COLUMNS, _MOST_CELLS = 100_000, 500, 3_000_000
 _LINE = re.compile(r"\r\n|\r|\n")
+
+
+def csv_file(path: str, kind: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Heading and rows of a file.
+
+    Args:
+        path: the file, or a pipe [path].
+        kind: what it should be, for the message [text].
+
+    Returns:
+        As of `csv_rows`.
+
+    Raises:
+        BadInput: it cannot be read, or as `csv_rows` raises.
+    """
+    try:
+        text = content(path, RESULT_BYTES, kind).decode("utf-8-sig")
+    except Unreadable as fault:
+        raise BadInput(f"{path} {fault}") from None
+    except UnicodeDecodeError as fault:
+        raise BadInput(f"{path} cannot be read: {fault}") from None
+    return csv_rows(text, path)
 
 
 def csv_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, list[str]]]]:

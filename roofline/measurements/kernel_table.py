@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline.errors import BadInput, shown
-from roofline.measurements.csv_rows import csv_rows
+from roofline.measurements.csv_rows import csv_file
 from roofline.quantity import MICRO
-from roofline.reading import RESULT_BYTES, Unreadable, content
 from roofline.specs.kernels import KINDS, MOE
 from roofline.specs.names import name_fault
 from roofline.specs.timed_kernels import SHAPES, KernelGroup
@@ -46,13 +45,7 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
 
 
 def _rows(path: str) -> Iterable[tuple[int, dict[str, str]]]:
-    try:
-        text = content(path, RESULT_BYTES, "table of kernels").decode("utf-8-sig")
-    except Unreadable as fault:
-        raise BadInput(f"{path} {fault}") from None
-    except UnicodeDecodeError as fault:
-        raise BadInput(f"{path} cannot be read: {fault}") from None
-    heading, rows = csv_rows(text, path)
+    heading, rows = csv_file(path, "table of kernels")
     if "kind" not in heading or "latency_us" not in heading:
         raise BadInput(
             f"{path} is no table of kernels: its first line must name columns, kind and latency_us among them"

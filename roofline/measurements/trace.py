@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from roofline.errors import BadInput, shown
-from roofline.measurements.csv_rows import csv_rows
+from roofline.measurements.csv_rows import csv_file
 from roofline.quantity import BILLION
-from roofline.reading import RESULT_BYTES, Unreadable, content
 
 __all__ = ["read_trace"]
 
@@ -29,13 +28,7 @@ def read_trace(path: str) -> list[tuple[float, float]]:
     Source:
         Names of columns: Azure/AzurePublicDataset (AzureLLMInferenceTrace), HPMLL/BurstGPT, read 2026-11.
     """
-    try:
-        text = content(path, RESULT_BYTES, "trace of requests").decode("utf-8-sig")
-    except Unreadable as fault:
-        raise BadInput(f"{path} {fault}") from None
-    except UnicodeDecodeError as fault:
-        raise BadInput(f"{path} cannot be read: {fault}") from None
-    heading, rows = csv_rows(text, path)
+    heading, rows = csv_file(path, "trace of requests")
     names = [name.lower() for name in heading]
     places = []
     for known in (_ISL, _OSL):

@@ -10,6 +10,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from roofline.errors import BadInput, UnknownName, shown
+from roofline.specs.workload import LAWS
 
 if TYPE_CHECKING:
     from random import Random
@@ -28,8 +29,7 @@ __all__ = [
 ]
 
 #: Laws by which lengths may spread, and the name of a histogram.
-LOG_NORMAL, UNIFORM, TRACE = "lognormal", "uniform", "trace"
-LAWS = (LOG_NORMAL, UNIFORM)
+LOG_NORMAL, UNIFORM, TRACE = *LAWS, "trace"
 
 #: Largest coefficients of variation that are taken: a uniform length from zero on, and what the nodes below integrate.
 MOST_CV = {LOG_NORMAL: 3.0, UNIFORM: 3.0**-0.5}

@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from roofline.ops import Real, where
+from roofline.ops import Real, always, never, where
 from roofline.serving.targets import of_tails
 from roofline.serving.traffic.tails import Tails, tails
 from roofline.specs.slo import LATENCIES, metric_and_level
 
 if TYPE_CHECKING:
+    from roofline.physics.memory import Memory
     from roofline.physics.plan import Deployment
     from roofline.serving.latency import Workload
     from roofline.serving.traffic.load import Served
 
 __all__ = ["Percentiles"]
+
+_NOT_APPLICABLE = float("nan")
 
 
 class Percentiles:
@@ -26,6 +29,8 @@ class Percentiles:
     workload: Workload
     served: Served | None
     slo: Mapping[str, float]  # [s]
+    memory: Memory
+    allow_oversize: bool
 
     @cached_property
     def tails(self) -> Tails | None:
@@ -81,4 +86,8 @@ class Percentiles:
         return self._where_fits(of_tails(self.tails, self.served, means, key))
 
     def _where_fits(self, time: Real) -> Real:
-        raise NotImplementedError
+        """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
+        fits = self.memory.fits
+        if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
+            time = where(self.served.is_stable, time, _NOT_APPLICABLE)
+        return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)

@@ -343,13 +343,6 @@ class Prediction(Percentiles):
         sigma = pass_sigma(passed, self.basis, DEFAULT_SIGMA if whole is None else whole)
         return sigma if measured is None else minimum(sigma, measured)
 
-    def _where_fits(self, time: Real) -> Real:
-        """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
-        fits = self.fits
-        if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
-            time = where(self.served.is_stable, time, _NOT_APPLICABLE)
-        return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
-
     @property
     def _users(self) -> Real:
         """Requests in flight on a replica [requests]."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.quantity import BILLION, MILLI, from_text, rounded, to_text
+from roofline.quantity import BILLION, duration, rounded, to_text
 
 __all__ = [
     "LATENCIES",
@@ -238,12 +238,9 @@ def _level(text: str, whole: str) -> float:
 def _time(text: str, whole: str) -> float:
     """A time with its unit, or a bare number of milliseconds."""
     try:
-        time = float(text) * MILLI
-    except ValueError:
-        try:
-            time = from_text(re.sub(r"(?<=[0-9.])(?=[a-zµ])", " ", text.strip()), "s")
-        except BadInput:
-            time = 0.0
+        time = duration(text)
+    except BadInput:
+        time = 0.0
     if not 0.0 < time <= BILLION:
         raise BadInput(f"{whole!r}: {text!r} is no time such as 300, 300ms or 0.3s")
     return time

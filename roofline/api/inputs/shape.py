@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.api.inputs.arguments import number, scalar, several
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.quantity import BILLION, HOUR, KIBI, MILLI, from_text, to_text
+from roofline.quantity import BILLION, HOUR, KIBI, duration, to_text
 from roofline.serving.lengths import LAWS, LOG_NORMAL, Lengths, lengths_by_law, lengths_of_rows
 from roofline.serving.prediction import Prediction
 from roofline.serving.traffic.mixture import percentile
@@ -260,10 +260,6 @@ def _share(name: str, text: str) -> float:
 def _time(text: str, whole: str) -> float:
     """A time with its unit, or a bare number of milliseconds."""
     try:
-        return float(text) * MILLI
-    except ValueError:
-        pass
-    try:
-        return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text.strip()), "s")
+        return duration(text)
     except BadInput:
         raise BadInput(f"{whole!r}: {shown(text)} is no time such as 2s") from None

@@ -18,9 +18,11 @@ from roofline.serving.traffic.queueing import Meeting, meeting
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
 from roofline.serving.traffic.slots import Saturation, saturation, slot_wait
 
-__all__ = ["Served", "lanes", "mean_latencies", "request_passes", "served", "server_of"]
+__all__ = ["FULL", "Served", "lanes", "mean_latencies", "request_passes", "served", "server_of"]
 
-_FULL = 0.9999  # share of a limit beyond which a rate is none that can be served
+#: Share of a limit beyond which a rate is none that can be served.
+FULL = 0.9999
+
 _INNER = 12  # rounds for each throughput that is tried, where they do not find it by themselves
 _LEAST = 2.0**-40  # of the largest throughput
 _ORDER = 3.0  # of the interpolation between one user and many, where answers are single tokens
@@ -157,7 +159,7 @@ def _open(
 ) -> Served:
     """Requests that come at random."""
     asked = workload.request_rate / ranks
-    rate = minimum(asked, _FULL * full.rate)  # beyond it there is no steady state to find
+    rate = minimum(asked, FULL * full.rate)  # beyond it there is no steady state to find
     steps, plan = server.osl - 1.0, server.deployment.plan
     plain = server.decode(1.0).total
 
@@ -172,7 +174,7 @@ def _open(
     queue = maximum(met.stage - prompt.alone, 0.0) + wait
     ttft = server.before + prompt.alone + queue
     busiest = maximum(maximum(met.rho, met.rho_chunks), settled.values[0] / full.slots)
-    is_stable = (asked < full.rate) & (busiest < _FULL) & settled.is_found
+    is_stable = (asked < full.rate) & (busiest < FULL) & settled.is_found
     ttft = where(is_stable, ttft, float("inf"))
     return Served(
         ttft=ttft,

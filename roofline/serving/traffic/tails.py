@@ -16,7 +16,7 @@ from roofline.physics.plan import Deployment
 from roofline.quantity import NANO
 from roofline.serving.latency import Workload
 from roofline.serving.lengths import Spread
-from roofline.serving.traffic.load import Served, lanes, server_of
+from roofline.serving.traffic.load import FULL, Served, lanes, server_of
 from roofline.serving.traffic.mixture import Component, merged
 from roofline.serving.traffic.prompts import Prompt, PromptNode, added, added_by_node, prompt_of, turns
 from roofline.serving.traffic.queueing import Meeting, meeting, step_of_answer
@@ -31,7 +31,6 @@ LEVELS = (50.0, 90.0, 95.0, 99.0)
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square: as good as none, and no division by zero
 _LEAST_REST = 0.001  # of a decode step, that is left to chance at least
-_MOST_RATE = 0.9999  # of the saturation, as the means have it
 _STEADY = 0.98  # of the mean decode step that is certain at most
 _FAR = 4.0  # standard deviations of the number that decodes, below which a step is not looked for
 _COUNT = 0.8  # variance of the prompts begun in a cycle, over their number and the cv of the cycle: 2 / sqrt(2 pi)
@@ -94,7 +93,7 @@ def _settled(deployment: Deployment, workload: Workload, found: Served) -> _Sett
     seen = found.state[1]
     if workload.concurrency is None:
         others = minimum(found.state[0], full.slots)
-        rate = minimum(workload.request_rate / ranks, _MOST_RATE * full.rate)
+        rate = minimum(workload.request_rate / ranks, FULL * full.rate)
         met = meeting(server, prompt, rate, others, seen, None)
         share, wait = slot_wait(server, full, met, rate, others)
         wait = wait / maximum(share, NANO)
