@@ -1,4 +1,6 @@
-"""Writes docs/schema/*.schema.json, which editors check specifications with: python docs/build_schema.py.
+"""Writes docs/schema/*.schema.json: python docs/build_schema.py.
+
+Editors check specifications with them; output.schema.json is what `--format json` prints.
 
 python docs/build_schema.py --check    # fails where a file is stale
 """
@@ -9,9 +11,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from roofline.analysis.gpus import COMPARED_KEYS
+from roofline.api.curve import CURVE_KEYS
+from roofline.api.goodput import GOODPUT_KEYS
+from roofline.api.outputs import SCHEMA_VERSION
+from roofline.api.predict import ROW_KEYS
+from roofline.api.simulate import SIMULATED_KEYS
+from roofline.api.size import SIZE_KEYS
 from roofline.catalog.checks import SCHEMAS
 from roofline.quantity import DIMENSIONS
 from roofline.specs.formats import PEAKS
+from roofline.specs.output_keys import KEYS
+from roofline.specs.slo import LATENCIES
 
 FOLDER = Path(__file__).with_name("schema")
 _TITLES = {
@@ -237,9 +248,190 @@ _DESCRIPTIONS = {
 }
 
 
+# Keys of rows that no tuple of the package lists: `tests/cli/test_output_schema.py` holds them to what is printed.
+_SHORT = ("model", "gpu", "num_gpus", "tp")
+_DIFFERENCE = (
+    "pass", "kernel", "part", "bound", "other_bound", "cause", "reference_us", "total_us", "gain_us", "contribution",
+)  # fmt: skip
+_LIMIT = rf"(?:{'|'.join(LATENCIES)})_p[0-9.]+|p99_within"
+_ROWS: dict[str, tuple[str, ...]] = {
+    "Prediction": ROW_KEYS,
+    "Simulation": (*ROW_KEYS, *SIMULATED_KEYS),
+    "Case": (*ROW_KEYS, "reason"),
+    "Size": SIZE_KEYS,
+    "Goodput": (*ROW_KEYS, *GOODPUT_KEYS),
+    "Point": CURVE_KEYS,
+    "Compared": (*ROW_KEYS, *COMPARED_KEYS),
+    "Format": (
+        "quantization", *ROW_KEYS, "num_gpus_smallest", "largest_batch", "output_tok_s_largest_batch", "assumed",
+        "prefill_speedup", "decode_speedup", "why_prefill", "why_decode", "baseline",
+    ),
+    "Sensitivity": (
+        "result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin", "unit",
+        "meaning", "elasticity_below", "elasticity_above",
+    ),
+    "Solution": (
+        *_SHORT, "unknown", "unit", "value", "present", "binding", *(f"target_{name}_ms" for name in LATENCIES),
+        *(f"value_for_{name}" for name in LATENCIES), *(f"{name}_ms" for name in LATENCIES), "fits", "method",
+        "formula", "symbols", "regime", "reason", "basis", "warnings",
+    ),
+    "Formula": ("result", "value", "unit", "formula", "is_implicit", "symbols", "regime", "regime_ends"),
+    "Check": (
+        "source", "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype",
+        "isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date", "num_gpus",
+        "basis",
+        *(
+            key
+            for name in LATENCIES
+            for key in (
+                f"measured_{name}_ms", f"predicted_{name}_ms", f"{name}_ratio", f"{name}_light_frac",
+                f"predicted_{name}_low_ms", f"predicted_{name}_high_ms", f"{name}_inside", f"{name}_verdict",
+            )
+        ),
+        "prefill_mfu", "decode_mbu", "prefill_suspect", "prefill_suspect_factor", "decode_suspect",
+        "decode_suspect_factor", "suspects", "warnings",
+    ),
+    "Gpu": (
+        "gpu", "aliases", "vendor", "generation", "status", "bf16_tflop_s", "fp8_tflop_s", "int8_tflop_s",
+        "fp4_tflop_s", "bandwidth_tb_s", "memory_gb", "link", "link_gb_s", "domain", "power_w", "usd_per_hour",
+        "price_date", "basis",
+    ),
+    "Model": (
+        "model", "model_id", "aliases", "family", "layers", "parameters_b", "active_b", "stated_parameters_b",
+        "stated_active_b", "weight_dtype", "max_context",
+    ),
+    "Workload": (
+        "workload", "title", "isl", "isl_cv", "osl", "osl_cv", "prefix", "arrivals", "slo", "share", "dominates",
+        "ttft_share", "tightest", "why", "source", "url", "date", "notes",
+    ),
+    "Figure": ("field", "value", "source", "url", "date", "note", "confidence", "si_value", "si_unit"),
+    "Kernel": (
+        "model", "gpu", "pass", "kernel", "kind", "dtype", "count", "flop", "nbytes", "link_bytes", "time_us",
+        "total_us", "share", "bound", "equation",
+    ),
+    "ComparedKernel": ("gpu", "label", "reference", *_DIFFERENCE),
+    "FormatKernel": ("quantization", "kv_cache_dtype", "baseline", *_DIFFERENCE),
+    "Part": ("source", "pass", "part", "predicted_ms", "share", "factor", "plausible", "sigma"),
+    "Suspect": ("source", "rank", "part", "factor", "sigmas", "explains"),
+}  # fmt: skip
+#: Rows with a key for every limit of an SLO.
+_FURTHER = {"Solution": {rf"^(?:target_(?:{_LIMIT})_ms|value_for_(?:{_LIMIT}))$": {"type": ["number", "null"]}}}
+
+_NOTES = {"type": "array", "items": {"type": "string"}, "description": "What holds for all rows."}
+_CASE_OUTPUT: dict[str, Any] = {"rows": ("Prediction", "Simulation"), "kernels": "Kernel"}
+#: Command -> kinds of its rows, further keys that it may have, and those that it always has.
+_OUTPUTS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("ttft", "tpot", "predict", "knee"), _CASE_OUTPUT),
+    "size": {"rows": "Size", "notes": _NOTES},
+    "goodput": {"rows": "Goodput"},
+    "curve": {"rows": "Point"},
+    "sweep": {"rows": "Case"},
+    "compare": {"rows": "Compared", "kernels": "ComparedKernel", "notes": _NOTES},
+    "quantize": {"rows": "Format", "kernels": "FormatKernel", "notes": _NOTES},
+    "sensitivity": {
+        "rows": "Sensitivity",
+        "case": {"type": "string", "description": "The case in a line."},
+        "model": KEYS["model"],
+        "gpu": KEYS["gpu"],
+        "results": {
+            "type": "object",
+            "additionalProperties": {"type": ["number", "null"]},
+            "description": "Results in SI: s, 1/s.",
+        },
+    },
+    "solve": {"rows": "Solution"},
+    "formula": {"rows": "Formula"},
+    "check": {
+        "rows": "Check",
+        "parts": "Part",
+        "suspects": "Suspect",
+        "changed": {
+            "type": ["object", "null"],
+            "description": "What two results differ by: the answer, its causes and how well each fits; null for one.",
+        },
+    },
+    "gpus": {"rows": "Gpu"},
+    "models": {"rows": "Model"},
+    "workloads": {"rows": "Workload"},
+    "gpus show": {"rows": "Figure", "document": {"type": "object", "description": "The specification, values in SI."}},
+    "models show": {
+        "rows": "Figure",
+        "document": {"type": "object", "description": "The specification, values in SI."},
+        "counted": {"type": "object", "description": "Counts [1] and sizes [B] from the layers."},
+    },
+}
+_OPEN_KEYS = {"ttft": ("kernels",), "tpot": ("kernels",), "predict": ("kernels",), "knee": ("kernels",)}  # --explain
+_KINDS = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean", "mapping": "object"}
+
+
 def schemas() -> dict[str, str]:
     """Text of every schema by the name of its file."""
-    return {f"{kind}.schema.json": json.dumps(_schema(kind), indent=2) + "\n" for kind in SCHEMAS}
+    found = {kind: _schema(kind) for kind in SCHEMAS} | {"output": _output()}
+    return {f"{kind}.schema.json": json.dumps(schema, indent=2) + "\n" for kind, schema in found.items()}
+
+
+def _output() -> dict[str, Any]:
+    """Schema of what commands print with ``--format json``: one definition a command, one a kind of row."""
+    rows = {f"{name}Row": _row(name, keys) for name, keys in _ROWS.items()}
+    meanings = {key: _meaning(key) for key in KEYS}
+    commands = {name: _command(name, parts) for name, parts in _OUTPUTS.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "What roofline prints with --format json",
+        "description": "$defs has an entry for each command; null is what does not apply. `unit` stands beside keys.",
+        "anyOf": [{"$ref": f"#/$defs/{name.replace(' ', '%20')}"} for name in commands],
+        "$defs": {**commands, **rows, "Keys": {"description": "What stands under a key.", "properties": meanings}},
+    }
+
+
+def _command(name: str, parts: dict[str, Any]) -> dict[str, Any]:
+    properties: dict[str, Any] = {
+        "schema_version": {"const": SCHEMA_VERSION, "description": "Of this schema; another one breaks readers."}
+    }
+    for key, part in parts.items():
+        if isinstance(part, (str, tuple)) and not hasattr(part, "kind"):
+            kinds = [{"$ref": f"#/$defs/{kind}Row"} for kind in ([part] if isinstance(part, str) else part)]
+            items = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+            properties[key] = {"type": "array", "items": items, "description": f"{key.capitalize()}, one an entry."}
+        else:
+            properties[key] = _key(key) if hasattr(part, "kind") else part
+    required = [key for key in properties if key not in _OPEN_KEYS.get(name, ())]
+    return {
+        "type": "object",
+        "description": f"roofline {name} --format json.",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _row(name: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "type": "object",
+        "properties": {key: _key(key) for key in keys},
+        "required": list(dict.fromkeys(keys)),
+        "additionalProperties": False,
+    }
+    return row | ({"patternProperties": _FURTHER[name]} if name in _FURTHER else {})
+
+
+def _key(key: str) -> dict[str, Any]:
+    if key not in KEYS:
+        raise SystemExit(f"{key}: say in KEYS of roofline/specs/output_keys.py what it means")
+    return {"$ref": f"#/$defs/Keys/properties/{key}"}
+
+
+def _meaning(key: str) -> dict[str, Any]:
+    known = KEYS[key]
+    kind: Any = _KINDS.get(known.kind)
+    if known.kind == "texts":
+        described: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+    elif known.kind == "value":
+        described = {"type": ["number", "string", "null"]}
+    else:
+        described = {"type": [kind, "null"] if known.is_open else kind}
+    unit = {} if known.unit is None else {"unit": known.unit}
+    return {**described, "description": known.meaning, **unit}
 
 
 def stale() -> list[str]:

@@ -1,7 +1,8 @@
 """Fill a workbook of one's own with predictions, row by row; whatever else is in it stays as it is.
 
-One row of a sheet holds the headings model, gpu, isl, osl and batch, perhaps precision and tp; each row below it with a
-model and a GPU is a case. Results go below the headings of WRITTEN that are there, else into new columns at the right.
+One row of a sheet holds the headings model, gpu, isl, osl and a load (batch, users or req/s), perhaps those of CHOICES;
+each row below it with a model and a GPU is a case. Results go below the headings of RESULTS that are there; those of
+ALWAYS, and a verdict where there is an SLO, are added at the right where they are missing.
 """
 
 import argparse
@@ -19,10 +20,24 @@ try:
 except ImportError:
     sys.exit("this recipe needs openpyxl: pip install openpyxl")
 
-NEEDED = {"model": "models", "gpu": "gpus", "isl": "isl", "osl": "osl", "batch": "batch"}  # heading: option of rl.table
-READ = {**NEEDED, "precision": "quantization", "tp": "tp"}
-WRITTEN = {"TTFT [ms]": "ttft_ms", "TPOT [ms]": "tpot_ms", "GPUs": "num_gpus", "fits": "fits", "reason": "reason"}
-CASES = (("llama-3.1-8b", "h100", 2000, 300, 16), ("llama-3.1-70b", "a10", 2000, 300, 64), ("lama", "b200", 9, 9, 9))
+NEEDED = {"model": "models", "gpu": "gpus", "isl": "isl", "osl": "osl"}  # heading: option of rl.table
+CHOICES = {"precision": "quantization", "tp": "tp", "num_gpus": "num_gpus", "slo": "slo"}
+LOADS = {"batch": "batch"} | dict.fromkeys(("users", "concurrent users", "concurrency"), "concurrency")
+LOADS |= dict.fromkeys(("req/s", "requests/s", "request rate", "request rate [req/s]", "request_rate"), "request_rate")
+ALWAYS = ("TTFT [ms]", "TPOT [ms]", "GPUs", "fits", "reason")
+RESULTS = {"gpus": "num_gpus", "fits": "fits", "reason": "reason", "slo met": "slo_met"}  # heading: key of a row
+RESULTS |= {"tok/s": "output_tok_s", "usd/h": "usd_per_hour"}
+RESULTS |= dict.fromkeys(("usd/m tok", "usd/m output tok", "usd/m output tokens"), "usd_per_m_output_tok")
+for _time in ("ttft", "tpot", "e2el"):
+    RESULTS[f"{_time} [ms]"] = f"{_time}_ms"
+    RESULTS |= {f"{_time} {part} [ms]": f"{_time}_{part}_ms" for part in ("p50", "p90", "p95", "p99")}
+EXAMPLE = (
+    ("model", "GPU", "ISL", "OSL", "users", "SLO", "TTFT p95 [ms]", "TPOT [ms]", "USD/M tok", "SLO met"),
+    ("llama-3.1-8b", "h100", 2000, 300, 64, "ttft:500@p95,tpot:40"),
+    ("llama-3.3-70b", "b200:tp2:fp8", 4000, 500, 64, "ttft:500@p95,tpot:40"),
+    ("llama-3.3-70b", "4xl4", 4000, 500, 64, "ttft:500@p95,tpot:40"),
+    ("llama-3.1-8b", "h100", 2000, 300),
+)
 
 
 def fill(source: Path, target: Path, *, force: bool = False) -> None:
@@ -31,20 +46,34 @@ def fill(source: Path, target: Path, *, force: bool = False) -> None:
     values, top, columns = headings(load_workbook(source, data_only=True))  # what formulas came to when it was saved
     sheet = book[values.title]
     last = max(cell.column for row in sheet.iter_rows() for cell in row if cell.value is not None)
-    for column, heading in enumerate((name for name in WRITTEN if name.lower() not in columns), last + 1):
+    wanted = (*ALWAYS, "SLO met") if "slo" in columns else ALWAYS
+    for column, heading in enumerate((name for name in wanted if name.lower() not in columns), last + 1):
         columns[heading.lower()] = sheet.cell(top, column, heading).column
+    filled = sorted(RESULTS.keys() & columns.keys(), key=columns.__getitem__)
     for line in range(top + 1, sheet.max_row + 1):
-        if sheet.cell(line, columns["model"]).value is None or sheet.cell(line, columns["gpu"]).value is None:
+        typed = {name: sheet.cell(line, column).value for name, column in columns.items()}
+        if typed["model"] is None or typed["gpu"] is None:
             continue  # a gap, a total, a note
-        case = {READ[name]: [values.cell(line, columns[name]).value] for name in READ if name in columns}
+        is_count = typed["gpus"] is not None and typed["fits"] is None  # a run would have filled both
         try:
-            row = rl.table(**case, keys=list(WRITTEN.values())[:-1])[0]  # the reason comes with every row
+            if is_count:
+                raise rl.BadInput("GPUs is a result; state how many under num_gpus, or write the GPU as 8xh100")
+            options = case(typed, {name: values.cell(line, column).value for name, column in columns.items()})
+            row, *others = rl.table(**options, keys=sorted({RESULTS[name] for name in filled} - {"reason"}))
+            if others:
+                raise rl.BadInput("a row is one case: keep one model and one GPU")
         except rl.RooflineError as fault:
             row = {"reason": f"{type(fault).__name__}: {fault}"}
-        print(f"row {line}:", *(f"{heading} {row.get(key)}" for heading, key in WRITTEN.items()), sep="  ")
-        for heading, key in WRITTEN.items():
-            cell = sheet.cell(line, columns[heading.lower()])
-            cell.value = row.get(key)
+        if row.get("slo_met") is not None:  # a server that cannot keep up meets no SLO
+            row["slo_met"] = "pass" if row["slo_met"] and row["reason"] is None else "fail"
+        shown = {RESULTS[name]: row.get(RESULTS[name]) for name in filled}
+        rounded = {key: f"{value:.2f}" if isinstance(value, float) else value for key, value in shown.items()}
+        print(f"row {line}:", *(f"{key} {value}" for key, value in rounded.items() if value is not None), sep="  ")
+        for name in filled:
+            cell = sheet.cell(line, columns[name])
+            if is_count and name == "gpus":
+                continue  # stays until it is moved
+            cell.value = row.get(RESULTS[name])
             if isinstance(cell.value, str):
                 cell.data_type = "s"  # text, never a formula, whatever it begins with
     write_whole(str(target), book.save, force=force)
@@ -54,10 +83,24 @@ def headings(book: Workbook) -> tuple:
     """The first sheet with a row of the headings, that row, and the column of each heading."""
     for sheet in book:
         for row in sheet.iter_rows():
-            columns = {str(cell.value).strip().lower(): cell.column for cell in reversed(row) if cell.value is not None}
-            if NEEDED.keys() <= columns.keys():
+            columns = {" ".join(str(cell.value).lower().split()): cell.column for cell in reversed(row) if cell.value}
+            if NEEDED.keys() <= columns.keys() and LOADS.keys() & columns.keys():
                 return sheet, row[0].row, columns
-    raise rl.BadInput(f"no sheet has a row with the headings {', '.join(NEEDED)}")
+    needed = f"{', '.join(NEEDED)} and a load column: batch, users or req/s"
+    raise rl.BadInput(f"no sheet has a row with the headings {needed}")
+
+
+def case(typed: dict, values: dict) -> dict:
+    """Options of `rl.table` for one row, from what was typed into its cells and what that comes to."""
+    stated = [name for name in (*CHOICES, *LOADS) if values.get(name) is not None and str(values[name]).strip()]
+    for name in (*NEEDED, *CHOICES, *LOADS):
+        if typed.get(name) is not None and values[name] is None:
+            raise rl.BadInput(f"{name} is a formula without a stored value; let Excel or LibreOffice save the file")
+    loads = [name for name in stated if name in LOADS]
+    if len(loads) != 1:
+        what = f"{' and '.join(loads)} are filled in; clear all but one" if loads else "fill in batch, users or req/s"
+        raise rl.BadInput(f"a row needs one load: {what}")
+    return {(NEEDED | CHOICES | LOADS)[name]: [values[name]] for name in (*NEEDED, *stated)}
 
 
 if __name__ == "__main__":
@@ -69,7 +112,7 @@ if __name__ == "__main__":
     source = asked.workbook or Path(tempfile.mkdtemp(), "plan.xlsx")
     if asked.workbook is None:
         plan = Workbook()
-        for row in (tuple(NEEDED), *CASES):
+        for row in EXAMPLE:
             plan.active.append(row)
         plan.save(source)
     target = asked.output or source.with_stem(f"{source.stem}-filled")

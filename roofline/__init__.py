@@ -7,8 +7,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from roofline.api.catalog import check_specs, gpus, load_gpu, load_model, models
 from roofline.api.predict import knee, predict, tpot, ttft
@@ -23,37 +22,55 @@ from roofline.errors import (
 )
 from roofline.serving.correction import Correction
 from roofline.serving.knee import Knees
-from roofline.serving.prediction import Prediction
+from roofline.serving.prediction import Prediction, Predictions
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
+    from roofline.analysis.gpus import Comparison
+    from roofline.analysis.quantization import Quantization
     from roofline.analysis.sensitivity import Sensitivities, Sensitivity
     from roofline.analysis.solve import Solution
     from roofline.api.compare import compare, quantize
-    from roofline.api.curve import curve
-    from roofline.api.goodput import goodput
+    from roofline.api.curve import Curve, curve
+    from roofline.api.goodput import GpuGoodput, goodput
+    from roofline.api.inputs.options import Case
     from roofline.api.once import calibrate_once
-    from roofline.api.simulate import simulate
-    from roofline.api.size import size
+    from roofline.api.simulate import Simulation, simulate
+    from roofline.api.size import FleetSize, GpuSize, size
     from roofline.api.table import table
     from roofline.api.why import formula, sensitivity, solve
     from roofline.api.workbook import sheet
     from roofline.api.workloads import load_workload, workload_options, workloads
+    from roofline.serving.row_types import Row
+    from roofline.specs.workload import NamedWorkload
+    from roofline.symbolic.closed_form import Formula
 
 __all__ = [
     "BadInput",
     "BadSpec",
+    "Case",
+    "Comparison",
     "Correction",
+    "Curve",
     "DoesNotFit",
+    "FleetSize",
+    "Formula",
     "Gpu",
+    "GpuGoodput",
+    "GpuSize",
     "Knees",
     "Model",
+    "NamedWorkload",
     "Overloaded",
     "Prediction",
+    "Predictions",
+    "Quantization",
     "RooflineError",
+    "Row",
     "Sensitivities",
     "Sensitivity",
+    "Simulation",
     "Solution",
     "UnknownName",
     "UnsupportedPrecision",
@@ -86,32 +103,37 @@ __version__ = "0.1.0"
 
 #: Names that an answer from the shell does not need: their modules are imported when they are first asked for.
 _LAZY = {
-    "calibrate_once": "roofline.api.once",
-    "Sensitivities": "roofline.analysis.sensitivity",
-    "Sensitivity": "roofline.analysis.sensitivity",
-    "Solution": "roofline.analysis.solve",
-    "compare": "roofline.api.compare",
-    "curve": "roofline.api.curve",
-    "goodput": "roofline.api.goodput",
-    "load_workload": "roofline.api.workloads",
-    "workload_options": "roofline.api.workloads",
-    "workloads": "roofline.api.workloads",
-    "formula": "roofline.api.why",
-    "quantize": "roofline.api.compare",
-    "sensitivity": "roofline.api.why",
-    "sheet": "roofline.api.workbook",
-    "simulate": "roofline.api.simulate",
-    "size": "roofline.api.size",
-    "solve": "roofline.api.why",
-    "table": "roofline.api.table",
+    "roofline.analysis.gpus": ("Comparison",),
+    "roofline.analysis.quantization": ("Quantization",),
+    "roofline.analysis.sensitivity": ("Sensitivities", "Sensitivity"),
+    "roofline.analysis.solve": ("Solution",),
+    "roofline.api.compare": ("compare", "quantize"),
+    "roofline.api.curve": ("Curve", "curve"),
+    "roofline.api.goodput": ("GpuGoodput", "goodput"),
+    "roofline.api.inputs.options": ("Case",),
+    "roofline.api.once": ("calibrate_once",),
+    "roofline.api.simulate": ("Simulation", "simulate"),
+    "roofline.api.size": ("FleetSize", "GpuSize", "size"),
+    "roofline.api.table": ("table",),
+    "roofline.api.why": ("formula", "sensitivity", "solve"),
+    "roofline.api.workbook": ("sheet",),
+    "roofline.api.workloads": ("load_workload", "workload_options", "workloads"),
+    "roofline.serving.row_types": ("Row",),
+    "roofline.specs.workload": ("NamedWorkload",),
+    "roofline.symbolic.closed_form": ("Formula",),
 }
+_HOMES = {name: home for home, names in _LAZY.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+if not _TYPE_CHECKING:  # to a type checker, a name that is not above is an error
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})

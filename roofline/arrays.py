@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.errors import BadInput, shown
 from roofline.ops import Operations, register
 
-__all__ = ["as_array", "gauss_nodes"]
+__all__ = ["Array", "Flags", "Words", "as_array", "gauss_nodes"]
+
+#: Arrays of an answer, one element a case: numbers, conditions and texts.
+Array: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+Words: TypeAlias = NDArray[np.str_]
 
 _ARRAYS = Operations(
     maximum=lambda a, b, _: np.maximum(a, b),
@@ -42,9 +48,9 @@ def as_array(name: str, value: Any) -> Any:
     except (TypeError, ValueError):
         numbers = None
     if numbers is None:
-        raise BadInput(f"{name} = {shown(value)} is neither a number nor an array of numbers")
+        raise BadInput(f"{name} = {shown(value)} must be a number or an array of numbers")
     if numbers.size == 0:
-        raise BadInput(f"{name} is an empty array")
+        raise BadInput(f"{name} must not be an empty array")
     return float(numbers) if numbers.ndim == 0 else numbers
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "BadInput",
     "BadSpec",
@@ -10,6 +12,7 @@ __all__ = [
     "RooflineError",
     "UnknownName",
     "UnsupportedPrecision",
+    "did_you_mean",
     "printable",
     "shown",
 ]
@@ -44,6 +47,24 @@ class BadSpec(RooflineError):
 
 class BadInput(RooflineError):
     """A number or a plan that cannot be: negative, not finite, absurdly large, not divisible."""
+
+
+def did_you_mean(nearest: Iterable[str]) -> str:
+    """The end of a message on an unknown name: the nearest known ones.
+
+    Args:
+        nearest: known names, best first [text].
+
+    Returns:
+        A question after a semicolon; empty where nothing is near [text].
+
+    >>> did_you_mean(["h100-sxm", "h100-pcie", "h100-nvl"]), did_you_mean([])
+    ('; did you mean h100-sxm, h100-pcie or h100-nvl?', '')
+    """
+    names = list(nearest)
+    if not names:
+        return ""
+    return f"; did you mean {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}?"
 
 
 def printable(text: str, *, lines: bool = False) -> str:

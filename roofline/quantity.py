@@ -95,7 +95,7 @@ def from_text(text: object, dimension: str) -> float:
     if not isinstance(text, str):
         raise BadInput(f"{text!r} has no unit; {_advice(dimension)}")
     if len(text) > _LONGEST:
-        raise BadInput(f"a text of {len(text)} characters is not a number with a unit; {_advice(dimension)}")
+        raise BadInput(f"{len(text)} characters are not a number with a unit; {_advice(dimension)}")
     match = re.fullmatch(_QUANTITY, text)
     if match is None:
         raise BadInput(f"{text!r} is not a number with a unit; {_advice(dimension)}")
@@ -103,7 +103,7 @@ def from_text(text: object, dimension: str) -> float:
     if unit is None:
         raise BadInput(f"{text!r} has no unit; {_advice(dimension)}")
     if "spars" in unit.lower():
-        raise BadInput(f"{text!r} is a sparse figure; give the dense one (sparse peaks are never stored)")
+        raise BadInput(f"{text!r} is a sparse figure; give the dense one (sparse peaks are not accepted)")
     if unit not in units:
         hint = " (ambiguous: write Gbit/s or GB/s)" if re.fullmatch(_AMBIGUOUS, unit) else ""
         raise BadInput(f"{text!r}: {unit!r} is not a unit of {dimension}{hint}; {_advice(dimension)}")
@@ -131,7 +131,7 @@ def duration(text: str) -> float:
     try:
         return float(text) * MILLI
     except ValueError:
-        return from_text(re.sub(r"(?<=[0-9.])(?=[a-zA-Zµ])", " ", text.strip()), "s")
+        return from_text(text.strip(), "s")
 
 
 def count_from_text(value: object) -> float:
@@ -150,17 +150,19 @@ def count_from_text(value: object) -> float:
     37000000000.0
     """
     if isinstance(value, int) and abs(value) > _MOST_PARAMETERS:
-        raise BadInput(f"an integer of {value.bit_length()} bits is not a count of parameters")
+        raise BadInput(f"a {value.bit_length()}-bit integer is too large for a number of parameters")
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return float(value)
     if isinstance(value, str) and len(value) > _LONGEST:
-        raise BadInput(f"a text of {len(value)} characters is not a count; write an integer or a text such as 8.03 B")
+        raise BadInput(
+            f"{len(value)} characters are not a number of parameters; write an integer, or text such as 8.03 B"
+        )
     match = re.fullmatch(_COUNT, value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0.0:
-        raise BadInput(f"{value!r} is not a count; write an integer or a text such as 8.03 B")
+        raise BadInput(f"{value!r} is not a number of parameters; write an integer, or text such as 8.03 B")
     count = float(match[1]) * _COUNT_SCALE[match[2]]
     if count > _MOST_PARAMETERS:
-        raise BadInput(f"{value!r} is no count of parameters")
+        raise BadInput(f"{value!r} is too large for a number of parameters")
     return count
 
 
@@ -242,4 +244,4 @@ def _advice(dimension: str) -> str:
         "Hz": ("1830 MHz",),
         "USD/s": ("2.95 USD/h",),
     }[dimension]
-    return f"write a text such as {', '.join(examples)}"
+    return f"write it as {' or '.join(examples)}"

@@ -85,7 +85,7 @@ def bounded(data: bytes, most: int, kind: str) -> bytes:
         Unreadable: there are more.
     """
     if len(data) > most:
-        raise Unreadable(f"is longer than any {kind}: at most {most >> _MEBI} MiB are read")
+        raise Unreadable(f"is too large for a {kind}: the limit is {most >> _MEBI} MiB")
     return data
 
 
@@ -126,11 +126,11 @@ def check_json_amount(text: str) -> None:
     """
     containers, fields, values = text.count("[") + text.count("{"), text.count(":"), text.count(",")
     if containers > _MOST_CONTAINERS:
-        raise Unreadable(f"holds {containers} lists and mappings; at most {_MOST_CONTAINERS} are read")
+        raise Unreadable(f"has {containers} lists and mappings; the limit is {_MOST_CONTAINERS}")
     if fields > _MOST_FIELDS:
-        raise Unreadable(f"holds {fields} fields; at most {_MOST_FIELDS} are read")
+        raise Unreadable(f"has {fields} fields; the limit is {_MOST_FIELDS}")
     if values > _MOST_VALUES:
-        raise Unreadable(f"holds {values} values; at most {_MOST_VALUES} are read")
+        raise Unreadable(f"has {values} values; the limit is {_MOST_VALUES}")
 
 
 def check_json_depth(document: object) -> None:
@@ -154,13 +154,13 @@ def check_json_depth(document: object) -> None:
         ]
         if not level:
             return
-    raise Unreadable(f"lists and mappings nested deeper than {_DEEPEST} levels")
+    raise Unreadable(f"is nested deeper than {_DEEPEST} levels")
 
 
 def _refuse_other_kinds(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise Unreadable(f"cannot be read: {kind}, not a regular file")
+        raise Unreadable(f"cannot be read: it is {kind}, not a regular file")
 
 
 def _read(opened: int, most: int) -> bytes:

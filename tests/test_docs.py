@@ -15,10 +15,17 @@ SECTIONS = ("Args:", "Returns:", "Raises:", "Valid:", "Source:")
 NUMBERS = re.compile(r"\b(Real|float|int|str|bool)\b")
 
 
+def is_overload(node):
+    """Whether a function states one of several signatures, of which the last has the docstring."""
+    return any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
+
+
 def public_functions():
     for path in sorted(PACKAGE.rglob("*.py")):
+        if path.is_relative_to(PACKAGE / "cli"):  # no API: a line that says what the signature does not
+            continue
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not is_overload(node):
                 is_command = any("command" in ast.unparse(d) or "group" in ast.unparse(d) for d in node.decorator_list)
                 if not is_command:
                     yield pytest.param(node, id=f"{path.relative_to(PACKAGE).as_posix()}:{node.name}")
@@ -86,23 +93,6 @@ def test_the_readme_gives_the_two_commands():
     assert 'pip install ".[dev]" && python -m pytest' in readme
     ci = (ROOT / ".ci" / "run").read_text()
     assert 'pip install -q ".[dev]" && python -m pytest' in ci
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "ttft --model llama-3.1-70b --isl 2000",
-        "goodput -m llama-3.3-70b -q fp8 -g h100 -g b200 --workload chat",
-    ],
-)
-def test_the_readme_shows_what_the_command_prints(command):
-    from click.testing import CliRunner
-
-    from roofline.cli.main import cli
-
-    readme = (ROOT / "README.md").read_text()
-    assert f"roofline {command}" in readme
-    assert CliRunner().invoke(cli, command.split()).stdout.strip() in readme
 
 
 def test_every_link_of_the_docs_leads_somewhere():

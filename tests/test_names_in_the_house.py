@@ -19,6 +19,11 @@ def is_command(function):
     return any(isinstance(decorator, ast.Attribute) and decorator.attr in {"command", "group"} for decorator in called)
 
 
+def is_overload(function):
+    """Whether it states one of several signatures of the function that follows."""
+    return any(isinstance(decorator, ast.Name) and decorator.id == "overload" for decorator in function.decorator_list)
+
+
 def homes(kinds, is_named):
     """Modules in which a name is given, by name."""
     found = defaultdict(list)
@@ -34,7 +39,7 @@ def classes():
 
 
 def functions():
-    return homes(ast.FunctionDef, lambda node: not node.name.startswith("_") and not is_command(node))
+    return homes(ast.FunctionDef, lambda node: not (node.name.startswith("_") or is_command(node) or is_overload(node)))
 
 
 def shared(found):

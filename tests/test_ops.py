@@ -17,7 +17,7 @@ from roofline.errors import BadInput
 from roofline.physics.one_equation import Roof, Work, kernel_time
 from roofline.specs.calibration import Efficiency
 from roofline.symbolic.traced import Trace
-from roofline.workbook.cell import Pool
+from roofline.workbook.cell import CellPool
 
 VALUES = (-3.5, -2.0, -0.25, 0.0, 0.1, 1.0, 2.0, 2.9999, 1e6)
 finite = st.floats(-1e9, 1e9)
@@ -157,7 +157,7 @@ def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded()
 
 @pytest.mark.parametrize(
     "number",
-    [np.array([1.0, 1.0]), np.float64(1.0), sympy.Symbol("x"), Pool().input("$A$1", np.array([1.0]))],
+    [np.array([1.0, 1.0]), np.float64(1.0), sympy.Symbol("x"), CellPool().input("$A$1", np.array([1.0]))],
     ids=["array", "scalar of numpy", "symbol", "cell"],
 )
 @pytest.mark.parametrize("least", [0.5, 1.0, 2.0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import roofline.arrays  # noqa: F401  registers arrays
 from roofline.roots import crossing, largest_that_holds, narrowed, root
 from roofline.symbolic.traced import Trace
-from roofline.workbook.cell import Pool
+from roofline.workbook.cell import CellPool
 
 positive = st.floats(1e-6, 1e6)
 powers = st.sampled_from((0.5, 1.0, 2.0, 3.0))
@@ -109,7 +109,7 @@ def test_traced_numbers_are_crossed_where_their_values_are_and_know_how_that_mov
 
 
 def test_a_sheet_takes_the_number_of_steps_that_it_is_given():
-    pool = Pool()
+    pool = CellPool()
     zero = pool.input("$A$1", np.array([3.0, 50.0]))
     surplus, asked = counted(lambda value: zero**2 - value * value)
     found = crossing(surplus, 100.0, 20)
@@ -126,7 +126,7 @@ def test_the_largest_that_holds_is_the_same_in_arrays_and_cells():
     lasts, limit = np.array([0.0, 1.0, 7.0, 99.0, 1e9]), 1000.0
     expected = [0.0, 1.0, 7.0, 99.0, 1000.0]
     assert largest_that_holds(lambda number: number <= lasts, limit + 0.0 * lasts).tolist() == expected
-    pool = Pool()
+    pool = CellPool()
     cells = pool.input("$A$1", lasts)
     limits = pool.input("$B$1", np.full(5, limit))
     assert largest_that_holds(lambda number: number <= cells, limits, 11).value.tolist() == expected

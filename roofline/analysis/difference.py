@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import copysign, fsum, inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from roofline.number_types import Json
 from roofline.ops import norm
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import Kernel, LinkRoof
@@ -229,7 +230,7 @@ def unchanged_text(found: Difference, of: str) -> str:
     return f"unchanged: {'), '.join([f'{kept[0]} of the new {of}', *kept[1:]])})" if kept else ""
 
 
-def difference_rows(found: Difference, **labels: Any) -> list[dict[str, Any]]:
+def difference_rows(found: Difference, **labels: str) -> list[dict[str, Json]]:
     """Kernels of a difference as flat rows.
 
     Args:

@@ -9,6 +9,8 @@ from roofline.errors import BadInput, printable
 
 __all__ = ["blank_figure", "write_figure"]
 
+_SALT = "roofline"  # of the names of parts of an SVG
+
 
 def blank_figure(width: float, height: float, title: str, fontsize: str) -> Any:
     """A figure that needs no display.
@@ -29,7 +31,7 @@ def blank_figure(width: float, height: float, title: str, fontsize: str) -> Any:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise BadInput('a chart needs matplotlib: pip install "roofline[plot]"') from None
+        raise BadInput('charts need matplotlib: pip install "roofline[plot]"') from None
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(printable(title), fontsize=fontsize, parse_math=False)
@@ -48,7 +50,11 @@ def write_figure(figure: Any, path: Path, form: str) -> None:
         BadInput: matplotlib knows no such format.
         OSError: it cannot be written.
     """
+    from matplotlib import rc_context
+
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # the same answer, the same file
     try:
-        figure.savefig(path, format=form, dpi=150)
+        with rc_context({"svg.hashsalt": _SALT}):
+            figure.savefig(path, format=form, dpi=150, metadata=undated)
     except ValueError as fault:
-        raise BadInput(f"no chart is written as .{form}: {fault}") from None
+        raise BadInput(f"charts cannot be written as .{form}: {fault}") from None

@@ -5,27 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 from roofline.analysis.difference import (
     Difference,
     Share,
     decimals,
     difference,
+    ratio_text,
     shares,
     unchanged_text,
 )
 from roofline.analysis.side_by_side import SideBySide, latencies, speedups
 from roofline.errors import RooflineError
+from roofline.number_types import Json
 from roofline.quantity import rounded
 from roofline.serving.latency import load_text
 from roofline.serving.prediction import Prediction
+from roofline.serving.row_types import ComparedRow
 from roofline.specs.kernels import HOST, the
 
 __all__ = ["COMPARED_KEYS", "Compared", "Comparison", "compared", "why_faster"]
 
 #: Keys of a row beside those of a prediction.
-COMPARED_KEYS = ("reference", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode")
+COMPARED_KEYS = ("label", "reference", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode")
 
 _MOST_NAMED = 3  # parts that one sentence names
 _WORTH_NAMING = 0.05  # share of the gain
@@ -37,22 +40,33 @@ _TERMS = {"memory": "bandwidth", "link": "the link"}
 class Compared(SideBySide):
     """One GPU beside the reference, which has no speed-ups itself."""
 
-    reference: str  # GPU that it is compared with
+    label: str  # what tells it apart: the GPU, with what its pool states of plan and format
+    reference: str  # label of the one that it is compared with
 
     def __str__(self) -> str:
         """One line: latencies, throughput, and how many times faster than the reference."""
         found = self.prediction
-        said = f"{found.deployment.gpu.name}: {latencies(found)}, {rounded(found.output_tok_s_gpu)} tok/s/GPU"
+        said = f"{self.label}: {latencies(found)}, {rounded(found.output_tok_s_gpu)} tok/s/GPU"
         return said + speedups(self.prefill, self.decode, self.reference)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ComparedRow:
         """Flat row: the keys of a prediction, and how many times faster than the reference."""
-        return self.row(reference=self.reference)
+        return cast("ComparedRow", self.row(label=self.label, reference=self.reference))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """One case on several GPUs at the same plan; the first is the reference."""
+    """One case on several GPUs at the same plan; the first is the reference.
+
+    >>> import roofline as rl
+    >>> found = rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")
+    >>> found
+    <Comparison llama-3.1-8b, decode against h100-sxm: h200-sxm 1.43x>
+    >>> [round(row["decode_speedup"] or 1.0, 2) for row in found.to_records()]
+    [1.0, 1.43]
+    >>> found.kernel_records()[0]["reference"], sorted(found.to_dict())
+    ('h100-sxm', ['kernels', 'notes', 'refused', 'rows'])
+    """
 
     gpus: tuple[Compared, ...]
     notes: tuple[str, ...] = ()  # what was chosen
@@ -62,57 +76,73 @@ class Comparison:
         """A heading, a line a GPU, refusals and notes."""
         first = self.gpus[0].prediction
         model, workload = first.deployment.model.short_name, first.workload
-        case = f"isl {workload.isl:g}, osl {workload.osl:g}, {load_text(workload)}, tp {self.tp}"
+        plans = {entry.prediction.deployment.plan.tp for entry in self.gpus}
+        plan = f", tp {self.tp}" if len(plans) == 1 else ""
+        case = f"isl {workload.isl:g}, osl {workload.osl:g}, {load_text(workload)}{plan}"
         heading = f"{model}, {case}, against {self.gpus[0].reference}"
         refused = [f"{name}: {str(error).partition(';')[0]}" for name, error in self.refused.items()]
         lines = [*map(str, self.gpus), *refused, *(f"note: {note}" for note in self.notes)]
         return "\n".join([heading, *(f"  {line}" for line in lines)])
 
+    def __repr__(self) -> str:
+        """How many times faster than the reference each GPU decodes, in one line."""
+        first = self.gpus[0].prediction
+        each = ", ".join(
+            f"{entry.prediction.deployment.gpu.name} {ratio_text(entry.decode.speedup)}"
+            for entry in self.gpus
+            if entry.decode is not None
+        )
+        against = f"decode against {self.gpus[0].reference}: {each}" if each else f"{len(self.gpus)} GPUs"
+        return f"<Comparison {first.deployment.model.short_name}, {against}>"
+
     @property
     def tp(self) -> int:
-        """Tensor-parallel degree of all [1]."""
+        """Tensor-parallel degree of the reference, and of all whose pools state none [1]."""
         return self.gpus[0].prediction.deployment.plan.tp
 
-    def to_records(self) -> list[dict[str, Any]]:
+    def to_records(self) -> list[ComparedRow]:
         """Flat rows, one a GPU that runs the case."""
         return [entry.to_dict() for entry in self.gpus]
 
-    def kernel_records(self) -> list[dict[str, Any]]:
+    def kernel_records(self) -> list[dict[str, Json]]:
         """Every kernel's part in every ratio, as flat rows."""
         return [
             row
             for entry in self.gpus
-            for row in entry.kernel_records(gpu=entry.prediction.deployment.gpu.name, reference=entry.reference)
+            for row in entry.kernel_records(
+                gpu=entry.prediction.deployment.gpu.name, label=entry.label, reference=entry.reference
+            )
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """All of it as plain values."""
         refused = {name: f"{type(error).__name__}: {error}" for name, error in self.refused.items()}
         return {
-            "rows": self.to_records(),
+            "rows": [entry.row(reference=entry.reference) for entry in self.gpus],
             "kernels": self.kernel_records(),
             "notes": list(self.notes),
             "refused": refused,
         }
 
 
-def compared(prediction: Prediction, reference: Prediction) -> Compared:
+def compared(prediction: Prediction, reference: Prediction, label: str, of: str) -> Compared:
     """A GPU beside the reference.
 
     Args:
         prediction: of the GPU; a single case.
         reference: of the same case on the GPU to compare with.
+        label: what the GPU and its plan are called [text].
+        of: the same of the reference [text].
 
     Returns:
         Ratios, and the kernels that make them; none where it is the reference itself.
     """
-    name = reference.deployment.gpu.name
     if prediction is reference:
-        return Compared(prediction, None, None, None, None, name)
+        return Compared(prediction, None, None, None, None, label, of)
     first = difference(reference.prefill, prediction.prefill)
     step = None if prediction.tpot is None else difference(reference.decode, prediction.decode)
     why = None if step is None else why_faster(step, "step")
-    return Compared(prediction, first, step, why_faster(first, "pass"), why, name)
+    return Compared(prediction, first, step, why_faster(first, "pass"), why, label, of)
 
 
 def why_faster(found: Difference, of: str) -> str:
@@ -133,7 +163,7 @@ def why_faster(found: Difference, of: str) -> str:
         _clause(what, part, total, places, is_first=not position)
         for position, (what, part) in enumerate(_named(shares(found), total, places))
     ]
-    said = ", ".join(clauses) or "no kernel changes by much"
+    said = ", ".join(clauses) or "no kernel changes much"
     end = unchanged_text(found, of)
     return f"{found.speedup:.{places}f}x: {said}" + (f"; {end}" if end else "")
 

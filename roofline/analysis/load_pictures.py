@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from roofline.analysis.figure import blank_figure, write_figure
 from roofline.errors import BadInput, printable
+from roofline.quantity import rounded
 
 __all__ = ["Panel", "Series", "draw_panels", "panels_text"]
 
 _INCHES = (7.5, 3.3)  # of a panel
 _WIDEST = 160  # columns of a terminal that are used
+_TICKS = 4  # above zero along the height of a picture, or so
 _ROOM = 1.25  # times the highest value, up to which a limit is drawn
 _SIGNS = ("▞", "*", "o", "x", "+", "#", "@", "%")  # as they look in a legend
 _MARKERS = ("hd", "*", "o", "x", "+", "#", "@", "%")
@@ -60,7 +62,7 @@ def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
     try:
         import plotext
     except ImportError:
-        raise BadInput('a picture in the terminal needs plotext: pip install "roofline[plot]"') from None
+        raise BadInput('--plot needs plotext: pip install "roofline[plot]"') from None
     texts = []
     for panel in panels:
         figure = plotext.figure
@@ -82,6 +84,9 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     highest = max((value for line in panel.series for value in line.values), default=1.0)
     highest = highest if panel.top is None else min(panel.top, highest)
     figure.ruler("y").lim(0.0, highest)
+    step = float(f"{highest / _TICKS:.1g}") or 1.0
+    heights = [step * part for part in range(int(highest / step) + 1)]
+    figure.ruler("y").ticks(heights, list(map(rounded, heights)))
     said = []
     for number, line in enumerate(panel.series):
         said.append(f"{_SIGNS[number % len(_SIGNS)]} {line.label}")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
+from roofline.analysis.suspects import MOST_PLAUSIBLE, UNMEASURED, PartOf, Suspect, Timed, ranked_suspects
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import Kernel, Roof
 from roofline.physics.plan import Deployment
-from roofline.specs.kernels import HEAD
+from roofline.quantity import MILLI, rounded, to_text
+from roofline.serving.interval import HALF_WIDTH, pass_sigma
+from roofline.serving.latency import Workload
+from roofline.specs.kernels import HEAD, NETWORK
 from roofline.specs.measurement import Measurement
 
 __all__ = [
+    "AGREES",
     "MOST_PLAUSIBLE",
     "Expected",
     "MeasurementCheck",
@@ -23,9 +29,10 @@ __all__ = [
     "parts",
 ]
 
-#: A part of a step may be off by this factor; beyond it, something else is going on.
-MOST_PLAUSIBLE = 10.0
+#: Times of two runs of one server scatter as much [1].
+AGREES = 0.02
 
+_TIMES = 2.0  # ratio from which a time is said to be so many times as long
 _BESIDE = "queue and other prompts"
 _ROUNDING = 2.0**-30  # of a sum over kernels
 _TOO_FAST = {"ttft": "prompts were cached, or GPU, plan, formats", "tpot": "GPU, plan, formats, requests in flight"}
@@ -44,10 +51,16 @@ class Expected(NamedTuple):
     notes: tuple[str, ...] = ()
     ttft_interval: tuple[float, float] | None = None  # [s] 80 %
     tpot_interval: tuple[float, float] | None = None
+    e2el_interval: tuple[float, float] | None = None
+    workload: Workload | None = None
+
+    def interval(self, metric: str) -> tuple[float, float] | None:
+        """Ends of the 80 % range of a time [s]; None where there is none."""
+        return {"ttft": self.ttft_interval, "tpot": self.tpot_interval, "e2el": self.e2el_interval}[metric]
 
     def holds(self, metric: str, time: float) -> bool | None:
-        """Whether the 80 % interval holds a measured time; None where there is none."""
-        ends = {"ttft": self.ttft_interval, "tpot": self.tpot_interval}.get(metric)
+        """Whether the 80 % range holds a measured time; None where there is none."""
+        ends = self.interval(metric)
         return None if ends is None else ends[0] <= time <= ends[1]
 
 
@@ -58,6 +71,7 @@ class Part(NamedTuple):
     time: float  # [s] predicted
     share: float  # of the predicted pass
     factor: float | None  # on its time; None where no positive one would do
+    sigma: float | None = None  # of ln(predicted / measured) of such kernels; None where no residuals say
 
     @property
     def is_plausible(self) -> bool:
@@ -65,7 +79,7 @@ class Part(NamedTuple):
         return self.factor is not None and 1.0 / MOST_PLAUSIBLE <= self.factor <= MOST_PLAUSIBLE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeasurementCheck:
     """A measurement, its prediction and the speed of light; None where a time was not measured."""
 
@@ -85,11 +99,88 @@ class MeasurementCheck:
         """Time at the speed of light over the measured one [1]."""
         return _over(getattr(self.light, metric), getattr(self.measured, metric))
 
+    def inside(self, metric: str) -> bool | None:
+        """Whether a measured time is inside the 80 % range of its prediction; None where either is missing."""
+        time = getattr(self.measured, metric)
+        return None if time is None else self.expected.holds(metric, time)
+
+    def verdict(self, metric: str) -> str:
+        """How a measured time compares with its prediction, and whether it is inside the 80 % range."""
+        ratio, ends = self.ratio(metric), self.expected.interval(metric)
+        if ratio is None:
+            return "not predicted"
+        off = f"{rounded(100.0 * abs(ratio - 1.0), 2)} %"
+        word = "slower" if ratio > 1.0 else "faster"
+        if (self.light_share(metric) or 0.0) > 1.0 + _ROUNDING:
+            return f"faster than the hardware allows, {to_text(getattr(self.light, metric), 's')}: not what was stated"
+        if ends is None:
+            return f"{rounded(ratio)} x the hardware limit (no range: basis {self.expected.deployment.basis})"
+        if abs(ratio - 1.0) <= AGREES:
+            compared = f"as predicted ({off} {word})"
+        elif ratio >= _TIMES:
+            compared = f"{rounded(ratio)} x as long as predicted"
+        else:
+            compared = f"{off} {word} than predicted"
+        place = "inside" if self.inside(metric) else "outside"
+        low, high = (rounded(end / MILLI) for end in ends)
+        time = rounded(getattr(self.expected, metric) / MILLI)
+        return f"{compared}: {place} the 80 % range, {time} ms ({low}-{high})"
+
+    @property
+    def suspect_texts(self) -> tuple[str, ...]:
+        """The suspects in words."""
+        return tuple(
+            f"{one.part}: {rounded(one.factor)}x its predicted time ({rounded(one.sigmas, 2)} times its uncertainty); "
+            f"explains {' and '.join(metric.upper() for metric in one.explains)}"
+            for one in self.suspects
+        )
+
+    @property
+    def unexplained(self) -> str | None:
+        """What to look at for times outside their range that no part alone explains; None where there are none."""
+        explained = {metric for suspect in self.suspects for metric in suspect.explains}
+        gaps = {
+            metric: getattr(self.measured, metric) - getattr(self.expected, metric)
+            for metric in ("ttft", "tpot")
+            if self.inside(metric) is False and metric not in explained
+        }
+        if not gaps and not explained and self.inside("e2el") is False:
+            return "E2EL alone is outside: the answers may be longer or shorter than stated."
+        if not gaps:
+            return None
+        said = f"No single part explains {' and '.join(metric.upper() for metric in gaps)}"
+        more = [to_text(gap, "s") for gap in gaps.values() if gap > 0.0]
+        if more:
+            return (
+                f"{said}: {' and '.join(more)} more than the kernels, host and queue may take; check GPU, plan, "
+                "formats, lengths and load."
+            )
+        cached = ", cached prompts" if "ttft" in gaps else ""
+        return f"{said}: check GPU, plan, formats, lengths, requests in flight{cached} and engine."
+
+    @cached_property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """What may explain the times outside their range, the most plausible first; none where nothing is outside."""
+        metrics = (("ttft", self.prefill_parts, self.light.prefill), ("tpot", self.decode_parts, self.light.decode))
+        times = [self._timed(metric, predicted, _times(fastest)) for metric, predicted, fastest in metrics if predicted]
+        return ranked_suspects(times) if any(timed.is_outside for timed in times) else ()
+
+    def _timed(self, metric: str, predicted: tuple[Part, ...], fastest: dict[str, float]) -> Timed:
+        """A measured time with its parts and how uncertain each is."""
+        ends = self.expected.interval(metric)
+        whole = UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
+        held = tuple(  # where nobody measured a part: as if all that is uncertain of the time were its own
+            PartOf(part.name, part.time, part.sigma or whole / part.share, fastest.get(part.name, 0.0))
+            for part in predicted
+        )
+        time, middle = getattr(self.measured, metric), getattr(self.expected, metric)
+        return Timed(metric, time, middle, held, whole, self.inside(metric) is False)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader should know."""
         said = [
-            f"{metric} is shorter than light takes: {cause} or lengths are not those stated"
+            f"{metric} is below the hardware limit: {cause} or lengths differ from what is stated"
             for metric, cause in _TOO_FAST.items()
             if (self.light_share(metric) or 0.0) > 1.0
         ]
@@ -108,14 +199,17 @@ def measurement_check(measurement: Measurement, expected: Expected, light: Expec
         Ratios, shares and what would explain the gap.
     """
     ttft, tpot, bandwidth = measurement.ttft, measurement.tpot, float(expected.deployment.gpu.bandwidth)
+    basis = expected.deployment.basis
     return MeasurementCheck(
         measured=measurement,
         expected=expected,
         light=light,
         mfu=None if ttft is None else mfu(expected.prefill, ttft),
         mbu=None if tpot is None or expected.tpot is None else mbu(expected.decode, bandwidth, tpot),
-        prefill_parts=() if ttft is None else parts(expected.prefill, expected.ttft, ttft),
-        decode_parts=() if tpot is None or expected.tpot is None else parts(expected.decode, expected.tpot, tpot),
+        prefill_parts=() if ttft is None else parts(expected.prefill, expected.ttft, ttft, basis),
+        decode_parts=()
+        if tpot is None or expected.tpot is None
+        else parts(expected.decode, expected.tpot, tpot, basis),
     )
 
 
@@ -165,7 +259,7 @@ def mbu(passed: Pass, bandwidth: float, time: float) -> float:
     return float(passed.nbytes) / (time * bandwidth)
 
 
-def parts(passed: Pass, expected: float, measured: float) -> tuple[Part, ...]:
+def parts(passed: Pass, expected: float, measured: float, basis: str = "calibrated") -> tuple[Part, ...]:
     r"""Groups of kernels of a pass, each with the factor on its time that would by itself explain the measured time.
 
     .. math:: t - t_i + x_i t_i = t_{measured} \quad\Rightarrow\quad x_i = 1 + (t_{measured} - t) / t_i
@@ -174,23 +268,38 @@ def parts(passed: Pass, expected: float, measured: float) -> tuple[Part, ...]:
         passed: the kernels of the pass.
         expected: its predicted time t; what exceeds the kernels is a part, too [s].
         measured: the time that was measured [s].
+        basis: calibrated, inherited or generic, which says how uncertain kernels are [text].
 
     Returns:
         The groups, the factor nearest to one first; those without a positive factor last.
     """
-    times: dict[str, float] = {}
-    for kernel in passed.kernels:
-        name = _group(kernel)
-        times[name] = times.get(name, 0.0) + float(kernel.time)
+    times = _times(passed)
     beside = expected - sum(times.values())
     if beside > _ROUNDING * expected:
         times[_BESIDE] = beside
     found = [
-        Part(name, time, time / expected, _factor(time, measured - expected))
+        Part(name, time, time / expected, _factor(time, measured - expected), _sigma(passed, name, basis))
         for name, time in times.items()
         if time > 0.0
     ]
     return tuple(sorted(found, key=lambda part: math.inf if part.factor is None else abs(math.log(part.factor))))
+
+
+def _times(passed: Pass) -> dict[str, float]:
+    """Time of each group of kernels [s]."""
+    times: dict[str, float] = {}
+    for kernel in passed.kernels:
+        name = _group(kernel)
+        times[name] = times.get(name, 0.0) + float(kernel.time)
+    return times
+
+
+def _sigma(passed: Pass, name: str, basis: str) -> float | None:
+    """Sigma of the time of a group of kernels; None of what is none, and where light speed is the basis."""
+    kernels = tuple(kernel for kernel in passed.kernels if _group(kernel) == name and kernel.part != NETWORK)
+    if basis == "ideal" or not sum(float(kernel.time) for kernel in kernels) > 0.0:
+        return None
+    return float(pass_sigma(Pass(kernels), basis, 0.0))
 
 
 def _factor(time: float, gap: float) -> float | None:

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from roofline.analysis.difference import Difference, difference, ratio_text, unchanged_text
 from roofline.analysis.side_by_side import SideBySide, latencies, speedups
+from roofline.number_types import Json
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import LIGHT, Kernel, Roof, kernel_time
 from roofline.physics.parameters import parameters
 from roofline.physics.plan import Precision
 from roofline.quantity import GIGA, rounded
+from roofline.serving.answer import assumed_kernels
 from roofline.serving.latency import load_text
 from roofline.serving.prediction import Prediction
+from roofline.serving.row_types import QuantizedRow
 from roofline.specs.kernels import GEMM, HOST, MOE
 from roofline.specs.model import Model
 
 __all__ = ["FORMATS", "Quantization", "Quantized", "kept_sections", "quantized", "why_quantized"]
 
 #: Presets that are compared, widest first.
-FORMATS = ("bf16", "fp8", "int8", "int4", "mxfp4", "nvfp4")
+FORMATS = ("bf16", "fp8", "fp8_static", "int8", "int4", "mxfp4", "nvfp4")
 
 _SAID = 0.05  # share of a pass from which a sentence mentions it
 _COSTS = 0.005  # share of a pass from which a cost is mentioned
@@ -58,19 +61,28 @@ class Quantized(SideBySide):
         said = speedups(self.prefill, self.decode, "the baseline")
         return f"{self.quantization}, KV {kv}: {latencies(found)}, {held}{said}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> QuantizedRow:
         """Flat row: the keys of a prediction, what its formats allow, and speed-ups against the baseline."""
         row = self.row(
             num_gpus_smallest=self.num_gpus_smallest,
             largest_batch=self.prediction.to_dict(("memory_knee",))["memory_knee"],
             output_tok_s_largest_batch=None if self.largest is None else self.largest.output_tok_s,
+            assumed=list(assumed_kernels(self.prediction.deployment, self.prediction.prefill, self.prediction.decode)),
         )
-        return {"quantization": self.quantization, **row}
+        return cast("QuantizedRow", {"quantization": self.quantization, **row})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Quantization:
-    """One case in several number formats at the same plan."""
+    """One case in several number formats at the same plan.
+
+    >>> import roofline as rl
+    >>> found = rl.quantize("llama-3.1-8b", "h100-sxm", basis="ideal")
+    >>> found.baseline, found.formats[2].quantization
+    ('bf16', 'fp8')
+    >>> found.to_records()[2]["quantization"], found.kernel_records()[0]["baseline"], sorted(found.to_dict())
+    ('fp8', 'bf16', ['kernels', 'notes', 'rows'])
+    """
 
     formats: tuple[Quantized, ...]
     baseline: str  # preset whose weights, with a 16-bit KV cache, are the reference
@@ -87,25 +99,34 @@ class Quantization:
         lines = [*map(str, self.formats), *(f"note: {note}" for note in self.notes)]
         return "\n".join([heading, *(f"  {line}" for line in lines)])
 
-    def to_records(self) -> list[dict[str, Any]]:
+    def __repr__(self) -> str:
+        """The deployment and the format that decodes fastest, in one line."""
+        deployment = self.formats[0].prediction.deployment
+        where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
+        steps = [(entry.decode.speedup, entry.quantization) for entry in self.formats if entry.decode is not None]
+        fastest = f", fastest decode {max(steps)[1]} ({ratio_text(max(steps)[0])})" if steps else ""
+        return f"<Quantization {where} against {self.baseline}: {len(self.formats)} pairs of formats{fastest}>"
+
+    def to_records(self) -> list[QuantizedRow]:
         """Flat rows, one a pair of formats."""
         return [{**entry.to_dict(), "baseline": self.baseline} for entry in self.formats]
 
-    def kernel_records(self) -> list[dict[str, Any]]:
+    def kernel_records(self) -> list[dict[str, Json]]:
         """Every kernel's part in every speed-up, as flat rows."""
         return [
             row
             for entry in self.formats
             for row in entry.kernel_records(
                 quantization=entry.quantization,
-                kv_dtype=entry.prediction.deployment.precision.kv_format,
+                kv_cache_dtype=entry.prediction.deployment.precision.kv_format,
                 baseline=self.baseline,
             )
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """All of it as plain values."""
-        return {"rows": self.to_records(), "kernels": self.kernel_records(), "notes": list(self.notes)}
+        rows: list[Any] = self.to_records()
+        return {"rows": rows, "kernels": self.kernel_records(), "notes": list(self.notes)}
 
 
 def quantized(
@@ -207,15 +228,15 @@ def _fate(old: _Side, new: _Side) -> str:
     ratio, rate = new.amount / old.amount, new.amount / new.time * old.time / old.amount
     stays = abs(ratio - 1.0) <= _SAME
     if stays and abs(rate - 1.0) <= _SAME_RATE:
-        return "which stays"
+        return "which stays the same"
     if stays and abs(new.at_peak / old.at_peak - 1.0) <= _SAME:
-        return f"at the same peak, of which its kernels reach {ratio_text(rate)} as much ({new.evidence})"
+        return f"at the same peak, reached {ratio_text(rate)} as far ({new.evidence})"
     if stays:
-        return f"which runs at {ratio_text(rate)} the rate"
+        return f"at {ratio_text(rate)} the rate"
     word = next((word for near, word in _WORDS.items() if abs(ratio / near - 1.0) <= _CLOSE), None)
     moved = f"{'falls' if ratio < 1.0 else 'grows'} to {100.0 * ratio:.0f} %"
     said = f"which {word or moved}"
-    return said if abs(rate - 1.0) <= _OTHER_RATE else f"{said} and runs at {ratio_text(rate)} the rate"
+    return said if abs(rate - 1.0) <= _OTHER_RATE else f"{said} at {ratio_text(rate)} the rate"
 
 
 def _costs(before: Pass, after: Pass, whole: float, of: str) -> list[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 from roofline.errors import BadInput
+from roofline.number_types import Json
 from roofline.serving.prediction import Prediction
 from roofline.symbolic.case_trace import NO_FORMULA, RESULTS, CaseTrace, check_results
 
 if TYPE_CHECKING:
-    from roofline.symbolic.closed_form import ClosedForms
+    from roofline.symbolic.closed_form import ClosedForms, Expression
 
 __all__ = ["Sensitivities", "Sensitivity", "sensitivities"]
 
@@ -20,9 +21,17 @@ _PERCENT = 100.0
 _NOTHING = 2.0**-44  # elasticities below it are rounding
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sensitivity:
-    """How one result moves with one input."""
+    """How one result moves with one input.
+
+    >>> import roofline as rl
+    >>> row = rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")[0]
+    >>> row
+    <Sensitivity of tpot to bandwidth: -1 % per +1 %>
+    >>> row.to_dict()["kind"]
+    'rate'
+    """
 
     result: str
     input: str
@@ -38,6 +47,10 @@ class Sensitivity:
     elasticity_above: float
     _forms: Sensitivities = field(repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        """The elasticity in one line."""
+        return f"<Sensitivity of {self.result} to {self.input}: {self.elasticity:+.3g} % per +1 %>"
+
     @property
     def formula(self) -> str | None:
         """The derivative as a formula of inputs, read by Python and by `sympy.sympify`; None under a load [text]."""
@@ -46,11 +59,11 @@ class Sensitivity:
         return self._forms.closed.derivative_text(self.result, self.input) if self.derivative else "0"
 
     @property
-    def expression(self) -> Any:
+    def expression(self) -> Expression:
         """The derivative as a sympy expression of inputs and of the named parts of `Sensitivities.closed`."""
         return self._forms.closed.derivative(self.result, self.input)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """Flat row of the JSON contract."""
         return {
             "result": self.result,
@@ -70,7 +83,15 @@ class Sensitivity:
 
 
 class Sensitivities(Sequence[Sensitivity]):
-    """Rows of every result, the most important input of each first."""
+    """Rows of every result, the most important input of each first.
+
+    >>> import roofline as rl
+    >>> found = rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")
+    >>> found.what_to_buy["tpot"]
+    <Sensitivity of tpot to bandwidth: -1 % per +1 %>
+    >>> len(found.to_records()) == len(found.to_dict()["rows"]) == len(found)
+    True
+    """
 
     def __init__(self, case: CaseTrace, of: tuple[str, ...]) -> None:
         self.case = case
@@ -78,7 +99,11 @@ class Sensitivities(Sequence[Sensitivity]):
         self.of = of
         self._rows = tuple(row for result in of for row in self._sorted(result))
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Sensitivity: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Sensitivity, ...]: ...
+    def __getitem__(self, index: int | slice) -> Sensitivity | tuple[Sensitivity, ...]:
         return self._rows[index]
 
     def __len__(self) -> int:
@@ -93,7 +118,9 @@ class Sensitivities(Sequence[Sensitivity]):
         return "\n".join(f"{row.result} to {row.input.ljust(width)}  {row.elasticity:+.4f}" for row in self)
 
     def __repr__(self) -> str:
-        return f"<sensitivities of {', '.join(self.of)}: {len(self)} rows>"
+        first = {row.result: row for row in reversed(self)}
+        largest = ", ".join(f"{name} to {row.input} {row.elasticity:+.3g}" for name, row in reversed(first.items()))
+        return f"<Sensitivities, {len(self)} rows; largest: {largest}>"
 
     @cached_property
     def closed(self) -> ClosedForms:
@@ -117,11 +144,11 @@ class Sensitivities(Sequence[Sensitivity]):
                 found.setdefault(row.result, row)
         return found
 
-    def to_records(self) -> list[dict[str, Any]]:
+    def to_records(self) -> list[dict[str, Json]]:
         """Rows of the JSON contract."""
         return [row.to_dict() for row in self]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """The case, its results at the present inputs [s, 1/s], and the rows."""
         deployment = self.prediction.deployment
         return {
@@ -195,5 +222,5 @@ def sensitivities(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensit
     """
     found = Sensitivities(CaseTrace(prediction), check_results(of))
     if not found:
-        raise BadInput("a single output token (osl 1) has no tpot; ask for ttft, or give --osl")
+        raise BadInput("tpot needs at least two output tokens; osl is 1: ask for ttft, or raise --osl")
     return found

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.analysis.difference import Difference, difference_rows, ratio_text
+from roofline.number_types import Json
 from roofline.quantity import to_text
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
+from roofline.serving.row import row as row_of
 
 __all__ = ["SideBySide", "latencies", "speedups"]
 
@@ -30,7 +32,7 @@ class SideBySide:
     def row(self, **further: Any) -> dict[str, Any]:
         """Flat row: the keys of a prediction, further ones, speed-ups and their reasons, and the warnings."""
         return {
-            **self.prediction.to_dict(key for key in ROW_KEYS if key != "warnings"),
+            **row_of(self.prediction, (key for key in ROW_KEYS if key != "warnings")),
             **further,
             "prefill_speedup": None if self.prefill is None else self.prefill.speedup,
             "decode_speedup": None if self.decode is None else self.decode.speedup,
@@ -39,7 +41,7 @@ class SideBySide:
             "warnings": list(self.prediction.warnings),
         }
 
-    def kernel_records(self, **labels: Any) -> list[dict[str, Any]]:
+    def kernel_records(self, **labels: str) -> list[dict[str, Json]]:
         """Every kernel's part in both speed-ups, as flat rows that begin with labels."""
         return [
             row

@@ -235,11 +235,11 @@ def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
     if sized.fewest is not None:
         return None
     if sized.light is not None:
-        return f"cannot at light speed: {_missed(sized.light, slo, 'at least ')} on {_gpus(sized.light)}"
+        return f"misses at the hardware limit: {_missed(sized.light, slo, '>= ')} on {_gpus(sized.light)}"
     if sized.nearest is not None:
         if sized.nearest.worst <= 1.0:
-            return f"cannot: more than {MOST_REPLICAS:,} replicas would share the load"
-        return f"cannot: {_missed(sized.nearest, slo)} at best ({_said(sized.nearest)})"
+            return f"misses: the load needs more than {MOST_REPLICAS:,} replicas"
+        return f"misses: {_missed(sized.nearest, slo)} at best ({_said(sized.nearest)})"
     if sized.tightest is not None:
         usable = sized.tightest.deployment.gpu.memory
         used = f"{sized.tightest.worst * usable / GIGA:.1f} GB of {usable / GIGA:.1f} GB per GPU"
@@ -325,7 +325,7 @@ def _against(time: float, limit: float) -> str:
         said = to_text(time, "s", digits)
         if said != to_text(limit, "s", digits):
             break
-    return f"{said} against {to_text(limit, 's', digits)}"
+    return f"{said} > {to_text(limit, 's', digits)}"
 
 
 def _gpus(trial: Candidate) -> str:

@@ -97,7 +97,7 @@ def _cause(term: str, old: Sequence[Kernel], new: Sequence[Kernel]) -> tuple[str
     verb, amount = _DONE[term]
     amounts = [fsum(float(kernel.count * amount(kernel.work)) for kernel in side) for side in (old, new)]
     if not amounts[0]:
-        return f"{verb} in a pass of its own", True
+        return f"{verb} in a separate pass", True
     more = amounts[1] / amounts[0]
     rate = more * first / second
     said = [f"{ratio_text(more)} as much"] if more * _LOWER > 1.0 else []
@@ -133,10 +133,10 @@ def _basis(deployment: Deployment, kernels: Sequence[Kernel]) -> str:
     is_weight_only = all(kernel.kind.bears_weights and kernel.dtype in narrow for kernel in kernels)
     said = ["weight-only"] if is_weight_only else []
     if deployment.basis == "ideal":
-        return "; ".join([*said, "at light speed"])
+        return "; ".join([*said, "at the hardware limit"])
     timed = {sets[key].is_measured if key in sets else None for key in ((k.kind.name, k.dtype) for k in kernels)}
     if deployment.basis == "generic":
-        said.append(f"medians of other generations: none of {generation} timed")
+        said.append(f"medians of other generations: {generation} not timed")
     elif timed == {True}:
         said.append(f"timed on {generation}")
     elif True in timed:
@@ -144,7 +144,7 @@ def _basis(deployment: Deployment, kernels: Sequence[Kernel]) -> str:
     else:
         said.append(f"not timed on {generation}: {'other formats stand in' if timed == {None} else 'assumed'}")
     if any(_is_tuned(kernel, sets) for kernel in kernels):
-        said.append(f"changed for {deployment.engine.name}")
+        said.append(f"adjusted for {deployment.engine.name}")
     return "; ".join(said)
 
 

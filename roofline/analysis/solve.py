@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from roofline.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.analysis.solution import MET, Solution
+from roofline.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
 from roofline.physics.forward import Pass
-from roofline.quantity import BILLION, BITS_PER_BYTE, MILLI, NANO, rounded, to_text
+from roofline.quantity import BILLION, BITS_PER_BYTE, NANO, rounded, to_text
 from roofline.roots import root
 from roofline.serving import answer
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.precision import PRESETS, summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import check_plan, possible_tp, widest_tp
-from roofline.serving.traffic.domain import restated
 from roofline.specs.formats import FORMATS
 from roofline.specs.kernels import HOST
 from roofline.specs.slo import LATENCIES as SLO_KEYS
@@ -35,83 +35,8 @@ __all__ = ["ALIASES", "Solution", "solve_for"]
 ALIASES = ("peak", "weights", "kv", "tp")
 
 _INFINITE = float("inf")
-_MET = NANO  # relative, of a time at a target
 _HUGE, _MOST_USERS = 2.0**60, 2.0**20  # times the present value, and users, that are looked at
 _RISING = ("workload", "latency", "precision")  # kinds of input of which more takes longer
-
-
-@dataclass(frozen=True)
-class Solution:
-    """The value of an input at which every target is met, and one of them just so."""
-
-    unknown: str  # name of the input
-    unit: str
-    meaning: str
-    targets: Mapping[str, float]  # [s] by result
-    value: float | None  # SI; None where no value meets the targets
-    binding: str  # result whose target decides
-    values: Mapping[str, float | None]  # what each target alone asks for
-    method: str  # closed form, root, step, bound or search
-    reason: str  # why it cannot be met, or what else is to be known; empty where there is nothing
-    regime: str  # at the solution
-    formula: Formula | None = field(repr=False)  # of the value, where there is a closed form
-    prediction: Prediction | None = field(repr=False)  # at the solution
-    base: Prediction = field(repr=False)  # the case that was asked about
-
-    @property
-    def _limited(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*SLO_KEYS, *self.targets)))
-
-    @property
-    def is_met(self) -> bool:
-        """Whether any value meets the targets."""
-        return self.value is not None
-
-    @property
-    def present(self) -> float:
-        """Value of the input in the case that was asked about, SI."""
-        return float(self.base.deployment.plan.tp) if self.unknown == "tp" else inputs(self.base)[self.unknown].value
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader should know: of a load, whether that of the solution lies inside the checked domain."""
-        at = self.prediction
-        return self.base.warnings if at is None else restated(self.base.warnings, at.deployment, at.workload, at.served)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Flat row of the JSON contract."""
-        base, at = self.base.deployment, self.prediction
-        return {
-            "model": base.model.short_name,
-            "gpu": base.gpu.name,
-            "num_gpus": int((base if at is None else at.deployment).num_gpus),
-            "tp": int((base if at is None else at.deployment).plan.tp),
-            "unknown": self.unknown,
-            "unit": self.unit,
-            "value": self.value,
-            "present": self.present,
-            "binding": self.binding,
-            **{f"target_{name}_ms": _milliseconds(self.targets.get(name)) for name in self._limited},
-            **{f"value_for_{name}": self.values.get(name) for name in self._limited},
-            **{f"{name}_ms": None if at is None else at.to_dict((f"{name}_ms",))[f"{name}_ms"] for name in SLO_KEYS},
-            "fits": None if at is None else at.fits,
-            "method": self.method,
-            "formula": None if self.formula is None else self.formula.flat,
-            "symbols": None if self.formula is None else self.formula.to_dict()["symbols"],
-            "regime": self.regime,
-            "reason": self.reason,
-            "basis": self.base.basis,
-            "warnings": list(self.warnings),
-        }
-
-    def __str__(self) -> str:
-        """The answer in a line or two."""
-        gpu = self.base.deployment.gpu.name
-        if self.value is None:
-            return f"{gpu}: {self.reason}"
-        unit = "" if self.unit == "1" else f" {self.unit}"
-        said = f"{gpu}: {self.unknown} = {self.value:.6g}{unit} (now {self.present:.6g}), by {self.method}"
-        return said + (f"; {self.reason}" if self.reason else "")
 
 
 @dataclass(frozen=True)
@@ -179,14 +104,16 @@ def _checked(prediction: Prediction, targets: Mapping[str, float]) -> dict[str, 
     """Targets that can be asked for."""
     limits = {name: limit for name, limit in targets.items() if limit is not None}
     if not limits:
-        raise BadInput(f"a target is missing: a limit on {', '.join(SLO_KEYS)} in seconds (--ttft 300ms)")
+        raise BadInput(f"solve needs a target: a limit on {', '.join(SLO_KEYS)}, in seconds (--ttft 300ms)")
     for name, limit in limits.items():
         if metric_and_level(name)[0] not in SLO_KEYS:
-            raise UnknownName(f"no target {name!r}; it may be {', '.join(SLO_KEYS)}, or a percentile such as ttft_p95")
+            raise UnknownName(
+                f"unknown target {name!r}; choose from {', '.join(SLO_KEYS)}, or a percentile such as ttft_p95"
+            )
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
             raise BadInput(f"target {name} = {shown(limit)} must be a positive time in seconds")
     if any(name.startswith("tpot") for name in limits) and prediction.tpot is None:
-        raise BadInput("a single output token (osl 1) has no tpot; give --osl, or a limit on ttft alone")
+        raise BadInput("tpot needs at least two output tokens; osl is 1: raise --osl, or limit ttft alone")
     return {name: float(limit) for name, limit in limits.items()}
 
 
@@ -205,14 +132,15 @@ def _input(prediction: Prediction, unknown: str) -> Input:
     if name not in known:
         near = get_close_matches(name, [*known, *ALIASES], 3, 0.4)
         raise UnknownName(
-            f"no input {name!r} to solve for on {prediction.deployment.gpu.name}; nearest: {', '.join(near) or 'none'} "
-            "(such as bandwidth, peak, batch, concurrency, request_rate, isl, prefix, tp, weights; roofline "
-            "sensitivity lists them all)"
+            f"unknown input {name!r} on {prediction.deployment.gpu.name}{did_you_mean(near)} (common: bandwidth, peak, "
+            "batch, concurrency, request_rate, isl, prefix, tp, weights; all: roofline sensitivity)"
         )
     if name == "skew":
-        raise BadInput("the skew belongs to the model and its prompts; roofline sensitivity says how much it matters")
+        raise BadInput(
+            "skew cannot be solved for: it belongs to the model and its prompts; roofline sensitivity shows its effect"
+        )
     if name == "memory":
-        raise BadInput("no latency depends on the memory; roofline size and --tp say what fits")
+        raise BadInput("memory cannot be solved for: no latency depends on it; use roofline size for what fits")
     return known[name]
 
 
@@ -253,21 +181,21 @@ def _one(prediction: Prediction, entry: Input, result: str, target: float) -> _F
     best, worst = (min(end, scale * _HUGE) for end in _range(prediction, entry, result))  # as good as infinite
     far = scale / _HUGE if worst == 0.0 and entry.name != "prefix" else worst
     at_best, at_far = time(best), time(far)
-    is_met = at_best <= target * (1.0 + _MET)
+    is_met = at_best <= target * (1.0 + MET)
     if at_far == at_best:
-        text = f"{result} does not depend on {entry.name}: {to_text(at_best, 's')} whatever it is"
+        text = f"{result} does not depend on {entry.name}: always {to_text(at_best, 's')}"
         return _Found(entry.value if is_met else None, "bound", text)
     if not is_met:
         return _Found(None, "bound", _cannot(prediction, entry, best, result, target))
     if at_far <= target:
-        reach = "without any cached prefix" if entry.name == "prefix" else f"as far as {entry.name} = {rounded(far)}"
+        reach = "without a cached prefix" if entry.name == "prefix" else f"up to {entry.name} = {rounded(far)}"
         return _Found(far, "bound", f"{result} is met {reach}: {to_text(at_far, 's')}")
     value = root(lambda value: time(value) / target - 1.0, scale, best, far)
-    if abs(time(value) / target - 1.0) > _MET:
-        text = f"{result} moves in steps there: {to_text(time(value), 's')}, and above the target beyond"
+    if abs(time(value) / target - 1.0) > MET:
+        text = f"{result} moves in steps there: {to_text(time(value), 's')}, above the target beyond"
         return _Found(value, "step", text)
     formula = _closed(changed(prediction, {entry.name: value}), entry, result, target)
-    if formula is not None and abs(time(formula.value) / target - 1.0) <= _MET:
+    if formula is not None and abs(time(formula.value) / target - 1.0) <= MET:
         return _Found(formula.value, "closed form", formula=formula)
     return _Found(value, "root")
 
@@ -290,9 +218,9 @@ def _cannot(prediction: Prediction, entry: Input, best: float, result: str, targ
     name = "infinite" if best >= (entry.value or 1.0) * _HUGE else rounded(best)
     light = {"ttft": at.ideal[0].time, "tpot": at.ideal[1].time}.get(result)
     asked, left = _apart(target, float(at.latency(result) or 0.0))
-    floor = f"{result} = {asked} cannot be met: at {entry.name} {name} it is still {left} ({_shares(at, result)})"
+    floor = f"{result} = {asked} cannot be met: still {left} at {entry.name} = {name} ({_shares(at, result)})"
     if light is not None and light > target:
-        floor += f"; light speed itself takes {to_text(float(light), 's')}"
+        floor += f"; the hardware limit is {to_text(float(light), 's')}"
     return floor
 
 
@@ -303,10 +231,6 @@ def _apart(one: float, other: float) -> tuple[str, str]:
         if texts[0] != texts[1]:
             break
     return texts
-
-
-def _milliseconds(time: float | None) -> float | None:
-    return None if time is None else time / MILLI
 
 
 def _shares(at: Prediction, result: str) -> str:
@@ -331,18 +255,16 @@ def _remarks(entry: Input, at: Prediction | None, value: float | None) -> list[s
     if at is None or value is None:
         return []
     said = []
-    if entry.name in ("batch", "isl", "osl", USERS):
-        said.append(f"the largest whole number is {math.floor(value * (1.0 + _MET)):d}")
     if entry.name == "prefix":
         said.append(f"{100.0 * value / at.workload.isl:.0f} % of the prompt")  # a share, not a unit
     if entry.name.startswith("weight_bits"):
         held = [name for name in PRESETS if FORMATS[PRESETS[name][0]].nbytes * BITS_PER_BYTE <= value]
         names = "every format" if len(held) == len(PRESETS) else ", ".join(held) or "no format"
-        said.append(f"{names} has at most so many bits; the compute dtype stays as it is")
+        said.append(f"{names} stays within that many bits; the compute dtype is unchanged")
     if not at.fits:
         most = at.knees.memory if entry.name == "batch" else at.longest_context
         what = f"batch {most:g}" if entry.name == "batch" else f"{most:g} tokens"
-        said.append(f"it does not fit the memory, which holds {what}")
+        said.append(f"does not fit: the memory holds {what}")
     return said
 
 
@@ -369,11 +291,11 @@ def _searched(prediction: Prediction, limits: dict[str, float]) -> Solution:
     binding = next(iter(limits)) if shown_at is None else _excess(shown_at, limits)[1]
     reason = ""
     if met is None:
-        reason = "no tensor-parallel degree of the scale-up domain fits"
+        reason = "does not fit at any tp of the scale-up domain"
         if best is not None:
             asked, left = _apart(limits[binding], float(best.latency(binding) or 0.0))
             reason = (
-                f"{binding} = {asked} cannot be met: at tp {best.deployment.plan.tp}, the best, it is still {left} "
+                f"{binding} = {asked} cannot be met: still {left} at tp {best.deployment.plan.tp}, the best "
                 f"({_shares(best, binding)})"
             )
     value = None if met is None else float(met.deployment.plan.tp)

@@ -48,7 +48,7 @@ def tornado(rows: Sequence[Sensitivity], title: str, path: Path, form: str) -> N
         panel.barh(names, [row.elasticity for row in own], color=[_COLOURS[row.kind] for row in own])
         panel.invert_yaxis()
         panel.axvline(0.0, color="black", linewidth=0.8)
-        panel.set_title(f"{result}: per cent for each per cent of", fontsize="medium")
+        panel.set_title(f"{result}: % change per 1 % change of", fontsize="medium")
     kinds = list(dict.fromkeys(row.kind for row in rows))
     bars = [Patch(color=_COLOURS[kind], label=kind) for kind in kinds]
     figure.legend(handles=bars, loc="outside lower center", ncols=len(kinds), fontsize="small")

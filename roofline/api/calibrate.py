@@ -88,7 +88,7 @@ def calibrate(
     document = _document(called, record, sets, sources, base if keep else None)
     faults = document_faults(document, "calibration")
     if faults:
-        raise BadInput(f"the calibration cannot be written, as no reader would take it: {'; '.join(faults)}")
+        raise BadInput(f"the fitted calibration is not valid: {'; '.join(faults)}")
     heading = f"Kernel-time and collective constants of the {called} generation, fitted on {record.name}."
     return CalibrationFit(called, calibration_text(document, heading), tuple(rows))
 
@@ -110,12 +110,12 @@ def _document(
                 kernels.setdefault(kind, {})[dtype] = _kept(efficiency, of_this_gpu=gpu.name in base.measured_on)
         for collective, constants in base.collectives.items():
             links.setdefault(collective, _kept(constants, of_this_gpu=gpu.name in base.measured_on))
-        kept = f"kept from the shipped calibration {base.name}, which was not measured anew"
+        kept = f"kept from the shipped calibration {base.name}, not measured again"
         used[_KEPT] = {"title": kept, "date": max(str(source["date"]) for source in sources.values())}
     named = {entry["source"] for kinds in (*kernels.values(), links) for entry in kinds.values()}
     dates = [str(source["date"]) for source in sources.values()]
     if not links:
-        raise BadInput("no collective was measured and none is kept: a calibration must state at least one")
+        raise BadInput("no collectives measured or kept; a calibration needs at least one")
     return {
         "name": name,
         "measured_on": [gpu.name],

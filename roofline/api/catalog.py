@@ -46,6 +46,10 @@ def gpus(
     Raises:
         UnknownName: no GPU at all is of such a vendor, generation or status.
         BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> rl.gpus(vendor="nvidia", generation="rubin")
+    ('rubin-cpx', 'vr200-nvl72')
     """
     specs = folder(specs)
     if all(wanted is None for wanted in (vendor, generation, status)):
@@ -80,6 +84,10 @@ def models(
         UnknownName: no model at all is of such a family.
         BadInput: bounds that are no numbers, or nothing between them.
         BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> rl.models(family="llama", min_parameters=1e11)
+    ('llama-3.1-405b', 'llama-4-maverick', 'llama-4-scout')
     """
     specs = folder(specs)
     min_parameters, max_parameters = scalars(min_parameters=min_parameters, max_parameters=max_parameters)
@@ -103,6 +111,10 @@ def check_specs(path: str | None = None) -> list[str]:
 
     Raises:
         BadSpec: nothing is there to check.
+
+    >>> import roofline as rl
+    >>> rl.check_specs()
+    []
     """
     return list(spec_report(path).faults)
 

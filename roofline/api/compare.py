@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.analysis.gpus import COMPARED_KEYS, Comparison, compared
 from roofline.analysis.quantization import FORMATS, Quantization, Quantized, kept_sections, quantized
 from roofline.analysis.slow_kernels import slow_kernels
-from roofline.api import catalog
-from roofline.api.inputs.arguments import name_or_record, scalar, values_of
+from roofline.api.inputs.arguments import scalar, values_of
+from roofline.api.inputs.pools import GpuChoice, choice, choice_of_formats, gpu_of
+from roofline.api.inputs.texts import listed_names, plain_options
 from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.grammar.pools import pool_text
 from roofline.physics.footprint import kv_bytes_per_token
 from roofline.serving import answer
 from roofline.serving.latency import BURST
-from roofline.serving.precision import summary
+from roofline.serving.precision import canonical_preset, summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import smallest_tp
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import CompareOptions, QuantizeOptions
 
 __all__ = ["COMPARED_KEYS", "FORMATS", "compare", "quantize"]
 
@@ -31,16 +36,18 @@ _UNDER_LOAD = (
 )
 _NARROW_KV = "fp8"
 _NOT_OF_FORMATS = {
-    "quantization": "it goes through the formats; choose the one to compare with as baseline",
-    "weights": "it goes through the formats; choose the one to compare with as baseline",
-    "kv_cache_dtype": "each format is shown with a KV cache at 16 and at 8 bits",
-    "compute": "each format is multiplied as the GPU does best",
-    "measured": "a measurement belongs to one deployment",
+    "quantization": "it compares all formats; choose the reference with baseline",
+    "weights": "it compares all formats; choose the reference with baseline",
+    "kv_cache_dtype": "each format is shown with a 16-bit and an 8-bit KV cache",
+    "compute": "each format runs at the best rate of the GPU",
+    "measured": "a measurement is of one deployment only",
 }
-_NOT_OF_GPUS = {"measured": "a measurement belongs to one deployment"}
+_NOT_OF_GPUS = {"measured": "a measurement is of one deployment only"}
 
 
-def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Any) -> Quantization:
+def quantize(
+    model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[QuantizeOptions]
+) -> Quantization:
     """One case in bf16, fp8, int8, int4, mxfp4 and nvfp4, each with a KV cache at 16 and at 8 bits.
 
     All formats run at one plan: the tp given, else the smallest at which the baseline fits, else the
@@ -60,32 +67,38 @@ def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **op
         UnknownName: no such model, GPU or baseline.
         BadInput: a number or a plan that cannot be, an array, an option that does not belong here.
         RooflineError: as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.quantize("llama-3.1-8b", "h100-sxm", basis="ideal")
+    <Quantization llama-3.1-8b on 1x h100-sxm against bf16: 14 pairs of formats, fastest decode int4 (3.20x)>
     """
-    options = _single(options, "quantize", _NOT_OF_FORMATS)
+    pooled = choice_of_formats(gpu, _single(dict(options), "quantize", _NOT_OF_FORMATS), "quantize")
+    plain = pooled.options
     chosen = _baseline(baseline)
-    options["allow_oversize"] = True
-    reference = _in_format(model, gpu, chosen, None, options)
+    plain["allow_oversize"] = True
+    reference = _in_format(model, pooled.gpu, chosen, None, plain)
     plan = reference.deployment.plan
-    options["tp"] = plan.tp
+    plain["tp"] = plan.tp
     has_cache = kv_bytes_per_token(reference.deployment.model) > 0.0
     rows: list[Quantized] = []
     for name in FORMATS:
         for kv in (None, _NARROW_KV) if has_cache else (None,):
             is_reference = name == chosen and kv is None
-            found = reference if is_reference else _in_format(model, gpu, name, kv, options)
+            found = reference if is_reference else _in_format(model, pooled.gpu, name, kv, plain)
             rows.append(quantized(name, found, reference, _at_largest(found), _fewest_gpus(found)))
     notes = (*_said_of_formats(rows, reference), *_said_of_slow_kernels(rows, reference))
     return Quantization(tuple(rows), chosen, notes)
 
 
-def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Any) -> Comparison:
+def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[CompareOptions]) -> Comparison:
     """One case on several GPUs beside each other; the first that can run it is the reference.
 
-    All run at one plan: the tp given, else the smallest at which the case fits on each of them.
+    All run at one plan: the tp given, else the smallest at which the case fits on each of them. Pools such as
+    ``h100:tp4:fp8`` state plan and format of their own, so that one GPU may be compared with itself.
 
     Args:
         model: name, alias or record [text].
-        gpus: names, aliases or records, two or more [text].
+        gpus: names, aliases, pools or records, two or more [text].
         options: keyword arguments of `predict`, `measured` apart; lengths and batch are single numbers.
 
     Returns:
@@ -94,34 +107,45 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Any) -> Co
 
     Raises:
         UnknownName: no such model, GPU or format.
-        BadInput: fewer than two GPUs, one of them twice, a number or a plan that cannot be, an array.
+        BadInput: fewer than two GPUs, one of them twice at the same plan and format, a number or a plan that cannot be,
+            an array.
         RooflineError: what is wrong with the case on every GPU alike.
+
+    >>> import roofline as rl
+    >>> rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")  # 4.8 TB/s over 3.35 TB/s
+    <Comparison llama-3.1-8b, decode against h100-sxm: h200-sxm 1.43x>
     """
-    options = _single(options, "compare", _NOT_OF_GPUS)
-    chosen = _several(gpus, options.get("specs"))
-    predictions, refused = _on_each(model, chosen, {**options, "num_gpus": None} if _is_open(options) else options)
+    plain = _single(dict(options), "compare", _NOT_OF_GPUS)
+    chosen = _several(gpus, plain)
+    still_open = [label for label, pooled in chosen.items() if pooled.options.get("tp") is None]
+    predictions, refused = _on_each(model, _with(chosen, still_open, num_gpus=None))
     notes = []
-    if _is_open(options) and predictions:
-        fitting = {name: found for name, found in predictions.items() if found.fits}
-        options["tp"] = max(found.deployment.plan.tp for found in (fitting or predictions).values())
+    fits = {label: predictions[label].fits for label in still_open if label in predictions}
+    if fits:
+        fitting = [label for label, does_fit in fits.items() if does_fit]
+        tp = max(predictions[label].deployment.plan.tp for label in fitting or fits)
         on = "each of them" if len(fitting) == len(chosen) else ", ".join(fitting)
-        where = f"the smallest at which the case fits {on}" if fitting else "the widest; it fits none of them"
-        notes.append(f"tp = {options['tp']} for all: {where}")
-        predictions, more = _on_each(model, {name: chosen[name] for name in predictions}, options)
-        refused = {name: {**refused, **more}[name] for name in chosen if name in refused or name in more}
+        where = f"the smallest that fits {on}" if fitting else "the largest; it fits none of them"
+        notes.append(f"tp = {tp} for {'all' if len(still_open) == len(chosen) else ', '.join(fits)}: {where}")
+        again, more = _on_each(model, _with({label: chosen[label] for label in fits}, list(fits), tp=tp))
+        refused = {**refused, **more}
+        predictions |= again
+    predictions = {label: predictions[label] for label in chosen if label in predictions and label not in refused}
+    refused = {label: refused[label] for label in chosen if label in refused}
     if not predictions:
         raise _worst(refused)
-    reference = next(iter(predictions.values()))
-    first = reference.deployment.gpu.name
+    first, reference = next(iter(predictions.items()))
     if first != next(iter(chosen)):
-        notes.append(f"{first} is the reference: {next(iter(chosen))} cannot run the case")
+        notes.append(f"{first} is the reference, because {next(iter(chosen))} cannot run the case")
     if reference.served is not None:
         notes.append(_UNDER_LOAD)
-    return Comparison(tuple(compared(found, reference) for found in predictions.values()), tuple(notes), dict(refused))
+    beside = tuple(compared(found, reference, label, first) for label, found in predictions.items())
+    return Comparison(beside, tuple(notes), dict(refused))
 
 
 def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> dict[str, Any]:
     """Options of one case; arrays and what does not belong to the question refused."""
+    options = plain_options(options)
     for name, why in refused.items():
         if options.get(name) is not None:
             raise BadInput(f"{question} takes no {name}: {why}")
@@ -134,15 +158,15 @@ def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> 
 
 def _baseline(name: object) -> str:
     name = scalar(name)
-    folded = name.strip().lower().replace("-", "_") if isinstance(name, str) else ""
+    folded = (canonical_preset(name) or "") if isinstance(name, str) else ""
     if folded not in FORMATS:
-        raise UnknownName(f"no baseline {shown(name)}; it may be {', '.join(FORMATS)}")
+        raise UnknownName(f"unknown baseline {shown(name)}; choose from {', '.join(FORMATS)}")
     return folded
 
 
-def _in_format(model: str | Model, gpu: str | Gpu, name: str, kv: str | None, options: dict[str, Any]) -> Prediction:
+def _in_format(model: str | Model, gpu: Any, name: str, kv: str | None, options: dict[str, Any]) -> Prediction:
     """Prediction in one pair of formats, weight-only where the GPU cannot multiply the weights as they are."""
-    record = gpu if isinstance(gpu, Gpu) else catalog.load_gpu(gpu, options.get("specs"))
+    record = gpu_of(gpu, options.get("specs"))
     wide = "bf16" if "bf16" in record.peaks else "fp16"
     formats: dict[str, Any] = {"quantization": name, "kv_cache_dtype": kv or wide}
     try:
@@ -151,7 +175,7 @@ def _in_format(model: str | Model, gpu: str | Gpu, name: str, kv: str | None, op
         if wide not in record.peaks:
             raise
         found = predict(model, gpu, **formats, **options, compute=wide)
-        said = f"{record.name} cannot multiply {name} weights: they run weight-only, at its {wide} peak"
+        said = f"{record.name} has no tensor cores for {name}: weight-only, at the {wide} peak"
         return replace(found, warnings=(*found.warnings, said))
 
 
@@ -161,7 +185,8 @@ def _at_largest(found: Prediction) -> Prediction | None:
     if most is None or not most >= 1.0:
         return None
     load = "batch" if found.load == BURST else found.load
-    return answer.predict_deployment(found.deployment, replace(found.workload, **{load: most}, num_prompts=None))
+    fullest: dict[str, Any] = {load: most, "num_prompts": None}
+    return answer.predict_deployment(found.deployment, replace(found.workload, **fullest))
 
 
 def _fewest_gpus(found: Prediction) -> int | None:
@@ -178,11 +203,11 @@ def _said_of_formats(rows: list[Quantized], reference: Prediction) -> list[str]:
     kept = kept_sections(model, [row.prediction.deployment.precision for row in rows])
     if kept:
         named = "; ".join(f"{', '.join(sections)} {name}" for name, sections in kept.items())
-        said.append(f"weights that no format changes: {named}")
+        said.append(f"weights unchanged in every format: {named}")
     if reference.served is not None:
         said.append(_UNDER_LOAD)
     if not reference.fits:
-        said.append("the baseline does not fit: speed-ups are against the times it would take")
+        said.append("the baseline does not fit; speed-ups are relative to its hypothetical times")
     return said
 
 
@@ -200,40 +225,45 @@ def _said_of_slow_kernels(rows: list[Quantized], reference: Prediction) -> list[
     return said
 
 
-def _is_open(options: dict[str, Any]) -> bool:
-    """Whether the tensor-parallel degree is left to be chosen."""
-    return options.get("tp") is None
-
-
-def _several(gpus: Iterable[str | Gpu], specs: str | None) -> dict[str, str | Gpu]:
-    """GPUs by canonical name."""
-    given = values_of("gpus", gpus) or ()
-    if not given and isinstance(scalar(gpus), str):
-        given = [gpus]
-    given = [name_or_record("gpus", gpu) for gpu in given]
-    named: dict[str, str | Gpu] = {}
-    for gpu in given:
-        name = gpu.name if isinstance(gpu, Gpu) else catalog.load_gpu(gpu, specs).name
-        if name in named:
-            raise BadInput(f"{name} is named twice; compare different GPUs")
-        named[name] = gpu
+def _several(gpus: Iterable[str | Gpu], options: Mapping[str, Any]) -> dict[str, GpuChoice]:
+    """GPUs with their options, by canonical name and what their pools state."""
+    named: dict[str, GpuChoice] = {}
+    is_named = isinstance(scalar(gpus), str) or bool(values_of("gpus", gpus))
+    listed = listed_names("gpus", gpus) if is_named else []
+    for gpu in listed:
+        pooled = choice(gpu, options)
+        name = gpu_of(gpu, options.get("specs")).name
+        label = name if pooled.pool is None else pool_text(replace(pooled.pool, gpu=name))
+        if label in named:
+            raise BadInput(
+                f"{label} is named twice; compare different GPUs, or plans such as {name}:tp2 and {name}:tp4"
+            )
+        named[label] = pooled
     if len(named) < 2:
-        raise BadInput(f"compare takes two GPUs or more, the first as the reference; {len(named)} given")
+        raise BadInput(f"compare needs two GPUs or more, the reference first; got {len(named)}")
     return named
 
 
+def _with(chosen: Mapping[str, GpuChoice], labels: list[str], **changes: Any) -> dict[str, GpuChoice]:
+    """Choices, some of them with other options."""
+    return {
+        label: pooled._replace(options={**pooled.options, **changes}) if label in labels else pooled
+        for label, pooled in chosen.items()
+    }
+
+
 def _on_each(
-    model: str | Model, chosen: dict[str, str | Gpu], options: dict[str, Any]
+    model: str | Model, chosen: Mapping[str, GpuChoice]
 ) -> tuple[dict[str, Prediction], dict[str, RooflineError]]:
     """Predictions in the order of the GPUs, and why there is none on the others."""
     found, refused = {}, {}
-    for name, gpu in chosen.items():
+    for label, pooled in chosen.items():
         try:
-            found[name] = predict(model, gpu, **options)
+            found[label] = predict(model, pooled.gpu, **pooled.options)
         except UnknownName:
             raise
         except RooflineError as error:
-            refused[name] = error
+            refused[label] = error
     return found, refused
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.analysis.goodput import Goodput, is_met, largest_rate
 from roofline.analysis.load_pictures import Panel, Series, draw_panels, panels_text
@@ -13,16 +13,21 @@ from roofline.api.goodput import DEFAULT_SHARE, check_measured, check_share
 from roofline.api.inputs.arguments import scalar
 from roofline.api.inputs.case import LEAST_RATE
 from roofline.api.inputs.slo import slo_limits
+from roofline.api.inputs.texts import plain_options
 from roofline.api.predict import Prediction, predict
 from roofline.api.table import table
 from roofline.api.writing import write_whole
 from roofline.errors import BadInput, shown
-from roofline.quantity import MILLI
+from roofline.quantity import MILLI, rounded
 from roofline.serving.latency import RATE, USERS
+from roofline.serving.row_types import Row
 from roofline.serving.traffic.load import served
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import key_text, metric_and_level
+
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import Slo, Unloaded
 
 __all__ = ["AGAINST", "CURVE_KEYS", "Curve", "curve", "curves_text", "save_curves"]
 
@@ -44,16 +49,30 @@ _USUAL, _ABOVE = 0.75, 2.0  # share of the values, and times the largest of thes
 _END = {RATE: "saturation", USERS: "all slots taken"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Curve:
-    """Points of one deployment along its load."""
+    """Points of one deployment along its load.
+
+    >>> import roofline as rl
+    >>> found = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
+    >>> found.title, found.rows[0]["concurrency"], found.at_goodput
+    ('llama-3.1-8b on 1 h100-sxm (tp 1)', 1, None)
+    """
 
     prediction: Prediction = field(repr=False)  # of the deployment on an idle server
     against: str  # `request_rate` or `concurrency`
-    rows: tuple[Mapping[str, Any], ...] = field(repr=False)  # points that have a steady state, by load
+    rows: tuple[Row, ...] = field(repr=False)  # points that have a steady state, by load
     saturation: float  # [1/s] requests that can be answered at most; for users, those for whom there is a slot
     slo: Mapping[str, float]  # limits by their keys [s]
     goodput: Goodput | None  # where the SLO is just met; None without one
+
+    def __repr__(self) -> str:
+        """The deployment, how far the points reach, and the goodput in one line."""
+        unit = "requests/s" if self.against == RATE else "users"
+        last: Mapping[str, Any] = self.rows[-1]
+        ends = f"{len(self.rows)} points, up to {rounded(last[self.against])} {unit}"
+        known = "" if self.goodput is None else f"; goodput {rounded(self.goodput.rate)} requests/s"
+        return f"<Curve {self.title}: {ends}{known}>"
 
     @property
     def title(self) -> str:
@@ -77,9 +96,9 @@ def curve(
     gpu: str | Gpu,
     *,
     against: str = RATE,
-    slo: str | Mapping[str, float | str] | None = None,
-    share: float = DEFAULT_SHARE,
-    **options: Any,
+    slo: Slo | None = None,
+    share: float | str = DEFAULT_SHARE,
+    **options: Unpack[Unloaded],
 ) -> Curve:
     """Latencies and throughput of a deployment along its load: what a user gets against what a GPU gives.
 
@@ -97,34 +116,38 @@ def curve(
 
     Raises:
         BadInput: a load, another kind of curve, arrays, or as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.curve("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")
+    <Curve llama-3.1-8b on 1 h100-sxm (tp 1): 22 points, up to 41.1 requests/s; goodput 37 requests/s>
     """
     word = scalar(against)
     kind = AGAINST.get(word) if isinstance(word, str) else None
     if kind is None:
-        raise BadInput(f"against = {shown(against)} must be request_rate or concurrency (rate or users)")
+        raise BadInput(f"against = {shown(against)} must be rate or users")
     given = next(
         (name for name in ("batch", RATE, USERS, "num_prompts") if scalar(options.get(name)) is not None), None
     )
     if given is not None:
-        raise BadInput(f"a curve runs along the load itself: leave out {given}")
-    check_share(share)
-    check_measured(options)
+        raise BadInput(f"a curve varies the load itself; leave out {given}")
+    share = check_share(share)
     limits: Mapping[str, float] = slo_limits(slo) or {}
-    plain = {name: value for name, value in options.items() if value is not None}
+    plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
+    check_measured(plain)
     start = predict(model, gpu, **plain, request_rate=LEAST_RATE)
     if start.served is None or type(start.served.max_request_rate) is not float:
-        raise BadInput("a curve is of one deployment and one kind of request: lengths must be numbers, not arrays")
+        raise BadInput("a curve takes one case; lengths must be numbers, not arrays")
     plan = {"tp": start.deployment.plan.tp, **({"slo": limits} if limits else {})}
     most = start.served.max_request_rate
     slots = start.served.slots * start.deployment.plan.dp * start.deployment.plan.pp * start.deployment.replicas
     loads = [place * most for place in _RATES] if kind == RATE else _users(float(slots))
-    rows = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
+    rows: list[Any] = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
     found = None
     if limits:
         found = largest_rate(start.deployment, start.workload, limits, share, start.correction)
     if all(row["reason"] is not None for row in rows):
-        raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be answered: {rows[0]['reason']}")
-    points = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
+        raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
+    points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
     for row in points if limits else ():  # as the goodput asks: a share of the requests, not the mean of them
         load = replace(start.workload, **{RATE: None, kind: row[kind]})
         row["slo_met"] = is_met(start.deployment, load, limits, share, start.correction)
@@ -161,7 +184,7 @@ def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
     """
     form = Path(path).suffix.lower().removeprefix(".")
     if not form:
-        raise BadInput(f"{path}: a picture's name ends in its format, such as .svg or .png")
+        raise BadInput(f"{path}: not a picture; end the name in .svg, .png or .pdf")
     title = "; ".join(dict.fromkeys(f"{one.title}" for one in curves))
     write_whole(path, lambda beside: draw_panels(_panels(curves), title, beside, form), force=force)
 
@@ -182,7 +205,8 @@ def _panels(curves: Sequence[Curve]) -> list[Panel]:
         series = []
         for number, (name, one) in enumerate(zip(names, curves, strict=True)):
             for key, label, is_dashed in ((f"{metric}_p50_ms", "median", False), (f"{metric}_p99_ms", "p99", True)):
-                points = [(row[first.against], row[key]) for row in one.rows if row[key] is not None]
+                rows: tuple[Mapping[str, Any], ...] = one.rows
+                points = [(row[first.against], row[key]) for row in rows if row[key] is not None]
                 if points:
                     places, values = zip(*points, strict=True)
                     series.append(Series(f"{name} {label}".strip(), places, values, number, is_dashed))

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.goodput import LEAST, SATURATION, Goodput, largest_rate
 from roofline.api import catalog
-from roofline.api.inputs.arguments import name_or_record, number, scalar, several
+from roofline.api.inputs.arguments import number, scalar
 from roofline.api.inputs.case import LEAST_RATE, LOADS
 from roofline.api.inputs.load import replicas
+from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
-from roofline.api.predict import predict, refused_row
+from roofline.api.inputs.texts import listed_names, plain_options, plain_value
+from roofline.api.predict import DEFAULTS, predict, refused_row
 from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.grammar.pools import Pool, pool_text
+from roofline.number_types import Json
 from roofline.quantity import rounded, to_text
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
+from roofline.serving.row import row as row_of
+from roofline.serving.row_types import GoodputRow
 from roofline.serving.sizing import possible_tp, widest_tp
 from roofline.serving.targets import limited_latencies
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.slo import LATENCIES, P99_WITHIN, limits_text, metric_and_level
+from roofline.specs.slo import LATENCIES, P99_WITHIN, key_text, limits_text, metric_and_level
+
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import Slo, Unloaded
 
 __all__ = [
     "DEFAULT_SHARE",
@@ -51,9 +60,15 @@ _OWN = ("batch", "concurrency", "request_rate", "num_prompts")
 _BELOW = 1.0 - 2.0**-20  # of the largest rate, at which a prediction is certain to be within it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GpuGoodput:
-    """What GPUs of one kind answer within an SLO."""
+    """What GPUs of one kind answer within an SLO.
+
+    >>> import roofline as rl
+    >>> (found,) = rl.goodput("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal", tp=1)
+    >>> found.to_dict(["gpu", "goodput_binding"])
+    {'gpu': 'h100-sxm', 'goodput_binding': 'tpot'}
+    """
 
     model: Model = field(repr=False)
     gpu: Gpu = field(repr=False)
@@ -62,7 +77,22 @@ class GpuGoodput:
     prediction: Prediction | None = field(default=None, repr=False)  # at the goodput
     reason: str | None = None  # why there is none
     warnings: tuple[str, ...] = ()
-    asked: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        """One line: GPUs, rate, what binds, and the cost; or why there is none."""
+        answer, known = self.prediction, self.found
+        if answer is None or known is None:
+            return f"{self.gpu.name}: {self.reason}"
+        deployment, cost = answer.deployment, answer.usd_per_m_output_tok
+        price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
+        binding = known.binding if known.binding == SATURATION else key_text(known.binding)
+        where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
+        return f"{where}: {rounded(self.rate)} requests/s, set by {binding}; {price}"
+
+    def __repr__(self) -> str:
+        """The same line, for lists of them."""
+        return f"<GpuGoodput {self}>"
 
     @property
     def rate(self) -> float:
@@ -79,14 +109,14 @@ class GpuGoodput:
         """Share of what can be answered at most that must stay free [1]."""
         return None if self.prediction is None or self.found is None else 1.0 - self.found.util
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> dict[str, Any]:
+    def to_dict(self, keys: Sequence[str] | None = None) -> GoodputRow:
         """Flat row of the JSON contract: a prediction at the goodput, and the goodput itself."""
         wanted = (*ROW_KEYS, *GOODPUT_KEYS) if keys is None else listed_keys(keys)
         check_keys(wanted, (*ROW_KEYS, *GOODPUT_KEYS))
         of_row = tuple(key for key in wanted if key not in GOODPUT_KEYS)
-        row = dict.fromkeys(of_row) | {key: self.asked.get(key) for key in of_row}
+        row: dict[str, Any] = dict.fromkeys(of_row) | {key: self.asked.get(key) for key in of_row}
         if self.prediction is not None:
-            row = self.prediction.to_dict(of_row)
+            row = row_of(self.prediction, of_row)
         if "warnings" in row:
             row["warnings"] = list(self.warnings)
         known = self.found
@@ -102,16 +132,16 @@ class GpuGoodput:
             "attained_share": None if known is None else known.joint,
             "reason": self.reason,
         }
-        return {key: row[key] for key in wanted}
+        return cast("GoodputRow", {key: row[key] for key in wanted})
 
 
 def goodput(
     model: str | Model,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
-    slo: str | Mapping[str, float | str],
-    share: float = DEFAULT_SHARE,
-    **options: Any,
+    slo: Slo,
+    share: float | str = DEFAULT_SHARE,
+    **options: Unpack[Unloaded],
 ) -> list[GpuGoodput]:
     """For every kind of GPU, the largest request rate at which enough requests meet an SLO, and what binds there.
 
@@ -133,35 +163,46 @@ def goodput(
         UnknownName: no such model, GPU, format or SLO key.
         BadInput: no SLO, a share that is none, a load, numbers that cannot be on any of the GPUs, arrays.
         BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
+    [<GpuGoodput 1 x h100-sxm (tp 1): 37 requests/s, set by TPOT; 0.173 USD per million output tokens>]
     """
     limits = slo_limits(slo)
     if not limits:
-        raise BadInput("goodput needs limits to meet: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+        raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
     given = next((name for name in _OWN if scalar(options.get(name)) is not None), None)
     if given is not None:
-        raise BadInput(
-            f"goodput looks for the rate itself: leave out {given}; predict answers for a load that is known"
-        )
+        raise BadInput(f"goodput finds the rate itself; leave out {given}, or use predict for a known load")
     wanted = check_share(share)
-    check_measured(options)
-    specs = options.get("specs")
-    names = catalog.gpus(specs) if gpus is None else [name_or_record("gpus", gpu) for gpu in several("gpus", gpus)]
+    plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **options})
+    check_measured(plain)
+    specs = plain.get("specs")
+    names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
     record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs)
-    answers, wrong = [], []
+    answers: dict[str, GpuGoodput] = {}
+    wrong = []
     for name in names:
-        gpu, gpu_note = (name, None) if isinstance(name, Gpu) else catalog.find_gpu(name, specs)
+        pooled = choice(name, plain)
+        if isinstance(pooled.gpu, Pool):
+            raise BadInput(
+                f"{pooled.text} leaves the tp open, and goodput tries all of them: state it, as in "
+                f"{pooled.gpu.gpu}:tp4x{pooled.gpu.replicas}, or the GPUs of all replicas, as in 8x{pooled.gpu.gpu}"
+            )
+        gpu, gpu_note = (pooled.gpu, None) if isinstance(pooled.gpu, Gpu) else catalog.find_gpu(pooled.gpu, specs)
+        key = gpu.name if pooled.pool is None else pool_text(replace(pooled.pool, gpu=gpu.name))
         said = tuple(text for text in (note, gpu_note) if text is not None)
         try:
-            answers.append(_on_gpu(record, gpu, limits, wanted, options, said))
+            answers[key] = _on_gpu(record, gpu, limits, wanted, pooled.options, said)
         except UnknownName:
             raise
         except BadInput as error:
             wrong.append(error)
         except RooflineError as error:
-            answers.append(_refused(record, gpu, wanted, error, options, said))
+            answers[key] = _refused(record, gpu, wanted, error, pooled.options, said)
     if not answers and wrong:
         raise wrong[0]
-    return sorted({answer.gpu.name: answer for answer in answers}.values(), key=_place)
+    return sorted(answers.values(), key=_place)
 
 
 def check_share(share: Any) -> float:
@@ -176,9 +217,9 @@ def check_share(share: Any) -> float:
     Raises:
         BadInput: none between 0 and 1.
     """
-    wanted = number("share", share, 0.0, 1.0)
+    wanted = number("share", plain_value("share", scalar(share)), 0.0, 1.0)
     if not 0.0 < wanted < 1.0:
-        raise BadInput(f"share = {shown(share)} must lie between 0 and 1, such as 0.9: some request is always late")
+        raise BadInput(f"share = {shown(share)} must be above 0 and below 1, such as 0.9")
     return wanted
 
 
@@ -193,7 +234,7 @@ def check_measured(options: Mapping[str, Any]) -> None:
     """
     measured = options.get("measured")
     if isinstance(measured, Mapping) and not set(LOADS) & set(measured):
-        raise BadInput(f"a measurement must say its load here: add {' or '.join(LOADS)} to measured")
+        raise BadInput(f"a measurement needs its load here; add {' or '.join(LOADS)} to measured")
 
 
 def headroom(prediction: Prediction) -> Goodput | None:
@@ -235,7 +276,7 @@ def _on_gpu(
     plain = {name: value for name, value in options.items() if value is not None and name not in ("slo", "num_gpus")}
     start = predict(model, gpu, **{**plain, "request_rate": LEAST_RATE, "num_gpus": options.get("num_gpus")})
     if type(start.workload.isl + start.workload.osl + start.workload.prefix) is not float:
-        raise BadInput("goodput answers one case: lengths must be numbers, not arrays")
+        raise BadInput("goodput takes one case; lengths must be numbers, not arrays")
     best: tuple[float, Goodput, Prediction] | None = None
     nearest: tuple[Goodput, Prediction] | None = None
     for one in _plans(start, options):
@@ -250,8 +291,7 @@ def _on_gpu(
     if best is None:
         found_none, one = nearest if nearest is not None else (None, start)
         asked = {
-            key: one.to_dict((key,))[key]
-            for key in ("model", "model_id", "gpu", "isl", "osl", "prefix", "basis", "num_gpus")
+            **row_of(one, ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "basis", "num_gpus")),
         }
         asked |= {"basis_detail": one.basis_detail, "engine": one.engine, "tp": one.deployment.plan.tp}
         reason = None if found_none is None else _why_none(one, found_none, slo, share)
@@ -287,23 +327,25 @@ def _plans(start: Prediction, options: Mapping[str, Any]) -> Iterator[Prediction
 def _why_none(one: Prediction, found: Goodput, slo: Mapping[str, float], share: float) -> str:
     """Why not even a single request meets the SLO."""
     if found.binding == SATURATION:
-        return "cannot: no steady state at any rate"
+        return "misses: no steady state at any rate"
     key = found.binding
     where = f"an idle server of {one.deployment.num_gpus} {one.deployment.gpu.name}"
     if key == P99_WITHIN:
         multiple = rounded(found.attained[key])
         return (
-            f"cannot: {cause_of_tails(one)} alone make the p99 {multiple}x the median on {where}, above "
+            f"misses: {cause_of_tails(one)} alone put the p99 at {multiple}x the median on {where}, above "
             f"{rounded(slo[key])}x"
         )
     metric = metric_and_level(key)[0]
     workload = replace(one.workload, concurrency=None, request_rate=found.max_request_rate * LEAST)
-    mean = to_text(float(limited_latencies(one.deployment, workload, (metric,), one.correction)[metric]), "s")
+    mean = float(limited_latencies(one.deployment, workload, (metric,), one.correction)[metric])
     level = metric_and_level(key)[1]
     asked = f"{100.0 * share if level is None else level:g} %"
     within = f"{100.0 * found.attained[key]:.4g} % of the requests"
     limit = f"{metric.upper()} {to_text(slo[key], 's')}"
-    return f"cannot: {within} are within {limit} on {where} (mean {mean}), and {asked} are asked for"
+    if mean <= slo[key]:
+        return f"misses: {within} meet {limit} on {where} (mean {to_text(mean, 's')}), {asked} required"
+    return f"misses: {metric.upper()} {to_text(mean, 's')} even on {where}; {within} meet {limit}, {asked} required"
 
 
 def _refused(

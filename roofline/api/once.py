@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from roofline.api.inputs import measured_case
 from roofline.api.predict import predict
@@ -11,10 +11,15 @@ from roofline.serving.correction import Correction
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import OnceOptions
+
 __all__ = ["calibrate_once"]
 
 
-def calibrate_once(model: str | Model, gpu: str | Gpu, measured: Mapping[str, float], **options: Any) -> Correction:
+def calibrate_once(
+    model: str | Model, gpu: str | Gpu, measured: str | Mapping[str, float | str], **options: Unpack[OnceOptions]
+) -> Correction:
     """Factors that one measurement of a deployment puts on every prediction for it.
 
     `predict(..., measured=...)` applies them itself; this says what they are.
@@ -31,6 +36,10 @@ def calibrate_once(model: str | Model, gpu: str | Gpu, measured: Mapping[str, fl
     Raises:
         BadInput: nothing measured, or faster than light.
         RooflineError: as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.calibrate_once("llama-3.1-8b", "h100-sxm", {"ttft": 2.0 * rl.ttft("llama-3.1-8b", "h100-sxm")})
+    <Correction TTFT x 2>
     """
     prediction = predict(model, gpu, **options)
     return measured_case.correction(prediction.deployment, prediction.workload, measured)

@@ -36,7 +36,7 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> 
     """
     suffix = Path(path).suffix.lower() or (SUFFIXES[0] if is_stream(path) else "")
     if suffix not in SUFFIXES:
-        raise BadInput(f"{path}: a table is written as {', '.join(SUFFIXES)}; end the name in one of them")
+        raise BadInput(f"{path}: not a table; end the name in {', '.join(SUFFIXES)}")
     writer = {".parquet": _parquet, ".xlsx": _sheet}.get(suffix)
     if writer is not None:
         found = writer(rows)
@@ -129,7 +129,7 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
 def _day(value: Any) -> str:
     """A day, as YAML reads it without quotes, as the text that a shipped file has for it."""
     if not hasattr(value, "isoformat"):
-        raise TypeError(f"{type(value).__name__} is no part of an answer")
+        raise TypeError(f"{type(value).__name__} cannot be written as JSON")
     return str(value.isoformat())
 
 

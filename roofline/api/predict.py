@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from roofline.api.inputs import arguments, case, load, measured_case, shape
+from roofline.api.inputs import arguments, case, load, measured_case, pools, shape, texts
 from roofline.api.inputs.arguments import COUNTS, PLAIN
 from roofline.api.inputs.case import LOADS
 from roofline.api.inputs.slo import slo_limits
 from roofline.catalog import find
 from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
-from roofline.ops import Real, never
+from roofline.number_types import Numbers
+from roofline.ops import never
 from roofline.physics.efficiency import basis_of
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.serving import answer
@@ -20,11 +21,15 @@ from roofline.serving.correction import UNCORRECTED
 from roofline.serving.knee import Knees
 from roofline.serving.latency import BURST
 from roofline.serving.precision import precision
-from roofline.serving.prediction import Prediction
+from roofline.serving.prediction import Prediction, Predictions
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.sizing import check_plan, does_not_fit
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import Case
+    from roofline.arrays import Array, Words
 
 __all__ = [
     "DEFAULTS",
@@ -54,22 +59,26 @@ _WORDS = (
 )  # fmt: skip
 
 
+@overload
+def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Prediction: ...
+@overload
+def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Predictions: ...
 def predict(
     model: str | Model,
     gpu: str | Gpu,
     *,
-    isl: Real = DEFAULTS["isl"],
-    osl: Real = DEFAULTS["osl"],
-    batch: Real | None = None,
-    concurrency: Real | None = None,
-    request_rate: Real | None = None,
-    num_prompts: Real | None = None,
-    prefix: Real = DEFAULTS["prefix"],
-    isl_cv: float | None = None,
-    osl_cv: float | None = None,
-    lengths: str | Mapping[str, Any] | None = None,
+    isl: Numbers = DEFAULTS["isl"],
+    osl: Numbers = DEFAULTS["osl"],
+    batch: Numbers | None = None,
+    concurrency: Numbers | None = None,
+    request_rate: Numbers | None = None,
+    num_prompts: Numbers | None = None,
+    prefix: Numbers = DEFAULTS["prefix"],
+    isl_cv: float | str | None = None,
+    osl_cv: float | str | None = None,
+    lengths: str | Mapping[str, Iterable[float]] | None = None,
     cold_start: str | tuple[float, float] | None = None,
-    derate: str | Mapping[str, Any] | None = None,
+    derate: str | Mapping[str, float | str] | None = None,
     tp: int | None = None,
     pp: int = 1,
     ep: int = 1,
@@ -82,16 +91,16 @@ def predict(
     routing: str | float = DEFAULT_SKEW,
     basis: str = "calibrated",
     engine: str = DEFAULT_ENGINE,
-    network: float = 0.0,
-    max_num_batched_tokens: int | None = None,
-    max_num_seqs: int | None = None,
-    gpu_memory_utilization: float | None = None,
-    max_model_len: int | None = None,
-    measured: Mapping[str, float] | None = None,
+    network: float | str = 0.0,
+    max_num_batched_tokens: int | str | None = None,
+    max_num_seqs: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    max_model_len: int | str | None = None,
+    measured: str | Mapping[str, float | str] | None = None,
     slo: str | Mapping[str, float | str] | None = None,
     allow_oversize: bool = False,
     specs: str | None = None,
-) -> Prediction:
+) -> Prediction | Predictions:
     """Latencies of a model on GPUs under one load.
 
     The load is a burst of `batch` requests on an idle server (of one where nothing is given), or `concurrency` users
@@ -157,9 +166,16 @@ def predict(
         DoesNotFit: the plan needs more memory than the GPUs have.
         Overloaded: more requests come than can be answered.
         BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, basis="ideal")
+    >>> p
+    <Prediction llama-3.1-8b bf16 on 1x h100-sxm: TTFT 32.6 ms, TPOT 4.57 ms; isl 2000, osl 300, batch 1, ideal>
+    >>> rl.predict("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], basis="ideal").ttft.round(3)
+    array([0.016, 0.033])
     """
     if not COUNTS.issuperset(map(type, (tp, pp, ep, dp, num_gpus))):
-        tp, pp, ep, dp, num_gpus = arguments.scalars(tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus)
+        tp, pp, ep, dp, num_gpus = texts.plain_counts(tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus)
     words = (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize)
     if not PLAIN.issuperset(map(type, words)):
         quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize = (
@@ -167,6 +183,11 @@ def predict(
         )
     specs = None if specs is None else arguments.folder(specs)
     model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
+    copies, pool = None, None if isinstance(gpu, Gpu) else pools.pool_of(gpu, specs)
+    if pool is not None:
+        gpu, tp, pp, ep, dp, num_gpus, quantization, copies = pools.opened(
+            pool, tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus, quantization=quantization
+        )
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
     limits = None if slo is None else slo_limits(slo)
     settings = {
@@ -187,11 +208,15 @@ def predict(
     plan = Plan(1 if tp is None else tp, pp, ep, dp)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
     if tp is None:
-        deployment = load.at_smallest_tp(deployment, workload, allow_oversize=allow_oversize, num_gpus=num_gpus)
+        deployment = load.at_smallest_tp(
+            deployment, workload, allow_oversize=allow_oversize, num_gpus=num_gpus, copies=copies, slo=limits
+        )
     else:
         check_plan(model, plan)
     if num_gpus is not None:
         deployment = replace(deployment, replicas=load.replicas(deployment.plan, num_gpus))
+    elif copies is not None:
+        deployment = replace(deployment, replicas=copies)
     load.check_longest(deployment, workload, allow_oversize=allow_oversize)
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
     corrected = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
@@ -201,7 +226,7 @@ def predict(
     )
     if never(prediction.fits) and allow_oversize:
         used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
-        taken = f"does not fit: {used}; the times are what it would take"
+        taken = f"does not fit: {used}; times are hypothetical"
         return replace(prediction, warnings=(*prediction.warnings, taken))
     if never(prediction.fits):
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
@@ -227,6 +252,8 @@ def predict_each_gpu(
     """
     model, note = (model, None) if isinstance(model, Model) else find.find_model(model, options.get("specs"))
     found, refused = [], {}
+    for name in gpu_names:
+        pools.choice(name, options)  # what is wrong with a text is no matter of one GPU
     for name in gpu_names:
         try:
             prediction = predict(model, name, **options)
@@ -256,9 +283,11 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         The row; `fits` is false where memory is the reason, else null.
     """
     model = model if isinstance(model, Model) else find.load_model(model, options.get("specs"))
+    options = texts.plain_options(pools.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
     asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
     if any(asked[name] is not None for name in LOADS[1:]):
         asked["batch"] = options.get("batch")
+    asked["prefix"] = texts.tokens_of_prefix(asked["prefix"], asked["isl"])
     load = next((name for name in LOADS[1:] if asked[name] is not None), BURST)
     return {
         **dict.fromkeys(ROW_KEYS),
@@ -267,14 +296,18 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         "load": load,
         "model": model.short_name,
         "model_id": model.name,
-        "gpu": find.load_gpu(gpu, options.get("specs")).name,
+        "gpu": pools.gpu_of(gpu, options.get("specs")).name,
         "engine": options.get("engine", DEFAULT_ENGINE),
         "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
         "warnings": [f"{type(error).__name__}: {error}"],
     }
 
 
-def ttft(model: str | Model, gpu: str | Gpu, **options: Any) -> Real:
+@overload
+def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> float: ...
+@overload
+def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Array: ...
+def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> float | Array:
     """Time to first token of a burst, or the mean under users or a request rate.
 
     Args:
@@ -284,11 +317,20 @@ def ttft(model: str | Model, gpu: str | Gpu, **options: Any) -> Real:
 
     Returns:
         Time [s].
+
+    >>> import roofline as rl
+    >>> round(rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000, basis="ideal"), 3)  # 2 x 8e9 FLOP x 2000 at 989 TFLOP/s
+    0.033
     """
-    return predict(model, gpu, **options).ttft
+    time: float | Array = predict(model, gpu, **options).ttft
+    return time
 
 
-def tpot(model: str | Model, gpu: str | Gpu, **options: Any) -> Real | None:
+@overload
+def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> float | None: ...
+@overload
+def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Array | None: ...
+def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> float | None | Array | None:
     """Mean time per output token after the first.
 
     Args:
@@ -298,11 +340,19 @@ def tpot(model: str | Model, gpu: str | Gpu, **options: Any) -> Real | None:
 
     Returns:
         Time [s]; None for a single output token.
+
+    >>> import roofline as rl
+    >>> round(rl.tpot("llama-3.1-8b", "h100-sxm", basis="ideal"), 4)  # 15 GB of weights at 3.35 TB/s
+    0.0045
     """
     return predict(model, gpu, **options).tpot
 
 
-def knee(model: str | Model, gpu: str | Gpu, **options: Any) -> Knees:
+@overload
+def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Knees: ...
+@overload
+def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Knees[Array, Words]: ...
+def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Knees | Knees[Array, Words]:
     """The batches, or the users, at which decode stops being cheap.
 
     Args:
@@ -315,6 +365,10 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Any) -> Knees:
 
     Raises:
         BadInput: a request rate, which sets the batch itself.
+
+    >>> import roofline as rl
+    >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal")
+    <Knees ridge 326, half 61.1, memory 406; smallest: half>
     """
     if options.get("request_rate") is not None and not {"batch", "concurrency"} & set(options):
         raise BadInput(NO_KNEE)

@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from roofline.api.inputs.arguments import number
 from roofline.api.predict import predict
 from roofline.errors import BadInput, shown
+from roofline.number_types import Json
 from roofline.quantity import MILLI, rounded, to_text
 from roofline.serving.latency import USERS
 from roofline.serving.lengths import UNIFORM, Lengths, lengths_by_law
 from roofline.serving.prediction import Prediction
+from roofline.serving.row import row
 from roofline.serving.traffic.load import lanes, served, server_of
 from roofline.serving.traffic.simulation import Arrivals, Finished, simulated
 from roofline.serving.traffic.tails import LEVELS
@@ -23,10 +25,20 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES, key_of
 
-__all__ = ["SIMULATED", "Simulation", "arrivals_of", "simulate", "simulation"]
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import Case
+
+__all__ = ["SIMULATED", "SIMULATED_KEYS", "Simulation", "arrivals_of", "simulate", "simulation"]
 
 #: What a simulation measures, in the order in which it is shown.
 SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
+
+_PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
+#: Keys of a row beside those of a prediction.
+SIMULATED_KEYS = (
+    *(f"simulated_{name}_ms" for name in (*SIMULATED[:4], *_PERCENTILES)),
+    *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
+)
 
 _FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # requests that are counted where nothing else is said
 _FULL = 0.8  # utilisation beyond which queues take long to settle
@@ -36,9 +48,15 @@ _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "con
           "request_rate": "requests/s"}  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Simulation:
-    """Means over the requests of a simulation, beside the closed forms of the same case."""
+    """Means over the requests of a simulation, beside the closed forms of the same case.
+
+    >>> import roofline as rl
+    >>> found = rl.simulate("llama-3.1-8b", "h100-sxm", request_rate=1.0, requests=50, basis="ideal")
+    >>> found.requests, 0.9 < found.ratio("tpot") < 1.1, found.to_dict()["seed"]
+    (50, True, 0)
+    """
 
     prediction: Prediction = field(repr=False)
     requests: int  # that were counted, of one rank
@@ -66,20 +84,28 @@ class Simulation:
         mean = self.percentiles[name] if name in self.percentiles else getattr(self, name)
         return None if closed is None or not mean else float(closed) / mean
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """Flat row: the keys of a prediction, and the means of the simulation beside them."""
-        times = {
-            f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in ("ttft", "tpot", "e2el", "queue")
-        }
-        times |= {f"simulated_{key}_ms": _milliseconds(time) for key, time in self.percentiles.items()}
+        times = {f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in SIMULATED[:4]}
+        times |= {f"simulated_{key}_ms": _milliseconds(self.percentiles.get(key)) for key in _PERCENTILES}
         return {
-            **self.prediction.to_dict(),
+            **row(self.prediction),
             **times,
             "simulated_concurrency": self.concurrency,
             "simulated_request_rate": self.request_rate,
             "simulated_requests": self.requests,
             "seed": self.seed,
         }
+
+    def __repr__(self) -> str:
+        """Means of the simulation and of the closed form in one line."""
+        pairs = {"TTFT": (self.ttft, self.prediction.ttft), "TPOT": (self.tpot, self.prediction.tpot)}
+        times = ", ".join(
+            f"{name} {to_text(mean, 's')} (closed form {to_text(closed, 's')})"
+            for name, (mean, closed) in pairs.items()
+            if mean is not None and closed is not None
+        )
+        return f"<Simulation of {self.requests} requests, seed {self.seed}: {times}>"
 
     def __str__(self) -> str:
         """A line a mean: closed form, simulation and ratio."""
@@ -97,9 +123,7 @@ class Simulation:
             lines.append(f"{f'{metric.upper()} {level}':<12}{text:>12}{_text(time, 'ttft'):>12}{beside:>8}")
         lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
         if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
-            lines.append(
-                "this close to saturation, tails differ from seed to seed: ask again with --seed 1 --requests 100000"
-            )
+            lines.append("this close to saturation, tails vary by seed; use --seed 1 --requests 100000")
         return "\n".join(lines)
 
 
@@ -111,7 +135,7 @@ def simulate(
     seed: int = 0,
     spread: float | None = None,
     progress: Callable[[int], None] | None = None,
-    **options: Any,
+    **options: Unpack[Case],
 ) -> Simulation:
     """A server simulated step by step under users or a request rate, beside the closed forms.
 
@@ -131,6 +155,10 @@ def simulate(
     Raises:
         BadInput: a burst, an array, or a number that cannot be.
         RooflineError: as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.simulate("llama-3.1-8b", "h100-sxm", concurrency=4, requests=50, basis="ideal").requests
+    50
     """
     return simulation(predict(model, gpu, **options), requests=requests, seed=seed, spread=spread, progress=progress)
 
@@ -181,9 +209,9 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     """
     workload, served = prediction.workload, prediction.served
     if served is None:
-        raise BadInput("a burst needs no simulation: its answer is a sum of kernels; give concurrency or request_rate")
+        raise BadInput("a burst is exact without simulation; give concurrency or request_rate")
     if type(served.ttft) is not float:
-        raise BadInput("a simulation is of one case: lengths and load must be numbers, not arrays")
+        raise BadInput("a simulation takes one case; lengths and load must be numbers, not arrays")
     if type(seed) is not int:
         raise BadInput(f"seed = {shown(seed)} must be a whole number")
     ranks = float(lanes(prediction.deployment))
@@ -199,7 +227,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     lengths = workload.lengths
     if lengths is not None and spread is not None:
-        raise BadInput("the case says how lengths spread; leave out spread")
+        raise BadInput("the case already has a spread; leave out spread")
     if lengths is None:
         usual_width = _USERS_SPREAD if workload.load == USERS else 0.0
         width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)

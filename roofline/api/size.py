@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.side_by_side import latencies
 from roofline.analysis.sizing import (
@@ -19,31 +19,40 @@ from roofline.analysis.sizing import (
 )
 from roofline.api import catalog
 from roofline.api.inputs import case
-from roofline.api.inputs.arguments import COUNTS, name_or_record, scalar, scalars, several, values_of
+from roofline.api.inputs.arguments import COUNTS, scalar, values_of
+from roofline.api.inputs.pools import choice
 from roofline.api.inputs.shape import TRAFFIC, traffic
 from roofline.api.inputs.slo import slo_limits
+from roofline.api.inputs.texts import all_values, listed_names, plain_counts, plain_options, tokens_of_prefix
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
+from roofline.grammar.pools import Pool
+from roofline.number_types import Json
 from roofline.physics.plan import Plan
 from roofline.quantity import rounded
 from roofline.serving.latency import BURST
+from roofline.serving.precision import canonical_preset
 from roofline.serving.prediction import Prediction
-from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
+from roofline.serving.row import ROW_KEYS, check_keys, listed_keys, row
+from roofline.serving.row_types import SizeRow
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES
 
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import SizeOptions, Slo
+
 __all__ = ["SIZE_KEYS", "FleetSize", "GpuSize", "size"]
 
 #: Keys of a row of `size`: those of a prediction, and what the search adds.
-SIZE_KEYS = (*ROW_KEYS, "quantization", "meets", "meets_high", "reason")
+SIZE_KEYS = (*ROW_KEYS, "quantization", "meets", "meets_high", "reason", "excess")
 
 _NOT_OF_A_SIZE = {
-    "num_gpus": "it answers how many one replica needs",
-    "measured": "a measurement belongs to one deployment, and many are tried",
-    "allow_oversize": "what does not fit meets no SLO",
+    "num_gpus": "it finds how many are needed",
+    "measured": "a measurement is of one deployment, and size tries many",
+    "allow_oversize": "what does not fit cannot meet an SLO",
 }
 _DEGREES = ("tp", "pp", "ep", "dp")
 _SHARED = ("concurrency", "request_rate", "num_prompts")  # by the replicas, of which there may be several
@@ -51,7 +60,15 @@ _SHARED = ("concurrency", "request_rate", "num_prompts")  # by the replicas, of 
 
 @dataclass(frozen=True, slots=True)
 class GpuSize:
-    """The fewest GPUs of one kind that meet an SLO, or why none do."""
+    """The fewest GPUs of one kind that meet an SLO, or why none do.
+
+    >>> import roofline as rl
+    >>> found = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
+    >>> found
+    <GpuSize 1 x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h>
+    >>> found.to_dict(["gpu", "num_gpus", "meets"])
+    {'gpu': 'h100-sxm', 'num_gpus': 1, 'meets': True}
+    """
 
     model: Model = field(repr=False)
     gpu: Gpu = field(repr=False)
@@ -60,7 +77,8 @@ class GpuSize:
     reason: str | None = None  # why no plan meets the SLO
     nearest: Prediction | None = None  # where none meets it, the plan that comes nearest, if any fits
     is_below_light: bool = False  # whether its GPUs miss the SLO even at light speed
-    asked: Mapping[str, Any] = field(default_factory=dict, repr=False)  # what a row without an answer still says
+    excess: float | None = None  # worst latency of the nearest plan over its limit [1]; None where no plan fits
+    asked: Mapping[str, Json] = field(default_factory=dict, repr=False)  # what a row without an answer still says
     warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -70,7 +88,7 @@ class GpuSize:
             return f"{self.gpu.name}: {self.reason}"
         plan = found.deployment.plan
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
-        sure = "; surely: no" if self.meets_high is False else ""
+        sure = "; upper end of the 80 % interval: misses" if self.meets_high is False else ""
         said = plan_text(plan, self.quantization, found.deployment.replicas)
         return f"{found.deployment.num_gpus} x {self.gpu.name} ({said}): {latencies(found)}, {rent}{sure}"
 
@@ -94,30 +112,39 @@ class GpuSize:
         return all(end is None or end[1] <= self.prediction.slo[key] for key, end in ends.items())
 
     @property
-    def usd_per_hour(self) -> Any:
+    def usd_per_hour(self) -> float | None:
         """Typical rental of the GPUs [USD/h]; None without an answer or a known price."""
         return None if self.prediction is None else self.prediction.usd_per_hour
 
-    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
+    def to_dict(self, keys: Iterable[str] | None = None) -> SizeRow:
         """Flat row of `SIZE_KEYS`, or some of them; what does not apply is None."""
         wanted = SIZE_KEYS if keys is None else listed_keys(keys)
         check_keys(wanted, SIZE_KEYS)
         known = dict(self.asked)
         if self.prediction is not None:
-            known = self.prediction.to_dict(key for key in wanted if key in ROW_KEYS)
+            known = row(self.prediction, (key for key in wanted if key in ROW_KEYS))
         known |= {
             "quantization": self.quantization,
             "meets": self.meets,
             "meets_high": self.meets_high,
             "reason": self.reason,
+            "excess": self.excess,
             "warnings": list(self.warnings),
         }
-        return {key: known.get(key) for key in wanted}
+        return cast("SizeRow", {key: known.get(key) for key in wanted})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FleetSize:
-    """Answers for several kinds of GPU: those that meet the SLO, cheapest first, then the others by name."""
+    """Answers for several kinds of GPU: those that meet the SLO, cheapest first, then the others by name.
+
+    >>> import roofline as rl
+    >>> found = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
+    >>> found.cheapest
+    <GpuSize 2 x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h>
+    >>> [row["meets"] for row in found.to_records()]  # two L40S read 7.5 GB each in 9 ms
+    [True, True]
+    """
 
     sizes: tuple[GpuSize, ...]
     notes: tuple[str, ...] = ()  # what holds for all of them [text]
@@ -128,12 +155,19 @@ class FleetSize:
         lines = [*map(str, self.sizes), *(f"note: {note}" for note in self.notes)]
         return "\n".join([f"{model}: the fewest GPUs that meet the SLO", *(f"  {line}" for line in lines)])
 
+    def __repr__(self) -> str:
+        """How many kinds of GPU meet the SLO, and the first of them, in one line."""
+        model = self.sizes[0].model.short_name if self.sizes else "no GPU"
+        met = sum(size.meets for size in self.sizes)
+        first = "" if self.cheapest is None else f"; first {self.cheapest}"
+        return f"<FleetSize {model}: {met} of {len(self.sizes)} kinds of GPU meet the SLO{first}>"
+
     @property
     def cheapest(self) -> GpuSize | None:
         """The first of them; None where no GPU meets the SLO."""
         return self.sizes[0] if self.sizes and self.sizes[0].meets else None
 
-    def to_records(self, keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def to_records(self, keys: Iterable[str] | None = None) -> list[SizeRow]:
         """Flat rows, one for each kind of GPU."""
         wanted = None if keys is None else listed_keys(keys)
         return [size.to_dict(wanted) for size in self.sizes]
@@ -143,8 +177,8 @@ def size(
     model: str | Model,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
-    slo: str | Mapping[str, float | str],
-    **options: Any,
+    slo: Slo,
+    **options: Unpack[SizeOptions],
 ) -> FleetSize:
     """For every kind of GPU, the fewest that meet an SLO: for users or a request rate, or for a burst on one replica.
 
@@ -163,27 +197,38 @@ def size(
             not given, and quantization may be several presets.
 
     Returns:
-        Those that meet the SLO, by rent (unknown prices last), GPUs and times; then the others, each with the reason.
+        Those that meet the SLO, by rent (unknown prices last), GPUs and times; then the others, the nearest misses
+        first, each with the reason.
 
     Raises:
         UnknownName: no such model, GPU, format or SLO key.
         BadInput: no SLO, a number or a plan that cannot be on any of the GPUs, arrays, options of another question.
         BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> rl.size("llama-3.3-70b", "h100-sxm", slo="tpot:25", quantization="fp8", basis="ideal").cheapest
+    <GpuSize 1 x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h>
     """
+    plain: dict[str, Any] = dict(options)
     sought = slo_limits(slo)
     if not sought:
         raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
     for name, why in _NOT_OF_A_SIZE.items():
-        refused = scalar(options.pop(name, None))
+        refused = scalar(plain.pop(name, None))
         if refused is not None and refused is not False:
             raise BadInput(f"size takes no {name}: {why}")
-    options = {name: value for name, value in options.items() if value is not None}
-    presets = _presets(options.pop("quantization", None))
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, options.get("specs"))
-    fixed = _degrees(model, options)
-    answers = [_on_gpu(model, gpu, presets, sought, fixed, options) for gpu in _named(gpus, options.get("specs"))]
-    sizes = tuple(sorted({answer.gpu.name: answer for answer in answers}.values(), key=_place))
-    notes = _notes(sizes, sought, options.get("osl", DEFAULTS["osl"]))
+    plain = plain_options({name: value for name, value in plain.items() if value is not None})
+    presets = _presets(plain.pop("quantization", None))
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, plain.get("specs"))
+    fixed = _degrees(model, plain)
+    answers: dict[Any, GpuSize] = {}
+    named: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
+    for gpu in named:
+        kind, formats, degrees = _pooled(model, gpu, presets, fixed, plain.get("specs"))
+        answer = _on_gpu(model, kind, formats, degrees, sought, plain)
+        answers[answer.gpu.name, formats, degrees] = answer
+    sizes = tuple(sorted(answers.values(), key=_place))
+    notes = _notes(sizes, sought, plain.get("osl", DEFAULTS["osl"]))
     return FleetSize(sizes, tuple(notes if note is None else [note, *notes]))
 
 
@@ -191,8 +236,8 @@ def _on_gpu(
     model: Model,
     name: str | Gpu,
     presets: tuple[str | None, ...],
-    slo: Mapping[str, float],
     fixed: Degrees,
+    slo: Mapping[str, float],
     options: Mapping[str, Any],
 ) -> GpuSize:
     """The answer of one kind of GPU."""
@@ -204,6 +249,7 @@ def _on_gpu(
     plain["isl"], plain["osl"], lengths, cold_start = traffic(
         *(options.get(name, DEFAULTS[name]) for name in ("isl", "osl")), **shaping
     )
+    plain["prefix"] = tokens_of_prefix(plain.get("prefix", DEFAULTS["prefix"]), plain["isl"])
     asked = {
         **{length: plain.get(length, default) for length, default in DEFAULTS.items()},
         **({"batch": None} if load else {}),
@@ -240,18 +286,21 @@ def _on_gpu(
             cold_start=cold_start,
         )
     if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
-        raise BadInput("size answers one case: lengths and load must be numbers, not arrays")
+        raise BadInput("size takes one case; lengths and load must be numbers, not arrays")
     sized = fewest_gpus({preset: one.deployment for preset, one in alone.items()}, workload, slo, fixed)
 
     def predicted(trial: Candidate) -> Prediction:
         plan = {degree: getattr(trial.deployment.plan, degree) for degree in _DEGREES}
         if load:
             plan["num_gpus"] = trial.deployment.num_gpus
-        return predict(model, gpu, **{**options, **plan, "quantization": trial.preset, "slo": slo})
+        return predict(
+            model, gpu, **{**options, "prefix": plain["prefix"], **plan, "quantization": trial.preset, "slo": slo}
+        )
 
     if sized.fewest is not None:
         answer = predicted(sized.fewest)
-        return GpuSize(model, gpu, answer, sized.fewest.preset, warnings=(*answer.warnings, *said))
+        preset = canonical_preset(sized.fewest.preset, gpu.vendor)
+        return GpuSize(model, gpu, answer, preset, warnings=(*answer.warnings, *said))
     asked |= {"basis": first.basis, "basis_detail": first.basis_detail, "engine": first.engine}
     nearest = None if sized.nearest is None or load else predicted(sized.nearest)
     if sized.tightest is not None:
@@ -260,7 +309,9 @@ def _on_gpu(
     if sized != Sized():
         asked["fits"] = sized.tightest is None
     why = reason(sized, slo) or _no_plan(gpu, fixed)
-    return GpuSize(model, gpu, None, None, why, nearest, sized.light is not None, asked, said)
+    closest = sized.nearest or sized.light
+    excess = None if closest is None else closest.worst
+    return GpuSize(model, gpu, None, None, why, nearest, sized.light is not None, excess, asked, said)
 
 
 def _texts(*errors: RooflineError) -> tuple[str, ...]:
@@ -270,7 +321,7 @@ def _texts(*errors: RooflineError) -> tuple[str, ...]:
 
 def _no_plan(gpu: Gpu, fixed: Degrees) -> str:
     """That degrees which the model could have need more GPUs than lie together."""
-    return f"cannot: no plan has {_degrees_text(fixed)} within the {gpu.link.domain} GPUs of one {gpu.link.kind} domain"
+    return f"misses: no plan with {_degrees_text(fixed)} fits the {gpu.link.domain}-GPU {gpu.link.kind} domain"
 
 
 def _degrees_text(fixed: Degrees) -> str:
@@ -278,10 +329,10 @@ def _degrees_text(fixed: Degrees) -> str:
 
 
 def _place(found: GpuSize) -> tuple[Any, ...]:
-    """Place of an answer: by rent, unknown ones last, GPUs and times; those without one by name."""
+    """Place of an answer: by rent, unknown ones last, GPUs and times; misses by how far they are off, then by name."""
     prediction = found.prediction
     if prediction is None:
-        return True, found.gpu.name
+        return True, found.excess is None, found.excess or 0.0, found.gpu.name
     rent = prediction.usd_per_hour
     times = sum(prediction.slo_shares.values())
     return False, rent is None, rent or 0.0, prediction.deployment.num_gpus, times, found.gpu.name
@@ -291,21 +342,19 @@ def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> li
     """What holds for all answers."""
     notes = []
     if any(found.meets_high is not None and found.meets for found in sizes):
-        notes.append(
-            "the central estimate meets the SLO; where surely says no, the upper end of its 80 % interval does not"
-        )
+        notes.append("the SLO is judged on the central estimate; where meets_high is no, the upper 80 % end misses it")
     if any(key in LATENCIES for key in slo) and any(
         found.prediction and found.prediction.load != BURST for found in sizes
     ):
         notes.append(
-            "a limit without a percentile is one of the mean here; ttft:300@p95 limits a percentile, and goodput asks "
+            "limits without a percentile are means here; write ttft:300@p95 for a percentile, or use goodput "
             "for a share of the requests"
         )
     if "tpot" in slo and osl == 1:
-        notes.append("osl 1: a single token has no TPOT, so that its limit is met by any")
+        notes.append("osl 1: a single token has no TPOT; its limit is ignored")
     holding = [found for found in sizes if found.meets or found.asked.get("fits")]
     if holding and all(found.is_below_light for found in holding):
-        notes.append("no GPU that holds the model can meet the SLO, not even at light speed")
+        notes.append("no GPU that holds the model can meet the SLO, even at the hardware limit")
     return notes
 
 
@@ -313,28 +362,37 @@ def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
     """Degrees that the caller fixed, taken out of the options; refused where they are possible on no GPU."""
     given = {name: options.pop(name) for name in _DEGREES if name in options}
     if not COUNTS.issuperset(map(type, given.values())):
-        given = dict(zip(given, scalars(**given), strict=True))
+        given = dict(zip(given, plain_counts(**given), strict=True))
     fixed = Degrees(**given)
     given = {name: degree for name, degree in fixed._asdict().items() if degree is not None}
     check_degrees(model, Plan(**given))
     if fixed != Degrees(pp=fixed.pp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
         check_plan(model, Plan(**{"dp": fixed.ep or 1, **given}))
-        raise BadInput(f"no plan of {model.short_name} has {_degrees_text(fixed)}; leave one of them to the search")
+        raise BadInput(f"no plan of {model.short_name} has {_degrees_text(fixed)}; leave one of them out")
     return fixed
 
 
 def _presets(quantization: object) -> tuple[str | None, ...]:
     """Presets to try, each once; the checkpoint's own formats without any."""
-    presets = values_of("quantization", quantization)
-    presets = [scalar(quantization)] if presets is None else presets
+    presets = (
+        []
+        if quantization is None or values_of("quantization", quantization) == []
+        else all_values("quantization", quantization)
+    )
     for preset in presets:
         if not (preset is None or isinstance(preset, str)):
             raise BadInput(f"quantization = {shown(quantization)} must be a preset of formats, or several")
-    return tuple(dict.fromkeys(presets)) or (None,)
+    return tuple(dict.fromkeys(canonical_preset(preset) for preset in presets)) or (None,)
 
 
-def _named(gpus: str | Gpu | Sequence[str | Gpu] | None, specs: str | None) -> Sequence[str | Gpu]:
-    """The GPUs to try: all of the catalog where none is named."""
-    if gpus is None:
-        return catalog.gpus(specs)
-    return [name_or_record("gpus", gpu) for gpu in several("gpus", gpus)]
+def _pooled(
+    model: Model, gpu: str | Gpu, presets: tuple[str | None, ...], fixed: Degrees, specs: str | None
+) -> tuple[str | Gpu, tuple[str | None, ...], Degrees]:
+    """A GPU with the formats to try on it and the degrees that are fixed, its pool's among them."""
+    options = {**fixed._asdict(), "quantization": None if presets == (None,) else presets, "specs": specs}
+    pooled = choice(gpu, options, "size finds the number of GPUs itself")
+    if pooled.pool is None or isinstance(pooled.gpu, Pool):
+        return gpu, presets, fixed
+    own = pooled.pool.quantization
+    degrees = {name: pooled.options[name] for name in _DEGREES if pooled.options[name] is not None}
+    return pooled.gpu, presets if own is None else (canonical_preset(own),), _degrees(model, degrees)

@@ -7,21 +7,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.api import catalog
-from roofline.api.inputs import arguments, case, load, shape
-from roofline.api.inputs.arguments import several
+from roofline.api.inputs import arguments, case, load, pools, shape
 from roofline.api.inputs.slo import slo_limits
+from roofline.api.inputs.texts import PromptShare, all_values, listed_names, plain_value
 from roofline.api.predict import DEFAULTS, LOADS, predict, refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA, rounded
 from roofline.serving.lengths import LAWS, Lengths
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
+from roofline.serving.row import row as row_of
+from roofline.serving.row_types import Row
 from roofline.serving.sizing import check_count, possible_tp
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import Grid
 
 __all__ = ["LENGTHS", "table"]
 
@@ -39,8 +44,8 @@ def table(
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     keys: Sequence[str] | None = None,
-    **options: Any,
-) -> list[dict[str, Any]]:
+    **options: Unpack[Grid],
+) -> list[Row]:
     """Predictions of every combination as flat rows, as pandas, polars and DuckDB take them.
 
     Without `tp`, every case has the smallest at which it fits.
@@ -58,46 +63,57 @@ def table(
     Raises:
         UnknownName: no such model, GPU, key or format.
         BadInput: more than two million rows, an empty list, a set, lists within lists, or numbers that cannot be.
+
+    >>> import roofline as rl
+    >>> rl.table("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], keys=["isl", "fits"])
+    [{'isl': 1000, 'fits': True, 'reason': None}, {'isl': 2000, 'fits': True, 'reason': None}]
     """
+    plain: dict[str, Any] = dict(options)
     asked = ROW_KEYS if keys is None else listed_keys(keys)
     wanted = tuple(key for key in asked if not (isinstance(key, str) and key == "reason"))  # every row has one
     check_keys(wanted)
-    (specs,) = arguments.scalars(specs=options.get("specs"))
-    own_models = [arguments.name_or_record("models", model) for model in several("models", models)]
-    own_gpus = [
-        arguments.name_or_record("gpus", gpu) for gpu in several("gpus", catalog.gpus(specs) if gpus is None else gpus)
-    ]
-    options = _with_trace(options)
-    names = _stated(options)
-    lengths = [several(name, options.get(name, DEFAULTS.get(name))) for name in names]
+    (specs,) = arguments.scalars(specs=plain.get("specs"))
+    own_models = listed_names("models", models)
+    own_gpus = listed_names("gpus", catalog.gpus(specs) if gpus is None else gpus)
+    plain = _with_trace(plain)
+    names = _stated(plain)
+    lengths = [all_values(name, plain.get(name, DEFAULTS.get(name))) for name in names]
     for name, values in zip(names, lengths, strict=True):
-        odd = [value for value in values if type(value) not in (float, int)]
+        odd = [value for value in values if type(value) not in (float, int, PromptShare)]
         if odd:
-            raise BadInput(f"{name} = {shown(odd[0])} is neither a number nor a list of numbers")
+            raise BadInput(f"{name} = {shown(odd[0])} must be a number or a list of numbers")
         of_run = {"concurrency": 1} if name == "num_prompts" else {}
-        probe: dict[str, Any] = {"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run, name: values}
-        case.workload(**probe)
+        probe: dict[str, Any] = {"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run}
+        case.workload(**{**probe, name: [value for value in values if type(value) is not PromptShare] or 1})
     others = {
-        name: [_option(name, each) for each in ([value] if name == "cold_start" else several(name, value))]
-        for name, value in options.items()
+        name: [_option(name, each) for each in ([value] if name == "cold_start" else all_values(name, value))]
+        for name, value in plain.items()
         if name not in LENGTHS
     }
     plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
     count = len(own_models) * len(own_gpus) * len(plans) * prod(map(len, lengths))
     if count > _MOST_ROWS:
-        raise BadInput(f"{count} rows are more than {_MOST_ROWS}; ask for fewer values at a time")
-    cases = [dict(zip(names, map(float, values), strict=True)) for values in product(*lengths)]
+        raise BadInput(f"{count} rows exceed the limit of {_MOST_ROWS}; use fewer values")
+    cases = [_case(dict(zip(names, values, strict=True))) for values in product(*lengths)]
+    chosen = [(model, pools.choice(gpu, plan)) for model, gpu, plan in product(own_models, own_gpus, plans)]
     return [
-        row
-        for model, gpu, plan in product(own_models, own_gpus, plans)
+        cast("Row", row)
+        for model, pooled in chosen
         for start in range(0, len(cases), _BLOCK)
-        for row in _rows(model, gpu, plan, cases[start : start + _BLOCK], wanted)
+        for row in _rows(model, pooled.gpu, pooled.options, cases[start : start + _BLOCK], wanted)
     ]
+
+
+def _case(values: Mapping[str, Any]) -> dict[str, float]:
+    """Lengths and load of one case, a share of the prompt as its tokens."""
+    prefix = values["prefix"]
+    tokens = prefix.tokens(float(values["isl"])) if isinstance(prefix, PromptShare) else prefix
+    return {name: float(value) for name, value in {**values, "prefix": tokens}.items()}
 
 
 def _rows(
     model: str | Model,
-    gpu: str | Gpu,
+    gpu: Any,
     options: Mapping[str, Any],
     cases: list[dict[str, float]],
     keys: tuple[str, ...],
@@ -105,7 +121,7 @@ def _rows(
     """Rows of one model on one GPU under one set of options, in the order of the cases."""
     found: dict[int, dict[str, Any]] = {}
     left = [place for place, lengths in enumerate(cases) if lengths["prefix"] <= lengths["isl"]]
-    failure: RooflineError = BadInput("the prefix exceeds the prompt")
+    failure: RooflineError = BadInput("prefix exceeds the prompt")
     for tp in _degrees(model, gpu, options):
         if not left:
             break
@@ -129,21 +145,21 @@ def _rows(
     ]
 
 
-def _degrees(model: str | Model, gpu: str | Gpu, options: Mapping[str, Any]) -> Iterable[int]:
+def _degrees(model: str | Model, gpu: Any, options: Mapping[str, Any]) -> Iterable[int]:
     """Tensor-parallel degrees to try, smallest first: the one given, or those that divide the model in a domain."""
     given = options.get("tp")
     if given is not None:
         return (given,)
     specs = options.get("specs")
     own = model if isinstance(model, Model) else catalog.load_model(model, specs)
-    domain = (gpu if isinstance(gpu, Gpu) else catalog.load_gpu(gpu, specs)).link.domain
+    domain = pools.gpu_of(gpu, specs).link.domain
     return possible_tp(own, max(domain // (options.get("dp") or 1), 1))
 
 
 def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """One row for each element of a prediction over arrays."""
     size = len(prediction.workload.isl)
-    columns = prediction.to_dict((*keys, "fits", "hbm_used_frac"))
+    columns = row_of(prediction, (*keys, "fits", "hbm_used_frac"))
     lists = {key: value if _is_column(key, value) else [value] * size for key, value in columns.items()}
     if "warnings" in lists:
         lists["warnings"] = _warnings(prediction, size)
@@ -160,7 +176,7 @@ def _stated(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the lengths and of the load of a table: a burst where no load is given."""
     loads = [name for name in LOADS if options.get(name) is not None]
     if len(loads) > 1:
-        raise BadInput(f"a case has one load; {' and '.join(loads)} are given: leave out all but one")
+        raise BadInput(f"a case has one load; {' and '.join(loads)} are given; keep one")
     run = ("num_prompts",) if options.get("num_prompts") is not None else ()
     return "isl", "osl", *(loads or ["batch"]), *run, "prefix"
 
@@ -213,7 +229,7 @@ def _with_trace(options: Mapping[str, Any]) -> dict[str, Any]:
         return dict(options)
     given = next((name for name in ("isl", "osl") if options.get(name) is not None), None)
     if given is not None:
-        raise BadInput(f"a trace has its own lengths: leave out {given}")
+        raise BadInput(f"a trace has its own lengths; leave out {given}")
     return {**options, "isl": found[0], "osl": found[1], "lengths": found[2]}
 
 
@@ -229,16 +245,15 @@ def _row_of(names: Sequence[str], columns: Sequence[Any], row: int) -> dict[str,
 
 def _refused(
     model: str | Model,
-    gpu: str | Gpu,
+    gpu: Any,
     options: Mapping[str, Any],
     lengths: Mapping[str, float],
     error: RooflineError,
     keys: tuple[str, ...],
 ) -> dict[str, Any]:
     """Row of a case that cannot be run at all."""
-    name = gpu.name if isinstance(gpu, Gpu) else gpu
     given = {key: int(value) if value.is_integer() else value for key, value in lengths.items()}
-    row = refused_row(model, name, error, **{**options, **given})
+    row = refused_row(model, gpu.name if isinstance(gpu, Gpu) else gpu, error, **{**options, **given})
     return {**{key: row[key] for key in keys}, "reason": f"{type(error).__name__}: {error}"}
 
 
@@ -258,7 +273,7 @@ def _option(name: str, value: Any) -> Any:
         return shape.cold_start_of(value)
     if name == "slo":
         return slo_limits(value)
-    return value if isinstance(value, Mapping) else arguments.scalars(**{name: value})[0]
+    return value if isinstance(value, Mapping) else plain_value(name, arguments.scalars(**{name: value})[0])
 
 
 def _is_column(key: str, value: Any) -> bool:

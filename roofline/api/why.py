@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.analysis import sensitivity as moving
 from roofline.analysis import solve as inverse
@@ -12,15 +13,20 @@ from roofline.analysis.sensitivity import Sensitivities, Sensitivity
 from roofline.analysis.solve import Solution
 from roofline.api.inputs.arguments import scalar, values_of
 from roofline.api.inputs.case import LEAST_RATE
+from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
+from roofline.api.inputs.texts import plain_value
 from roofline.api.predict import LOADS, predict
 from roofline.api.writing import is_stream, write_whole
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.serving.prediction import Prediction
+from roofline.serving.sizing import possible_tp, widest_tp
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.symbolic.case_trace import NO_FORMULA, RESULTS, UNITS, CaseTrace
 
 if TYPE_CHECKING:
+    from roofline.api.inputs.options import Case, Slo, SolveOptions
     from roofline.symbolic.closed_form import Formula
 
 __all__ = [
@@ -44,7 +50,9 @@ __all__ = [
 FORMULAS = (*UNITS, "knee", "ridge_knee", "half_knee", "memory_knee")
 
 
-def sensitivity(model: str | Model, gpu: str | Gpu, *, of: Sequence[str] = RESULTS, **options: Any) -> Sensitivities:
+def sensitivity(
+    model: str | Model, gpu: str | Gpu, *, of: str | Sequence[str] = RESULTS, **options: Unpack[Case]
+) -> Sensitivities:
     """Elasticities and derivatives of results to every quantity that they depend on.
 
     Args:
@@ -59,11 +67,15 @@ def sensitivity(model: str | Model, gpu: str | Gpu, *, of: Sequence[str] = RESUL
     Raises:
         UnknownName: a result that is none, or a name that `predict` refuses.
         BadInput: isl, osl, batch or prefix is an array, or what `predict` refuses.
+
+    >>> import roofline as rl
+    >>> rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")[0]
+    <Sensitivity of tpot to bandwidth: -1 % per +1 %>
     """
     return moving.sensitivities(predict(model, gpu, **options), _results(of))
 
 
-def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Any) -> Formula:
+def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unpack[Case]) -> Formula:
     """Closed form of a result of one case, in the regime that holds there.
 
     Args:
@@ -78,11 +90,15 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Any
     Raises:
         UnknownName: no such result, or a name that `predict` refuses.
         BadInput: the result does not apply, or what `predict` refuses.
+
+    >>> import roofline as rl
+    >>> rl.formula("llama-3.1-8b", "h100-sxm", "ridge_knee", basis="ideal")
+    <Formula ridge_knee = 326 sequences: 10 parts of 4 inputs; decode memory-bound>
     """
     asked = scalar(of)
     of = asked.replace("-", "_") if isinstance(asked, str) else ""
     if of not in FORMULAS:
-        raise UnknownName(f"no formula of {shown(asked)}; it may be of {', '.join(FORMULAS)}")
+        raise UnknownName(f"no formula for {shown(asked)}; choose from {', '.join(FORMULAS)}")
     from roofline.symbolic.closed_form import ClosedForms
     from roofline.symbolic.knee_form import knee_formula
 
@@ -98,11 +114,11 @@ def solve(
     gpu: str | Gpu,
     unknown: str,
     *,
-    ttft: float | None = None,
-    tpot: float | None = None,
-    e2el: float | None = None,
-    slo: str | Mapping[str, float | str] | None = None,
-    **options: Any,
+    ttft: float | str | None = None,
+    tpot: float | str | None = None,
+    e2el: float | str | None = None,
+    slo: Slo | None = None,
+    **options: Unpack[SolveOptions],
 ) -> Solution:
     """The value of one input at which latency targets are just met.
 
@@ -117,23 +133,30 @@ def solve(
         options: keyword arguments of `predict`; that of the unknown does not matter.
 
     Returns:
-        The value, which target decides, and the prediction there; or why no value meets them.
+        The value, which target decides, and the prediction there; or why no value meets them. Where the number of GPUs
+        is given and the plan is not, the largest load over the plans of so many GPUs.
 
     Raises:
         UnknownName: no such input, or a name that `predict` refuses.
         BadInput: no target, one that is not positive or stated twice, or what `predict` refuses.
+
+    >>> import roofline as rl
+    >>> rl.solve("llama-3.1-8b", "h100-sxm", "bandwidth", tpot=0.0025, basis="ideal")
+    <Solution bandwidth = 6.07 TB/s (now 3.35 TB/s) for TPOT <= 2.5 ms on h100-sxm>
     """
     targets = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
-    given = {name: target for name, time in targets.items() if (target := scalar(time)) is not None}
+    given = {name: target for name, time in targets.items() if (target := plain_value(name, scalar(time))) is not None}
     limits: Mapping[str, float] = slo_limits(slo) or {}
     twice = next((name for name in given if name in limits), None)
     if twice is not None:
-        raise BadInput(f"{twice} is a target twice: leave it out of the SLO")
+        raise BadInput(f"{twice} is given twice; leave it out of the SLO")
     given |= limits
     unknown = scalar(unknown)
-    if isinstance(unknown, str) and unknown == "tp" and options.get("tp") is not None:
-        raise BadInput("tp is what is sought: leave out --tp")
-    return inverse.solve_for(predict(model, gpu, **_with_load(options, unknown)), unknown, given)
+    if isinstance(unknown, str) and unknown == "tp" and choice(gpu, options).options.get("tp") is not None:
+        raise BadInput("tp is solved for; leave it out")
+    plans = _on_every_plan(model, gpu, _with_load(dict(options), unknown), unknown)
+    solutions = [inverse.solve_for(plan, unknown, given) for plan in plans]
+    return max(solutions, key=lambda solution: -1.0 if solution.value is None else solution.value)
 
 
 def solve_each_gpu(
@@ -212,11 +235,29 @@ def plot_sensitivities(found: Sensitivities, rows: Sequence[Sensitivity], path: 
 
     form = Path(path).suffix[1:].lower() or ("png" if is_stream(path) else "")
     if not form:
-        raise BadInput(f"{path} needs a suffix that says the format, such as .png, .svg or .pdf")
+        raise BadInput(f"{path}: the file name must end in .png, .svg or .pdf")
     try:
         write_whole(path, lambda beside: tornado(rows, found.case.title, beside, form), force=True)
     except BadInput as fault:
         raise BadInput(f"cannot write a chart: {fault}") from None
+
+
+def _is_load(unknown: Any) -> bool:
+    return isinstance(unknown, str) and unknown.strip().lower().replace("-", "_") in LOADS[1:]
+
+
+def _on_every_plan(model: str | Model, gpu: str | Gpu, options: dict[str, Any], unknown: Any) -> list[Prediction]:
+    """The case; at every tensor-parallel degree where a number of GPUs is given, and how they work together is not."""
+    base = predict(model, gpu, **options)
+    stated = choice(gpu, options).options
+    if not _is_load(unknown) or stated.get("num_gpus") is None or stated.get("tp") is not None:
+        return [base]
+    plans = [base]
+    for tp in possible_tp(base.deployment.model, widest_tp(base.deployment)):
+        if tp != base.deployment.plan.tp:
+            with suppress(RooflineError):  # it does not fit, or does not divide the GPUs
+                plans.append(predict(model, gpu, **{**options, "tp": tp}))
+    return plans
 
 
 def _with_load(options: dict[str, Any], unknown: Any) -> dict[str, Any]:
@@ -226,7 +267,7 @@ def _with_load(options: dict[str, Any], unknown: Any) -> dict[str, Any]:
     if name not in LOADS or stated == [name]:
         return options
     if stated:
-        raise BadInput(f"{name} is sought, and {', '.join(stated)} given: a case has one load; leave it out")
+        raise BadInput(f"{name} is solved for, but {', '.join(stated)} is given; a case has one load, leave it out")
     return {**options, name: LEAST_RATE if name == "request_rate" else 1}
 
 

@@ -7,13 +7,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.api import catalog
 from roofline.api.inputs import arguments, case
-from roofline.api.inputs.arguments import scalar, several
+from roofline.api.inputs.arguments import scalar
+from roofline.api.inputs.pools import POOLED, GpuChoice, choice
 from roofline.api.inputs.shape import TRAFFIC
 from roofline.api.inputs.slo import slo_limits
+from roofline.api.inputs.texts import PromptShare, all_values, listed_names, plain_value, tokens_of_prefix
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.api.writing import is_stream, write_whole
 from roofline.catalog import find
@@ -33,6 +36,7 @@ from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES, Limits
 
 if TYPE_CHECKING:
+    from roofline.api.inputs.options import SheetOptions
     from roofline.workbook.inputs import Contents
 
 __all__ = ["sheet"]
@@ -59,7 +63,7 @@ def sheet(
     *,
     spare: int = 20,
     force: bool = False,
-    **options: Any,
+    **options: Unpack[SheetOptions],
 ) -> int:
     """Write a sizing workbook: formulas that answer for every model, GPU, format, plan and length in it.
 
@@ -82,19 +86,25 @@ def sheet(
         UnknownName: no such model, GPU or format.
         BadInput: another option, numbers that cannot be, too many rows or kinds of layers, a model whose layers have
             no formulas in a workbook, a missing library, or a file that exists or cannot be written.
+
+    >>> import tempfile
+    >>> import roofline as rl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rl.sheet(f"{folder}/sizing.xlsx", "llama-3.1-8b", "h100-sxm", isl=[1000, 4000])
+    2
     """
     path = arguments.path("path", path)
     if not path.lower().endswith(".xlsx") and not is_stream(path):
-        raise BadInput(f"{path}: a workbook's name ends in .xlsx")
+        raise BadInput(f"{path}: the file name must end in .xlsx")
     loads = [name for name in _OF_A_LOAD if options.get(name) is not None]
     if loads:
         raise BadInput(f"a workbook has no {' or '.join(loads)}: {NO_LOAD}")
     unknown = next((name for name in options if name not in (*_FIXED, *_VARIED, *_OF_A_LOAD)), None)
     if unknown is not None:
-        raise BadInput(f"a workbook has no choice {shown(unknown)}; it may be {', '.join((*_VARIED, *_FIXED))}")
-    spare, force = scalar(spare), arguments.flag("force", force)
+        raise BadInput(f"unknown option {shown(unknown)} of a workbook; choose from {', '.join((*_VARIED, *_FIXED))}")
+    spare, force = plain_value("spare", scalar(spare)), arguments.flag("force", force)
     if type(spare) is not int or not 0 <= spare <= _MOST_ROWS:
-        raise BadInput(f"spare = {shown(spare)} must be a number of rows from 0 to {_MOST_ROWS}")
+        raise BadInput(f"spare = {shown(spare)} must be a whole number from 0 to {_MOST_ROWS}")
     try:
         from roofline.workbook.book import write_workbook
     except ImportError:
@@ -116,17 +126,15 @@ def _contents(
 
     specs = arguments.folder(options.get("specs"))
     fixed = {name: options[name] for name in _FIXED if name in options}
-    named_models = [arguments.name_or_record("models", name) for name in several("models", models)]
-    named_gpus = (
-        _able(specs) if gpus is None else [arguments.name_or_record("gpus", name) for name in several("gpus", gpus)]
-    )
-    given_models = _once([(name, _record(name, "model", specs)) for name in named_models])
-    given_gpus = _once([(name, _record(name, "gpu", specs)) for name in named_gpus])
+    given_models = _once([(name, _record(name, "model", specs)) for name in listed_names("models", models)])
+    pools = [_pooled(gpu, options) for gpu in (_able(specs) if gpus is None else listed_names("gpus", gpus))]
+    given_pools = [(pooled, _record(pooled.gpu, "gpu", specs)) for pooled in pools]
+    given_gpus = _once([(pooled.gpu, record) for pooled, record in given_pools])
     own_models, own_gpus = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
     fixed["slo"] = slo = slo_limits(options.get("slo")) or Limits()
     other = [key for key in slo if key not in LATENCIES]
     if other:
-        raise BadInput(f"a sheet limits means alone, not {', '.join(other)}: {NO_LOAD}")
+        raise BadInput(f"a sheet limits means only, not {', '.join(other)}: {NO_LOAD}")
     engine, network, routing = arguments.scalars(
         engine=options.get("engine", DEFAULT_ENGINE),
         network=options.get("network", 0.0),
@@ -134,18 +142,13 @@ def _contents(
     )
     profile = case.engine(engine, network, specs)
     skew = case.skew(routing)
-    lists = [
-        list(dict.fromkeys(_named(name, value) for value in several(name, options.get(name, _DEFAULTS[name]))))
-        for name in _VARIED
-    ]
-    count = len(own_models) * len(own_gpus)
-    for values in lists:
-        count *= len(values)
+    choices = _once([(gpu, _lists(pooled.options)) for pooled, gpu in given_pools], alike=False)
+    count = len(own_models) * sum(prod(map(len, lists)) for _, lists in choices)
     if count > _MOST_ROWS:
-        raise BadInput(f"{count} scenarios are more than {_MOST_ROWS}; ask for fewer values")
+        raise BadInput(f"{count} scenarios exceed the limit of {_MOST_ROWS}; use fewer values")
     cases = [
-        (model, gpu, dict(zip(_VARIED, values, strict=True)))
-        for model, gpu in product(own_models, own_gpus)
+        (model, gpu, _case(dict(zip(_VARIED, values, strict=True))))
+        for model, (gpu, lists) in product(own_models, choices)
         for values in product(*lists)
     ]
     tables = catalog(own_models, own_gpus, profile)
@@ -168,11 +171,33 @@ def _able(specs: str | None) -> list[str]:
     return found
 
 
+def _pooled(gpu: Any, options: Mapping[str, Any]) -> GpuChoice:
+    """A GPU, and options of which its pool may state some."""
+    values = {name: all_values(name, options[name]) for name in POOLED if options.get(name) is not None}
+    stated = {name: several[0] if len(several) == 1 else several for name, several in values.items()}
+    return choice(gpu, {**options, **stated}, "a scenario is one replica, and more are typed into its row")
+
+
+def _lists(options: Mapping[str, Any]) -> list[list[Any]]:
+    """Values of what varies, each once, in the order of `_VARIED`."""
+    return [
+        list(dict.fromkeys(_named(name, value) for value in all_values(name, options.get(name, _DEFAULTS[name]))))
+        for name in _VARIED
+    ]
+
+
+def _case(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Choices of one scenario, a prefix that is a share of the prompt in tokens."""
+    return {**chosen, "prefix": tokens_of_prefix(chosen["prefix"], chosen["isl"])}
+
+
 def _named(name: str, value: Any) -> Any:
     """A choice by the name that the sheets have for it; None for what the checkpoint has."""
+    if isinstance(value, PromptShare):
+        return value
     (value,) = arguments.scalars(**{name: value})
     if name in DEFAULTS and type(value) not in (float, int):
-        raise BadInput(f"{name} = {shown(value)} is neither a number nor a list of numbers")
+        raise BadInput(f"{name} = {shown(value)} must be a number or a list of numbers")
     if name == "quantization":
         return None if value in (None, NATIVE) else preset_name(value)
     if name == "kv_cache_dtype":
@@ -186,11 +211,11 @@ def _record(name: str | Model | Gpu, kind: str, specs: str | None) -> Any:
     return catalog.load_model(name, specs) if kind == "model" else catalog.load_gpu(name, specs)
 
 
-def _once(given: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Names with their records, without those that stand for the same."""
+def _once(given: list[tuple[Any, Any]], *, alike: bool = True) -> list[tuple[Any, Any]]:
+    """Names with their records, without those that stand for the same; or pairs that differ in either."""
     found: list[tuple[Any, Any]] = []
     for name, record in given:
-        if not any(record == other for _, other in found):
+        if not any(record == other and (alike or name == first) for first, other in found):
             found.append((name, record))
     return found
 
@@ -233,7 +258,7 @@ def _figures(name: Any, record: Model | Gpu, specs: str | None) -> Iterator[tupl
     """Every figure of a model or GPU with where it comes from."""
     label = record.short_name if isinstance(record, Model) else record.name
     if not isinstance(name, str):
-        yield label, "all", "", "given as a record by the program that wrote this file", "", "", ""
+        yield label, "all", "", "given as a Python record", "", "", ""
         return
     content = find.document(name, "model" if isinstance(record, Model) else "gpu", specs)
     for figure in figures(content):
@@ -285,11 +310,9 @@ def _band(start: Prediction) -> str:
     """How far the opening case may be off."""
     first, step = start.ttft_interval, start.tpot_interval
     if first is None:
-        return "none: light speed is a bound"
+        return "none: the hardware limit is a bound"
     parts = [f"TTFT {to_text(start.ttft, 's')}: {to_text(first[0], 's')} to {to_text(first[1], 's')}"]
     if step is not None and start.tpot is not None:
         parts.append(f"TPOT {to_text(start.tpot, 's')}: {to_text(step[0], 's')} to {to_text(step[1], 's')}")
     said = "; ".join(parts)
-    return (
-        f"80 % interval of the opening case: {said}. That of any other: `roofline predict`; accuracy: docs/accuracy.md."
-    )
+    return f"80 % interval of the opening case: {said}. Others: `roofline predict`; accuracy: docs/accuracy.md."

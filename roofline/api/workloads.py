@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roofline.api.inputs.shape import TRAFFIC
 from roofline.api.predict import Prediction, predict
@@ -13,6 +13,9 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES, key_text, limits_of_text, metric_and_level
 from roofline.specs.workload import NamedWorkload
+
+if TYPE_CHECKING:
+    from roofline.api.inputs.options import WorkloadOptions
 
 __all__ = ["WORKLOAD_KEYS", "NamedWorkload", "load_workload", "workload_options", "workload_rows", "workloads"]
 
@@ -35,11 +38,17 @@ def workloads() -> tuple[str, ...]:
 
     Returns:
         Names, sorted [text].
+
+    >>> import roofline as rl
+    >>> "chat" in rl.workloads()
+    True
     """
     return workload_names()
 
 
-def workload_options(workload: str | NamedWorkload, specs: str | None = None, *, loaded: bool = True) -> dict[str, Any]:
+def workload_options(
+    workload: str | NamedWorkload, specs: str | None = None, *, loaded: bool = True
+) -> WorkloadOptions:
     """Keyword arguments of `predict` that a workload stands for.
 
     Args:
@@ -53,6 +62,10 @@ def workload_options(workload: str | NamedWorkload, specs: str | None = None, *,
     Raises:
         UnknownName: no such workload.
         BadSpec: its file has faults.
+
+    >>> import roofline as rl
+    >>> rl.workload_options("chat", loaded=False)
+    {'isl': 1155, 'osl': 211, 'prefix': 0, 'slo': {'ttft': 0.3, 'tpot': 0.025, 'p99_within': 2.0}}
     """
     found = workload if isinstance(workload, NamedWorkload) else load_workload(workload, specs)
     options: dict[str, Any] = {"isl": found.isl, "osl": found.osl, "prefix": found.prefix}
@@ -60,7 +73,7 @@ def workload_options(workload: str | NamedWorkload, specs: str | None = None, *,
         options["slo"] = limits_of_text(found.slo)
     if loaded and (found.isl_cv or found.osl_cv):
         options |= dict(zip(TRAFFIC, (found.isl_cv, found.osl_cv, found.lengths), strict=False))
-    return options
+    return cast("WorkloadOptions", options)
 
 
 def workload_rows(

@@ -88,27 +88,27 @@ def _cannot(path: str, fault: Exception) -> BadInput:
 
 
 def _exists(path: str) -> BadInput:
-    return BadInput(f"{path} exists; --force overwrites it")
+    return BadInput(f"{path} exists; overwrite it with --force")
 
 
 def _present(path: str, *, force: bool) -> os.stat_result | None:
     """File at a path, links followed, that may be overwritten; None where there is nothing."""
     if not path:
-        raise BadInput("the file to write has an empty name; name a file")
+        raise BadInput("the output path is empty; give a file name")
     try:
         old = Path(path).stat()
     except FileNotFoundError:
         if path.endswith(_SEPARATORS):
-            raise BadInput(f"{path} is a folder; name a file in it") from None
+            raise BadInput(f"{path} is a folder; give a file name in it") from None
         return None
     if stat.S_ISDIR(old.st_mode):
-        raise BadInput(f"{path} is a folder; name a file in it")
+        raise BadInput(f"{path} is a folder; give a file name in it")
     if not stat.S_ISREG(old.st_mode):
-        raise BadInput(f"{path} cannot be written: it is no regular file")
+        raise BadInput(f"{path} cannot be written: not a regular file")
     if not force:
         raise _exists(path)
     if not os.access(path, os.W_OK):
-        raise BadInput(f"{path} cannot be written: it is read-only")
+        raise BadInput(f"{path} cannot be written: read-only")
     return old
 
 
@@ -119,7 +119,7 @@ def _followed(path: str, old: os.stat_result | None) -> Path:
         if not target.is_symlink():
             return target
         if old is None:
-            raise BadInput(f"{path} is a link to {target.readlink()}, which is not there; name that file instead")
+            raise BadInput(f"{path} is a link to {target.readlink()}, which does not exist; give that file instead")
         target = target.parent / target.readlink()
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 

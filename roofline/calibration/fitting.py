@@ -146,7 +146,9 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
     start.update({name: (base or {})[name] for name in start if (base or {}).get(name)})
     size = len(np.atleast_1d(sample.latency))
     if size < len(start):
-        raise BadInput(f"{size} {sample.kind.name} rows cannot fix {len(start)} parameters ({', '.join(start)})")
+        raise BadInput(
+            f"{size} {sample.kind.name} rows are too few to fit {len(start)} parameters ({', '.join(start)})"
+        )
     low, high = np.log([_BOUNDS[name] for name in start]).T
     centre = np.clip(np.log(list(start.values())), low, high)
     scale = np.sqrt(np.broadcast_to(sample.weight, size))
@@ -197,5 +199,5 @@ def _least_squares() -> Any:
     try:
         from scipy.optimize import least_squares
     except ImportError:
-        raise BadInput('fitting needs scipy, the extra "calibrate": pip install scipy') from None
+        raise BadInput('fitting needs scipy: pip install "roofline[calibrate]"') from None
     return least_squares

@@ -64,11 +64,11 @@ def compute_dtype(gpu: Gpu, kind: KernelKind, dtype: str) -> str:
     if kind is kernels.ELEMENTWISE or kind.is_collective:
         return wide
     if dtype not in _KEYS:
-        raise BadInput(f"no {kind.name} kernels of dtype {dtype!r}; it may be {', '.join(_KEYS)}")
+        raise BadInput(f"unknown dtype {dtype!r} of {kind.name} kernels; choose from {', '.join(_KEYS)}")
     peak = _KEYS[dtype][2]
     peak = wide if peak == "wide" else peak
     if peak not in gpu.peaks:
-        raise BadInput(f"{dtype} {kind.name} kernels multiply in {peak}, of which {gpu.name} states no peak")
+        raise BadInput(f"{gpu.name} has no {peak} peak, which {dtype} {kind.name} kernels need")
     return peak
 
 

@@ -55,7 +55,7 @@ def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
     if kind.is_collective:
         ranks = np.asarray(group.columns["ranks"])
         if ranks.max() > gpu.link.domain:
-            raise BadInput(f"{ranks.max():.0f} ranks exceed the {gpu.link.domain} GPUs of {gpu.name}'s domain")
+            raise BadInput(f"{ranks.max():.0f} ranks exceed the {gpu.link.domain}-GPU scale-up domain of {gpu.name}")
         roofs = {number: link_roof(gpu, "ideal", kind, int(number)) for number in set(ranks.tolist())}
         columns = zip(*((roofs[n].bandwidth, roofs[n].least, doublings(n)) for n in ranks.tolist()), strict=True)
         bandwidth, least, doubled = map(np.asarray, columns)
@@ -92,14 +92,14 @@ def calibrated_sets(
         faster = float(np.mean(_ideal(sample) > _SLACK))
         if faster > _MOST_FASTER:
             raise BadInput(
-                f"{faster:.0%} of the {group.dtype} {group.kind} rows are faster than light: a slip of the unit "
-                "(latency_us is in microseconds), another GPU, or data that stayed in the cache"
+                f"{faster:.0%} of the {group.dtype} {group.kind} rows are faster than the hardware limit; check the "
+                "unit (latency_us is in microseconds), the GPU, and whether data stayed in the cache"
             )
         fit = fitted(sample, _known(base, group))
         if fit.residual > _MOST_RESIDUAL:
             raise BadInput(
-                f"the {group.dtype} {group.kind} rows lie {fit.residual:.0%} from any fit: a slip of the unit "
-                "(latency_us is in microseconds), or times of something else"
+                f"the {group.dtype} {group.kind} rows are {fit.residual:.0%} off the best fit; check the unit "
+                "(latency_us is in microseconds) and what was timed"
             )
         engines = "-".join(dict.fromkeys(version.split()[0] for version in group.versions)) or "unnamed"
         key = f"kernels-{engines}"
@@ -108,7 +108,7 @@ def calibrated_sets(
         sources[key] = {"title": title, **public, "date": date, "engines": [*group.versions], "gpus": [gpu.name]}
         found.setdefault(group.kind, {})[group.dtype] = _set(fit, key)
     if not found:
-        raise BadInput(f"the tables hold no kernels of {gpu.name}; their gpu column must name it so")
+        raise BadInput(f"no kernels of {gpu.name} in the tables; their gpu column must say {gpu.name}")
     return found, sources
 
 

@@ -91,7 +91,7 @@ def _scalar(name: str, value: Any) -> str:
         return yaml_date(value)
     if isinstance(value, float):
         if value - value != 0.0 and name != "p":  # NaN or infinite; an infinite p is the maximum of both sides
-            raise BadInput(f"{name} = {value} is no figure of a calibration")
+            raise BadInput(f"{name} = {value} must be finite")
         return _decimal(value)
     return yaml_scalar(value)
 

@@ -53,11 +53,11 @@ def spec_files(path: str | None) -> list[str]:
         return [file for kind in (*_ENTRIES, *_UNCITED) for file in yaml_files(shipped_root(kind))]
     if os.path.isfile(path):
         if not path.endswith(ENDINGS):
-            raise BadSpec(f"{path}: the name of a specification ends in {' or '.join(ENDINGS)}")
+            raise BadSpec(f"{path}: not a specification; its file name must end in {' or '.join(ENDINGS)}")
         return [path]
     found = yaml_files(own_folder(path))
     if not found:
-        raise BadSpec(f"{path}: no specifications found; their names end in {' or '.join(ENDINGS)}")
+        raise BadSpec(f"{path}: no specifications here; their file names must end in {' or '.join(ENDINGS)}")
     return found
 
 
@@ -94,7 +94,7 @@ def _doubts(file: Checked) -> Iterator[Fault]:
     if file.kind == "calibration" and isinstance(name, str):
         stem = os.path.splitext(os.path.basename(file.path))[0]
         if stem != name:
-            yield ("name",), f"a calibration is found by the name of its file: call it {name}{ENDINGS[0]}"
+            yield ("name",), f"does not match the file name; rename the file to {name}{ENDINGS[0]}"
 
 
 def _stated(file: Checked) -> Iterator[Fault]:
@@ -122,10 +122,10 @@ def _sources(file: Checked) -> Iterator[Fault]:
         sought = file.kind not in _UNCITED and key not in cited
         uncited += sought
         if sought and (uncited > _MOST_UNCITED or not _is_mentioned(str(key), str(entry.get("title", "")), notes)):
-            yield ("sources", key), "no figure cites this source and no note mentions it"
+            yield ("sources", key), "source is never cited; cite it or remove it"
         first = _first_day(str(entry.get("date", "")))
         if first is not None and first > today:
-            yield ("sources", key, "date"), f"{entry['date']} has not come yet"
+            yield ("sources", key, "date"), f"{entry['date']} is in the future"
 
 
 def _is_mentioned(key: str, title: str, notes: str) -> bool:
@@ -171,7 +171,7 @@ def _names(files: Sequence[Checked]) -> Iterator[tuple[Checked, Fault]]:
                 for spelling in _spellings(name):
                     owner, called = owners.setdefault(spelling, (file, str(names[0][1])))
                     if owner is not file:
-                        yield file, (where, f"the name {name!r} belongs to {called} already; give it another")
+                        yield file, (where, f"the name {name!r} is already taken by {called}; choose another")
                         break
 
 

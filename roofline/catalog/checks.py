@@ -99,7 +99,7 @@ def checked(path: str, kind: str | None = None) -> Checked:
     """
     data, lines, faults = read_untrusted(path)
     if not isinstance(data, dict):
-        raise BadSpec(fault_text(path, 1, "a specification is a mapping of fields"))
+        raise BadSpec(fault_text(path, 1, "a specification must be a mapping of fields"))
     kind = kind or kind_of_fields(data)
     try:
         SCHEMAS[kind].model_validate(data)
@@ -146,7 +146,7 @@ def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[Fault]:
     if isinstance(value, Mapping):
         cited = value.get("source")
         if isinstance(cited, str) and not (isinstance(known, Mapping) and cited in known):
-            yield (*where, "source"), f"{cited!r} is not among the sources of the file"
+            yield (*where, "source"), f"{cited!r} is not listed under sources"
         for key, item in value.items():
             if where or key != "sources":
                 yield from _unknown_sources((*where, key), item, known)
@@ -165,7 +165,7 @@ def _schema_fault(path: str, lines: Lines, error: ErrorDetails, names: Set[str])
     if error["type"] == "missing":
         text = "missing"
     elif error["type"] in {"model_type", "dict_type"}:
-        text = "Input should be a mapping of fields"
+        text = "must be a mapping of fields"
     elif error["type"] == "extra_forbidden":
         near = get_close_matches(str(where[-1]), names - {where[-1]}, 1, 0.6)
         text = "unknown key" + (f"; did you mean {near[0]}?" if near else "")

@@ -18,7 +18,7 @@ __all__ = ["EngineSpec"]
 
 def _check_year(value: object) -> object:
     if isinstance(value, bool) or not re.fullmatch(r"\d{4}", str(value), re.ASCII):
-        raise PydanticCustomError("year", "{value} is no year such as 2026", {"value": repr(value)})
+        raise PydanticCustomError("year", "{value} is not a year; write it as 2026", {"value": repr(value)})
     return value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.catalog.files import ENDINGS, kind_of, own_folder, shipped_root, spec_text, yaml_files
 from roofline.catalog.shipped_yaml import shipped_content
-from roofline.errors import UnknownName, shown
+from roofline.errors import UnknownName, did_you_mean, shown
 from roofline.specs.build import engine_record, without_nulls
 from roofline.specs.engine import Engine
 from roofline.specs.names import fold
@@ -58,7 +58,7 @@ def load_engine(name: str, specs: str | None = None) -> Engine:
         BadSpec: the file has faults.
     """
     if not isinstance(name, str):
-        raise UnknownName(f"engine = {shown(name)} is no name of an engine profile: give a text")
+        raise UnknownName(f"engine = {shown(name)} must be the name of an engine profile, as text")
     if name.endswith(ENDINGS):
         return _own_record(os.path.expanduser(name))
     specs = specs or os.environ.get("ROOFLINE_SPECS")
@@ -109,9 +109,12 @@ def _shipped(folded: str, name: str) -> Engine:
     for path in engine_paths():
         if folded in {fold(alias) for alias in _content(path).get("aliases", ())}:
             return engine_record(_content(path))
+    from difflib import get_close_matches
+
     known = ", ".join(engine_names())
     folder = os.path.dirname(engine_paths()[0])
-    raise UnknownName(f"no engine profile {name!r}; known: {known}, or the path of a YAML file like those in {folder}")
+    near = did_you_mean(get_close_matches(folded, engine_names(), 2))
+    raise UnknownName(f"unknown engine {name!r}{near} (all: {known}; or your own YAML file, examples in {folder})")
 
 
 def _own_record(path: str) -> Engine:

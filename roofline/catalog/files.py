@@ -79,7 +79,7 @@ def entries(kind: str, specs: str | None) -> tuple[Entry, ...]:
         for name in entry.names:
             other = owners.setdefault(name, entry)
             if other is not entry:
-                raise BadSpec(f"{entry.path}:1: the name {name!r} belongs to {other.short} already; give it another")
+                raise BadSpec(f"{entry.path}:1: the name {name!r} is already taken by {other.short}; choose another")
     return found
 
 
@@ -134,7 +134,7 @@ def own_folder(specs: str) -> str:
     """
     root = os.path.expanduser(specs)
     if not os.path.isdir(root) or not os.access(root, os.R_OK | os.X_OK):
-        raise BadSpec(f"{specs}: no readable folder of specifications")
+        raise BadSpec(f"{specs}: not a readable folder of specifications")
     return root
 
 
@@ -205,8 +205,8 @@ def yaml_files(root: str) -> list[str]:
         seen += len(folders) + len(names)
         found += [os.path.join(folder, name) for name in names if name.endswith(ENDINGS)]
         if seen > _MOST_NAMES or len(found) > _MOST_FILES:
-            most = f"{_MOST_FILES} specifications and {_MOST_NAMES} files and folders"
-            raise BadSpec(f"{root}:1: holds more than a folder of specifications may: {most}")
+            most = f"at most {_MOST_FILES} specifications among {_MOST_NAMES} files and folders are read"
+            raise BadSpec(f"{root}:1: too many files; {most}")
     return sorted(found)
 
 

@@ -1,7 +1,6 @@
 """From names to records: a name or a path finds its file, and the file becomes a record.
 
-Shipped files are proven in the tests and read plainly; files of the user's own go through the
-schema, which reports all of their faults at once.
+Shipped files are proven in the tests and read plainly; a user's own go through the schema, which reports all faults.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -25,7 +25,8 @@ from roofline.catalog.files import (
     yaml_files,
 )
 from roofline.catalog.shipped_yaml import shipped_content
-from roofline.errors import BadInput, BadSpec, UnknownName, shown
+from roofline.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
+from roofline.grammar.pools import counted_name
 from roofline.specs.build import calibration_record, gpu_record, model_record, without_nulls
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
@@ -39,6 +40,7 @@ __all__ = [
     "find_gpu",
     "find_model",
     "gpu_names",
+    "is_gpu_name",
     "listed",
     "load_gpu",
     "load_model",
@@ -53,7 +55,7 @@ class Found(NamedTuple):
     """What a name stands for."""
 
     record: Any
-    note: str | None  # what the name is read as, where that is not what was typed
+    note: str | None  # what the beginning of a name is read as
 
 
 class Listed(NamedTuple):
@@ -82,6 +84,10 @@ def load_gpu(name: str, specs: str | None = None) -> Gpu:
     Raises:
         UnknownName: no such GPU; the message names the nearest three.
         BadSpec: the file has faults; the message lists them all.
+
+    >>> import roofline as rl
+    >>> rl.load_gpu("h100")
+    <Gpu h100-sxm: 989 TFLOP/s bf16, 3.35 TB/s, 85.5 GB>
     """
     record: Gpu = find_gpu(name, specs).record
     return record
@@ -101,6 +107,10 @@ def load_model(name: str, specs: str | None = None) -> Model:
     Raises:
         UnknownName: no such model; the message names the nearest three.
         BadSpec: the file has faults; the message lists them all.
+
+    >>> import roofline as rl
+    >>> rl.load_model("llama-3.1-8b")
+    <Model llama-3.1-8b (meta-llama/Llama-3.1-8B): 32 layers, hidden 4096, dense>
     """
     record: Model = find_model(name, specs).record
     return record
@@ -114,7 +124,7 @@ def find_gpu(name: str, specs: str | None = None) -> Found:
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
 
     Returns:
-        The record, and a note where the name is read as another one.
+        The record, and a note where only the beginning of a name was given.
 
     Raises:
         UnknownName: no such GPU, or several whose names begin so.
@@ -131,7 +141,7 @@ def find_model(name: str, specs: str | None = None) -> Found:
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
 
     Returns:
-        The record, and a note where the name is read as another one.
+        The record, and a note where only the beginning of a name was given.
 
     Raises:
         UnknownName: no such model, or several whose names begin so.
@@ -150,6 +160,20 @@ def gpu_names(specs: str | None = None) -> tuple[str, ...]:
         Names, sorted [text].
     """
     return tuple(sorted({entry.short for entry in entries("gpu", specs)}))
+
+
+def is_gpu_name(name: str, specs: str | None = None) -> bool:
+    """Whether a text is the full name or an alias of a GPU, or the path of a specification.
+
+    Args:
+        name: any spelling [text].
+        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+
+    Returns:
+        True or false.
+    """
+    known = (entry.names for entry in entries("gpu", _own_specs(specs)))
+    return name.strip().endswith(ENDINGS) or any(fold(name) in names for names in known)
 
 
 def model_names(specs: str | None = None) -> tuple[str, ...]:
@@ -222,7 +246,7 @@ def _own_specs(specs: Any) -> str | None:
 def _found(name: str, kind: str, specs: str | None) -> Found:
     """What a name stands for."""
     if not isinstance(name, str):
-        raise UnknownName(f"{kind} = {shown(name)} is no name of a {LABELS[kind]}: give a text, or a record")
+        raise UnknownName(f"{kind} = {shown(name)} must be the name of a {LABELS[kind]}, as text, or a record")
     specs = _own_specs(specs)
     if not specs and _local(name, kind) is None:
         shipped = _found_among_shipped(name, kind)
@@ -267,7 +291,7 @@ def _local(name: str, kind: str) -> Match | str | None:
     if path.endswith(ENDINGS):
         found = kind_of(spec_text(path))
         if found != kind:
-            raise BadSpec(f"{path}:1: describes a {LABELS.get(found, found)}, not a {LABELS[kind]}")
+            raise BadSpec(f"{path}:1: is a {LABELS.get(found, found)} specification, not a {LABELS[kind]}")
         return Match(own_entry(path))
     if kind != "model":
         return None
@@ -289,24 +313,35 @@ def _config(path: str) -> str | None:
 
 def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
     """The config.json of a Hugging Face id, where the client is installed; else the refusal of the name."""
-    near = ", ".join(nearest_names(name, known)) or "none"
-    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "")
-    refusal = f"no {LABELS[kind]} named {name!r}; nearest: {near}. List them all with: {listing}"
+    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "; yours: --specs DIR")
+    if not name.strip():
+        raise UnknownName(f"the name of the {LABELS[kind]} is empty; all: {listing}")
+    refusal = f"unknown {LABELS[kind]} {name!r}{did_you_mean(nearest_names(name, known))} (all: {listing})"
     if kind != "model":
-        raise UnknownName(refusal)
-    refusal += ". The path of a Hugging Face config.json serves as well"
+        raise UnknownName(_counted(name, known) or refusal)
+    refusal += ", or give the path of a Hugging Face config.json"
     if not _HUB_ID(name.strip()):
         raise UnknownName(refusal)
     from importlib.util import find_spec
 
     if find_spec("huggingface_hub") is None:
-        raise UnknownName(f"{refusal}, and so does any id once this is installed: pip install 'roofline[hub]'")
+        raise UnknownName(f"{refusal}, or any Hugging Face id after pip install 'roofline[hub]'")
     from roofline.huggingface.config import hub_config
 
     try:
         return hub_config(name.strip())
     except UnknownName as reason:
         raise UnknownName(f"{refusal}; {reason}") from None
+
+
+def _counted(name: str, known: tuple[Entry, ...]) -> str | None:
+    """The refusal of a name with a number of GPUs where no pool has it, such as h100x8."""
+    counted = counted_name(name)
+    with suppress(UnknownName):  # several begin so: they are still GPUs
+        if counted is None or match_name(counted[0], known, "gpu") is None:
+            return None
+    gpu, n = counted or ("", "")
+    return f"unknown GPU {name!r}; write {n}x{gpu} for {n} GPUs in all, or {gpu}:x{n} for {n} replicas"
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -359,8 +394,7 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 
 @lru_cache(maxsize=64)
 def _shipped_calibration(generation: str) -> Calibration | None:
-    folder = os.path.join(shipped_root("gpu"), "calibration")
-    path = os.path.join(folder, f"{generation}.yaml")
+    path = os.path.join(shipped_root("gpu"), "calibration", f"{generation}.yaml")
     if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # a generation is no way elsewhere
         return calibration_record(_figures_only(path))
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None

@@ -22,47 +22,53 @@ __all__ = ["ModelSpec"]
 
 def _gqa_fault(mixer: Gqa) -> str | None:
     if mixer.heads % mixer.kv_heads:
-        return f"{mixer.kv_heads} kv_heads do not divide {mixer.heads} heads"
+        return f"heads ({mixer.heads}) must be a multiple of kv_heads ({mixer.kv_heads})"
     if sum(limit is not None for limit in (mixer.window, mixer.chunk, mixer.indexer)) > 1:
-        return "a layer has a window, a chunk or an indexer, not several"
+        return "window, chunk and indexer exclude each other; give one"
     if mixer.k_eq_v and mixer.v_head_dim not in (None, mixer.head_dim):
-        return "keys that are values have the same head_dim"
+        return "with k_eq_v, v_head_dim must equal head_dim"
     return None
 
 
 def _mla_fault(mixer: Mla) -> str | None:
     if mixer.indexer is not None and mixer.indexer.own and mixer.q_rank is None:
-        return "an indexer works on the query latent: give q_rank"
+        return "an indexer needs the query latent; give q_rank"
     return None
 
 
 def _csa_fault(mixer: Csa) -> str | None:
     if mixer.heads % mixer.o_groups:
-        return f"{mixer.o_groups} o_groups do not divide {mixer.heads} heads"
+        return f"heads ({mixer.heads}) must be a multiple of o_groups ({mixer.o_groups})"
     if mixer.indexer is not None and not mixer.ratio:
-        return "an indexer chooses among compressed entries: give a ratio"
+        return "an indexer needs compressed entries to choose from; give ratio"
     return None
 
 
 def _gdn_fault(mixer: Gdn) -> str | None:
-    return f"{mixer.k_heads} k_heads do not divide {mixer.v_heads} v_heads" if mixer.v_heads % mixer.k_heads else None
+    return (
+        f"v_heads ({mixer.v_heads}) must be a multiple of k_heads ({mixer.k_heads})"
+        if mixer.v_heads % mixer.k_heads
+        else None
+    )
 
 
 def _mamba2_fault(mixer: Mamba2) -> str | None:
-    return f"{mixer.groups} groups do not divide {mixer.heads} heads" if mixer.heads % mixer.groups else None
+    return (
+        f"heads ({mixer.heads}) must be a multiple of groups ({mixer.groups})" if mixer.heads % mixer.groups else None
+    )
 
 
 def _indexer_fault(indexer: Indexer) -> str | None:
     if indexer.top_k % indexer.block:
-        return f"top_k {indexer.top_k} is not a whole number of blocks of {indexer.block}"
+        return f"top_k ({indexer.top_k}) must be a multiple of block ({indexer.block})"
     return None
 
 
 def _moe_fault(ffn: MoeFfn) -> str | None:
     if ffn.top_k > ffn.experts:
-        return f"top_k {ffn.top_k} exceeds {ffn.experts} experts"
+        return f"top_k ({ffn.top_k}) must not exceed experts ({ffn.experts})"
     if ffn.shared_gate and not ffn.shared_width:
-        return "a shared_gate needs shared experts: give shared_width"
+        return "shared_gate needs shared experts; give shared_width"
     return None
 
 
@@ -128,7 +134,7 @@ class _Group(Strict):
     def _check(self) -> _Group:
         single = self.mixer is not None and self.ffn is not None
         if single == (self.pattern is not None) or (self.mixer is None) != (self.ffn is None):
-            raise PydanticCustomError("group", "a group has either a mixer and an ffn, or a pattern of layers", {})
+            raise PydanticCustomError("group", "a group must have either a mixer and an ffn, or a pattern", {})
         if single:
             _check_not_empty(self.mixer, self.ffn)
         return self
@@ -136,7 +142,7 @@ class _Group(Strict):
 
 def _check_not_empty(mixer: Any, ffn: Any) -> None:
     if mixer.kind == ffn.kind == "none":
-        raise PydanticCustomError("group", "a layer has a mixer, a feed-forward network or both", {})
+        raise PydanticCustomError("group", "a layer must have a mixer, an ffn or both", {})
 
 
 class _Parameters(Cited):

@@ -42,12 +42,15 @@ def stated_faults(model: Model, data: Mapping[str, Any]) -> Iterator[tuple[tuple
     if attends(model):
         kept = kv_bytes_per_token(model)
         if not 0.0 < kept < _MOST_KV_PER_TOKEN:
-            yield ("groups",), f"a KV cache of {rounded(kept / MEGA)} MB per token cannot be; check heads and layers"
+            yield (
+                ("groups",),
+                f"a KV cache of {rounded(kept / MEGA)} MB per token is implausible; check heads and layers",
+            )
 
 
 def _disagreement(stated: float, counted: float, tolerance: float) -> str:
     gap = f"{counted / stated - 1.0:+.1%}"
     return (
         f"{rounded(stated / BILLION, 4)} B stated, but the layers add up to {rounded(counted / BILLION, 4)} B "
-        f"({gap}, more than {tolerance:.1%}); say why in a note"
+        f"({gap}, beyond {tolerance:.1%}); correct it or explain it in a note"
     )

@@ -75,7 +75,7 @@ def slips(data: Mapping[str, Any]) -> Iterator[Fault]:
     peer = _value(data, ("scale_up", "peer_bandwidth"), "B/s")
     total = _value(data, ("scale_up", "bandwidth"), "B/s")
     if peer and total and peer > total * _ROUNDING:
-        yield ("scale_up", "peer_bandwidth"), "more to one peer than to all of them together"
+        yield ("scale_up", "peer_bandwidth"), "exceeds scale_up.bandwidth, the rate to all peers together"
 
 
 def doubts(data: Mapping[str, Any]) -> Iterator[Fault]:
@@ -96,11 +96,17 @@ def doubts(data: Mapping[str, Any]) -> Iterator[Fault]:
                 continue
             if all(abs(value / reference / ratio - 1.0) > _RATIO_TOLERANCE for ratio in ratios):
                 usual = " or ".join(f"{ratio:g}" for ratio in ratios)
-                yield ("peak", dtype), f"{value / reference:.2f} times the {wide} peak, not {usual}; say why in a note"
+                yield (
+                    ("peak", dtype),
+                    f"{value / reference:.2f} times the {wide} peak, not {usual}; explain it in a note",
+                )
     link, memory = _value(data, ("scale_up", "bandwidth"), "B/s"), _value(data, ("memory", "bandwidth"), "B/s")
     possible = link and memory and _is_within(memory, *_RANGES["memory.bandwidth"])
     if link and memory and possible and link > memory and not _is_explained(data, ("scale_up", "bandwidth")):
-        yield ("scale_up", "bandwidth"), "faster than the memory; give it per direction and GPU, or say why in a note"
+        yield (
+            ("scale_up", "bandwidth"),
+            "exceeds the memory bandwidth; give it per direction and GPU, or explain it in a note",
+        )
     yield from _exponentials(data)
 
 
@@ -112,7 +118,7 @@ def _exponentials(data: Mapping[str, Any]) -> Iterator[Fault]:
         return
     each = rate / cores / clock
     if not _FEWEST_EXPS <= each <= _MOST_EXPS:
-        yield ("exp_per_s",), f"{each:.3g} per core and clock, where 16 are usual; say why in a note"
+        yield ("exp_per_s",), f"{each:.3g} per core and clock, usually 16; explain it in a note"
 
 
 def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[Fault]:
@@ -122,20 +128,20 @@ def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[Fault]:
     if peaks and not wide and data.get("status") not in ("announced", "pre-release"):
         yield (
             ("peak",),
-            "neither bf16 nor fp16 is stated, and every model needs one",
+            "bf16 or fp16 is missing; every model needs one",
         )  # vendors announce the narrow first
     reference, bandwidth = peaks.get(wide or ""), _value(data, ("memory", "bandwidth"), "B/s")
     if not wide or not reference:
         return
-    advice = "looks like a sparse peak; give the dense one, or say in a note why"
+    advice = "suggests a sparse peak; give the dense one, or explain it in a note"
     possible = bandwidth and _is_within(reference, *_PEAKS) and _is_within(bandwidth, *_RANGES["memory.bandwidth"])
     if bandwidth and possible and not _is_explained(data, ("peak", wide), ("memory", "bandwidth")):
         ridge = reference / bandwidth
         if ridge > _HIGHEST_RIDGE:
             yield ("peak", wide), f"a ridge of {ridge:.0f} FLOP/B {advice}"
         elif ridge < _LOWEST_RIDGE:
-            low = f"a ridge of {ridge:.2g} FLOP/B is lower than any accelerator's; a slip of a prefix in the peak"
-            yield ("peak", wide), f"{low} or the bandwidth? If not, say in a note why"
+            low = f"a ridge of {ridge:.2g} FLOP/B is lower than any accelerator's; check the units of the peak"
+            yield ("peak", wide), f"{low} and the memory bandwidth, or explain it in a note"
     ratio = (peaks.get("fp8") or 0.0) / reference
     if ratio > _HIGHEST_FP8_RATIO and not _is_explained(data, ("peak", "fp8")):
         yield ("peak", "fp8"), f"{ratio:.1f} times the 16-bit peak {advice}"
@@ -147,10 +153,13 @@ def _prices(data: Mapping[str, Any]) -> Iterator[Fault]:
     least, most = (from_text(bound, _PRICES[0]) for bound in _PRICES[1:])
     for key, amount in zip(("low", "typical", "high"), amounts, strict=True):
         if amount and not least <= amount <= most and not _is_explained(data, ("price",)):
-            yield ("price", key), f"{price[key]} is not between {_PRICES[1]} and {_PRICES[2]}; say in a note why"
+            yield (
+                ("price", key),
+                f"{price[key]} is not between {_PRICES[1]} and {_PRICES[2]}; correct it or explain it in a note",
+            )
     low, typical, high = amounts
     if low and typical and high and not low <= typical <= high:
-        yield ("price",), "low, typical and high are not in this order"
+        yield ("price",), "must satisfy low <= typical <= high"
 
 
 def _memory(data: Mapping[str, Any]) -> Iterator[Fault]:
@@ -161,9 +170,9 @@ def _memory(data: Mapping[str, Any]) -> Iterator[Fault]:
     binary = from_text("1 GiB", "B") / from_text("1 GB", "B")
     stated = f"{data['memory']['usable']['value']} usable of {data['memory']['label']['value']}"
     if usable > label * binary * _ROUNDING:
-        yield ("memory", "usable"), f"{stated}: more than the label, even when that is read in GiB"
+        yield ("memory", "usable"), f"{stated}: more than the label, even in GiB"
     elif usable < label * _SMALLEST_USABLE_SHARE and not _is_explained(data, ("memory", "usable")):
-        yield ("memory", "usable"), f"{stated}: less than {_SMALLEST_USABLE_SHARE:.0%}; say in a note why"
+        yield ("memory", "usable"), f"{stated}: less than {_SMALLEST_USABLE_SHARE:.0%}; explain it in a note"
 
 
 def _out_of_range(
@@ -174,7 +183,7 @@ def _out_of_range(
         return
     if not _is_within(value, dimension, low, high):
         text = _figure(data, path)["value"]
-        yield path, f"{text!r} is not between {low} and {high}: a slip of the unit? If not, say in a note why"
+        yield path, f"{text!r} is not between {low} and {high}; check the unit, or explain it in a note"
 
 
 def _is_within(value: float, dimension: str, low: str, high: str) -> bool:

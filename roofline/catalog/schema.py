@@ -114,12 +114,12 @@ class GpuSpec(Document):
         for dtype in value if isinstance(value, Mapping) else ():
             if "spars" in str(dtype):
                 raise PydanticCustomError(
-                    "peak", "{dtype}: sparse peaks are never stored; give dense ones", {"dtype": dtype}
+                    "peak", "{dtype}: sparse peaks are not accepted; give the dense peak", {"dtype": dtype}
                 )
             if dtype not in PEAKS:
                 near = ", ".join(get_close_matches(str(dtype), PEAKS, 3, 0.3) or PEAKS)
                 raise PydanticCustomError(
-                    "peak", "no peak of dtype {dtype}; nearest: {near}", {"dtype": dtype, "near": near}
+                    "peak", "unknown dtype {dtype}; did you mean {near}?", {"dtype": dtype, "near": near}
                 )
         return value
 

@@ -55,7 +55,7 @@ def _check_line(value: str) -> str:
     """Prose of one line: any alphabet, with its blanks and joiners, and nothing that a terminal obeys."""
     for character in value:
         if not (character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"):
-            text = f"a text has printable characters alone, not {printable(character)}"
+            text = f"text must be printable; found {printable(character)}"
             raise PydanticCustomError("text", "{fault}", {"fault": text})
     return value
 
@@ -150,9 +150,9 @@ _DATE = r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
 def _check_date(value: object) -> object:
     """A day, a month or a year, as YAML reads it."""
     if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
-        raise PydanticCustomError("date", "a date is a text such as 2026-11-21, 2026-11 or '2026'", {})
+        raise PydanticCustomError("date", "a date must be written as 2026-11-21, 2026-11 or '2026'", {})
     if isinstance(value, str) and not re.fullmatch(_DATE, value, re.ASCII):
-        text = "{value} is no date such as 2026-11-21, 2026-11 or '2026'"
+        text = "{value} is not a date; write it as 2026-11-21, 2026-11 or '2026'"
         raise PydanticCustomError("date", text, {"value": printable(value)})
     return str(value)
 

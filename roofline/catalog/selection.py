@@ -72,7 +72,9 @@ def chosen_models(
     found = list(models)
     least, most = _bound("min_parameters", min_parameters, 0.0), _bound("max_parameters", max_parameters, _UNBOUNDED)
     if least > most:
-        raise BadInput(f"min_parameters = {shown(min_parameters)} exceeds max_parameters = {shown(max_parameters)}")
+        raise BadInput(
+            f"min_parameters = {shown(min_parameters)} must not exceed max_parameters = {shown(max_parameters)}"
+        )
     kept = list(_beginning(found, "model", "family", family, lambda model: model.family))
     if moe is not None:
         kept = [model for model in kept if model.is_moe == moe]
@@ -89,7 +91,7 @@ def _bound(name: str, value: float | None, default: float) -> float:
     except (TypeError, ValueError, OverflowError):
         number = -1.0
     if isinstance(value, (bool, str)) or not number >= 0.0:
-        raise BadInput(f"{name} = {shown(value)} is no number of parameters")
+        raise BadInput(f"{name} = {shown(value)} must be a number of parameters")
     return number
 
 
@@ -103,5 +105,5 @@ def _beginning(
     kept = [entry for entry in found if wanted and fold(stated(entry)).startswith(wanted)]
     if not kept:
         known = ", ".join(sorted({stated(entry) for entry in found} - {""}, key=str.lower)) or "none"
-        raise UnknownName(f"no {LABELS[kind]} of {what} {shown(asked)}; known: {known}")
+        raise UnknownName(f"no {LABELS[kind]} has {what} {shown(asked)}; choose from {known}")
     return kept

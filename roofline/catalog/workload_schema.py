@@ -27,7 +27,7 @@ def _check_prefix(value: int, info: ValidationInfo) -> int:
     """A part of the prompt; a fault of its length is told by itself."""
     isl = info.data.get("isl", value)
     if value > isl:
-        fault = f"the prefix is a part of the prompt: at most isl = {isl}"
+        fault = f"must not exceed the prompt, isl = {isl}"
         raise PydanticCustomError("prefix", "{fault}", {"fault": fault})
     return value
 
@@ -36,9 +36,7 @@ def _check_lengths(value: str, info: ValidationInfo) -> str:
     """A law that can vary as much as the lengths do."""
     widest = max(info.data.get(name, 0.0) for name in ("isl_cv", "osl_cv"))
     if value == "uniform" and widest > UNIFORM_CV:
-        fault = (
-            f"uniform lengths have a cv of at most {UNIFORM_CV}, which is from zero to twice the mean, not {widest:g}"
-        )
+        fault = f"a uniform law allows a cv of at most {UNIFORM_CV}, not {widest:g}; use lognormal"
         raise PydanticCustomError("lengths", "{fault}", {"fault": fault})
     return value
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.catalog.files import ENDINGS, kind_of, own_entry, own_folder, shipped_root, spec_text, yaml_files
 from roofline.catalog.shipped_yaml import shipped_content
-from roofline.errors import UnknownName, shown
+from roofline.errors import UnknownName, did_you_mean, shown
 from roofline.specs.build import without_nulls, workload_record
 from roofline.specs.names import Entry, fold, nearest_names
 from roofline.specs.workload import NamedWorkload
@@ -49,9 +49,13 @@ def load_workload(name: str, specs: str | None = None) -> NamedWorkload:
     Raises:
         UnknownName: no such workload; the message names the nearest three.
         BadSpec: the file has faults.
+
+    >>> import roofline as rl
+    >>> rl.load_workload("chat")
+    <NamedWorkload chat: isl 1155, osl 211; SLO ttft:300ms,tpot:25ms,p99:2x>
     """
     if not isinstance(name, str):
-        raise UnknownName(f"workload = {shown(name)} is no name of a workload: give a text")
+        raise UnknownName(f"workload = {shown(name)} must be the name of a workload, as text")
     if name.endswith(ENDINGS):
         return _own_record(os.path.expanduser(name))
     own = tuple(_own_entries(specs or os.environ.get("ROOFLINE_SPECS")))
@@ -60,10 +64,10 @@ def load_workload(name: str, specs: str | None = None) -> NamedWorkload:
             return _own_record(entry.path)
     found = _shipped(fold(name))
     if found is None:
-        near = ", ".join(dict.fromkeys(nearest_names(name, (*own, *_shipped_entries()))))
+        near = did_you_mean(dict.fromkeys(nearest_names(name, (*own, *_shipped_entries()))))
+        folder = shipped_root("workload")
         raise UnknownName(
-            f"no workload named {name!r}; nearest: {near}, or the path of a YAML file like those in "
-            f"{shipped_root('workload')}"
+            f"unknown workload {name!r}{near} (all: roofline workloads; or give your own YAML file, as in {folder})"
         )
     return found
 

@@ -79,7 +79,7 @@ def _text(path: str) -> str:
         raise BadSpec(fault_text(path, line, f"not UTF-8 text: {fault.reason}")) from None
     directive = f"\n{text}".find("\n%")
     if directive >= 0:  # libyaml compares each with all the others
-        raise BadSpec(fault_text(path, text.count("\n", 0, directive) + 1, "directives (%) are not read"))
+        raise BadSpec(fault_text(path, text.count("\n", 0, directive) + 1, "YAML directives (%) are not supported"))
     return text
 
 
@@ -105,12 +105,12 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
         where, node = stack.pop()
         seen += 1
         if seen > _MOST_NODES or len(where) > _DEEPEST:
-            raise BadSpec(fault_text(path, _line(node), f"more than {_MOST_NODES} fields, aliases expanded"))
+            raise BadSpec(fault_text(path, _line(node), f"more than {_MOST_NODES} fields after expanding aliases"))
         lines.setdefault(where, _line(node))
         if isinstance(node, yaml.ScalarNode):
             characters += len(node.value)
             if characters > _MOST_CHARACTERS:
-                most = f"more than {_MOST_CHARACTERS} characters, aliases expanded"
+                most = f"more than {_MOST_CHARACTERS} characters after expanding aliases"
                 raise BadSpec(fault_text(path, _line(node), most))
             _check_characters(path, node)
             _check_number(path, node)
@@ -122,9 +122,11 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
             for key, value in node.value:
                 name = key.value if isinstance(key, yaml.ScalarNode) else "a collection"
                 if len(name) > _LONGEST_KEY:
-                    raise BadSpec(fault_text(path, _line(key), f"a key of {len(name)} characters"))
+                    raise BadSpec(
+                        fault_text(path, _line(key), f"key too long: {len(name)} characters, at most {_LONGEST_KEY}")
+                    )
                 if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
-                    faults.append(fault_text(path, _line(key), f"key {name!r} is not a plain text"))
+                    faults.append(fault_text(path, _line(key), f"key {name!r} must be plain text"))
                 elif name in keys:
                     field = ".".join(map(str, (*where, name)))
                     faults.append(fault_text(path, _line(key), f"{field}: duplicate key"))
@@ -138,17 +140,21 @@ def _check_characters(path: str, node: yaml.ScalarNode) -> None:
     try:
         node.value.encode("utf-8")
     except UnicodeEncodeError:
-        raise BadSpec(fault_text(path, _line(node), f"{node.value!a} is not a text")) from None
+        raise BadSpec(fault_text(path, _line(node), f"{node.value!a} is not valid Unicode")) from None
 
 
 def _check_number(path: str, node: yaml.ScalarNode) -> None:
     """Refuse numbers that are none: to the base of 60, whose reading takes quadratic time, or of endless digits."""
     if node.tag in _NUMBERS:
         if ":" in node.value:
-            text = f"{node.value[:60]!r} is a number to the base of 60 in YAML; put quotes around a text"
+            text = f"{node.value[:60]!r} is a base-60 number in YAML; quote it if it is text"
             raise BadSpec(fault_text(path, _line(node), text))
         if len(node.value) > _LONGEST_NUMBER:
-            raise BadSpec(fault_text(path, _line(node), f"a number of {len(node.value)} characters"))
+            raise BadSpec(
+                fault_text(
+                    path, _line(node), f"number too long: {len(node.value)} characters, at most {_LONGEST_NUMBER}"
+                )
+            )
 
 
 def _constructed(path: str, root: yaml.Node, scalars: list[yaml.Node]) -> Any:

@@ -14,33 +14,42 @@ from typing import Any
 import click
 
 import roofline
-from roofline.errors import RooflineError, printable
+from roofline.cli.mistakes import in_our_words
+from roofline.errors import RooflineError
 
-__all__ = ["cli", "main"]
+__all__ = ["SECTIONS", "cli", "main"]
 
-#: Command -> module that holds it; a module is imported when its command is asked for.
-_COMMANDS = {
-    "ttft": "roofline.cli.predict",
-    "tpot": "roofline.cli.predict",
-    "predict": "roofline.cli.predict",
-    "knee": "roofline.cli.predict",
-    "sensitivity": "roofline.cli.sensitivity",
-    "formula": "roofline.cli.formula",
-    "solve": "roofline.cli.solve",
-    "quantize": "roofline.cli.quantize",
-    "compare": "roofline.cli.compare",
-    "size": "roofline.cli.size",
-    "goodput": "roofline.cli.goodput",
-    "curve": "roofline.cli.curve",
-    "sweep": "roofline.cli.sweep",
-    "sheet": "roofline.cli.sheet",
-    "check": "roofline.cli.check",
-    "calibrate": "roofline.cli.calibrate",
-    "gpus": "roofline.cli.catalog",
-    "models": "roofline.cli.catalog",
-    "workloads": "roofline.cli.catalog",
-    "check-specs": "roofline.cli.catalog",
+_HOME = "roofline.cli.commands."
+#: Question -> commands that answer it, the module that holds them, and what they do in a sentence; modules are imported
+#: when their command is asked for.
+SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
+    "Ask": (
+        (("predict",), "predict", "Predict latency, throughput, memory and cost."),
+        (("ttft", "tpot", "knee"), "predict", "Show one of these on every GPU, best first."),
+        (("size",), "size", "Find the fewest GPUs that meet an SLO."),
+        (("goodput",), "goodput", "Find the largest load within an SLO."),
+        (("curve",), "curve", "Trade speed per user against throughput."),
+        (("compare",), "compare", "Compare GPUs, and say why one is faster."),
+        (("sweep",), "sweep", "Predict every combination of many cases."),
+    ),
+    "Why": (
+        (("sensitivity",), "sensitivity", "Rank what moves an answer."),
+        (("solve",), "solve", "Find the input at which a target is just met."),
+        (("formula",), "formula", "Write out the closed form of an answer."),
+        (("quantize",), "quantize", "Compare number formats, and say why."),
+    ),
+    "Plan": ((("sheet",), "sheet", "Write a sizing workbook with live formulas."),),
+    "Measure": (
+        (("check",), "check", "Judge a benchmark against its prediction."),
+        (("calibrate",), "calibrate", "Fit the constants to kernels that you timed."),
+    ),
+    "Catalog": (
+        (("gpus", "models", "workloads"), "catalog", "List them, or show one with its sources."),
+        (("check-specs",), "catalog", "Check specification files of your own."),
+    ),
 }
+_COMMANDS = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
+_GAP = 2
 
 
 class _Questions(click.Group):
@@ -55,6 +64,22 @@ class _Questions(click.Group):
             None if home is None else getattr(import_module(home), cmd_name.replace("-", "_"))
         )
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands by the question that they answer."""
+        rows = [
+            (section if place == 0 else "", ", ".join(names), sentence)
+            for section, entries in SECTIONS.items()
+            for place, (names, _, sentence) in enumerate(entries)
+        ]
+        wide = [max(len(row[column]) for row in rows) + _GAP for column in (0, 1)]
+        formatter.write("\n")
+        for section, names, sentence in rows:
+            formatter.write(f"{section.ljust(wide[0])}{names.ljust(wide[1])}{sentence}\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands alone: the two options of the program are in its usage."""
+        self.format_commands(ctx, formatter)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _printable_errors():
@@ -74,7 +99,7 @@ def _printable_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        vars(error)["message"] = printable(error.message, lines=True)
+        in_our_words(error, tuple(_COMMANDS))
         raise
 
 
@@ -84,22 +109,18 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-@click.group(cls=_Questions, context_settings=_SETTINGS)
+@click.group(
+    cls=_Questions,
+    context_settings=_SETTINGS,
+    options_metavar="[--help | --version]",
+    subcommand_metavar="COMMAND [--help | OPTIONS]",
+    help="How fast will this model answer on this GPU, and why?",
+    epilog="\b\nroofline ttft -m llama-3.1-70b --isl 2000     every GPU, the fastest first"
+    "\nroofline size -m llama-3.1-70b -q fp8 --slo ttft:300 --isl 4k -c 64",
+)
 @click.version_option(roofline.__version__, prog_name="roofline")
 def cli() -> None:
-    """Answer how fast a model runs on a GPU, and why.
-
-    \b
-    Examples:
-      roofline ttft -m llama-3.1-70b --isl 2000
-      roofline predict -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300 --batch 16 -q fp8
-      roofline knee -m llama-3.1-8b -g h100 --slo ttft:300,tpot:25
-      roofline gpus show h100-sxm
-
-    \b
-    Shell completion of commands, models and GPUs (bash; zsh and fish likewise):
-      eval "$(_ROOFLINE_COMPLETE=bash_source roofline)"
-    """
+    """Take the question that is asked."""
 
 
 def main() -> None:

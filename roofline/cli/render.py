@@ -9,7 +9,17 @@ from typing import Any
 import click
 
 from roofline.api.outputs import SCHEMA_VERSION, csv_text, json_text
-from roofline.api.predict import ROW_KEYS
+from roofline.cli.screen import (
+    Screen,
+    cell_text,
+    encodable,
+    flags,
+    joined_cell,
+    notes_footer,
+    says,
+    screen_text,
+    styled,
+)
 from roofline.errors import DoesNotFit, Overloaded, UnsupportedPrecision, printable
 from roofline.quantity import rounded, to_text
 
@@ -18,11 +28,12 @@ __all__ = [
     "SCHEMA_VERSION",
     "digits",
     "echo",
-    "load_columns",
+    "labelled",
     "notes",
     "one_line",
     "print_rows",
     "print_table",
+    "show",
     "with_unit",
 ]
 
@@ -32,7 +43,7 @@ REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrec
 _MARKDOWN = re.compile(r"[\\|]|<(?=[a-zA-Z/!?])")  # what ends a cell, or begins a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
 _DIGITS = 6
-_MET = "slo_met"
+_NAME = "NAME"  # of a row, in a note that several rows share
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
@@ -58,43 +69,36 @@ def one_line(text: str) -> str:
     return printable(" ".join(line.strip() for line in text.strip().split("\n")))
 
 
-def load_columns(columns: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
-    """Columns of a table with the load that was asked for: a burst where there is none.
+def show(
+    screen: Screen,
+    output_format: str,
+    rows: Sequence[Mapping[str, Any]] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Print an answer: its first screen for people, every row and note for documents and programs.
 
     Args:
-        columns: key and heading of what people see [text].
-        options: keyword arguments of the API.
-
-    Returns:
-        Key and heading; users or requests per second, and how much of the saturation they are, after the plan [text].
+        screen: what people see.
+        output_format: table, markdown, csv or json [text].
+        rows: flat rows for programs; None for those of the screen.
+        extra: further top-level keys of the JSON.
     """
-    headings = {"concurrency": "users", "request_rate": "req/s"}
-    load = next((name for name in headings if options.get(name) is not None), None)
-    if load is None:
-        kept = {key: "burst" if key == "batch" else heading for key, heading in columns.items()}
-        return _with_verdict(kept, options)
-    own = {load: headings[load], "util": "util"}
-    kept = {}
-    for key, heading in columns.items():
-        kept |= own if key == "batch" else {key: heading}
-        if key == "tp" and "batch" not in columns:
-            kept |= own
-        metric = key.removesuffix("_ms")
-        limited = [limit for limit in options.get("slo") or () if limit.startswith(f"{metric}_p")]
-        kept |= {f"{limit}_ms": limit.removeprefix(f"{metric}_") for limit in limited if f"{limit}_ms" in ROW_KEYS}
-    return _with_verdict(kept, options)
-
-
-def _with_verdict(columns: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
-    """Columns with whether the SLO is met, and which limit is taken up most, before what it costs."""
-    if not options.get("slo"):
-        return dict(columns)
-    kept: dict[str, str] = {}
-    for key, heading in columns.items():
-        if key == "usd_per_hour":
-            kept |= {"slo_met": "SLO", "slo_binding": "binds"}
-        kept[key] = heading
-    return kept
+    everything = [*screen.rows, *screen.others]
+    if output_format in ("csv", "json"):
+        print_rows(everything if rows is None else rows, output_format, {}, extra)
+        return
+    if output_format == "markdown":
+        columns = [column for column in screen.columns if says(column, everything)]
+        cells = [[joined_cell(column, row) for column in columns] for row in everything]
+        print_table([column.heading for column in columns], cells, output_format)
+        for line in screen.lines:
+            echo(line)
+        _print_notes(screen.notes)
+        return
+    asked = flags()
+    click.echo(screen_text(screen, asked), color=None)
+    if asked.with_notes:
+        _print_notes(screen.notes)
 
 
 def print_rows(
@@ -116,7 +120,7 @@ def print_rows(
     elif output_format == "csv":
         echo(csv_text(rows), nl=False)
     else:
-        shown = [[_verdict(row[key]) if key == _MET else _cell(row[key]) for key in columns] for row in rows]
+        shown = [[cell_text(row[key]) for key in columns] for row in rows]
         print_table(list(columns.values()), shown, output_format)
 
 
@@ -140,22 +144,58 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_
     # Plain columns without tabulate: its import reads package metadata, a fifth of the time of an answer.
     table = [headings, *cells]
     widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
-    for row in (headings, ["-" * width for width in widths], *cells):
+    for row in table:
         padded = (
             cell.rjust(width) if numeric else cell.ljust(width)
             for cell, width, numeric in zip(row, widths, right, strict=True)
         )
-        echo("  ".join(padded).rstrip())
+        line = "  ".join(padded).rstrip()
+        click.echo(styled(line, bold=True) if row is headings else line)
 
 
 def notes(texts: Iterable[str]) -> None:
-    """Print notes to stderr, each once.
+    """Print notes to stderr, each once; where a first screen was asked for, how many there are.
 
     Args:
         texts: what the reader should know [text].
     """
-    for text in dict.fromkeys(texts):
-        echo(f"note: {one_line(text)}", err=True)
+    several = list(dict.fromkeys(map(one_line, texts)))
+    if several and not flags().with_notes:
+        click.echo(styled(encodable(notes_footer(len(several))), dim=True))
+        return
+    _print_notes(several)
+
+
+def _print_notes(texts: Iterable[str]) -> None:
+    for text in dict.fromkeys(map(one_line, texts)):
+        echo(f"note: {text}", err=True)
+
+
+def labelled(warnings: Iterable[tuple[str, Iterable[str]]], *, named: bool = True) -> list[str]:
+    """Notes of several rows, each once: those of all rows as they are, others with the rows that they belong to.
+
+    Notes of rows that are `named` alike but for the name are one.
+
+    >>> labelled([("a", ["all", "a: old (show a)"]), ("b", ["all", "b: old (show b)"]), ("c", ["all"])])
+    ['all', 'a, b: old (show NAME)']
+    """
+    owners: dict[str, dict[str, str]] = {}
+    labels: dict[str, None] = {}
+    for label, texts in warnings:
+        labels[label] = None
+        for text in texts:
+            own = rf"(?<![\w-]){re.escape(label)}(?![\w-])"
+            alike = re.sub(own, _NAME, text.removeprefix(f"{label}: ")) if named else text
+            owners.setdefault(alike, {})[label] = text
+    notes = []
+    for alike, found in owners.items():
+        if len(found) == 1:
+            ((label, text),) = found.items()
+            notes.append(text if text.startswith(f"{label}: ") or len(labels) == 1 else f"{label}: {text}")
+        else:
+            is_of_all = len(found) == len(labels) and len(set(found.values())) == 1
+            notes.append(alike if is_of_all else f"{', '.join(found)}: {alike}")
+    return notes
 
 
 def with_unit(value: float, unit: str, digits: int = 3) -> str:
@@ -187,23 +227,7 @@ def digits(value: Any) -> str:
     >>> digits(0.04432), digits(2677.8), digits(None)
     ('0.0443', '2678', '-')
     """
-    return _cell(value)
-
-
-def _verdict(is_met: Any) -> str:
-    return "-" if is_met is None else "pass" if is_met else "fail"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return rounded(value)
-    if isinstance(value, (list, tuple)):
-        return "; ".join(map(str, value))
-    return str(value)
+    return cell_text(value)
 
 
 def _is_numeric(cells: Iterable[str]) -> bool:

@@ -74,13 +74,13 @@ def config_document(
         BadSpec: a field is missing or wrong, or the architecture is not known.
     """
     if not isinstance(config, Mapping):
-        raise BadSpec(f"{where}:1: file: a configuration is a mapping of fields")
+        raise BadSpec(f"{where}:1: file: a configuration must be a mapping of fields")
     name = _checked_name(name, where)
     fields, cautions = _language_model(Fields(config, where))
     _refuse_no_decoder(fields)
     shape, notes = _shape(fields)
     if quantization is not None and not isinstance(quantization, Mapping):
-        raise BadSpec(f"{where}:1: {_QUANTIZATION}: not a mapping of fields")
+        raise BadSpec(f"{where}:1: {_QUANTIZATION}: must be a mapping of fields")
     native = native_formats(fields, shape, quantization)
     document = _document(fields, shape, name, where)
     document["native"] = native.formats
@@ -140,20 +140,20 @@ def hub_config(model_id: str) -> str:
         UnknownName: no such model, no access to it, no network, or no package ``huggingface_hub``.
     """
     if not isinstance(model_id, str) or not _ID.fullmatch(model_id):
-        raise UnknownName(f"{shown(model_id)} is no Hugging Face id such as Qwen/Qwen3-8B")
+        raise UnknownName(f"{shown(model_id)} is not a Hugging Face id; write it as Qwen/Qwen3-8B")
     try:
         from importlib import import_module
 
         hf_hub_download = import_module("huggingface_hub").hf_hub_download
     except ImportError:
         raise UnknownName(
-            f"{model_id} is not in the catalog, and fetching its configuration needs: pip install roofline[hub]"
+            f"{model_id} is not in the catalog; to fetch its configuration, pip install roofline[hub]"
         ) from None
     try:
         path = str(hf_hub_download(model_id, _CONFIG))
     except Exception as fault:  # noqa: BLE001 - the package has a class for each reason, and more with each version
         reason = str(fault).strip().split("\n")[0][:200] or type(fault).__name__
-        raise UnknownName(f"the configuration of {model_id} cannot be fetched from {_HUB}: {reason}") from None
+        raise UnknownName(f"cannot fetch the configuration of {model_id} from {_HUB}: {reason}") from None
     try:
         hf_hub_download(model_id, _QUANTIZATION)
     except Exception:  # noqa: BLE001 - most models have none
@@ -169,7 +169,7 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     cautions: tuple[str, ...] = ()
     inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
     if inner is not None or outer.has(*_TOWERS):
-        cautions = ("only the language model is read; encoders of other inputs are left out",)
+        cautions = ("only the language model is counted; vision and audio encoders are left out",)
     if inner is None:
         return outer, cautions
     shared = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "is_encoder_decoder")
@@ -184,13 +184,15 @@ def _refuse_no_decoder(fields: Fields) -> None:
     """Refuse what is no decoder of language, in a plain sentence."""
     model_type = fields.text("model_type") or ""
     if fields.flag("is_encoder_decoder"):
-        raise fields.fault("is_encoder_decoder", "encoder-decoder models are not supported, only decoders of language")
+        raise fields.fault(
+            "is_encoder_decoder", "encoder-decoder models are not supported; only decoder language models are"
+        )
     if fields.has("_class_name", "_diffusers_version"):
-        raise fields.fault("_class_name", "diffusion models are not supported, only decoders of language")
+        raise fields.fault("_class_name", "diffusion models are not supported; only decoder language models are")
     if fields.has("peft_type"):
-        raise fields.fault("peft_type", "an adapter; give the configuration of the model that it adapts")
+        raise fields.fault("peft_type", "this is an adapter; give the configuration of its base model")
     if model_type not in FAMILIES and _NO_DECODERS.search(model_type.lower()):
-        raise fields.fault("model_type", f"{model_type!r} is no decoder of language, and only those are supported")
+        raise fields.fault("model_type", f"{model_type!r} is not supported; only decoder language models are")
 
 
 def _shape(fields: Fields) -> tuple[Shape, tuple[str, ...]]:
@@ -198,14 +200,16 @@ def _shape(fields: Fields) -> tuple[Shape, tuple[str, ...]]:
     model_type = fields.text("model_type") or "missing"
     if model_type in FAMILIES:
         missing = {name: value for name, value in DEFAULTS.get(model_type, {}).items() if not fields.has(name)}
-        notes = tuple(f"{name} is not given: {value} is the default of {model_type}" for name, value in missing.items())
+        notes = tuple(
+            f"{name} missing: {value} assumed, the default of {model_type}" for name, value in missing.items()
+        )
         return FAMILIES[model_type](Fields({**fields.values, **missing}, fields.where)), notes
     for name, value in fields.values.items():
         idle = value is None or value is False or value in (0, 1, [], {}, "")
         if isinstance(name, str) and not idle and not name.startswith("_") and _FOREIGN.search(name[:_LONGEST_NAME]):
-            raise fields.fault(name, f"model_type {shown(model_type)} is not known, and this field is not Llama's")
+            raise fields.fault(name, f"not a Llama field, and model_type {shown(model_type)} is not supported")
     shape = llama_like(fields)
-    return shape, (f"model_type {shown(model_type)} is not known: read as a Llama-like decoder",)
+    return shape, (f"model_type {shown(model_type)} is unknown: read as a Llama-like decoder",)
 
 
 def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, Any]:
@@ -213,7 +217,7 @@ def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, 
     largest = 1_000_000_000
     for label, value in (("hidden_size", shape.hidden), ("vocab_size", shape.vocab)):
         if value > largest:
-            raise BadSpec(f"{where}:1: {label}: {value} is larger than {largest}")
+            raise BadSpec(f"{where}:1: {label}: {value} must not exceed {largest}")
     document: dict[str, Any] = {
         "name": name,
         "aliases": [name.rpartition("/")[2].lower()],
@@ -276,9 +280,9 @@ def _json(path: str) -> dict[str, Any]:
     except json.JSONDecodeError as fault:
         raise BadSpec(f"{path}:{fault.lineno}: not JSON: {fault.msg}") from None
     except (ValueError, RecursionError) as fault:  # digits beyond what Python converts, depth beyond its stack
-        raise BadSpec(f"{path}:1: not JSON that can be read: {type(fault).__name__}") from None
+        raise BadSpec(f"{path}:1: unreadable JSON: {type(fault).__name__}") from None
     if not isinstance(data, dict):
-        raise BadSpec(f"{path}:1: a configuration is a mapping of fields, not a {type(data).__name__}")
+        raise BadSpec(f"{path}:1: a configuration must be a mapping of fields, not a {type(data).__name__}")
     return data
 
 
@@ -305,5 +309,5 @@ def _checked_name(name: str, where: str) -> str:
     """A name that keeps the rule of all names."""
     fault = name_fault(name)
     if fault is not None:
-        raise BadSpec(f"{where}:1: name: {shown(name)} is no name of a model: {fault}; give one with --name")
+        raise BadSpec(f"{where}:1: name: {shown(name)} cannot be a model name: {fault}; give one with --name")
     return name

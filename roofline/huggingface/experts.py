@@ -136,7 +136,7 @@ def _gemma4(fields: Fields) -> Shape:
     fields.require(*_NAMES, "intermediate_size", "head_dim", "layer_types", "sliding_window")
     for name in ("hidden_size_per_layer_input", "num_kv_shared_layers"):
         if fields.count(name, default=0, least=0):
-            raise fields.fault(name, "embeddings per layer and shared caches are not known")
+            raise fields.fault(name, "per-layer embeddings and shared KV caches are not supported")
     layers, bias = fields.layers(), fields.flag("attention_bias")
     same = fields.flag("attention_k_eq_v")
     local: dict[str, Any] = {"qkv_bias": bias, "o_bias": bias, "qk_norm": "head"}
@@ -186,7 +186,7 @@ def _minimax_m3(fields: Fields) -> Shape:
         block = config.count("sparse_block_size")
         chosen = block * config.count("sparse_topk_blocks")
         if chosen > LARGEST:
-            raise config.fault("sparse_topk_blocks", "more tokens than any context")
+            raise config.fault("sparse_topk_blocks", "exceeds any context length")
         indexer = {
             "heads": config.count("sparse_num_index_heads"),
             "dim": config.count("sparse_index_dim"),

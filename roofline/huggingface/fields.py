@@ -59,8 +59,8 @@ class Fields:
         """
         missing = [name.replace("|", " or ") for name in names if not self.has(*name.split("|"))]
         if missing:
-            text = "missing" if len(missing) == 1 else "all of these are missing"
-            raise self.fault(", ".join(missing), f"{text}, and the layers cannot be told without")
+            text = "missing" if len(missing) == 1 else "all missing"
+            raise self.fault(", ".join(missing), f"{text}; needed to build the layers")
 
     def optional(self, *names: str, least: int = 1) -> int | None:
         """A whole number under the first of several names that is given.
@@ -117,7 +117,7 @@ class Fields:
         names = names or ("num_hidden_layers",)
         layers = self.count(*names)
         if layers > MOST_LAYERS:
-            raise self.fault(names[0], f"{layers} layers; a model has {MOST_LAYERS} at most")
+            raise self.fault(names[0], f"{layers} layers exceed the limit of {MOST_LAYERS}")
         return layers
 
     def flag(self, name: str, *, default: bool = False) -> bool:
@@ -137,7 +137,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise self.fault(name, f"{shown(value)} is neither true nor false")
+            raise self.fault(name, f"{shown(value)} must be true or false")
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -157,9 +157,9 @@ class Fields:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.fault(name, f"{shown(value)} is not a number")
+            raise self.fault(name, f"{shown(value)} must be a number")
         if not (0 < value <= LARGEST and math.isfinite(value)):
-            raise self.fault(name, f"{shown(value)} is not a positive number of reasonable size")
+            raise self.fault(name, f"{shown(value)} must be above 0 and at most {LARGEST}")
         return float(value)
 
     def text(self, name: str) -> str | None:
@@ -176,9 +176,9 @@ class Fields:
         """
         value = self.values.get(name)
         if value is not None and not isinstance(value, str):
-            raise self.fault(name, f"{shown(value)} is not a text")
+            raise self.fault(name, f"{shown(value)} must be text")
         if value is not None and len(value) > _LONGEST_TEXT:
-            raise self.fault(name, f"a text of {len(value)} characters; at most {_LONGEST_TEXT} are read")
+            raise self.fault(name, f"text of {len(value)} characters exceeds the limit of {_LONGEST_TEXT}")
         return value
 
     def counts(self, name: str, length: int | None = None, *, least: int = 0) -> list[int] | None:
@@ -215,7 +215,7 @@ class Fields:
         items = self._items(name, length)
         for item in items or ():
             if not isinstance(item, str) or item not in allowed:
-                raise self.fault(name, f"{shown(item)} is not one of {', '.join(sorted(allowed))}")
+                raise self.fault(name, f"{shown(item)} is not supported; only {', '.join(sorted(allowed))}")
         return items
 
     def section(self, name: str) -> Fields | None:
@@ -234,7 +234,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise self.fault(name, f"{shown(value)} is not a mapping")
+            raise self.fault(name, f"{shown(value)} must be a mapping")
         return Fields(value, self.where, f"{self._prefix}{name[:_LONGEST_NAME]}.")
 
     def sections(self, name: str, length: int | None = None) -> list[Fields]:
@@ -253,7 +253,7 @@ class Fields:
         found = []
         for position, item in enumerate(self._items(name, length) or ()):
             if not isinstance(item, Mapping):
-                raise self.fault(name, f"{shown(item)} is not a mapping")
+                raise self.fault(name, f"{shown(item)} must be a mapping")
             found.append(Fields(item, self.where, f"{self._prefix}{name}.{position}."))
         return found
 
@@ -280,14 +280,14 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise self.fault(name, f"{shown(value)} is not a list")
+            raise self.fault(name, f"{shown(value)} must be a list")
         if length is not None and len(value) != length:
             raise self.fault(name, f"has {len(value)} entries for {length} layers")
         return value
 
     def _whole(self, name: str, value: object, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.fault(name, f"{shown(value)} is not a whole number")
+            raise self.fault(name, f"{shown(value)} must be a whole number")
         if not least <= value <= LARGEST:
-            raise self.fault(name, f"{shown(value)} is not between {least} and {LARGEST}")
+            raise self.fault(name, f"{shown(value)} must be between {least} and {LARGEST}")
         return value

@@ -60,7 +60,7 @@ def _jamba(fields: Fields) -> Shape:
     rank = fields.values.get("mamba_dt_rank")
     inner = fields.count("mamba_expand", default=2) * hidden
     if inner > LARGEST:
-        raise fields.fault("mamba_expand", "more channels than any model has")
+        raise fields.fault("mamba_expand", "implausibly many channels")
     linear = part(
         "mamba1",
         inner=inner,
@@ -130,7 +130,7 @@ def _nemotron_h(fields: Fields) -> Shape:
     halves: dict[str, tuple[Block, Block]] = {}
     for letter in dict.fromkeys(letters):
         if letter not in _HALVES.values():
-            raise fields.fault(name, f"{letter!r} is not one of {', '.join(_HALVES.values())}")
+            raise fields.fault(name, f"{letter!r} is not supported; only {', '.join(_HALVES.values())}")
         halves[letter] = _nemotron_half(fields, letter)
     return shape(fields, "nemotron", [halves[letter] for letter in letters], norms=1, mtp=drafts(fields))
 
@@ -185,7 +185,7 @@ def _kimi_linear(fields: Fields) -> Shape:
     listed = frozenset(config.counts("full_attn_layers", least=1) or ())
     others = config.counts("kda_layers", least=1)
     if others is not None and listed.union(others) != frozenset(range(1, layers + 1)):
-        raise config.fault("kda_layers", f"with full_attn_layers does not name each of {layers} layers")
+        raise config.fault("kda_layers", f"with full_attn_layers must cover all {layers} layers")
     experts = moe(fields, router_bias=True, latent=fields.optional("routed_expert_hidden_size"))
     sparse = is_sparse(fields, layers)
     network = experts if all(sparse) else dense(fields)

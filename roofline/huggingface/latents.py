@@ -43,7 +43,7 @@ def _sparse_deepseek(fields: Fields) -> Shape:
     }
     kinds = fields.choices("indexer_types", {"full", "shared"}, layers) or ["full"] * layers
     if kinds[0] == "shared":
-        raise fields.fault("indexer_types", "the first layer has no choice to share")
+        raise fields.fault("indexer_types", "the first layer cannot share an earlier layer's choice")
     mixer = {"full": mla(fields, indexer=indexer), "shared": mla(fields, indexer=indexer | {"own": False})}
     return _with_experts(fields, _latent_family(fields), [mixer[kind] for kind in kinds], router_bias=True)
 
@@ -103,7 +103,7 @@ def _compressed(fields: Fields, ratio: int) -> Block:
 def _streams(fields: Fields) -> int:
     streams = fields.count("hc_mult", default=1)
     if streams > 64:
-        raise fields.fault("hc_mult", f"{streams} residual streams; a model has 64 at most")
+        raise fields.fault("hc_mult", f"{streams} residual streams exceed the limit of 64")
     return streams
 
 

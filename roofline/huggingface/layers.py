@@ -83,7 +83,7 @@ def drafts(fields: Fields) -> int:
     """
     count = fields.count("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, least=0)
     if count > _MOST_DRAFTS:
-        raise fields.fault("num_nextn_predict_layers", f"{count} draft modules; a model has {_MOST_DRAFTS} at most")
+        raise fields.fault("num_nextn_predict_layers", f"{count} draft modules exceed the limit of {_MOST_DRAFTS}")
     return count
 
 
@@ -153,7 +153,7 @@ def mla(fields: Fields, **traits: Any) -> Block:
     """
     fields.require("num_attention_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
     if fields.flag("attention_bias"):
-        raise fields.fault("attention_bias", "latent attention with biases is not known")
+        raise fields.fault("attention_bias", "latent attention with biases is not supported")
     return part(
         "mla",
         heads=fields.count("num_attention_heads"),
@@ -202,12 +202,12 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
     experts, top_k = fields.count(*_EXPERTS), fields.count(*_TOP_K)
     if top_k > experts:
         name = next(name for name in _TOP_K if fields.has(name))
-        raise fields.fault(name, f"{top_k} of {experts} experts cannot be chosen")
+        raise fields.fault(name, f"top {top_k} of {experts} experts is impossible")
     width = fields.count(*(names or ("moe_intermediate_size",)))
     if shared_width is None:
         shared_width = width * fields.count(*_SHARED, default=0, least=0)
     if shared_width > BILLION:
-        raise fields.fault(" or ".join(_SHARED), "the shared experts are wider than any model")
+        raise fields.fault(" or ".join(_SHARED), "implausibly wide shared experts")
     block: Block = {"kind": "moe", "experts": experts, "top_k": top_k, "width": width}
     if shared_width:
         block["shared_width"] = shared_width
@@ -266,7 +266,7 @@ def windows(
         return [None] * layers
     if kinds is not None:
         if not window and "sliding_attention" in kinds:
-            raise fields.fault("sliding_window", "missing, though layer_types has sliding attention")
+            raise fields.fault("sliding_window", "missing; layer_types has sliding attention")
         return [window if _SLIDING[kind] else None for kind in kinds]
     if callable(slides):
         return [(window or None) if slides(index) else None for index in range(layers)]

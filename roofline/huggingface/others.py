@@ -48,15 +48,15 @@ def _mpt(fields: Fields) -> Shape:
     attention, network = fields.section("attn_config"), fields.section("ffn_config")
     kv_heads = attention.optional("kv_n_heads") if attention else None
     if attention and attention.flag("qk_ln"):
-        raise fields.fault("attn_config.qk_ln", "norms of queries and keys are not known for this family")
+        raise fields.fault("attn_config.qk_ln", "query and key norms are not supported for this family")
     if network and network.text("ffn_type") not in (None, "mptmlp"):
-        raise fields.fault("ffn_config.ffn_type", "only mptmlp is known")
+        raise fields.fault("ffn_config.ffn_type", "only mptmlp is supported")
     width = network.optional("ffn_hidden_size") if network else None
     head_dim = fields.divided("n_heads", hidden, heads)
     mixer = gqa(fields, heads=heads, kv_heads=kv_heads or heads, head_dim=head_dim, qkv_bias=bias, o_bias=bias)
     ffn = dense(fields, width=width or hidden * fields.count("expansion_ratio", default=4), gated=False, bias=bias)
     if ffn["width"] > LARGEST:
-        raise fields.fault("expansion_ratio", "the feed-forward network is wider than any model")
+        raise fields.fault("expansion_ratio", "implausibly wide feed-forward network")
     return Shape(
         "mpt",
         hidden,
@@ -87,7 +87,7 @@ def _phi(fields: Fields) -> Shape:
     """Phi-1, 1.5 and 2: biases everywhere, one norm before both halves of a layer."""
     fields.require("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
     if fields.flag("qk_layernorm"):
-        raise fields.fault("qk_layernorm", "norms of queries and keys are not known for this family")
+        raise fields.fault("qk_layernorm", "query and key norms are not supported for this family")
     ffn = dense(fields, gated=False, bias=True)
     return shape(
         fields,
@@ -123,7 +123,7 @@ def _puzzle(fields: Fields) -> Shape:
             raise block.fault("attention" if attention is None else "ffn", "missing")
         mixer, ffn = _puzzle_mixer(fields, attention), _puzzle_ffn(fields, network)
         if mixer["kind"] == ffn["kind"] == "none":
-            raise block.fault("attention.no_op", "a layer without attention and without a feed-forward network")
+            raise block.fault("attention.no_op", "a layer must have attention, a feed-forward network or both")
         layers.append((mixer, ffn))
     return shape(fields, "nemotron", layers)
 
@@ -131,7 +131,7 @@ def _puzzle(fields: Fields) -> Shape:
 def _puzzle_mixer(fields: Fields, attention: Fields) -> Block:
     for name in ("window_length", "num_sink_tokens", "sparsify", "llama4", "mamba"):
         if attention.has(name):
-            raise attention.fault(name, "not known")
+            raise attention.fault(name, "not supported")
     if attention.flag("no_op"):
         return part("none")
     if attention.flag("replace_with_linear"):
@@ -146,7 +146,7 @@ def _puzzle_mixer(fields: Fields, attention: Fields) -> Block:
 def _puzzle_ffn(fields: Fields, network: Fields) -> Block:
     for name in ("moe", "sparsify"):
         if network.has(name):
-            raise network.fault(name, "not known")
+            raise network.fault(name, "not supported")
     if network.flag("no_op"):
         return part("none")
     if network.flag("replace_with_linear"):
@@ -159,7 +159,7 @@ def _puzzle_ffn(fields: Fields, network: Fields) -> Block:
     width = int(2 * network.number("ffn_mult", 1.0) * fields.count("hidden_size") / 3)
     width = max(1, -(-width // _PUZZLE_MULTIPLE)) * _PUZZLE_MULTIPLE
     if width > LARGEST:
-        raise network.fault("ffn_mult", "the feed-forward network is wider than any model")
+        raise network.fault("ffn_mult", "implausibly wide feed-forward network")
     return dense(network, width=width, bias=bias)
 
 

@@ -36,14 +36,14 @@ class Names:
         self._config = config
         self._field = field
         if len(self.texts) > _MOST_NAMES:
-            raise self._fault(f"{len(self.texts)} names; at most {_MOST_NAMES} are read")
+            raise self._fault(f"{len(self.texts)} names exceed the limit of {_MOST_NAMES}")
         patterns = [text for text in self.texts if text.startswith("re:") or set(text) & set("*?[")]
         expressions = [text for text in dict.fromkeys(patterns) if text.startswith("re:")]
         if len(expressions) > _MOST_EXPRESSIONS:
-            raise self._fault(f"{len(expressions)} regular expressions; at most {_MOST_EXPRESSIONS} are read")
+            raise self._fault(f"{len(expressions)} regular expressions exceed the limit of {_MOST_EXPRESSIONS}")
         characters = sum(map(len, patterns))
         if characters > _MOST_CHARACTERS:
-            raise self._fault(f"{characters} characters of patterns; at most {_MOST_CHARACTERS} are read")
+            raise self._fault(f"{characters} characters of patterns exceed the limit of {_MOST_CHARACTERS}")
         self._plain = frozenset(self.texts).difference(patterns)
         self._lengths = sorted({text.count(".") + 1 for text in self._plain})
         globs = [translate(text) for text in dict.fromkeys(patterns) if not text.startswith("re:")]
@@ -73,7 +73,7 @@ class Names:
 
     def _covers(self, path: str) -> bool:
         if thread_time() - self._since > _PATIENCE:
-            raise self._fault("comparing these names with the modules of the model takes too long")
+            raise self._fault("too costly to match against the modules of the model")
         for prefix in _LONGEST_PREFIXES if self._plain else ():
             if not self._plain.isdisjoint(_parts(prefix + path, self._lengths)):
                 return True
@@ -83,11 +83,11 @@ class Names:
         repeats, options = len(_REPEATS(text)), len(_OPTIONS(text))
         is_slow = _REPEATED_GROUP(text) or repeats > _MOST_REPEATS or options > _MOST_OPTIONS
         if len(text) > _LONGEST_PATTERN or is_slow:
-            raise self._fault(f"{text[:40]!r}... is no reasonable pattern")
+            raise self._fault(f"{text[:40]!r}... is too complex a pattern")
         try:
             return re.compile(text)
         except (re.error, OverflowError, RecursionError) as fault:
-            raise self._fault(f"{text[:40]!r} is no pattern: {fault}") from None
+            raise self._fault(f"{text[:40]!r} is not a regular expression: {fault}") from None
 
     def _fault(self, text: str) -> Exception:
         config = self._config or Fields({}, "config.json")

@@ -102,9 +102,9 @@ def _wide(fields: Fields) -> tuple[str, tuple[str, ...]]:
     """The format of what is not quantised."""
     name = fields.text("dtype") or fields.text("torch_dtype") or "bfloat16"
     if name not in _WIDE:
-        raise fields.fault("torch_dtype", f"{name!r} is not one of {', '.join(_WIDE)}")
+        raise fields.fault("torch_dtype", f"{name!r} is not supported; only {', '.join(_WIDE)}")
     if name.endswith(("float32", "float")):
-        return "bf16", ("stored as float32; served, and read here, as bf16",)
+        return "bf16", ("stored as float32; counted as bf16, as it is served",)
     return _WIDE[name], ()
 
 
@@ -121,7 +121,7 @@ def _ordered(
     if experts is not None:
         narrow = fields.text("expert_dtype")
         if narrow not in (None, "fp4", "fp8", "bf16"):
-            raise fields.fault("expert_dtype", f"{narrow!r} is not fp4, fp8 or bf16")
+            raise fields.fault("expert_dtype", f"{narrow!r} is not supported; only fp4, fp8 and bf16")
         formats["experts"] = "mxfp4" if narrow == "fp4" and experts in (rules.usual, wide) else experts
     head = rules.usual if rules.head and rules.usual and not tied and not rules.kept.match(("lm_head",)) else wide
     formats |= {"embed": wide, "head": head}
@@ -149,7 +149,7 @@ def _section_formats(shape: Shape, rules: _Rules, wide: str) -> tuple[dict[str, 
         ]
         if others:
             differ = " and ".join(others)
-            cautions.append(f"{section}: read as {formats[section]} throughout, though {differ} of its weights are not")
+            cautions.append(f"{section}: counted as {formats[section]} throughout, but {differ} of its weights are not")
     return formats, tuple(cautions)
 
 
@@ -198,7 +198,7 @@ def _method(config: Fields) -> str:
         return "modelopt"
     folded = {"auto-round": "gptq", "awq-marlin": "awq", "gptq-marlin": "gptq"}.get(folded, folded)
     if folded not in _METHODS:
-        raise config.fault("quant_method", f"{method or 'missing'}: not one of {', '.join(_METHODS)}")
+        raise config.fault("quant_method", f"{method or 'missing'}: not supported; only {', '.join(_METHODS)}")
     return folded
 
 
@@ -212,7 +212,7 @@ def _fp8(config: Fields) -> str:
 def _integer(config: Fields, name: str) -> str:
     bits = config.count(name, "w_bit", default=4)
     if bits not in _BITS:
-        raise config.fault(name, f"{bits} bits: not one of {', '.join(map(str, _BITS))}")
+        raise config.fault(name, f"{bits} bits: not supported; only {', '.join(map(str, _BITS))}")
     small = bits == 4 and config.optional("group_size", "q_group_size", least=-1) == _SMALL_GROUP
     return "int4_g32" if small else _BITS[bits]
 
@@ -231,7 +231,7 @@ def _bitsandbytes(config: Fields, kept: Names) -> _Rules:
         return _Rules("int8", kept)
     if not config.flag("load_in_4bit", default=True):
         return _Rules(None, kept)
-    return _Rules("int4", kept, cautions=("bitsandbytes 4-bit weights are read as int4 with a scale per 128",))
+    return _Rules("int4", kept, cautions=("bitsandbytes 4-bit weights are counted as int4 with one scale per 128",))
 
 
 def _modelopt(config: Fields) -> _Rules:
@@ -250,7 +250,7 @@ def _modelopt(config: Fields) -> _Rules:
     if algorithm.upper() != "MIXED_PRECISION":
         return _Rules(_algorithm(config, "quant_algo", algorithm), kept, head=listed)
     if modules is None:
-        raise config.fault("quantized_layers", "missing, though quant_algo is MIXED_PRECISION")
+        raise config.fault("quantized_layers", "missing; quant_algo MIXED_PRECISION needs it")
     by_format: dict[str, list[str]] = {}
     for name in modules.values:
         module = modules.section(name)
@@ -263,7 +263,7 @@ def _modelopt(config: Fields) -> _Rules:
 
 def _algorithm(config: Fields, field: str, name: str) -> str:
     if name.upper() not in _ALGORITHMS:
-        raise config.fault(field, f"{name}: not one of {', '.join((*_ALGORITHMS, 'MIXED_PRECISION'))}")
+        raise config.fault(field, f"{name}: not supported; only {', '.join((*_ALGORITHMS, 'MIXED_PRECISION'))}")
     return _ALGORITHMS[name.upper()]
 
 
@@ -274,7 +274,7 @@ def _compressed(config: Fields) -> _Rules:
     if groups is None:
         raise config.fault("config_groups", "missing")
     if len(groups.values) > _MOST_GROUPS:
-        raise config.fault("config_groups", f"{len(groups.values)} groups; at most {_MOST_GROUPS} are read")
+        raise config.fault("config_groups", f"{len(groups.values)} groups exceed the limit of {_MOST_GROUPS}")
     usual, named = None, []
     for name in groups.values:
         group = groups.section(name)
@@ -309,7 +309,7 @@ def _group_format(config: Fields, group: Fields) -> str:
         return "fp8_static" if inputs is not None and not inputs.flag("dynamic", default=True) else "fp8"
     if kind == "int" and bits in _BITS:
         return "int4_g32" if bits == 4 and size == _SMALL_GROUP else _BITS[bits]
-    raise weights.fault("num_bits", f"{bits}-bit {kind} weights are not known")
+    raise weights.fault("num_bits", f"{bits}-bit {kind} weights are not supported")
 
 
 def _cache(*configs: Fields | None) -> str | None:
@@ -333,10 +333,10 @@ def _scheme(config: Fields) -> str | None:
         scheme = Fields(stated, config.where, f"{name}.")
         bits, kind = scheme.count("num_bits", default=8), scheme.text("type") or "float"
         if bits not in (4, 8):
-            raise scheme.fault("num_bits", f"{bits} bits: not 8 or 4")
+            raise scheme.fault("num_bits", f"{bits} bits: not supported; only 8 and 4")
         return "int8" if kind == "int" else "fp8"
     if not isinstance(stated, str) or re.sub(r"\W", "", stated.upper()) not in _CACHES:
-        raise config.fault(name, f"{stated!r:.40} is not one of {', '.join(_CACHES)}")
+        raise config.fault(name, f"{stated!r:.40} is not supported; only {', '.join(_CACHES)}")
     return _CACHES[re.sub(r"\W", "", stated.upper())]
 
 
@@ -351,5 +351,5 @@ def _texts(config: Fields, name: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise config.fault(name, "is not a list of texts")
+        raise config.fault(name, "must be a list of texts")
     return tuple(value)

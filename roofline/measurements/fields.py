@@ -43,17 +43,17 @@ class Node:
         if value is None:
             return None
         if isinstance(value, str):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} is a text, not a number")
+            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a number, not text")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} is not a number")
+            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a number")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} is not a finite number")
+            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be finite")
         if number < 0.0:
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} is negative")
+            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must not be negative")
         return number
 
     def rate(self, key: str) -> float | None:
@@ -71,10 +71,10 @@ class Node:
                 return None
             if re.fullmatch(r"\d{1,9}", value.strip()):
                 return int(value)
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} is not a whole number")
+            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a whole number")
         number = self.number(key)
         if number is not None and not number.is_integer():
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} is not a whole number")
+            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a whole number")
         return None if number is None else int(number)
 
     def text(self, key: str) -> str | None:
@@ -109,8 +109,8 @@ def measured_times(
         if found["ttft"] is not None or found["tpot"] is not None:
             return {"statistic": name, **{key: None if value is None else value * unit for key, value in found.items()}}
     raise BadInput(
-        f"{result.source}: {result.path.rstrip('.') or 'the result'} states neither ttft nor tpot"
-        + ("; measure with streaming answers" if statistic is None else f" at the statistic {statistic}")
+        f"{result.source}: {result.path.rstrip('.') or 'the result'} has neither ttft nor tpot"
+        + ("; measure with streaming" if statistic is None else f" ({statistic})")
     )
 
 

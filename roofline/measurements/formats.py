@@ -67,12 +67,12 @@ def _vllm(result: Node, statistic: str | None) -> Fields:
 
     completed = result.number("completed")
     if completed == 0.0:
-        raise BadInput(f"{result.source}: completed = 0: no request succeeded, so nothing was measured")
+        raise BadInput(f"{result.source}: completed = 0: no request succeeded")
     totals = result.number("total_input_tokens"), result.number("total_output_tokens")
     isl, osl = (None if total is None or completed is None else total / completed for total in totals)
     notes: list[str] = []
     if result.number("failed"):
-        notes.append(f"requests that failed, and are in no figure: {result.number('failed'):g}")
+        notes.append(f"failed requests, not counted: {result.number('failed'):g}")
     accepted = result.number("spec_decode_acceptance_length") or result.number("accept_length")
     if accepted is not None and accepted > 1.0:
         notes.append(_speculative(f"{accepted:.3g} tokens a step"))
@@ -81,6 +81,7 @@ def _vllm(result: Node, statistic: str | None) -> Fields:
         **measured_times(result, statistic, time, MILLI),
         **(_sglang_plan(server) if server.data else _stated_plan(result)),
         **_vllm_load(result, completed, notes),
+        "answered_rate": result.number("request_throughput"),
         "isl": isl,
         "osl": osl,
         "model": result.first_text("model_id", "model") or server.text("model_path"),
@@ -104,14 +105,14 @@ def _vllm_load(result: Node, completed: float | None, notes: list[str]) -> Field
         if in_flight:
             notes.append(f"{in_flight:.3g} requests were in flight on average at {rate:g} requests/s")
         elif cap is not None:
-            notes.append(f"at most {cap:g} requests in flight at {rate:g} requests/s: taken as always so many")
+            notes.append(f"at most {cap:g} requests in flight at {rate:g} requests/s: assumed always in flight")
         return {"request_rate": rate, "concurrency": in_flight or cap}
     if cap is not None:
         return {"concurrency": cap if prompts is None else min(cap, prompts), "num_prompts": prompts}
     if rate is None or prompts is None:
         return {}
     if prompts > 1.0:
-        notes.append(f"all {prompts:g} requests were sent at once: compared with a server that takes such a burst")
+        notes.append(f"all {prompts:g} requests were sent at once: predicted as a burst")
     return {"concurrency": prompts, "num_prompts": prompts}
 
 
@@ -143,7 +144,7 @@ def _aiperf(result: Node, statistic: str | None) -> Fields:
         value = first(node.number(word) for word in STATISTICS[name])
         unit = node.text("unit") or "ms"
         if unit not in _TIME_UNITS:
-            raise BadInput(f"{result.source}: {node.path}unit = {shown(unit)} is none of {', '.join(_TIME_UNITS)}")
+            raise BadInput(f"{result.source}: {node.path}unit = {shown(unit)} must be one of {', '.join(_TIME_UNITS)}")
         return None if value is None else value * _TIME_UNITS[unit]
 
     config = result.at("input_config")
@@ -159,6 +160,7 @@ def _aiperf(result: Node, statistic: str | None) -> Fields:
         "osl": result.at("output_sequence_length").number("avg"),
         "concurrency": first(home.number("concurrency") for home in homes if home.data.get("concurrency") != ""),
         "request_rate": first(rate for rate in rates if rate != math.inf),
+        "answered_rate": result.at("request_throughput").number("avg"),
         "date": day(result.text("start_time")),
     }
 
@@ -201,6 +203,7 @@ def _guidellm(run: Node, statistic: str | None) -> Fields:
         "model": run.at("config", "backend").text("model") or run.at("worker").text("backend_model"),
         "isl": metrics.at("prompt_token_count", "successful").number("mean"),
         "osl": metrics.at("output_token_count", "successful").number("mean"),
+        "answered_rate": metrics.at("requests_per_second", "successful").number("mean"),
     }
 
 
@@ -239,20 +242,18 @@ def _inferencex(result: Node, statistic: str | None) -> Fields:
     )
     notes = []
     if isl is not None:
-        notes.append("isl and osl are 0.9 of the nominal ones: InferenceX draws lengths from 0.8 to 1 of them")
+        notes.append("isl and osl are 0.9 of nominal: InferenceX draws lengths from 0.8 to 1 of it")
     tp, dp = result.whole("tp"), 1
     if tp is not None and str(result.data.get("dp_attention")).lower() == "true":
         tp, dp = 1, tp
     if tp is None and result.data.get("prefill_tp") is not None:
         plans = ", ".join(f"{kind} tp {result.whole(f'{kind}_tp')}" for kind in ("prefill", "decode"))
-        notes.append(f"prefill and decode may have had GPUs of their own ({plans}): one plan does not hold for both")
+        notes.append(f"prefill and decode may have run on separate GPUs ({plans}); one plan does not cover both")
     drafts = result.first_text("spec_decoding", "mtp") or "none"
     if drafts.lower() not in ("none", "off"):
         notes.append(_speculative(drafts))
     if result.text("precision") is not None:
-        notes.append(
-            f"precision {_quoted(result.text('precision'))}: taken as the formats of the checkpoint that is named"
-        )
+        notes.append(f"precision {_quoted(result.text('precision'))}: read as the formats of the named checkpoint")
     runner = (result.text("hw") or "").lower()
     gpu = _RUNNER.match(runner)
     return {
@@ -279,7 +280,7 @@ def _quoted(text: str | None) -> str:
 
 
 def _speculative(how: str) -> str:
-    return f"speculative decoding ({_quoted(how)}): tpot is per token, and predicted without speculation"
+    return f"speculative decoding ({_quoted(how)}): tpot is per token; the prediction has no speculation"
 
 
 def _has_unit(value: object) -> bool:

@@ -37,7 +37,7 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
             where = f"{path}:{line}"
             kind = (row.get("kind") or "").strip()
             if kind not in SHAPES:
-                raise BadInput(f"{where}: kind {shown(kind)} is no kind of kernel; it may be {', '.join(SHAPES)}")
+                raise BadInput(f"{where}: unknown kernel kind {shown(kind)}; choose from {', '.join(SHAPES)}")
             _check_texts(row, where)
             key = ((row.get("gpu") or "").strip(), kind, (row.get("dtype") or "").strip() or "bf16")
             collected.setdefault(key, []).append(_measurement(row, kind, where))
@@ -48,7 +48,7 @@ def _rows(path: str) -> Iterable[tuple[int, dict[str, str]]]:
     heading, rows = csv_file(path, "table of kernels")
     if "kind" not in heading or "latency_us" not in heading:
         raise BadInput(
-            f"{path} is no table of kernels: its first line must name columns, kind and latency_us among them"
+            f"{path} is not a table of kernels: its first line must name the columns, with kind and latency_us"
         )
     if not rows:
         raise BadInput(f"{path} has no rows")
@@ -64,7 +64,7 @@ def _check_texts(row: Mapping[str, str | None], where: str) -> None:
             raise BadInput(f"{where}: {column} = {shown(text)}: {fault}")
     date = (row.get("date") or "").strip()
     if date and not _DATE(date):
-        raise BadInput(f"{where}: date = {shown(date)} is no date such as 2026-11-21, 2026-11 or 2026")
+        raise BadInput(f"{where}: date = {shown(date)} is not a date; write it as 2026-11-21, 2026-11 or 2026")
 
 
 def _measurement(row: Mapping[str, str], kind: str, where: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _measurement(row: Mapping[str, str], kind: str, where: str) -> dict[str, Any
     found["latency"] = _figure(row, "latency_us", where) * MICRO
     routing = (row.get("routing") or "").strip() or "uniform"
     if KINDS[kind] is MOE and routing not in ROUTINGS:
-        raise BadInput(f"{where}: routing {shown(routing)} is not one of {', '.join(ROUTINGS)}")
+        raise BadInput(f"{where}: unknown routing {shown(routing)}; choose from {', '.join(ROUTINGS)}")
     found["routing"] = routing
     engine = (row.get("engine") or "").strip()
     found["engine"] = engine
@@ -97,7 +97,7 @@ def _figure(row: Mapping[str, str], name: str, where: str) -> float:
     if name != "latency_us" and value != int(value):
         raise BadInput(f"{where}: {name} = {shown(text)} must be a whole number")
     if name == "ranks" and value < 2.0:
-        raise BadInput(f"{where}: ranks = {shown(text)}: a collective needs two GPUs or more")
+        raise BadInput(f"{where}: ranks = {shown(text)} must be at least 2 for a collective")
     return value
 
 

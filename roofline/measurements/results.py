@@ -33,7 +33,7 @@ class Reading(NamedTuple):
 _MOST_RUNS = 20_000  # of a file: each is a prediction
 _LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
 _COUNTS = ("tp", "pp", "ep", "dp")
-_AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
+_AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "answered_rate")
 _TIMES = ("ttft", "tpot", "e2el")
 _LOADS = ("batch", "concurrency", "request_rate")
 _TEXTS = ("gpu", "model", "engine", "engine_version", "quantization", "kv_cache_dtype", "statistic", "date", "note")
@@ -84,7 +84,7 @@ def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
         BadInput: not text, an unknown format, nothing in it, no such statistic.
     """
     if statistic is not None and statistic not in STATISTICS:
-        raise BadInput(f"statistic {shown(statistic)} is not one of {', '.join(STATISTICS)}")
+        raise BadInput(f"unknown statistic {shown(statistic)}; choose from {', '.join(STATISTICS)}")
     try:
         text = bounded(data, RESULT_BYTES, "result").decode("utf-8-sig")
     except Unreadable as fault:
@@ -97,9 +97,9 @@ def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
     runs = _json_runs(text, source, statistic) if is_json else _csv_runs(text, source, statistic)
     found = list(islice(runs, _MOST_RUNS + 1))
     if len(found) > _MOST_RUNS:
-        raise BadInput(f"{source}: holds more than {_MOST_RUNS} results; split it")
+        raise BadInput(f"{source}: has more than {_MOST_RUNS} results; split it")
     if not found:
-        raise BadInput(f"{source}: holds no result")
+        raise BadInput(f"{source}: has no results")
     measured = tuple(run for run in found if isinstance(run, Measurement))
     return Reading(measured, tuple(run for run in found if isinstance(run, BadInput)))
 
@@ -122,7 +122,7 @@ def override(measurement: Measurement, **given: Any) -> Measurement:
     stated = {name: value for name, value in given.items() if value is not None}
     loads = [name for name in _LOADS if name in stated]
     if len(loads) > 1:
-        raise BadInput(f"{_listed(loads)} are given; give the one that was held fixed")
+        raise BadInput(f"{_listed(loads)} are given; keep the one that was fixed")
     if loads:
         stated = {**dict.fromkeys((*_LOADS, "num_prompts")), **stated}
     fields = {**asdict(measurement), **stated}
@@ -190,11 +190,11 @@ def _documents(text: str, source: str) -> Iterator[Any]:
         except json.JSONDecodeError as error:
             raise BadInput(f"{source}:{error.lineno}: not JSON: {error.msg} at column {error.colno}") from None
         except (ValueError, RecursionError):
-            raise BadInput(f"{source}: not JSON of a result: a number too long or lists too deep") from None
+            raise BadInput(f"{source}: unreadable JSON: a number is too long or lists nest too deep") from None
         try:
             check_json_depth(document)
         except Unreadable as fault:
-            raise BadInput(f"{source}: not JSON of a result: {fault}") from None
+            raise BadInput(f"{source}: unreadable JSON: {fault}") from None
         place = _after_blanks(text, place)
         yield from document if isinstance(document, list) else (document,)
 
@@ -215,7 +215,7 @@ def _held(document: object) -> str:
 
 def _unknown(source: str, held: str) -> str:
     known = "; ".join(f"{known.name} ({known.keys})" for known in RESULT_FORMATS)
-    return f"{source}: no result of a known benchmark ({held}). Known are {known}; and CSV ({_CSV_KEYS})"
+    return f"{source}: not a known benchmark result ({held}); known: {known}, and CSV ({_CSV_KEYS})"
 
 
 _QUOTES = "'"
@@ -239,7 +239,7 @@ def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measure
             continue
         yield _run(_csv_fields, Node(cells, place), place, statistic)
     if others and others == len(rows):
-        raise BadInput(f"{source}: no row is of the statistic {statistic}; leave out --statistic, or choose another")
+        raise BadInput(f"{source}: no row has statistic {statistic}; leave out --statistic or choose another")
 
 
 def _csv_fields(row: Node, statistic: str | None) -> Fields:  # noqa: ARG001  rows state their statistic
@@ -258,7 +258,7 @@ def _csv_fields(row: Node, statistic: str | None) -> Fields:  # noqa: ARG001  ro
             fields[name] *= MILLI
     loads = [name for name in _LOADS if name in cells]
     if len(loads) > 1:
-        raise BadInput(f"{row.source}: {_listed(loads)} are given; give the one that was held fixed")
+        raise BadInput(f"{row.source}: {_listed(loads)} are given; keep the one that was fixed")
     return fields
 
 
@@ -275,22 +275,24 @@ def _measurement(fields: Fields, source: str) -> Measurement:
     for name in _TEXTS:
         most = _LONGEST_NOTE if name == "note" else _LONGEST_NAME
         if len(fields.get(name, "")) > most:
-            raise BadInput(f"{source}: {name} is a text of {len(fields[name])} characters; at most {most} are read")
+            raise BadInput(f"{source}: {name} has {len(fields[name])} characters; the limit is {most}")
+    if fields.get("answered_rate") == 0.0:
+        del fields["answered_rate"]  # too short a run to tell
     if fields.get("tpot") == 0.0 and fields.get("osl", 0.0) < 2.0:
         del fields["tpot"]  # vLLM writes the mean over no token gaps as 0
     if "ttft" not in fields and "tpot" not in fields:
-        raise BadInput(f"{source}: neither ttft nor tpot is stated; measure with streaming answers")
+        raise BadInput(f"{source}: neither ttft nor tpot is given; measure with streaming")
     for name in _TIMES:
         if name in fields and not 0.0 < fields[name] < math.inf:
             raise BadInput(f"{source}: {name} = {fields[name] / MILLI:g} ms must be positive and finite")
     for name in ("isl", "osl", "batch", *_COUNTS):
         if name in fields and not fields[name] >= 1.0:
             raise BadInput(f"{source}: {name} = {fields[name]:g} must be at least 1")
-    for name in ("concurrency", "request_rate", "num_prompts"):
+    for name in ("concurrency", "request_rate", "num_prompts", "answered_rate"):
         if name in fields and not fields[name] > 0.0:
             raise BadInput(f"{source}: {name} = {fields[name]:g} must be positive")
     if "ttft" in fields and fields.get("e2el", math.inf) < fields["ttft"]:
-        raise BadInput(f"{source}: e2el is shorter than ttft, which it holds; check the units and the columns")
+        raise BadInput(f"{source}: e2el is shorter than ttft; check the units and columns")
     return Measurement(source, **fields)
 
 

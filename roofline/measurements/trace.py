@@ -41,7 +41,7 @@ def read_trace(path: str) -> list[tuple[float, float]]:
         (_length(path, line, row, places[0], "isl"), _length(path, line, row, places[1], "osl")) for line, row in rows
     ]
     if not found:
-        raise BadInput(f"{path}: holds no requests")
+        raise BadInput(f"{path}: has no requests")
     return found
 
 
@@ -52,5 +52,5 @@ def _length(path: str, line: int, row: list[str], place: int, name: str) -> floa
     except ValueError:
         length = 0.0
     if not 1.0 <= length <= BILLION:
-        raise BadInput(f"{path}:{line}: {name} = {shown(text)} must be a number of tokens, from 1 to a billion")
+        raise BadInput(f"{path}:{line}: {name} = {shown(text)} must be from 1 to a billion tokens")
     return length

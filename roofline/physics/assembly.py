@@ -15,7 +15,7 @@ __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 
 ACTIVATION_NBYTES = 2.0  # 16-bit activations travel between kernels and GPUs
 
-_ALONE = "a collective begins or ends: its ranks become one"
+_ALONE = "a collective starts or ends at one rank"
 
 
 def rank_batch(batch: Real, dp: Real) -> Real:
@@ -38,7 +38,7 @@ def rank_batch(batch: Real, dp: Real) -> Real:
     return (
         batch
         if never(several)
-        else where(several, ceil(batch / dp, "a data-parallel rank gets another sequence"), batch)
+        else where(several, ceil(batch / dp, "a data-parallel rank gets one more sequence"), batch)
     )
 
 

@@ -32,7 +32,7 @@ __all__ = [
 BASES = ("calibrated", "ideal")
 
 #: What it means that ranks are a power of two.
-DOUBLING = "another doubling of the ranks begins"
+DOUBLING = "the ranks pass a power of two"
 
 _MOST_DOUBLINGS = 20  # a million ranks
 _REACHES_ONE = "an efficiency reaches 1"
@@ -72,7 +72,7 @@ def basis_of(gpu: Gpu, requested: str) -> str:
         BadInput: another word was requested.
     """
     if requested not in BASES:
-        raise BadInput(f"basis {shown(requested)} is not one of {', '.join(BASES)}")
+        raise BadInput(f"unknown basis {shown(requested)}; choose from {', '.join(BASES)}")
     if requested == "ideal" or gpu.calibration is None:
         return "ideal"
     if gpu.name in gpu.calibration.measured_on:
@@ -91,9 +91,9 @@ def evidence(deployment: Deployment) -> str:
     """
     calibration = deployment.gpu.calibration
     if deployment.basis == "ideal" or calibration is None:
-        return "ideal: light speed"
+        return "ideal: hardware limit"
     if deployment.basis == "generic":
-        return f"generic: medians of other generations, none of {deployment.gpu.generation} timed"
+        return f"generic: medians of other generations, {deployment.gpu.generation} not timed"
     fitted = f"{calibration.measurements:,} kernels" if calibration.measurements else "assumptions"
     engines = dict.fromkeys(_short_version(engine) for engine in calibration.engines)
     known = " / ".join(engine for engine in engines if engine)
@@ -195,7 +195,7 @@ def _tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
     )
     peak = under.peak
     if tuning.peak is not None:
-        peak = minimum(peak, gpu.peaks.get(tuning.peak, peak), "another peak binds")
+        peak = minimum(peak, gpu.peaks.get(tuning.peak, peak), "another peak applies")
     return under._replace(peak=peak, efficiency=efficiency)
 
 
@@ -251,7 +251,7 @@ def link_roof(gpu: Gpu, basis: str, collective: KernelKind, ranks: Real) -> Link
     # Of a mesh only the links to the ranks that take part carry anything.
     if link.peer_bandwidth is not None and not never(inside):
         peers = link.peer_bandwidth * (ranks - 1)
-        bandwidth = where(inside, minimum(bandwidth, peers, "the links to all peers reach the full rate"), bandwidth)
+        bandwidth = where(inside, minimum(bandwidth, peers, "the links to all peers reach their full rate"), bandwidth)
     least = where(in_switch, ranks / (2.0 * (ranks - 1)), 1.0)
     if not always(inside):
         beyond = _across_domains(gpu, collective, ranks, in_switch)
@@ -285,7 +285,7 @@ def link_efficiency(gpu: Gpu, collective: KernelKind) -> CollectiveEfficiency:
     if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
         efficiency = gpu.calibration.collectives.get("pcie", efficiency)
     if efficiency is None:
-        raise BadInput(f"calibration {gpu.calibration.name} has no parameters for {collective.name}")
+        raise BadInput(f"calibration {gpu.calibration.name} has no {collective.name} parameters")
     return efficiency
 
 
@@ -297,10 +297,10 @@ def _across_domains(gpu: Gpu, collective: KernelKind, ranks: Real, in_switch: Re
     """
     if gpu.scale_out is None:
         raise BadInput(
-            f"{ranks:g} ranks exceed the {gpu.link.domain} GPUs that {gpu.name} connects over {gpu.link.kind}, "
-            "and its specification states no scale-out network"
+            f"{ranks:g} ranks exceed the {gpu.link.domain}-GPU {gpu.link.kind} domain of {gpu.name}, whose "
+            f"specification has no scale-out network; use at most {gpu.link.domain} ranks"
         )
-    domain, nodes = gpu.link.domain, ceil(ranks / gpu.link.domain, "another scale-up domain takes part")
+    domain, nodes = gpu.link.domain, ceil(ranks / gpu.link.domain, "another scale-up domain is needed")
     if collective is P2P:
         return gpu.scale_out, 1.0
     if collective.is_exchange:  # every rank sends as much to every other
@@ -311,7 +311,7 @@ def _across_domains(gpu: Gpu, collective: KernelKind, ranks: Real, in_switch: Re
         inner, outer = (domain - 1) / domain / whole, (nodes - 1) / nodes / domain / whole
         least_inner = where(in_switch, where(domain > 1, 1.0 / (2.0 * whole), inner), inner)
     inside, outside = inner / gpu.link.bandwidth, outer / gpu.scale_out
-    light = maximum(least_inner / gpu.link.bandwidth, outside, "scale-up link and network change places")
+    light = maximum(least_inner / gpu.link.bandwidth, outside, "scale-up link and network swap as bottleneck")
     return 1.0 / (inside + outside), light / (inside + outside)
 
 

@@ -10,7 +10,7 @@ from roofline.specs.layers import Gqa, Mla
 __all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "windowed_pairs"]
 
 #: What it means that a sequence has as many tokens as one of them may see.
-WINDOW_FILLED = "a window is filled"
+WINDOW_FILLED = "the attention window fills"
 
 
 @comparable
@@ -139,7 +139,7 @@ def _filled(tokens: Real, window: Real) -> Real:
 
 def _chunks(tokens: Real, chunk: Real) -> Real:
     """Complete chunks of a sequence [1]."""
-    return floor(tokens / chunk, "the next chunk begins")
+    return floor(tokens / chunk, "the next attention chunk begins")
 
 
 def _rest(tokens: Real, chunk: Real) -> Real:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
+from roofline.number_types import Flag, Number
 from roofline.ops import Real, comparable, floor, maximum, minimum, where
 from roofline.physics.assembly import rank_batch
 from roofline.physics.layers.kinds import NETWORK_KINDS, cache_bytes
@@ -32,27 +33,27 @@ _LOGIT_NBYTES = 4.0
 
 
 @comparable
-class Memory(NamedTuple):
+class Memory(NamedTuple, Generic[Number, Flag]):
     """Memory of the fullest GPU of a replica."""
 
-    weights: Real  # [B]
-    kv_cache: Real  # [B]
-    activations: Real  # [B]
-    reserve: Real  # [B]
-    usable: Real  # [B]
+    weights: Number | float  # [B]
+    kv_cache: Number | float  # [B]
+    activations: Number | float  # [B]
+    reserve: Number | float  # [B]
+    usable: Number | float  # [B]
 
     @property
-    def used(self) -> Real:
+    def used(self) -> Number | float:
         """All of it, the reserve included [B]."""
         return self.weights + self.kv_cache + self.activations + self.reserve
 
     @property
-    def used_fraction(self) -> Real:
+    def used_fraction(self) -> Number | float:
         """Share of the usable memory [1]."""
         return self.used / self.usable
 
     @property
-    def fits(self) -> Real:
+    def fits(self) -> Flag | bool:
         """Whether it is enough."""
         return self.used <= self.usable
 

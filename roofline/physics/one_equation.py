@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: What the maximum of arithmetic and traffic means where both take the same time.
-CHANGES_SIDES = "a kernel changes sides"
+CHANGES_SIDES = "a kernel changes its bound"
 
 #: The ideal roofline as parameters of the one equation: no latency, full rates, the larger of two.
 LIGHT = Efficiency(p=math.inf)
@@ -222,7 +222,7 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
         return Terms(roof.least * wire, 0.0, 0.0, 0.0, 0.0, roof.least * wire)
     link = wire / efficiency.eta
     if efficiency.eta_switch is not None:
-        reduced = minimum(link, roof.least * wire / efficiency.eta_switch, "ring and switch change places")
+        reduced = minimum(link, roof.least * wire / efficiency.eta_switch, "ring and in-switch reduction swap")
         link = where(roof.in_switch, reduced, link)
     fill = (efficiency.q * wire) ** 0.5
     latency = efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + fill

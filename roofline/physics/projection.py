@@ -81,7 +81,7 @@ def replicated(number: Real, tp: Real, of: str) -> Real:
     >>> replicated(8, 16, "KV heads")
     1.0
     """
-    return maximum(number / tp, 1.0, f"{of} begin or cease to be replicated")
+    return maximum(number / tp, 1.0, f"{of} start or stop being replicated")
 
 
 class Matrices:

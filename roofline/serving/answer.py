@@ -14,7 +14,7 @@ from roofline.serving.targets import check_percentiles
 from roofline.serving.traffic.load import Served, request_passes, served
 from roofline.specs.slo import Limits, check_limits
 
-__all__ = ["memory_of", "predict_deployment"]
+__all__ = ["assumed_kernels", "memory_of", "predict_deployment"]
 
 
 def predict_deployment(
@@ -81,17 +81,30 @@ def memory_of(deployment: Deployment, workload: Workload, found: Served | None) 
     return memory(deployment, found.batch, workload.isl + deployment.engine.reserve * workload.osl)
 
 
-def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
-    """Kernels whose constants were assumed instead of measured; element-wise passes and hand-overs always are."""
+def assumed_kernels(deployment: Deployment, *passes: Pass) -> tuple[str, ...]:
+    """Kernels whose constants were assumed instead of measured; element-wise passes and hand-overs always are.
+
+    Args:
+        deployment: whose passes they are; all constants of a generic basis stand in for others, and none is named.
+        passes: prefill, decode or both.
+
+    Returns:
+        Dtype and kind of each, once [text].
+    """
     if deployment.basis == "generic":
-        return []
+        return ()
     found = dict.fromkeys(
         kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"
         for passed in passes
         for kernel in passed.kernels
         if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor
     )
+    return tuple(found)
+
+
+def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
+    found = assumed_kernels(deployment, *passes)
     if not found:
         return []
     generation = deployment.gpu.generation
-    return [f"assumed, not measured on {generation}: {', '.join(found)} (its calibration file says from what)"]
+    return [f"assumed, not measured on {generation}: {', '.join(found)} (see its calibration file)"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.ops import Real, comparable
+from roofline.ops import comparable
+from roofline.quantity import rounded
 
 __all__ = ["SIGMA_TPOT", "SIGMA_TTFT", "UNCORRECTED", "Correction"]
 
@@ -15,12 +16,23 @@ SIGMA_TTFT, SIGMA_TPOT = 0.25, 0.1
 
 @comparable
 class Correction(NamedTuple):
-    """Factors that one measurement puts on the predictions of its deployment."""
+    """Factors that one measurement puts on the predictions of its deployment.
 
-    ttft: Real = 1.0  # measured / predicted [1]
-    tpot: Real = 1.0
+    >>> import roofline as rl
+    >>> rl.Correction(tpot=1.25, sigma_tpot=0.1)
+    <Correction TPOT x 1.25>
+    """
+
+    ttft: float = 1.0  # measured / predicted [1]
+    tpot: float = 1.0
     sigma_ttft: float | None = None  # what remains uncertain; None: nothing was measured
     sigma_tpot: float | None = None
+
+    def __repr__(self) -> str:
+        """Both factors in one line."""
+        factors = {"TTFT": (self.ttft, self.sigma_ttft), "TPOT": (self.tpot, self.sigma_tpot)}
+        known = [f"{name} x {rounded(factor)}" for name, (factor, sigma) in factors.items() if sigma is not None]
+        return f"<Correction {', '.join(known) or 'none: nothing was measured'}>"
 
 
 #: Nothing was measured.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
+from roofline.elements import span_text
+from roofline.number_types import Number, Word
 from roofline.ops import Real, comparable, maximum, minimum, where
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import largest_batch
@@ -30,20 +32,37 @@ LARGEST_BATCH = 2.0**20
 
 
 @comparable
-class Knees(NamedTuple):
-    """The four knees, and the smallest."""
+class Knees(NamedTuple, Generic[Number, Word]):
+    """The four knees, and the smallest.
 
-    ridge: Real | None  # weight-bearing kernels turn compute-bound [sequences]
-    half: Real | None  # throughput reaches half of its asymptote [sequences]
-    memory: Real | None  # largest batch that fits [sequences]
-    slo: Real | None  # largest batch that meets the SLO [sequences]
+    >>> import roofline as rl
+    >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal").smallest[1]
+    'half'
+    """
+
+    ridge: Number | float | None  # weight-bearing kernels turn compute-bound [sequences]
+    half: Number | float | None  # throughput reaches half of its asymptote [sequences]
+    memory: Number | float | None  # largest batch that fits [sequences]
+    slo: Number | float | None  # largest batch that meets the SLO [sequences]
+
+    def __repr__(self) -> str:
+        """All that there are in one line, and which is the smallest."""
+        known = {name: knee for name, knee in self._asdict().items() if knee is not None}
+        each = ", ".join(f"{name} {span_text(knee)}" for name, knee in known.items())
+        smallest = self.smallest[1] if known else "none: the batch follows from the request rate"
+        return (
+            f"<Knees {each}; smallest: {smallest}>"
+            if isinstance(smallest, str) and each
+            else f"<Knees {each or smallest}>"
+        )
 
     @property
-    def smallest(self) -> tuple[Real | None, Real | None]:
+    def smallest(self) -> tuple[Number | float | None, Word | str | None]:
         """The knee that binds, and its name [sequences, text]; None of both where there is no knee."""
         if self.memory is None:
             return None, None
-        value, name = self.memory, "memory"
+        value: Real = self.memory
+        name: Real = "memory"
         for other, candidate in (("slo", self.slo), ("half", self.half), ("ridge", self.ridge)):
             if candidate is not None:
                 smaller = candidate < value

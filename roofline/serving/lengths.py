@@ -114,10 +114,12 @@ def lengths_by_law(law: str, isl_cv: float, osl_cv: float) -> Lengths:
         Nodes of Gauss and Hermite, Gauss and Legendre: Abramowitz and Stegun, 25.4.46 and 25.4.29.
     """
     if law not in LAWS:
-        raise UnknownName(f"no law {shown(law)} of lengths; it may be {', '.join(LAWS)}, or the path of a trace")
+        raise UnknownName(
+            f"unknown length distribution {shown(law)}; choose from {', '.join(LAWS)}, or give the path of a trace"
+        )
     for name, cv in (("isl_cv", isl_cv), ("osl_cv", osl_cv)):
         if type(cv) not in (float, int) or not 0.0 <= cv <= MOST_CV[law] + _LEAST:
-            raise BadInput(f"{name} = {shown(cv)} must be between 0 and {MOST_CV[law]:.3g}, as lengths are {law}")
+            raise BadInput(f"{name} = {shown(cv)} must be between 0 and {MOST_CV[law]:.3g} for {law} lengths")
     return Lengths(_by_law(law, float(isl_cv)), _by_law(law, float(osl_cv)))
 
 

@@ -30,12 +30,15 @@ def beyond(deployment: Deployment, workload: Workload) -> Iterator[tuple[Real, s
     if deployment.basis != "ideal":
         new = workload.isl - workload.prefix
         tokens = new / chunks(new, deployment.host.max_num_batched_tokens) * workload.batch
-        said = f"more than {_FITTED_TOKENS} prompt tokens in one pass: beyond the attention kernels timed"
+        said = f"more than {_FITTED_TOKENS:,} prompt tokens in one pass: beyond the timed attention kernels"
         yield tokens > _FITTED_TOKENS, said
-        yield length > _FITTED_CONTEXT, f"contexts beyond {_FITTED_CONTEXT} tokens: longer than any decode kernel timed"
-        said = f"batches beyond {_FITTED_BATCH} sequences: larger than any decode kernel timed"
+        yield (
+            length > _FITTED_CONTEXT,
+            f"context beyond {_FITTED_CONTEXT:,} tokens: longer than any timed decode kernel",
+        )
+        said = f"batch beyond {_FITTED_BATCH:,} sequences: larger than any timed decode kernel"
         yield workload.batch > _FITTED_BATCH * deployment.plan.dp, said
     model = deployment.model
     if model.max_context is not None:
-        said = f"isl + osl exceeds the {model.max_context} positions of {model.short_name}"
+        said = f"isl + osl exceeds the {model.max_context}-token context of {model.short_name}"
         yield length > model.max_context, said

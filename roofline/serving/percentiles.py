@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
+from roofline.number_types import Flag, Number
 from roofline.ops import Real, always, never, where
 from roofline.serving.targets import of_tails
 from roofline.serving.traffic.tails import Tails, tails
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["Percentiles"]
 
 _NOT_APPLICABLE = float("nan")
+_LENGTHS = ("isl", "osl", "batch", "prefix", "concurrency", "request_rate", "num_prompts")
 
 
-class Percentiles:
+class Percentiles(Generic[Number, Flag]):
     """The part of a prediction that asks how latencies are distributed over requests."""
 
     deployment: Deployment
     workload: Workload
     served: Served | None
     slo: Mapping[str, float]  # [s]
-    memory: Memory
+    memory: Memory[Number, Flag]
     allow_oversize: bool
 
     @cached_property
@@ -39,7 +41,7 @@ class Percentiles:
             return None
         return tails(self.deployment, self.workload, self.served)
 
-    def latency(self, key: str) -> Real | None:
+    def latency(self, key: str) -> Number | None:
         """A latency by the key of a limit, such as ``ttft``, ``ttft_p95`` [s] or ``p99_within`` [1].
 
         None where it does not apply: a TPOT of a single token, a percentile of a run with its start.
@@ -48,16 +50,16 @@ class Percentiles:
             self._asked[key] = self._latency(key)
         return self._asked[key]
 
-    def latency_interval(self, key: str) -> tuple[Real, Real] | None:
+    def latency_interval(self, key: str) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of such a latency [s]: a percentile is off as its mean is."""
         metric = metric_and_level(key)[0]
         ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
         return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
 
     @cached_property
-    def slo_shares(self) -> dict[str, Real]:
+    def slo_shares(self) -> dict[str, Number]:
         """What latencies take of their limits, by the keys of the SLO [1]; within it where none is above one."""
-        shares = {}
+        shares: dict[str, Number] = {}
         for key, limit in self.slo.items():
             time = self.latency(key)
             if time is not None and key.startswith("tpot"):  # a single token has none to limit
@@ -65,6 +67,16 @@ class Percentiles:
             if time is not None:
                 shares[key] = time / limit
         return shares
+
+    @cached_property
+    def slo_met(self) -> Flag | None:
+        """Whether every limit of the SLO is met by the central estimate; None without one."""
+        if not self.slo:
+            return None
+        met: Real = True if self.served is None else self.served.is_stable  # overloaded, no limit is met
+        for share in self.slo_shares.values():
+            met = met & (share <= 1.0)
+        return met
 
     @cached_property
     def _asked(self) -> dict[str, Real | None]:
@@ -85,9 +97,20 @@ class Percentiles:
             return mean if metric in LATENCIES else of_tails(None, None, means, key)
         return self._where_fits(of_tails(self.tails, self.served, means, key))
 
+    @cached_property
+    def _zero(self) -> Real:
+        """Nothing, in the shape of the case: a float for one case, an array for many."""
+        numbers = (getattr(self.workload, name) for name in _LENGTHS)
+        return sum((0.0 * number for number in numbers if getattr(number, "shape", ())), start=0.0)
+
+    def _each(self, time: Real) -> Real:
+        """A time with an element for every case, where it is the same for all of them."""
+        return time if type(self._zero) is float else time + self._zero
+
     def _where_fits(self, time: Real) -> Real:
         """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
-        fits = self.memory.fits
+        fits: Real = self.memory.fits
+        time = self._each(time)
         if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
             time = where(self.served.is_stable, time, _NOT_APPLICABLE)
         return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)

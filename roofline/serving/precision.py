@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from roofline.errors import BadInput, UnknownName, UnsupportedPrecision, shown
+from roofline.errors import BadInput, UnknownName, UnsupportedPrecision, did_you_mean, shown
 from roofline.physics.plan import Precision, Scheme
-from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, Format, number_format
+from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, WIDE, Format, Spelling, number_format, spelling
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
@@ -16,6 +16,7 @@ __all__ = [
     "PRESETS",
     "SECTIONS",
     "cache_scheme",
+    "canonical_preset",
     "precision",
     "preset_name",
     "scheme",
@@ -86,21 +87,21 @@ def precision(
     if _is_auto(kv_cache_dtype):
         kv_cache_dtype = model.native["kv"]
     wide = wide_dtype(gpu)
-    preset_weights, preset_kv = _preset(quantization)
+    preset_weights, preset_kv, compute = _preset(quantization, compute, gpu)
     chosen = preset_weights if weights is None else weights
     notes: list[str] = []
     formats = {section: number_format(model.native[section]) for section in SECTIONS}
     if chosen is not None:
-        target = number_format(chosen)
+        target = number_format(chosen, gpu.vendor)
         sections = _quantised_sections(model, formats)
         kept = weights is None and target.name == "fp8" and all(formats[name].name in _FP8_FAMILY for name in sections)
         if kept:
-            notes.append(f"the checkpoint is {formats[sections[0]].name} already: its own weight format is kept")
+            notes.append(f"the checkpoint is already {formats[sections[0]].name}; its format is kept")
         else:
             formats.update(dict.fromkeys(sections, target))
             if len(sections) < len(_held_sections(model)):
                 named = " and ".join(sections)
-                notes.append(f"only the {named} are {target.name}: the checkpoint quantises nothing else")
+                notes.append(f"only the {named} are {target.name}, as in the checkpoint")
     required = _compute_dtype(compute, gpu)
     asked = chosen is not None
     schemes: dict[str, Scheme] = {}
@@ -190,7 +191,7 @@ def wide_dtype(gpu: Gpu) -> str:
     for dtype in _SIXTEEN:
         if dtype in gpu.peaks:
             return dtype
-    raise UnsupportedPrecision(f"{gpu.name} states no 16-bit peak (bf16 or fp16), which every model needs")
+    raise UnsupportedPrecision(f"{gpu.name} has no 16-bit peak (bf16 or fp16), which every model needs")
 
 
 def _is_auto(name: object) -> bool:
@@ -198,10 +199,15 @@ def _is_auto(name: object) -> bool:
     return isinstance(name, str) and name.lower() == AUTO
 
 
-def _preset(name: str | None) -> tuple[str | None, str | None]:
-    if name is None or name == NATIVE:
-        return None, None
-    return PRESETS[preset_name(name)]
+def _preset(name: str | None, compute: str | None, gpu: Gpu) -> tuple[str | None, str | None, str | None]:
+    """Weights and KV format of a preset, and the compute dtype of either."""
+    if name is None or (isinstance(name, str) and name.strip().lower() == NATIVE):
+        return None, None, compute
+    known = _known_preset(name, gpu.vendor)
+    stated = wide_dtype(gpu) if known.compute == WIDE else known.compute
+    if stated is not None and isinstance(compute, str) and _folded_dtype(compute) != stated:
+        raise BadInput(f"the compute dtype is stated twice: {stated} by {shown(name)}, and compute = {shown(compute)}")
+    return *PRESETS[known.format], compute if stated is None else stated
 
 
 def preset_name(name: str) -> str:
@@ -214,23 +220,53 @@ def preset_name(name: str) -> str:
         The name [text].
 
     Raises:
-        UnknownName: no such preset.
+        UnknownName: no such preset, or one that states the compute dtype as well.
     """
+    known = _known_preset(name, None)
+    if known.compute is not None:
+        raise UnknownName(f"{shown(name)} fixes its compute dtype, which cannot be chosen here")
+    return known.format
+
+
+def canonical_preset(name: str | None, vendor: str | None = None) -> str | None:
+    """Name of a preset in rows: as `PRESETS` has it, else as it is spelt.
+
+    Args:
+        name: any spelling; None for the checkpoint's own formats [text].
+        vendor: of the GPU, which decides what fp4 is; None where it is open [text].
+
+    Returns:
+        The name [text].
+
+    >>> canonical_preset("AWQ"), canonical_preset("W8A16"), canonical_preset("fp4", "nvidia")
+    ('int4', 'w8a16', 'nvfp4')
+    """
+    if name is None:
+        return None
+    try:
+        known = spelling(name, vendor)
+    except UnknownName:  # refused, or open, where it is used
+        known = None
+    return name.strip().lower() if known is None or known.compute is not None else known.format
+
+
+def _known_preset(name: str, vendor: str | None) -> Spelling:
+    """What the spelling of a preset stands for."""
     if not isinstance(name, str):
-        raise UnknownName(f"{shown(name)} is no name of a quantization preset")
-    folded = name.strip().lower().replace("-", "_")
-    if folded not in PRESETS:
+        raise UnknownName(f"quantization {shown(name)} must be the name of a preset")
+    known = spelling(name, vendor)
+    if known is None or known.format not in PRESETS:
         from difflib import get_close_matches
 
-        near = ", ".join(get_close_matches(folded, PRESETS, 3, 0.3)) or "none"
-        raise UnknownName(f"no quantization preset {shown(name)}; nearest: {near} (known: {', '.join(PRESETS)})")
-    return folded
+        near = did_you_mean(get_close_matches(name.strip().lower(), PRESETS, 3, 0.3))
+        raise UnknownName(f"unknown quantization preset {shown(name)}{near} (known: {', '.join(PRESETS)})")
+    return known
 
 
 def _kv_format(name: str) -> Format:
     kv = number_format(name)
     if kv.name not in KV_FORMATS:
-        raise UnknownName(f"no KV cache in {shown(name)}; it may be {', '.join(KV_FORMATS)}")
+        raise UnknownName(f"unknown KV cache format {shown(name)}; choose from {', '.join(KV_FORMATS)}")
     return kv
 
 
@@ -238,18 +274,27 @@ def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
     if compute is None:
         return None
     if not isinstance(compute, str):
-        raise UnknownName(f"{shown(compute)} is no name of a compute dtype")
-    folded = {"bfloat16": "bf16", "float16": "fp16", "nvfp4": "fp4", "mxfp4": "fp4"}.get(
-        compute.lower(), compute.lower()
-    )
+        raise UnknownName(f"compute {shown(compute)} must be the name of a dtype")
+    folded = _folded_dtype(compute)
     if folded not in COMPUTE:
-        raise UnknownName(f"no compute dtype {shown(compute)}; it may be {', '.join(COMPUTE)}")
+        raise UnknownName(f"unknown compute dtype {shown(compute)}; choose from {', '.join(COMPUTE)}")
     if folded not in gpu.peaks:
         raise UnsupportedPrecision(
             f"{gpu.name} has no {folded} tensor cores ({_peaks(gpu)}); "
             "leave out --compute, or run the weights with --compute bf16"
         )
     return folded
+
+
+def _folded_dtype(compute: str) -> str:
+    """A compute dtype as `COMPUTE` has it: fp4 is what either 4-bit float is multiplied in."""
+    folded = compute.strip().lower()
+    try:
+        known = spelling(folded) if folded != "fp4" else None
+    except UnknownName:
+        known = None
+    dtype = folded if known is None or known.compute is not None else known.format
+    return "fp4" if dtype in ("nvfp4", "mxfp4") else dtype
 
 
 def _held_sections(model: Model) -> list[str]:
@@ -282,7 +327,7 @@ def _scheme(weight: Format, gpu: Gpu, wide: str, required: str | None, asked: bo
             f"{gpu.name} has no {compute} tensor cores ({_peaks(gpu)}); "
             f"run {weight.name} weights with --compute {wide} (weight-only)"
         )
-    notes.append(f"{weight.name} weights are weight-only on {gpu.name}: multiplied at the {wide} rate")
+    notes.append(f"{weight.name} weights run weight-only on {gpu.name}, at the {wide} rate")
     return Scheme(weight.name, weight.nbytes, 2.0, wide, _weight_only_key(weight))
 
 
@@ -310,8 +355,7 @@ def _check_compute(required: str | None, schemes: dict[str, Scheme], model: Mode
         stored = schemes[sections[-1]].format
         fit = [name for name, entry in FORMATS.items() if required == entry.compute or required in entry.also]
         raise BadInput(
-            f"{stored} weights cannot be multiplied in {required}; choose --weights {' or '.join(fit)}, "
-            "or another --compute"
+            f"{stored} weights cannot run in {required}; choose --weights {' or '.join(fit)}, or another --compute"
         )
 
 
@@ -319,7 +363,7 @@ def _said(preset: str, schemes: dict[str, Scheme], kv: str, model: Model) -> str
     scheme = schemes["experts" if model.is_moe else "linear"]
     said = f"--quantization {preset}: weights {scheme.format}, compute {scheme.peak}, KV cache {kv}"
     if scheme.format == "fp8" and scheme.dynamic:
-        return f"{said}; scales computed on the fly, a pass per matrix that fp8_static saves"
+        return f"{said}; dynamic scales (fp8_static avoids their cost)"
     return said
 
 
@@ -327,7 +371,7 @@ def _slow_int8(gpu: Gpu, schemes: dict[str, Scheme]) -> list[str]:
     wide = wide_dtype(gpu)
     if any(scheme.peak == "int8" for scheme in schemes.values()) and gpu.peaks["int8"] < gpu.peaks[wide]:
         return [
-            f"int8 is slower than {wide} on {gpu.name} beyond some 20 tokens a step: its int8 tensor cores were cut"
+            f"int8 is slower than {wide} on {gpu.name} beyond about 20 tokens per step: its int8 tensor cores were cut"
         ]
     return []
 

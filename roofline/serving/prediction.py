@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
+from roofline.number_types import Flag, Json, Number, Word
 from roofline.ops import Real, always, comparable, maximum, minimum, never, where
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory
 from roofline.physics.plan import Deployment
 from roofline.quantity import HOUR
+from roofline.serving.answer_text import prediction_line, prediction_text
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.interval import load_sigma, pass_sigma, spread
 from roofline.serving.knee import Knees, knees
 from roofline.serving.latency import USERS, Workload, e2el
 from roofline.serving.percentiles import Percentiles
-from roofline.serving.row import prediction_text, row
+from roofline.serving.row import row
 from roofline.serving.sizing import longest_context
 from roofline.serving.targets import excess
 from roofline.serving.traffic.load import Served, lanes, request_passes, served
 
-__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction"]
+if TYPE_CHECKING:
+    from roofline.arrays import Array, Flags, Words
+    from roofline.serving.row_types import Row
+
+__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction", "Predictions"]
 
 _NOT_APPLICABLE = float("nan")
 
@@ -32,23 +38,32 @@ _NOT_APPLICABLE = float("nan")
 DEFAULT_SIGMA = 0.15
 
 #: What it means that a time scaled by a measurement is that at light speed.
-LIGHT_BINDS = "light speed binds"
+LIGHT_BINDS = "the hardware limit binds"
 
 
 @comparable
-@dataclass(frozen=True, eq=False)
-class Prediction(Percentiles):
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
     """Latencies of a deployment under a workload, with what they are made of.
 
     Times in seconds, sizes in bytes; numbers may be arrays, one element a case. What does not
     apply is None (NaN in arrays).
+
+    >>> import roofline as rl
+    >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=900, osl=300, basis="ideal", slo="ttft:300")
+    >>> p
+    <Prediction llama-3.1-8b bf16 on 1x h100-sxm: TTFT 14.6 ms, TPOT 4.52 ms; isl 900, osl 300, batch 1, ideal, SLO met>
+    >>> p.slo_met, p.latency("ttft") == p.ttft, p.latency_interval("ttft")  # a bound has no interval
+    (True, True, None)
+    >>> p.to_dict(["gpu", "slo_met", "decode_bound"])
+    {'gpu': 'h100-sxm', 'slo_met': True, 'decode_bound': 'memory'}
     """
 
     deployment: Deployment = field(repr=False)
     workload: Workload
     prefill: Pass = field(repr=False)
     decode: Pass = field(repr=False)
-    memory: Memory = field(repr=False)
+    memory: Memory[Number, Flag] = field(repr=False)
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
     warnings: tuple[str, ...] = ()
     allow_oversize: bool = False  # whether arrays have times for cases that do not fit, too
@@ -56,7 +71,7 @@ class Prediction(Percentiles):
     served: Served | None = field(default=None, repr=False)  # under users or a rate; None for a burst
 
     @cached_property
-    def ttft(self) -> Real:
+    def ttft(self) -> Number:
         """Time to first token [s]: of a burst, or the mean over requests under a load."""
         time = self.prefill.time if self.served is None else self.served.ttft
         return self._where_fits(self._corrected(time, self.correction.ttft, 0))
@@ -77,21 +92,21 @@ class Prediction(Percentiles):
         return self.workload.load
 
     @property
-    def concurrency(self) -> Real | None:
+    def concurrency(self) -> Number | None:
         """Requests in flight on the whole deployment, on average [requests]; None for a burst."""
         if self.workload.request_rate is not None:
             return self.workload.request_rate * self.e2el
         return self.workload.concurrency
 
     @property
-    def request_rate(self) -> Real | None:
+    def request_rate(self) -> Number | None:
         """Requests that the whole deployment answers, or that come to it [1/s]; None for a burst."""
         if self.workload.concurrency is not None:
             return self.workload.concurrency / self.e2el
         return self.workload.request_rate
 
     @property
-    def max_request_rate(self) -> Real | None:
+    def max_request_rate(self) -> Number | None:
         """Requests that the whole deployment can answer at most [1/s]; None for a burst."""
         if self.served is None:
             return None
@@ -99,27 +114,27 @@ class Prediction(Percentiles):
         return most if self.workload.concurrency is None else maximum(most, self.request_rate)
 
     @property
-    def util(self) -> Real | None:
+    def util(self) -> Number | None:
         """Requests answered, over those that can be answered at most [1]; None for a burst."""
         return None if self.request_rate is None else self.request_rate / self.max_request_rate
 
     @property
-    def queue(self) -> Real | None:
+    def queue(self) -> Number | None:
         """Time to first token less request, network and one's own prefill [s]; None for a burst."""
         return None if self.served is None else self._where_fits(self.correction.ttft * self.served.queue)
 
     @property
-    def waiting(self) -> Real | None:
+    def waiting(self) -> Number | None:
         """Requests of the whole deployment that wait, on average [requests]; None for a burst."""
         return None if self.queue is None or self.request_rate is None else self.request_rate * self.queue
 
     @property
-    def running(self) -> Real | None:
+    def running(self) -> Number | None:
         """Requests of the whole deployment that are worked on, on average [requests]; None for a burst."""
         return None if self.concurrency is None else self.concurrency - self.waiting
 
     @cached_property
-    def light_share(self) -> dict[str, Real]:
+    def light_share(self) -> dict[str, Number]:
         """Share of light speed that prefill and decode reach, host included [1].
 
         On the ideal basis, what the calibrated kernels with the same engine reach of it.
@@ -134,7 +149,7 @@ class Prediction(Percentiles):
         return {"prefill": first.time / times[0].time, "decode": step.time / times[1].time}
 
     @property
-    def ttft_interval(self) -> tuple[Real, Real] | None:
+    def ttft_interval(self) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of `ttft` [s]; None on the ideal basis, which is a bound."""
         sigma = self._sigma("ttft")
         if sigma is None:
@@ -146,7 +161,7 @@ class Prediction(Percentiles):
         return self._interval(self.ttft, (ends[0] + network, ends[1] + network), 0)
 
     @property
-    def tpot_interval(self) -> tuple[Real, Real] | None:
+    def tpot_interval(self) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of `tpot` [s]; None on the ideal basis and for a single output token."""
         sigma = self._sigma("tpot")
         if sigma is None or self.tpot is None:
@@ -154,7 +169,7 @@ class Prediction(Percentiles):
         return self._interval(self.tpot, spread(self.tpot, sigma), 1)
 
     @property
-    def e2el_interval(self) -> tuple[Real, Real] | None:
+    def e2el_interval(self) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of `e2el` [s], as if both parts were off together."""
         first, sigma = self.ttft_interval, self._sigma("tpot")
         if first is None or sigma is None:
@@ -163,7 +178,7 @@ class Prediction(Percentiles):
         return self._end_to_end(first[0], step[0]), self._end_to_end(first[1], step[1])
 
     @property
-    def tpot(self) -> Real | None:
+    def tpot(self) -> Number | None:
         """Mean time per output token after the first [s]; None for a single output token."""
         several = self.workload.osl > 1.0
         if never(several):
@@ -171,23 +186,24 @@ class Prediction(Percentiles):
         return self._step if always(several) else where(several, self._step, _NOT_APPLICABLE)
 
     @property
-    def itl(self) -> Real | None:
+    def itl(self) -> Number | None:
         """Mean inter-token latency [s]: the same as `tpot` without speculation."""
         return self.tpot
 
     @property
-    def tpot_first(self) -> Real:
+    def tpot_first(self) -> Number:
         """Time of the first decode step, without any prompt beside it [s]."""
-        return self.correction.tpot * decode_pass(self.deployment, self.decode_batch, self.workload.isl).time
+        step = decode_pass(self.deployment, self.decode_batch, self.workload.isl)
+        return self._each(self.correction.tpot * step.time)
 
     @property
-    def tpot_last(self) -> Real:
+    def tpot_last(self) -> Number:
         """Time of the last decode step, without any prompt beside it [s]."""
         context = self.workload.isl + maximum(self.workload.osl - 2.0, 0.0)
-        return self.correction.tpot * decode_pass(self.deployment, self.decode_batch, context).time
+        return self._each(self.correction.tpot * decode_pass(self.deployment, self.decode_batch, context).time)
 
     @property
-    def e2el(self) -> Real:
+    def e2el(self) -> Number:
         """End-to-end latency [s]."""
         return self._end_to_end(self.ttft, self._step)
 
@@ -198,12 +214,13 @@ class Prediction(Percentiles):
         return first + self.served.decode * (step / self.served.tpot)
 
     @property
-    def tok_s_user(self) -> Real | None:
+    def tok_s_user(self) -> Number | None:
         """Output tokens per second that one user sees while decoding, 1 / tpot [1/s]."""
-        return None if self.tpot is None else 1.0 / self.tpot
+        step: Real | None = self.tpot
+        return None if step is None else 1.0 / step
 
     @property
-    def output_tok_s(self) -> Real:
+    def output_tok_s(self) -> Number:
         """Output tokens per second of all replicas: the requests in flight, over their latency [1/s]."""
         if self.request_rate is not None:
             return self._where_fits(self.request_rate) * self.workload.osl
@@ -211,22 +228,23 @@ class Prediction(Percentiles):
         return in_flight * self.workload.osl / self.e2el
 
     @property
-    def output_tok_s_gpu(self) -> Real:
+    def output_tok_s_gpu(self) -> Number:
         """Output tokens per second and GPU [1/s]."""
         return self.output_tok_s / self.deployment.num_gpus
 
     @property
-    def decode_batch(self) -> Real:
+    def decode_batch(self) -> Number | float:
         """Sequences that a replica decodes together [sequences]: of a burst all, under a load when a request does."""
         return self.workload.batch if self.served is None else self.served.batch
 
     @property
-    def fits(self) -> Real:
+    def fits(self) -> Flag:
         """Whether weights, KV cache, activations and the reserve fit the GPUs' memory."""
-        return self.memory.fits
+        fits: Any = self.memory.fits
+        return fits if type(self._zero) is float else fits & (self._zero == 0.0)
 
     @property
-    def longest_context(self) -> Real:
+    def longest_context(self) -> Number | float:
         """Longest sequences, prompt and answer, of which this batch fits [tokens]."""
         return longest_context(self.deployment, self.decode_batch)
 
@@ -246,12 +264,12 @@ class Prediction(Percentiles):
         return evidence(self.deployment)
 
     @property
-    def bound(self) -> dict[str, Real]:
+    def bound(self) -> dict[str, Word | str]:
         """What binds prefill and decode: compute, memory, latency, exponentials or link."""
         return {"prefill": self.prefill.bound, "decode": self.decode.bound}
 
     @property
-    def breakdown(self) -> dict[str, dict[str, Real]]:
+    def breakdown(self) -> dict[str, dict[str, Number]]:
         """Time of every kernel of the prefill and of the mean decode step, as predicted without `correction` [s]."""
         found: dict[str, dict[str, Real]] = {"prefill": {}, "decode": {}}
         for name, passed in (("prefill", self.prefill), ("decode", self.decode)):
@@ -260,14 +278,15 @@ class Prediction(Percentiles):
         return found
 
     @cached_property
-    def knees(self) -> Knees:
+    def knees(self) -> Knees[Number, Word]:
         """The four knees: of the batch of a burst [sequences], or of the users of the whole deployment [requests].
 
         None of any under a request rate, which sets the batch itself.
         """
         if self.workload.request_rate is not None:
             return Knees(None, None, None, None)
-        found = knees(self.deployment, self.workload.isl, self.workload.osl, self._meets if self.slo else None)
+        meets = self._meets if self.slo else None
+        found: Knees[Any, Any] = knees(self.deployment, self.workload.isl, self.workload.osl, meets)
         if self.served is None:
             return found
         turns = self.deployment.replicas * self.deployment.plan.pp
@@ -275,23 +294,23 @@ class Prediction(Percentiles):
         return Knees(ridge, half, self.served.slots * lanes(self.deployment), found.slo)
 
     @property
-    def knee(self) -> Real | None:
+    def knee(self) -> Number | float | None:
         """The smallest knee: the batch or users beyond which decode stops being cheap [sequences]."""
         return self.knees.smallest[0]
 
     @property
-    def knee_bound(self) -> Real | None:
+    def knee_bound(self) -> Word | str | None:
         """Which knee that is: memory, slo, half or ridge."""
         return self.knees.smallest[1]
 
     @property
-    def usd_per_hour(self) -> Real | None:
+    def usd_per_hour(self) -> float | None:
         """Typical rental of all GPUs [USD/h]; None where no price is known."""
         price = self.deployment.gpu.price
         return None if price is None else price.typical * HOUR * self.deployment.num_gpus
 
     @property
-    def usd_per_m_output_tok(self) -> Real | None:
+    def usd_per_m_output_tok(self) -> Number | None:
         """Typical rental of all GPUs, busy with such batches, over their output [USD per million output tokens].
 
         None where no price is known; `roofline.serving.cost` says what it assumes.
@@ -301,7 +320,11 @@ class Prediction(Percentiles):
             return None
         return usd_per_m_output_tok(price.typical * self.deployment.num_gpus, self.output_tok_s)
 
-    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
+    @overload
+    def to_dict(self: Prediction, keys: Iterable[str] | None = None) -> Row: ...
+    @overload
+    def to_dict(self: Predictions, keys: Iterable[str] | None = None) -> dict[str, Json]: ...
+    def to_dict(self, keys: Iterable[str] | None = None) -> Row | dict[str, Json]:
         """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
         return row(self, keys)
 
@@ -311,8 +334,12 @@ class Prediction(Percentiles):
         return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.warnings))
 
     def __str__(self) -> str:
-        """Readable answer of a single case; arrays show their shape."""
+        """A summary of one case, a small table of many."""
         return prediction_text(self)
+
+    def __repr__(self) -> str:
+        """The answer in one line."""
+        return f"<Prediction {prediction_line(self)}>"
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
         """A time scaled by a measurement of the deployment, never faster than light and the way there and back."""
@@ -357,3 +384,7 @@ class Prediction(Percentiles):
         """Whether a batch, or so many users, meet every limit of the SLO."""
         workload = replace(self.workload, **{"batch" if self.served is None else USERS: number})
         return excess(self.deployment, workload, self.slo, self.correction) <= 1.0
+
+
+#: A prediction of many cases, whose times are arrays, for a type checker.
+Predictions: TypeAlias = Prediction["Array", "Flags", "Words"]

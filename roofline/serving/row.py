@@ -1,8 +1,7 @@
-"""A prediction as a flat row for programs and as text for people."""
+"""A prediction as a flat row for programs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -11,23 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real
-from roofline.quantity import GIGA, MILLI, rounded, to_text
-from roofline.serving.latency import RATE, Workload
+from roofline.quantity import GIGA, MILLI
 from roofline.serving.precision import summary
 from roofline.serving.traffic.tails import LEVELS
-from roofline.specs.slo import LATENCIES, P99_WITHIN, key_of, key_text
+from roofline.specs.slo import LATENCIES, key_of
 
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
 
-__all__ = ["ROW_KEYS", "check_keys", "listed_keys", "prediction_text", "row"]
+__all__ = ["ROW_KEYS", "check_keys", "listed_keys", "row"]
 
 
 _MOST_KEYS = 1000  # more are none of these
-_INDENT = " " * 13  # of a second line of a readable answer
 
 
-def row(prediction: Prediction, keys: Iterable[str] | None = None) -> dict[str, Any]:
+def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None) -> dict[str, Any]:
     """Flat row of the JSON contract.
 
     Args:
@@ -61,49 +58,7 @@ def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
     there = ROW_KEYS if known is None else tuple(known)
     for key in keys:
         if not isinstance(key, str) or key not in there:
-            raise UnknownName(f"no key {shown(key)} of a row; it may be {', '.join(there)}")
-
-
-def prediction_text(prediction: Prediction) -> str:
-    """Readable answer; arrays show their shape.
-
-    Args:
-        prediction: the prediction.
-
-    Returns:
-        Some lines [text].
-    """
-    deployment, workload, memory = prediction.deployment, prediction.workload, prediction.memory
-    plan = deployment.plan
-    weights, kv, compute = summary(deployment.model, deployment.precision)
-    lines = {
-        "plan": f"tp {plan.tp}, pp {plan.pp}, ep {plan.ep}, dp {plan.dp}, replicas {deployment.replicas}",
-        "formats": f"weights {weights}, KV cache {kv}, compute {compute}",
-        "workload": f"isl {_said(workload.isl)}, osl {_said(workload.osl)}, {_burst(prediction)}"
-        f"prefix {_said(workload.prefix)}{_shape(workload)}",
-        **_load(prediction),
-        "TTFT": f"{_with_interval(prediction, 'ttft')}  ({_said(prediction.prefill.bound)}-bound"
-        f"{_prompts(workload.batch)}){_percentiles(prediction, 'ttft')}",
-        "TPOT": f"{_with_interval(prediction, 'tpot')}  ({_said(prediction.decode.bound)}-bound)"
-        f"{_percentiles(prediction, 'tpot')}",
-        "E2EL": _with_interval(prediction, "e2el") + _percentiles(prediction, "e2el"),
-        **_slo(prediction),
-        "light": f"{'calibrated kernels and host reach' if prediction.basis == 'ideal' else 'reaches'} "
-        f"{_percent(prediction.light_share['prefill'])} of light speed in prefill, "
-        f"{_percent(prediction.light_share['decode'])} in decode",
-        "output": f"{_said(prediction.tok_s_user)} tok/s/user, {_said(prediction.output_tok_s)} tok/s, "
-        f"{_said(prediction.output_tok_s_gpu)} tok/s/GPU",
-        **_knee(prediction),
-        "memory": f"weights {_said(memory.weights, 'B')}, KV cache {_said(memory.kv_cache, 'B')} of "
-        f"{_said(memory.usable, 'B')} per GPU; fits: {_said(prediction.fits)}; "
-        f"longest context {_said(prediction.longest_context)} tokens",
-        "cost": _cost(prediction),
-        "basis": prediction.basis_detail,
-        "engine": _engine(prediction),
-        **_measured(prediction),
-    }
-    title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus} x {deployment.gpu.name}"
-    return "\n".join([title, *(f"  {label:<10} {line}" for label, line in lines.items())])
+            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(there)}")
 
 
 def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
@@ -125,134 +80,6 @@ def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
     if found is None:
         raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
     return found
-
-
-def _burst(prediction: Prediction) -> str:
-    """The batch of a burst; of another load a line of its own speaks."""
-    return f"batch {_said(prediction.workload.batch)}, " if prediction.served is None else ""
-
-
-def _shape(workload: Workload) -> str:
-    """How lengths spread, and who starts cold."""
-    said = "" if workload.lengths is None else f"; lengths {workload.lengths}"
-    if workload.cold_start is None:
-        return said
-    share, time = workload.cold_start
-    return f"{said}; {100.0 * share:.3g} % start cold, {to_text(time, 's')} later"
-
-
-def _load(prediction: Prediction) -> dict[str, str]:
-    """Users or requests per second, what they keep busy, and how long they wait."""
-    if prediction.served is None:
-        return {}
-    who = f"{_said(prediction.concurrency)} users who ask again"
-    if prediction.load == RATE:
-        who = f"{_said(prediction.request_rate)} requests/s at random, {_said(prediction.concurrency)} in flight"
-    else:
-        who += f", {_said(prediction.request_rate)} requests/s"
-    run = prediction.workload.num_prompts
-    who += "" if run is None else f", a run of {_said(run)} requests that all begin together"
-    most = f"{_percent(prediction.util)} of at most {_said(prediction.max_request_rate)} requests/s"
-    return {
-        "load": f"{who}; {most}",
-        "queue": f"{_said(prediction.queue, 's')} of the TTFT; {_said(prediction.running)} requests are worked on, "
-        f"{_said(prediction.waiting)} wait",
-    }
-
-
-def _percentiles(prediction: Prediction, metric: str) -> str:
-    """Percentiles under a load, of one case, on a line of their own."""
-    times = [prediction.latency(key_of(metric, level)) for level in LEVELS] if prediction.tails is not None else []
-    if not times or not all(isinstance(time, float) for time in times):
-        return ""
-    said = ", ".join(f"p{level:g} {_said(time, 's')}" for level, time in zip(LEVELS, times, strict=True))
-    return f"\n{_INDENT}{said}"
-
-
-def _slo(prediction: Prediction) -> dict[str, str]:
-    """Each limit, what it is compared with, and whether it is met."""
-    shares = prediction.slo_shares
-    if not shares or not all(isinstance(share, float) for share in shares.values()):
-        return {}
-    said = []
-    for key, share in shares.items():
-        unit = None if key == P99_WITHIN else "s"
-        times = [
-            f"{_said(time, unit)}{'' if unit else 'x'}" for time in (share * prediction.slo[key], prediction.slo[key])
-        ]
-        sign, verdict = ("<=", "pass") if share <= 1.0 else (">", "fail")
-        said.append(f"{key_text(key)} {times[0]} {sign} {times[1]}: {verdict}")
-    return {"SLO": "; ".join(said)}
-
-
-def _knee(prediction: Prediction) -> dict[str, str]:
-    """The batch, or the users, at which decode stops being cheap; none under a rate."""
-    knees, of = prediction.knees, "sequences" if prediction.served is None else "users"
-    if knees.memory is None:
-        return {}
-    four = f"ridge {_said(knees.ridge)}, half {_said(knees.half)}, memory {_said(knees.memory)}, SLO {_said(knees.slo)}"
-    return {"knee": f"{_said(prediction.knee)} {of}, set by {_said(prediction.knee_bound)} ({four})"}
-
-
-def _with_interval(prediction: Prediction, result: str) -> str:
-    """A time, and the interval that holds it in four of five cases."""
-    time, ends = getattr(prediction, result), getattr(prediction, f"{result}_interval")
-    if time is None or ends is None or not isinstance(time, float):
-        return _said(time, "s")
-    return f"{_said(time, 's')}  [{_said(ends[0], 's')} .. {_said(ends[1], 's')}]"
-
-
-def _cost(prediction: Prediction) -> str:
-    """Rent by the hour, and what it makes of a million output tokens."""
-    hourly = f"{_said(prediction.usd_per_hour)} USD/h"
-    if prediction.usd_per_m_output_tok is None:
-        return hourly
-    return f"{hourly}, {_said(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
-
-
-def _percent(share: Real) -> str:
-    return f"{100.0 * share:.0f} %" if isinstance(share, float) else _said(share)
-
-
-def _prompts(batch: Real) -> str:
-    """That the first token of a batch waits for all of its prompts."""
-    return f"; a burst: all {batch:g} prompts together" if isinstance(batch, float) and batch > 1.0 else ""
-
-
-def _measured(prediction: Prediction) -> dict[str, str]:
-    """What a measurement of the deployment did to the answer."""
-    known = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
-    factors = ", ".join(f"{name} x {rounded(factor)}" for name, factor in known.items() if factor != 1.0)
-    return {"measured": f"scaled by a measurement of this deployment: {factors}"} if factors else {}
-
-
-def _engine(prediction: Prediction) -> str:
-    """Engine, and the versions that its constants were fitted on."""
-    engine = prediction.deployment.engine
-    if prediction.engine == "none":
-        return "none: kernels alone"
-    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
-    return f"{engine.name}" + (f" ({fitted})" if fitted else "")
-
-
-def _said(value: Real, unit: str | None = None) -> str:
-    """Value for people."""
-    if value is None:
-        return "-"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if not isinstance(value, (float, int)):
-        known = (item for item in value.ravel().tolist() if not (isinstance(item, float) and math.isnan(item)))
-        flat = sorted(set(known))  # NaN is what does not fit
-        if not flat:
-            return "-"
-        ends = dict.fromkeys(_said(item, unit) for item in (flat[0], flat[-1]))
-        return " .. ".join(ends) + f" ({value.size} cases)"
-    if unit is not None:
-        return to_text(value, unit)
-    return rounded(value) if math.isfinite(value) else "-"
 
 
 def _plain(value: Real, unit: float = 1.0) -> Any:
@@ -298,19 +125,6 @@ def _percentile(key: str) -> dict[str, Callable[[Prediction], Any]]:
     }
 
 
-def _met(prediction: Prediction) -> Any:
-    """Whether every limit of the SLO is met; None without one."""
-    shares = list(prediction.slo_shares.values())
-    if not prediction.slo:
-        return None
-    if all(isinstance(share, float) for share in shares):
-        return all(share <= 1.0 for share in shares)
-    met = shares[0] <= 1.0
-    for share in shares[1:]:
-        met = met & (share <= 1.0)
-    return _plain(met)
-
-
 def _binding(prediction: Prediction) -> Any:
     """Key of the limit that is taken up most; None without one, and in arrays."""
     shares = prediction.slo_shares
@@ -343,7 +157,7 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "queue_ms": lambda p: _plain(p.queue, MILLI),
     "max_request_rate": lambda p: _plain(p.max_request_rate),
     "weight_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[0],
-    "kv_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[1],
+    "kv_cache_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[1],
     "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[2],
     "basis": lambda p: p.basis,
     "basis_detail": lambda p: p.basis_detail,
@@ -362,7 +176,7 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
         for level in LEVELS
         for key, value in _percentile(key_of(metric, level)).items()
     },
-    "slo_met": _met,
+    "slo_met": lambda p: _plain(p.slo_met),
     "slo_binding": _binding,
     "ttft_light_frac": lambda p: _plain(p.light_share["prefill"]),
     "tpot_light_frac": lambda p: None if p.tpot is None else _plain(p.light_share["decode"]),

@@ -84,7 +84,7 @@ def check_degrees(model: Model, plan: Plan) -> None:
         check_count(name, getattr(plan, name))
     check_count("tp x pp x dp", plan.num_gpus)
     if plan.pp > model.layers:
-        raise BadInput(f"pp = {plan.pp} exceeds the {model.layers} layers of {model.short_name}")
+        raise BadInput(f"pp = {plan.pp} must not exceed the {model.layers} layers of {model.short_name}")
 
 
 def check_plan(model: Model, plan: Plan) -> None:
@@ -101,7 +101,7 @@ def check_plan(model: Model, plan: Plan) -> None:
     fault = _fault(model, plan.tp)
     if fault is not None:
         choices = ", ".join(str(tp) for tp in possible_tp(model, _most_ranks(model)))
-        raise BadInput(f"tp = {plan.tp} does not divide {model.short_name}: {fault}; possible: {choices}")
+        raise BadInput(f"tp = {plan.tp} does not divide {model.short_name} ({fault}); choose from {choices}")
     fault = _fault_experts(model, plan)
     if fault is not None:
         raise BadInput(fault)
@@ -183,7 +183,7 @@ def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFi
         f"weights {need.weights / GIGA:.1f} GB + KV cache {need.kv_cache / GIGA:.1f} GB + activations "
         f"{need.activations / GIGA:.1f} GB + reserve {need.reserve / GIGA:.1f} GB exceed the usable "
         f"{need.usable / GIGA:.1f} GB per GPU by {(need.used - need.usable) / GIGA:.1f} GB; "
-        f"what fits: {', or '.join(_remedies(deployment, batch, length))}"
+        f"try {', or '.join(_remedies(deployment, batch, length))}"
     )
 
 
@@ -256,7 +256,7 @@ def tp_faults(model: Model, tp: Real) -> Iterator[tuple[Real, str]]:
                 yield _is_there(count, fails), f"{number} {dealt.of}"
                 continue
             fails = where(fails, tp % number > 0, fails)
-            yield _is_there(count, fails), f"{number} {dealt.of} neither share out nor replicate"
+            yield _is_there(count, fails), f"{number} {dealt.of} can be neither split nor replicated"
     for count, ffn in model.ffns:
         for dealt in NETWORK_KINDS[type(ffn)].matrices.dealt(ffn, model.hidden):
             yield _is_there(count, dealt.number % tp > 0), f"{dealt.of} {dealt.number}"
@@ -296,11 +296,11 @@ def expert_faults(model: Model, plan: Plan) -> Iterator[tuple[Real, str]]:
     ep, several = plan.ep, plan.ep > 1
     moes = [(count, ffn) for count, ffn in model.ffns if isinstance(ffn, MoeFfn)]
     layers = sum(count for count, _ in moes)
-    yield where(several, layers < 1, several), f"ep = {ep}: {model.short_name} has no experts"
-    ranks = f"tp x dp = {plan.expert_ranks}, the ranks that share the experts"
+    yield where(several, layers < 1, several), f"ep = {ep} needs a mixture of experts; {model.short_name} is dense"
+    ranks = f"tp x dp = {plan.expert_ranks}, the ranks that hold the experts"
     yield plan.expert_ranks % ep > 0, f"ep = {ep} must divide {ranks}"
     for count, ffn in moes:
-        said = f"ep = {ep} does not divide the {ffn.experts} experts of {model.short_name}"
+        said = f"ep = {ep} must divide the {ffn.experts} experts of {model.short_name}"
         yield _is_there(count, ffn.experts % ep > 0), said
         said = f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp:g} ranks"
-        yield _is_there(count, ffn.width % plan.expert_tp > 0), f"{said}; set --ep to spread whole experts"
+        yield _is_there(count, ffn.width % plan.expert_tp > 0), f"{said}; use --ep to keep experts whole"

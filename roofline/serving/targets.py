@@ -18,7 +18,7 @@ from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 __all__ = ["NO_PERCENTILE", "check_percentiles", "excess", "limit_shares", "limited_latencies", "of_tails"]
 
 #: Why a run has no percentiles.
-NO_PERCENTILE = "percentiles are those of the steady state: a run with its start (num_prompts) has means alone"
+NO_PERCENTILE = "percentiles need a steady state; a run of num_prompts, which includes its start, has only means"
 
 _NO_TPOT = 0.0  # of a single token, which no limit concerns
 
@@ -34,7 +34,7 @@ def check_percentiles(workload: Workload, slo: Mapping[str, float]) -> None:
         BadInput: a limit on a percentile, with `num_prompts`.
     """
     if workload.num_prompts is not None and any(key not in LATENCIES for key in slo):
-        raise BadInput(f"{NO_PERCENTILE}; leave it out, or limit the mean")
+        raise BadInput(f"{NO_PERCENTILE}: leave out num_prompts, or limit the mean")
 
 
 def limited_latencies(

@@ -238,7 +238,7 @@ def _cautions(document: Mapping[str, Any]) -> tuple[str, ...]:
     if not low:
         return ()
     name = document["name"]
-    return (f"low confidence in {', '.join(low)} of {name}; sources: roofline gpus show {name}",)
+    return (f"{name}: low confidence in {', '.join(low)} (roofline gpus show {name})",)
 
 
 def _count(stated: Mapping[str, Any], field: str) -> float | None:

@@ -7,14 +7,12 @@ from dataclasses import fields
 from functools import cache
 from typing import Annotated
 
-from roofline.ops import Real
-
 __all__ = ["Seconds", "Share", "declared"]
 
 #: A time; a file states it as a text with its unit.
-Seconds = Annotated[Real, "s"]
+Seconds = Annotated[float, "s"]
 #: A share of a rate or an amount: above 0, at most 1.
-Share = Annotated[Real, "share"]
+Share = Annotated[float, "share"]
 
 
 @cache

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from roofline.errors import UnknownName, shown
+from roofline.errors import UnknownName, did_you_mean, shown
 
-__all__ = ["COMPUTE", "FORMATS", "KV_FORMATS", "PEAKS", "Format", "number_format"]
+__all__ = [
+    "COMPUTE",
+    "FORMATS",
+    "KV_FORMATS",
+    "PEAKS",
+    "WIDE",
+    "Format",
+    "Spelling",
+    "is_format",
+    "number_format",
+    "spelling",
+]
 
 #: dtypes at which weights can be multiplied.
 COMPUTE = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4")
@@ -53,31 +64,151 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def number_format(name: str) -> Format:
+#: A 16-bit compute dtype, whichever the GPU has: what "a16" says.
+WIDE = "wide"
+
+#: Spelling -> format. Engines and quantisers call the same thing by many names: vLLM and SGLang (`--quantization`,
+#: `--kv-cache-dtype`), llm-compressor's schemes, ModelOpt's and TensorRT-LLM's quantisation algorithms. AWQ, GPTQ and
+#: Marlin checkpoints are 4-bit integers in groups of 128 with 16-bit compute; W8A8 is INT8 unless it says FP8.
+_SPELLINGS = {
+    **dict.fromkeys(("bfloat16", "w16a16"), "bf16"),
+    **dict.fromkeys(("float16", "half"), "fp16"),
+    **dict.fromkeys(("float32", "float"), "fp32"),
+    **dict.fromkeys(("fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "fp8_inc", "fp8_dynamic", "float8"), "fp8"),
+    **dict.fromkeys(("w8a8_fp8", "ptpc_fp8", "fbgemm_fp8", "fp8_per_channel_per_token"), "fp8"),
+    **dict.fromkeys(("modelopt", "modelopt_fp8", "w8a8_fp8_static"), "fp8_static"),
+    **dict.fromkeys(("fp8_block_scales", "fp8_blockwise", "block_fp8", "deepgemm_fp8"), "fp8_block"),
+    **dict.fromkeys(("w8a8", "w8a8_int8", "int8_w8a8", "int8_dynamic"), "int8"),
+    **dict.fromkeys(("awq", "awq_marlin", "gptq", "gptq_marlin", "marlin", "int4_awq", "int4_gptq"), "int4"),
+    **dict.fromkeys(("awq_int4", "gptq_int4", "w4a16", "w4a16_awq", "w4a16_gptq"), "int4"),
+    **dict.fromkeys(("modelopt_fp4", "nvfp4_awq"), "nvfp4"),
+}  # fmt: skip
+
+#: Spelling -> format, and the dtype at which it is multiplied.
+_WITH_COMPUTE = {
+    **dict.fromkeys(("w8a16", "w8a16_int8", "w8a16_gptq", "int8_wo", "int8_weight_only"), ("int8", WIDE)),
+    **dict.fromkeys(("w4afp8", "w4a8_fp8", "w4a8_awq"), ("int4", "fp8")),
+    "w4a16_mxfp4": ("mxfp4", WIDE),
+}
+
+#: What the tensor cores of a vendor multiply where it says fp4.
+_FOUR_BITS = {"nvidia": "nvfp4", "amd": "mxfp4"}
+
+_CONTAINER = (
+    "names a kind of checkpoint, not a number format; say which one it holds, such as fp8, int8, w4a16 or nvfp4"
+)
+_INT8_ACTIVATIONS = "multiplies int4 weights with int8 activations, for which no kernel is modelled; w4afp8 (fp8 "
+_INT8_ACTIVATIONS += "activations) and w4a16 are"
+_BITSANDBYTES = "dequantises with kernels of bitsandbytes, which are not modelled; int4 is nearest in size"
+_FEW_BITS = "has no kernels here; int4 is the narrowest integer format"
+
+#: Spelling -> why it is none of the formats, and what is nearest.
+_NO_FORMAT = {
+    **dict.fromkeys(("compressed_tensors", "quark", "torchao", "auto_round", "inc", "gguf", "modelslim"), _CONTAINER),
+    **dict.fromkeys(("w4a8", "w4a8_int8", "qoq", "qserve", "qqq"), _INT8_ACTIVATIONS),
+    **dict.fromkeys(("bitsandbytes", "bnb", "nf4", "qlora"), _BITSANDBYTES),
+    **dict.fromkeys(("int2", "int3", "w2a16", "w3a16", "aqlm", "hqq"), _FEW_BITS),
+    "experts_int8": "quantises the experts alone, to int8 with 16-bit compute; w8a16 is nearest",
+    "moe_wna16": "leaves the number of bits open; write w4a16 or w8a16",
+    "int8_sq": "has static scales; int8, whose scales are computed on the fly, is nearest",
+    "int4_wo": "has one scale a channel; int4, with one for 128 weights, is nearest",
+    "w4a4": "may be either 4-bit float; write nvfp4 or mxfp4",
+    **dict.fromkeys(("mxfp8", "modelopt_mxfp8"), "has no kernels here; fp8_block is nearest"),
+    **dict.fromkeys(("fp6", "mxfp6"), "has no kernels here; fp8 and mxfp4 are nearest"),
+    **dict.fromkeys(("nvfp4a16", "petit_nvfp4"), "is nvfp4 with 16-bit compute; write nvfp4 and --compute bf16"),
+}
+
+
+class Spelling(NamedTuple):
+    """What a spelling of a number format stands for."""
+
+    format: str  # key of `FORMATS`
+    compute: str | None = None  # dtype at which it is multiplied, where the spelling says so; `WIDE` for 16 bits
+
+
+def spelling(name: object, vendor: str | None = None) -> Spelling | None:
+    """What a number format in the words of an engine or a quantiser stands for.
+
+    Args:
+        name: any spelling, such as ``awq``, ``w8a8-fp8`` or ``NVFP4`` [text].
+        vendor: of the GPU, which decides what ``fp4`` is; None where it is open [text].
+
+    Returns:
+        Format and compute dtype; None for what is none of the known ones.
+
+    Raises:
+        UnknownName: a known word for what is not modelled, or fp4 where the vendor is open; the message says what to
+            write instead.
+
+    >>> spelling("AWQ"), spelling("w8a16").compute, spelling("fp4", "amd").format
+    (Spelling(format='int4', compute=None), 'wide', 'mxfp4')
+    """
+    folded = _folded(name)
+    if folded in FORMATS:
+        return Spelling(folded)
+    if folded == "fp4":
+        maker = vendor.lower() if vendor else None
+        if maker not in _FOUR_BITS:
+            of = "depends on the vendor" if vendor is None else f"is not a format of {shown(vendor)} GPUs"
+            raise UnknownName(f"fp4 {of}: write nvfp4 (NVIDIA) or mxfp4 (AMD, OCP Microscaling)")
+        return Spelling(_FOUR_BITS[maker])
+    if folded in _NO_FORMAT:
+        raise UnknownName(f"{shown(name)} {_NO_FORMAT[folded]}")
+    if folded in _WITH_COMPUTE:
+        return Spelling(*_WITH_COMPUTE[folded])
+    return Spelling(_SPELLINGS[folded]) if folded in _SPELLINGS else None
+
+
+def is_format(name: str) -> bool:
+    """Whether a word is about number formats, one of those that are refused included.
+
+    Args:
+        name: any spelling [text].
+
+    Returns:
+        True or false.
+
+    >>> is_format("gptq"), is_format("tp4")
+    (True, False)
+    """
+    folded = _folded(name)
+    return folded == "fp4" or any(folded in words for words in (FORMATS, _SPELLINGS, _WITH_COMPUTE, _NO_FORMAT))
+
+
+def number_format(name: str, vendor: str | None = None) -> Format:
     """The format of a name.
 
     Args:
-        name: e.g. ``bf16``, ``fp8_block``, ``nvfp4`` [text].
+        name: e.g. ``bf16``, ``fp8_block``, ``awq`` [text].
+        vendor: of the GPU, which decides what ``fp4`` is; None where it is open [text].
 
     Returns:
         The format [record].
 
     Raises:
-        UnknownName: no such format.
+        UnknownName: no such format, or one that says at which dtype it is multiplied, too.
 
     >>> number_format("nvfp4").nbytes
     0.5625
     """
     if not isinstance(name, str):
-        raise UnknownName(f"{shown(name)} is no name of a number format")
+        raise UnknownName(f"{shown(name)} is not the name of a number format")
     if name in FORMATS:
         return FORMATS[name]
-    folded = name.strip().lower().replace("-", "_")
-    folded = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32"}.get(folded, folded)
-    folded = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8"}.get(folded, folded)
-    if folded not in FORMATS:
+    known = spelling(name, vendor)
+    if known is None:
         from difflib import get_close_matches
 
-        near = ", ".join(get_close_matches(folded, FORMATS, 3, 0.3)) or ", ".join(FORMATS)
-        raise UnknownName(f"no number format {shown(name)}; nearest: {near} (known: {', '.join(FORMATS)})")
-    return FORMATS[folded]
+        near = did_you_mean(get_close_matches(_folded(name), FORMATS, 3, 0.3))
+        raise UnknownName(f"unknown number format {shown(name)}{near} (all: {', '.join(FORMATS)})")
+    if known.compute is not None:
+        compute = "bf16" if known.compute == WIDE else known.compute
+        raise UnknownName(
+            f"{shown(name)} states weights and compute; write --weights {known.format} --compute {compute}, "
+            f"or --quantization {_folded(name)}"
+        )
+    return FORMATS[known.format]
+
+
+def _folded(name: object) -> str:
+    return name.strip().lower().replace("-", "_") if isinstance(name, str) else ""

@@ -1,12 +1,12 @@
-"""An accelerator: rates, memory, links and price."""
+"""An accelerator: rates, memory, links and price. Where a formula is traced, other numbers stand for the floats."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from roofline.ops import Real
+from roofline.elements import span_text
 from roofline.specs.calibration import Calibration
 
 __all__ = ["Gpu", "Link", "Price"]
@@ -17,39 +17,53 @@ class Link:
     """The scale-up fabric that one group of GPUs shares."""
 
     kind: str
-    bandwidth: Real  # [B/s] per direction and GPU
+    bandwidth: float  # [B/s] per direction and GPU
     domain: int  # GPUs that reach each other at this rate
     in_switch_reduction: bool = False
-    peer_bandwidth: Real | None = None  # [B/s] to one peer, where a mesh splits the rate over its links
+    peer_bandwidth: float | None = None  # [B/s] to one peer, where a mesh splits the rate over its links
 
 
 class Price(NamedTuple):
     """Rental price per GPU."""
 
-    low: Real  # [USD/s]
-    typical: Real  # [USD/s]
-    high: Real  # [USD/s]
+    low: float  # [USD/s]
+    typical: float  # [USD/s]
+    high: float  # [USD/s]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Gpu:
-    """One accelerator as one rank sees it."""
+    """One accelerator as one rank sees it.
+
+    >>> import roofline as rl
+    >>> gpu = rl.load_gpu("h100")
+    >>> gpu
+    <Gpu h100-sxm: 989 TFLOP/s bf16, 3.35 TB/s, 85.5 GB>
+    >>> round(gpu.peaks["bf16"] / gpu.bandwidth)  # FLOP per byte at the ridge
+    295
+    """
 
     name: str
     aliases: tuple[str, ...]
     vendor: str
     generation: str
-    peaks: Mapping[str, Real]  # dtype -> dense peak [FLOP/s]
-    bandwidth: Real  # [B/s] HBM
-    memory: Real  # [B] usable HBM
-    memory_label: Real  # [B] as sold
+    peaks: Mapping[str, float]  # dtype -> dense peak [FLOP/s]
+    bandwidth: float  # [B/s] HBM
+    memory: float  # [B] usable HBM
+    memory_label: float  # [B] as sold
     link: Link
-    exp_rate: Real | None = None  # [exp/s] special-function units
-    scale_out: Real | None = None  # [B/s] network per GPU and direction
-    host_link: Real | None = None  # [B/s] to the host, per direction
-    power: Real | None = None  # [W]
-    cache: Real | None = None  # [B] last-level cache
+    exp_rate: float | None = None  # [exp/s] special-function units
+    scale_out: float | None = None  # [B/s] network per GPU and direction
+    host_link: float | None = None  # [B/s] to the host, per direction
+    power: float | None = None  # [W]
+    cache: float | None = None  # [B] last-level cache
     price: Price | None = None
     status: str = "shipping"
     cautions: tuple[str, ...] = ()  # what a reader of any figure of this GPU should know
-    calibration: Calibration | None = field(default=None, repr=False)
+    calibration: Calibration | None = None
+
+    def __repr__(self) -> str:
+        """The figures that matter most, in one line."""
+        wide = next((name for name in ("bf16", "fp16", *self.peaks) if name in self.peaks), None)
+        peak = "" if wide is None else f"{span_text(self.peaks[wide], 'FLOP/s')} {wide}, "
+        return f"<Gpu {self.name}: {peak}{span_text(self.bandwidth, 'B/s')}, {span_text(self.memory, 'B')}>"

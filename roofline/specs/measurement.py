@@ -29,6 +29,7 @@ class Measurement:
     concurrency: float | None = None  # [requests] in flight
     num_prompts: float | None = None  # [requests] of the run, which users began together
     request_rate: float | None = None  # [1/s]
+    answered_rate: float | None = None  # [1/s] requests that were answered
     ttft: float | None = None  # [s]
     tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)
     e2el: float | None = None  # [s]

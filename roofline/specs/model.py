@@ -12,9 +12,16 @@ from roofline.specs.layers import Ffn, Group, Mixer, MoeFfn, Stage
 __all__ = ["Model"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Model:
-    """A language model as an ordered list of layer groups."""
+    """A language model as an ordered list of layer groups.
+
+    >>> import roofline as rl
+    >>> rl.load_model("llama-3.1-8b")
+    <Model llama-3.1-8b (meta-llama/Llama-3.1-8B): 32 layers, hidden 4096, dense>
+    >>> len(rl.load_model("llama-3.1-8b").stages(pp=2))
+    2
+    """
 
     name: str  # Hugging Face id
     short_name: str
@@ -35,6 +42,11 @@ class Model:
     parallel: bool = False  # mixer and network read the same input; one all-reduce sums both
     mtp_layers: int = 0  # draft modules, in no total; they work under speculative decoding only
     cautions: tuple[str, ...] = ()  # what a reader of any figure of this model should know
+
+    def __repr__(self) -> str:
+        """Names and size in one line."""
+        kind = "mixture of experts" if self.is_moe else "dense"
+        return f"<Model {self.short_name} ({self.name}): {self.layers} layers, hidden {self.hidden}, {kind}>"
 
     @cached_property
     def layers(self) -> int:

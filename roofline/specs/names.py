@@ -3,13 +3,14 @@
 A name is looked for in this order, and the first step that finds something decides: the names and
 aliases as they are, case and separators folded; the same with dots and the seams between letters and
 digits folded, too; the only name that begins so. Nothing is guessed: what fits two entries is refused
-with both, and what is read as something other than what was typed is said.
+with both, and an answer says how the beginning of a name was read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import NamedTuple
 
 from roofline.errors import UnknownName, printable
@@ -49,7 +50,7 @@ class Match(NamedTuple):
     """The entry that a name means."""
 
     entry: Entry
-    note: str | None = None  # what the name is read as, where that is not what was typed
+    note: str | None = None  # what the beginning of a name is read as
 
 
 def fold(name: str) -> str:
@@ -81,18 +82,18 @@ def name_fault(name: object) -> str | None:
 
     >>> name_fault("Qwen/Qwen3-8B")
     >>> name_fault("say 'a'")
-    'a name has no quotes and no backslash'
+    'a name must not contain quotes or backslashes'
     """
     if not isinstance(name, str) or not name.strip():
-        return "a name is a text that is not blank"
+        return "a name must not be blank"
     if len(name) > _LONGEST_NAME:
-        return f"a name has at most {_LONGEST_NAME} characters, not {len(name)}"
+        return f"a name must have at most {_LONGEST_NAME} characters, not {len(name)}"
     if not name.isprintable() or re.search(_INVISIBLE, name):
         unseen = next(character for character in name if not character.isprintable() or re.match(_INVISIBLE, character))
         code = printable(unseen) if printable(unseen) != unseen else f"U+{ord(unseen):04X}"
-        return f"a name has printable characters alone, not {code}"
+        return f"a name must be printable; found {code}"
     if any(character in name for character in _UNFIT):
-        return "a name has no quotes and no backslash"
+        return "a name must not contain quotes or backslashes"
     return None
 
 
@@ -116,17 +117,14 @@ def match_name(name: str, entries: Iterable[Entry], kind: str) -> Match | None:
         loosened = _loose(wanted)
         found = [entry for entry in entries if loosened in map(_loose, _spellings(entry, wanted))]
     if found:
-        entry = _only(found, name, kind, "fits")
-        typed = {_loose(wanted), _loose(_without_vendor(entry, wanted))}
-        own = {_loose(entry.names[0]), _loose(_last(entry.names[0])), _loose(entry.short)}
-        return Match(entry, None if typed & own else f"{_shown(name)} is read as {entry.short}")
+        return Match(_only(found, name, kind))
     if "/" in wanted or len(wanted) < _SHORTEST_BEGINNING:
         return None
     found = [entry for entry in entries if any(_begins(spelling, wanted) for spelling in _spellings(entry, wanted))]
     if not found:
         return None
-    entry = _only(found, name, kind, "begins")
-    only = f"the only {LABELS[kind]} whose name begins so"
+    entry = _only(found, name, kind)
+    only = f"the only {LABELS[kind]} with this prefix"
     return Match(entry, f"{_shown(name)} is read as {entry.short}: {only}")
 
 
@@ -143,29 +141,35 @@ def nearest_names(name: str, entries: Iterable[Entry]) -> list[str]:
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher()
-    matcher.set_seq2(_last(fold(name))[:_LONGEST_NAME])
+    wanted = _last(fold(name))[:_LONGEST_NAME]
+    matcher.set_seq2(wanted)
 
     def likeness(entry: Entry) -> float:
         best = 0.0
         for spelling in {_last(spelling) for spelling in entry.names}:
+            alike = _common(spelling, wanted) / max(len(wanted), 1)
             matcher.set_seq1(spelling)
-            if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
-                best = max(best, matcher.ratio())
+            if matcher.quick_ratio() + alike > best:
+                best = max(best, matcher.ratio() + alike)
         return best
 
     ranked = sorted(entries, key=lambda entry: (-likeness(entry), entry.names))[:3]
     return [entry.short for entry in ranked]
 
 
-def _only(found: list[Entry], name: str, kind: str, fits: str) -> Entry:
+def _common(one: str, other: str) -> int:
+    """Characters with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _only(found: list[Entry], name: str, kind: str) -> Entry:
     """The one entry, or the refusal that names all of them."""
     if len(found) == 1:
         return found[0]
-    listed = sorted(entry.short for entry in found)
+    listed = sorted((entry.short for entry in found), key=_by_size)
     more = f" and {len(listed) - _MOST_CANDIDATES} more" if len(listed) > _MOST_CANDIDATES else ""
-    relation = "is how several names begin" if fits == "begins" else "fits several names"
     candidates = ", ".join(listed[:_MOST_CANDIDATES]) + more
-    raise UnknownName(f"{LABELS[kind]} {name!r} {relation}: {candidates}; name one of them")
+    raise UnknownName(f"{LABELS[kind]} {name!r} is ambiguous: {candidates}; choose one")
 
 
 def _spellings(entry: Entry, wanted: str) -> tuple[str, ...]:
@@ -178,15 +182,16 @@ def _spellings(entry: Entry, wanted: str) -> tuple[str, ...]:
     return names
 
 
-def _without_vendor(entry: Entry, wanted: str) -> str:
-    return wanted.removeprefix(entry.vendor).lstrip("-/") if entry.vendor else wanted
-
-
 def _begins(spelling: str, wanted: str) -> bool:
     """Whether a name begins so, without cutting a number in two."""
     if "/" in spelling or not spelling.startswith(wanted):
         return False
     return not (wanted[-1].isdigit() and _MORE_OF_A_NUMBER.match(spelling[len(wanted) :]))
+
+
+def _by_size(name: str) -> list[tuple[int, str]]:
+    """Order in which numbers within names count as numbers: 8x7b before 8x22b."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _loose(folded: str) -> str:

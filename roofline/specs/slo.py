@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.quantity import BILLION, duration, rounded, to_text
+from roofline.quantity import BILLION, MILLI, duration, rounded, to_text
 
 __all__ = [
     "LATENCIES",
+    "LEVELS",
     "P99_WITHIN",
     "SLO_EXAMPLE",
     "Limits",
@@ -25,16 +26,28 @@ __all__ = [
 #: Latencies that may be limited: their mean, or a percentile of them.
 LATENCIES = ("ttft", "tpot", "e2el")
 
+#: Percentiles of which an answer has the latencies [%].
+LEVELS = (50.0, 90.0, 95.0, 99.0)
+
 #: Key of a limit on tails: the p99 of TTFT and of TPOT, over their medians [1].
 P99_WITHIN = "p99_within"
 
 #: What an SLO looks like.
 SLO_EXAMPLE = "ttft:300@p95,tpot:25,e2el:8s@p99"
 
-_ALIASES = {"itl": "tpot", "e2e": "e2el", "latency": "e2el", "p99": P99_WITHIN, "p99-within": P99_WITHIN}
-_KEY = r"([a-z0-9]+)(?:[_@]?p([0-9.]+))?"
+_BENCHMARKS = {"time_to_first_token": "ttft", "inter_token_latency": "tpot", "request_latency": "e2el"}  # AIPerf's
+_ALIASES = {
+    **_BENCHMARKS,
+    "itl": "tpot",
+    "e2e": "e2el",
+    "latency": "e2el",
+    "p99": P99_WITHIN,
+    "p99-within": P99_WITHIN,
+}
+_KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+))?"
 _PART = r"([a-z0-9_\-]+(?:@p[0-9.]+)?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
 _BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
+_SLOW = ("ttft", "e2el")  # no server answers within a bare fraction of a millisecond: seconds were meant
 _MOST = 200  # characters of an SLO
 _DIGITS = 6  # of a limit
 
@@ -65,12 +78,12 @@ def key_of(metric: str, level: float | None = None) -> str:
         return known
     if known not in LATENCIES:
         raise UnknownName(
-            f"no SLO on {shown(metric)}; it may limit {', '.join(LATENCIES)}, as in {SLO_EXAMPLE}, or {P99_WITHIN}"
+            f"unknown SLO key {shown(metric)}; choose from {', '.join(LATENCIES)}, as in {SLO_EXAMPLE}, or {P99_WITHIN}"
         )
     if level is None:
         return known
     if not 0.0 < level < 100.0:
-        raise BadInput(f"p{level:g} is no percentile: it must lie between p0 and p100, such as p95")
+        raise BadInput(f"p{level:g} is not a percentile; it must be between p0 and p100, such as p95")
     return f"{known}_p{_level_text(level)}"
 
 
@@ -91,14 +104,14 @@ def metric_and_level(key: str) -> tuple[str, float | None]:
     (('ttft', 95.0), ('e2el', None))
     """
     if not isinstance(key, str):
-        raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(LATENCIES)}")
+        raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
     name = key.strip().lower()
     if name == P99_WITHIN or _ALIASES.get(name) == P99_WITHIN:
         return P99_WITHIN, None
     match = re.fullmatch(_KEY, name)
     if match is None:
         key_of(name)
-        raise UnknownName(f"no SLO on {shown(key)}; it may limit {', '.join(LATENCIES)}")
+        raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
     level = None if match[2] is None else _level(match[2], key)
     key_of(match[1], level)
     return _ALIASES.get(match[1], match[1]), level
@@ -122,19 +135,21 @@ def limits_of_text(text: str) -> Limits:
     """
     found = Limits()
     if len(text) > _MOST:
-        raise BadInput(f"{text[:20]!r}... is no SLO: {len(text)} characters; write it as {SLO_EXAMPLE}")
+        raise BadInput(f"{text[:20]!r}... is not an SLO: {len(text)} characters; write it as {SLO_EXAMPLE}")
     for part in re.split(_BETWEEN, text.strip()):
         match = re.fullmatch(_PART, part.strip().lower())
         if match is None:
-            raise BadInput(f"{part!r} is no limit; write an SLO as {SLO_EXAMPLE}, bare numbers in ms")
+            raise BadInput(f"{part!r} is not a limit; write an SLO as {SLO_EXAMPLE} (bare numbers: ms)")
         metric, level = metric_and_level(match[1])
         if match[3] is not None and level is not None:
-            raise BadInput(f"{part!r} states its percentile twice")
+            raise BadInput(f"{part!r} has two percentiles; keep one")
         level = level if match[3] is None else _level(match[3].removeprefix("p").removesuffix("%"), part)
         key = key_of(metric, level)
         if key in found:
-            raise BadInput(f"{key!r} is limited twice in {text!r}")
+            raise BadInput(f"{key!r} is limited twice in {text!r}; keep one")
         found[key] = ratio_of_text(match[2]) if key == P99_WITHIN else _time(match[2], part)
+        if metric in _SLOW and found[key] < MILLI and _is_bare(match[2]):
+            raise BadInput(f"{part!r} is {match[2]} ms; write {metric}:{match[2]}s for seconds, or {match[2]}ms")
     return found
 
 
@@ -151,9 +166,9 @@ def check_limits(slo: Mapping[str, object]) -> None:
     for key, limit in slo.items():
         metric_and_level(key)
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:  # type: ignore[operator]
-            raise BadInput(f"SLO {key} = {shown(limit)} must be positive, in seconds, and finite")
+            raise BadInput(f"SLO {key} = {shown(limit)} must be a positive, finite time in seconds")
         if key == P99_WITHIN and not limit > 1.0:  # type: ignore[operator]
-            raise BadInput(f"{P99_WITHIN} = {shown(limit)} must be above 1: a p99 lies above its median")
+            raise BadInput(f"{P99_WITHIN} = {shown(limit)} must be above 1, as a p99 exceeds its median")
 
 
 def key_text(key: str) -> str:
@@ -216,7 +231,7 @@ def ratio_of_text(text: str) -> float:
     except ValueError:
         ratio = 0.0
     if not 1.0 < ratio <= BILLION:
-        raise BadInput(f"{text!r} is no multiple of the median above 1, such as 2x")
+        raise BadInput(f"{text!r} is not a multiple above 1 of the median; write it as 2x")
     return ratio
 
 
@@ -232,7 +247,11 @@ def _level(text: str, whole: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadInput(f"{text!r} in {whole!r} is no percentile such as p95") from None
+        raise BadInput(f"{text!r} in {whole!r} is not a percentile; write it as p95") from None
+
+
+def _is_bare(text: str) -> bool:
+    return text.strip()[-1:] in ("", ".") or text.strip()[-1].isdigit()
 
 
 def _time(text: str, whole: str) -> float:
@@ -242,5 +261,5 @@ def _time(text: str, whole: str) -> float:
     except BadInput:
         time = 0.0
     if not 0.0 < time <= BILLION:
-        raise BadInput(f"{whole!r}: {text!r} is no time such as 300, 300ms or 0.3s")
+        raise BadInput(f"{whole!r}: {text!r} is not a time; write it as 300, 300ms or 0.3s")
     return time

@@ -16,9 +16,14 @@ ARRIVALS = ("rate", "users", "batch")
 UNIFORM_CV = 0.577
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class NamedWorkload:
-    """Requests of one sort, and the SLO that goes with them."""
+    """Requests of one sort, and the SLO that goes with them.
+
+    >>> import roofline as rl
+    >>> rl.load_workload("chat")
+    <NamedWorkload chat: isl 1155, osl 211; SLO ttft:300ms,tpot:25ms,p99:2x>
+    """
 
     name: str
     isl: int  # [tokens] of a prompt, mean
@@ -36,3 +41,9 @@ class NamedWorkload:
     source: str = ""  # title of the first source
     url: str = ""  # its address
     date: str = ""  # its date, or the day on which it was read
+
+    def __repr__(self) -> str:
+        """Lengths and limits in one line."""
+        prefix = f", prefix {self.prefix}" if self.prefix else ""
+        slo = f"; SLO {self.slo}" if self.slo else ""
+        return f"<NamedWorkload {self.name}: isl {self.isl}, osl {self.osl}{prefix}{slo}>"

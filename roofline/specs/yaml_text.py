@@ -46,7 +46,7 @@ def yaml_scalar(value: object) -> str:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return value.isoformat()
     if not isinstance(value, str):
-        raise BadInput(f"{shown(value)} is neither a text nor a number, and cannot be written to a specification")
+        raise BadInput(f"{shown(value)} cannot be written to a specification; it must be text or a number")
     is_plain = _PLAIN(value) and len(value) <= _LONGEST_PLAIN and value.lower() not in _WORDS
     return value if is_plain else yaml_quoted(value)
 
@@ -99,7 +99,7 @@ def _escaped(character: str) -> str:
     if character == "\n":
         return "\\n"
     if 0xD800 <= code <= 0xDFFF:
-        raise BadInput(f"{character!a} is half a character, which no file holds")
+        raise BadInput(f"{character!a} is half of a surrogate pair, which cannot be written to a file")
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.ops import Real, plain
@@ -30,8 +31,8 @@ UNITS = {
 RESULTS = ("ttft", "tpot", "e2el", "output_tok_s_gpu")
 #: Why there is no formula under a load.
 NO_FORMULA = (
-    "under concurrency or a request_rate an answer is a fixed point, which has no closed form: ask for the formula of "
-    "a burst (batch), or for the sensitivity, which knows every slope"
+    "no closed form under concurrency or request_rate, where the answer is a fixed point; use batch instead, or "
+    "roofline sensitivity for every slope"
 )
 
 _PARTS = {"ttft": ("prefill",), "tpot": ("decode",), "tok_s_user": ("decode",)}
@@ -39,7 +40,7 @@ _TERMS = ("compute", "memory", "exponentials", "link", "latency")
 _NOTABLE = 0.01  # share of a pass from which on what binds a kernel is part of the regime
 _BESIDE = 2.0**-30  # relative step to either side of a tie
 _JUMP = 2.0**-20  # relative change of a result over that step beyond which it jumps
-_UNSAID = "a choice changes sides"
+_UNSAID = "another branch of the model applies"
 
 
 class CaseTrace:
@@ -53,7 +54,8 @@ class CaseTrace:
         self.traced = with_inputs(
             prediction, lambda entry: self.trace.input(entry.name, entry.value), self.trace.section
         )
-        ends = self.traced.e2el.gradient
+        total: Any = self.traced.e2el
+        ends = total.gradient
         costs_doublings = any(name.startswith("a2_") for name in ends)
         self.trace.switches = [
             switch for switch in self.trace.switches if costs_doublings or switch.meaning != DOUBLING
@@ -239,10 +241,10 @@ def check_results(of: Sequence[str]) -> tuple[str, ...]:
         name.replace("-", "_") if isinstance(name, str) else name for name in ((of,) if isinstance(of, str) else of)
     )
     if not names:
-        raise BadInput(f"of names no result; it may be {', '.join(UNITS)}")
+        raise BadInput(f"of is empty; choose from {', '.join(UNITS)}")
     for name in names:
         if not isinstance(name, str) or name not in UNITS:
-            raise UnknownName(f"no result {shown(name)}; it may be {', '.join(UNITS)}")
+            raise UnknownName(f"unknown result {shown(name)}; choose from {', '.join(UNITS)}")
     return tuple(dict.fromkeys(names))
 
 

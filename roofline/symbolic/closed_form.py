@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from roofline.errors import BadInput
+from roofline.number_types import Json
+from roofline.quantity import rounded, to_text
 from roofline.symbolic import formula_text
 from roofline.symbolic.case_trace import UNITS, CaseTrace
 from roofline.symbolic.formula import Definition, Stages
 from roofline.symbolic.inputs import Input
 
-__all__ = ["ClosedForms", "Formula"]
+if TYPE_CHECKING:
+    import sympy
+
+__all__ = ["ClosedForms", "Expression", "Formula"]
+
+#: An expression of inputs and of the named parts of a formula.
+Expression: TypeAlias = "sympy.Expr"
 
 
 class Formula:
-    """A number as an expression of inputs, in stages: parts by name, each of inputs and of earlier parts."""
+    """A number as an expression of inputs, in stages: parts by name, each of inputs and of earlier parts.
+
+    >>> import roofline as rl
+    >>> found = rl.formula("llama-3.1-8b", "h100-sxm", "tpot", basis="ideal")
+    >>> found
+    <Formula tpot = 4.53 ms: 12 parts of 7 inputs; decode memory-bound>
+    >>> "bandwidth" in found.flat, "frac" in found.to_latex(), "def " in found.to_python()
+    (True, True, True)
+    >>> found.to_dict()["unit"]
+    's'
+    """
 
     def __init__(
         self,
         name: str,
         value: float,
         unit: str,
-        expression: Any,
+        expression: Expression,
         stages: Stages,
         known: Mapping[str, Input],
         regime: str = "",
@@ -43,6 +61,12 @@ class Formula:
         self.inputs: dict[str, Input] = stages.symbols(known, expression)
         self._stages = stages
 
+    def __repr__(self) -> str:
+        """The value, and of what it is made, in one line."""
+        made = f"{len(self.definitions)} parts of {len(self.inputs)} inputs"
+        value = to_text(self.value, self.unit) if self.unit == "s" else f"{rounded(self.value)} {self.unit}"
+        return f"<Formula {self.name} = {value}: {made}; {self.regime}>"
+
     @property
     def flat(self) -> str:
         """The whole formula in inputs alone, on one line, read by Python and by `sympy.sympify` [text]."""
@@ -60,7 +84,7 @@ class Formula:
         """Source of a Python function of the symbols; run, it prints the result [text]."""
         return formula_text.python_source(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """Result, its formula, and the values of its symbols."""
         return {
             "result": self.name,
@@ -105,7 +129,7 @@ class ClosedForms:
         if found is None:
             number = self.case.number(result)
             if number is None:
-                raise BadInput(f"{result} does not apply to a single output token (osl 1)")
+                raise BadInput(f"{result} needs at least two output tokens; osl is 1")
             found = self._expressions[result] = self.stages.expression(number)
         return found
 

@@ -155,7 +155,11 @@ def python_source(formula: Formula) -> str:
     used = {word for _, expression in (*parts, ("", final)) for word in _WORD.findall(expression)}
     imports = sorted(source for name, source in _FUNCTIONS.items() if name in used)
     name = f"{formula.name}_residual" if formula.is_implicit else formula.name
-    what = f"Zero where {formula.name} is right" if formula.is_implicit else f"{formula.name} [{formula.unit}]"
+    what = (
+        f"Residual, zero at the solution for {formula.name}"
+        if formula.is_implicit
+        else f"{formula.name} [{formula.unit}]"
+    )
     arguments = [
         f"    {name}={entry.value!r},  # {printable(entry.meaning)}"
         + (f" [{entry.unit}]" if entry.unit != "1" else "")
@@ -170,7 +174,7 @@ def python_source(formula: Formula) -> str:
         "):",
         f'    """{what}{f" of {_in_docstring(formula.title)}" if formula.title else ""}.',
         "",
-        f"    Holds in this regime alone: {_in_docstring(formula.regime)}; no kernel or choice changes sides.",
+        f"    Valid only in this regime: {_in_docstring(formula.regime)}, while no kernel changes its bound.",
         '    """',
         *(f"    {part} = {expression}" for part, expression in parts),
         f"    return {final}",

@@ -40,33 +40,33 @@ KINDS = ("rate", "latency", "efficiency", "workload", "precision", "plan", "capa
 WORKLOAD = {
     "isl": ("tokens", "prompt length"),
     "osl": ("tokens", "answer length"),
-    "batch": ("sequences", "sequences advanced together"),
-    "prefix": ("tokens", "prompt tokens cached already"),
+    "batch": ("sequences", "sequences in the batch"),
+    "prefix": ("tokens", "cached prompt tokens"),
     "concurrency": ("requests", "users of the deployment"),
-    "request_rate": ("1/s", "requests that come to the deployment"),
-    "num_prompts": ("requests", "requests of a run"),
+    "request_rate": ("1/s", "requests that arrive at the deployment"),
+    "num_prompts": ("requests", "requests in the run"),
 }
 
 #: Part of an answer that a load makes, for choices that belong to no pass of a request.
 LOAD = ""
 
 _KERNEL = {
-    "t0": ("latency", "s", "launch and fill of a kernel"),
-    "kappa": ("latency", "s", "each step that a tile walks, beside the arithmetic"),
-    "kappa_s": ("latency", "s", "each step that a tile walks alone"),
-    "eps": ("latency", "s", "each expert touched"),
+    "t0": ("latency", "s", "kernel launch and pipeline fill"),
+    "kappa": ("latency", "s", "per tile step, overlapped with compute"),
+    "kappa_s": ("latency", "s", "per tile step, not overlapped"),
+    "eps": ("latency", "s", "per active expert"),
     "eta_c": ("efficiency", "1", "share of the peak"),
     "eta_m": ("efficiency", "1", "share of the HBM bandwidth"),
     "eta_x": ("efficiency", "1", "share of the special-function rate"),
-    "eta_s": ("efficiency", "1", "share of the HBM bandwidth, traffic that does not overlap"),
+    "eta_s": ("efficiency", "1", "share of the HBM bandwidth, traffic not overlapped"),
 }
 _COLLECTIVE = {
-    "a0": ("latency", "s", "start"),
-    "a1": ("latency", "s", "each further rank"),
-    "a2": ("latency", "s", "each doubling of the ranks"),
-    "q": ("latency", "s", "growth of the pipeline"),
+    "a0": ("latency", "s", "start-up"),
+    "a1": ("latency", "s", "per additional rank"),
+    "a2": ("latency", "s", "per doubling of the ranks"),
+    "q": ("latency", "s", "pipeline ramp-up"),
     "eta": ("efficiency", "1", "share of the link's rate"),
-    "eta_switch": ("efficiency", "1", "share of the link's rate, reduced in the switch"),
+    "eta_switch": ("efficiency", "1", "share of the link's rate, in-switch reduction"),
 }
 #: Times of an engine, with what they are.
 HOST_TIMES = {
@@ -78,7 +78,11 @@ HOST_TIMES = {
     "sequence": "host, per sequence of a decode step",
     "all_reduce": "engine, per all-reduce",
 }
-_TUNING = {"eta_c": "share of the peak", "compute": "factor on the share of the peak", "memory": "on the bandwidth's"}
+_TUNING = {
+    "eta_c": "share of the peak",
+    "compute": "factor on the share of the peak",
+    "memory": "factor on the share of the bandwidth",
+}
 
 
 class Input(NamedTuple):
@@ -119,7 +123,7 @@ def with_inputs(
         gpu=_gpu(deployment.gpu, make),
         precision=_precision(deployment, make),
         engine=_engine(deployment.engine, make),
-        skew=_made(make, "skew", "workload", "1", deployment.skew, "skew of the expert choice"),
+        skew=_made(make, "skew", "workload", "1", deployment.skew, "routing skew of the experts"),
     )
     lengths = {
         name: make(Input(name, "workload", unit, float(getattr(workload, name)), meaning))
@@ -136,7 +140,9 @@ def with_inputs(
     with part("decode"):
         _, step = request_passes(deployment, again, found)
     factors = {
-        name: value if value == 1.0 else make(Input(f"correction_{name}", "efficiency", "1", value, "by a measurement"))
+        name: value
+        if value == 1.0
+        else make(Input(f"correction_{name}", "efficiency", "1", value, "correction by a measurement"))
         for name, value in (("ttft", prediction.correction.ttft), ("tpot", prediction.correction.tpot))
     }
     correction = prediction.correction._replace(**factors)
@@ -217,7 +223,7 @@ def refuse_arrays(prediction: Prediction, question: str) -> None:
     workload = prediction.workload
     for name in stated(workload):
         if not isinstance(getattr(workload, name), float):
-            raise BadInput(f"{question} is asked of one case; {name} is an array: ask once for each element")
+            raise BadInput(f"{question} takes one case, but {name} is an array; call it once per element")
 
 
 def _made(make: Make, name: str, kind: str, unit: str, value: Real | None, meaning: str) -> Any:
@@ -322,7 +328,7 @@ def _precision(deployment: Deployment, make: Make) -> Precision:
         for name, scheme in precision.sections.items()
     }
     head = precision.sections["head"]
-    width = make(Input("head_bits", "precision", "bit", head.weight_nbytes * BITS_PER_BYTE, "weights of the head"))
+    width = make(Input("head_bits", "precision", "bit", head.weight_nbytes * BITS_PER_BYTE, "LM head weights"))
     sections["head"] = head._replace(weight_nbytes=width / BITS_PER_BYTE)
-    kv = make(Input("kv_bits", "precision", "bit", precision.kv_nbytes * BITS_PER_BYTE, "values of the KV cache"))
+    kv = make(Input("kv_bits", "precision", "bit", precision.kv_nbytes * BITS_PER_BYTE, "KV cache values"))
     return precision._replace(sections=sections, kv_nbytes=kv / BITS_PER_BYTE)

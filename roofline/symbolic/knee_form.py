@@ -38,19 +38,18 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
         BadInput: there is none within reach, or it is a search over an SLO.
     """
     if which not in KNEES:
-        raise UnknownName(f"no knee {which!r}; it may be {', '.join(KNEES)}")
+        raise UnknownName(f"unknown knee {which!r}; choose from {', '.join(KNEES)}")
     prediction = case.prediction
     if which == "knee":
         if prediction.knee_bound == "slo":
             raise BadInput(
-                f"the knee, {rounded(float(prediction.knee or 0.0))}, is set by the SLO: the largest whole batch that "
-                "meets it; "
-                "roofline solve --for batch has the batch at which a limit is just met"
+                f"the knee ({rounded(float(prediction.knee or 0.0))}) is set by the SLO and has no formula; use "
+                "roofline solve --for batch for the batch at which a limit is just met"
             )
         which = f"{prediction.knee_bound}_knee"
     value = getattr(prediction.knees, which.removesuffix("_knee"))
     if value is None or value in (0.0, float("inf")):
-        raise BadInput(f"{which} has no formula here: it is {'none' if not value else 'beyond any batch'}")
+        raise BadInput(f"{which} has no formula here: {'there is none' if not value else 'no batch reaches it'}")
     stages = Stages()
     deployment, workload = case.traced.deployment, case.traced.workload
     steps = maximum(workload.osl - 1.0, 1.0)
@@ -73,13 +72,13 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
         surplus = ridge_surplus(step) if slope is None else half_surplus(step, slope)
         number, is_implicit = surplus(case.trace.input(which, value)), True
     if is_implicit and abs(number.value) > _ZERO * prediction.decode.time:
-        raise BadInput(f"{which} = {rounded(value)} is a step of the batch of each rank (dp): no formula is zero there")
+        raise BadInput(f"{which} = {rounded(value)} has no formula here: with dp, the batch per rank moves in steps")
     for name, passed in passes:
         stages.name_kernels(passed, name)
     if isinstance(slope, Traced):
         stages.name_result("time_per_sequence", slope)
     if not isinstance(number, Traced):
-        raise BadInput(f"{which} = {rounded(value)} is a bound, not a formula of this case")
+        raise BadInput(f"{which} = {rounded(value)} has no formula here: it is a bound")
     return Formula(
         which,
         value,

@@ -155,7 +155,7 @@ class Traced:
             if self.operation == "**" and order * plain(self.args[1]) == 1.0 and type(self.args[0]) is Traced:
                 return self.args[0]  # the norm of one side alone
         slope = order * base ** (order - 1.0) if base or order > 1.0 else 0.0
-        growth = base**order * math.log(base) if type(other) is Traced else 0.0
+        growth = base**order * math.log(base) if type(other) is Traced and base > 0.0 else 0.0
         return _node("**", self, other, base**order, slope, growth)
 
     def __rpow__(self, other: Real) -> Real:

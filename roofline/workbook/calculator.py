@@ -14,7 +14,7 @@ from roofline.serving.prediction import Prediction
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, AnyCase, any_case
-from roofline.workbook.cell import INFINITE, Cell, Pool, named, scope
+from roofline.workbook.cell import INFINITE, Cell, CellPool, named, scope
 from roofline.workbook.cell_text import dependent, homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of
 from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_lines
@@ -47,7 +47,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
         contents: what goes into it.
         start: the case that it opens with, in plain numbers.
     """
-    pool = Pool()
+    pool = CellPool()
     cells = {name: pool.input(name_of(name), np.array([contents.case[name]])) for name in CHOICES}
     case = any_case(contents.catalog, asked(contents, pool, cells))
     slo = limits(contents, pool)
@@ -114,19 +114,19 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     step: Any = prediction.tpot
     light = prediction.ideal
     yield _Result("answer", where(ok, "ok", case.reason), "word")
-    yield _Result("note", shown(case.note), "word", "what lies beyond the kernels timed")
+    yield _Result("note", shown(case.note), "word", "where the case is beyond the timed kernels")
     yield _Result("TTFT [ms]", shown(prediction.ttft / MILLI), "result", "time to first token")
-    yield _Result("TPOT [ms]", shown(where(several, step / MILLI, "")), "result", "per output token")
-    yield _Result("E2EL [ms]", shown(prediction.e2el / MILLI), "result", "request to last token")
     yield _Result(
-        "tok/s/user", shown(where(several, prediction.tok_s_user, "")), "result", "that one user sees while decoding"
+        "TPOT [ms]", shown(where(several, step / MILLI, "")), "result", "time per output token after the first"
     )
+    yield _Result("E2EL [ms]", shown(prediction.e2el / MILLI), "result", "request until last token")
+    yield _Result("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "result", "one user, while decoding")
     yield _Result("output tok/s", shown(prediction.output_tok_s), "result", "of all replicas")
     yield _Result("output tok/s/GPU", shown(prediction.output_tok_s_gpu), "result")
     yield _Result("prefill bound", shown(named("bound", prediction.prefill.bound)), "word")
     yield _Result("decode bound", shown(where(several, named("bound", prediction.decode.bound), "")), "word")
-    yield _Result("TTFT at light speed [ms]", shown(light[0].time / MILLI), "number", "full rates, no host")
-    yield _Result("TPOT at light speed [ms]", shown(where(several, light[1].time / MILLI, "")), "number")
+    yield _Result("TTFT, hardware limit [ms]", shown(light[0].time / MILLI), "number", "full rates, no host")
+    yield _Result("TPOT, hardware limit [ms]", shown(where(several, light[1].time / MILLI, "")), "number")
     yield _Result("GPUs", shown(prediction.deployment.num_gpus), "whole", "of all replicas")
     yield _Result("weights [GB/GPU]", held(memory.weights / GIGA), "number")
     yield _Result("KV cache [GB/GPU]", held(memory.kv_cache / GIGA), "number")
@@ -140,14 +140,14 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     yield _Result("knee [sequences]", shown(smallest), "number", "batch beyond which decode stops being cheap")
     yield _Result("knee set by", shown(name), "word")
     yield _Result("ridge knee", finite(knees.ridge), "number", "weights turn compute-bound")
-    yield _Result("half knee", finite(knees.half), "number", "half of the most throughput")
+    yield _Result("half knee", finite(knees.half), "number", "half of the peak throughput")
     yield _Result("memory knee", shown(knees.memory), "whole", "largest batch that fits")
-    yield _Result("SLO knee", shown(knees.slo), "whole", "largest batch within the limits that fits")
+    yield _Result("SLO knee", shown(knees.slo), "whole", "largest batch that fits and meets the limits")
     hourly: Any = prediction.usd_per_hour
     per_token = prediction.usd_per_m_output_tok
     priced = hourly > 0
-    yield _Result("USD/h", shown(where(priced, hourly, "no price")), "number", "typical rent of all GPUs")
-    yield _Result("USD/M output tok", shown(where(priced, per_token, "no price")), "result", "busy all the time")
+    yield _Result("USD/h", shown(where(priced, hourly, "no price")), "number", "typical price of all GPUs")
+    yield _Result("USD/M output tok", shown(where(priced, per_token, "no price")), "result", "at full utilisation")
 
 
 def _within(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
@@ -188,17 +188,17 @@ def _kernel_places(rows: Sequence[KernelRow]) -> tuple[dict[int, str], list[Cell
 
 
 def _write_inputs(book: Book, sheet: Sheet, contents: Contents) -> None:
-    sheet.text(0, 0, "roofline: how fast will this model answer on this GPU?", "title")
+    sheet.text(0, 0, "roofline: how fast does this model run on this GPU?", "title")
     sheet.text(
-        1, 0, "Yellow cells are yours. Everything else is a formula; Kernels shows what the answer is made of.", "note"
+        1, 0, "Change the yellow cells. Everything else is a formula; the sheet Kernels breaks the answer down.", "note"
     )
     lines = [(name, name, contents.case[name], note) for name, note in CHOICE_NOTES.items()]
     for key in SLO_KEYS:
         limit = contents.slo.get(key)
         known = None if limit is None else limit / MILLI
-        lines.append((f"slo_{key}", f"SLO {key} [ms]", known, "limit; blank: none"))
+        lines.append((f"slo_{key}", f"SLO {key} [ms]", known, "upper limit; blank: none"))
     if contents.skew is not None:
-        lines.append(("routing", "routing skew", contents.skew, "c of the expert choice; 0.66 as measured"))
+        lines.append(("routing", "routing skew", contents.skew, "routing skew c; 0.66 as measured"))
     engine = contents.engine
     for name, note in HOST_TIMES.items():
         if name == "network" or getattr(engine, name):
@@ -280,7 +280,7 @@ def _write_lookups(sheet: Sheet, cells: Sequence[Cell], places: Mapping[int, str
     sheet.text(
         0,
         2,
-        "What several formulas need is computed once, here; the step is the part of the answer that needs it first.",
+        "Intermediate values shared by several formulas; step names the part of the answer that uses each first.",
         "note",
     )
     for line, cell in enumerate(cells, 1):

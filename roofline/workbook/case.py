@@ -22,7 +22,7 @@ from roofline.specs.gpu import Gpu, Link, Price
 from roofline.specs.kernels import GEMM, INDEXER, MOE, KernelKind
 from roofline.specs.layers import Ffn, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
-from roofline.workbook.cell import INFINITE, Cell, Pool, scope
+from roofline.workbook.cell import INFINITE, Cell, CellPool, scope
 from roofline.workbook.lookups import found, is_number, joined, match, picked, rounded_to
 from roofline.workbook.parts import held_memory, passes
 from roofline.workbook.slots import Slot
@@ -67,7 +67,7 @@ class AnyCase(NamedTuple):
     note: Any  # what lies beyond the kernels timed, empty where nothing does
     is_asked: Any  # whether a model is named at all
     is_ideal: Any  # whether light speed is asked for
-    pool: Pool
+    pool: CellPool
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def any_case(catalog: Catalog, asked: Asked) -> AnyCase:
     deployment = Deployment(model, gpu, plan, rows.precision, skew=asked.skew, replicas=replicas, engine=asked.engine)
     is_ideal = cells["basis"] == "ideal"
     first, step = passes(is_ideal, deployment, workload)
-    need = held_memory(deployment, workload.batch, workload.isl + workload.osl)
+    need: Any = held_memory(deployment, workload.batch, workload.isl + workload.osl)
     prediction = Prediction(deployment, workload, first, step, memory=need, allow_oversize=True)
     impossible: Any = ""
     for fails, said in reversed(list(_faults(catalog, rows, prediction, asked.bounds))):
@@ -150,7 +150,7 @@ class _Rows:
     @scope("rows")
     def __init__(self, catalog: Catalog, cells: Mapping[str, Cell]) -> None:
         self.catalog, self.cells = catalog, cells
-        self.pool: Pool = cells["model"].pool
+        self.pool: CellPool = cells["model"].pool
         self.model = match(cells["model"], catalog.models.column("name"))
         self.gpu = match(cells["gpu"], catalog.gpus.column("name"))
         self.like = picked(catalog.gpus.column("kernels_like"), self.gpu)
@@ -298,7 +298,7 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
 
 
 @scope("noted")
-def _noted(pool: Pool, deployment: Deployment, workload: Workload) -> Any:
+def _noted(pool: CellPool, deployment: Deployment, workload: Workload) -> Any:
     """Sentences on the limits that a case exceeds, one after the other."""
     notes = [where(exceeds, pool.said(f"{said}. "), "") for exceeds, said in beyond(deployment, workload)]
     return joined(*notes)
@@ -310,32 +310,35 @@ def _faults(
     """Why a case cannot be, the first reason first."""
     cells, plan, gpu = rows.cells, prediction.deployment.plan, prediction.deployment.gpu
     model = prediction.deployment.model
-    yield ~found(cells["model"], catalog.models.column("name")), f"no model {cells['model']} in the sheet Models"
-    yield ~found(cells["gpu"], catalog.gpus.column("name")), f"no GPU {cells['gpu']} in the sheet GPUs"
+    yield (
+        ~found(cells["model"], catalog.models.column("name")),
+        f"unknown model {cells['model']}; the sheet Models lists all",
+    )
+    yield ~found(cells["gpu"], catalog.gpus.column("name")), f"unknown GPU {cells['gpu']}; the sheet GPUs lists all"
     for table, row, name in ((catalog.models, rows.model, "model"), (catalog.gpus, rows.gpu, "gpu")):
         check = picked(table.column("check"), row)
         yield check != "ok", f"{cells[name]}: {check}"
-    yield ~found(rows.key, catalog.precisions.column("key")), f"no precision {cells['precision']}"
-    yield ~found(rows.cache, catalog.caches.column("name")), f"no KV cache in {cells['kv_cache_dtype']}"
+    yield ~found(rows.key, catalog.precisions.column("key")), f"unknown precision {cells['precision']}"
+    yield ~found(rows.cache, catalog.caches.column("name")), f"unknown KV cache format {cells['kv_cache_dtype']}"
     for name in ("isl", "osl", "batch"):
         outside = (cells[name] < 1) | (cells[name] > BILLION)
         said = f"{name} must be a number from 1 to {BILLION:.0f}"
         yield where(is_number(cells[name]), outside, ~is_number(cells[name])), said
     prefix = cells["prefix"]
     beyond = (prefix < 0) | (prefix > cells["isl"]) | ((prefix > 0) & (prefix < 1))
-    yield where(is_number(prefix), beyond, prefix != ""), "prefix must be 0, or tokens up to isl"
+    yield where(is_number(prefix), beyond, prefix != ""), "prefix must be 0 or from 1 to isl"
     for name in ("tp", "pp", "ep", "dp", "replicas"):
         degree = cells[name]
         no_degree = (degree < 1) | (degree > MEGA) | (degree % 1 > 0)
-        yield where(is_number(degree), no_degree, degree != ""), f"{name} must be a whole number from 1 on"
+        yield where(is_number(degree), no_degree, degree != ""), f"{name} must be a whole number, at least 1"
     for cell, least, most, said, may_be_blank in bounds:
         other = (cell != "") if may_be_blank else ~is_number(cell)
         yield where(is_number(cell), (cell < least) | (cell > most), other), said
     basis = cells["basis"]
-    yield (basis != "") & (basis != "calibrated") & (basis != "ideal"), "the basis is calibrated or ideal"
+    yield (basis != "") & (basis != "calibrated") & (basis != "ideal"), "basis must be calibrated or ideal"
     said = f"{cells['gpu']} cannot multiply in {cells['precision']}; choose another precision"
     yield ~rows.is_known(), said
-    said = f"pp = {plan.pp} exceeds the layers of {model.short_name}, or the stages in the sheet Stages"
+    said = f"pp = {plan.pp} exceeds the layers of {model.short_name} or the sheet Stages"
     yield ~found(rows.stage, catalog.stages.column("key")) | (plan.pp > model.layers), said
     for fails, said in tp_faults(model, plan.tp):
         yield fails, f"tp = {plan.tp} does not divide {model.short_name}: {said}"
@@ -344,10 +347,10 @@ def _faults(
     spread = where(plan.dp > 1, where(experts > 0, maximum(plan.ep, plan.expert_tp), 1), 1)
     leaves = (maximum(plan.tp, spread) > gpu.link.domain) | (crossings(plan, gpu.link.domain) > 0)
     unstated = picked(catalog.gpus.column("scale_out"), rows.gpu) <= 0
-    said = f"the ranks exceed the {gpu.link.domain} GPUs of one domain, and {cells['gpu']} states no network"
+    said = f"the ranks exceed the {gpu.link.domain}-GPU domain of {cells['gpu']}, which has no scale-out network"
     yield leaves & unstated, said
     alone = picked(catalog.gpus.column("link_bandwidth"), rows.gpu) <= 0
-    yield (maximum(maximum(plan.tp, spread), plan.pp) > 1) & alone, f"{cells['gpu']} states no link between GPUs"
+    yield (maximum(maximum(plan.tp, spread), plan.pp) > 1) & alone, f"{cells['gpu']} has no link between GPUs"
 
 
 @scope("degree")

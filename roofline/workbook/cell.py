@@ -17,7 +17,7 @@ import numpy as np
 
 from roofline.ops import Operations, Real, always, never, register
 
-__all__ = ["INFINITE", "Cell", "Column", "Pool", "named", "node", "scope", "unmarked"]
+__all__ = ["INFINITE", "Cell", "CellPool", "Column", "named", "node", "scope", "unmarked"]
 
 #: Stands for infinity, which a sheet does not know.
 INFINITE = 2.0**1000
@@ -34,7 +34,7 @@ class Column(NamedTuple):
     values: np.ndarray[Any, Any]
 
 
-class Pool:
+class CellPool:
     """Cells of one sheet: those made from the same are the same."""
 
     def __init__(self) -> None:
@@ -94,7 +94,9 @@ class Cell:
 
     __slots__ = ("args", "home", "operation", "pool", "serial", "value")
 
-    def __init__(self, pool: Pool, operation: str, args: tuple[Any, ...], value: Any, serial: int, home: str) -> None:
+    def __init__(
+        self, pool: CellPool, operation: str, args: tuple[Any, ...], value: Any, serial: int, home: str
+    ) -> None:
         self.pool = pool
         self.operation = operation
         self.args = args
@@ -106,7 +108,7 @@ class Cell:
         return f"Cell({self.operation}, {self.value!r})"
 
     def __format__(self, spec: str) -> str:
-        """A mark in a text, which `Pool.said` makes a formula of."""
+        """A mark in a text, which `CellPool.said` makes a formula of."""
         return f"{_MARK}{self.serial}{_MARK}"
 
     def __hash__(self) -> int:

@@ -58,7 +58,7 @@ def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
     """
     text = _text(cell, places)[0] if isinstance(cell, Cell) else _literal(cell)
     if len(text) >= LONGEST:
-        raise BadInput(f"a formula of {len(text)} characters is longer than spreadsheets take; ask for fewer models")
+        raise BadInput(f"a formula of {len(text)} characters exceeds the spreadsheet limit; choose fewer models")
     return text
 
 

@@ -18,7 +18,7 @@ from roofline.specs.formats import KV_FORMATS
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, Asked, Bound
-from roofline.workbook.cell import INFINITE, Cell, Pool, scope
+from roofline.workbook.cell import INFINITE, Cell, CellPool, scope
 from roofline.workbook.lookups import is_number
 from roofline.workbook.tables import Catalog
 
@@ -29,20 +29,20 @@ _DEGREES = (1, 2, 4, 8, 16, 32, 64)  # others may be typed
 
 #: Choices with what they are, in the order of `CHOICES`.
 CHOICE_NOTES: Mapping[str, str] = {
-    "model": "of the sheet Models; my-model is for your own",
-    "gpu": "of the sheet GPUs; my-gpu is for your own",
-    "precision": "native: the checkpoint's own formats; or a preset",
-    "kv_cache_dtype": "as precision: what it sets; auto: the checkpoint's own; or a format",
+    "model": "from the sheet Models; my-model is yours to fill in",
+    "gpu": "from the sheet GPUs; my-gpu is yours to fill in",
+    "precision": "native (the checkpoint's formats) or a preset",
+    "kv_cache_dtype": "as precision (set by it), auto (the checkpoint's) or a format",
     "tp": "tensor-parallel degree; blank: 1",
     "pp": "pipeline-parallel degree",
     "ep": "expert-parallel degree; divides tp x dp",
     "dp": "data-parallel degree of the attention",
-    "replicas": "copies of tp x pp x dp GPUs",
-    "isl": "prompt [tokens]",
-    "osl": "answer [tokens]",
-    "batch": "sequences of one replica that start together",
-    "prefix": "prompt tokens whose KV is cached already",
-    "basis": "calibrated, or ideal: light speed",
+    "replicas": "replicas of tp x pp x dp GPUs",
+    "isl": "prompt length [tokens]",
+    "osl": "answer length [tokens]",
+    "batch": "sequences started together on one replica",
+    "prefix": "cached prompt tokens",
+    "basis": "calibrated or ideal (hardware limit)",
 }
 
 #: What drop-downs offer: texts, numbers, or the name of a column.
@@ -87,7 +87,7 @@ def name_of(choice: str) -> str:
 
 
 @scope("asked")
-def asked(contents: Contents, pool: Pool, cells: Mapping[str, Cell]) -> Asked:
+def asked(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -> Asked:
     """A case whose constants stand in the calculator.
 
     Args:
@@ -102,22 +102,20 @@ def asked(contents: Contents, pool: Pool, cells: Mapping[str, Cell]) -> Asked:
     times: dict[str, Any] = {
         name: _time(pool, engine, name) * MILLI for name in HOST_TIMES if name == "network" or getattr(engine, name)
     }
-    bounds = [
-        Bound(_time(pool, engine, name), 0.0, HOUR / MILLI, f"{name} must be a time, 0 ms or more") for name in times
-    ]
+    bounds = [Bound(_time(pool, engine, name), 0.0, HOUR / MILLI, f"{name} must be at least 0 ms") for name in times]
     skew: Any = None
     if contents.skew is not None:
         skew = pool.input(name_of("routing"), np.array([contents.skew]))
         said = f"routing skew must be a number from {LEAST_SKEW:g} to {MOST_SKEW:g}"
         bounds.append(Bound(skew, LEAST_SKEW, MOST_SKEW, said))
     for key in SLO_KEYS:
-        said = f"SLO {key} must be a number of milliseconds above 0, or blank"
+        said = f"SLO {key} must be above 0 ms, or blank"
         bounds.append(Bound(_limit(contents, pool, key), _SHORTEST, INFINITE, said, may_be_blank=True))
     return Asked({name: cells[name] for name in CHOICES}, replace(engine, tunings=(), **times), skew, tuple(bounds))
 
 
 @scope("limits")
-def limits(contents: Contents, pool: Pool) -> dict[str, Real]:
+def limits(contents: Contents, pool: CellPool) -> dict[str, Real]:
     """Limits of the SLO as they stand in the calculator; a blank limits nothing.
 
     Args:
@@ -134,12 +132,12 @@ def limits(contents: Contents, pool: Pool) -> dict[str, Real]:
     return found
 
 
-def _time(pool: Pool, engine: Engine, name: str) -> Cell:
+def _time(pool: CellPool, engine: Engine, name: str) -> Cell:
     """Cell of the calculator that holds a time of the engine [ms]."""
     return pool.input(name_of(name), np.array([getattr(engine, name) / MILLI]))
 
 
-def _limit(contents: Contents, pool: Pool, key: str) -> Cell:
+def _limit(contents: Contents, pool: CellPool, key: str) -> Cell:
     """Cell of the calculator that holds a limit of the SLO [ms]."""
     limit = contents.slo.get(key)
     return pool.input(name_of(f"slo_{key}"), np.array([float("nan") if limit is None else limit / MILLI]))

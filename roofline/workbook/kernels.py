@@ -14,7 +14,7 @@ from roofline.workbook.tables import COLLECTIVE, EFFICIENCY
 __all__ = ["HEADINGS", "KNOWN", "OWN", "ROOF", "SUMMED", "TIME", "USES", "KernelRow", "kernel_lines"]
 
 _ANSWER = (
-    "pass", "kernel", "kind", "bound", "share", "time [s]", "runs", "light speed [s]", "one run [s]",
+    "pass", "kernel", "kind", "bound", "share", "time [s]", "runs", "hardware limit [s]", "one run [s]",
     "compute [s]", "memory [s]", "latency [s]", "exponentials [s]", "link [s]",
 )  # fmt: skip
 _WORK = (
@@ -32,11 +32,11 @@ _TERMS = ("one run [s]", "compute [s]", "memory [s]", "latency [s]", "exponentia
 
 #: Columns that are summed; that formulas of other rows and sheets refer to; that those of the same row do; of these
 #: the roof's; columns whose formulas refer to others of their row.
-SUMMED = frozenset({"time [s]", "light speed [s]"})
+SUMMED = frozenset({"time [s]", "hardware limit [s]"})
 KNOWN = SUMMED | {"bound"}
 OWN = frozenset({*_WORK, *_ROOF, *_LINK, *_TERMS, "runs"})
 ROOF = frozenset({*_ROOF, *_LINK})
-USES = frozenset({*_TERMS, "time [s]", "light speed [s]", "bound", "share"})
+USES = frozenset({*_TERMS, "time [s]", "hardware limit [s]", "bound", "share"})
 
 
 class KernelRow(NamedTuple):

@@ -13,7 +13,7 @@ from roofline.physics.memory import largest_batch
 from roofline.quantity import GIGA, MILLI
 from roofline.serving.latency import slo_excess
 from roofline.workbook.case import CHOICES, AnyCase, any_case
-from roofline.workbook.cell import INFINITE, Cell, Pool, named, unmarked
+from roofline.workbook.cell import INFINITE, Cell, CellPool, named, unmarked
 from roofline.workbook.cell_text import homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits
 from roofline.workbook.writer import Sheet, address
@@ -39,7 +39,7 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
         contents: what goes into the workbook.
     """
     count = len(contents.scenarios) + contents.spare
-    pool = Pool()
+    pool = CellPool()
     cells = {name: pool.input(address(None, place), _column(contents, name)) for place, name in enumerate(CHOICES)}
     case = any_case(contents.catalog, asked(contents, pool, cells))
     answers = list(_answers(case, limits(contents, pool)))

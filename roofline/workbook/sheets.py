@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.serving.precision import NATIVE
 from roofline.specs.formats import COMPUTE
-from roofline.workbook.cell import Pool
+from roofline.workbook.cell import CellPool
 from roofline.workbook.inputs import Contents
 from roofline.workbook.slots import own_stages
 from roofline.workbook.tables import MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
@@ -23,9 +23,9 @@ SHEETS = (
 )  # fmt: skip
 
 _OWN_MODEL_NOTE = (
-    f"{OWN_MODEL} is for your own: change any yellow cell, its name too. Each kind of layer has its number of layers "
-    "(0: none) and its shape; the numbers of kinds that a model lacks are those of another. With pp > 1 its memory is "
-    "exact for layers of one kind, else an upper estimate. kv cache: what 'auto' keeps it in."
+    f"{OWN_MODEL} is yours to fill in: change any yellow cell, also its name. Each kind of layer has its number of "
+    "layers (0: none) and its shape; a kind that a model lacks shows the shape of another model. With pp > 1, memory "
+    "is exact if all layers are of one kind, else an upper bound. kv cache: the format that 'auto' stands for."
 )
 _GAP = 5  # rows between a table and its rules
 
@@ -36,8 +36,8 @@ _STYLES = {
 _HEADINGS = {
     "kernels_like": "kernels like", "bandwidth": "HBM bandwidth [B/s]", "memory": "usable HBM [B]",
     "link_bandwidth": "link per direction [B/s]", "peer_bandwidth": "link to one peer [B/s]",
-    "domain": "GPUs of a domain", "in_switch": "reduces in the switch", "exp_rate": "exponentials [1/s]",
-    "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical rent [USD/h]", "formats_like": "formats like",
+    "domain": "GPUs per scale-up domain", "in_switch": "in-switch reduction", "exp_rate": "exponentials [1/s]",
+    "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical price [USD/h]", "formats_like": "formats like",
     **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
 }  # fmt: skip
 
@@ -56,8 +56,8 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
     book.define(catalog.peaks.name, f"{address(1, columns[0], 'GPUs')}:{address(rows, columns[-1])}")
     sheets["GPUs"].choices(rows, rows, 1, f"={address(1, 0)}:{address(rows - 1, 0)}")
     sheets["GPUs"].text(
-        rows + 2, 0, f"{OWN_GPU} is for your own: change any yellow cell, its name too. Its kernels reach the shares "
-        "of the GPU in 'kernels like'. A blank: not stated.", "note",
+        rows + 2, 0, f"{OWN_GPU} is yours to fill in: change any yellow cell, also its name. Its kernels are as "
+        "efficient as those of the GPU in 'kernels like'. Blank: not stated.", "note",
     )  # fmt: skip
     _check_gpu(sheets["GPUs"], catalog)
     _write_models(book, sheets["Models"], catalog)
@@ -133,8 +133,8 @@ def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
     stated = ("link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
     rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in stated]
     known = f'MATCH({at["kernels_like"]}&"|gemm|wide",{catalog.kernels.column("key").name},0)'
-    rules += [(f"NOT(ISNUMBER({known}))", "kernels like: no GPU of this sheet")]
-    rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "a 16-bit peak, bf16 or fp16, is needed")]
+    rules += [(f"NOT(ISNUMBER({known}))", "kernels like must name a GPU of this sheet")]
+    rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "the bf16 or fp16 peak is missing")]
     _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
 
 
@@ -147,7 +147,7 @@ def _check_model(sheet: Sheet, catalog: Catalog) -> None:
     rules += [(_negative(cell), f"layers of {name} must be a number") for name, cell in layers.items()]
     networks = [cell for name, cell in layers.items() if name not in catalog.mixer_names]
     mixers = [layers[name] for name in catalog.mixer_names]
-    rules += [(f"{'+'.join(mixers)}<>{'+'.join(networks)}", "mixers and networks must have as many layers")]
+    rules += [(f"{'+'.join(mixers)}<>{'+'.join(networks)}", "mixers and networks must have the same number of layers")]
     for slot in catalog.slots:
         numbers = [at[f"{slot.name}_{name}"] for name in slot.numbers]
         if numbers:
@@ -160,9 +160,9 @@ def _check_model(sheet: Sheet, catalog: Catalog) -> None:
             rule = f"IF({layers[slot.name]}>0,MOD({heads},{shared})<>0,FALSE)"
             rules.append((rule, f"kv heads of {slot.name} must divide its heads"))
     known = f"ISNUMBER(MATCH({at['kv_cache']},{catalog.caches.column('name').name},0))"
-    rules.append((f"NOT({known})", "kv cache: no such format"))
+    rules.append((f"NOT({known})", "kv cache must be a known format"))
     known = f'MATCH({at["formats_like"]}&"|{NATIVE}",{catalog.precisions.column("key").name},0)'
-    rules.append((f"NOT(ISNUMBER({known}))", "formats like: no model of this sheet"))
+    rules.append((f"NOT(ISNUMBER({known}))", "formats like must name a model of this sheet"))
     _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
 
 
@@ -194,7 +194,7 @@ def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
     own = len(catalog.models.rows)
     start = len(table.rows) - MOST_STAGES
     name = address(own, 0, "Models")
-    pool, slots = Pool(), [slot.name for slot in catalog.slots]
+    pool, slots = CellPool(), [slot.name for slot in catalog.slots]
     place = catalog.models.names.index
     held = [catalog.models.rows[-1][place(f"{slot}_layers")] for slot in slots]
     at = (address(own, place(f"{slot}_layers"), "Models") for slot in slots)

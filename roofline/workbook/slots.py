@@ -54,8 +54,8 @@ def slots_of(models: Sequence[Model]) -> tuple[tuple[Slot, ...], dict[str, dict[
         held[model.name] = mine
         if len(slots) > _MOST_SLOTS:
             raise BadInput(
-                f"{model.short_name} and the models before it have {len(slots)} kinds of layers, more than the "
-                f"{_MOST_SLOTS} of a workbook; ask for fewer models"
+                f"the models up to {model.short_name} have {len(slots)} kinds of layers; a workbook holds at most "
+                f"{_MOST_SLOTS}: choose fewer models"
             )
     return tuple(slots.values()), held
 

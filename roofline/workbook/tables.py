@@ -292,8 +292,8 @@ class Catalog:
         own = tuned(under, gpu, self.engine, kind, how.key)
         if own.efficiency.p != kind.order:
             raise BadInput(
-                f"{gpu.name}: its calibration has p = {own.efficiency.p:g} for {kind.name} kernels, formulas of a "
-                f"workbook {kind.order:g}; use predict"
+                f"{gpu.name} is not supported in a workbook: its calibration has p = {own.efficiency.p:g} for "
+                f"{kind.name} kernels, not {kind.order:g}; use predict"
             )
         share = own.efficiency.eta_c * (own.peak / under.peak)  # units slower than the tensor cores are a share of them
         constants = (share if field == "eta_c" else getattr(own.efficiency, field) for field in EFFICIENCY)
@@ -318,7 +318,7 @@ def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Cat
         _refuse(model)
     for gpu in gpus:
         if gpu.calibration is None:
-            raise BadInput(f"{gpu.name} has no calibration, which a workbook needs; load it by its name")
+            raise BadInput(f"{gpu.name} has no calibration, which a workbook needs; give the GPU by its name")
     _refuse_twins("models", [OWN_MODEL, *(model.short_name for model in models)])
     _refuse_twins("GPUs", [OWN_GPU, *(gpu.name for gpu in gpus)])
     return Catalog(models, gpus, engine)
@@ -329,18 +329,20 @@ def _refuse_twins(kind: str, names: Sequence[str]) -> None:
     folded = [name.lower() for name in names]
     odd = next((name for name in names if len(name) > _LONGEST_NAME or set(name) & set(_WILD)), None)
     if odd is not None:
-        raise BadInput(f"{shown(odd)} cannot be looked up in a workbook: longer than {_LONGEST_NAME}, or with {_WILD}")
+        raise BadInput(
+            f"{shown(odd)} cannot be a workbook name; use at most {_LONGEST_NAME} characters, none of {_WILD}"
+        )
     twin = next((name for name in names if folded.count(name.lower()) > 1), None)
     if twin is not None:
-        raise BadInput(f"two {kind} of a workbook are called {twin}; leave one out, or rename it")
+        raise BadInput(f"two {kind} are called {twin}; leave one out or rename it")
 
 
 def _refuse(model: Model) -> None:
     """Refuse what formulas of a sheet do not express."""
     if any(isinstance(mixer, Csa) for _, mixer in model.mixers):
-        raise BadInput(f"{model.short_name}: its compressed attention (csa) has no formula in a workbook; use predict")
+        raise BadInput(f"{model.short_name}: compressed attention (csa) is not supported in a workbook; use predict")
     if model.streams > 1:
-        raise BadInput(f"{model.short_name}: its hyper-connections have no formula in a workbook; use predict")
+        raise BadInput(f"{model.short_name}: hyper-connections are not supported in a workbook; use predict")
 
 
 def _gpu_row(gpu: Gpu, name: str) -> tuple[Any, ...]:

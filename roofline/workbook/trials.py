@@ -25,7 +25,7 @@ from roofline.serving.latency import decode, prefill, slo_excess
 from roofline.serving.prediction import Prediction
 from roofline.specs.kernels import GEMM
 from roofline.workbook.case import AnyCase
-from roofline.workbook.cell import Cell, Pool, named, scope
+from roofline.workbook.cell import Cell, CellPool, named, scope
 from roofline.workbook.parts import held_memory, passes
 
 __all__ = ["CurvePoint", "Trial", "Trials", "at_batches", "curve_point", "knees_of", "one_trial"]
@@ -73,7 +73,7 @@ class Trials:
         line = next((line for line, asked in enumerate(self.batches) if _is_same(asked, batch)), len(self.batches))
         if line == len(self.batches):
             self.batches.append(batch)
-        pool: Pool = self.case.pool
+        pool: CellPool = self.case.pool
         value = float(np.ravel(batch.value)[0]) if isinstance(batch, Cell) else float(batch)
         known = zip(Trial._fields, self.at(value), strict=True)
         return Trial(*(pool.input(self.place(line, name), np.array([number])) for name, number in known))

@@ -103,7 +103,7 @@ class Book:
             BadInput: spreadsheets do not take such a name.
         """
         if self.book.define_name(name, f"={reference}") != 0:
-            raise BadInput(f"{name} cannot be a name in a workbook")
+            raise BadInput(f"{name} is not a valid name in a workbook")
 
     def close(self) -> None:
         """Write the file.

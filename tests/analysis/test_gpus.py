@@ -163,7 +163,7 @@ def test_a_gpu_that_cannot_run_the_case_does_not_take_the_others_with_it():
 def test_where_the_first_cannot_run_the_case_the_next_is_the_reference_and_that_is_said():
     found = compare("deepseek-r1", ["h100-sxm", "b200", "b300"], **CASE)
     assert {row["reference"] for row in found.to_records()} == {"b200"}
-    assert "b200 is the reference: h100-sxm cannot run the case" in found.notes
+    assert "b200 is the reference, because h100-sxm cannot run the case" in found.notes
 
 
 def test_a_format_that_one_gpu_lacks_refuses_that_one():
@@ -220,4 +220,4 @@ def test_sizes_of_any_number_are_compared():
 def test_where_the_case_fits_none_the_widest_plan_is_taken_if_that_is_asked_for():
     found = compare("deepseek-r1", ["h100-sxm", "a100-sxm-80gb"], allow_oversize=True, **CASE)
     assert [(row["tp"], row["fits"]) for row in found.to_records()] == [(8, False), (8, False)]
-    assert "tp = 8 for all: the widest; it fits none of them" in found.notes
+    assert "tp = 8 for all: the largest; it fits none of them" in found.notes

@@ -231,14 +231,14 @@ def test_a_single_token_has_no_tpot_row():
 def test_what_is_no_result_or_no_single_case_is_refused():
     with pytest.raises(rl.UnknownName, match="ttft, tpot"):
         rows_of("llama-3.1-8b", "h100-sxm", of=("ttft", "speed"))
-    with pytest.raises(rl.BadInput, match="no result"):
+    with pytest.raises(rl.BadInput, match="of is empty"):
         rows_of("llama-3.1-8b", "h100-sxm", of=())
     with pytest.raises(rl.BadInput, match="batch is an array"):
         rows_of("llama-3.1-8b", "h100-sxm", batch=[1, 2])
 
 
 def test_a_single_token_has_nothing_to_say_of_tpot_alone():
-    with pytest.raises(rl.BadInput, match="single output token"):
+    with pytest.raises(rl.BadInput, match="tpot needs at least two output tokens"):
         rows_of("llama-3.1-8b", "h100-sxm", osl=1, of="tpot")
 
 

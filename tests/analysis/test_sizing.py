@@ -173,7 +173,7 @@ def test_plans_of_experts_are_possible_sorted_and_within_domain_and_batch(model,
 
 def test_what_needs_more_gpus_than_lie_together_is_said():
     found = one("gpt-oss-120b", "h100-sxm", ep=16)
-    assert found.reason == "cannot: no plan has ep 16 within the 8 GPUs of one nvlink4 domain"
+    assert found.reason == "misses: no plan with ep 16 fits the 8-GPU nvlink4 domain"
     assert found.to_dict()["fits"] is None
 
 
@@ -196,16 +196,16 @@ def test_no_plan_is_faster_than_its_share_of_light_speed_on_one_gpu(model):
 def test_an_slo_below_light_speed_is_called_so_on_every_gpu():
     found = size("gpt-oss-120b", ("h100-sxm", "b200"), slo={"ttft": 0.001}, **CASE)
     assert [answer.meets for answer in found.sizes] == [False, False]
-    assert all(answer.reason.startswith("cannot at light speed: TTFT at least ") for answer in found.sizes)
-    assert any("not even at light speed" in note for note in found.notes)
+    assert all(answer.reason.startswith("misses at the hardware limit: TTFT >= ") for answer in found.sizes)
+    assert any("can meet the SLO, even at the hardware limit" in note for note in found.notes)
     assert found.cheapest is None
 
 
 def test_an_slo_that_light_would_meet_is_not_called_impossible_at_light_speed():
     found = size("llama-3.1-70b", "l40s", slo=SLO, **CASE)
-    assert found.sizes[0].reason.startswith("cannot: TTFT ")
-    assert " against 300 ms" in found.sizes[0].reason
-    assert not any("light speed" in note for note in found.notes)
+    assert found.sizes[0].reason.startswith("misses: TTFT ")
+    assert " > 300 ms" in found.sizes[0].reason
+    assert not any("hardware limit" in note for note in found.notes)
 
 
 def test_a_plan_below_light_speed_is_named_where_it_still_comes_nearest():
@@ -277,7 +277,7 @@ def test_the_whole_catalog_is_answered_cheapest_first_unknown_prices_then_refusa
 
 def test_every_row_has_the_keys_of_the_contract_and_the_verdict(catalog):
     for found, row in zip(catalog.sizes, catalog.to_records(), strict=True):
-        assert tuple(row) == SIZE_KEYS == (*ROW_KEYS, "quantization", "meets", "meets_high", "reason")
+        assert tuple(row) == SIZE_KEYS == (*ROW_KEYS, "quantization", "meets", "meets_high", "reason", "excess")
         assert (row["meets"], row["reason"] is None) == (found.meets, found.meets)
         assert (row["gpu"], row["isl"], row["osl"], row["batch"]) == (found.gpu.name, 2000, 300, 16)
         if found.meets:
@@ -285,8 +285,17 @@ def test_every_row_has_the_keys_of_the_contract_and_the_verdict(catalog):
             assert row["ttft_ms"] <= 1000.0
             assert row["tpot_ms"] <= 25.0
             assert row["fits"] is True
+            assert row["excess"] is None
         else:
             assert row["num_gpus"] is row["ttft_ms"] is row["usd_per_hour"] is None
+            assert row["excess"] is None or row["excess"] > 1.0
+
+
+def test_misses_come_in_the_order_of_how_far_they_are_off(catalog):
+    misses = [found.excess for found in catalog.sizes if not found.meets]
+    known = [excess for excess in misses if excess is not None]
+    assert len(known) > 3
+    assert misses == [*sorted(known), *[None] * (len(misses) - len(known))]
 
 
 def test_records_of_the_caller_serve_as_well_as_names():
@@ -316,7 +325,7 @@ def test_the_dump_of_a_fleet_is_small(catalog):
     assert len(repr(catalog)) < 300 * len(catalog.sizes)
     assert "Prediction(" not in repr(catalog)
     assert "unknown rent" in str(catalog)
-    assert "surely: no" in str(
+    assert "upper end of the 80 % interval: misses" in str(
         one("llama-3.1-8b", "h100-sxm", slo={"ttft": rl.ttft("llama-3.1-8b", "h100-sxm", **CASE)})
     )
 
@@ -332,14 +341,14 @@ def test_the_dump_of_a_fleet_is_small(catalog):
         ({"slo": ["ttft"]}, rl.BadInput, "mapping"),
         ({"slo": {"ttfd": 1.0}}, rl.UnknownName, "'ttfd'"),
         ({"slo": {"ttft": -1.0}}, rl.BadInput, "positive"),
-        ({"num_gpus": 16}, rl.BadInput, "how many one replica needs"),
+        ({"num_gpus": 16}, rl.BadInput, "size takes no num_gpus: it finds how many are needed"),
         ({"measured": {"ttft": 0.1}}, rl.BadInput, "measured"),
         ({"allow_oversize": True}, rl.BadInput, "allow_oversize"),
         ({"tp": 5}, rl.BadInput, "does not divide"),
         ({"tp": 0}, rl.BadInput, "tp = 0"),
         ({"dp": -2}, rl.BadInput, "dp = -2"),
         ({"pp": 200}, rl.BadInput, "layers"),
-        ({"ep": 2}, rl.BadInput, "no experts"),
+        ({"ep": 2}, rl.BadInput, "needs a mixture of experts"),
         ({"isl": 0}, rl.BadInput, "isl"),
         ({"isl": [1000, 2000]}, rl.BadInput, "one case"),
         ({"quantization": ("bf16", "fp9")}, rl.UnknownName, "'fp9'"),
@@ -359,5 +368,5 @@ def test_an_unknown_model_is_refused():
 
 
 def test_experts_that_no_ranks_share_out_are_refused():
-    with pytest.raises(rl.BadInput, match="ep = 3 does not divide the 128 experts"):
+    with pytest.raises(rl.BadInput, match="ep = 3 must divide the 128 experts"):
         size("gpt-oss-120b", "h100-sxm", slo=SLO, ep=3)

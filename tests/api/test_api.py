@@ -39,7 +39,7 @@ KEYS = [
     "queue_ms",
     "max_request_rate",
     "weight_dtype",
-    "kv_dtype",
+    "kv_cache_dtype",
     "compute_dtype",
     "basis",
     "basis_detail",
@@ -89,7 +89,7 @@ SMALL = ("llama-3.1-8b", "h100-sxm")
 
 def formats(model, gpu, **options):
     row = rl.predict(model, gpu, **CASE, **options).to_dict()
-    return row["weight_dtype"], row["kv_dtype"], row["compute_dtype"]
+    return row["weight_dtype"], row["kv_cache_dtype"], row["compute_dtype"]
 
 
 def short(value):
@@ -196,7 +196,7 @@ def test_a_preset_takes_the_bytes_of_its_format_scales_included(preset, bits):
 )
 def test_the_kv_cache_takes_the_bytes_of_its_own_format(options, dtype, nbytes):
     prediction = rl.predict(*SMALL, isl=2000, osl=300, batch=4, **options)
-    assert prediction.to_dict()["kv_dtype"] == dtype
+    assert prediction.to_dict()["kv_cache_dtype"] == dtype
     values = 32 * 2 * 8 * 128  # layers, keys and values, KV heads, head width
     assert prediction.memory.kv_cache == pytest.approx(4 * 2300 * values * nbytes, rel=1e-12)
 
@@ -254,11 +254,11 @@ def test_a_preset_for_gpt_oss_replaces_the_experts_alone_and_says_so():
 def test_the_fp8_preset_keeps_the_block_scales_of_deepseek_and_says_so(model):
     prediction = rl.predict(model, "h200-sxm", **CASE, tp=8, quantization="fp8")
     row = prediction.to_dict()
-    assert (row["weight_dtype"], row["compute_dtype"], row["kv_dtype"]) == ("fp8_block", "fp8", "fp8")
-    assert said(prediction, "fp8_block already")
+    assert (row["weight_dtype"], row["compute_dtype"], row["kv_cache_dtype"]) == ("fp8_block", "fp8", "fp8")
+    assert said(prediction, "the checkpoint is already fp8_block; its format is kept")
     native = rl.predict(model, "h200-sxm", **CASE, tp=8)
     assert native.memory.weights == prediction.memory.weights
-    assert native.to_dict()["kv_dtype"] == "bf16"
+    assert native.to_dict()["kv_cache_dtype"] == "bf16"
 
 
 def test_deepseek_without_fp8_tensor_cores_is_weight_only():
@@ -269,7 +269,7 @@ def test_deepseek_without_fp8_tensor_cores_is_weight_only():
 
 @pytest.mark.parametrize("compute", ["fp8", "int8"])
 def test_sixteen_bit_weights_cannot_be_multiplied_in_eight(compute):
-    with pytest.raises(rl.BadInput, match=f"bf16 weights cannot be multiplied in {compute}.*--weights .*{compute}"):
+    with pytest.raises(rl.BadInput, match=f"bf16 weights cannot run in {compute}.*--weights .*{compute}"):
         rl.predict(*SMALL, compute=compute)
 
 
@@ -277,7 +277,7 @@ def test_sixteen_bit_weights_cannot_be_multiplied_in_eight(compute):
     ("weights", "compute"), [("int4", "int8"), ("int8", "fp8"), ("fp8", "int8"), ("mxfp4", "int8")]
 )
 def test_weights_cannot_be_multiplied_in_a_dtype_without_kernels_for_them(weights, compute):
-    with pytest.raises(rl.BadInput, match=f"{weights} weights cannot be multiplied in {compute}"):
+    with pytest.raises(rl.BadInput, match=f"{weights} weights cannot run in {compute}"):
         rl.predict(*SMALL, weights=weights, compute=compute)
 
 
@@ -352,7 +352,10 @@ def test_an_unknown_basis_is_refused_with_those_that_exist(basis):
 
 
 def test_an_unknown_engine_is_refused_with_those_that_exist():
-    with pytest.raises(rl.UnknownName, match=r"no engine profile 'vllm2'; known: none, generic, .*vllm"):
+    with pytest.raises(
+        rl.UnknownName,
+        match=r"unknown engine 'vllm2'; did you mean vllm\? \(all: none, generic, .*vllm; or your own YAML",
+    ):
         rl.predict(*SMALL, engine="vllm2")
 
 
@@ -396,8 +399,8 @@ def test_a_tp_that_does_not_divide_the_model_is_refused_with_those_that_do(model
         rl.predict(model, "h100-sxm", tp=tp, allow_oversize=True)
     message = str(caught.value)
     assert message.startswith(f"tp = {tp} ")
-    assert re.search(rf"possible: {possible}\b", message)
-    named = [int(number) for number in re.findall(r"\d+", message.split("possible: ")[1])]
+    assert re.search(rf"choose from {possible}\b", message)
+    named = [int(number) for number in re.findall(r"\d+", message.split("choose from ")[1])]
     for degree in named:
         assert rl.predict(model, "h100-sxm", tp=degree, allow_oversize=True).deployment.plan.tp == degree
 
@@ -409,7 +412,7 @@ def test_a_tp_beyond_the_kv_heads_replicates_them():
 
 
 @pytest.mark.parametrize("name", ["tp", "pp", "ep", "dp", "num_gpus"])
-@pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, True, "2", [2], math.nan, math.inf, -(10**400)], ids=short)
+@pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, True, "2.5", [2], math.nan, math.inf, -(10**400)], ids=short)
 def test_a_degree_that_is_no_count_of_gpus_is_refused(name, value):
     with pytest.raises(rl.BadInput, match=f"{name} = "):
         rl.predict(*SMALL, **{name: value})
@@ -429,7 +432,7 @@ def test_an_absurd_number_of_gpus_is_refused(name, value):
 
 
 def test_a_dense_model_has_no_experts_to_spread():
-    with pytest.raises(rl.BadInput, match=r"ep = 2: llama-3.1-8b has no experts"):
+    with pytest.raises(rl.BadInput, match=r"ep = 2 needs a mixture of experts; llama-3.1-8b is dense"):
         rl.predict(*SMALL, tp=2, ep=2)
 
 
@@ -442,7 +445,7 @@ def test_ep_must_divide_the_ranks_that_share_the_experts(plan, ranks):
 
 
 def test_ep_must_divide_the_experts():
-    with pytest.raises(rl.BadInput, match="ep = 16 does not divide the 8 experts of mixtral-8x7b"):
+    with pytest.raises(rl.BadInput, match="ep = 16 must divide the 8 experts of mixtral-8x7b"):
         rl.predict("mixtral-8x7b", "h200-sxm", tp=8, dp=2, ep=16)
 
 
@@ -454,9 +457,9 @@ def test_experts_are_spread_over_tp_times_dp(plan):
 
 
 def test_pp_may_not_exceed_the_layers():
-    with pytest.raises(rl.BadInput, match=r"pp = 33 exceeds the 32 layers of llama-3.1-8b"):
+    with pytest.raises(rl.BadInput, match=r"pp = 33 must not exceed the 32 layers of llama-3.1-8b"):
         rl.predict(*SMALL, tp=1, pp=33)
-    with pytest.raises(rl.BadInput, match=r"pp = 33 exceeds the 32 layers of llama-3.1-8b"):
+    with pytest.raises(rl.BadInput, match=r"pp = 33 must not exceed the 32 layers of llama-3.1-8b"):
         rl.predict(*SMALL, pp=33)
 
 
@@ -467,8 +470,38 @@ def test_pp_that_divides_the_layers_divides_the_weights():
 
 @pytest.mark.parametrize("num_gpus", [1, 3, 7, 9])
 def test_the_gpus_must_be_a_multiple_of_those_of_a_replica(num_gpus):
-    with pytest.raises(rl.BadInput, match=f"num_gpus = {num_gpus} is not a multiple of the 8 GPUs of one replica"):
+    with pytest.raises(
+        rl.BadInput, match=f"num_gpus = {num_gpus} must be a multiple of 8, the GPUs that one replica needs"
+    ):
         rl.predict("llama-3.1-70b", "h100-sxm", tp=4, pp=2, num_gpus=num_gpus)
+
+
+def test_what_is_overloaded_meets_no_slo_not_even_of_a_single_token():
+    case = {"isl": 2000, "osl": 1, "slo": "tpot:40"}
+    light, heavy = (rl.table("llama-3.1-8b", "h100", request_rate=rate, **case)[0] for rate in (1, 60))
+    assert light["slo_met"] is True
+    assert heavy["reason"].startswith("overloaded")
+    assert heavy["slo_met"] is False
+
+
+def test_so_many_gpus_work_together_as_their_slo_asks():
+    case = {"isl": 4096, "osl": 500, "concurrency": 16}
+    free = rl.predict("llama-3.3-70b", "8xh100:fp8", **case)
+    bound = rl.predict("llama-3.3-70b", "8xh100:fp8", slo="ttft:500@p95", **case)
+    by_tp = {tp: rl.predict("llama-3.3-70b", f"8xh100:tp{tp}:fp8", slo="ttft:500@p95", **case) for tp in (1, 2, 4, 8)}
+    meeting = [tp for tp, one in by_tp.items() if one.slo_met]
+    assert free.deployment.plan.tp < min(meeting)
+    assert bound.deployment.plan.tp == min(meeting)
+    hopeless = rl.predict("llama-3.3-70b", "8xh100:fp8", slo="ttft:10@p95", **case)
+    nearest = min(by_tp, key=lambda tp: by_tp[tp].latency("ttft_p95"))
+    assert hopeless.deployment.plan.tp == nearest
+
+
+def test_most_users_of_so_many_gpus_are_those_of_their_best_plan():
+    case = {"isl": 4096, "osl": 500, "slo": "ttft:500@p95"}
+    found = rl.solve("llama-3.3-70b", "8xh100:fp8", "concurrency", **case)
+    each = [rl.solve("llama-3.3-70b", f"8xh100:tp{tp}:fp8", "concurrency", **case).value or 0.0 for tp in (2, 4, 8)]
+    assert found.value == max(each) > 0.0
 
 
 def test_more_gpus_add_replicas_that_answer_no_faster_but_more():
@@ -566,7 +599,7 @@ def test_what_the_error_proposes_really_fits(model, gpu, options):
         rl.predict(model, gpu, **options)
     message = str(caught.value)
     taken = int(re.search(r"at tp (\d+)", message)[1])
-    proposals = re.split(r",? or ", message.split("what fits: ")[1])
+    proposals = re.split(r",? or ", message.split("; try ")[1])
     assert proposals
     tried = 0
     for proposal in proposals:
@@ -584,7 +617,7 @@ def test_what_the_error_proposes_really_fits(model, gpu, options):
 def test_a_model_that_fits_eight_gpus_in_fp8_is_offered_that_on_one():
     with pytest.raises(rl.DoesNotFit) as caught:
         rl.predict("llama-3.1-405b", "h100-sxm", tp=1)
-    remedies = str(caught.value).split("what fits: ")[1]
+    remedies = str(caught.value).split("; try ")[1]
     assert "tp = 8" in remedies  # 406 GB in fp8 over 8 x 85.5 GB
     assert "fp8" in remedies
 
@@ -626,7 +659,7 @@ IMPOSSIBLE = [
     -math.inf,
     True,
     False,
-    "5",
+    "five",
     b"5",
     "",
     None,
@@ -677,7 +710,7 @@ def test_no_load_is_a_burst_of_one_request():
 @pytest.mark.parametrize("name", ["isl", "osl", "batch", "concurrency"])
 @pytest.mark.parametrize("value", [0, 0.0, 0.999, [0, 1], np.zeros(3)], ids=short)
 def test_less_than_one_token_or_sequence_is_refused(name, value):
-    with pytest.raises(rl.BadInput, match=f"{name} = .* must be between 1 and"):
+    with pytest.raises(rl.BadInput, match=rf"^{name} = .* must be at least 1$"):
         rl.predict(*SMALL, **{name: value})
 
 
@@ -706,7 +739,7 @@ def test_any_value_is_refused_or_predicted(value, name):
 
 @pytest.mark.parametrize("prefix", [1001, 1000.5, [0, 1001], 10**6])
 def test_a_prefix_beyond_the_prompt_is_refused(prefix):
-    with pytest.raises(rl.BadInput, match=r"prefix = .* exceeds the prompt, isl = 1000"):
+    with pytest.raises(rl.BadInput, match=r"prefix = .* must not exceed the prompt, isl = 1000"):
         rl.predict(*SMALL, isl=1000, prefix=prefix)
 
 
@@ -726,20 +759,20 @@ def test_a_cached_prefix_shortens_the_first_token_and_no_other():
 @pytest.mark.parametrize(("isl", "osl", "warns"), [(131_000, 72, False), (131_000, 73, True), (200_000, 1, True)])
 def test_a_context_beyond_that_of_the_model_is_said(isl, osl, warns):
     prediction = rl.predict("llama-3.1-8b", "b200", isl=isl, osl=osl)
-    assert said(prediction, "exceeds the 131072 positions of llama-3.1-8b") is warns
+    assert said(prediction, "exceeds the 131072-token context of llama-3.1-8b") is warns
 
 
 def test_a_column_of_contexts_of_which_one_is_too_long_is_said():
-    assert said(rl.predict(*SMALL, isl=[1000, 140_000], osl=10), "131072 positions")
+    assert said(rl.predict(*SMALL, isl=[1000, 140_000], osl=10), "exceeds the 131072-token context")
 
 
 @pytest.mark.parametrize(
     ("within", "beyond", "words"),
     [
-        ({"isl": 8192, "batch": 16}, {"isl": 8192, "batch": 17}, "131072 prompt tokens in one pass"),
-        ({"isl": 131_000, "osl": 72}, {"isl": 131_000, "osl": 73}, "contexts beyond 131072 tokens"),
-        ({"isl": 10, "batch": 2048}, {"isl": 10, "batch": 2049}, "batches beyond 2048 sequences"),
-        ({"isl": 10, "batch": 4096, "dp": 2}, {"isl": 10, "batch": 4097, "dp": 2}, "batches beyond 2048 sequences"),
+        ({"isl": 8192, "batch": 16}, {"isl": 8192, "batch": 17}, "131,072 prompt tokens in one pass"),
+        ({"isl": 131_000, "osl": 72}, {"isl": 131_000, "osl": 73}, "context beyond 131,072 tokens"),
+        ({"isl": 10, "batch": 2048}, {"isl": 10, "batch": 2049}, "batch beyond 2,048 sequences"),
+        ({"isl": 10, "batch": 4096, "dp": 2}, {"isl": 10, "batch": 4097, "dp": 2}, "batch beyond 2,048 sequences"),
         (
             {"isl": 9000, "batch": 16, "prefix": 1000},
             {"isl": 9000, "batch": 17, "prefix": 1000},
@@ -1035,17 +1068,21 @@ def test_the_knee_is_the_smallest_of_the_four_and_named(answer):
 
 def test_an_answer_is_readable(answer):
     text = str(answer)
-    assert f"{answer.deployment.model.short_name} (" in text.splitlines()[0]
+    assert answer.deployment.model.short_name in text.splitlines()[0]
     assert answer.deployment.gpu.name in text.splitlines()[0]
-    for word in ("TTFT", "TPOT", "E2EL", "memory", "basis", f"tp {answer.deployment.plan.tp}", answer.basis):
+    for word in ("TTFT", "TPOT", "E2EL", f"tp {answer.deployment.plan.tp}", answer.basis):
         assert word in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert len(text.splitlines()) <= 24
+    assert "nan" not in text
+    if np.ndim(answer.ttft):
+        return
     labels = {line.split()[0] for line in text.splitlines()}
+    assert {"memory", "basis"} <= labels
     assert ("knee" in labels) is (answer.load != "request_rate")
     assert ({"load", "queue"} <= labels) is (answer.load != "burst")
     assert bool({"load", "queue"} & labels) is (answer.load != "burst")
-    assert all(len(line) <= 160 for line in text.splitlines())
     assert all(line.startswith("  ") for line in text.splitlines()[1:])
-    assert "nan" not in text
 
 
 def test_an_answer_in_words_has_its_figures_at_three_digits():
@@ -1134,5 +1171,5 @@ def test_every_model_and_every_gpu_runs_or_is_refused_for_its_size():
 
 
 def test_a_gpu_that_states_no_16_bit_peak_is_refused_by_name():
-    with pytest.raises(rl.UnsupportedPrecision, match="rubin-cpx states no 16-bit peak"):
+    with pytest.raises(rl.UnsupportedPrecision, match="rubin-cpx has no 16-bit peak"):
         rl.predict("llama-3.1-8b", "rubin-cpx")

@@ -186,7 +186,7 @@ def test_requests_in_flight_are_users_who_ask_again(monkeypatch):
     direct = rl.predict("llama-3.1-8b", "h100-sxm", concurrency=64, tp=1, isl=2000, osl=300)
     assert (found.ttft, found.tpot, found.e2el) == (direct.ttft, direct.tpot, direct.e2el)
     assert found.e2el == pytest.approx(direct.ttft + 299 * direct.tpot)
-    assert found.notes[0] == "64 requests in flight: predicted as users who ask again"
+    assert found.notes[0] == "64 requests in flight: predicted as a closed loop of users"
 
 
 def test_a_single_request_in_flight_waits_for_nobody():
@@ -216,7 +216,7 @@ def test_the_start_of_a_run_counts_for_means_and_for_medians_where_most_requests
     assert users == 1.0 or begun.ttft > 1.1 * steady.ttft
     found = expected(run)
     assert found.ttft == (begun if is_run else steady).ttft
-    assert found.notes[0].endswith("in a run of 640 requests that all of them begin together") is is_run
+    assert found.notes[0].endswith("in a run of 640 requests that starts all users at once") is is_run
 
 
 def test_stages_of_a_pipeline_share_the_requests_in_flight_and_ranks_share_a_batch():
@@ -244,13 +244,13 @@ def test_a_rate_beyond_what_can_be_answered_is_refused_and_so_is_no_load():
     most = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=4, tp=1, isl=2000, osl=101).max_request_rate
     with pytest.raises(rl.RooflineError, match=rf"at most {most:.3g} (requests/s|are predicted)"):
         expected(rate)
-    with pytest.raises(rl.BadInput, match="no load is stated: give --concurrency, --request-rate or --batch"):
+    with pytest.raises(rl.BadInput, match="no load given; add --concurrency, --request-rate or --batch"):
         expected(replace(rate, request_rate=None))
 
 
 def test_a_case_that_ran_is_compared_though_it_does_not_fit_by_our_count():
     crowded = replace(MEASURED, batch=4000.0)
-    assert any("of the usable memory by this count" in note for note in expected(crowded).notes)
+    assert any("of the usable memory as computed" in note for note in expected(crowded).notes)
 
 
 def test_weights_that_cannot_have_been_there_are_refused():
@@ -283,9 +283,9 @@ def test_shares_fall_as_the_measured_time_grows(slower):
 def test_a_time_that_light_cannot_make_is_said():
     light = expected(MEASURED, basis="ideal")
     found = check_measurement(replace(MEASURED, ttft=light.ttft / 2, tpot=light.tpot / 2))
-    assert any(note.startswith("ttft is shorter than light takes: prompts were cached") for note in found.notes)
-    assert any(note.startswith("tpot is shorter than light takes") for note in found.notes)
-    assert not any("light" in note for note in check_measurement(MEASURED).notes)
+    assert any(note.startswith("ttft is below the hardware limit: prompts were cached") for note in found.notes)
+    assert any(note.startswith("tpot is below the hardware limit: ") for note in found.notes)
+    assert not any("hardware limit" in note for note in check_measurement(MEASURED).notes)
 
 
 def test_what_was_not_measured_is_not_compared():

@@ -133,7 +133,9 @@ def test_pictures_are_written_to_a_file(rates, tmp_path, suffix, begin):
 @pytest.mark.parametrize("name", ["curve", "curve.", "curve.xyz", "curve.txt", "no-such-folder/curve.svg"])
 def test_a_file_that_no_picture_can_be_written_to_is_refused(rates, tmp_path, name):
     pytest.importorskip("matplotlib")
-    with pytest.raises(rl.BadInput, match=r"no chart is written|picture's name|no-such-folder"):
+    with pytest.raises(
+        rl.BadInput, match=r"charts cannot be written|not a picture; end the name in .svg, .png or .pdf|no-such-folder"
+    ):
         save_curves([rates], str(tmp_path / name), force=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -144,17 +146,17 @@ def test_a_file_that_no_picture_can_be_written_to_is_refused(rates, tmp_path, na
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"against": "x"}, "against = 'x' must be request_rate or concurrency"),
-        ({"against": "batch"}, "must be request_rate or concurrency"),
-        ({"against": np.array([1.0, 2.0])}, "must be request_rate or concurrency"),
-        ({"against": None}, "must be request_rate or concurrency"),
-        ({"against": ["request_rate"]}, "must be request_rate or concurrency"),
+        ({"against": "x"}, "against = 'x' must be rate or users"),
+        ({"against": "batch"}, "must be rate or users"),
+        ({"against": np.array([1.0, 2.0])}, "must be rate or users"),
+        ({"against": None}, "must be rate or users"),
+        ({"against": ["request_rate"]}, "must be rate or users"),
         ({"batch": 4}, "leave out batch"),
         ({"request_rate": 1.0}, "leave out request_rate"),
         ({"concurrency": 1}, "leave out concurrency"),
         ({"num_prompts": 100}, "leave out num_prompts"),
         ({"isl": [1000, 2000]}, "lengths must be numbers, not arrays"),
-        ({"slo": "ttft:soon"}, "no time such as"),
+        ({"slo": "ttft:soon"}, "'soon' is not a time; write it as 300, 300ms or 0.3s"),
         ({"slo": SLO, "share": 0.0}, "share"),
         ({"slo": SLO, "share": 2.0}, "share"),
     ],

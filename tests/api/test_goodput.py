@@ -148,7 +148,9 @@ def test_a_measurement_moves_the_goodput_and_its_prediction_alike():
     found = one("e2el:4s@p95", measured={"ttft": 1.3 * plain.ttft, "tpot": 1.1 * plain.tpot, "batch": 1})
     assert found.rate < one("e2el:4s@p95").rate
     assert close(found.prediction.latency("e2el_p95"), 4.0, 1e-4)
-    with pytest.raises(rl.BadInput, match="a measurement must say its load here"):
+    with pytest.raises(
+        rl.BadInput, match="a measurement needs its load here; add batch or concurrency or request_rate"
+    ):
         one("e2el:4s@p95", measured={"ttft": 1.3 * plain.ttft, "tpot": 1.1 * plain.tpot})
 
 
@@ -159,20 +161,24 @@ def test_a_measurement_moves_the_goodput_and_its_prediction_alike():
             "ttft:1",
             "ttft",
             (
-                "0 % of the requests are within TTFT 1 ms on an idle server of 1 h100-sxm (mean 8",
-                "and 90 % are asked for",
+                "TTFT 8",
+                " ms even on an idle server of 1 h100-sxm; 0 % of the requests meet TTFT 1 ms, 90 % required",
             ),
         ),
-        ("ttft:1s,tpot:1", "tpot", ("0 % of the requests are within TPOT 1 ms on an idle server", "mean ")),
-        ("ttft:5@p95", "ttft_p95", ("0 % of the requests are within TTFT 5 ms", "95 % are asked for")),
-        ("e2el:500", "e2el", ("0 % of the requests are within E2EL 500 ms", "mean ")),
+        (
+            "ttft:1s,tpot:1",
+            "tpot",
+            ("TPOT 6.", " even on an idle server", "; 0 % of the requests meet TPOT 1 ms, 90 % required"),
+        ),
+        ("ttft:5@p95", "ttft_p95", ("; 0 % of the requests meet TTFT 5 ms, 95 % required",)),
+        ("e2el:500", "e2el", ("E2EL 2.", " even on an idle server", "; 0 % of the requests meet E2EL 500 ms")),
     ],
 )
 def test_what_an_idle_server_misses_is_said_with_both_times(slo, binding, words):
     found = one(slo)
     assert found.rate == found.rate_per_gpu == 0.0
     assert found.prediction is None
-    assert found.reason.startswith("cannot: ")
+    assert found.reason.startswith("misses: ")
     assert all(word in found.reason for word in words)
     row = found.to_dict()
     assert (row["goodput"], row["goodput_binding"], row["headroom"]) == (0.0, binding, None)
@@ -183,14 +189,14 @@ def test_what_an_idle_server_misses_is_said_with_both_times(slo, binding, words)
 def test_where_the_mean_meets_a_limit_that_too_many_miss_the_reason_says_how_many_do():
     found = one("ttft:300", cold_start="20%:300ms")
     assert found.rate == 0.0
-    assert found.reason.startswith("cannot: 80 % of the requests are within TTFT 300 ms on an idle server")
+    assert found.reason.startswith("misses: 80 % of the requests meet TTFT 300 ms on an idle server")
     assert found.to_dict()["goodput_binding"] == "ttft"
 
 
 def test_lengths_alone_may_spread_further_than_a_p99_may():
     found = one("p99:1.05x", isl_cv=1.0)
     assert found.rate == 0.0
-    assert "lengths alone make the p99 " in found.reason
+    assert "misses: lengths alone put the p99 at 2." in found.reason
     assert "above 1.05x" in found.reason
 
 
@@ -247,7 +253,7 @@ def test_answers_come_by_the_price_of_a_token_and_refusals_after_them():
     assert priced == sorted(priced)
     assert [bool(row["goodput"]) for row in rows] == sorted((bool(row["goodput"]) for row in rows), reverse=True)
     refused = next(row for row in rows if row["gpu"] == "l40s")
-    assert refused["reason"].startswith(("does not fit: ", "cannot: "))
+    assert refused["reason"].startswith(("does not fit: ", "misses: "))
     assert all(list(row) == [*ROW_KEYS, *GOODPUT_KEYS] for row in rows)
 
 
@@ -286,10 +292,10 @@ def test_a_share_that_is_none_is_refused(share):
         ({"concurrency": 8}, "leave out concurrency"),
         ({"request_rate": 2.0}, "leave out request_rate"),
         ({"num_prompts": 100}, "leave out num_prompts"),
-        ({"slo": None}, "goodput needs limits to meet"),
-        ({"slo": {}}, "goodput needs limits to meet"),
-        ({"slo": "ttft:0"}, "no time such as"),
-        ({"slo": {"ttft": 300}}, "more than a minute"),
+        ({"slo": None}, "goodput needs an SLO"),
+        ({"slo": {}}, "goodput needs an SLO"),
+        ({"slo": "ttft:0"}, "'0' is not a time; write it as 300"),
+        ({"slo": {"ttft": 300}}, "is over a minute"),
         ({"isl": [1000, 2000]}, "lengths must be numbers, not arrays"),
         ({"isl": 0}, "isl"),
         ({"tp": 3}, "tp = 3"),
@@ -312,15 +318,15 @@ def test_an_unknown_gpu_or_model_is_refused():
 @pytest.mark.parametrize(
     ("derate", "error", "said"),
     [
-        ("bandwith:5%", rl.UnknownName, "no rate 'bandwith' to derate; it may be bandwidth, peak, link"),
-        ("bandwidth", rl.BadInput, "is no share such as 1%"),
-        ("bandwidth:half", rl.BadInput, "'half' is no share"),
+        ("bandwith:5%", rl.UnknownName, "unknown rate 'bandwith' to derate; choose from bandwidth, peak, link"),
+        ("bandwidth", rl.BadInput, "is not a share such as 80%"),
+        ("bandwidth:half", rl.BadInput, "'half' is not a share"),
         ("bandwidth:5", rl.BadInput, "between 0 and 0.99"),
         ("bandwidth:-5%", rl.BadInput, "between 0 and 0.99"),
         ("bandwidth:100%", rl.BadInput, "between 0 and 0.99"),
-        ("peak:nan", rl.BadInput, "between 0 and 0.99"),
+        ("peak:nan", rl.BadInput, "'nan' is not a share"),
         ("peak:3%,peak:4%", rl.BadInput, "derated twice"),
-        ({"peak": "much"}, rl.BadInput, "'much' is no share"),
+        ({"peak": "much"}, rl.BadInput, "'much' is not a share"),
         (0.05, rl.BadInput, "must be shares of rates"),
     ],
 )

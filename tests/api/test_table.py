@@ -85,9 +85,13 @@ def test_thousands_of_rows_are_predicted_together():
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"isl": []}, rl.BadInput, "isl is an empty list"),
-        ({"keys": ("ttft",)}, rl.UnknownName, "no key 'ttft'"),
-        ({"isl": range(1, 3000), "batch": range(1, 3000)}, rl.BadInput, "more than 2000000"),
+        ({"isl": []}, rl.BadInput, "isl must not be an empty list"),
+        ({"keys": ("ttft",)}, rl.UnknownName, "unknown key 'ttft'; choose from .*ttft_ms"),
+        (
+            {"isl": range(1, 3000), "batch": range(1, 3000)},
+            rl.BadInput,
+            "8994001 rows exceed the limit of 2000000; use fewer",
+        ),
         ({"isl": [1000, -5]}, rl.BadInput, "isl"),
         ({"isl": ["long"]}, rl.BadInput, "isl"),
         ({"quantization": ["bf16", "fp9"]}, rl.UnknownName, "fp9"),

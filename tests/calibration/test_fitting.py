@@ -159,7 +159,7 @@ def test_engines_have_equal_say_however_many_rows_each_has():
 
 @pytest.mark.parametrize(("kind", "size"), [("gemm", 3), ("moe", 5), ("all_gather", 3), ("elementwise", 1)])
 def test_fewer_rows_than_constants_are_refused(kind, size):
-    with pytest.raises(rl.BadInput, match=rf"{size} {kind} rows cannot fix \d+ parameters \(\w+"):
+    with pytest.raises(rl.BadInput, match=rf"{size} {kind} rows are too few to fit \d+ parameters \(\w+"):
         fit(timed(kind, KNOWN[kind], size=size))
 
 
@@ -173,7 +173,7 @@ def test_a_parameter_that_changes_no_time_is_not_fitted():
 
 def test_without_scipy_the_refusal_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.optimize", None)
-    with pytest.raises(rl.BadInput, match="pip install scipy"):
+    with pytest.raises(rl.BadInput, match=r"pip install \"roofline\[calibrate\]\""):
         fit(timed("elementwise", KNOWN["elementwise"], size=10))
 
 
@@ -194,7 +194,7 @@ def test_a_collective_is_timed_under_the_link_of_its_ranks():
 def test_collectives_beyond_the_domain_are_refused():
     group = timed("all_gather", KNOWN["all_gather"], size=10)
     wide = replace(group, columns={**group.columns, "ranks": [16.0] * 10})
-    with pytest.raises(rl.BadInput, match="16 ranks exceed the 8 GPUs of h100-sxm"):
+    with pytest.raises(rl.BadInput, match="16 ranks exceed the 8-GPU scale-up domain of h100-sxm"):
         kernel_sample(wide, rl.load_gpu(H100))
 
 

@@ -128,10 +128,10 @@ def test_an_element_wise_pass_moves_its_bytes():
 @pytest.mark.parametrize(
     ("gpu", "kind", "dtype", "words"),
     [
-        (H100, "gemm", "fp9", "no gemm kernels of dtype 'fp9'"),
-        (H100, "moe", "fp5", "no moe kernels of dtype 'fp5'"),
-        (H100, "gemm", "nvfp4", "h100-sxm states no peak"),
-        ("a100-sxm-80gb", "gemm", "fp8", "a100-sxm-80gb states no peak"),
+        (H100, "gemm", "fp9", "unknown dtype 'fp9' of gemm kernels"),
+        (H100, "moe", "fp5", "unknown dtype 'fp5' of moe kernels"),
+        (H100, "gemm", "nvfp4", "h100-sxm has no fp4 peak, which nvfp4 gemm kernels need"),
+        ("a100-sxm-80gb", "gemm", "fp8", "a100-sxm-80gb has no fp8 peak, which fp8 gemm kernels need"),
     ],
 )
 def test_a_dtype_that_the_gpu_or_the_kind_does_not_have_is_refused(gpu, kind, dtype, words):

@@ -33,7 +33,7 @@ def test_the_default_is_every_file_of_the_shipped_catalogs():
     assert report.counts["gpu"] == len(rl.gpus())
     assert report.counts["model"] == len(rl.models())
     assert report.counts["calibration"] == len(list(Path(files.shipped_root("gpu"), "calibration").glob("*.yaml")))
-    assert not [fault for fault in report.faults if "belongs to" in fault]
+    assert not [fault for fault in report.faults if "is already taken" in fault]
 
 
 # --- what is well ------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ SPARE = "sources:\n  spare-page:\n    title: Spare page, second edition\n    dat
 def test_a_source_that_nothing_uses_is_a_fault(tmp_path):
     text = GPU.replace("sources:\n", SPARE)
     assert found(tmp_path, text) == [
-        f"{line_of(text, '  spare-page')}: sources.spare-page: no figure cites this source and no note mentions it"
+        f"{line_of(text, '  spare-page')}: sources.spare-page: source is never cited; cite it or remove it"
     ]
 
 
@@ -120,7 +120,7 @@ def test_a_note_may_mention_a_source_by_its_key_or_its_title(tmp_path, note):
 def test_a_date_that_has_not_come_is_a_fault(tmp_path, date):
     (fault,) = found(tmp_path, GPU.replace("2026-01-02", date))
     assert "sources.sheet.date" in fault
-    assert "has not come yet" in fault
+    assert "is in the future" in fault
 
 
 # --- names -------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_a_date_that_has_not_come_is_a_fault(tmp_path, date):
 def test_a_name_of_the_shipped_catalog_is_taken(tmp_path, alias):
     text = GPU.replace("[mine,", f"[{alias},")
     (fault,) = found(tmp_path, text)
-    assert fault == f"2: aliases.0: the name {alias!r} belongs to h100-sxm already; give it another"
+    assert fault == f"2: aliases.0: the name {alias!r} is already taken by h100-sxm; choose another"
 
 
 def test_a_file_may_replace_a_shipped_one_by_its_canonical_name(tmp_path):
@@ -145,14 +145,15 @@ def test_two_files_may_not_share_a_name_with_or_without_the_organisation(tmp_pat
         )
     )
     (fault,) = rl.check_specs(str(tmp_path))
-    assert fault.startswith(f"{tmp_path / 'b.yaml'}:2: aliases.1: the name 'other/Tiny-1B-Instruct' belongs to")
+    taken = "aliases.1: the name 'other/Tiny-1B-Instruct' is already taken by"
+    assert fault.startswith(f"{tmp_path / 'b.yaml'}:2: {taken}")
 
 
 def test_a_calibration_is_called_like_its_generation(tmp_path):
     assert found(tmp_path, CALIBRATION, "hopper.yaml") == []
     (fault,) = found(tmp_path, CALIBRATION, "my-efficiencies.yaml")
     assert fault.startswith("1: name: ")
-    assert "call it hopper.yaml" in fault
+    assert "rename the file to hopper.yaml" in fault
 
 
 # --- files that are none -----------------------------------------------------------------------

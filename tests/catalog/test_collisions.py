@@ -20,7 +20,7 @@ def copied(folder, *changes):
 
 def test_a_copy_under_another_name_may_not_keep_the_aliases(tmp_path):
     specs = copied(tmp_path, ("name: h100-sxm", "name: my-h100"))
-    with pytest.raises(rl.BadSpec, match="belongs to h100-sxm already"):
+    with pytest.raises(rl.BadSpec, match="is already taken by h100-sxm"):
         rl.load_gpu("h100", specs)
 
 
@@ -35,7 +35,7 @@ def test_a_copy_under_the_same_name_replaces_the_shipped_one_and_inherits(tmp_pa
 def test_two_files_of_ones_own_may_not_share_a_name(tmp_path):
     specs = copied(tmp_path)
     (tmp_path / "twin.yaml").write_text((tmp_path / "copy.yaml").read_text())
-    with pytest.raises(rl.BadSpec, match="belongs to"):
+    with pytest.raises(rl.BadSpec, match="is already taken by"):
         rl.gpus(specs)
 
 

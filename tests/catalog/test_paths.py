@@ -85,8 +85,8 @@ def test_a_specification_by_its_path_keeps_the_schema(here):
 @pytest.mark.parametrize(
     ("load", "path", "words"),
     [
-        (rl.load_gpu, "model.yml", "describes a model, not a GPU"),
-        (rl.load_model, "gpu.yaml", "describes a GPU, not a model"),
+        (rl.load_gpu, "model.yml", "is a model specification, not a GPU"),
+        (rl.load_model, "gpu.yaml", "is a GPU specification, not a model"),
         (rl.load_gpu, "missing.yaml", "cannot be read"),
         (rl.load_model, "missing.json", "cannot be read"),
         (rl.load_model, "a\0b.yaml", "cannot be read"),
@@ -108,7 +108,7 @@ def test_the_document_of_a_configuration_is_the_specification_that_it_amounts_to
 
 
 def test_an_unknown_model_is_told_what_else_serves():
-    with pytest.raises(rl.UnknownName, match=r"config\.json serves as well"):
+    with pytest.raises(rl.UnknownName, match=r"or give the path of a Hugging Face config\.json"):
         rl.load_model("no-such-model-at-all")
 
 
@@ -132,7 +132,7 @@ def test_an_id_that_the_hub_refuses_is_refused_with_the_nearest_and_the_reason(m
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setattr(huggingface, "hub_config", refused)
-    with pytest.raises(rl.UnknownName, match=r"nearest: .*llama-3\.1-8b.*; the hub cannot be reached"):
+    with pytest.raises(rl.UnknownName, match=r"did you mean .*llama-3\.1-8b.*; the hub cannot be reached"):
         rl.load_model("meta-llama/Llama-3.1-8C")
 
 

@@ -7,8 +7,8 @@ import roofline as rl
 
 # (what is replaced, by what, the field that is named, words of the fault)
 SLIPS = [
-    ("1000 TFLOP/s, source: sheet}\n  fp8", "1000 GFLOP/s, source: sheet}\n  fp8", "peak.bf16", "slip of a prefix"),
-    ("1000 TFLOP/s, source: sheet}\n  fp8", "0.9 TFLOP/s, source: sheet}\n  fp8", "peak.bf16", "slip of the unit"),
+    ("1000 TFLOP/s, source: sheet}\n  fp8", "1000 GFLOP/s, source: sheet}\n  fp8", "peak.bf16", "check the units"),
+    ("1000 TFLOP/s, source: sheet}\n  fp8", "0.9 TFLOP/s, source: sheet}\n  fp8", "peak.bf16", "check the unit,"),
     ("1000 TFLOP/s, source: sheet}\n  fp8", "2100 TFLOP/s, source: sheet}\n  fp8", "peak.bf16", "sparse"),
     ("2000 TFLOP/s", "4000 TFLOP/s", "peak.fp8", "sparse"),
     ("2000 TFLOP/s", "200000 TFLOP/s", "peak.fp8", "100 PFLOP/s"),
@@ -26,7 +26,7 @@ SLIPS = [
     ("low: 1 USD/h", "low: 0.001 USD/h", "price.low", "0.01 USD/h"),
     ("high: 3 USD/h", "high: 3000 USD/h", "price.high", "1000 USD/h"),
 ]
-OF_SEVERAL_PEAKS = ("slip of a prefix", "slip of the unit")  # fp8 is out of proportion to bf16, too
+OF_SEVERAL_PEAKS = ("check the units", "check the unit,")  # fp8 is out of proportion to bf16, too
 DOUBTS = [
     ("fp8: {value: 2000 TFLOP/s", "fp8: {value: 1900 TFLOP/s", "peak.fp8", "1.90 times the bf16 peak, not 2"),
     ("int8: {value: 2000 TOP/s", "int8: {value: 500 TOP/s", "peak.int8", "0.50 times the bf16 peak, not 1 or 2"),
@@ -35,7 +35,12 @@ DOUBTS = [
     ("tf32: {value: 500 TFLOP/s", "tf32: {value: 1000 TFLOP/s", "peak.tf32", "1.00 times"),
     ("fp16: {value: 1000 TFLOP/s", "fp16: {value: 500 TFLOP/s", "peak.fp16", "0.50 times"),
     ("exp_per_s: {value: 4 Texp/s", "exp_per_s: {value: 400 Texp/s", "exp_per_s", "per core and clock"),
-    ("bandwidth: {value: 448 GB/s", "bandwidth: {value: 4480 GB/s", "scale_up.bandwidth", "faster than the memory"),
+    (
+        "bandwidth: {value: 448 GB/s",
+        "bandwidth: {value: 4480 GB/s",
+        "scale_up.bandwidth",
+        "exceeds the memory bandwidth",
+    ),
 ]
 
 
@@ -69,8 +74,8 @@ def test_a_note_on_the_figure_answers_a_slip(tmp_path, old, new):
 @pytest.mark.parametrize(
     ("price", "words"),
     [
-        ("low: 3 USD/h, typical: 2 USD/h, high: 3 USD/h", "not in this order"),
-        ("low: 1 USD/h, typical: 4 USD/h, high: 3 USD/h", "not in this order"),
+        ("low: 3 USD/h, typical: 2 USD/h, high: 3 USD/h", "must satisfy low <= typical <= high"),
+        ("low: 1 USD/h, typical: 4 USD/h, high: 3 USD/h", "must satisfy low <= typical <= high"),
     ],
 )
 def test_prices_out_of_order_are_refused_whatever_a_note_says(tmp_path, price, words):
@@ -82,7 +87,7 @@ def test_prices_out_of_order_are_refused_whatever_a_note_says(tmp_path, price, w
 
 def test_a_mesh_does_not_give_one_peer_more_than_all(tmp_path):
     (tmp_path / "my-gpu.yaml").write_text(FULL_GPU.replace("value: 64 GB/s", "value: 640 GB/s"))
-    with pytest.raises(rl.BadSpec, match=r"scale_up\.peer_bandwidth: more to one peer"):
+    with pytest.raises(rl.BadSpec, match=r"scale_up\.peer_bandwidth: exceeds scale_up\.bandwidth"):
         rl.load_gpu("my-gpu", str(tmp_path))
 
 

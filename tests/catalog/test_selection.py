@@ -45,12 +45,12 @@ def test_bounds_that_leave_nothing_out_leave_nothing_out(bound):
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda: rl.gpus(vendor="acme"), r"no GPU of vendor 'acme'; known: .*AMD.*NVIDIA"),
-        (lambda: rl.gpus(generation="volta"), r"no GPU of generation 'volta'; known: .*hopper"),
-        (lambda: rl.gpus(status="sold"), r"no GPU of status 'sold'; known: .*shipping"),
-        (lambda: rl.gpus(vendor=""), r"no GPU of vendor ''"),
-        (lambda: rl.gpus(vendor=5), r"no GPU of vendor 5"),
-        (lambda: rl.models(family="bert"), r"no model of family 'bert'; known: .*llama"),
+        (lambda: rl.gpus(vendor="acme"), r"no GPU has vendor 'acme'; choose from .*AMD.*NVIDIA"),
+        (lambda: rl.gpus(generation="volta"), r"no GPU has generation 'volta'; choose from .*hopper"),
+        (lambda: rl.gpus(status="sold"), r"no GPU has status 'sold'; choose from .*shipping"),
+        (lambda: rl.gpus(vendor=""), r"no GPU has vendor ''"),
+        (lambda: rl.gpus(vendor=5), r"no GPU has vendor 5"),
+        (lambda: rl.models(family="bert"), r"no model has family 'bert'; choose from .*llama"),
     ],
 )
 def test_an_unknown_word_is_answered_with_the_known_ones(ask, words):

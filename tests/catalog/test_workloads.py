@@ -191,14 +191,14 @@ def test_an_unknown_name_is_answered_with_the_nearest_three(name, near):
     with pytest.raises(UnknownName) as caught:
         load_workload(name)
     assert repr(name) in str(caught.value)
-    listed = re.search(r"nearest: (.*), or the path of a YAML file", str(caught.value))[1].split(", ")
+    listed = re.split(r", | or ", re.search(r"did you mean (.*)\? \(all: ", str(caught.value))[1])
     assert near in listed
     assert len(listed) == 3
 
 
 @pytest.mark.parametrize("name", ["", " ", "/tmp", "."])
 def test_what_names_nothing_is_answered_with_workloads_that_exist(name):
-    with pytest.raises(UnknownName, match="nearest: "):
+    with pytest.raises(UnknownName, match="did you mean "):
         load_workload(name)
 
 
@@ -302,18 +302,23 @@ WORKLOAD_FAULTS = [
         "lengths: lognormal",
         "lengths: uniform",
         "lengths",
-        "at most 0.577, which is from zero to twice the mean, not 0.9",
+        "a uniform law allows a cv of at most 0.577, not 0.9",
     ),
     ("lengths: lognormal", "lengths: [uniform]", "lengths", "Input should be 'lognormal' or 'uniform'"),
-    ("prefix: 600", "prefix: 1801", "prefix", "at most isl = 1800"),
+    ("prefix: 600", "prefix: 1801", "prefix", "must not exceed the prompt, isl = 1800"),
     ("prefix: 600", "prefix: -1", "prefix", "greater than or equal to 0"),
     ("prefix: 600", "prefix: 60 %", "prefix", "a valid integer"),
-    ('slo: "ttft:1s,tpot:50ms"', "slo: fast", "slo", "'fast' is no limit"),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: "ttft:soon"', "slo", "is no time"),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: "ttft:1s@p100"', "slo", "no percentile"),
+    ('slo: "ttft:1s,tpot:50ms"', "slo: fast", "slo", "'fast' is not a limit; write an SLO as ttft:300@p95"),
+    ('slo: "ttft:1s,tpot:50ms"', 'slo: "ttft:soon"', "slo", "'soon' is not a time; write it as 300, 300ms or 0.3s"),
+    (
+        'slo: "ttft:1s,tpot:50ms"',
+        'slo: "ttft:1s@p100"',
+        "slo",
+        "p100 is not a percentile; it must be between p0 and p100",
+    ),
     ('slo: "ttft:1s,tpot:50ms"', 'slo: "ttft:1s,ttft:2s"', "slo", "limited twice"),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: "speed:1s"', "slo", "no SLO on 'speed'"),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: ""', "slo", "is no limit"),
+    ('slo: "ttft:1s,tpot:50ms"', 'slo: "speed:1s"', "slo", "unknown SLO key 'speed'; choose from ttft, tpot, e2el"),
+    ('slo: "ttft:1s,tpot:50ms"', 'slo: ""', "slo", "'' is not a limit"),
     ('slo: "ttft:1s,tpot:50ms"', "slo: {ttft: 1s}", "slo", "a valid string"),
     ("share: 0.95", "share: 95", "share", "less than or equal to 1"),
     ("share: 0.95", "share: 0", "share", "greater than 0"),
@@ -322,7 +327,7 @@ WORKLOAD_FAULTS = [
     ("name: my-support\n", "", "name", "missing"),
     ("name: my-support", "name: 5", "name", "a valid string"),
     ("aliases: [support]", "aliases: support", "aliases", "a valid list"),
-    ("date: 2026-10-08", "date: soon", "sources.logs.date", "is no date such as"),
+    ("date: 2026-10-08", "date: soon", "sources.logs.date", "is not a date"),
     (", date: 2026-10-08", "", "sources.logs.date", "missing"),
     ('title: "Our gateway", ', "", "sources.logs.title", "missing"),
     ("arrivals: users", "osl_cv: 0.25", "osl_cv", "duplicate key"),

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+from itertools import takewhile
 
 from click.testing import CliRunner
 
@@ -11,7 +13,7 @@ from roofline.cli.main import cli
 
 def ask(*arguments, env=None):
     """Result of a command, which must end by itself or by an exit code: never by a traceback."""
-    result = CliRunner().invoke(cli, [str(argument) for argument in arguments], env=env)
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments], env=env, prog_name="roofline")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise AssertionError(f"roofline {' '.join(map(str, arguments))}: traceback") from result.exception
     assert "Traceback" not in result.output
@@ -48,11 +50,25 @@ def csv_rows(text):
 
 
 def cells(text):
-    """Heading cells and rows of cells of a plain table, split where the rule below the headings says."""
-    heading, rule, *lines = text.split("\n\n")[0].rstrip("\n").split("\n")
-    starts = [place for place in range(len(rule)) if rule[place] == "-" and (place == 0 or rule[place - 1] == " ")]
-    ends = [*starts[1:], None]
-    return [[line[start:end].strip() for start, end in zip(starts, ends, strict=True)] for line in (heading, *lines)]
+    """Heading cells and rows of cells of the first Markdown table of a text."""
+    table = list(takewhile(lambda line: line.startswith("|"), text[text.index("|") :].split("\n")))
+    heading, _, *body = (
+        [re.sub(r"\\([\\|<])", r"\1", cell).strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table
+    )
+    return [heading, *body]
+
+
+def shown(*arguments):
+    """Heading cells and rows of cells of what a command that must succeed shows to people, nothing left out."""
+    return cells(answered(*arguments, "--format", "markdown"))
+
+
+def noted(*arguments):
+    """Notes of a command, which people see with ``--notes`` alone."""
+    result = ask(*arguments, "--notes")
+    assert "note: " not in result.stdout
+    assert ": --notes" not in result.stdout
+    return result.stderr
 
 
 def strict_json(text):

@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from asking import answered, ask, cells, csv_rows, document, strict_json
+from asking import answered, ask, cells, csv_rows, document, noted, shown, strict_json
 
 from roofline.analysis.quantization import FORMATS
 from roofline.api.compare import compare, quantize
@@ -19,41 +19,45 @@ REFUSED = ("compare", "-m", "deepseek-r1", "-g", "h100-sxm", "-g", "b200", "-g",
 
 
 def test_quantize_lists_every_pair_of_formats_at_three_digits():
-    heading, *body = cells(answered(*QUANTIZE))
+    heading, *body = shown(*QUANTIZE)
     assert heading[:3] == ["weights", "KV", "compute"]
-    assert [(line[0], line[1]) for line in body] == [(name, kv) for name in FORMATS for kv in ("bf16", "fp8")]
-    for line, row in zip(
-        body, quantize("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=16).to_records(), strict=True
-    ):
+    assert [(line[0], line[1]) for line in body] == [(name, kv) for kv in ("bf16", "fp8") for name in FORMATS]
+    records = {
+        (row["weight_dtype"], row["kv_cache_dtype"]): row
+        for row in quantize("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=16).to_records()
+    }
+    for line in body:
+        row = records[line[0], line[1]]
         for name, key in (
-            ("TTFT [ms]", "ttft_ms"),
-            ("TPOT [ms]", "tpot_ms"),
+            ("TTFT ms", "ttft_ms"),
+            ("TPOT ms", "tpot_ms"),
+            ("GB", "weights_gb"),
             ("max batch", "largest_batch"),
-            ("tok/s there", "output_tok_s_largest_batch"),
-            ("decode x", "decode_speedup"),
+            ("tok/s at max", "output_tok_s_largest_batch"),
         ):
             assert float(line[heading.index(name)]) == pytest.approx(row[key], rel=0.00501)
+        assert line[heading.index("decode")] == f"{row['decode_speedup']:.2f}x"
+        assert line[heading.index("kernels")] == ("assumed" if row["assumed"] else "timed")
+    assert {bool(row["assumed"]) for row in records.values()} == {True, False}
 
 
-def test_quantize_says_why_below_the_table_and_more_with_explain():
+def test_quantize_says_why_below_the_table_with_explain():
     found = quantize("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=16)
-    sentences = {(row["weight_dtype"], row["kv_dtype"]): row["why_decode"] for row in found.to_records()}
+    sentences = {(row["weight_dtype"], row["kv_cache_dtype"]): row["why_decode"] for row in found.to_records()}
     text = answered(*QUANTIZE)
-    assert sentences["int4", "bf16"] in text
-    assert sentences["bf16", "fp8"] in text
+    assert "\nwhy: --explain\n" in text
     assert "kernel " not in text
-    explained = answered(*QUANTIZE, "--explain")
+    explained = answered(*QUANTIZE, "--explain", env={"COLUMNS": "1000"})
     assert all(sentence in explained for sentence in sentences.values() if sentence != "the baseline")
     assert "fp8 weights, bf16 KV cache, decode against bf16:" in explained
     assert explained.count("gate, up") == 2 * len(sentences)
 
 
-def test_notes_of_quantize_name_the_format_they_belong_to_on_stderr():
-    result = ask("quantize", "-m", "llama-3.1-8b", "-g", "a100-sxm-80gb", *CASE)
-    assert result.exit_code == 0
-    assert "note: nvfp4: a100-sxm-80gb cannot multiply nvfp4 weights" in result.stderr
-    assert "note: " not in result.stdout
-    assert "--quantization" not in result.stderr  # the columns say it
+def test_notes_of_quantize_name_the_format_they_belong_to():
+    said = noted("quantize", "-m", "llama-3.1-8b", "-g", "a100-sxm-80gb", *CASE)
+    for name in ("fp8", "fp8_static", "nvfp4"):
+        assert f"note: {name}: a100-sxm-80gb has no tensor cores for {name}: weight-only, at the bf16 peak" in said
+    assert "--quantization" not in said  # the columns say it
 
 
 def test_json_of_quantize_has_flat_rows_and_kernels_that_add_up():
@@ -68,8 +72,8 @@ def test_json_of_quantize_has_flat_rows_and_kernels_that_add_up():
         mine = [
             kernel["contribution"]
             for kernel in found["kernels"]
-            if (kernel["quantization"], kernel["kv_dtype"], kernel["pass"])
-            == (row["quantization"], row["kv_dtype"], "decode")
+            if (kernel["quantization"], kernel["kv_cache_dtype"], kernel["pass"])
+            == (row["quantization"], row["kv_cache_dtype"], "decode")
         ]
         assert math.fsum(mine) == pytest.approx(row["decode_speedup"] - 1.0, abs=1e-12)
 
@@ -84,10 +88,11 @@ def test_csv_has_the_rows_of_the_json(question):
 
 @pytest.mark.parametrize("question", [QUANTIZE, COMPARE], ids=["quantize", "compare"])
 def test_markdown_is_a_table_with_sentences_below(question):
-    text = answered(*question, "-f", "markdown")
+    text = answered(*question, "-f", "markdown", *(["--explain"] if question is QUANTIZE else []))
     assert text.startswith("| ")
-    assert "\n  " in text
-    assert "decode " in text
+    table, below = text[: text.index("\n", text.rindex("\n| ", 0, text.index("decode 1.")))], text
+    assert "decode 1." not in table
+    assert re.search(r"^[^|\n].*decode 1\.\d", below, re.MULTILINE)
 
 
 def test_the_baseline_is_an_option():
@@ -97,10 +102,9 @@ def test_the_baseline_is_an_option():
 
 
 def test_formats_with_slow_kernels_have_a_note_that_says_what_that_stands_on():
-    result = ask("quantize", "-m", "gpt-oss-120b", "-g", "b200", "--workload", "8k1k", "--batch", "64")
-    (note,) = [line for line in result.stderr.splitlines() if "as long" in line]
-    assert note.startswith("note: int4: prefill takes ")
-    assert note.endswith("(weight-only; timed on blackwell)")
+    said = noted("quantize", "-m", "gpt-oss-120b", "-g", "b200", "--workload", "8k1k", "--batch", "64")
+    (note,) = [line for line in said.splitlines() if "weight-only; timed on blackwell" in line]
+    assert note.startswith("note: int4: prefill ")
 
 
 @pytest.mark.parametrize(
@@ -120,19 +124,21 @@ def test_options_that_would_be_refused_are_not_in_the_help(command, absent, pres
 
 
 def test_compare_lists_gpus_in_the_order_given_and_says_why():
-    text = answered(*COMPARE)
-    heading, first, second = cells(text)
-    assert (first[0], second[0]) == ("h100-sxm", "b200")
+    heading, first, second = shown(*COMPARE)
+    assert (first[1], second[1]) == ("1x h100-sxm", "1x b200")
     row = compare("llama-3.1-8b", ["h100-sxm", "b200"], isl=2000, osl=300, batch=16).to_records()[1]
-    assert float(second[heading.index("decode x")]) == pytest.approx(row["decode_speedup"], rel=0.00501)
-    assert first[heading.index("decode x")] == "-"
-    assert f"b200 against h100-sxm:\n  prefill {row['why_prefill']}\n  decode  {row['why_decode']}\n" in text
+    assert second[heading.index("decode")] == f"{row['decode_speedup']:.2f}x"
+    assert first[heading.index("decode")] == "-"
+    text = answered(*COMPARE, env={"COLUMNS": "1000"})
+    assert "speed-ups over 1x h100-sxm" in text.split("\n")[0]
+    assert f"\nb200 prefill {row['why_prefill']}\nb200 decode {row['why_decode']}\n" in text
+    assert f"b200 decode {row['why_decode']}" in " ".join(answered(*COMPARE).split())
 
 
 def test_compare_says_which_tp_was_taken():
-    result = ask(*COMPARE)
-    assert "note: tp = 1 for all" in result.stderr
-    assert "tp = " not in ask(*COMPARE, "--tp", "2").stderr
+    assert "note: tp = 1 for all" in noted(*COMPARE)
+    assert "tp = " not in noted(*COMPARE, "--tp", "2")
+    assert [line[2] for line in shown(*COMPARE, "--tp", "2")] == ["plan", "tp2", "tp2"]
 
 
 def test_explain_of_compare_lists_every_kernel_of_both_passes():
@@ -147,10 +153,11 @@ def test_explain_of_compare_lists_every_kernel_of_both_passes():
 def test_a_gpu_that_cannot_run_the_case_is_a_row_a_message_and_exit_code_1():
     result = ask(*REFUSED)
     assert result.exit_code == 1
-    heading, *body = cells(result.stdout)
-    assert [line[0] for line in body] == ["b200", "b300", "h100-sxm"]
-    assert body[-1][heading.index("bound")] == "does not fit"
-    assert "b300 against b200" in result.stdout
+    assert re.search(r"^ +h100-sxm .* does not fit$", result.stdout, re.MULTILINE)
+    heading, *body = cells(ask(*REFUSED, "-f", "markdown").stdout)
+    assert [line[1].rpartition("x ")[2] for line in body] == ["b200", "b300", "h100-sxm"]
+    assert body[-1][heading.index("bound by")] == "does not fit"
+    assert "\nb300 decode 1." in result.stdout
     assert "Error: deepseek-r1 does not fit h100-sxm" in result.stderr
     rows = strict_json(ask(*REFUSED, "-f", "json").stdout)["rows"]
     assert [row["fits"] for row in rows] == [True, True, False]
@@ -175,17 +182,17 @@ def test_json_of_compare_has_kernels_that_add_up():
         (("compare", "-m", "llama-3.1-8b"), 2, "two GPUs or more"),
         ((*COMPARE, "-m", "qwen3-32b"), 2, "one model"),
         ((*COMPARE, "--explain", "-f", "csv"), 2, "no CSV form"),
-        ((*COMPARE, "-g", "h999"), 1, "no GPU named 'h999'"),
+        ((*COMPARE, "-g", "h999"), 1, "GPU 'h999'; did you mean"),
         ((*COMPARE, "-g", "b200"), 1, "named twice"),
         ((*COMPARE, "--measured", "ttft=100"), 2, "No such option"),
         ((*COMPARE, "--tp", "3"), 1, "tp = 3 does not divide"),
         (("quantize", "-m", "llama-3.1-8b"), 2, "one model and one GPU"),
         ((*QUANTIZE, "-g", "b200"), 2, "one model and one GPU"),
         ((*QUANTIZE, "--explain", "-f", "csv"), 2, "no CSV form"),
-        ((*QUANTIZE, "--baseline", "fp7"), 1, "no baseline 'fp7'"),
-        ((*QUANTIZE, "-q", "fp8"), 2, "No such option"),
+        ((*QUANTIZE, "--baseline", "fp7"), 1, "baseline 'fp7'; choose from bf16"),
+        ((*QUANTIZE, "-q", "fp8"), 2, "quantize takes no -q: every format is compared"),
         ((*QUANTIZE, "--batch", "9" * 30), 1, "batch = "),
-        (("quantize", "-m", "llama-9", "-g", "h100-sxm"), 1, "no model named"),
+        (("quantize", "-m", "llama-9", "-g", "h100-sxm"), 1, "model 'llama-9'; did you mean"),
         (("quantize", "-m", "llama-3.1-8b", "-g", "rubin-cpx"), 1, "no 16-bit peak"),
     ],
 )
@@ -198,10 +205,12 @@ def test_what_cannot_be_asked_ends_in_one_message(question, code, message):
 
 
 @pytest.mark.parametrize("question", [QUANTIZE, COMPARE], ids=["quantize", "compare"])
-def test_a_single_token_has_a_dash_for_decode(question):
+def test_a_single_token_has_no_column_of_decode(question):
     arguments = [*question, "--osl", "1"]
-    heading, *body = cells(answered(*arguments))
-    assert {line[heading.index("decode x")] for line in body} == {"-"}
-    text = answered(*arguments)
-    assert re.search(r"prefill +\d", text)
+    heading = shown(*arguments)[0]
+    assert "decode" not in heading  # a column of dashes says nothing
+    assert "prefill" in heading
+    assert not [name for name in heading if name.startswith("TPOT")]
+    text = answered(*arguments, "--explain")
+    assert re.search(r"prefill +(takes +)?\d", text)
     assert not re.search(r"decode +\d", text)

@@ -6,7 +6,7 @@ import re
 
 import click
 import pytest
-from asking import answered, ask, cells, csv_rows, document, row, rows
+from asking import answered, ask, cells, csv_rows, document, noted, row, rows, shown
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -21,83 +21,117 @@ KEYS = list(rl.predict("llama-3.1-8b", "h100-sxm").to_dict())
 # --- tables ------------------------------------------------------------------------------------
 
 
-def test_ttft_over_the_catalog_lists_every_gpu_once_fastest_first():
-    heading, *body = cells(answered("ttft", "-m", "llama-3.1-70b", "--isl", "2000"))
-    assert heading == ["model", "GPU", "GPUs", "tp", "TTFT [ms]", "80 % from", "to", "bound", "USD/h", "basis"]
-    assert sorted(line[1] for line in body) == list(rl.gpus())
-    answers = [line for line in body if line[4] != "-"]
+def named(cell):
+    """GPUs and their number in a cell such as 4x b200; the number is missing where there is no plan."""
+    count, _, gpu = cell.rpartition("x ")
+    return gpu, int(count) if count else None
+
+
+def interval(cell):
+    """Value and ends of its range in a cell such as 224 (146-344)."""
+    return tuple(map(float, re.fullmatch(r"(\S+) \((\S+?)-(\S+)\)", cell).groups()))
+
+
+MARKS = {"*": "calibrated", "+": "inherited", "?": "generic"}
+
+
+def test_ttft_over_the_catalog_lists_every_gpu_once_those_that_can_be_rented_and_were_timed_first():
+    heading, *body = shown("ttft", "-m", "llama-3.1-70b", "--isl", "2000")
+    assert heading[:6] == ["", "GPU", "plan", "TTFT ms (80 %)", "bound by", "TPOT ms"]
+    assert heading[-3:] == ["USD/h", "USD/M tok", "basis"]
+    assert sorted(named(line[1])[0] for line in body) == list(rl.gpus())
+    answers = [line for line in body if line[3] != "-"]
     assert body[: len(answers)] == answers
-    times = [float(line[4]) for line in answers]
-    assert times == sorted(times)
-    assert all(float(line[5]) <= float(line[4]) <= float(line[6]) for line in answers)
-    assert all(line[7] in ("compute", "memory", "latency", "exponentials", "link") for line in answers)
-    assert {line[9].partition(":")[0] for line in answers} == {"calibrated", "inherited", "generic"}
+    shipping = rl.gpus(status="shipping")
+    is_first = [line[0] in "*+" and named(line[1])[0] in shipping for line in answers]
+    assert is_first == sorted(is_first, reverse=True)
+    assert 10 < is_first.count(True) < len(answers)
+    times = [interval(line[3]) for line in answers]
+    for group in (times[: is_first.count(True)], times[is_first.count(True) :]):
+        assert group == sorted(group, key=lambda ends: ends[0])
+    assert all(low <= time <= high for time, low, high in times)
+    assert all(line[4] in ("compute", "memory", "latency", "exponentials", "link") for line in answers)
+    assert [line[-1].partition(":")[0] for line in answers] == [MARKS[line[0]] for line in answers]
+    assert {line[0] for line in answers} == set(MARKS)
 
 
 def test_the_figures_of_the_table_are_those_of_the_api_at_three_digits():
-    _, *body = cells(answered("ttft", "-m", "llama-3.1-70b", "--isl", "2000"))
-    answers = [line for line in body if line[4] != "-"]
+    answers = [line for line in shown("ttft", "-m", "llama-3.1-70b", "--isl", "2000")[1:] if line[3] != "-"]
     assert answers
-    for _, gpu, num_gpus, tp, time, low, high, bound, price, basis in answers:
+    for _, gpus, plan, times, bound, tpot, *others in answers:
+        gpu, num_gpus = named(gpus)
+        price, per_token, basis = others[-3:]
         prediction = rl.predict("llama-3.1-70b", gpu, isl=2000)
-        assert (int(num_gpus), int(tp)) == (prediction.deployment.num_gpus, prediction.deployment.plan.tp)
-        assert float(time) == pytest.approx(prediction.ttft * 1e3, rel=0.00501)
-        assert (float(low), float(high)) == pytest.approx([end * 1e3 for end in prediction.ttft_interval], rel=0.00501)
+        assert num_gpus == prediction.deployment.num_gpus
+        assert plan == f"tp{prediction.deployment.plan.tp}"
+        expected = [end * 1e3 for end in (prediction.ttft, *prediction.ttft_interval)]
+        assert interval(times) == pytest.approx(expected, rel=0.00501)
+        assert float(tpot) == pytest.approx(prediction.tpot * 1e3, rel=0.00501)
         assert (bound, basis) == (prediction.bound["prefill"], prediction.basis_detail)
-        if prediction.usd_per_hour is None:
-            assert price == "-"
-        else:
-            assert float(price) == pytest.approx(prediction.usd_per_hour, rel=0.00501)
+        for cell, money in (
+            (price, prediction.usd_per_hour),
+            (per_token, prediction.to_dict(["usd_per_m_output_tok"])["usd_per_m_output_tok"]),
+        ):
+            assert cell == "-" if money is None else float(cell) == pytest.approx(money, rel=0.00501)
 
 
 @pytest.mark.parametrize(
     ("question", "headings"),
     [
-        ("tpot", ["TPOT [ms]", "80 % from", "to", "tok/s/user", "bound", "USD/h", "basis"]),
-        ("knee", ["ridge", "half", "memory", "SLO", "knee", "set by", "basis"]),
-        (
-            "predict",
-            ["burst", "weights", "TTFT [ms]", "TPOT [ms]", "E2EL [ms]", "tok/s/user", "tok/s/GPU", "knee", "HBM used"],
-        ),
+        ("tpot", ["TPOT ms (80 %)", "tok/s/user", "bound by", "TTFT ms", "USD/h", "USD/M tok", "basis"]),
+        ("knee", ["knee [batch]", "set by", "ridge", "half", "memory", "USD/h", "basis"]),
+        ("predict", ["TTFT ms (80 %)", "TPOT ms (80 %)", "tok/s/GPU", "E2EL ms", "tok/s/user", "HBM", "USD/M tok"]),
     ],
 )
 def test_every_question_names_plan_and_figures_with_units(question, headings):
-    heading, *body = cells(answered(question, "-m", "llama-3.1-8b"))
-    assert heading[:4] == ["model", "GPU", "GPUs", "tp"]
+    heading, *body = shown(question, "-m", "llama-3.1-8b")
+    assert heading[:3] == ["", "GPU", "plan"]
     assert [name for name in heading if name in headings] == headings
-    assert sorted(line[1] for line in body) == list(rl.gpus())
+    assert sorted(named(line[1])[0] for line in body) == list(rl.gpus())
+    several, *body = shown(question, "-m", "llama-3.1-8b,qwen3-8b", "-g", "h100")
+    assert several[:4] == ["", "model", "GPU", "plan"]
+    assert {line[1] for line in body} == {"llama-3.1-8b", "qwen3-8b"}
 
 
 @pytest.mark.parametrize(
-    ("load", "heading", "key"),
-    [(("--concurrency", "16"), "users", "concurrency"), (("--request-rate", "1.5"), "req/s", "request_rate")],
+    ("load", "words", "column"),
+    [
+        (("--concurrency", "16"), "16 users", "req/s"),
+        (("--request-rate", "1.5"), "1.5 requests/s", "in flight"),
+    ],
     ids=["users", "rate"],
 )
 @pytest.mark.parametrize("question", ["ttft", "tpot", "predict"])
-def test_under_a_load_it_stands_in_place_of_the_burst_with_its_share_of_the_saturation(question, load, heading, key):
-    columns, *body = cells(answered(question, "-m", "llama-3.1-8b", "-g", "h100", "-g", "b200", *load))
-    assert columns[4:6] == [heading, "util"]
-    assert "burst" not in columns
+def test_a_load_is_said_above_the_table_which_shows_what_it_amounts_to(question, load, words, column):
+    case = (question, "-m", "llama-3.1-8b", "-g", "h100", "-g", "b200", *load)
+    assert answered(*case).split("\n")[0] == f"llama-3.1-8b bf16 \u00b7 1024 in, 128 out \u00b7 {words}"
+    columns, *body = shown(*case)
+    given, implied = ("concurrency", "request_rate") if column == "req/s" else ("request_rate", "concurrency")
     for line in body:
-        shown = dict(zip(columns, line, strict=True))
-        prediction = rl.predict("llama-3.1-8b", shown["GPU"], **{key: float(load[1])})
-        assert float(shown[heading]) == float(load[1])
-        assert float(shown["util"]) == pytest.approx(prediction.util, rel=0.00501)
+        cell = dict(zip(columns, line, strict=True))
+        prediction = rl.predict("llama-3.1-8b", named(cell["GPU"])[0], **{given: float(load[1])}).to_dict()
+        assert float(cell[column]) == pytest.approx(prediction[implied], rel=0.00501)
+        assert float(cell["util"].removesuffix("%")) == pytest.approx(prediction["util"] * 100.0, abs=0.501)
 
 
 @pytest.mark.parametrize(("question", "key"), [("ttft", "ttft_light_frac"), ("tpot", "tpot_light_frac")])
-def test_at_light_speed_a_table_shows_what_is_reached_of_it_in_place_of_an_interval(question, key):
-    heading, line = cells(answered(question, *CASE, "--basis", "ideal"))
-    assert "80 % from" not in heading
-    reached = float(line[heading.index("reached")])
-    assert reached == pytest.approx(row(question, *CASE)[key], rel=0.00501)
+def test_at_the_hardware_limit_a_table_shows_what_is_reached_of_it_in_place_of_an_interval(question, key):
+    heading, line = shown(question, *CASE, "--basis", "ideal")
+    assert not [name for name in heading if "80 %" in name]
+    assert heading[heading.index("reached") - 1] == f"{question.upper()} ms"
+    reached = float(line[heading.index("reached")].removesuffix("%")) / 100.0
+    assert reached == pytest.approx(row(question, *CASE)[key], abs=0.00501)
     assert 0.0 < reached < 1.0
 
 
 @pytest.mark.parametrize(("question", "time"), [("ttft", rl.ttft), ("predict", rl.ttft), ("tpot", rl.tpot)])
 def test_a_table_is_sorted_by_what_was_asked(question, time):
-    order = [line[1] for line in cells(answered(question, "-m", "llama-3.1-8b"))[1:] if line[2] != "-"]
-    assert order == sorted(order, key=lambda gpu: time("llama-3.1-8b", gpu))
+    of_names = [named(line[1])[0] for line in shown(question, "-m", "llama-3.1-8b", "-g", "l4,b200,h20,a100,h100")[1:]]
+    assert of_names == sorted(of_names, key=lambda gpu: time("llama-3.1-8b", gpu))
+    marked = [(line[0], named(line[1])) for line in shown(question, "-m", "llama-3.1-8b")[1:]]
+    calibrated = [gpu for mark, (gpu, count) in marked if mark == "*" and count is not None]
+    assert len(calibrated) > 3
+    assert calibrated == sorted(calibrated, key=lambda gpu: time("llama-3.1-8b", gpu))
 
 
 def test_gpus_that_answer_a_single_token_are_listed_although_they_have_no_tpot():
@@ -107,8 +141,10 @@ def test_gpus_that_answer_a_single_token_are_listed_although_they_have_no_tpot()
 
 
 def test_predict_answers_a_single_case_in_sentences():
-    text = answered("predict", *CASE)
-    assert text == f"{rl.predict('llama-3.1-8b', 'h100-sxm', isl=2000, osl=300)}\n"
+    expected = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300)
+    text = answered("predict", *CASE, "--notes", env={"COLUMNS": "400"})
+    assert text == f"{expected}\n"
+    assert answered("predict", *CASE).split("\n  ")[0] == text.split("\n  ")[0]
 
 
 @pytest.mark.parametrize(
@@ -134,11 +170,22 @@ def test_a_cell_that_rounds_to_a_thousand_has_no_exponent(value):
     assert digits(value) == "1000"
 
 
-def test_markdown_is_a_table_of_the_same_cells():
-    plain = cells(answered("ttft", "-m", "llama-3.1-8b"))
-    lines = answered("ttft", "-m", "llama-3.1-8b", "--format", "markdown").strip().split("\n")
+def test_a_table_has_the_cells_of_markdown_and_below_them_what_the_marks_mean():
+    case = ("ttft", "-m", "llama-3.1-8b")
+    lines = answered(*case, "--format", "markdown").strip().split("\n")
     assert re.fullmatch(r"\|(:?-+:?\|)+", lines[1])
-    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:])] == plain
+    heading, *body = cells("\n".join(lines))
+    text = answered(*case, "--all", "--notes", env={"COLUMNS": "400"})
+    above, titles, *table = text.strip("\n").split("\n")
+    assert above == "llama-3.1-8b bf16 \u00b7 1024 in, 128 out \u00b7 1 request, idle server"
+    assert re.split(r" {2,}", titles.strip()) == heading[1:]
+    assert table.pop() == "* calibrated  + same generation  ? not timed"
+    (rule,) = [line for line in table if line.startswith("--")]
+    assert rule.startswith("-- not timed, or not for rent yet ---")
+    table.remove(rule)
+    assert len(table) == len(body) == len(rl.gpus())
+    for line, row_cells in zip(table, body, strict=True):
+        assert " ".join(line.split()) == " ".join(" ".join(row_cells).split())
 
 
 def test_models_and_gpus_may_be_named_several_times():
@@ -187,7 +234,13 @@ def test_the_formats_hold_the_same_gpus_in_the_same_order():
     json_order = [line["gpu"] for line in rows("ttft", "-m", "llama-3.1-70b")]
     header, body = csv_rows(answered("ttft", "-m", "llama-3.1-70b", "-f", "csv"))
     assert [line[header.index("gpu")] for line in body] == json_order
-    assert [line[1] for line in cells(answered("ttft", "-m", "llama-3.1-70b"))[1:]] == json_order
+    table_order = [named(line[1])[0] for line in shown("ttft", "-m", "llama-3.1-70b")[1:]]
+    assert sorted(table_order) == sorted(json_order)
+    found = rows("ttft", "-m", "llama-3.1-70b")
+    timed = {line["gpu"] for line in found if line["basis"] in ("calibrated", "inherited")}
+    first = [gpu for gpu in json_order if gpu in timed & set(rl.gpus(status="shipping"))]
+    assert table_order[: len(first)] == first
+    assert table_order[len(first) :] == [gpu for gpu in json_order if gpu not in first]
 
 
 # --- what is refused ---------------------------------------------------------------------------
@@ -216,14 +269,20 @@ def test_a_gpu_of_the_catalog_that_is_too_small_is_a_row_that_does_not_fit():
     assert found["gb300-nvl72"]["fits"] is True
 
 
-def test_refused_gpus_stand_below_the_others_with_dashes_and_a_note():
+def test_refused_gpus_stand_below_the_others_with_dashes_and_the_reason_in_a_word():
     result = ask("ttft", "-m", "llama-3.1-405b", "--tp", "4")
     assert result.exit_code == 0
-    _, *body = cells(result.stdout)
-    times = [line[4] for line in body]
+    heading, *body = shown("ttft", "-m", "llama-3.1-405b", "--tp", "4")
+    times = [line[3] for line in body]
     assert "-" in times
     assert times[times.index("-") :] == ["-"] * times.count("-")
-    assert "note: DoesNotFit: llama-3.1-405b does not fit l40s at tp 4" in result.stderr
+    reasons = {named(line[1])[0]: line[heading.index("bound by")] for line in body if line[3] == "-"}
+    assert reasons["l40s"] == "does not fit"
+    assert reasons["rubin-cpx"] == "unsupported"
+    assert set(reasons.values()) <= {"does not fit", "unsupported", "refused"}
+    assert f"{len(body) - 10} more: --all" in result.stdout
+    (l40s,) = [line for line in rows("ttft", "-m", "llama-3.1-405b", "--tp", "4") if line["gpu"] == "l40s"]
+    assert l40s["warnings"][0].startswith("DoesNotFit: llama-3.1-405b does not fit l40s at tp 4")
 
 
 def test_csv_holds_the_refused_with_the_reason():
@@ -269,36 +328,38 @@ def test_an_oversized_plan_is_shown_on_request():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("-m", "lama-3.1-8b"), ("no model named 'lama-3.1-8b'", "nearest", "llama-3.1-8b")),
-        (("-m", "llama-3.1-8b", "-g", "h1000"), ("no GPU named 'h1000'", "nearest", "h100-sxm")),
-        (("-m", "llama-3.1-8b", "-g", "h100", "-g", "b2000"), ("no GPU named 'b2000'", "nearest", "b200")),
-        (("-m", "llama-3.1-8b", "--weights", "fp9"), ("no number format 'fp9'", "nearest", "fp8")),
-        (("-m", "llama-3.1-8b", "-q", "fp9"), ("no quantization preset 'fp9'", "nearest", "fp8")),
-        (("-m", "llama-3.1-8b", "--kv-cache-dtype", "int4"), ("no KV cache in 'int4'", "fp8")),
-        (("-m", "llama-3.1-8b", "--compute", "fp5"), ("no compute dtype 'fp5'", "fp8")),
-        (("-m", "llama-3.1-8b", "--workload", "k1k"), ("no workload named 'k1k'", "nearest")),
-        (("-m", "llama-3.1-8b", "--isl", "0"), ("isl = 0", "between 1 and")),
-        (("-m", "llama-3.1-8b", "--batch", "-4"), ("batch = -4", "between 1 and")),
-        (("-m", "llama-3.1-8b", "-c", "0"), ("concurrency = 0", "between 1 and")),
-        (("-m", "llama-3.1-8b", "--rate", "0"), ("request_rate = 0", "between 1e-09 and")),
+        (("-m", "lama-3.1-8b"), ("model 'lama-3.1-8b'", "did you mean llama-3.1-8b")),
+        (("-m", "llama-3.1-8b", "-g", "h1000"), ("GPU 'h1000'", "did you mean h100-sxm")),
+        (("-m", "llama-3.1-8b", "-g", "h100", "-g", "b2000"), ("GPU 'b2000'", "did you mean b200")),
+        (("-m", "llama-3.1-8b", "--weights", "fp9"), ("'fp9'", "did you mean fp8")),
+        (("-m", "llama-3.1-8b", "-q", "fp9"), ("'fp9'", "did you mean fp8")),
+        (("-m", "llama-3.1-8b", "--kv-cache-dtype", "int4"), ("'int4'", "KV cache", "fp8")),
+        (("-m", "llama-3.1-8b", "--compute", "fp5"), ("'fp5'", "fp8")),
+        (("-m", "llama-3.1-8b", "--workload", "k1k"), ("workload 'k1k'", "did you mean")),
+        (("-m", "llama-3.1-8b", "--isl", "0"), ("isl = 0", "must be at least 1")),
+        (("-m", "llama-3.1-8b", "--batch", "-4"), ("batch = -4", "must be at least 1")),
+        (("-m", "llama-3.1-8b", "-c", "0"), ("concurrency = 0 must be at least 1",)),
+        (("-m", "llama-3.1-8b", "--rate", "0"), ("request_rate = 0 must be above 0 requests/s",)),
         (("-m", "llama-3.1-8b", "-b", "4", "--rate", "1"), ("one load", "batch and request_rate")),
-        (("-m", "llama-3.1-8b", "--num-prompts", "40"), ("num_prompts", "give concurrency, too")),
-        (("-m", "llama-3.1-8b", "-c", "8", "--num-prompts", "4"), ("num_prompts = 4", "less than the users")),
+        (("-m", "llama-3.1-8b", "--num-prompts", "40"), ("num_prompts needs concurrency",)),
+        (("-m", "llama-3.1-8b", "-c", "8", "--num-prompts", "4"), ("num_prompts = 4", "concurrency = 8")),
         (("-m", "llama-3.1-8b", "-g", "h100", "--rate", "900"), ("answers at most", "request_rate = 900")),
         (("-m", "llama-3.1-8b", "--max-num-seqs", "0"), ("max_num_seqs = 0", "at least 1")),
         (("-m", "llama-3.1-8b", "--max-num-batched-tokens", "-1"), ("max_num_batched_tokens = -1", "at least 1")),
         (("-m", "llama-3.1-8b", "--gpu-memory-utilization", "92"), ("gpu_memory_utilization = 92", "share")),
         (("-m", "llama-3.1-8b", "--max-model-len", "1000"), ("isl + osl = 1152", "max_model_len = 1000")),
-        (("-m", "llama-3.1-8b", "--prefix", "2000"), ("prefix", "exceeds the prompt")),
-        (("-m", "llama-3.1-8b", "--prefix", "nan"), ("prefix", "between 0 and")),
-        (("-m", "llama-3.1-8b", "--tp", "3"), ("tp = 3", "possible: 1, 2, 4, 8")),
-        (("-m", "llama-3.1-8b", "--ep", "2"), ("ep = 2", "has no experts")),
-        (("-m", "llama-3.1-8b", "--routing", "even"), ("routing 'even'", "uniform")),
-        (("-m", "llama-3.1-8b", "--engine", "vllm2"), ("no engine profile 'vllm2'", "known: none, generic", "vllm")),
+        (("-m", "llama-3.1-8b", "--prefix", "2000"), ("prefix = 2000", "exceed the prompt")),
+        (("-m", "llama-3.1-8b", "--tp", "3"), ("tp = 3 does not divide", "1, 2, 4, 8")),
+        (("-m", "llama-3.1-8b", "--ep", "2"), ("ep = 2", "needs a mixture of experts")),
+        (("-m", "llama-3.1-8b", "--routing", "even"), ("routing", "'even'", "uniform")),
+        (("-m", "llama-3.1-8b", "--engine", "vllm2"), ("engine 'vllm2'", "generic", "vllm")),
         (("-m", "llama-3.1-8b", "--engine", "no-such-file.yaml"), ("no-such-file.yaml", "cannot be read")),
         (("-m", "llama-3.1-8b", "-g", "h100", "--measured", "batch=8"), ("measured", "must give ttft or tpot")),
         (("-m", "llama-3.1-8b", "-g", "h100", "--measured", "tpot=0"), ("measured tpot = 0", "positive")),
-        (("-m", "llama-3.1-8b", "-g", "h100", "--measured", "ttft=1"), ("measured ttft = 1 ms", "faster than light")),
+        (
+            ("-m", "llama-3.1-8b", "-g", "h100", "--measured", "ttft=1"),
+            ("measured ttft = 1 ms", "hardware limit of 16.6 ms"),
+        ),
         (("-m", "llama-3.1-8b", "--specs", "no-such-folder"), ("no-such-folder", "folder")),
         (("-m", "llama-3.1-8b", "-g", "h100", "-q", "nvfp4"), ("no fp4 tensor cores", "--compute bf16")),
     ],
@@ -342,6 +403,7 @@ def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(argumen
         ("-m", "llama-3.1-8b", "--measured", "e2el=12"),
         ("-m", "llama-3.1-8b", "-f", "xml"),
         ("-m", "llama-3.1-8b", "--prefix", "most"),
+        ("-m", "llama-3.1-8b", "--prefix", "nan"),
         ("-m", "llama-3.1-8b", "--prefix", "120%"),
         ("-m", "llama-3.1-8b", "--prefix", "-5%"),
         ("-m", "llama-3.1-8b", "--prefix", "nan%"),
@@ -364,7 +426,7 @@ def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(argumen
         ("-m", "llama-3.1-8b", "--workload", "1234"),
         ("-m", "llama-3.1-8b", "--workload", "11k"),
         ("-m", "llama-3.1-8b", "--workload", "1k1k1k"),
-        ("-m", "llama-3.1-8b", "--workload", "1m1k"),
+        ("-m", "llama-3.1-8b", "--workload", "1g1k"),
         ("-m", "llama-3.1-8b", "--workload", "1.3x1"),
         ("-m", "llama-3.1-8b", "--workload", "9" * 400 + "k1k"),
         ("-m", "llama-3.1-8b", "--workload", "-1k1k"),
@@ -406,7 +468,6 @@ def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
         (("--prefix", "50%"), {"isl": 1024, "prefix": 512}),
         (("--workload", "8k1k", "--prefix", "25%"), {"prefix": 2048}),
         (("--prefix", "12.5%", "--isl", "1000"), {"prefix": 125}),
-        (("--prefix-prompt-length", "100"), {"prefix": 100}),
         (("-b", "16"), {"batch": 16}),
         (("--batch", "16"), {"batch": 16, "load": "burst", "concurrency": None, "request_rate": None}),
         (("-c", "16"), {"concurrency": 16, "load": "concurrency", "batch": None}),
@@ -418,21 +479,28 @@ def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
         (("--tp", "2"), {"tp": 2, "num_gpus": 2}),
         (("-tp", "2"), {"tp": 2}),
         (("--tensor-parallel-size", "2"), {"tp": 2}),
-        (("--tensor_parallel_size", "2", "--kv_cache_dtype", "fp8_e4m3"), {"tp": 2, "kv_dtype": "fp8"}),
-        (("--weights", "auto", "--kv-cache-dtype", "auto"), {"weight_dtype": "bf16", "kv_dtype": "bf16"}),
+        (("--tensor_parallel_size", "2", "--kv_cache_dtype", "fp8_e4m3"), {"tp": 2, "kv_cache_dtype": "fp8"}),
+        (("--weights", "auto", "--kv-cache-dtype", "auto"), {"weight_dtype": "bf16", "kv_cache_dtype": "bf16"}),
+        (("--tp_size", "2", "--pp_size", "2"), {"tp": 2, "pp": 2}),  # TensorRT-LLM
+        (("--tp-size", "2", "--dp-size", "2"), {"tp": 2, "dp": 2}),  # SGLang
+        (("--random-input", "700", "--random-output", "70"), {"isl": 700, "osl": 70}),  # SGLang
+        (("--synthetic-input-tokens-mean", "700", "--output-tokens-mean", "70"), {"isl": 700, "osl": 70}),  # AIPerf
+        (("--prompt-input-tokens-mean", "700", "--prompt-output-tokens-mean", "70"), {"isl": 700, "osl": 70}),
+        (("--weight-dtype", "int4", "--compute-dtype", "bf16"), {"weight_dtype": "int4", "compute_dtype": "bf16"}),
+        (("-c", "4", "--goodput", "time_to_first_token:300 inter_token_latency:25"), {"slo_met": True}),  # AIPerf
         (("-pp", "2"), {"pp": 2, "num_gpus": 2}),
         (("--pipeline-parallel-size", "2"), {"pp": 2}),
         (("-dp", "2"), {"dp": 2, "num_gpus": 2}),
         (("--data-parallel-size", "2"), {"dp": 2}),
         (("--num-gpus", "4"), {"num_gpus": 4, "tp": 1}),
         (("--total-gpus", "4"), {"num_gpus": 4}),
-        (("-q", "fp8"), {"weight_dtype": "fp8", "kv_dtype": "fp8", "compute_dtype": "fp8"}),
+        (("-q", "fp8"), {"weight_dtype": "fp8", "kv_cache_dtype": "fp8", "compute_dtype": "fp8"}),
         (("--quantization", "FP8"), {"weight_dtype": "fp8"}),
         (("--weights", "int4"), {"weight_dtype": "int4", "compute_dtype": "bf16"}),
         (("--weights", "fp16"), {"weight_dtype": "fp16"}),
         (("--weights", "fp8", "--compute", "bf16"), {"weight_dtype": "fp8", "compute_dtype": "bf16"}),
-        (("--kv-cache-dtype", "fp8"), {"kv_dtype": "fp8", "weight_dtype": "bf16"}),
-        (("--kv-cache-dtype", "fp8_e4m3"), {"kv_dtype": "fp8"}),
+        (("--kv-cache-dtype", "fp8"), {"kv_cache_dtype": "fp8", "weight_dtype": "bf16"}),
+        (("--kv-cache-dtype", "fp8_e4m3"), {"kv_cache_dtype": "fp8"}),
         (("--basis", "ideal"), {"basis": "ideal", "engine": "none"}),
         (("--engine", "trt-llm"), {"engine": "trtllm"}),
         (("--engine", "NONE"), {"engine": "none", "basis": "calibrated"}),
@@ -533,7 +601,7 @@ def test_what_is_left_out_keeps_the_default_of_the_api(command, monkeypatch):
         given.update(options)
         raise rl.BadInput("enough")
 
-    monkeypatch.setattr("roofline.cli.predict.predict_each_gpu", predict_each_gpu)
+    monkeypatch.setattr("roofline.cli.commands.predict.predict_each_gpu", predict_each_gpu)
     assert ask(command.name, "-m", "llama-3.1-8b").exit_code == 1
     parameters = inspect.signature(rl.predict).parameters
     assert given
@@ -551,7 +619,8 @@ def test_every_parameter_of_the_api_is_an_option(command):
     }
     assert asked <= options
     of_a_load = set() if command.name == "knee" else {"simulated", "seed", "requests"}
-    assert options - asked == {"models", "gpus", "workload", "p99_within", "output_format", "explain", *of_a_load}
+    of_the_output = {"output_format", "is_full", "with_notes", "explain"}
+    assert options - asked == {"models", "gpus", "workload", "p99_within", *of_the_output, *of_a_load}
 
 
 @pytest.mark.parametrize("command", case_commands())
@@ -583,8 +652,9 @@ def test_specifications_of_ones_own_are_found_through_the_option_and_the_environ
     question = ("ttft", "-m", "llama-3.1-8b", "-g", "tiny")
     result = ask(*question, "--specs", tmp_path)
     assert result.exit_code == 0
-    assert cells(result.stdout)[1][1] == "tiny-gpu"
-    assert "note: basis generic: no kernel of the GPU's generation was timed" in result.stderr
+    assert "\n?  1x tiny-gpu  tp1 " in result.stdout
+    assert "? not timed" in result.stdout
+    assert "of its generation were timed" in noted(*question, "--specs", tmp_path)
     assert answered(*question, env={"ROOFLINE_SPECS": str(tmp_path)}) == result.stdout
     assert "tiny-gpu" in answered("gpus", "--specs", tmp_path)
     assert ask(*question).exit_code == 1
@@ -659,14 +729,15 @@ def test_every_printed_equation_comes_out_at_its_right_side_and_at_the_time_of_i
 
 
 def test_the_explanation_for_people_shows_every_kernel_and_the_equation():
-    text = answered("ttft", *CASE, "--explain")
+    text = answered("ttft", *CASE, "--explain", env={"COLUMNS": "400"})
     kernels = document("ttft", *CASE, "--explain")["kernels"]
     assert "t = t0 + || F/(eta_c P)" in text
     assert "prefill of 1 x 2000 tokens" in text
     assert "decode step" in text
     for kernel in kernels:
         assert f"  {kernel['kernel']}: {kernel['equation']}" in text
-    shares = [float(share) for share in re.findall(r" ([\d.]+)%  ", text)]
+    kernels_alone = text[text.index("prefill of 1 x 2000 tokens") :]
+    shares = [float(share) for share in re.findall(r" ([\d.]+)%  ", kernels_alone)]
     assert len(shares) == len(kernels)
     assert sum(shares) == pytest.approx(200.0, abs=2.0)  # two passes
 
@@ -705,21 +776,44 @@ def test_an_explanation_is_not_lost_in_csv_without_a_word():
 # --- beside the answer -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["table", "markdown"])
-def test_notes_go_to_stderr_and_each_is_said_once(output):
-    result = ask("ttft", "-m", "gpt-oss-120b", "-g", "h100", "-g", "h100-sxm", "-f", output)
-    assert result.stderr.count("note: mxfp4 weights are weight-only on h100-sxm") == 1
+GPT_OSS = ("ttft", "-m", "gpt-oss-120b", "-g", "h100", "-g", "h100-sxm")
+
+
+@pytest.mark.parametrize(
+    "asked", [("--notes",), ("--notes", "--all"), ("-f", "markdown"), ("-f", "markdown", "--notes")]
+)
+def test_notes_go_to_stderr_and_each_is_said_once(asked):
+    result = ask(*GPT_OSS, *asked)
+    assert result.stderr.count("note: mxfp4 weights run weight-only on h100-sxm") == 1
+    assert all(line.startswith("note: ") for line in result.stderr.splitlines())
     assert "note:" not in result.stdout
+
+
+@pytest.mark.parametrize("asked", [(), ("--all",), ("-f", "table")])
+def test_notes_that_are_not_printed_are_counted_below_the_table(asked):
+    result = ask(*GPT_OSS, *asked)
+    assert result.stderr == ""
+    count = noted(*GPT_OSS).count("note: ")
+    assert f"\n{count} note{'' if count == 1 else 's'}: --notes" in result.stdout
+
+
+def test_that_a_name_was_read_as_another_is_no_note():
+    assert "is read as" not in noted("ttft", "-m", "Meta-Llama-3.1-8B", "-g", "H100")
+    assert row("ttft", "-m", "Meta-Llama-3.1-8B", "-g", "H100") == row("ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm")
 
 
 @pytest.mark.parametrize("output", ["csv", "json"])
 def test_notes_for_programs_are_in_the_rows(output):
     result = ask("ttft", "-m", "gpt-oss-120b", "-g", "h100", "-f", output)
     assert result.exit_code == 0
-    assert "mxfp4 weights are weight-only on h100-sxm" in result.stdout
+    assert "mxfp4 weights run weight-only on h100-sxm" in result.stdout
     assert result.stderr == ""
 
 
-def test_a_note_of_a_single_case_is_said_beside_its_sentences():
-    result = ask("predict", "-m", "llama-3.1-8b", "-g", "b200", "--isl", "140000")
-    assert "note: isl + osl exceeds the 131072 positions" in result.stderr
+def test_notes_of_a_single_case_are_said_beside_its_sentences_or_counted_below_them():
+    case = ("predict", "-m", "llama-3.1-8b", "-g", "b200", "--isl", "140000")
+    said = noted(*case)
+    assert re.search(r"note: isl \+ osl exceeds .*131072", said)
+    result = ask(*case)
+    assert result.stderr == ""
+    assert result.stdout.endswith(f"\n{said.count('note: ')} notes: --notes\n")

@@ -58,11 +58,11 @@ def test_rows_are_written_to_a_file_and_counted(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--isl", "1e3"), 2, "no whole number"),
-        (("--isl", "500,"), 2, "no whole number"),
+        (("--isl", "1e3"), 2, "not a whole number"),
+        (("--isl", "500,"), 2, "not a whole number"),
         (("-q", "bf16,"), 2, "empty word"),
         (("-q", "bf16,fp9"), 1, "fp9"),
-        (("--isl", "0"), 1, "between 1 and"),
+        (("--isl", "0"), 1, "must be at least 1"),
         (("--tp", "3"), 0, "BadInput: tp = 3"),
         (("-o", "rows.pdf"), 1, "end the name"),
     ],
@@ -101,12 +101,12 @@ def test_lists_take_ranges_by_steps_and_by_factors(written, meant):
 
 
 @pytest.mark.parametrize(
-    "written", ["1:16:x1", "1:16:0", "16:1", "1:2:3:4", "1:", ":4", "-1:4", "0:8:x2", "1:1m", "x2", ""]
+    "written", ["1:16:x1", "1:16:0", "16:1", "1:2:3:4", "1:", ":4", "-1:4", "0:8:x2", "1:1q", "x2", ""]
 )
 def test_what_is_no_range_is_refused(written):
     result = ask("sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--batch", written)
     assert result.exit_code == 2
-    assert "nor a range such as 1:256:x2" in result.stderr
+    assert "1:256:x2" in " ".join(result.stderr.split())
 
 
 def test_names_of_models_and_gpus_may_stand_in_one_option():

@@ -116,7 +116,7 @@ def test_the_majority_of_a_section_decides_and_the_minority_is_said():
     content, cautions = imported(LLAMA | {"quantization_config": section})
     assert content["native"]["linear"] == "fp8"
     assert "attention" not in content["native"]
-    assert "attention: read as fp8 throughout, though 25% (bf16) of its weights are not" in cautions
+    assert "attention: counted as fp8 throughout, but 25% (bf16) of its weights are not" in cautions
 
 
 def test_mxfp4_of_gpt_oss_is_that_of_its_experts_alone():
@@ -145,7 +145,7 @@ def test_mixed_precision_names_every_module():
     found, cautions = imported(MOE, {"quant_algo": "MIXED_PRECISION", "quantized_layers": names})
     assert found["native"]["experts"] == "nvfp4"
     assert found["native"]["linear"] == "bf16"
-    assert any("attention: read as bf16 throughout, though 40% (fp8_static)" in caution for caution in cautions)
+    assert any("attention: counted as bf16 throughout, but 40% (fp8_static)" in caution for caution in cautions)
 
 
 @pytest.mark.parametrize("scheme", ["FP8", {"num_bits": 8, "type": "float"}])

@@ -138,12 +138,12 @@ def test_a_routing_that_is_none_is_refused_with_those_that_are(table):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no table of kernels"),
-        ("\n\n# nothing\n", "no table of kernels"),
-        ("gpu,m,n,k\nh100-sxm,1,2,3\n", "must name columns"),
+        ("", "is not a table of kernels: its first line must name the columns"),
+        ("\n\n# nothing\n", "is not a table of kernels: its first line must name the columns"),
+        ("gpu,m,n,k\nh100-sxm,1,2,3\n", "its first line must name the columns, with kind and latency_us"),
         ("gpu,kind,m,n,k\nh100-sxm,gemm,1,2,3\n", "latency_us"),
         ("gpu,kind,m,n,k,latency_us\n", "has no rows"),
-        ("h100-sxm,gemm,1,2,3,4\n", "must name columns"),
+        ("h100-sxm,gemm,1,2,3,4\n", "its first line must name the columns, with kind and latency_us"),
     ],
     ids=["empty", "comments", "no kind", "no latency", "no rows", "no heading"],
 )

@@ -78,6 +78,17 @@ def test_the_statistic_that_is_asked_for_is_taken(statistic, expected):
     assert found.statistic == statistic
 
 
+@pytest.mark.parametrize(("name", "rate"), [("vllm.json", 5.14), ("aiperf.json", 5.23)])
+def test_requests_answered_per_second_are_read(name, rate):
+    assert read_results(str(FOLDER / name)).measurements[0].answered_rate == rate
+
+
+def test_a_rate_of_none_is_not_stated_and_csv_has_a_column_for_it():
+    row = "model,gpu,tp,isl,osl,concurrency,answered_rate,ttft_ms\nllama-3.1-8b,h100-sxm,1,100,10,4,"
+    assert results(f"{row}2.5,9\n".encode(), "x").measurements[0].answered_rate == 2.5
+    assert results(f"{row}0,9\n".encode(), "x").measurements[0].answered_rate is None
+
+
 def test_the_mean_is_taken_where_no_median_is_given():
     found = of({"mean_ttft_ms": 10.0, "p99_ttft_ms": 30.0, "mean_tpot_ms": 2.0})
     assert (found.statistic, ms(found)) == ("mean", (10.0, 2.0, None))
@@ -95,7 +106,7 @@ def test_requests_sent_all_at_once_are_a_burst_and_a_rate_is_a_rate():
 
 
 def test_requests_that_failed_are_said():
-    assert of({**loaded("vllm.json"), "failed": 3}).note == "requests that failed, and are in no figure: 3"
+    assert of({**loaded("vllm.json"), "failed": 3}).note == "failed requests, not counted: 3"
 
 
 def test_no_more_requests_are_in_flight_than_there_were():
@@ -192,7 +203,7 @@ def test_a_guidellm_benchmark_without_answers_does_not_spoil_the_others():
     reading = results(json.dumps(document).encode(), "runs.json")
     assert [found.concurrency for found in reading.measurements] == [8.0]
     (fault,) = reading.faults
-    assert "benchmarks[1] states neither ttft nor tpot" in str(fault)
+    assert "benchmarks[1] has neither ttft nor tpot" in str(fault)
 
 
 def test_inferencex_is_in_seconds_and_its_lengths_are_nominal():
@@ -203,7 +214,7 @@ def test_inferencex_is_in_seconds_and_its_lengths_are_nominal():
     assert plain.num_prompts == 10 * 64  # of its scripts, which the file does not say
     assert (plain.engine, plain.engine_version) == ("sglang", "v0.5.5-cu129")
     assert (plain.tp, plain.dp, plain.ep) == (8, 1, 1)
-    assert "0.9 of the nominal" in plain.note
+    assert "isl and osl are 0.9 of nominal" in plain.note
     assert (shared.gpu, shared.tp, shared.dp, shared.ep) == ("b200", 1, 8, 8)
     assert "speculative decoding (mtp)" in shared.note
     assert split.tp is None
@@ -228,7 +239,7 @@ def test_our_csv_has_a_case_a_row():
 
 def test_the_rows_of_one_statistic_can_be_chosen():
     assert [found.source[-2:] for found in read("passes.csv", "mean")] == [":6"]
-    with pytest.raises(BadInput, match="no row is of the statistic p99"):
+    with pytest.raises(BadInput, match="no row has statistic p99"):
         read_results(str(FOLDER / "passes.csv"), "p99")
 
 
@@ -336,22 +347,25 @@ def test_whatever_a_file_holds_is_read_or_refused(data):
         (b"\xff\xfe{\x00}\x00", ("not UTF-8",)),
         (b'{"mean_ttft_ms": 1', ("result:1: not JSON", "column")),
         (b'{\n"mean_ttft_ms": }', ("result:2: not JSON",)),
-        (b"[" * 100000, ("not JSON",)),
-        (b'{"mean_ttft_ms": ' + b"9" * 5000 + b"}", ("not JSON", "too long")),
-        (b"[]", ("holds no result",)),
+        (b"[" * 100000, ("unreadable JSON", "lists nest too deep")),
+        (b'{"mean_ttft_ms": ' + b"9" * 5000 + b"}", ("unreadable JSON", "a number is too long")),
+        (b"[]", ("has no results",)),
         (b"some words\nin lines\n", ("neither JSON nor a CSV",)),
         (b"a,b,c\n1,2,3\n", ("neither JSON nor a CSV", "ttft_ms")),
         (b"# only a comment\n", ("neither JSON nor a CSV",)),
-        (b"model,ttft_ms\n", ("holds no result",)),
+        (b"model,ttft_ms\n", ("has no results",)),
         (b"model,ttft_ms,ttft_ms\nm,1,2\n", ("two columns are called 'ttft_ms'",)),
         (b"model,ttft_ms\nm,1,2\n", ("result:2", "3 cells under 2 columns")),
         (b'model,ttft_ms\n"m,1\n', ("result:2: not CSV",)),
         (b"model,ttft_ms\n# note\nm,fast\n", ("result:3", "ttft_ms = 'fast' is not a number")),
-        (b"model,ttft_ms\nm,nan\n", ("result:2", "not a finite number")),
+        (b"model,ttft_ms\nm,nan\n", ("result:2", "ttft_ms = nan must be finite")),
         (b"model,ttft_ms\nm,-3\n", ("result:2", "negative")),
-        (b"model,ttft_ms,tp\nm,3,two\n", ("result:2", "tp = 'two' is not a whole number")),
+        (b"model,ttft_ms,tp\nm,3,two\n", ("result:2", "tp = 'two' must be a whole number")),
         (b"model,ttft_ms,tp\nm,3,0\n", ("result:2", "tp = 0 must be at least 1")),
-        (b"model,ttft_ms,batch,concurrency\nm,3,4,4\n", ("batch and concurrency are given", "held fixed")),
+        (
+            b"model,ttft_ms,batch,concurrency\nm,3,4,4\n",
+            ("batch and concurrency are given", "keep the one that was fixed"),
+        ),
         (b"model,ttft_ms,isl\nm,,5\n", ("result:2", "neither ttft nor tpot")),
         (b"model,ttft_ms,e2el_ms\nm,50,20\n", ("e2el is shorter than ttft",)),
     ],
@@ -365,18 +379,18 @@ def test_a_file_that_cannot_be_read_is_refused_by_what_is_wrong(data, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"median_ttft_ms": "120"}, ("median_ttft_ms = '120'", "a text, not a number")),
-        ({"median_ttft_ms": True}, ("median_ttft_ms = True", "not a number")),
-        ({"median_ttft_ms": float("nan")}, ("median_ttft_ms = nan", "not a finite number")),
-        ({"median_ttft_ms": float("inf")}, ("median_ttft_ms = inf", "not a finite number")),
-        ({"median_ttft_ms": -1.0}, ("median_ttft_ms = -1.0 is negative",)),
+        ({"median_ttft_ms": "120"}, ("median_ttft_ms = '120'", "must be a number, not text")),
+        ({"median_ttft_ms": True}, ("median_ttft_ms = True must be a number",)),
+        ({"median_ttft_ms": float("nan")}, ("median_ttft_ms = nan must be finite",)),
+        ({"median_ttft_ms": float("inf")}, ("median_ttft_ms = inf must be finite",)),
+        ({"median_ttft_ms": -1.0}, ("median_ttft_ms = -1.0 must not be negative",)),
         ({"median_ttft_ms": 0.0}, ("ttft = 0 ms must be positive",)),
         ({"completed": 0}, ("completed = 0", "no request succeeded")),
-        ({"request_rate": "fast"}, ("request_rate = 'fast'", "a text")),
-        ({"tensor_parallel_size": "1.5"}, ("tensor_parallel_size = '1.5' is not a whole number",)),
+        ({"request_rate": "fast"}, ("request_rate = 'fast' must be a number, not text",)),
+        ({"tensor_parallel_size": "1.5"}, ("tensor_parallel_size = '1.5' must be a whole number",)),
         ({"total_input_tokens": 100}, ("isl = 0.5 must be at least 1",)),
         ({"max_concurrency": 0}, ("concurrency = 0 must be positive",)),
-        ({"num_prompts": -1}, ("num_prompts = -1 is negative",)),
+        ({"num_prompts": -1}, ("num_prompts = -1 must not be negative",)),
     ],
 )
 def test_a_figure_that_cannot_be_is_refused_by_its_key(change, words):
@@ -403,10 +417,10 @@ def test_an_unknown_format_names_those_that_are_known_and_what_was_looked_for():
 
 
 def test_a_statistic_that_a_file_lacks_is_refused():
-    with pytest.raises(BadInput, match="statistic 'p90' is not one of median, mean, p99"):
+    with pytest.raises(BadInput, match="unknown statistic 'p90'; choose from median, mean, p99"):
         results(b"{}", "x", "p90")
     (fault,) = results(b'{"mean_ttft_ms": 5.0}', "x", "p99").faults
-    assert "neither ttft nor tpot at the statistic p99" in str(fault)
+    assert "the result has neither ttft nor tpot (p99)" in str(fault)
 
 
 @pytest.mark.parametrize("path", ["no-such-file.json", "/", "a\0b", "x" * 300])

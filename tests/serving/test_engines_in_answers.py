@@ -99,13 +99,23 @@ def test_the_default_is_the_generic_profile_and_says_what_it_was_fitted_on():
     assert found.to_dict()["engine"] == "generic"
     assert found == rl.predict(*SMALL, engine="generic", **CASE)
     assert f"generic ({load_engine('generic').versions}" in str(found)
-    assert "none: kernels alone" in str(rl.predict(*SMALL, engine="none", **CASE))
+    assert "none: kernels only" in str(rl.predict(*SMALL, engine="none", **CASE))
 
 
-@pytest.mark.parametrize("network", [-1e-9, -1, float("nan"), float("inf"), 1e6, True, None, "20ms", [0.02]], ids=repr)
+@pytest.mark.parametrize(
+    "network",
+    [-1e-9, -1, float("nan"), float("inf"), 1e6, True, None, "soon", "20", "-20ms", "20 kg", [0.02]],
+    ids=repr,
+)
 def test_a_network_that_is_no_time_is_refused(network):
     with pytest.raises(rl.BadInput, match="network = "):
         rl.predict(*SMALL, network=network)
+
+
+@pytest.mark.parametrize("text", ["20ms", "0.02s", "20000us"])
+def test_a_network_may_be_a_text_with_a_unit(text):
+    assert rl.predict(*SMALL, network=text, **CASE) == rl.predict(*SMALL, network=0.02, **CASE)
+    assert rl.ttft(*SMALL, network=text, **CASE) - rl.ttft(*SMALL, **CASE) == pytest.approx(0.02)
 
 
 # --- tunings -----------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def test_replicas_share_the_requests_evenly():
 
 def test_stages_of_a_pipeline_were_not_checked_and_say_so():
     found = rl.predict("llama-3.1-70b", "h100-sxm", tp=2, pp=2, concurrency=8, **SHORT)
-    assert any("outside the checked domain" in text and "pipeline" in text for text in found.warnings)
+    assert any("outside the validated range" in text and "pipeline" in text for text in found.warnings)
 
 
 # --- limits ------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def test_what_no_load_reaches_is_said_with_the_floor():
 
 
 def test_two_loads_at_once_are_no_question():
-    with pytest.raises(rl.BadInput, match="concurrency is sought"):
+    with pytest.raises(rl.BadInput, match="concurrency is solved for, but batch is given; a case has one load"):
         rl.solve(*SMALL, "concurrency", ttft=0.3, batch=4)
 
 
@@ -388,8 +388,8 @@ def test_intervals_hold_the_means_and_begin_at_the_hardware_limit():
 
 def test_every_answer_under_a_load_says_whether_it_was_checked():
     inside, outside = (rl.predict(*SMALL, request_rate=rate, **SHORT).warnings for rate in (2.0, 11.0))
-    assert any("inside the checked domain" in text for text in inside)
-    assert any("outside the checked domain (utilisation above 0.8" in text for text in outside)
+    assert any("inside the validated range" in text for text in inside)
+    assert any("outside the validated range (utilisation above 80%" in text for text in outside)
 
 
 def test_a_batch_of_64_gives_much_throughput_for_some_latency():

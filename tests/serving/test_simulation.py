@@ -109,7 +109,7 @@ def test_progress_is_told_and_single_tokens_have_no_tpot():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "a burst needs no simulation"),
+        ({}, "a burst is exact without simulation; give concurrency or request_rate"),
         ({"concurrency": [1, 2]}, "one case"),
         ({"concurrency": 2, "seed": 0.5}, "seed"),
         ({"concurrency": 2, "spread": 2.0}, "spread"),

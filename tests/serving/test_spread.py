@@ -49,7 +49,7 @@ def test_only_the_hand_overs_between_domains_cross_the_network():
         "stage hand-over": 2,
         "stage hand-over, network": 1,
     }
-    assert "1 of 3 stage hand-overs cross the network" in p.warnings
+    assert "h100-sxm: 1 of 3 pipeline hand-overs cross the network" in p.warnings
 
 
 def test_assumed_constants_are_named():
@@ -91,7 +91,7 @@ def test_a_switch_reduces_inside_its_domain_alone():
     [
         ("h100-sxm", "calibrated: hopper, "),
         ("h200-sxm", "inherited: hopper, "),
-        ("mi300x", "generic: medians of other generations, none of cdna3 timed"),
+        ("mi300x", "generic: medians of other generations, cdna3 not timed"),
     ],
 )
 def test_the_basis_says_what_it_rests_on(gpu, beginning):
@@ -103,7 +103,7 @@ def test_the_basis_says_what_it_rests_on(gpu, beginning):
         assert f"{calibration.measurements:,} kernels" in p.basis_detail
         assert p.basis_detail.endswith(calibration.year)
         assert calibration.measurements > 1000
-    assert rl.predict("llama-3.1-8b", gpu, isl=2000, basis="ideal").basis_detail == "ideal: light speed"
+    assert rl.predict("llama-3.1-8b", gpu, isl=2000, basis="ideal").basis_detail == "ideal: hardware limit"
 
 
 def test_a_tp_chosen_for_many_cases_is_said():

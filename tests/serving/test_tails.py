@@ -170,7 +170,7 @@ def test_a_burst_and_a_run_with_its_start_have_no_percentiles():
         row = found.to_dict()
         assert found.tails is None
         assert not [key for key in row if "_p9" in key or "_p50" in key if row[key] is not None]
-    with pytest.raises(rl.BadInput, match="percentiles are those of the steady state"):
+    with pytest.raises(rl.BadInput, match="percentiles need a steady state"):
         rl.predict(*SMALL, **CASE, concurrency=16, num_prompts=160, slo="ttft:300@p95")
 
 
@@ -245,11 +245,11 @@ def test_all_requests_may_start_cold():
     ("value", "said"),
     [
         ("1%", "a share and a time"),
-        ("1%:soon", "no time such as 2s"),
-        ("often:2s", "no share such as 1%"),
+        ("1%:soon", "'soon' is not a time such as 300ms"),
+        ("often:2s", "'often' is not a share such as 80%"),
         ("101%:2s", "between 0 and 1"),
-        ("nan:2s", "between 0 and 1"),
-        ("1%:-2s", "no time such as 2s"),
+        ("nan:2s", "'nan' is not a share such as 80%"),
+        ("1%:-2s", "'-2s' is not a time such as 300ms"),
         ((0.1, 2.0, 3.0), "a share and a time"),
         (0.1, "a share and a time"),
     ],

@@ -7,6 +7,7 @@ from conftest import close, deployments, engines
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
+import roofline as rl
 from roofline import ops
 from roofline.serving.answer import predict_deployment as predict
 from roofline.serving.latency import Workload
@@ -172,3 +173,9 @@ def test_a_changed_input_is_read_by_the_prediction(prediction, data):
     assume(name not in ("tp", "batch", "isl", "osl", "prefix"))
     faster = changed(prediction, {name: value * 1.01}).e2el < prediction.e2el
     assert faster == (number.gradient[name] < 0.0)
+
+
+def test_a_power_of_zero_with_a_traced_exponent_has_no_slope_in_it():
+    # users of whom more decode than there are others: nobody idle, (1 - others / rest) ** rest is 0 ** rest
+    found = rl.sensitivity("llama-3.1-8b", "h100:tp8:fp8", of="ttft", isl=4096, osl=500, concurrency=64)
+    assert all(math.isfinite(row.elasticity) for row in found)

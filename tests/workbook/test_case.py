@@ -8,7 +8,7 @@ import pytest
 import roofline as rl
 from roofline.api.inputs import case as cases
 from roofline.workbook.case import CHOICES, Asked, any_case
-from roofline.workbook.cell import Cell, Pool
+from roofline.workbook.cell import Cell, CellPool
 from roofline.workbook.slots import fullest_stages, own_stages
 from roofline.workbook.tables import catalog
 
@@ -41,7 +41,7 @@ def predicted(row):
 def test_cells_say_what_python_says_for_every_model(start):
     models, draw = MODELS[start : start + 17], random.Random(start)
     rows = [{**drawn(draw, models), "model": model} for model in models for _ in range(12)]
-    pool = Pool()
+    pool = CellPool()
     cells = {
         name: pool.input(
             f"${name}\0",

@@ -9,7 +9,7 @@ from recalculation import Live
 
 from roofline.errors import BadInput
 from roofline.ops import ceil, floor, maximum, minimum, norm, where
-from roofline.workbook.cell import Column, Pool, named, scope, unmarked
+from roofline.workbook.cell import CellPool, Column, named, scope, unmarked
 from roofline.workbook.cell_text import homes, shared, spreadsheet_formula
 from roofline.workbook.lookups import found, is_number, joined, match, picked
 from roofline.workbook.writer import Book
@@ -26,7 +26,7 @@ def text(cell):
 
 
 def test_a_formula_is_written_with_the_brackets_that_it_needs():
-    a, b, c = inputs(Pool())
+    a, b, c = inputs(CellPool())
     assert text(a - (b - c)) == "$A$1-($A$2-$A$3)"
     assert text((a - b) - c) == "$A$1-$A$2-$A$3"
     assert text(a / (b * c)) == "$A$1/($A$2*$A$3)"
@@ -38,7 +38,7 @@ def test_a_formula_is_written_with_the_brackets_that_it_needs():
 
 
 def test_a_nest_of_maxima_is_one_and_a_long_sum_a_function():
-    a, b, c = inputs(Pool())
+    a, b, c = inputs(CellPool())
     assert text(maximum(maximum(a, b), c)) == "MAX($A$1,$A$2,$A$3)"
     places = {}
     cells = [a * float(number) for number in range(2, 12)]
@@ -48,7 +48,7 @@ def test_a_nest_of_maxima_is_one_and_a_long_sum_a_function():
 
 
 def test_what_is_computed_twice_is_one_cell_and_gets_a_place():
-    pool = Pool()
+    pool = CellPool()
     a, b, c = inputs(pool)
     long = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
     again = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
@@ -58,7 +58,7 @@ def test_what_is_computed_twice_is_one_cell_and_gets_a_place():
 
 
 def test_a_cell_belongs_to_the_step_within_which_it_was_made():
-    a, b, _ = inputs(Pool())
+    a, b, _ = inputs(CellPool())
 
     @scope("inner")
     def product():
@@ -70,14 +70,14 @@ def test_a_cell_belongs_to_the_step_within_which_it_was_made():
 
 
 def test_a_scope_ends_with_an_error_inside_it():
-    a, b, _ = inputs(Pool())
+    a, b, _ = inputs(CellPool())
     with pytest.raises(BadInput), scope("outer"):
         raise BadInput("no")
     assert (a + b).home == ""
 
 
 def test_a_cell_is_called_once_and_what_is_no_cell_not_at_all():
-    a, b, _ = inputs(Pool())
+    a, b, _ = inputs(CellPool())
     total = a + b
     assert named("total", total) is total
     assert named("sum", total).home == "total"
@@ -87,7 +87,7 @@ def test_a_cell_is_called_once_and_what_is_no_cell_not_at_all():
 
 
 def test_what_a_step_is_made_of_belongs_to_it_and_else_to_the_step_that_needs_it_first():
-    a, b, c = inputs(Pool())
+    a, b, c = inputs(CellPool())
     shared_by_both, own = a + b, b * c
     first, second = shared_by_both * own, shared_by_both - 1.0
     named("second", second)
@@ -98,13 +98,13 @@ def test_what_a_step_is_made_of_belongs_to_it_and_else_to_the_step_that_needs_it
 
 
 def test_a_name_of_numbers_that_are_cells_has_an_n_for_each():
-    a, b, _ = inputs(Pool())
+    a, b, _ = inputs(CellPool())
     assert unmarked(f"attention (window {a}, top {b})") == "attention (window n, top n)"
     assert unmarked("attention") == "attention"
 
 
 def test_neutral_numbers_leave_no_trace():
-    a, _, _ = inputs(Pool())
+    a, _, _ = inputs(CellPool())
     assert a + 0.0 is a
     assert 1.0 * a is a
     assert a / 1.0 is a
@@ -116,18 +116,18 @@ def test_neutral_numbers_leave_no_trace():
 
 
 def test_a_condition_has_no_truth_but_a_number_is_there():
-    a, b, _ = inputs(Pool())
+    a, b, _ = inputs(CellPool())
     assert bool(a)
     with pytest.raises(TypeError, match="no truth"):
         bool(a < b)
 
 
 def test_a_formula_longer_than_spreadsheets_take_is_refused():
-    a, b, _ = inputs(Pool())
+    a, b, _ = inputs(CellPool())
     cell = a
     for _ in range(11):
         cell = (cell - b) * (cell + 1.2345)
-    with pytest.raises(BadInput, match="longer than spreadsheets take"):
+    with pytest.raises(BadInput, match="exceeds the spreadsheet limit"):
         text(cell)
 
 
@@ -153,7 +153,7 @@ def drawn(pool, draw, depth):
 
 
 def test_random_formulas_mean_in_another_engine_what_their_values_say(tmp_path):
-    draw, pool = random.Random(5), Pool()
+    draw, pool = random.Random(5), CellPool()
     cells = [drawn(pool, draw, 4) for _ in range(300)]
     book = Book(tmp_path / "fuzz.xlsx")
     sheet = book.sheet("Fuzz")
@@ -169,7 +169,7 @@ def test_random_formulas_mean_in_another_engine_what_their_values_say(tmp_path):
 
 
 def test_a_look_up_finds_whatever_the_capitals_and_takes_the_first_row_where_nothing_stands():
-    pool = Pool()
+    pool = CellPool()
     names, rates = Column("t_name", np.array(["a100", "h100"], dtype=object)), Column("t_rate", np.array([1.0, 2.0]))
     wanted = pool.input("$A$1", np.array(["H100", "none"], dtype=object))
     assert picked(rates, match(wanted, names)).value.tolist() == [2.0, 1.0]
@@ -179,14 +179,14 @@ def test_a_look_up_finds_whatever_the_capitals_and_takes_the_first_row_where_not
 
 
 def test_a_blank_is_no_number_and_the_empty_text():
-    cell = Pool().input("$A$1", np.array([math.nan, 3.0]))
+    cell = CellPool().input("$A$1", np.array([math.nan, 3.0]))
     assert is_number(cell).value.tolist() == [False, True]
     assert (cell == "").value.tolist() == [True, False]
     assert (cell != "").value.tolist() == [False, True]
 
 
 def test_a_text_with_a_cell_in_it_follows_the_cell():
-    pool = Pool()
+    pool = CellPool()
     cell = pool.input("$A$1", np.array([8.0, 16.0]))
     said = pool.said(f"tp = {cell} does not divide")
     assert text(said) == '"tp = "&$A$1&" does not divide"'

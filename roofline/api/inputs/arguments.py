@@ -160,7 +160,7 @@ def folder(specs: Any) -> str | None:
     """
     found = scalar(specs)
     if not (found is None or isinstance(found, str)):
-        raise BadInput(f"specs = {shown(specs)} must be the path of a folder, as a text")
+        raise BadInput(f"specs = {shown(specs)} must be the path of a folder, as text")
     return found
 
 
@@ -181,7 +181,7 @@ def name_or_record(name: str, value: Any) -> Any:
         return value
     found = scalar(value)
     if not isinstance(found, str):
-        raise UnknownName(f"{name} = {shown(value)} is no name: give a text, or a record")
+        raise UnknownName(f"{name} = {shown(value)} must be a name, as text, or a record")
     return found
 
 
@@ -202,7 +202,7 @@ def several(name: str, value: Any) -> list[Any]:
     if values is None:
         return [scalar(value)]
     if not values:
-        raise BadInput(f"{name} is an empty list")
+        raise BadInput(f"{name} must not be an empty list")
     return values
 
 
@@ -222,7 +222,7 @@ def values_of(name: str, value: Any) -> list[Any] | None:
     if type(value) in PLAIN or isinstance(value, (str, *_BYTES, Mapping, Model, Gpu)):
         return None
     if isinstance(value, Set) and not hasattr(value, "mapping"):  # keys of a mapping have an order
-        raise BadInput(f"{name} = {shown(value)} is a set, which has no order; write a list")
+        raise BadInput(f"{name} = {shown(value)} is an unordered set; use a list")
     refuse_masked(name, value)
     many = False
     if isinstance(value, Iterator):
@@ -235,13 +235,13 @@ def values_of(name: str, value: Any) -> list[Any] | None:
             items: Any = value.tolist() if hasattr(value, "tolist") and not many else value
             values = [] if many else list(items)
         except TypeError:
-            raise BadInput(f"{name} = {shown(value)} is no list of values") from None
+            raise BadInput(f"{name} = {shown(value)} must be a list of values") from None
     if many or len(values) > _MOST_VALUES:
-        raise BadInput(f"{name} holds more than {_MOST_VALUES} values; ask for fewer at a time")
+        raise BadInput(f"{name} has more than {_MOST_VALUES} values; use fewer at a time")
     found = [scalar(item) for item in values]
     nested = next((item for item in found if isinstance(item, (list, tuple)) or hasattr(item, "shape")), None)
     if nested is not None:
-        raise BadInput(f"{name} = {shown(value)} holds a list, {shown(nested)}; give one flat list of values")
+        raise BadInput(f"{name} = {shown(value)} contains a list, {shown(nested)}; use one flat list")
     return found
 
 
@@ -257,7 +257,7 @@ def refuse_masked(name: str, value: Any) -> None:
     """
     mask = getattr(value, "mask", None) if hasattr(value, "filled") else None
     if mask is not None and getattr(mask, "any", bool)():
-        raise BadInput(f"{name} has masked elements; give {name}.compressed(), or fill them")
+        raise BadInput(f"{name} has masked elements; use {name}.compressed() or fill them")
 
 
 def _plain(name: str, value: Any) -> Any:

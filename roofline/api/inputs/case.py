@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import PLAIN, refuse_masked, scalar
+from roofline.api.inputs.texts import plain_value, tokens_of_prefix
 from roofline.catalog.engines import engine_names, load_engine
 from roofline.elements import all_of, any_of
 from roofline.errors import BadInput, shown
@@ -79,21 +80,25 @@ def workload(
     loads = dict(zip(LOADS, (batch, concurrency, request_rate), strict=True))
     stated = [name for name, value in loads.items() if value is not None]
     if len(stated) > 1:
-        raise BadInput(f"a case has one load; {' and '.join(stated)} are given: leave out all but one")
+        raise BadInput(f"a case has one load; {' and '.join(stated)} are given; keep one")
     given = {"isl": isl, "osl": osl, "prefix": prefix, **{name: loads[name] for name in stated}}
     load = next((name for name in LOADS[1:] if name in given), None)
-    for name, value in (("lengths that differ", lengths), ("cold starts", cold_start)):
+    for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and load is None:
-            raise BadInput(f"{name} belong to requests that come one by one: give concurrency or request_rate")
+            raise BadInput(f"{name} need a load; give concurrency or request_rate")
     if num_prompts is not None:
         if USERS not in given:
-            raise BadInput("num_prompts is the length of a run that users begin together; give concurrency, too")
+            raise BadInput("num_prompts needs concurrency, the users of the run")
         given["num_prompts"] = num_prompts
+    if type(prefix) not in (int, float):
+        isl = given["isl"] = _number("isl", isl)
+        given["prefix"] = tokens_of_prefix(prefix, isl)
     values = {name: _number(name, value) for name, value in given.items()}
     for name, value in values.items():
         least = _LEAST.get(name, 1.0)
         if not all_of((value >= least) & (value <= _LONGEST)):
-            raise BadInput(f"{name} = {shown(given[name])} must be between {least:g} and {_LONGEST:g}")
+            is_small = any_of(~(value >= least)) if hasattr(value, "shape") else not value >= least
+            raise BadInput(f"{name} = {_plain_text(given[name])} must be {_bound(name, least, is_small=is_small)}")
     try:
         reaches = values["prefix"] <= values["isl"]
         sum(values.values())
@@ -101,14 +106,11 @@ def workload(
         names = ", ".join(values)
         raise BadInput(f"{names} do not broadcast together: {fault}") from None
     if num_prompts is not None and not all_of(values["num_prompts"] >= values[USERS]):
-        raise BadInput(
-            f"num_prompts = {shown(num_prompts)} is less than the users who begin together, "
-            f"concurrency = {shown(concurrency)}"
-        )
+        raise BadInput(f"num_prompts = {shown(num_prompts)} must be at least concurrency = {shown(concurrency)}")
     if not all_of((values["prefix"] == 0.0) | (values["prefix"] >= 1.0)):
-        raise BadInput(f"prefix = {shown(prefix)} is less than a token; write a share as 80%, or its tokens")
+        raise BadInput(f"prefix = {shown(prefix)} is less than one token; write a share as 80%")
     if not all_of(reaches):
-        raise BadInput(f"prefix = {shown(prefix)} exceeds the prompt, isl = {shown(isl)}")
+        raise BadInput(f"prefix = {shown(prefix)} must not exceed the prompt, isl = {shown(isl)}")
     return Workload(
         values["isl"],
         values["osl"],
@@ -139,19 +141,19 @@ def skew(routing: str | float) -> float | None:
     try:
         value = float(routing)
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"routing {shown(routing)} is neither uniform nor a number") from None
+        raise BadInput(f"routing = {shown(routing)} must be uniform or a number") from None
     if not LEAST_SKEW <= value <= MOST_SKEW:
         bounds = f"between {LEAST_SKEW:g} and {MOST_SKEW:g}"
-        raise BadInput(f"routing skew {shown(routing)} must be {bounds}; uniform routing is called uniform")
+        raise BadInput(f"routing skew {shown(routing)} must be {bounds}, or uniform")
     return value
 
 
-def engine(name: str, network: float, specs: str | None = None, **settings: float | None) -> Engine:
+def engine(name: str, network: Any, specs: str | None = None, **settings: Any) -> Engine:
     """Profile of a serving engine, with the network before it.
 
     Args:
         name: of the profile, or the path of one's own [text].
-        network: round trip between client and server [s].
+        network: round trip between client and server, a text with its unit or a number of seconds [s].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
         settings: of the engine, by their names; None for those of its profile [any].
 
@@ -163,13 +165,15 @@ def engine(name: str, network: float, specs: str | None = None, **settings: floa
         BadInput: a network that is no time, a setting that cannot be.
         BadSpec: a profile of one's own has faults.
     """
+    network = plain_value("network", network)
     if type(network) not in (float, int) or not 0.0 <= network <= MINUTE:
-        raise BadInput(f"network = {shown(network)} must be a time in seconds, at most a minute: 0.08 for 80 ms")
+        raise BadInput(f"network = {shown(network)} must be a time in seconds, at most 60 s; write 0.08 for 80 ms")
     profile = load_engine(name, specs)
     changes: dict[str, Any] = {"network": float(network)} if network else {}
     for key, value in settings.items():
         if value is None:
             continue
+        value = plain_value(key, value)  # noqa: PLW2901
         if key == "gpu_memory_utilization":
             if type(value) not in (float, int) or not 0.0 < value <= 1.0:
                 raise BadInput(f"{key} = {shown(value)} must be a share of the memory, such as 0.92")
@@ -199,30 +203,29 @@ def warnings(
     said = [*model.cautions, *gpu.cautions, *deployment.precision.notes]
     load = wanted.batch if wanted.load == BURST else getattr(wanted, wanted.load)
     if is_smallest_tp and type(length + load) is not float:
-        said.append(f"tp = {plan.tp} for all cases: the smallest at which the largest of them fits")
+        said.append(f"tp = {plan.tp} for all cases: the smallest that fits the largest of them")
     elif is_smallest_tp and wanted.load != BURST:
-        said.append(f"tp = {plan.tp}: the smallest that serves the whole load, or if none does, the most of it")
+        said.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
     if requested == "calibrated" and deployment.basis == "ideal":
-        said.append("basis ideal: no calibration at hand; its figures are light speed, which no GPU reaches")
+        said.append(f"basis ideal: no calibration for {gpu.name}; times are the hardware limit, which no GPU reaches")
     if deployment.basis == "generic":
         said.append(
-            "basis generic: no kernel of the GPU's generation was timed; constants are medians of others, "
-            "and the interval is wide"
+            f"{gpu.name}: no kernels of its generation were timed; constants are medians of others, the range is wide"
         )
     said += length_warnings(deployment, wanted)
     if gpu.link.kind == "pcie" and plan.tp * plan.dp > 1 and deployment.basis != "ideal":
-        said.append(
-            "collectives over PCIe depend on the server's switches: their share of the time is the least certain"
-        )
+        said.append(f"{gpu.name}: collectives run over PCIe; their time depends on the server and is uncertain")
     ranks = max(plan.tp, plan.expert_ranks if model.is_moe else 1)
     if ranks > gpu.link.domain:
         said.append(
-            f"{ranks} ranks exceed the {gpu.link.domain} GPUs of one {gpu.link.kind} domain: the network takes part"
+            f"{gpu.name}: {ranks} ranks exceed its {gpu.link.domain}-GPU {gpu.link.kind} domain and use the network"
         )
     if crossings(plan, gpu.link.domain):
-        said.append(f"{crossings(plan, gpu.link.domain):.0f} of {plan.pp - 1} stage hand-overs cross the network")
+        said.append(
+            f"{gpu.name}: {crossings(plan, gpu.link.domain):.0f} of {plan.pp - 1} pipeline hand-overs cross the network"
+        )
     if gpu.exp_rate is None and deployment.basis != "ideal":
-        said.append(f"{gpu.name} states no special-function rate: softmax exponentials are not charged")
+        said.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
     return (*said, *_stand_ins(deployment))
 
 
@@ -239,20 +242,33 @@ def length_warnings(deployment: Deployment, wanted: Workload) -> list[str]:
     return [said for exceeds, said in beyond(deployment, wanted) if any_of(exceeds)]
 
 
+def _plain_text(value: Any) -> str:
+    return f"{value:.0f}" if type(value) is float and value.is_integer() else shown(value)
+
+
+def _bound(name: str, least: float, *, is_small: bool) -> str:
+    """The bound that a number is beyond."""
+    if not is_small:
+        return f"at most {_LONGEST:,.0f}"
+    return "above 0 requests/s" if name == "request_rate" else f"at least {least:g}"
+
+
 def _number(name: str, value: Any) -> Real:
     if type(value) is float or type(value) is int:
         try:
             return float(value)
         except OverflowError:
-            raise BadInput(f"{name} = {shown(value)} must be between 1 and {_LONGEST:g}") from None
+            raise BadInput(f"{name} = {shown(value)} must be {_bound(name, 1.0, is_small=False)}") from None
     refuse_masked(name, value)
-    number = scalar(value)
+    number = plain_value(name, scalar(value))
     if type(number) is float or type(number) is int:
         return _number(name, number)
     if type(number) in PLAIN or isinstance(value, (bytes, bytearray, memoryview)):
-        raise BadInput(f"{name} = {shown(value)} is neither a number nor an array of numbers")
+        raise BadInput(f"{name} = {shown(value)} must be a number or an array of numbers")
     from roofline.arrays import as_array
 
+    if isinstance(value, (list, tuple)) and any(isinstance(item, str) for item in value):
+        value = [plain_value(name, item) for item in value]
     return as_array(name, value)
 
 
@@ -269,9 +285,9 @@ def _stand_ins(deployment: Deployment) -> list[str]:
     for kind, key in used:
         _, found = calibrated_set(sets, kind, key)
         if found != key:
-            said.append(f"no {key} {kind.name} kernels measured on {calibration.name}: {found} parameters stand in")
+            said.append(f"no {key} {kind.name} kernels measured on {calibration.name}: {found} parameters used")
     for kind in mixer_kinds(mixer for _, mixer in deployment.model.mixers):
         instead = measured_kind(sets, kind)
         if instead is not kind:
-            said.append(f"no {kind.name} kernels measured on {calibration.name}: {instead.name} parameters stand in")
+            said.append(f"no {kind.name} kernels measured on {calibration.name}: {instead.name} parameters used")
     return said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from roofline.api.inputs.shape import cold_start_warnings
@@ -24,6 +25,7 @@ from roofline.serving.sizing import (
     smallest_tp,
     widest_tp,
 )
+from roofline.serving.targets import excess
 from roofline.serving.traffic.domain import UNDER_LOAD, domain, outside
 from roofline.serving.traffic.load import Served, lanes, server_of
 from roofline.serving.traffic.prompts import prompt_of
@@ -36,9 +38,17 @@ _SAME = 0.01  # more that a wider plan takes and that is not worth its GPUs
 
 
 def at_smallest_tp(
-    deployment: Deployment, wanted: Workload, *, allow_oversize: bool, num_gpus: int | None = None
+    deployment: Deployment,
+    wanted: Workload,
+    *,
+    allow_oversize: bool,
+    num_gpus: int | None = None,
+    copies: int | None = None,
+    slo: Mapping[str, float] | None = None,
 ) -> Deployment:
     """The deployment at the smallest tp at which its case fits, the largest one where there are several.
+
+    Where the number of GPUs is stated and limits are, too, the smallest that meets them, or comes nearest, is taken.
 
     Users fit where memory and `max_num_seqs` hold all of them at once, requests that come at random where no more come
     than can be answered; where that is nowhere so, the smallest tp is taken that holds, or answers, the most.
@@ -48,9 +58,11 @@ def at_smallest_tp(
         wanted: lengths and load.
         allow_oversize: take the largest tp of the scale-up domain where none fits [bool].
         num_gpus: GPUs of all replicas, which share the load; None for one replica [1].
+        copies: replicas, where their number is stated and not that of the GPUs [1].
+        slo: limits on latencies; None for none [s].
 
     Returns:
-        The deployment.
+        The deployment, its replicas apart.
 
     Raises:
         BadInput: a plan that cannot be.
@@ -71,8 +83,14 @@ def at_smallest_tp(
         if not allow_oversize and type(wanted.batch + length) is float:
             raise does_not_fit(deployment, batch, longest)
         return deployment
-    if wanted.load != BURST:
-        tp = _for_the_load(deployment, tp, wanted, num_gpus)
+    if (
+        num_gpus is not None
+        and slo
+        and type(length + wanted.batch + (wanted.concurrency or wanted.request_rate or 0.0)) is float
+    ):
+        tp = _for_the_limits(deployment, tp, wanted, num_gpus, slo)
+    elif wanted.load != BURST:
+        tp = _for_the_load(deployment, tp, wanted, num_gpus, copies)
     return deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
 
 
@@ -83,12 +101,32 @@ def _wider(deployment: Deployment, least: int) -> list[int]:
     return [tp for tp in degrees if tp >= least and plan_fault(model, replace(plan, tp=tp)) is None]
 
 
-def _for_the_load(deployment: Deployment, least: int, wanted: Workload, num_gpus: int | None) -> int:
+def _for_the_limits(
+    deployment: Deployment, least: int, wanted: Workload, num_gpus: int, slo: Mapping[str, float]
+) -> int:
+    """Smallest degree that meets limits on so many GPUs; where none does, the one that comes nearest."""
+    best, nearest = least, math.inf
+    for tp in _wider(deployment, least):
+        plan = replace(deployment.plan, tp=tp)
+        copies, rest = divmod(num_gpus, plan.num_gpus)
+        if rest or not copies:
+            continue
+        worst = float(excess(replace(deployment, plan=plan, replicas=copies), wanted, slo))
+        if worst < nearest:
+            best, nearest = tp, worst
+        if worst <= 1.0:
+            break
+    return best
+
+
+def _for_the_load(
+    deployment: Deployment, least: int, wanted: Workload, num_gpus: int | None, stated: int | None
+) -> int:
     """Smallest degree that takes all of a load; where none does, the smallest of those that take the most."""
     asked = wanted.concurrency if wanted.load == USERS else wanted.request_rate
     best, most = least, 0.0
     for tp in _wider(deployment, least):
-        takes = _taken(deployment, tp, wanted, num_gpus)
+        takes = _taken(deployment, tp, wanted, num_gpus, stated)
         if takes is None:
             continue
         enough = takes >= asked if wanted.load == USERS else takes > asked
@@ -99,10 +137,10 @@ def _for_the_load(deployment: Deployment, least: int, wanted: Workload, num_gpus
     return best
 
 
-def _taken(deployment: Deployment, tp: int, wanted: Workload, num_gpus: int | None) -> Real | None:
+def _taken(deployment: Deployment, tp: int, wanted: Workload, num_gpus: int | None, stated: int | None) -> Real | None:
     """Users that a deployment of some tp holds at once, or requests per second it answers; None: no whole copy."""
     plan = replace(deployment.plan, tp=tp)
-    copies, rest = (1, 0) if num_gpus is None or type(num_gpus) is not int else divmod(num_gpus, plan.num_gpus)
+    copies, rest = (stated or 1, 0) if type(num_gpus) is not int else divmod(num_gpus, plan.num_gpus)
     if rest or not copies:
         return None
     one = replace(deployment, plan=plan, replicas=copies)
@@ -134,8 +172,8 @@ def replicas(plan: Plan, num_gpus: int) -> int:
     whole, rest = divmod(num_gpus, plan.num_gpus)
     if rest or not whole:
         raise BadInput(
-            f"num_gpus = {num_gpus} is not a multiple of the {plan.num_gpus} GPUs of one replica "
-            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp})"
+            f"num_gpus = {num_gpus} must be a multiple of {plan.num_gpus}, the GPUs that one replica needs "
+            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp}); give more GPUs, another plan, or smaller formats (-q fp8)"
         )
     return whole
 
@@ -182,9 +220,9 @@ def under_load(prediction: Prediction) -> Prediction:
         return replace(prediction, warnings=(*prediction.warnings, said))
     if found.ttft == math.inf:
         rate = float(wanted.request_rate or 0.0)
-        why = "would never be worked off"
+        why = "exceeds that"
         if rate < found.max_request_rate:
-            why = "is so near to it that the queue finds no steady state"
+            why = "is too close to it for a steady queue"
         raise Overloaded(
             f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name} answers at most "
             f"{rounded(found.max_request_rate)} requests/s of this kind; request_rate = {rounded(rate)} {why}: lower "
@@ -218,9 +256,9 @@ def _share_outside(deployment: Deployment, wanted: Workload, found: Served) -> s
     """How many cases of an array lie outside the checked domain."""
     conditions = outside(deployment, wanted, found)
     named = [said for fails, said in conditions if any_of(where(found.is_stable, fails, fails < 0))]
-    said = "all cases lie inside the checked domain"
+    said = "all cases are inside the validated range"
     if named:
-        said = f"some cases lie outside the checked domain ({', '.join(named)})"
+        said = f"some cases are outside the validated range ({', '.join(named)})"
     if all_of(found.is_stable):
         return said
-    return f"{said}; in some, which have no times, more requests come than can be answered (max_request_rate)"
+    return f"{said}; overloaded cases have no times (max_request_rate)"

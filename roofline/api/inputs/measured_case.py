@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from roofline.api.inputs.arguments import scalar
 from roofline.api.inputs.case import LOADS, workload
+from roofline.api.inputs.texts import plain_value
 from roofline.errors import BadInput, shown
 from roofline.physics.forward import Pass
 from roofline.physics.plan import Deployment
@@ -22,13 +24,14 @@ _MOST_FACTOR = 30.0  # of a measurement over its prediction
 _FIELDS = ("isl", "osl", "batch", "prefix")
 
 
-def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, float]) -> Correction:
+def correction(deployment: Deployment, wanted: Workload, measured: Any) -> Correction:
     """What one measurement of a deployment says of the predictions for it.
 
     Args:
         deployment: model, GPU, plan, precision, basis and engine that were measured.
         wanted: lengths and load of the case, at which the measurement was taken where it says nothing else.
-        measured: `ttft`, `tpot` [s] or both; lengths, `prefix` and the load where they differ.
+        measured: `ttft`, `tpot` [s] or both; lengths, `prefix` and the load where they differ; or a text such as
+            ``tpot=14.2,batch=1``, bare times in ms.
 
     Returns:
         Factors, and what remains uncertain.
@@ -37,14 +40,15 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
         BadInput: nothing measured, an unknown key, a figure that is none or that is faster than light.
     """
     if deployment.basis == "ideal":
-        raise BadInput("the ideal basis is light speed, which no measurement moves; leave out measured, or the basis")
+        raise BadInput("the ideal basis is the hardware limit, which measured cannot scale; leave out one of them")
+    measured = plain_value("measured", scalar(measured))
     fields = tuple(dict.fromkeys((*_FIELDS, *LOADS)))
     known = ("ttft", "tpot", *fields)
     if not isinstance(measured, Mapping) or not {"ttft", "tpot"} & set(measured) or not set(measured) <= set(known):
         raise BadInput(
             f"measured = {shown(measured)} must give ttft or tpot in seconds, and may give {', '.join(fields)}"
         )
-    measured = {key: scalar(value) for key, value in measured.items()}
+    measured = {key: plain_value(key, scalar(value)) for key, value in measured.items()}
     for key, value in measured.items():
         if type(value) not in (float, int) or not (0.0 < value <= BILLION or (key == "prefix" and value == 0.0)):
             raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
@@ -53,7 +57,7 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
     needed = ("isl", "osl", "prefix", *(stated or (here,)))
     unsaid = [name for name in needed if name not in measured and type(getattr(wanted, name)) is not float]
     if unsaid:
-        raise BadInput(f"measured must say at which {' and '.join(unsaid)} it was taken: the case asks for several")
+        raise BadInput(f"measured must state its {' and '.join(unsaid)}; the case has several")
     values = {name: measured.get(name, getattr(wanted, name)) for name in needed}
     at = workload(**{"batch": None, **{name: measured[name] for name in stated}, **values})
     predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, at), strict=True))
@@ -65,8 +69,8 @@ def correction(deployment: Deployment, wanted: Workload, measured: Mapping[str, 
         least = least_of[key]
         if measured[key] < least:
             raise BadInput(
-                f"measured {key} = {to_text(float(measured[key]), 's')} is faster than light: the same work takes "
-                f"{to_text(least, 's')} at full rates; check its unit, load, lengths, precision and tp"
+                f"measured {key} = {to_text(float(measured[key]), 's')} is below the hardware limit of "
+                f"{to_text(least, 's')}; check its unit, load, lengths, precision and tp"
             )
         network = deployment.host.network if key == "ttft" else 0.0
         if network > 0.0 and measured[key] < least + network:
@@ -100,8 +104,12 @@ def corrected(found: Correction) -> tuple[str, ...]:
     said = []
     for name, factor in (("ttft", found.ttft), ("tpot", found.tpot)):
         if factor != 1.0:
-            far = "" if 1.0 / _FAR <= factor <= _FAR else ": far outside its interval; is it the same deployment?"
-            said.append(f"{name} scaled by the measurement, {rounded(factor)} times the prediction{far}")
+            far = (
+                ""
+                if 1.0 / _FAR <= factor <= _FAR
+                else ", far outside its interval; check that the deployment is the same"
+            )
+            said.append(f"{name} scaled by the measurement: {rounded(factor)}x the prediction{far}")
     return tuple(said)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import number, scalar, several
+from roofline.api.inputs.texts import plain_value
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.quantity import BILLION, HOUR, KIBI, duration, to_text
+from roofline.grammar.numbers import share_of_text, time_of_text
+from roofline.quantity import BILLION, HOUR, KIBI, to_text
 from roofline.serving.lengths import LAWS, LOG_NORMAL, Lengths, lengths_by_law, lengths_of_rows
 from roofline.serving.prediction import Prediction
 from roofline.serving.traffic.mixture import percentile
@@ -65,11 +67,12 @@ def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Le
     if isinstance(lengths, Lengths):
         return lengths
     lengths = lengths if isinstance(lengths, Mapping) else scalar(lengths)
-    cvs = {name: scalar(value) for name, value in (("isl_cv", isl_cv), ("osl_cv", osl_cv)) if value is not None}
+    given = {"isl_cv": isl_cv, "osl_cv": osl_cv}
+    cvs = {name: plain_value(name, scalar(value)) for name, value in given.items() if value is not None}
     if lengths is None or (isinstance(lengths, str) and lengths in LAWS):
         if not cvs:
             if lengths is not None:
-                raise BadInput(f"lengths = {lengths!r} needs to know how far they spread: give isl_cv or osl_cv")
+                raise BadInput(f"lengths = {lengths!r} needs a spread; give isl_cv or osl_cv")
             return None
         for name, value in cvs.items():
             if type(value) not in (float, int):
@@ -77,10 +80,10 @@ def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Le
         found = lengths_by_law(lengths or LOG_NORMAL, cvs.get("isl_cv", 0.0), cvs.get("osl_cv", 0.0))
         return None if found.is_fixed else found
     if cvs and not (isinstance(lengths, str) and not re.search(r"[./\\]", lengths)):
-        raise BadInput(f"a trace says itself how lengths spread: leave out {' and '.join(cvs)}")
+        raise BadInput(f"a trace has its own spread; leave out {' and '.join(cvs)}")
     if isinstance(lengths, str):
         if not re.search(r"[./\\]", lengths):
-            raise UnknownName(f"no law {lengths!r} of lengths; it may be {', '.join(LAWS)}, or the path of a trace.csv")
+            raise UnknownName(f"unknown length distribution {lengths!r}; choose from {', '.join(LAWS)}, or a trace.csv")
         from roofline.measurements.trace import read_trace
 
         rows: Sequence[tuple[float, float]] = read_trace(lengths)
@@ -88,10 +91,12 @@ def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Le
     columns = []
     for name in ("isl", "osl"):
         if not isinstance(lengths, Mapping) or name not in lengths:
-            raise BadInput(f"lengths = {shown(lengths)} must be a law, the path of a trace, or columns isl and osl")
+            raise BadInput(
+                f"lengths = {shown(lengths)} must be a distribution, the path of a trace, or columns isl and osl"
+            )
         columns.append([number(f"lengths[{name!r}]", value, 1.0, BILLION) for value in several(name, lengths[name])])
     if len(columns[0]) != len(columns[1]):
-        raise BadInput(f"lengths have {len(columns[0])} isl and {len(columns[1])} osl: give one of each for a request")
+        raise BadInput(f"lengths have {len(columns[0])} isl and {len(columns[1])} osl; give one of each per request")
     return lengths_of_rows(list(zip(*columns, strict=True)), "the rows given")
 
 
@@ -119,7 +124,7 @@ def traffic(
         return isl, osl, spread, start
     for name, value, default in (("isl", isl, USUAL[0]), ("osl", osl, USUAL[1])):
         if value is not default and value != default:
-            raise BadInput(f"a trace has its own lengths: leave out {name} = {shown(value)}")
+            raise BadInput(f"a trace has its own lengths; leave out {name} = {shown(value)}")
     return *spread, start
 
 
@@ -142,11 +147,18 @@ def cold_start_of(value: Any) -> tuple[float, float] | None:
         share, colon, time = value.partition(":")
         if not colon:
             raise BadInput(f"cold_start = {shown(value)} must be a share and a time, such as 1%:2s")
-        pair: list[Any] = [_share("cold_start", share), _time(time, value)]
+        pair: list[Any] = [
+            _stated("cold_start", share_of_text, share),
+            _stated(f"cold_start = {shown(value)}", time_of_text, time),
+        ]
     else:
-        pair = several("cold_start", value)
-        if len(pair) != 2:
+        values = several("cold_start", value)
+        if len(values) != 2:
             raise BadInput(f"cold_start = {shown(value)} must be a share and a time: (0.01, 2.0), or '1%:2s'")
+        pair = [
+            _stated("cold_start", read, each) if isinstance(each, str) else each
+            for each, read in zip(values, (share_of_text, time_of_text), strict=True)
+        ]
     found = (
         number("the share of cold starts", pair[0], 0.0, 1.0),
         number("the time of a cold start", pair[1], 0.0, HOUR),
@@ -209,12 +221,12 @@ def losses_of(value: Any) -> dict[str, float]:
     for name, share in pairs:
         if name not in RATES:
             raise UnknownName(
-                f"no rate {shown(name)} to derate; it may be {', '.join(RATES)}, as in bandwidth:5%,peak:3%"
+                f"unknown rate {shown(name)} to derate; choose from {', '.join(RATES)}, as in bandwidth:5%,peak:3%"
             )
         if name in found:
             raise BadInput(f"{name!r} is derated twice in {shown(value)}")
         said = scalar(share)
-        lost = _share(f"derate {name}", said) if isinstance(said, str) else said
+        lost = _stated(f"derate {name}", share_of_text, said) if isinstance(said, str) else said
         found[name] = number(f"derate {name}", lost, 0.0, _MOST_LOST)
     return found
 
@@ -248,18 +260,9 @@ def _levels(slo: Mapping[str, float]) -> list[float]:
     return sorted({*LEVELS, *(level for level in limited if level is not None)})
 
 
-def _share(name: str, text: str) -> float:
-    """A share from text: 1% or 0.01."""
-    said = text.strip()
+def _stated(name: str, read: Callable[[str], float], text: str) -> float:
+    """A share or a time from text, refused by name."""
     try:
-        return float(said.removesuffix("%")) / (100.0 if said.endswith("%") else 1.0)
-    except ValueError:
-        raise BadInput(f"{name}: {shown(text)} is no share such as 1% or 0.01") from None
-
-
-def _time(text: str, whole: str) -> float:
-    """A time with its unit, or a bare number of milliseconds."""
-    try:
-        return duration(text)
-    except BadInput:
-        raise BadInput(f"{whole!r}: {shown(text)} is no time such as 2s") from None
+        return read(text)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from None

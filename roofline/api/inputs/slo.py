@@ -7,7 +7,8 @@ from typing import Any
 
 from roofline.api.inputs.arguments import number, scalar
 from roofline.errors import BadInput, shown
-from roofline.quantity import BILLION, MILLI, MINUTE, from_text, rounded
+from roofline.grammar.numbers import time_of_text
+from roofline.quantity import BILLION, MILLI, MINUTE, rounded
 from roofline.specs.slo import (
     P99_WITHIN,
     SLO_EXAMPLE,
@@ -59,7 +60,7 @@ def slo_limits(slo: Any) -> Limits | None:
             _, level = metric_and_level(f"{metric}@{level_text.strip()}")
         key = key_of(metric, level)
         if key in found:
-            raise BadInput(f"{key!r} is limited twice in {shown(slo)}")
+            raise BadInput(f"{key!r} is limited twice in {shown(slo)}; keep one")
         if key == P99_WITHIN:
             found[key] = ratio_of_text(text) if isinstance(text, str) else number(key, text, 1.0, BILLION)
         else:
@@ -82,7 +83,7 @@ def with_p99_within(slo: Limits | None, within: float) -> Limits:
         BadInput: the limits state such a multiple themselves.
     """
     if slo is not None and P99_WITHIN in slo:
-        raise BadInput("the SLO limits the p99 over the median itself; state it once")
+        raise BadInput("the SLO already limits the p99 over the median; state it once")
     return Limits({**(slo or {}), P99_WITHIN: within})
 
 
@@ -103,11 +104,11 @@ def time_limit(name: str, value: Any) -> float:
     if isinstance(found, str):
         return _stated(name, found)
     if type(found) not in (float, int) or not 0.0 < found <= BILLION:
-        raise BadInput(f"{name} = {shown(value)} must be positive, in seconds, and finite")
+        raise BadInput(f"{name} = {shown(value)} must be a positive, finite time in seconds")
     if MINUTE < found < BILLION:  # a billion, the most, is no limit at all
         said = shown(found)
         raise BadInput(
-            f"{name} = {said} is a limit of more than a minute, in seconds: write {rounded(found * MILLI)} for "
+            f"{name} = {said} is over a minute (bare numbers are seconds); write {rounded(found * MILLI)} for "
             f"{said} ms, or {said + ' s'!r} if that is meant"
         )
     return float(found)
@@ -116,7 +117,7 @@ def time_limit(name: str, value: Any) -> float:
 def _stated(name: str, text: str) -> float:
     """A limit that says its unit."""
     try:
-        found = from_text(text.strip(), "s")
+        found = time_of_text(text, needs_unit=True)
     except BadInput:
         found = 0.0
     if not 0.0 < found <= BILLION:

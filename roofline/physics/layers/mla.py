@@ -19,7 +19,7 @@ from roofline.specs.layers import Mla
 __all__ = ["MLA", "mla_absorb", "mla_crossover", "mla_decode", "mla_extend", "mla_prefill"]
 
 _ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between kernels
-_OTHER_WAY = "attention after the prefix is absorbed or expanded"
+_OTHER_WAY = "MLA switches between absorbed and expanded"
 _INDEX_NBYTES = 1.0 + 4.0 / 128  # index keys of DSA: fp8 with an fp32 scale per 128 (DeepSeek-V3.2 report, 2025-12)
 
 

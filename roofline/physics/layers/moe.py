@@ -93,7 +93,7 @@ def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
     largest: Real = 0.0
     for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):  # a line between powers of two
         largest = largest + (above - below) * minimum(maximum(ep / 2.0**power - 1.0, 0.0), 1.0)
-    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, 1.0 * ep, "one rank takes every token")
+    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, 1.0 * ep, "one rank receives every token")
 
 
 def experts(

@@ -32,21 +32,21 @@ def outside(deployment: Deployment, workload: Workload, found: Served) -> Iterat
         Whether each fails, and the sentence that says so [condition, text].
     """
     if workload.request_rate is not None:
-        yield found.util > _MOST_UTIL, f"utilisation above {_MOST_UTIL:g}"
+        yield found.util > _MOST_UTIL, f"utilisation above {_MOST_UTIL:.0%}"
         yield found.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
     else:
-        yield found.rho_chunks > _MOST_UTIL, "prompts take nearly all of the token budget"
+        yield found.rho_chunks > _MOST_UTIL, "prefill near the token budget"
     if workload.num_prompts is not None:
-        yield workload.osl > 0.0, "a run with its start, which was judged by measured servers alone"
-    yield found.rho > _MOST_RHO, f"prompts take more than {_MOST_RHO:.0%} of the time"
+        yield workload.osl > 0.0, "a run that includes its start"
+    yield found.rho > _MOST_RHO, f"prefill over {_MOST_RHO:.0%} of the time"
     several = workload.osl > 1.0
     yield (
         several & (found.prompt_share > _MOST_PROMPT),
-        "a prompt takes more than half of the decode steps of a request",
+        "one prefill over half of a request's decode steps",
     )
-    yield workload.osl <= 1.0, "answers of a single token"
+    yield workload.osl <= 1.0, "single-token answers"
     if workload.lengths is not None and workload.lengths.prompts.cv > _MOST_CV:
-        yield workload.osl > 0.0, f"prompts whose lengths spread further than a cv of {_MOST_CV:g}"
+        yield workload.osl > 0.0, f"prompt length cv above {_MOST_CV:g}"
     if deployment.plan.pp > 1:
         yield workload.osl > 0.0, "pipeline parallelism"
 
@@ -61,10 +61,10 @@ def domain(fails: Sequence[str]) -> str:
         A sentence [text].
     """
     tpot, ttft, tpot_p99, ttft_p99 = map(rounded, _OUTSIDE if fails else _INSIDE)
-    off = f"TPOT off {tpot} %, TTFT {ttft} %, their p99 {tpot_p99} and {ttft_p99} %, on average against a simulation"
+    off = f"mean error TPOT {tpot} %, TTFT {ttft} %, p99 {tpot_p99}/{ttft_p99} %"
     if not fails:
-        return f"{UNDER_LOAD}: inside the checked domain; {off}"
-    return f"{UNDER_LOAD}: outside the checked domain ({', '.join(fails)}); {off}: see --simulate"
+        return f"{UNDER_LOAD}: inside the validated range; {off}"
+    return f"{UNDER_LOAD}: outside the validated range ({', '.join(fails)}); {off}; see --simulate"
 
 
 def restated(

@@ -22,11 +22,9 @@ from roofline.serving.traffic.prompts import Prompt, PromptNode, added, added_by
 from roofline.serving.traffic.queueing import Meeting, meeting, step_of_answer
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
 from roofline.serving.traffic.slots import saturation, slot_wait
+from roofline.specs.slo import LEVELS
 
 __all__ = ["LEVELS", "Tails", "tails"]
-
-#: Percentiles of a row of the JSON contract [%].
-LEVELS = (50.0, 90.0, 95.0, 99.0)
 
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square: as good as none, and no division by zero

@@ -1,0 +1,199 @@
+"""Keyword arguments of the public functions for a type checker, each stated once: `predict` says what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypedDict, TypeVar
+
+from roofline.number_types import Numbers
+
+__all__ = [
+    "Case",
+    "CompareOptions",
+    "Grid",
+    "Many",
+    "OnceOptions",
+    "QuantizeOptions",
+    "SheetOptions",
+    "SizeOptions",
+    "Slo",
+    "SolveOptions",
+    "Unloaded",
+    "WorkloadOptions",
+]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Length = TypeVarWithDefault("Length", default=float | str)
+else:
+    Length = TypeVar("Length")
+_Value = TypeVar("_Value")
+
+#: Limits: a text such as ``ttft:300@p95,tpot:25``, bare numbers in ms, or a mapping, bare numbers in seconds.
+Slo: TypeAlias = str | Mapping[str, float | str]
+#: One value of an option, or several, each of which is tried.
+Many: TypeAlias = _Value | Iterable[_Value]
+
+_Trace: TypeAlias = str | Mapping[str, Iterable[float]]
+_ColdStart: TypeAlias = str | tuple[float, float]
+_Derate: TypeAlias = str | Mapping[str, float | str]
+
+
+class _Shared(TypedDict, total=False):
+    isl_cv: float | str | None
+    osl_cv: float | str | None
+    lengths: _Trace | None
+    cold_start: _ColdStart | None
+    derate: _Derate | None
+    tp: int | None
+    pp: int
+    ep: int
+    dp: int
+    routing: str | float
+    basis: str
+    engine: str
+    network: float | str
+    max_num_batched_tokens: int | str | None
+    max_num_seqs: int | str | None
+    gpu_memory_utilization: float | str | None
+    max_model_len: int | str | None
+    specs: str | None
+
+
+class _Formats(TypedDict, total=False):
+    weights: str | None
+    kv_cache_dtype: str | None
+    compute: str | None
+
+
+class _Lengths(TypedDict, Generic[Length], total=False):
+    isl: Length
+    osl: Length
+    prefix: Length
+
+
+class _Load(TypedDict, Generic[Length], total=False):
+    batch: Length | None
+    concurrency: Length | None
+    request_rate: Length | None
+    num_prompts: Length | None
+
+
+class _Deployed(_Shared, _Formats, total=False):
+    quantization: str | None
+    num_gpus: int | None
+    allow_oversize: bool
+
+
+class Case(_Deployed, _Lengths[Length], _Load[Length], Generic[Length], total=False):
+    """Keyword arguments of `predict`: ``Case`` of one case, ``Case[Numbers]`` of many."""
+
+    measured: str | Mapping[str, float | str] | None
+    slo: Slo | None
+
+
+class Unloaded(_Deployed, _Lengths[float | str], total=False):
+    """Those of questions that look for the load themselves: `goodput` and `curve`."""
+
+    measured: str | Mapping[str, float | str] | None
+
+
+class OnceOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
+    """Those of `calibrate_once`, whose measurement is an argument of its own."""
+
+
+class SolveOptions(OnceOptions, total=False):
+    """Those of `solve`, which has limits of its own."""
+
+    measured: str | Mapping[str, float | str] | None
+
+
+class CompareOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
+    """Those of `compare`, which takes no measurement of a single deployment."""
+
+    slo: Slo | None
+
+
+class QuantizeOptions(_Shared, _Lengths[float | str], _Load[float | str], total=False):
+    """Those of `quantize`, which goes through the formats itself."""
+
+    num_gpus: int | None
+    slo: Slo | None
+
+
+class SizeOptions(_Shared, _Formats, _Lengths[float | str], _Load[float | str], total=False):
+    """Those of `size`, which says how many GPUs it takes."""
+
+    quantization: Many[str | None]
+
+
+class SheetOptions(TypedDict, total=False):
+    """Those of `sheet`; lists make a row of every combination."""
+
+    isl: Numbers
+    osl: Numbers
+    batch: Numbers
+    prefix: Numbers
+    tp: Many[int | str | None]
+    pp: Many[int | str]
+    ep: Many[int | str]
+    dp: Many[int | str]
+    quantization: Many[str | None]
+    kv_cache_dtype: Many[str | None]
+    basis: Many[str]
+    engine: str
+    network: float | str
+    routing: str | float
+    slo: Slo | None
+    specs: str | None
+
+
+class Grid(TypedDict, total=False):
+    """Those of `table`: of every option one value, or several that are tried one by one."""
+
+    isl: Numbers
+    osl: Numbers
+    batch: Numbers | None
+    concurrency: Numbers | None
+    request_rate: Numbers | None
+    num_prompts: Numbers | None
+    prefix: Numbers
+    isl_cv: Many[float | str | None]
+    osl_cv: Many[float | str | None]
+    lengths: _Trace | Iterable[_Trace] | None
+    cold_start: _ColdStart | None
+    derate: _Derate | Iterable[_Derate] | None
+    tp: Many[int | str | None]
+    pp: Many[int | str]
+    ep: Many[int | str]
+    dp: Many[int | str]
+    num_gpus: Many[int | str | None]
+    quantization: Many[str | None]
+    weights: Many[str | None]
+    kv_cache_dtype: Many[str | None]
+    compute: Many[str | None]
+    routing: Many[str | float]
+    basis: Many[str]
+    engine: Many[str]
+    network: Many[float | str]
+    max_num_batched_tokens: Many[int | str | None]
+    max_num_seqs: Many[int | str | None]
+    gpu_memory_utilization: Many[float | str | None]
+    max_model_len: Many[int | str | None]
+    measured: str | Mapping[str, float | str] | None
+    slo: Slo | Iterable[Slo] | None
+    allow_oversize: bool
+    specs: str | None
+
+
+class WorkloadOptions(TypedDict, total=False):
+    """Options of `predict` that a named workload stands for."""
+
+    isl: int
+    osl: int
+    prefix: int
+    slo: Mapping[str, float]
+    isl_cv: float
+    osl_cv: float
+    lengths: str

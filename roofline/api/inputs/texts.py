@@ -1,0 +1,223 @@
+"""Options of the public functions as texts: the same words as in the shell, by the same parsers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from roofline.api.inputs.arguments import name_or_record, scalar, scalars, several
+from roofline.errors import BadInput, shown
+from roofline.grammar.lengths import lengths_of_text
+from roofline.grammar.measured import measured_of_text
+from roofline.grammar.numbers import (
+    PromptShare,
+    number_of_text,
+    numbers_of_text,
+    prefix_of_text,
+    prefixes_of_text,
+    share_of_text,
+    time_of_text,
+    whole_of_text,
+    wholes_of_text,
+    words_of_text,
+)
+from roofline.grammar.pools import Pool
+from roofline.serving.lengths import LAWS
+
+__all__ = [
+    "PromptShare",
+    "all_values",
+    "is_file",
+    "lengths_of_text",
+    "listed_names",
+    "measured_of_text",
+    "number_of_text",
+    "numbers_of_text",
+    "plain_counts",
+    "plain_options",
+    "plain_value",
+    "prefix_of_text",
+    "prefixes_of_text",
+    "share_of_text",
+    "time_of_text",
+    "tokens_of_prefix",
+    "whole_of_text",
+    "wholes_of_text",
+    "words_of_text",
+]
+
+#: Option -> how a text becomes its value.
+_ONE: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus", "spare", "requests"), whole_of_text),
+    **dict.fromkeys(("max_num_batched_tokens", "max_num_seqs", "max_model_len"), whole_of_text),
+    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), number_of_text),
+    **dict.fromkeys(("isl_cv", "osl_cv", "gpu_memory_utilization", "share", "spread"), share_of_text),
+    **dict.fromkeys(("network", "ttft", "tpot", "e2el"), partial(time_of_text, needs_unit=True)),
+    "prefix": prefix_of_text,
+    "measured": measured_of_text,
+}
+
+#: The same where several values make sense.
+_MANY: dict[str, Callable[[str], list[Any]]] = {
+    **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus"), wholes_of_text),
+    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), numbers_of_text),
+    **dict.fromkeys(("quantization", "kv_cache_dtype"), words_of_text),
+    "prefix": prefixes_of_text,
+}
+
+
+def listed_names(name: str, value: Any) -> list[Any]:
+    """Names or records, one or several: of a text those between its commas; what is a path stays whole.
+
+    Args:
+        name: of the argument, for the message [text].
+        value: one or several names or records [any].
+
+    Returns:
+        One each.
+
+    Raises:
+        UnknownName: neither a text nor a record.
+        BadInput: an empty name, or as `several` refuses.
+
+    >>> listed_names("gpus", ["h100, b200", "l40s:tp2"])
+    ['h100', 'b200', 'l40s:tp2']
+    """
+    names: list[Any] = []
+    for each in several(name, value):
+        text: Any = each if isinstance(each, Pool) else name_or_record(name, each)
+        parts = [text] if not isinstance(text, str) or "," not in text or is_file(text) else text.split(",")
+        if len(parts) > 1:
+            parts = [part.strip() for part in parts]
+            if not all(parts):
+                raise BadInput(f"{name} = {shown(text)} has an empty name between its commas")
+        names += parts
+    return names
+
+
+def is_file(text: str) -> bool:
+    """Whether a text is the path of something that exists.
+
+    Args:
+        text: as given [text].
+
+    Returns:
+        True or false.
+    """
+    try:
+        return os.path.exists(text)  # noqa: PTH110 - pathlib costs start-up time
+    except (OSError, ValueError):
+        return False
+
+
+def plain_value(name: str, value: Any) -> Any:
+    """The value of an option, whether it is written as a text or not.
+
+    Args:
+        name: of the option [text].
+        value: as given [any].
+
+    Returns:
+        What a text stands for; anything else, and a text of an option that holds words, as it is.
+
+    Raises:
+        BadInput: a text that is no such value; the message says how to write one.
+
+    >>> plain_value("isl", "4k"), plain_value("share", "99%"), plain_value("engine", "vllm")
+    (4096, 0.99, 'vllm')
+    """
+    if not isinstance(value, str) or name not in _ONE:
+        return value
+    try:
+        return _ONE[name](str.__str__(value))
+    except BadInput as error:
+        raise BadInput(f"{name} = {error}") from None
+
+
+def all_values(name: str, value: Any) -> list[Any]:
+    """The values of an option of which several may be given: as a text with commas and ranges, or as a list.
+
+    Args:
+        name: of the option [text].
+        value: as given [any].
+
+    Returns:
+        The values, one or several; texts of lists as what they stand for.
+
+    Raises:
+        BadInput: a text that is no such value, or as `several` refuses.
+
+    >>> all_values("isl", "1k,4k"), all_values("tp", "1:8:x2"), all_values("isl", ["1k", 2000])
+    ([1024, 4096], [1, 2, 4, 8], [1024, 2000])
+    """
+    text = scalar(value)
+    if isinstance(text, str) and name in _MANY:
+        try:
+            return _MANY[name](text)
+        except BadInput as error:
+            raise BadInput(f"{name} = {error}") from None
+    if isinstance(value, PromptShare):
+        return [value]
+    return [plain_value(name, each) for each in several(name, value)]
+
+
+def plain_counts(**given: Any) -> tuple[Any, ...]:
+    """Whole numbers that hold one value each, written as numbers or as texts.
+
+    Args:
+        given: options by their names [any].
+
+    Returns:
+        The values, in the order given.
+
+    Raises:
+        BadInput: an argument that is no scalar, or a text that is no whole number.
+    """
+    return tuple(plain_value(name, value) for name, value in zip(given, scalars(**given), strict=True))
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options whose texts are the values that they stand for.
+
+    Args:
+        options: keyword arguments of `predict` and of questions like it.
+
+    Returns:
+        The same; a prefix that is a share of the prompt has become tokens where the prompt is a single number, not the
+        mean of a trace.
+
+    Raises:
+        BadInput: a text that is no such value.
+    """
+    plain = {name: plain_value(name, value) for name, value in options.items()}
+    isl = scalar(plain.get("isl"))
+    is_trace = isinstance(plain.get("lengths"), Mapping) or plain.get("lengths") not in (None, *LAWS)
+    if isinstance(plain.get("prefix"), PromptShare) and type(isl) in (int, float) and not is_trace:
+        plain["prefix"] = plain["prefix"].tokens(isl)
+    return plain
+
+
+def tokens_of_prefix(prefix: Any, isl: Any) -> Any:
+    """A cached prefix in tokens.
+
+    Args:
+        prefix: tokens, a text or a share of the prompt [tokens].
+        isl: prompt length, a number or an array [tokens].
+
+    Returns:
+        Tokens, of the shape of the prompt where the prefix is a share of it [tokens].
+
+    Raises:
+        BadInput: a text that is neither.
+    """
+    text = prefix if isinstance(prefix, PromptShare) else scalar(prefix)
+    known = plain_value("prefix", text) if isinstance(text, str) else text
+    if not isinstance(known, PromptShare):
+        return prefix if text is not known or not isinstance(text, str) else known
+    if type(isl) in (int, float):
+        return known.tokens(isl)
+    if not hasattr(isl, "round"):
+        raise BadInput(f"prefix = {shown(prefix)} is a share of the prompt, which is {shown(isl)}")
+    return (isl * known.share).round()

@@ -1,0 +1,189 @@
+"""Sentences above a table: the case that was asked, and the answer where there is a load or an SLO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from roofline.api.predict import DEFAULTS
+from roofline.cli.screen import Row, cell_text
+from roofline.quantity import rounded, to_text
+
+__all__ = ["answer_text", "binding_text", "case_text", "gpus_text", "limits_words", "load_words"]
+
+_P99_WITHIN = "p99_within"
+
+
+def case_text(
+    models: Iterable[str],
+    options: Mapping[str, Any],
+    formats: Iterable[str] = (),
+    end: str = "",
+    *,
+    load: bool = True,
+) -> str:
+    """One line that says a case: model, format, lengths, load, SLO.
+
+    Args:
+        models: their names [text].
+        options: keyword arguments of the API.
+        formats: of the weights in the rows; one of them is worth saying [text].
+        end: what else was asked [text].
+        load: say the load [bool].
+
+    Returns:
+        The line, parts separated by middle dots [text].
+    """
+    own = tuple(dict.fromkeys(formats))
+    model = ", ".join(models) + (f" {own[0]}" if len(own) == 1 and own[0] else "")
+    parts = [model, _lengths(options), load_words(options) if load else "", limits_words(options.get("slo") or {}), end]
+    if options.get("basis") == "ideal":
+        parts.append("hardware limit")
+    return " \u00b7 ".join(part for part in parts if part)
+
+
+def load_words(options: Mapping[str, Any]) -> str:
+    """The load of a case in a few words.
+
+    Args:
+        options: keyword arguments of the API.
+
+    Returns:
+        Such as ``64 users``, ``4 requests/s`` or ``16 requests at once, idle server`` [text].
+    """
+    users, rate, batch = (options.get(name) for name in ("concurrency", "request_rate", "batch"))
+    if users is not None:
+        run = options.get("num_prompts")
+        return f"{_several(users, 'user')}" + ("" if run is None else f" in a run of {_number(run)} requests")
+    if rate is not None:
+        return f"{_number(rate)} request{'' if rate == 1 else 's'}/s"
+    size = DEFAULTS["batch"] if batch is None else batch
+    return f"{_several(size, 'request')}{'' if size == 1 else ' at once'}, idle server"
+
+
+def limits_words(slo: Mapping[str, float], among: str = "") -> str:
+    """Limits in words.
+
+    Args:
+        slo: limits by their keys [s].
+        among: of whom those without a percentile are asked [text].
+
+    Returns:
+        Such as ``TTFT p95 <= 300 ms, TPOT <= 25 ms`` [text].
+    """
+    words = []
+    for key, limit in slo.items():
+        metric, _, level = key.partition("_")
+        if key == _P99_WITHIN:
+            words.append(f"p99 <= {limit:g}x the median")
+        else:
+            words.append(f"{metric.upper()} {level}".strip() + f" <= {to_text(limit, 's', 6)}")
+    return ", ".join(words) + (f" {among}" if among and words else "")
+
+
+def gpus_text(row: Row) -> str:
+    """The GPUs of a row: 4x b200.
+
+    Args:
+        row: with gpu and num_gpus.
+
+    Returns:
+        Text [text].
+    """
+    return f"{row['num_gpus']}x {row['gpu']}" if row.get("num_gpus") else str(row["gpu"])
+
+
+def answer_text(rows: Sequence[Row], options: Mapping[str, Any], metrics: Sequence[str] = ("ttft", "tpot")) -> str:
+    """The answer in a sentence, where a load or an SLO makes it one.
+
+    Args:
+        rows: of the GPUs that can run the case, best first.
+        options: keyword arguments of the API.
+        metrics: latencies to say, the most important first [text].
+
+    Returns:
+        The sentence; empty where there is none to say [text].
+    """
+    if not rows:
+        return ""
+    if options.get("slo"):
+        return _verdict(rows)
+    if options.get("concurrency") is None and options.get("request_rate") is None:
+        return ""
+    best = rows[0]
+    times = ", ".join(_time(best, metric) for metric in metrics if best.get(f"{metric}_ms") is not None)
+    util = best.get("util")
+    busy = "" if util is None else f", at {100.0 * util:.0f} % of its capacity"
+    return f"{'fastest: ' if len(rows) > 1 else ''}{gpus_text(best)}, {times}{busy}"
+
+
+def _verdict(rows: Sequence[Row]) -> str:
+    """Who meets an SLO, the cheapest first; or who comes nearest."""
+    meeting = [row for row in rows if row.get("slo_met")]
+    if len(rows) == 1:
+        (row,) = rows
+        return f"{gpus_text(row)} {'meets' if meeting else 'misses'} it: {_binding(row)}"
+    if not meeting:
+        nearest = min(rows, key=lambda row: _excess(row, rows))
+        return f"none of the {len(rows)} timed meets it; nearest: {gpus_text(nearest)}, {_binding(nearest)}"
+    priced = [row for row in meeting if row.get("usd_per_m_output_tok") is not None]
+    best = min(priced, key=lambda row: float(row["usd_per_m_output_tok"])) if priced else meeting[0]
+    cost = f" at {rounded(best['usd_per_m_output_tok'])} USD/M tokens" if priced else ""
+    which = "cheapest" if priced else "fastest"
+    missing = len(rows) - len(meeting)
+    rest = f"; {which} of {len(meeting)} that do" + (f", {missing} miss it" if missing else "")
+    return f"{gpus_text(best)} meets it{cost}{rest if len(meeting) > 1 else f', the only one of {len(rows)}'}"
+
+
+def _excess(row: Row, rows: Sequence[Row]) -> float:
+    """What the binding latency of a row is, against the least of all: for want of limits in rows."""
+    key = f"{row.get('slo_binding')}_ms"
+    times = [other[key] for other in rows if other.get(key) is not None]
+    return float(row[key]) / min(times) if row.get(key) is not None and times else float("inf")
+
+
+def _binding(row: Row) -> str:
+    key = row.get("slo_binding")
+    return "" if key is None else _time(row, str(key)) if row.get(f"{key}_ms") is not None else f"{key} binds"
+
+
+def _time(row: Row, key: str) -> str:
+    metric, _, level = key.partition("_")
+    return f"{metric.upper()} {level}".strip() + f" {rounded(row[f'{key}_ms'])} ms"
+
+
+def binding_text(key: str) -> str:
+    """A limit that binds, in words.
+
+    Args:
+        key: of the limit, such as ttft_p95 or p99_within [text].
+
+    Returns:
+        Such as ``TTFT p95`` or ``p99/median`` [text].
+    """
+    if key == _P99_WITHIN:
+        return "p99/median"
+    metric, _, level = key.partition("_")
+    return f"{metric.upper()} {level}".strip() if metric in ("ttft", "tpot", "e2el") else key
+
+
+def _lengths(options: Mapping[str, Any]) -> str:
+    """Prompt and answer, what of the prompt is cached, and how lengths spread."""
+    trace = options.get("lengths")
+    is_trace = trace is not None and trace not in ("lognormal", "uniform")
+    isl, osl = (options.get(name, DEFAULTS[name]) for name in ("isl", "osl"))
+    text = "lengths of a trace" if is_trace else f"{_number(isl)} in, {_number(osl)} out"
+    if options.get("prefix"):
+        text += f", {_number(options['prefix'])} cached"
+    spread = [f"{name} cv {options[f'{name}_cv']:g}" for name in ("isl", "osl") if options.get(f"{name}_cv")]
+    return text + (f" ({', '.join(spread)})" if spread else "")
+
+
+def _several(value: Any, what: str) -> str:
+    return f"{_number(value)} {what}{'' if value == 1 else 's'}"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_number, value))
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else cell_text(value)

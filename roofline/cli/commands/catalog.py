@@ -1,0 +1,228 @@
+"""What the catalog holds: gpus, models and workloads, listed, chosen by kind, shown with sources, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from roofline.api import catalog, listing
+from roofline.api.catalog import spec_report
+from roofline.cli.columns import MARK
+from roofline.cli.help import Question
+from roofline.cli.options import output_options, specs_option
+from roofline.cli.render import echo, notes, one_line, show
+from roofline.cli.screen import Screen, ScreenColumn
+from roofline.cli.values import GpuName, ModelName, Size
+
+__all__ = ["check_specs", "gpus", "models", "workloads"]
+
+_GPUS = (
+    MARK,
+    ScreenColumn("GPU", "gpu"),
+    ScreenColumn("generation", "generation", 3),
+    ScreenColumn("bf16 TFLOP/s", "bf16_tflop_s"),
+    ScreenColumn("fp8", "fp8_tflop_s", 1),
+    ScreenColumn("fp4", "fp4_tflop_s", 1),
+    ScreenColumn("HBM TB/s", "bandwidth_tb_s"),
+    ScreenColumn("GB", "memory_gb"),
+    ScreenColumn("link GB/s", "link_gb_s", 2),
+    ScreenColumn("USD/h", "usd_per_hour", 1),
+    ScreenColumn("domain", "domain", 4),
+    ScreenColumn("status", "status", 5),
+)
+_MODELS = (
+    ScreenColumn("model", "model"),
+    ScreenColumn("params B", "parameters_b"),
+    ScreenColumn("active B", "active_b"),
+    ScreenColumn("layers", "layers", 2),
+    ScreenColumn("weights", "weight_dtype", 1),
+    ScreenColumn("max context", "max_context", 1),
+    ScreenColumn("Hugging Face id", "model_id", 3),
+)
+_WORKLOADS = (
+    ScreenColumn("workload", "workload"),
+    ScreenColumn("isl", "isl"),
+    ScreenColumn("cv", "isl_cv", 4),
+    ScreenColumn("osl", "osl"),
+    ScreenColumn("cv", "osl_cv", 4),
+    ScreenColumn("prefix", "prefix", 4),
+    ScreenColumn("SLO", "slo"),
+    ScreenColumn("dominates", "dominates", 1),
+    ScreenColumn("TTFT/E2EL", "ttft_share", 2),
+    ScreenColumn("tightest limit", "tightest", 3),
+    ScreenColumn("arrivals", "arrivals", 5),
+    ScreenColumn("date of source", "date", 5),
+)
+_NONE_LEFT = "nothing in the catalog matches all filters"
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  roofline gpus\n  roofline gpus --vendor amd --status shipping\n"
+    "  roofline gpus --generation blackwell\n  roofline gpus show h100-sxm",
+)
+@click.option("--vendor", help="Only this vendor, e.g. amd.")
+@click.option("--generation", help="Only this generation; blackwell includes blackwell-ultra.")
+@click.option("--status", help="Only this status: shipping, announced, pre-release or end-of-life.")
+@output_options
+@specs_option
+@click.pass_context
+def gpus(
+    ctx: click.Context,
+    vendor: str | None,
+    generation: str | None,
+    status: str | None,
+    output_format: str,
+    specs: str | None,
+) -> None:
+    """GPUs of the catalog: list them, or `show` one with the source of every figure."""
+    ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
+    if ctx.invoked_subcommand is not None:
+        _refuse_filters(ctx, vendor, generation, status)
+        return
+    _print(listing.gpu_rows(specs, vendor, generation, status), output_format, _GPUS)
+
+
+@gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
+@click.argument("name", type=GpuName())
+@output_options
+@specs_option
+def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
+    """Every figure of one GPU with unit, source and date."""
+    from roofline.cli.commands import show
+
+    gpu, note = catalog.find_gpu(name, specs)
+    if show.is_for_people(output_format):
+        show.describe_gpu(gpu)
+    show.print_document(listing.document(name, "gpu", specs), output_format)
+    notes([note] if note else [])
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  roofline models\n  roofline models --family qwen --moe\n"
+    "  roofline models --min-size 7B --max-size 80B --dense\n  roofline models show deepseek-v3",
+)
+@click.option("--family", help="Only this family, e.g. qwen.")
+@click.option("--min-size", type=Size(), help="At least this many parameters, e.g. 7B.")
+@click.option("--max-size", type=Size(), help="At most this many parameters, e.g. 80B.")
+@click.option("--moe/--dense", default=None, help="Only mixtures of experts, or only dense models.")
+@output_options
+@specs_option
+@click.pass_context
+def models(
+    ctx: click.Context,
+    family: str | None,
+    min_size: float | None,
+    max_size: float | None,
+    output_format: str,
+    specs: str | None,
+    *,
+    moe: bool | None,
+) -> None:
+    """Models of the catalog: list them, or `show` one with its layers and sources."""
+    ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
+    if ctx.invoked_subcommand is not None:
+        _refuse_filters(ctx, family, min_size, max_size, moe)
+        return
+    _print(listing.model_rows(specs, family, min_size, max_size, moe=moe), output_format, _MODELS)
+
+
+@models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
+@click.argument("name", type=ModelName())
+@output_options
+@specs_option
+def _show_model(name: str, output_format: str, specs: str | None) -> None:
+    """Layers, counts, formats and figures of one model with source and date."""
+    from roofline.cli.commands import show
+
+    model, note = catalog.find_model(name, specs)
+    if show.is_for_people(output_format):
+        show.describe_model(model)
+    show.print_document(listing.document(name, "model", specs), output_format, {"counted": listing.model_counts(model)})
+    notes([note] if note else [])
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n  roofline workloads\n  roofline workloads chat rag -m gpt-oss-120b -g b200\n"
+    "  roofline workloads ./mine.yaml --format json",
+)
+@click.argument("names", nargs=-1)
+@click.option("-m", "--model", type=ModelName(), help="Model whose latencies are shown.  [default: llama-3.3-70b fp8]")
+@click.option("-g", "--gpu", type=GpuName(), help="GPU whose latencies are shown.  [default: h100-sxm]")
+@output_options
+@specs_option
+def workloads(
+    names: tuple[str, ...], model: str | None, gpu: str | None, output_format: str, specs: str | None
+) -> None:
+    """Workloads by name: lengths, SLO, source, and the latency that dominates each and why (--workload NAME)."""
+    from roofline.api.workloads import workload_rows
+
+    rows = workload_rows(model, gpu, names or None, specs)
+    lines = ["why, and where the figures come from: roofline workloads NAME"]
+    if names:
+        lines = [f"{row['workload']}: {row['why']}; source: {row['source']}, {row['date']}" for row in rows]
+    texts = [f"{row['workload']}: {text}" for row in rows for text in (row["url"], *row["notes"])] if names else ()
+    show(Screen(_WORKLOADS, rows, lines=lines, notes=texts, is_list=True), output_format)
+
+
+@models.command(
+    "import",
+    epilog="\b\nExamples:\n  roofline models import ./my-model/config.json"
+    "\n  roofline models import Qwen/Qwen3-8B -o qwen3-8b.yaml",
+)
+@click.argument("config")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of printing; - prints.")
+@click.option("--name", metavar="ID", help="Name of the model, preferably its Hugging Face id.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def _import_model(config: str, output: str | None, name: str | None, force: bool) -> None:
+    """Specification of the model that CONFIG describes.
+
+    CONFIG is a config.json, a folder that holds one, or a Hugging Face id.
+    """
+    from roofline.api.imports import imported_model
+    from roofline.api.writing import write_whole
+
+    text, cautions = imported_model(config, name)
+    for caution in cautions:  # aside, always: what is printed is a file
+        echo(f"note: {one_line(caution)}", err=True)
+    if output is None or output == "-":
+        echo(text, nl=False)
+        return
+    write_whole(output, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
+    echo(f"{output}: written", err=True)
+
+
+@click.command(
+    "check-specs",
+    cls=Question,
+    epilog="\b\nExample:\n  roofline check-specs",
+)
+@click.argument("path", required=False)
+@click.pass_context
+def check_specs(ctx: click.Context, path: str | None) -> None:
+    """Check a folder or a file of specifications; the shipped catalogs where none is given.
+
+    Prints every fault as file:line: field: fault and ends with exit code 1, or says that all is well.
+    """
+    report = spec_report(path)
+    counted = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in report.counts.items() if number]
+    what = ", ".join(counted) or "no readable file"
+    for fault in report.faults:
+        echo(fault)
+    if report.faults:
+        echo(f"{len(report.faults)} fault{'' if len(report.faults) == 1 else 's'} in {what}", err=True)
+        ctx.exit(1)
+    echo(f"{what}: no faults")
+
+
+def _refuse_filters(ctx: click.Context, *given: Any) -> None:
+    if any(value is not None for value in given):
+        raise click.UsageError(f"filters cannot be combined with {ctx.invoked_subcommand!r}", ctx)
+
+
+def _print(rows: list[dict[str, Any]], output_format: str, columns: Sequence[ScreenColumn]) -> None:
+    show(Screen(columns, rows, lines=() if rows else [_NONE_LEFT], is_list=True), output_format)

@@ -1,0 +1,181 @@
+"""How many requests GPUs answer within an SLO: the `goodput` command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from textwrap import shorten
+from typing import Any
+
+import click
+
+from roofline.api import goodput as api
+from roofline.cli.answers import binding_text, case_text, gpus_text, limits_words
+from roofline.cli.case import case_options
+from roofline.cli.columns import (
+    GPUS,
+    MARK,
+    NOT_TIMED,
+    PLAN,
+    TOK_S_GPU,
+    USD_HOUR,
+    USD_TOKENS,
+    is_timed,
+    latency,
+    model_column,
+    percent,
+    ranked,
+)
+from roofline.cli.help import Question
+from roofline.cli.options import output_options
+from roofline.cli.render import labelled, show
+from roofline.cli.screen import Row, Screen, ScreenColumn, terminal_width
+from roofline.cli.values import Count, ShareOfRequests
+from roofline.errors import RooflineError
+from roofline.quantity import rounded, rounded_down
+
+__all__ = ["goodput"]
+
+_LEVELS = {"ttft": "p99", "tpot": "p99"}  # shown where no percentile is limited
+
+
+def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
+    return [
+        MARK,
+        *model_column(models),
+        GPUS,
+        PLAN,
+        ScreenColumn("req/s", "goodput", cell=_down("goodput"), also=("goodput",)),
+        ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_down("goodput_gpu"), also=("goodput_gpu",)),
+        ScreenColumn("SLO", "goodput", 1, cell=_verdict, also=("goodput",)),
+        ScreenColumn("util", "goodput_util", 1, cell=percent("goodput_util"), also=("goodput_util",)),
+        ScreenColumn("limited by", "goodput_binding", 1, cell=_limited_by, also=("goodput", "goodput_binding")),
+        *(_tail(metric, options) for metric in ("ttft", "tpot")),
+        ranked(TOK_S_GPU, 4),
+        USD_HOUR,
+        ranked(USD_TOKENS, 1),
+    ]
+
+
+def _tail(metric: str, options: Mapping[str, Any]) -> ScreenColumn:
+    """The percentile that is limited, else the p99."""
+    limited = [column for column in latency(metric, options, 2, with_range=False) if "_p" in column.key]
+    name = _LEVELS[metric]
+    return limited[0] if limited else ScreenColumn(f"{metric.upper()} {name} ms", f"{metric}_{name}_ms", 2)
+
+
+def _verdict(row: Row) -> str:
+    return "pass" if row.get("goodput") else "fail"
+
+
+def _down(key: str) -> Callable[[Row], str]:
+    return lambda row: rounded_down(row[key]) if row.get(key) else "-"
+
+
+def _limited_by(row: Row) -> str:
+    return binding_text(str(row["goodput_binding"])) if row.get("goodput") else "-"
+
+
+_HEADROOM = "util: goodput over the saturation rate; the rest is headroom that keeps tails short"
+_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "tp")
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline goodput -m llama-3.3-70b -q fp8 -g h100,b200 --workload chat\n"
+    "  roofline goodput -m llama-3.3-70b -q fp8 --isl 4k --slo ttft:500@p95,tpot:25\n"
+    "  roofline goodput -m deepseek-r1 -g b200:tp8 --workload 8k1k --slo ttft:5s",
+)
+@partial(case_options, without=_OWN, of_loads=True)
+@click.option(
+    "--tp",
+    "-tp",
+    "--tensor-parallel-size",
+    type=Count(),
+    help="Tensor-parallel degree.  [default: the most requests per GPU]",
+)
+@click.option(
+    "--share",
+    type=ShareOfRequests(),
+    help="Share of requests that must meet the limits without a percentile.  [default: 90%, or the workload's]",
+)
+@output_options
+def goodput(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    share: float | None,
+) -> None:
+    """The largest request rate at which requests meet an SLO, what binds, and what a token costs there."""
+    share_of_workload = options.pop("share", None)
+    share = share_of_workload if share is None else share
+    if not options.get("slo"):
+        raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
+    wanted = api.DEFAULT_SHARE if share is None else share
+    answers = [one for model in models for one in api.goodput(model, gpus or None, share=wanted, **options)]
+    rows = [one.to_dict() for one in answers]
+    shown = [one for one in answers if one.rate or gpus]
+    notes = [_HEADROOM, *labelled((one.gpu.name, one.warnings) for one in shown)]
+    screen = replace(_screen(models, answers, rows, options, wanted, is_named=bool(gpus)), notes=notes)
+    if output_format == "markdown":
+        columns = [*screen.columns, ScreenColumn("reason", "reason")]
+        screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
+    show(screen, output_format, rows)
+    if not any(one.rate for one in answers):
+        where = ", ".join(gpus) if gpus else "any GPU of the catalog"
+        raise RooflineError(
+            f"{', '.join(models)}: no request meets the SLO on {where}; --format markdown or json says why for each"
+        )
+
+
+def _screen(
+    models: tuple[str, ...],
+    answers: Sequence[api.GpuGoodput],
+    rows: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    share: float,
+    *,
+    is_named: bool,
+) -> Screen:
+    """Who answers most within the SLO per dollar; GPUs that were not timed under a rule."""
+    pairs = list(zip(answers, rows, strict=True))
+    able = [(one, row) for one, row in pairs if one.rate]
+    first = [row for one, row in able if is_named or is_timed(one.gpu.status, row["basis"])]
+    others = [row for one, row in able if not (is_named or is_timed(one.gpu.status, row["basis"]))]
+    unable = [row for one, row in pairs if not one.rate]
+    if not first:
+        first, others = others, []
+    plain = [key for key in options["slo"] if key in api.LATENCIES]
+    among = f"for {100.0 * share:g} % of requests" if plain else ""
+    limits = {key: limit for key, limit in options["slo"].items() if key in plain}
+    rest = {key: limit for key, limit in options["slo"].items() if key not in plain}
+    end = ", ".join(part for part in (limits_words(limits, among), limits_words(rest)) if part)
+    return Screen(
+        columns=_columns(options, len(models)),
+        rows=first,
+        others=others if is_named else [*others, *unable],
+        rule=NOT_TIMED,
+        case=case_text(models, {**options, "slo": None}, [str(options.get("quantization") or "")], end, load=False),
+        answer=_answer(first, len(others)),
+        lines=[
+            shorten(f"fail  {row['gpu']}: {str(row['reason']).removeprefix('misses: ')}", terminal_width())
+            for row in unable
+            if is_named
+        ],
+    )
+
+
+def _answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
+    """The cheapest per token, and how much it answers."""
+    if not first:
+        return ""
+    best = first[0]
+    cost = best.get("usd_per_m_output_tok")
+    price = "" if cost is None else f" at {rounded(cost)} USD/M tokens"
+    which = f"; {'cheapest' if price else 'first'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
+    more = f", {others} more by rough estimates" if others else ""
+    return f"{gpus_text(best)} answers {rounded_down(best['goodput'])} requests/s within the SLO{price}{which}{more}"

@@ -1,0 +1,362 @@
+"""Questions about one case: ttft, tpot, predict, knee."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from roofline.api import catalog
+from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu, refused_row
+from roofline.cli.answers import answer_text, case_text, gpus_text
+from roofline.cli.case import case_options
+from roofline.cli.columns import (
+    GPUS,
+    MARK,
+    NOT_TIMED,
+    PLAN,
+    is_timed,
+    model_column,
+)
+from roofline.cli.commands.views import of_all, of_knee, of_tpot, of_ttft
+from roofline.cli.help import Question
+from roofline.cli.options import output_options
+from roofline.cli.render import REASONS, echo, labelled, notes, show
+from roofline.cli.screen import Screen, ScreenColumn, keys_of
+from roofline.cli.values import Count
+from roofline.errors import BadInput, RooflineError, UnknownName
+from roofline.quantity import rounded_down, to_text
+
+if TYPE_CHECKING:
+    from roofline.api.simulate import Simulation
+
+__all__ = ["knee", "predict", "tpot", "ttft"]
+
+_LIMITS = {
+    "slo": "the SLO is missed",
+    "memory": "the KV cache does not fit",
+    "half": "a user gets less than half of the speed",
+    "ridge": "arithmetic takes over from bandwidth",
+}
+_ALWAYS = (
+    "gpu",
+    "num_gpus",
+    "basis",
+    "weight_dtype",
+    "ttft_ms",
+    "tpot_ms",
+    "util",
+    "slo_binding",
+    "slo_met",
+    "warnings",
+)
+_OF_A_LOAD = ("concurrency", "request_rate")
+
+
+_explain_option = click.option("--explain", is_flag=True, help="Show every kernel, with the equation and its numbers.")
+
+
+def _simulate_options(function: Any) -> Any:
+    """Add ``--simulate``, and how it draws."""
+    for option in (
+        click.option("--requests", type=Count(), help="Requests to simulate.  [default: 4000, more for many users]"),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
+        click.option(
+            "--simulate",
+            "simulated",
+            is_flag=True,
+            help="Simulate every step as well, and print both beside each other.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+class _Drawn(NamedTuple):
+    """What was asked of a simulation."""
+
+    is_asked: bool
+    seed: int
+    requests: int | None
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n  roofline ttft -m llama-3.1-70b --isl 2000\n"
+    "  roofline ttft -m llama-3.1-70b -g h100,b200 -q fp8 --isl 8k --prefix 80%\n"
+    "  roofline ttft -m qwen3-32b -g h200 --isl 4000 --explain",
+)
+@case_options
+@output_options
+@_explain_option
+@_simulate_options
+def ttft(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    explain: bool,
+    simulated: bool,
+    seed: int,
+    requests: int | None,
+) -> None:
+    """Time to first token on every GPU, or on those named, fastest first.
+
+    On an idle server that of the whole burst; under a load the mean over requests.
+    """
+    _answer(models, gpus, options, output_format, of_ttft, explain=explain, drawn=_Drawn(simulated, seed, requests))
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n  roofline tpot -m llama-3.1-8b -g h100 --isl 2000 --osl 300 --batch 64\n"
+    "  roofline tpot -m gpt-oss-120b --workload 8k1k",
+)
+@case_options
+@output_options
+@_explain_option
+@_simulate_options
+def tpot(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    explain: bool,
+    simulated: bool,
+    seed: int,
+    requests: int | None,
+) -> None:
+    """Mean time per output token after the first, on every GPU or on those named, fastest first."""
+    _answer(
+        models, gpus, options, output_format, of_tpot, "tpot", explain=explain, drawn=_Drawn(simulated, seed, requests)
+    )
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16\n"
+    "  roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
+)
+@case_options
+@output_options
+@_explain_option
+@_simulate_options
+def predict(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    explain: bool,
+    simulated: bool,
+    seed: int,
+    requests: int | None,
+) -> None:
+    """Latency, throughput, knee, memory and cost of one case, or a table of several."""
+    single = len(models) == len(gpus) == 1 and output_format == "table"
+    _answer(
+        models,
+        gpus,
+        options,
+        output_format,
+        None if single else of_all,
+        explain=explain,
+        drawn=_Drawn(simulated, seed, requests),
+    )
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n  roofline knee -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300\n"
+    "  roofline knee -m qwen3-235b-a22b -g b200 --slo ttft:300,tpot:25",
+)
+@case_options
+@output_options
+@_explain_option
+def knee(
+    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+) -> None:
+    """The batch, or the number of users, at which decode stops being cheap."""
+    if options.get("request_rate") is not None:
+        raise BadInput(NO_KNEE)
+    _answer(models, gpus, options, output_format, of_knee, explain=explain)
+
+
+def _answer(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    view: Callable[[Mapping[str, Any]], list[ScreenColumn]] | None,
+    by: str = "ttft",
+    *,
+    explain: bool,
+    drawn: _Drawn | None = None,
+) -> None:
+    """Predict every case, print the answers, and why GPUs that were named have none."""
+    simulated = drawn is not None and drawn.is_asked
+    if drawn is not None and not simulated and (drawn.seed or drawn.requests is not None):
+        raise click.UsageError("--seed and --requests belong to a simulation: add --simulate")
+    if simulated and not set(_OF_A_LOAD) & set(options):
+        raise click.UsageError("--simulate needs a load: --concurrency or --request-rate")
+    if explain and output_format == "csv":
+        raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
+    people = output_format in ("table", "markdown")
+    columns = None if view is None else [MARK, *model_column(len(models)), GPUS, PLAN, *view(options)]
+    keys = None
+    if people and columns is not None:  # knees cost more than the rest together
+        keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
+    names = gpus or catalog.gpus(options.get("specs"))
+    if "measured" in options and len(models) * len(names) != 1:
+        raise click.UsageError("--measured is of one deployment; give one model and one GPU")
+    cases = _cases(models, names, by, options, keys)
+    failures = [error for error, is_alone in cases.refused.values() if gpus or is_alone]
+    unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)
+    if unknown is not None:
+        raise unknown
+    if not cases.predictions:
+        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+    simulations = [_simulation(prediction, drawn) for prediction in cases.predictions] if drawn and simulated else []
+    notesof_all = [
+        *(text for prediction in cases.predictions for text in _headroom(prediction)),
+        *labelled((row["gpu"], row["warnings"]) for row in cases.rows),
+    ]
+    if columns is None:
+        echo(str(cases.predictions[0]))
+        if not simulations and not explain:
+            notes(notesof_all)
+    else:
+        rows = [one.to_dict() for one in simulations] if simulations and not people else cases.rows
+        refusals = [{key: row.get(key) for key in rows[0]} for row in cases.refusals] if not people else cases.refusals
+        screen = _screen(models, cases, columns, options, is_named=bool(gpus))
+        extra = _kernels(cases.predictions) if explain and not people else None
+        show(replace(screen, notes=notesof_all), output_format, [*rows, *refusals], extra)
+    if people:
+        for one in simulations:
+            echo(f"\n{one.prediction.deployment.gpu.name}, every step simulated:\n{one}")
+        if explain:
+            _explain(cases.predictions, output_format)
+        if columns is None and (simulations or explain):
+            notes(notesof_all)
+    if failures:
+        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+
+
+class _Cases(NamedTuple):
+    """Predictions of all cases, their rows, and what was refused."""
+
+    predictions: list[Prediction]
+    rows: list[dict[str, Any]]
+    refusals: list[dict[str, Any]]
+    refused: dict[tuple[str, str], tuple[RooflineError, bool]]  # and whether its model runs nowhere
+
+
+def _cases(
+    models: tuple[str, ...], gpus: tuple[str, ...], by: str, options: dict[str, Any], keys: tuple[str, ...] | None
+) -> _Cases:
+    """Every model on every GPU."""
+    cases = _Cases([], [], [], {})
+    for model in models:
+        predictions, refused = predict_each_gpu(model, gpus, by, **options)
+        cases.predictions.extend(predictions)
+        cases.rows.extend(dict(prediction.to_dict(keys)) for prediction in predictions)
+        for name, error in refused.items():
+            cases.refusals.append(refused_row(model, name, error, **options))
+            cases.refused[model, name] = error, not predictions
+    return cases
+
+
+def _screen(
+    models: tuple[str, ...], cases: _Cases, columns: list[ScreenColumn], options: Mapping[str, Any], *, is_named: bool
+) -> Screen:
+    """What people see: GPUs that can be rented and were timed first, others under a rule."""
+    refusals = [
+        {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
+        for key, row in zip(cases.refused, cases.refusals, strict=True)
+    ]
+    timed = [is_named or is_timed(one.deployment.gpu.status, one.basis) for one in cases.predictions]
+    first = [row for row, is_first in zip(cases.rows, timed, strict=True) if is_first]
+    others = [row for row, is_first in zip(cases.rows, timed, strict=True) if not is_first]
+    if not first:
+        first, others = others, []
+    case = case_text(
+        dict.fromkeys(prediction.deployment.model.short_name for prediction in cases.predictions),
+        options,
+        {row["weight_dtype"] for row in cases.rows},
+    )
+    return Screen(
+        columns=columns,
+        rows=[*first, *refusals] if is_named else first,
+        case=case,
+        answer=_answered(first, columns, options) if len(models) == 1 else "",
+        others=others if is_named else [*others, *refusals],
+        rule=NOT_TIMED,
+    )
+
+
+def _answered(rows: Sequence[Mapping[str, Any]], columns: Sequence[ScreenColumn], options: Mapping[str, Any]) -> str:
+    """The answer in a sentence: of a knee where it lies, else the latencies."""
+    if not any(column.key == "knee" for column in columns[: len(of_knee(options))]):
+        return answer_text(rows, options)
+    if not rows or rows[0].get("knee") is None:
+        return ""
+    what = "users" if options.get("concurrency") is not None else "requests at once"
+    best = max(rows, key=lambda row: float(row.get("knee") or 0.0))
+    if best["knee"] < 1.0:
+        return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
+    why = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
+    most = "" if len(rows) == 1 else ", the most of these"
+    return f"decode stays cheap up to {best['knee']:.0f} {what} on {gpus_text(best)}{most}; beyond, {why}"
+
+
+def _headroom(prediction: Prediction) -> list[str]:
+    """Up to which load the p99 keeps within the multiple of its median that an SLO states."""
+    if "p99_within" not in prediction.slo or prediction.load == "burst":
+        return []
+    from roofline.api.goodput import cause_of_tails, headroom
+
+    most = headroom(prediction)
+    who = prediction.deployment.gpu.name
+    within = f"within {prediction.slo['p99_within']:g}x of the median"
+    if most is None or not most.rate:
+        return [f"{who}: the p99 is never {within}; {cause_of_tails(prediction)} alone spread it further"]
+    most_text = f"{rounded_down(most.rate)} requests/s at random, {100.0 * most.util:.0f} % of the saturation"
+    return [f"{who}: the p99 stays {within} up to {most_text}; the rest is headroom"]
+
+
+def _simulation(prediction: Prediction, drawn: _Drawn) -> Simulation:
+    """A case simulated, with a bar of its progress on a terminal."""
+    from roofline.api.simulate import arrivals_of, simulation
+
+    count = arrivals_of(prediction, drawn.requests, drawn.seed, None).requests
+    with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+        return simulation(
+            prediction,
+            requests=drawn.requests,
+            seed=drawn.seed,
+            progress=lambda answered: bar.update(answered - bar.pos),
+        )
+
+
+def _kernels(found: list[Prediction]) -> dict[str, Any]:
+    """Further key of the JSON: the kernels of every case."""
+    from roofline.api.explain import kernel_rows
+
+    return {"kernels": [row for prediction in found for row in kernel_rows(prediction)]}
+
+
+def _explain(found: list[Prediction], output_format: str) -> None:
+    from roofline.cli.commands.explain import print_explanation
+
+    for prediction in found:
+        if prediction.queue is not None:
+            parts = {"its own prompt": prediction.ttft - prediction.queue, "queue and other prompts": prediction.queue}
+            words = " + ".join(f"{name} {to_text(time, 's')}" for name, time in parts.items())
+            echo(f"\n{prediction.deployment.gpu.name}: TTFT {to_text(prediction.ttft, 's')} = {words}")
+        print_explanation(prediction, output_format)

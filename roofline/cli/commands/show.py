@@ -1,0 +1,175 @@
+"""One GPU or model of the catalog in full: its figures with their sources, its layers, its document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from roofline.api.listing import (
+    Ffn,
+    Gpu,
+    Indexer,
+    Mixer,
+    Model,
+    basis,
+    figures,
+    model_counts,
+    si_value,
+    sources,
+    with_si,
+)
+from roofline.cli.render import echo, one_line, print_rows
+from roofline.quantity import GIGA, from_text, rounded, to_text
+
+__all__ = ["describe_gpu", "describe_model", "is_for_people", "print_document"]
+
+_FIGURES = {
+    "field": "field",
+    "value": "value",
+    "source": "source",
+    "date": "date",
+    "confidence": "confidence",
+    "note": "note",
+}
+_GIBI = from_text("1 GiB", "B")
+_WORDS = {"True": "yes", "False": "no"}
+_PER_DIRECTION = ("scale_up.bandwidth", "scale_up.peer_bandwidth", "scale_out.bandwidth", "host_link.bandwidth")
+
+
+def is_for_people(output_format: str) -> bool:
+    """Whether a format is read by people, who get prose beside the rows.
+
+    Args:
+        output_format: table, markdown, csv or json [text].
+
+    Returns:
+        True or false.
+    """
+    return output_format in ("table", "markdown")
+
+
+def print_document(content: Mapping[str, Any], output_format: str, summary: Mapping[str, Any] | None = None) -> None:
+    """Print every figure of a specification; below them, for people, its notes and sources.
+
+    Args:
+        content: the mapping of the file.
+        output_format: table, markdown, csv or json [text].
+        summary: further top-level keys of the JSON.
+    """
+    people = is_for_people(output_format)
+    rows = []
+    for figure in figures(content):
+        row = figure._asdict()
+        if people:
+            row["value"] = _worded(figure.field, figure.value)
+        else:
+            found = si_value(figure.field, figure.value)
+            row["si_value"], row["si_unit"] = (None, None) if found is None else found
+        rows.append(row)
+    print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
+    if people:
+        echo()
+        for note in content.get("notes") or ():
+            echo(f"- {one_line(note)}")
+        for source in sources(content):
+            echo(one_line(f"[{source.date}] {source.source} {source.url}"))
+
+
+def describe_gpu(gpu: Gpu) -> None:
+    """Print what a GPU is, in the words of its data sheet.
+
+    Args:
+        gpu: the record.
+    """
+    echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}")
+    if gpu.aliases:
+        echo(f"also called {', '.join(gpu.aliases)}")
+    rate = to_text(float(gpu.bandwidth), "B/s")
+    usable = f"{_binary(gpu.memory)} usable ({_decimal(gpu.memory)})"
+    echo(f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}")
+    link = gpu.link
+    reduction = ", in-switch reduction" if link.in_switch_reduction else ""
+    peer = f", {to_text(float(link.peer_bandwidth), 'B/s')} to one peer" if link.peer_bandwidth else ""
+    echo(
+        f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, "
+        f"{link.domain} GPUs{reduction}\n"
+    )
+
+
+def describe_model(model: Model) -> None:
+    """Print what a model is: layers, parameters, formats, cache.
+
+    Args:
+        model: the record.
+    """
+    counts = model_counts(model)
+    active = counts["active"]
+    echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
+    echo(
+        f"parameters {counts['parameters']:,.0f}, active {active['no-embedding']:,.0f} (without input embedding)"
+        + _stated(model)
+    )
+    echo(f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}")
+    for group in model.groups:
+        alike = [(layer, len(list(run))) for layer, run in groupby(group.layers)]
+        lines = [f"{_described(layer.mixer)} + {_described(layer.ffn)}" for layer, _ in alike]
+        if len(alike) == 1:
+            echo(f"  {group.repeat * alike[0][1]} x {lines[0]}")
+            continue
+        echo(f"  {group.repeat} x")
+        for (_, number), line in zip(alike, lines, strict=True):
+            echo(f"    {number} x {line}")
+    echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
+    echo(f"cache: {_cache(counts)}\n")
+
+
+def _worded(field: str, value: str) -> str:
+    """A value with what a reader must know to take it right."""
+    if field in _PER_DIRECTION:
+        return f"{value} per direction"
+    if field == "memory.usable":
+        found = si_value(field, value)
+        return value if found is None else f"{value} ({_decimal(found[0])})"
+    return _WORDS.get(value, value)
+
+
+def _stated(model: Model) -> str:
+    stated = {"total": model.stated_total, "active": model.stated_active}
+    said = [f"{name} {value:,.0f}" for name, value in stated.items() if value is not None]
+    return f"; stated {', '.join(said)}" if said else ""
+
+
+def _cache(counts: Mapping[str, Any]) -> str:
+    kept, growth, state = (
+        counts[name] for name in ("kv_bytes_per_token", "kv_growth_bytes_per_token", "state_bytes_per_sequence")
+    )
+    said = [f"{kept:,.0f} B per token in {counts['native']['kv']}"] if kept else []
+    if kept and rounded(growth) != rounded(kept):
+        said.append(f"{growth:,.0f} B with full windows")
+    if state:
+        said.append(f"state of {to_text(state, 'B')} per sequence")
+    return ", ".join(said) or "none"
+
+
+def _decimal(nbytes: Any) -> str:
+    return f"{rounded(nbytes / GIGA)} GB"
+
+
+def _binary(nbytes: Any) -> str:
+    return f"{rounded(nbytes / _GIBI, 4)} GiB"
+
+
+def _described(part: Mixer | Ffn | Indexer) -> str:
+    """A part of a layer by the fields that it has."""
+    fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    stated = [_worded_field(name, value) for name, value in fields.items() if value]
+    name = type(part).__name__.removesuffix("Ffn").lower()
+    return f"{name} ({', '.join(stated)})" if stated else name
+
+
+def _worded_field(name: str, value: Any) -> str:
+    if value is True:
+        return name
+    return _described(value) if isinstance(value, Indexer) else f"{name} {value}"

@@ -1,0 +1,178 @@
+"""Inverse questions: the `solve` command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from roofline.api import catalog
+from roofline.api import why as questions
+from roofline.api.predict import LOADS
+from roofline.api.why import Solution
+from roofline.cli.answers import binding_text, case_text, gpus_text
+from roofline.cli.case import case_options
+from roofline.cli.columns import GPUS, PLAN, latency, model_column
+from roofline.cli.completion import Suggested
+from roofline.cli.help import Question
+from roofline.cli.options import output_options
+from roofline.cli.render import labelled, show, with_unit
+from roofline.cli.screen import Screen, ScreenColumn
+from roofline.cli.values import Duration
+from roofline.errors import BadInput, RooflineError
+from roofline.quantity import rounded_down
+
+__all__ = ["solve"]
+
+
+def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
+    return [
+        *model_column(models),
+        GPUS,
+        PLAN,
+        ScreenColumn("value", "value_text"),
+        ScreenColumn("now", "now_text", 1),
+        ScreenColumn("limited by", "limited_by", 1),
+        *latency("ttft", options, 1, with_range=False),
+        *latency("tpot", options, 1, with_range=False),
+        ScreenColumn("solved by", "method_text", 4),
+        ScreenColumn("fits", "fits", 5),
+    ]
+
+
+_NO_P99_WITHIN = "solve takes time limits, not the p99 over the median; use roofline goodput"
+_COUNTED = {"batch": " requests at once", "concurrency": " users", "request_rate": " requests/s"}
+_SAID = 3
+_DIGITS = 4
+
+
+_UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl", "osl", "prefix", "tp", "weights")
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline solve --for bandwidth --tpot 10ms -m llama-3.1-70b -g h100:tp8\n"
+    "  roofline solve --for batch --slo ttft:300,tpot:25 -m llama-3.1-8b -g h100\n"
+    "  roofline solve --for prefix --ttft 200ms -m qwen3-32b -g h200 --isl 8k\n"
+    "  roofline solve --for request-rate --slo ttft:300@p99 -m llama-3.1-8b -g h100",
+)
+@click.option(
+    "--for",
+    "unknown",
+    type=Suggested("input", lambda: _UNKNOWNS),
+    required=True,
+    help="bandwidth, peak, batch, concurrency, request-rate, isl, prefix, tp, weights (bits), or any input that "
+    "roofline sensitivity lists.",
+)
+@click.option(
+    "--ttft",
+    type=Duration(),
+    help="Target, e.g. 300ms; a bare number is milliseconds. Of a percentile: --slo ttft:300@p99.",
+)
+@click.option("--tpot", type=Duration(), help="Target, e.g. 25ms.")
+@click.option("--e2el", type=Duration(), help="Target, e.g. 5s.")
+@case_options
+@output_options
+def solve(
+    unknown: str,
+    ttft: float | None,
+    tpot: float | None,
+    e2el: float | None,
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+) -> None:
+    """The value of one input at which a latency target is just met, or why none does."""
+    slo = dict(options.pop("slo", {}))
+    is_within = slo.pop("p99_within", None) is not None
+    targets = {
+        **slo,
+        **{name: time for name, time in (("ttft", ttft), ("tpot", tpot), ("e2el", e2el)) if time is not None},
+    }
+    if not targets:
+        raise click.UsageError(
+            "solve needs a target: --ttft, --tpot or --e2el, e.g. --ttft 300ms, or --slo ttft:300@p99"
+        )
+    names = gpus or catalog.gpus(options.get("specs"))
+    found: list[Solution] = []
+    failures: list[RooflineError] = []
+    for model in models:
+        solutions, refused = questions.solve_each_gpu(model, names, unknown, targets, **options)
+        found += solutions
+        failures += refused.values() if gpus else ()
+    people = output_format in ("table", "markdown")
+    rows = [_row(solution, people=people) for solution in found]
+    reasons = [f"{_who(solution, found)}{solution.reason}" for solution in found if solution.is_met and solution.reason]
+    screen = Screen(
+        columns=_columns({**options, "slo": targets}, len(models)),
+        rows=[row for solution, row in zip(found, rows, strict=True) if solution.is_met],
+        others=[row for solution, row in zip(found, rows, strict=True) if not solution.is_met],
+        rule="cannot be met",
+        case=_case(models, options, unknown, targets),
+        answer=_answer(found, rows, people=people),
+        lines=[*reasons, *(_formula(found[0]) if len(found) == 1 else [])],
+        notes=[
+            *([_NO_P99_WITHIN] if is_within else []),
+            *labelled((solution.base.deployment.gpu.name, solution.warnings) for solution in found),
+        ],
+    )
+    show(screen, output_format, rows)
+    failures += [BadInput(f"{_who(solution, found)}{solution.reason}") for solution in found if not solution.is_met]
+    if failures and (gpus or not any(solution.is_met for solution in found)):
+        said = list(dict.fromkeys(str(failure) for failure in failures))
+        hidden = 0 if gpus else max(len(said) - _SAID, 0)  # of the whole catalog a few stand for all
+        more = [f"and {hidden} more: --format json has every reason"] if hidden else []
+        raise RooflineError("\n".join([*said[: len(said) - hidden], *more]))
+
+
+def _answer(found: list[Solution], rows: list[dict[str, Any]], *, people: bool) -> str:
+    """The value that one case asked for."""
+    if not people or len(found) != 1 or not found[0].is_met:
+        return ""
+    (row,) = rows
+    most = "at most " if found[0].whole is not None or found[0].unknown == "request_rate" else ""
+    what = _COUNTED.get(found[0].unknown, "")
+    return f"{most}{row['value_text']}{what} on {gpus_text(row)}, limited by {row['limited_by']}"
+
+
+def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, targets: Mapping[str, float]) -> str:
+    """What is sought, for which load and targets."""
+    name = unknown.replace("-", "_")
+    is_load = name in LOADS
+    stated = {key: value for key, value in options.items() if key != name}
+    text = case_text(models, {**stated, "slo": targets}, [str(options.get("quantization") or "")], load=not is_load)
+    what = {"batch": "largest burst on an idle server", "concurrency": "most users", "request_rate": "highest rate"}
+    return f"{text} \u00b7 {what.get(name, f'{unknown} at which it is just met')}"
+
+
+def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
+    row = solution.to_dict()
+    if people:
+        row["value_text"] = "-" if solution.value is None else _amount(solution.value, solution)
+        if solution.whole is not None:
+            row["value_text"] = str(solution.whole)
+        row["now_text"] = _amount(solution.present, solution) if solution.unknown not in LOADS else "-"
+        row["limited_by"] = binding_text(solution.binding)
+        row["method_text"] = solution.method if solution.is_met else "-"
+        row["num_gpus"] = solution.base.deployment.num_gpus
+    return row
+
+
+def _amount(value: float, solution: Solution) -> str:
+    return rounded_down(value) if solution.unknown == "request_rate" else with_unit(value, solution.unit, _DIGITS)
+
+
+def _who(solution: Solution, found: list[Solution]) -> str:
+    return f"{solution.base.deployment.gpu.name}: " if len(found) > 1 else ""
+
+
+def _formula(solution: Solution) -> list[str]:
+    """Closed form, where there is one; else what was solved."""
+    if solution.formula is not None:
+        return ["", *str(solution.formula).split("\n")]
+    if solution.is_met and solution.method in ("root", "step"):
+        return [f"no closed form: root of {solution.binding}({solution.unknown}) = target; regime: {solution.regime}"]
+    return []

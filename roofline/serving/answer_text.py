@@ -1,0 +1,313 @@
+"""A prediction as text for people: one line for a REPL, a summary of one case, a small table of many."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from roofline.elements import figure_text, span_text
+from roofline.ops import Real
+from roofline.quantity import MILLI, rounded, to_text
+from roofline.serving.latency import RATE, Workload
+from roofline.serving.precision import summary
+from roofline.serving.traffic.tails import LEVELS
+from roofline.specs.slo import P99_WITHIN, key_of, key_text
+
+if TYPE_CHECKING:
+    from roofline.serving.prediction import Prediction
+
+__all__ = ["prediction_line", "prediction_text"]
+
+_WIDTH = 80  # columns of a terminal
+_INDENT = " " * 13  # of the second line of an entry
+_MOST_ROWS = 10  # of a table
+_LENGTHS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
+_NAMES = {"concurrency": "users", "request_rate": "requests/s", "num_prompts": "requests of a run"}
+
+
+def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
+    """The answer in one line: what runs where, its latencies, and at which lengths and load.
+
+    Args:
+        prediction: of one case or of many.
+
+    Returns:
+        Text such as ``llama-3.1-8b bf16 on 1x h100-sxm: TTFT 85.9 ms, TPOT 6.67 ms; isl 1024, osl 128, batch 1``
+        [text].
+    """
+    times = {"TTFT": prediction.ttft, "TPOT": prediction.tpot}
+    answer = ", ".join(f"{name} {span_text(time, 's')}" for name, time in times.items() if time is not None)
+    end = "" if prediction.basis == "calibrated" else f", {prediction.basis}"
+    if prediction.slo and not _shape(prediction):
+        end += f", SLO {'met' if prediction.slo_met else 'missed'}"
+    return f"{_title(prediction)}: {answer}; {_count(prediction)}{_case(prediction)}{end}"
+
+
+def prediction_text(prediction: Prediction[Any, Any, Any]) -> str:
+    """The answer for people: a summary of one case, a small table of many.
+
+    Args:
+        prediction: of one case or of many.
+
+    Returns:
+        Some lines of at most 80 columns, at most 24 of them for one case [text].
+    """
+    return _table(prediction) if _shape(prediction) else _summary(prediction)
+
+
+def _summary(prediction: Prediction) -> str:
+    deployment, workload = prediction.deployment, prediction.workload
+    weights, kv, compute = summary(deployment.model, deployment.precision)
+    plan = ", ".join(_plan(prediction))
+    lines = {
+        "plan": f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",
+        "workload": _workload(prediction),
+        **_load(prediction),
+        "TTFT": f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}"
+        + _percentiles(prediction, "ttft"),
+        "TPOT": f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound"
+        + _percentiles(prediction, "tpot"),
+        "E2EL": _with_interval(prediction, "e2el") + _percentiles(prediction, "e2el"),
+        **_slo(prediction),
+        "limit": _limit(prediction),
+        "output": f"{figure_text(prediction.tok_s_user)} tok/s per user, {figure_text(prediction.output_tok_s)} tok/s, "
+        f"{figure_text(prediction.output_tok_s_gpu)} tok/s per GPU",
+        **_knee(prediction),
+        "memory": _memory(prediction),
+        "cost": _cost(prediction),
+        "basis": prediction.basis_detail,
+        "engine": _engine(prediction),
+        **_measured(prediction),
+    }
+    if prediction.tpot is None:
+        lines["TPOT"] = "none: a single output token"
+    title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus}x {deployment.gpu.name}"
+    folded = (
+        line
+        for label, text in lines.items()
+        for place, part in enumerate(text.split("\n"))
+        for line in _folded(f"  {'' if place else label:<10} {part}", _INDENT)
+    )
+    return "\n".join([*_folded(title, "  "), *folded])
+
+
+def _folded(line: str, indent: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
+
+
+def _title(prediction: Prediction) -> str:
+    """Model, formats of its weights, GPUs."""
+    deployment = prediction.deployment
+    weights = summary(deployment.model, deployment.precision)[0]
+    return f"{deployment.model.short_name} {weights} on {deployment.num_gpus}x {deployment.gpu.name}"
+
+
+def _plan(prediction: Prediction) -> list[str]:
+    """Parallel degrees beside tp where they are not 1."""
+    deployment = prediction.deployment
+    degrees = {name: getattr(deployment.plan, name) for name in ("pp", "ep", "dp")}
+    degrees["replicas"] = deployment.replicas
+    return [f"tp {deployment.plan.tp}", *(f"{name} {degree}" for name, degree in degrees.items() if degree != 1)]
+
+
+def _case(prediction: Prediction) -> str:
+    """Lengths and load in a few words."""
+    workload = prediction.workload
+    parts = [f"isl {span_text(workload.isl)}", f"osl {span_text(workload.osl)}"]
+    if getattr(workload.prefix, "shape", ()) or workload.prefix:
+        parts.append(f"prefix {span_text(workload.prefix)}")
+    if workload.concurrency is not None:
+        run = "" if workload.num_prompts is None else f" in a run of {span_text(workload.num_prompts)} requests"
+        return ", ".join([*parts, f"{span_text(workload.concurrency)} users{run}"])
+    rate = workload.request_rate
+    return ", ".join(
+        [*parts, f"batch {span_text(workload.batch)}" if rate is None else f"{span_text(rate)} requests/s"]
+    )
+
+
+def _workload(prediction: Prediction) -> str:
+    """Lengths and the batch of a burst; how lengths spread, and who starts cold."""
+    workload = prediction.workload
+    parts = [f"isl {figure_text(workload.isl)}", f"osl {figure_text(workload.osl)}"]
+    parts += [f"batch {figure_text(workload.batch)}"] if prediction.served is None else []
+    parts += [f"prefix {figure_text(workload.prefix)}"] if workload.prefix else []
+    parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
+    if workload.cold_start is not None:
+        share, time = workload.cold_start
+        parts.append(f"{100.0 * share:.3g} % start cold, {to_text(time, 's')} later")
+    return ", ".join(parts)
+
+
+def _load(prediction: Prediction) -> dict[str, str]:
+    """Users or requests per second, what they keep busy, and how long they wait."""
+    if prediction.served is None:
+        return {}
+    rate = f"{figure_text(prediction.request_rate)} requests/s"
+    load = f"{figure_text(prediction.concurrency)} users, who send {rate}"
+    if prediction.load == RATE:
+        load = f"{rate} at random times, {figure_text(prediction.concurrency)} in flight"
+    run = prediction.workload.num_prompts
+    load += "" if run is None else f", in a run of {figure_text(run)} requests that all users begin together"
+    most = f"{_percent(prediction.util)} of the largest rate, {figure_text(prediction.max_request_rate)} requests/s"
+    return {
+        "load": f"{load}; {most}",
+        "queue": f"{figure_text(prediction.queue, 's')} of the TTFT; "
+        f"{figure_text(prediction.running)} requests running, {figure_text(prediction.waiting)} waiting",
+    }
+
+
+def _percentiles(prediction: Prediction, metric: str) -> str:
+    """Percentiles under a load, on a line of their own."""
+    if prediction.tails is None:
+        return ""
+    times = [(level, prediction.latency(key_of(metric, level))) for level in LEVELS]
+    text = ", ".join(f"p{level:g} {figure_text(time, 's')}" for level, time in times if time is not None)
+    return f"\n{text}" if text else ""
+
+
+def _slo(prediction: Prediction) -> dict[str, str]:
+    """Each limit, what it is compared with, and whether it is met."""
+    verdicts = []
+    for key, share in prediction.slo_shares.items():
+        unit = None if key == P99_WITHIN else "s"
+        ends = (share * prediction.slo[key], prediction.slo[key])
+        time, limit = (f"{figure_text(value, unit)}{'' if unit else 'x'}" for value in ends)
+        sign, verdict = ("<=", "pass") if share <= 1.0 else (">", "fail")
+        verdicts.append(f"{key_text(key)} {time} {sign} {limit}: {verdict}")
+    return {"SLO": "; ".join(verdicts)} if verdicts else {}
+
+
+def _limit(prediction: Prediction) -> str:
+    """Shares of the hardware limit."""
+    shares = prediction.light_share
+    reached = f"{_percent(shares['prefill'])} of the hardware limit in prefill"
+    if prediction.tpot is not None:
+        reached += f", {_percent(shares['decode'])} in decode"
+    if prediction.basis != "ideal":
+        return reached
+    return f"these times are the hardware limit; calibrated kernels reach {reached.replace('the hardware limit', 'it')}"
+
+
+def _knee(prediction: Prediction) -> dict[str, str]:
+    """The batch, or the users, at which decode stops being cheap; none under a rate."""
+    knees = prediction.knees
+    if knees.memory is None:
+        return {}
+    named = {"ridge": knees.ridge, "half": knees.half, "memory": knees.memory, "SLO": knees.slo}
+    each = ", ".join(f"{name} {figure_text(knee)}" for name, knee in named.items() if knee is not None)
+    what = "batch" if prediction.served is None else "users"
+    return {"knee": f"{what} {figure_text(prediction.knee)}, set by {prediction.knee_bound} ({each})"}
+
+
+def _memory(prediction: Prediction) -> str:
+    memory = prediction.memory
+    held = f"weights {figure_text(memory.weights, 'B')}, KV cache {figure_text(memory.kv_cache, 'B')}"
+    fits = "yes" if prediction.fits else "no"
+    longest = f"longest context {figure_text(prediction.longest_context)} tokens"
+    return f"{held} of {figure_text(memory.usable, 'B')} per GPU; fits: {fits}; {longest}"
+
+
+def _cost(prediction: Prediction) -> str:
+    """Rent by the hour, and what it makes of a million output tokens."""
+    if prediction.usd_per_hour is None:
+        return "no price known"
+    hourly = f"{figure_text(prediction.usd_per_hour)} USD/h"
+    if prediction.usd_per_m_output_tok is None:
+        return hourly
+    return f"{hourly}, {figure_text(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
+
+
+def _engine(prediction: Prediction) -> str:
+    """Engine, and the versions that its constants were fitted on."""
+    engine = prediction.deployment.engine
+    if prediction.engine == "none":
+        return "none: kernels only"
+    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
+    return f"{engine.name}" + (f" ({fitted})" if fitted else "")
+
+
+def _measured(prediction: Prediction) -> dict[str, str]:
+    """What a measurement of the deployment did to the answer."""
+    known = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
+    factors = ", ".join(f"{name} x {rounded(factor)}" for name, factor in known.items() if factor != 1.0)
+    return {"measured": f"scaled by a measurement of this deployment: {factors}"} if factors else {}
+
+
+def _prompts(workload: Workload) -> str:
+    """That the first token of a batch waits for all of its prompts."""
+    return f"; a burst: all {workload.batch:g} prompts together" if workload.batch > 1.0 else ""
+
+
+def _with_interval(prediction: Prediction, result: str) -> str:
+    """A time, and the interval that holds it in four of five cases."""
+    time, ends = getattr(prediction, result), getattr(prediction, f"{result}_interval")
+    interval = (
+        "" if time is None or ends is None else f" (80 %: {figure_text(ends[0], 's')} to {figure_text(ends[1], 's')})"
+    )
+    return figure_text(time, "s") + interval
+
+
+def _table(prediction: Prediction[Any, Any, Any]) -> str:
+    """A row a case, as many as a glance takes in."""
+    columns = {_NAMES.get(name, name): value for name in _LENGTHS if _is_array(value := _length(prediction, name))}
+    columns |= {
+        "TTFT [ms]": prediction.ttft / MILLI,
+        "TPOT [ms]": None if prediction.tpot is None else prediction.tpot / MILLI,
+        "E2EL [ms]": prediction.e2el / MILLI,
+        "tok/s/GPU": prediction.output_tok_s_gpu,
+        "USD/M": prediction.usd_per_m_output_tok,
+        "meets": prediction.slo_met,
+    }
+    shape = _shape(prediction)
+    every = {name: _flat(value, shape) for name, value in columns.items() if value is not None}
+    size = math.prod(shape)
+    rows = [[_cell(values[place]) for values in every.values()] for place in range(min(size, _MOST_ROWS))]
+    table = [list(every), *rows]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
+    more = [f"... {size - _MOST_ROWS} more"] if size > _MOST_ROWS else []
+    plan = ", ".join(_plan(prediction))
+    heading = f"{_title(prediction)}, {plan}; {_count(prediction)}{_case(prediction)}, {prediction.basis}"
+    return "\n".join([*_folded(heading, "  "), *lines, *more])
+
+
+def _length(prediction: Prediction[Any, Any, Any], name: str) -> Real:
+    return getattr(prediction.workload, name)
+
+
+def _is_array(value: Real) -> bool:
+    return bool(getattr(value, "shape", ()))
+
+
+def _shape(prediction: Prediction[Any, Any, Any]) -> tuple[int, ...]:
+    """Axes of the cases; none of a single one."""
+    return getattr(prediction.ttft, "shape", ())
+
+
+def _count(prediction: Prediction[Any, Any, Any]) -> str:
+    shape = _shape(prediction)
+    return f"{' x '.join(map(str, shape))} cases, " if shape else ""
+
+
+def _flat(values: Real, shape: tuple[int, ...]) -> list[Any]:
+    """Elements in the order of the cases, those of a smaller array repeated as numpy broadcasts them."""
+    whole = values if getattr(values, "shape", ()) == shape else values + 0.0 * _zeros(shape)
+    return list(whole.ravel().tolist())
+
+
+def _zeros(shape: tuple[int, ...]) -> Real:
+    from roofline.arrays import as_array
+
+    return as_array("shape", [0.0] * math.prod(shape)).reshape(shape)
+
+
+def _cell(value: float | bool) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return rounded(value) if math.isfinite(value) else "-"
+
+
+def _percent(share: Real) -> str:
+    return f"{100.0 * share:.0f} %"

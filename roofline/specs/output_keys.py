@@ -1,0 +1,254 @@
+"""Every key of a row of the JSON contract: what stands under it, in which unit, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from roofline.specs.slo import LATENCIES, LEVELS, key_of, key_text
+
+__all__ = ["KEYS", "Key"]
+
+
+class Key(NamedTuple):
+    """A key of a row."""
+
+    kind: str  # text, number, integer, flag, texts, mapping, or value: a number, or a text with its unit
+    unit: str | None  # None for what has none
+    meaning: str
+    is_open: bool = True  # null where it does not apply
+
+
+def _text(meaning: str, *, is_open: bool = True) -> Key:
+    return Key("text", None, meaning, is_open)
+
+
+def _number(unit: str, meaning: str, *, is_open: bool = True) -> Key:
+    return Key("number", unit, meaning, is_open)
+
+
+def _integer(unit: str, meaning: str) -> Key:
+    return Key("integer", unit, meaning)
+
+
+def _flag(meaning: str, *, is_open: bool = True) -> Key:
+    return Key("flag", None, meaning, is_open)
+
+
+_NAMES = {
+    "ttft": "Time to first token",
+    "tpot": "Mean time per output token after the first",
+    "e2el": "End-to-end latency",
+}
+
+
+def _latencies() -> dict[str, Key]:
+    """Means, percentiles, the ends of their intervals, and the same of simulations and measurements."""
+    keys: dict[str, Key] = {}
+    for metric, name in _NAMES.items():
+        keys[f"{metric}_ms"] = _number("ms", f"{name}; under a load the mean over requests.")
+        keys[f"simulated_{metric}_ms"] = _number("ms", f"{name}, mean over the requests of the simulation.")
+        keys[f"measured_{metric}_ms"] = _number("ms", f"{name} as measured.")
+        keys[f"predicted_{metric}_ms"] = _number("ms", f"{name} as predicted for the measurement.")
+        keys[f"target_{metric}_ms"] = _number("ms", f"Target for the mean of {metric.upper()}.")
+        keys[f"value_for_{metric}"] = _number(
+            "as `unit`", f"Value of the input at which the target for {metric.upper()} is met."
+        )
+        keys[f"{metric}_ratio"] = _number("1", f"{metric.upper()}, measured over predicted.")
+        keys[f"{metric}_inside"] = _flag(f"Whether {metric.upper()} as measured lies in the 80 % interval.")
+        keys[f"{metric}_verdict"] = _text(f"How {metric.upper()} as measured compares with the prediction.")
+        for end in ("low", "high"):
+            keys[f"predicted_{metric}_{end}_ms"] = _number("ms", f"{end.capitalize()} end of the 80 % interval of it.")
+        keys[f"{metric}_light_frac"] = _number("1", f"Share of the hardware limit that {metric.upper()} reaches.")
+    for metric in LATENCIES:
+        for level in (None, *LEVELS):
+            key, text = key_of(metric, level), key_text(key_of(metric, level))
+            keys[f"{key}_low_ms"] = _number("ms", f"Lower end of the 80 % interval of {text}.")
+            keys[f"{key}_high_ms"] = _number("ms", f"Upper end of the 80 % interval of {text}.")
+            if level is not None:
+                keys[f"{key}_ms"] = _number("ms", f"{text} over the requests of a load.")
+                keys[f"simulated_{key}_ms"] = _number("ms", f"{text} over the requests of the simulation.")
+    return keys
+
+
+#: Key of a row -> what it is. Commands take theirs from here; no key means two things.
+KEYS: Mapping[str, Key] = {
+    # the case
+    "model": _text("Short name of the model.", is_open=False),
+    "model_id": _text("Hugging Face id of the model.", is_open=False),
+    "gpu": _text("Canonical name of the GPU.", is_open=False),
+    "label": _text("GPU with what its pool states of plan and format, such as h100-sxm:tp4:fp8.", is_open=False),
+    "num_gpus": _integer("1", "GPUs of all replicas (--num-gpus)."),
+    "tp": _integer("1", "Tensor-parallel degree."),
+    "pp": _integer("1", "Pipeline-parallel degree."),
+    "ep": _integer("1", "Expert-parallel degree."),
+    "dp": _integer("1", "Data-parallel degree of the attention."),
+    "isl": _number("tokens", "Prompt length, or its mean."),
+    "osl": _number("tokens", "Answer length, or its mean."),
+    "prefix": _number("tokens", "Prompt tokens whose KV is cached already."),
+    "isl_cv": _number("1", "Standard deviation of prompt lengths over their mean."),
+    "osl_cv": _number("1", "Standard deviation of answer lengths over their mean."),
+    "batch": _number("sequences", "Requests of a burst on each replica; null under a load."),
+    "load": _text("What comes to the deployment: burst, concurrency or request_rate.", is_open=False),
+    "concurrency": _number("requests", "Requests in flight on the whole deployment."),
+    "request_rate": _number("1/s", "Requests per second at the whole deployment."),
+    "util": _number("1", "request_rate over max_request_rate."),
+    "running": _number("requests", "Mean requests that are worked on."),
+    "waiting": _number("requests", "Mean requests that wait."),
+    "queue_ms": _number("ms", "What others cost the first token."),
+    "max_request_rate": _number("1/s", "The largest rate that can be answered."),
+    "weight_dtype": _text("Number format of the weights (--weights, --weight-dtype)."),
+    "kv_cache_dtype": _text("Number format of the KV cache (--kv-cache-dtype)."),
+    "compute_dtype": _text("Dtype at which weights are multiplied (--compute, --compute-dtype)."),
+    "basis": _text("What the figures stand on: calibrated, inherited, generic or ideal."),
+    "basis_detail": _text("The same with the measurements behind it."),
+    "engine": _text("Profile of the serving engine."),
+    # the answer
+    "fits": _flag("Whether the case fits the memory."),
+    "itl_ms": _number("ms", "Mean inter-token latency."),
+    **_latencies(),
+    "slo_met": _flag("Whether every limit of the SLO is met; null without one."),
+    "slo_binding": _text("Key of the limit that is taken up most."),
+    "tok_s_user": _number("1/s", "Output tokens per second that one user sees."),
+    "output_tok_s": _number("1/s", "Output tokens per second of all replicas."),
+    "output_tok_s_gpu": _number("1/s", "Output tokens per second and GPU."),
+    "prefill_bound": _text("What most of the prefill waits for."),
+    "decode_bound": _text("What most of a decode step waits for."),
+    "ridge_knee": _number("sequences", "Batch or users at which decode turns compute-bound."),
+    "half_knee": _number("sequences", "Batch or users at which throughput reaches half of its asymptote."),
+    "memory_knee": _number("sequences", "Most sequences, or users, for whom there is memory."),
+    "slo_knee": _number("sequences", "Most sequences, or users, with whom the SLO is met."),
+    "knee": _number("sequences", "The smallest of the four."),
+    "knee_bound": _text("Which of the four it is."),
+    "weights_gb": _number("GB", "Weights on one GPU."),
+    "kv_cache_gb": _number("GB", "KV cache on one GPU."),
+    "hbm_used_frac": _number("1", "Share of the usable memory that is taken."),
+    "usd_per_hour": _number("USD/h", "Typical rental of all GPUs; in a list of GPUs, of one."),
+    "usd_per_m_output_tok": _number("USD", "Rental per million output tokens."),
+    "warnings": Key("texts", None, "What a reader of the figures should know.", is_open=False),
+    "reason": _text("Why there is no answer; null or empty where there is one."),
+    # size and goodput
+    "quantization": _text("Preset of number formats; null for the checkpoint's own."),
+    "meets": _flag("Whether the central estimate meets the SLO.", is_open=False),
+    "meets_high": _flag("Whether the upper ends of the 80 % intervals meet it, too."),
+    "excess": _number("1", "Worst latency of the nearest plan over its limit."),
+    "goodput": _number("1/s", "The largest request rate at which enough requests meet the SLO.", is_open=False),
+    "goodput_gpu": _number("1/s", "The same per GPU.", is_open=False),
+    "goodput_util": _number("1", "The same over the largest rate that can be answered."),
+    "headroom": _number("1", "1 - goodput_util."),
+    "goodput_binding": _text("Key of the limit that is just met, or saturation."),
+    "goodput_share": _number("1", "Share of the requests that must meet limits without a percentile.", is_open=False),
+    "attained_share": _number("1", "Share of the requests that meet them."),
+    # comparisons
+    "reference": _text("Label of the row that this one is compared with."),
+    "baseline": _text("Format that the others are compared with.", is_open=False),
+    "prefill_speedup": _number("1", "How many times faster the prefill is than that of the reference."),
+    "decode_speedup": _number("1", "How many times faster a decode step is."),
+    "why_prefill": _text("Which kernels make the prefill faster or slower."),
+    "why_decode": _text("Which kernels make a decode step faster or slower."),
+    "num_gpus_smallest": _integer("1", "Fewest GPUs of one replica that hold the case."),
+    "largest_batch": _number("sequences", "The largest batch, or number of users, that fits."),
+    "output_tok_s_largest_batch": _number("1/s", "Output tokens per second at it."),
+    "assumed": Key("texts", None, "Kinds of kernel whose constants are assumed, not fitted.", is_open=False),
+    # simulations
+    "simulated_queue_ms": _number("ms", "Mean wait before anything of a prompt is computed."),
+    "simulated_concurrency": _number("requests", "Mean requests in flight in the simulation."),
+    "simulated_request_rate": _number("1/s", "Requests per second answered in the simulation."),
+    "simulated_requests": _integer("requests", "Requests counted, of one rank."),
+    "seed": _integer("1", "Seed of the random numbers."),
+    # why
+    "result": _text("Latency or throughput that is asked about.", is_open=False),
+    "input": _text("Input that moves it.", is_open=False),
+    "kind": _text("Kind of the input or of the kernel.", is_open=False),
+    "value": Key("value", "as `unit`", "Value of the input, of the result or of the figure."),
+    "unit": _text("Unit of the value.", is_open=False),
+    "elasticity": _number("1", "% change of the result per 1 % change of the input."),
+    "elasticity_below": _number("1", "The same for a smaller input."),
+    "elasticity_above": _number("1", "The same for a larger input."),
+    "derivative": _number("result per input, SI", "Derivative of the result to the input."),
+    "formula": _text("Closed form."),
+    "regime": _text("What bounds the case, and until when."),
+    "margin": _number("1", "Relative change of the input at which the regime ends."),
+    "meaning": _text("What the input is."),
+    "unknown": _text("Input that is sought.", is_open=False),
+    "present": Key("value", "as `unit`", "Value of the input now."),
+    "binding": _text("Target that decides."),
+    "method": _text("How the value was found."),
+    "symbols": Key("mapping", None, "Values of the symbols of the formula."),
+    "is_implicit": _flag("Whether the result is where the formula is zero.", is_open=False),
+    "regime_ends": Key("mapping", None, "Inputs whose change ends the regime, and what then bounds the case."),
+    # kernels
+    "pass": _text("Prefill or decode.", is_open=False),
+    "kernel": _text("Name of the kernel.", is_open=False),
+    "part": _text("Part of the model or of the time.", is_open=False),
+    "dtype": _text("Dtype at which it multiplies.", is_open=False),
+    "count": _number("1", "How often it runs in a pass.", is_open=False),
+    "flop": _number("FLOP", "Arithmetic of one run.", is_open=False),
+    "nbytes": _number("B", "Memory traffic of one run.", is_open=False),
+    "link_bytes": _number("B", "Bytes sent over the link in one run.", is_open=False),
+    "time_us": _number("us", "Time of one run.", is_open=False),
+    "total_us": _number("us", "Time of all runs.", is_open=False),
+    "share": _number("1", "Share of the time, or of the requests.", is_open=False),
+    "bound": _text("What it waits for."),
+    "other_bound": _text("What it waits for in the reference."),
+    "cause": _text("Term of its time that moved most."),
+    "equation": _text("Its time as an equation with numbers.", is_open=False),
+    "reference_us": _number("us", "Time in the reference."),
+    "gain_us": _number("us", "Time gained.", is_open=False),
+    "contribution": _number("1", "Part of the speed-up that it makes.", is_open=False),
+    # measurements
+    "source": _text("File, or where a figure comes from."),
+    "engine_version": _text("Version of the engine that was measured."),
+    "num_prompts": _number("requests", "Requests of the run."),
+    "statistic": _text("Of the requests: mean, median or a percentile."),
+    "date": _text("Date of the measurement or of the source."),
+    "prefill_mfu": _number("1", "Achieved over peak compute in prefill."),
+    "decode_mbu": _number("1", "Achieved over peak bandwidth in decode."),
+    "prefill_suspect": _text("What would explain the gap of TTFT best."),
+    "prefill_suspect_factor": _number("1", "How many times as long it would take."),
+    "decode_suspect": _text("What would explain the gap of TPOT best."),
+    "decode_suspect_factor": _number("1", "How many times as long it would take."),
+    "predicted_ms": _number("ms", "Predicted time of the part.", is_open=False),
+    "factor": _number("1", "How many times as long the part would take to explain the gap."),
+    "sigma": _number("1", "Standard deviation of ln(predicted / measured) of the part."),
+    "sigmas": _number("1", "How many standard deviations away that factor is."),
+    "rank": _integer("1", "Place among the suspects, the most plausible first."),
+    "explains": Key("texts", None, "Latencies that the suspect explains.", is_open=False),
+    "suspects": Key("texts", None, "What would explain the gaps, the most plausible first.", is_open=False),
+    "plausible": _flag("Whether that is plausible.", is_open=False),
+    # catalog
+    "aliases": Key("texts", None, "Further names that look-up takes.", is_open=False),
+    "vendor": _text("Who makes the GPU.", is_open=False),
+    "generation": _text("Architecture of the GPU.", is_open=False),
+    "status": _text("Whether it ships."),
+    **{f"{dtype}_tflop_s": _number("TFLOP/s", f"Dense peak in {dtype}.") for dtype in ("bf16", "fp8", "int8", "fp4")},
+    "bandwidth_tb_s": _number("TB/s", "HBM bandwidth."),
+    "memory_gb": _number("GB", "Usable memory."),
+    "link": _text("Scale-up fabric."),
+    "link_gb_s": _number("GB/s", "Its bandwidth per direction and GPU."),
+    "domain": _integer("1", "GPUs that it joins."),
+    "power_w": _number("W", "Board power."),
+    "price_date": _text("Date of the price."),
+    "family": _text("Line of models."),
+    "layers": _integer("1", "Layers of the model."),
+    "parameters_b": _number("billions", "Parameters, counted from the layers."),
+    "active_b": _number("billions", "Parameters that one token uses."),
+    "stated_parameters_b": _number("billions", "Parameters as published."),
+    "stated_active_b": _number("billions", "Active parameters as published."),
+    "max_context": _integer("tokens", "Longest sequence."),
+    "field": _text("Field of the specification.", is_open=False),
+    "url": _text("Address of the source."),
+    "note": _text("How the figure was worked out."),
+    "confidence": _text("How sure the figure is."),
+    "si_value": _number("as `si_unit`", "The figure in SI."),
+    "si_unit": _text("SI unit of the figure."),
+    "workload": _text("Name of the workload.", is_open=False),
+    "title": _text("What its requests are."),
+    "arrivals": _text("How requests come: rate, users or batch."),
+    "slo": _text("Its limits."),
+    "dominates": _text("The latency that most of the time goes to."),
+    "ttft_share": _number("1", "TTFT over E2EL on an idle server."),
+    "tightest": _text("Key of the limit that is taken up most."),
+    "why": _text("Why."),
+    "notes": Key("texts", None, "What a reader should know of the workload."),
+}

@@ -1,0 +1,65 @@
+"""A user's script that calls every public function: `mypy --strict` passes it without casts (test_types.py)."""
+
+# ruff: noqa: F841  (what is assigned is what mypy checks)
+
+import numpy as np
+from numpy.typing import NDArray
+
+import roofline as rl
+
+MODEL, GPU = "llama-3.1-8b", "h100-sxm"
+
+
+def main() -> None:
+    # one case: floats
+    first: float = rl.ttft(MODEL, GPU, isl=2000)
+    step: float | None = rl.tpot(MODEL, GPU, isl=2000, quantization="fp8")
+    p = rl.predict(MODEL, GPU, isl=2000, osl=300, concurrency=16, slo="ttft:300@p95,tpot:25")
+    ms: float = p.ttft * 1e3
+    if p.tpot is not None and p.slo_met:
+        ms += p.tpot * 1e3
+    fits: bool = p.fits
+    p95: float | None = p.latency("ttft_p95")
+    held: float = p.memory.weights / p.memory.usable
+    tokens: float | None = p.to_dict(["ttft_ms"])["ttft_ms"]
+    bound: str = p.bound["decode"]
+
+    # many cases: arrays
+    times: NDArray[np.float64] = rl.ttft(MODEL, GPU, isl=[500, 1000])
+    sweep: rl.Predictions = rl.predict(MODEL, GPU, isl=np.array([500, 1000]), batch=range(1, 3))
+    slowest: float = float(sweep.ttft.max())
+    all_fit: bool = bool(sweep.fits.all())
+    knees: rl.Knees = rl.knee(MODEL, GPU, isl=2000)
+    half: float | None = knees.half
+
+    # the other questions
+    case: rl.Case = {"isl": 2000, "osl": 300, "tp": 1}
+    chat = rl.predict(MODEL, GPU, request_rate=1.5, **rl.workload_options(rl.workloads()[0]))
+    again: rl.Prediction = rl.predict(MODEL, GPU, **case)
+    rows: list[rl.Row] = rl.table([MODEL], [GPU, "h200"], isl=[1000, 2000], quantization=["bf16", "fp8"])
+    fast = [row["gpu"] for row in rows if row["ttft_ms"] is not None and row["ttft_ms"] < 300.0]
+    cheapest: rl.GpuSize | None = rl.size(MODEL, [GPU, "l40s"], slo={"ttft": 0.3}, concurrency=8).cheapest
+    rent: float | None = None if cheapest is None else cheapest.usd_per_hour
+    beside: rl.Comparison = rl.compare(MODEL, [GPU, "h200"], isl=2000)
+    formats: rl.Quantization = rl.quantize(MODEL, GPU, baseline="bf16")
+    rates: list[float] = [answer.rate for answer in rl.goodput(MODEL, [GPU], slo="ttft:300,tpot:25")]
+    load: rl.Curve = rl.curve(MODEL, GPU, against="users")
+    why: dict[str, float] = {row.input: row.elasticity for row in rl.sensitivity(MODEL, GPU, of="tpot")[:3]}
+    need: float | None = rl.solve(MODEL, GPU, "bandwidth", tpot=0.005).value
+    latex: str = rl.formula(MODEL, GPU, "tpot", basis="ideal").to_latex()
+    mean: float = rl.simulate(MODEL, GPU, concurrency=4, requests=100).ttft
+    factor: float = rl.calibrate_once(MODEL, GPU, {"ttft": 0.1}, isl=2000).ttft
+    written: int = rl.sheet("sizing.xlsx", MODEL, [GPU], isl=[1000, 4000], force=True)
+    gpu: rl.Gpu = rl.load_gpu(rl.gpus(vendor="nvidia")[0])
+    model: rl.Model = rl.load_model(rl.models(moe=False)[0])
+    workload: rl.NamedWorkload = rl.load_workload(rl.workloads()[0])
+    faults: list[str] = rl.check_specs()
+    peak: float = gpu.peaks["bf16"] / gpu.bandwidth
+    try:
+        rl.predict("llama-3.1-405b", GPU, tp=1)
+    except rl.DoesNotFit as error:
+        print(f"{ms:.3g} ms; {error}")
+
+
+if __name__ == "__main__":
+    main()

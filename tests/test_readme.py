@@ -1,0 +1,108 @@
+"""The README and the guide show what the commands print, and say nothing that does not run."""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import roofline as rl
+from roofline.cli.main import cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+EXAMPLES = runpy.run_path(str(ROOT / "docs" / "build_examples.py"))
+
+#: What a reader brings along.
+RESULT = """{"model_id": "meta-llama/Llama-3.1-8B", "mean_ttft_ms": 180.0, "mean_tpot_ms": 12.0, "max_concurrency": 16,
+"num_prompts": 160, "completed": 160, "total_input_tokens": 163840, "total_output_tokens": 20480,
+"request_throughput": 8.0, "duration": 20.0, "median_ttft_ms": 175.0, "median_tpot_ms": 12.0}"""
+
+#: Commands that need a library outside [dev], or files of their own tests.
+_NOT_RUN = ("--plot", "kernels.csv", "roofline sheet", " ... ")
+
+
+def plain_commands(text):
+    """Commands in fences and between backticks that are not shown with their output."""
+    fenced = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    inline = [" ".join(found.split()) for found in re.findall(r"`(roofline [a-z][^`]*)`", text)]
+    starts = [line.split("#")[0].strip() for line in fenced if line.startswith("roofline ")]
+    return [command for command in (*starts, *inline) if " -" in command and not any(no in command for no in _NOT_RUN)]
+
+
+@pytest.mark.parametrize("text", [README, GUIDE], ids=["README", "guide"])
+def test_every_output_shown_is_what_the_command_prints(text):
+    assert EXAMPLES["commands"](text)
+    assert EXAMPLES["with_outputs"](text) == text, "run: python docs/build_examples.py"
+
+
+@pytest.mark.parametrize("command", dict.fromkeys([*plain_commands(README), *plain_commands(GUIDE)]))
+def test_every_command_named_runs(command, tmp_path, monkeypatch):
+    (tmp_path / "result.json").write_text(RESULT)
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, shlex.split(command)[1:])
+    assert result.exit_code == 0, f"{command}: {result.output}"
+    assert result.stdout.strip()
+
+
+def test_the_python_of_the_readme_runs_and_answers():
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names = {}
+    exec(block, names)
+    p = names["p"]
+    assert isinstance(p.slo_met, bool)
+    assert p.ttft < p.latency("ttft_p95")
+    assert rl.ttft("llama-3.1-8b", "h100", isl=1000, batch=8) == rl.ttft("llama-3.1-8b", "h100", isl=[1000], batch=8)[0]
+
+
+def test_the_readme_is_two_screens_and_its_first_answer_fits_a_terminal():
+    assert len(README.splitlines()) <= 135
+    first = README.split("```console\n")[1].split("```")[0].splitlines()
+    assert len(first) <= 23
+    assert max(map(len, first)) <= 80
+
+
+def test_the_figures_of_the_promise_are_those_of_the_accuracy_page():
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    rows = {
+        (cells[0], cells[1]): cells
+        for cells in (
+            [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
+        )
+        if len(cells) == 9
+    }
+    summary = {
+        (cells[0], cells[1], cells[2]): cells[3:]
+        for cells in (
+            [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
+        )
+        if len(cells) == 10
+    }
+    promise = re.sub(r"\s+", " ", README.split("**Honest.**")[1].split("**Explained.**")[0])
+    single = rows["ttft batch 1", "not fitted"]
+    ttft, tpot = (summary["servers under load", metric, "held out"] for metric in ("ttft", "tpot"))
+    for said in (
+        f"{single[2]} published TTFTs",
+        f"{float(single[3]):.0f} % in the median",
+        f"{float(single[7]):.0f} % lie inside",
+        f"{int(ttft[0]):,} runs",
+        f"TTFT by {float(ttft[1]):.0f} %",
+        f"TPOT by {float(tpot[1]):.1f} %",
+        f"{min(float(ttft[5]), float(tpot[5])):.0f} to {max(float(ttft[5]), float(tpot[5])):.0f} % lie inside",
+    ):
+        assert said in promise, said
+
+
+def test_the_picture_is_what_its_command_draws(tmp_path):
+    pytest.importorskip("matplotlib")
+    kept = (ROOT / "docs" / "curve.svg").read_text(encoding="utf-8")
+    EXAMPLES["picture"](tmp_path / "curve.svg")
+    drawn = (tmp_path / "curve.svg").read_text(encoding="utf-8")
+    version = re.compile(r"Matplotlib v[\d.]+")
+    if version.search(drawn)[0] == version.search(kept)[0]:
+        assert drawn == kept, "run: python docs/build_examples.py"
+    assert drawn.count("<path") > 20
