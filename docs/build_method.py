@@ -664,9 +664,9 @@ def _work_chapter() -> Chapter:
         "W 3e+12 HBM bandwidth; p 2.5 order of the norm; X 1e+09; eta_x 0.6; S 4e+12 exponentials per second; "
         "Q_s 1e+08; eta_s 0.5; kappa_s 2e-09 and `kappa` time per element of depth; d_s 5000; eps 1e-07 time per item; "
         "a0 5e-06; a1 1e-06; a2 2e-06; doublings 3 of one rank that make n, rounded up; n 8 items, or ranks; "
-        "q 1e-06 like `a0`, `a1`, `a2` a fitted time; least 0.6 share of V that must cross even at light speed: 1, or "
-        "S/V where a switch reduces a tensor S; V 1e+08 bytes sent; eta 0.7 and the like: shares of a rate that are "
-        "reached; eta_switch 0.5; B 4e+11 rate of the link"
+        "q 1e-06 like `a0`, `a1`, `a2` a fitted time; least 0.6 share of V that must cross even at the hardware limit: "
+        "1, or S/V where a switch reduces a tensor S; V 1e+08 bytes sent; eta 0.7 and the like: shares of a rate that "
+        "are reached; eta_switch 0.5; B 4e+11 rate of the link"
     )
     constants = ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
     collective = ("a0", "a1", "a2", "q", "eta", "eta_switch")
@@ -763,7 +763,7 @@ def _efficiency_chapter() -> Chapter:
 
 
 def _over(roof: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Seconds per byte as calibrated, and at light speed."""
+    """Seconds per byte as calibrated, and at the hardware limit."""
     rate, least = roof
     return 1.0 / rate, least / rate
 

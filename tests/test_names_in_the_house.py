@@ -16,7 +16,8 @@ EXCEPTIONS: dict[str, str] = {}
 def is_command(function):
     """Whether a function is the callback of a command, which bears the command's name."""
     called = [decorator.func for decorator in function.decorator_list if isinstance(decorator, ast.Call)]
-    return any(isinstance(decorator, ast.Attribute) and decorator.attr in {"command", "group"} for decorator in called)
+    names = {getattr(decorator, "attr", getattr(decorator, "id", "")).removeprefix("_") for decorator in called}
+    return bool(names & {"command", "group"})
 
 
 def is_overload(function):

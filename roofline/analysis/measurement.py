@@ -96,7 +96,7 @@ class MeasurementCheck:
         return _over(getattr(self.measured, metric), getattr(self.expected, metric))
 
     def light_share(self, metric: str) -> float | None:
-        """Time at the speed of light over the measured one [1]."""
+        """Time at the hardware limit over the measured one [1]."""
         return _over(getattr(self.light, metric), getattr(self.measured, metric))
 
     def inside(self, metric: str) -> bool | None:
@@ -193,7 +193,7 @@ def measurement_check(measurement: Measurement, expected: Expected, light: Expec
     Args:
         measurement: with the times that were measured.
         expected: what was predicted for it.
-        light: the same at the speed of light.
+        light: the same at the hardware limit.
 
     Returns:
         Ratios, shares and what would explain the gap.

@@ -11,6 +11,7 @@ from roofline.quantity import to_text
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.row import row as row_of
+from roofline.specs.slo import key_text
 
 __all__ = ["SideBySide", "latencies", "speedups"]
 
@@ -52,7 +53,7 @@ class SideBySide:
 
 
 def latencies(found: Prediction) -> str:
-    """Latencies of one case in a few words.
+    """Latencies of one case in a few words: the percentiles that an SLO limits, else the means.
 
     Args:
         found: the prediction; a single case.
@@ -60,8 +61,10 @@ def latencies(found: Prediction) -> str:
     Returns:
         Text such as ``TTFT 98.3 ms, TPOT 9.12 ms`` [text].
     """
-    step = "" if found.tpot is None else f", TPOT {to_text(found.tpot, 's')}"
-    return f"TTFT {to_text(found.ttft, 's')}{step}"
+    limited = [key for key in found.slo if key.startswith(("ttft_p", "tpot_p"))]
+    keys = [next((key for key in limited if key.startswith(metric)), metric) for metric in ("ttft", "tpot")]
+    times = {key: found.latency(key) for key in keys}
+    return ", ".join(f"{key_text(key)} {to_text(time, 's')}" for key, time in times.items() if time is not None)
 
 
 def speedups(prefill: Difference | None, decode: Difference | None, reference: str) -> str:

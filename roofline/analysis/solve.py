@@ -50,8 +50,8 @@ class _Found:  # what one target alone asks for
 def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]) -> Solution:
     r"""The value of one input at which latency targets are just met: `x` with `result(x) = target`.
 
-    In closed form where sympy can solve the active regime for the input: at light speed, or calibrated where the input
-    stands under no norm. Else a bracketed root of the prediction itself.
+    In closed form where sympy can solve the active regime for the input: at the hardware limit, or calibrated where the
+    input stands under no norm. Else a bracketed root of the prediction itself.
 
     Args:
         prediction: a single case; the input's present value does not matter.

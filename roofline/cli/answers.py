@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from roofline.api.inputs.case import preset_name
 from roofline.api.predict import DEFAULTS
 from roofline.cli.screen import Row, cell_text
-from roofline.quantity import rounded, to_text
+from roofline.quantity import MILLI, rounded, to_text
 
-__all__ = ["answer_text", "binding_text", "case_text", "gpus_text", "limits_words", "load_words"]
+__all__ = ["answer_text", "asked_format", "binding_text", "case_text", "gpus_text", "limits_words", "load_words"]
 
 _P99_WITHIN = "p99_within"
 
@@ -40,6 +41,19 @@ def case_text(
     if options.get("basis") == "ideal":
         parts.append("hardware limit")
     return " \u00b7 ".join(part for part in parts if part)
+
+
+def asked_format(options: Mapping[str, Any]) -> list[str]:
+    """The format that was asked for, by its own name.
+
+    Args:
+        options: keyword arguments of the API, which has taken them.
+
+    Returns:
+        One name, or none [text].
+    """
+    name = options.get("quantization")
+    return [] if name is None else [preset_name(name) if name.lower() != "native" else name]
 
 
 def load_words(options: Mapping[str, Any]) -> str:
@@ -93,13 +107,20 @@ def gpus_text(row: Row) -> str:
     return f"{row['num_gpus']}x {row['gpu']}" if row.get("num_gpus") else str(row["gpu"])
 
 
-def answer_text(rows: Sequence[Row], options: Mapping[str, Any], metrics: Sequence[str] = ("ttft", "tpot")) -> str:
+def answer_text(
+    rows: Sequence[Row],
+    options: Mapping[str, Any],
+    metrics: Sequence[str] = ("ttft", "tpot"),
+    *,
+    others: bool = False,
+) -> str:
     """The answer in a sentence, where a load or an SLO makes it one.
 
     Args:
         rows: of the GPUs that can run the case, best first.
         options: keyword arguments of the API.
         metrics: latencies to say, the most important first [text].
+        others: whether further GPUs, which were not timed, stand below [bool].
 
     Returns:
         The sentence; empty where there is none to say [text].
@@ -107,7 +128,7 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], metrics: Sequen
     if not rows:
         return ""
     if options.get("slo"):
-        return _verdict(rows)
+        return _verdict(rows, options["slo"], " timed GPUs" if others else "")
     if options.get("concurrency") is None and options.get("request_rate") is None:
         return ""
     best = rows[0]
@@ -117,39 +138,39 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], metrics: Sequen
     return f"{'fastest: ' if len(rows) > 1 else ''}{gpus_text(best)}, {times}{busy}"
 
 
-def _verdict(rows: Sequence[Row]) -> str:
+def _verdict(rows: Sequence[Row], slo: Mapping[str, float], kind: str) -> str:
     """Who meets an SLO, the cheapest first; or who comes nearest."""
     meeting = [row for row in rows if row.get("slo_met")]
     if len(rows) == 1:
         (row,) = rows
         return f"{gpus_text(row)} {'meets' if meeting else 'misses'} it: {_binding(row)}"
     if not meeting:
-        nearest = min(rows, key=lambda row: _excess(row, rows))
-        return f"none of the {len(rows)} timed meets it; nearest: {gpus_text(nearest)}, {_binding(nearest)}"
+        nearest = min(rows, key=lambda row: _excess(row, slo))
+        return f"none of {len(rows)}{kind} meets it; nearest: {gpus_text(nearest)}, {_binding(nearest)}"
     priced = [row for row in meeting if row.get("usd_per_m_output_tok") is not None]
     best = min(priced, key=lambda row: float(row["usd_per_m_output_tok"])) if priced else meeting[0]
     cost = f" at {rounded(best['usd_per_m_output_tok'])} USD/M tokens" if priced else ""
     which = "cheapest" if priced else "fastest"
     missing = len(rows) - len(meeting)
     rest = f"; {which} of {len(meeting)} that do" + (f", {missing} miss it" if missing else "")
-    return f"{gpus_text(best)} meets it{cost}{rest if len(meeting) > 1 else f', the only one of {len(rows)}'}"
+    return f"{gpus_text(best)} meets it{cost}{rest if len(meeting) > 1 else f', the only one of {len(rows)}{kind}'}"
 
 
-def _excess(row: Row, rows: Sequence[Row]) -> float:
-    """What the binding latency of a row is, against the least of all: for want of limits in rows."""
-    key = f"{row.get('slo_binding')}_ms"
-    times = [other[key] for other in rows if other.get(key) is not None]
-    return float(row[key]) / min(times) if row.get(key) is not None and times else float("inf")
+def _excess(row: Row, slo: Mapping[str, float]) -> float:
+    """Largest share that a latency of a row takes of its limit; of percentiles that rows have."""
+    times = {key: row.get(f"{key}_ms") for key in slo}
+    return max((time * MILLI / slo[key] for key, time in times.items() if time is not None), default=float("inf"))
 
 
 def _binding(row: Row) -> str:
     key = row.get("slo_binding")
-    return "" if key is None else _time(row, str(key)) if row.get(f"{key}_ms") is not None else f"{key} binds"
+    if key is None:
+        return ""
+    return _time(row, str(key)) if row.get(f"{key}_ms") is not None else f"{binding_text(str(key))} binds"
 
 
 def _time(row: Row, key: str) -> str:
-    metric, _, level = key.partition("_")
-    return f"{metric.upper()} {level}".strip() + f" {rounded(row[f'{key}_ms'])} ms"
+    return f"{binding_text(key)} {rounded(row[f'{key}_ms'])} ms"
 
 
 def binding_text(key: str) -> str:

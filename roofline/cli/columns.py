@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ __all__ = [
     "ranked",
     "times",
     "verdict_columns",
+    "with_refusals",
 ]
 
 
@@ -128,7 +129,7 @@ def is_timed(status: str, basis: str) -> bool:
 
 MARK = ScreenColumn("", "basis", cell=_mark)
 GPUS = ScreenColumn("GPU", "gpu", cell=_gpus, also=("num_gpus", "gpu"))
-PLAN = ScreenColumn("plan", "tp", 2, cell=plan_of, also=("tp", "pp", "ep", "dp", "num_gpus"))
+PLAN = ScreenColumn("plan", "tp", 1, cell=plan_of, also=("tp", "pp", "ep", "dp", "num_gpus"))
 WEIGHTS = ScreenColumn("weights", "weight_dtype", 4)
 SLO_MET = ScreenColumn("SLO", "slo_met", cell=_verdict)
 BOUND = {
@@ -195,6 +196,11 @@ def latency(metric: str, options: Mapping[str, Any], rank: int = 0, *, with_rang
     if options.get("basis") == "ideal" and share in ROW_KEYS:
         columns.append(ScreenColumn("reached", share, rank, cell=percent(share), also=(share,)))
     return columns
+
+
+def with_refusals(columns: Sequence[ScreenColumn], refusals: Sequence[Row]) -> list[ScreenColumn]:
+    """Columns of which the one that says why a GPU was refused is never left out, where one was."""
+    return [ranked(column, 0) if refusals and column in BOUND.values() else column for column in columns]
 
 
 def load_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:

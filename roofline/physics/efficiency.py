@@ -175,7 +175,7 @@ def tuned(under: Roof, gpu: Gpu, engine: Engine, kind: KernelKind, key: str) -> 
         key: dtype key of its calibration [text].
 
     Returns:
-        Rates [FLOP/s, B/s, exp/s] and efficiencies [1], none beyond light speed.
+        Rates [FLOP/s, B/s, exp/s] and efficiencies [1], none beyond the hardware limit.
     """
     for tuning in engine.tunings:
         fits = tuning.kind == kind.name and tuning.dtype in (None, key)
@@ -240,7 +240,7 @@ def link_roof(gpu: Gpu, basis: str, collective: KernelKind, ranks: Real) -> Link
             calibration lacks the collective.
 
     Valid:
-        Beyond a domain, calibrated, both ways are taken one after the other; at light speed both at once.
+        Beyond a domain, calibrated, both ways are taken one after the other; at the hardware limit both at once.
 
     Source:
         docs/method.md, "Collectives"; ranks fill one domain after the other.
@@ -274,7 +274,7 @@ def link_efficiency(gpu: Gpu, collective: KernelKind) -> CollectiveEfficiency:
         collective: its kind.
 
     Returns:
-        The parameters [s, 1]; at light speed without a calibration.
+        The parameters [s, 1]; at the hardware limit without a calibration.
 
     Raises:
         BadInput: the calibration lacks the collective.
@@ -293,7 +293,7 @@ def _across_domains(gpu: Gpu, collective: KernelKind, ranks: Real, in_switch: Re
     """Rate of a collective that leaves the scale-up domain, and the share of its time that light needs.
 
     Each GPU works through its domain over the scale-up link and through its peers in the other
-    domains over its own network port; calibrated one after the other, at light speed both at once.
+    domains over its own network port; calibrated one after the other, at the hardware limit both at once.
     """
     if gpu.scale_out is None:
         raise BadInput(

@@ -90,7 +90,7 @@ class LinkRoof(NamedTuple):
     bandwidth: Real  # [B/s] per direction
     ranks: Real
     efficiency: CollectiveEfficiency
-    least: Real = 1.0  # share of `link_bytes` that must cross even at light speed
+    least: Real = 1.0  # share of `link_bytes` that must cross even at the hardware limit
     doublings: Real = 0.0  # of one rank that make them all, rounded up
     in_switch: Real = True  # whether a switch may reduce, where `efficiency` says how well
 

@@ -129,7 +129,7 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
         Batch, infinite where they stay memory-bound up to `LARGEST_BATCH` [sequences].
 
     Valid:
-        Affine without experts and with dp = 1; t0, kappa d and, but for light speed, Q_s are left aside.
+        Affine without experts and with dp = 1; t0, kappa d and, but for the hardware limit, Q_s are left aside.
 
     Source:
         Ridge point of Williams et al., CACM 52(4), 2009, solved for the batch.

@@ -230,10 +230,11 @@ def _price(document: Mapping[str, Any]) -> Price | None:
 
 
 def _cautions(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """One sentence on the figures that decide times and memory and that no public page confirms."""
+    """One sentence on the figures that decide times, memory and cost and that no public page confirms."""
     places = {f"peak.{dtype}": figure for dtype, figure in document["peak"].items() if dtype in COMPUTE[1:]}
     places |= {f"memory.{name}": document["memory"][name] for name in ("usable", "bandwidth")}
     places |= {"scale_up.bandwidth": document["scale_up"]["bandwidth"], "exp_per_s": document.get("exp_per_s") or {}}
+    places["price"] = document.get("price") or {}
     low = [name for name, figure in places.items() if figure.get("confidence") == "low"]
     if not low:
         return ()

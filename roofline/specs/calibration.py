@@ -15,7 +15,7 @@ __all__ = ["Calibration", "CollectiveEfficiency", "Efficiency"]
 class Efficiency:
     """Parameters of the one equation for one kind of kernel at one compute dtype.
 
-    The defaults are the speed of light: no latency, full rates, the classic maximum.
+    The defaults are the hardware limit: no latency, full rates, the classic maximum.
     """
 
     t0: Seconds = 0.0  # launch and fill

@@ -19,7 +19,7 @@ from roofline.quantity import BILLION, MICRO, MINUTE
 from roofline.serving.latency import BURST, RATE, USERS, Workload
 from roofline.serving.lengths import Lengths
 from roofline.serving.limits import beyond
-from roofline.serving.precision import PRESETS
+from roofline.serving.precision import PRESETS, preset_name
 from roofline.specs.engine import Engine
 from roofline.specs.kernels import GEMM, MOE
 from roofline.specs.slo import LATENCIES as SLO_KEYS
@@ -33,6 +33,7 @@ __all__ = [
     "engine",
     "engine_names",
     "length_warnings",
+    "preset_name",
     "skew",
     "warnings",
     "workload",

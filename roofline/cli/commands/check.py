@@ -243,7 +243,7 @@ def _beside(changed: Diagnosis) -> list[str]:
     if changed.best is not None and len(changed.explanations) > 1:
         other = changed.explanations[1]
         behind = rounded(other.chi2 - changed.explanations[0].chi2, 2)
-        lines.append(f"  next: {other.text}, which leaves {behind} more in chi-square")
+        lines.append(f"  less likely: {other.text} (fits worse by {behind} in chi-squared)")
     if changed.loads < 2:
         lines.append(
             "  one load only: a second would tell kernels, which grow with the batch, from the host, which does not, "
@@ -261,7 +261,9 @@ def _explained(run: MeasurementCheck) -> list[str]:
     outside = [metric for metric in _METRICS if run.inside(metric) is False]
     if not outside:
         known = any(run.inside(metric) for metric in _METRICS)
-        return ["Nothing needs explaining."] if known else []
+        is_rough = run.expected.deployment.basis == "generic"
+        rough = "Nothing stands out, but the range is wide: no kernel of this generation was timed."
+        return [rough if is_rough else "Nothing needs explaining."] if known else []
     listed = [f"{place}. {text}" for place, text in enumerate(run.suspect_texts, start=1)]
     heading = ["Suspects, the most plausible first:" if len(listed) > 1 else "Suspect:"] if listed else []
     return [*heading, *listed, *([run.unexplained] if run.unexplained else [])]

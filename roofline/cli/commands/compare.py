@@ -28,6 +28,7 @@ from roofline.cli.columns import (
     ranked,
     times,
     verdict_columns,
+    with_refusals,
 )
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
@@ -98,7 +99,7 @@ def compare(
     kernels = compared.kernel_records()
     refusals = [_refused(models[0], name, error, options, people=people) for name, error in compared.refused.items()]
     screen = Screen(
-        columns=_columns(options),
+        columns=with_refusals(_columns(options), refusals),
         rows=[*rows, *refusals],
         case=case_text(
             [rows[0]["model"]], options, {row["weight_dtype"] for row in rows}, f"speed-ups over {gpus_text(rows[0])}"

@@ -10,7 +10,7 @@ import click
 
 from roofline.api import curve as api
 from roofline.api.goodput import DEFAULT_SHARE
-from roofline.cli.answers import binding_text, case_text, gpus_text
+from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import SLO_MET, TOK_S_GPU, TOK_S_USER, USD_TOKENS, percent, ranked
 from roofline.cli.help import Question
@@ -102,7 +102,7 @@ def _print(
 ) -> None:
     """Points as a table, below where each curve ends."""
     names = {"concurrency": None, "request_rate": None}
-    formats = [str(options.get("quantization") or "")]
+    formats = asked_format(options)
     end = "" if len(curves) > 1 else gpus_text(curves[0].rows[0])
     screen = Screen(
         columns=_columns(len(curves), against, with_slo=bool(curves[0].slo)),

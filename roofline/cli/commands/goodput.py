@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from roofline.api import goodput as api
-from roofline.cli.answers import binding_text, case_text, gpus_text, limits_words
+from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text, limits_words
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     GPUS,
@@ -159,7 +159,7 @@ def _screen(
         rows=first,
         others=others if is_named else [*others, *unable],
         rule=NOT_TIMED,
-        case=case_text(models, {**options, "slo": None}, [str(options.get("quantization") or "")], end, load=False),
+        case=case_text(models, {**options, "slo": None}, asked_format(options), end, load=False),
         answer=_answer(first, len(others)),
         lines=[
             shorten(f"fail  {row['gpu']}: {str(row['reason']).removeprefix('misses: ')}", terminal_width())

@@ -13,14 +13,7 @@ from roofline.api import catalog
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu, refused_row
 from roofline.cli.answers import answer_text, case_text, gpus_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import (
-    GPUS,
-    MARK,
-    NOT_TIMED,
-    PLAN,
-    is_timed,
-    model_column,
-)
+from roofline.cli.columns import GPUS, MARK, NOT_TIMED, PLAN, is_timed, model_column, with_refusals
 from roofline.cli.commands.views import of_all, of_knee, of_tpot, of_ttft
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
@@ -56,161 +49,129 @@ _ALWAYS = (
 _OF_A_LOAD = ("concurrency", "request_rate")
 
 
-_explain_option = click.option("--explain", is_flag=True, help="Show every kernel, with the equation and its numbers.")
+class _Asked(NamedTuple):
+    """What was asked of one case, or of several."""
 
-
-def _simulate_options(function: Any) -> Any:
-    """Add ``--simulate``, and how it draws."""
-    for option in (
-        click.option("--requests", type=Count(), help="Requests to simulate.  [default: 4000, more for many users]"),
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
-        click.option(
-            "--simulate",
-            "simulated",
-            is_flag=True,
-            help="Simulate every step as well, and print both beside each other.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-class _Drawn(NamedTuple):
-    """What was asked of a simulation."""
-
-    is_asked: bool
+    models: tuple[str, ...]
+    gpus: tuple[str, ...]
+    options: dict[str, Any]
+    output_format: str
+    explain: bool
+    simulated: bool
     seed: int
     requests: int | None
 
+    @property
+    def for_people(self) -> bool:
+        """Whether people read the answer."""
+        return self.output_format in ("table", "markdown")
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n  roofline ttft -m llama-3.1-70b --isl 2000\n"
-    "  roofline ttft -m llama-3.1-70b -g h100,b200 -q fp8 --isl 8k --prefix 80%\n"
-    "  roofline ttft -m qwen3-32b -g h200 --isl 4000 --explain",
+
+_SIMULATION = (
+    click.option(
+        "--simulate",
+        "simulated",
+        is_flag=True,
+        help="Simulate every step as well, and print both beside each other.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
+    click.option("--requests", type=Count(), help="Requests to simulate.  [default: 4000, more for many users]"),
 )
-@case_options
-@output_options
-@_explain_option
-@_simulate_options
-def ttft(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    options: dict[str, Any],
-    output_format: str,
-    *,
-    explain: bool,
-    simulated: bool,
-    seed: int,
-    requests: int | None,
-) -> None:
+
+
+def _command(*examples: str, with_simulation: bool = True) -> Callable[[Callable[[_Asked], None]], click.Command]:
+    """Make a command of a function of what was asked: the options of a case, of the output and of a simulation."""
+
+    def as_command(function: Callable[[_Asked], None]) -> click.Command:
+        def command(
+            models: tuple[str, ...],
+            gpus: tuple[str, ...],
+            options: dict[str, Any],
+            output_format: str,
+            *,
+            explain: bool,
+            simulated: bool = False,
+            seed: int = 0,
+            requests: int | None = None,
+        ) -> None:
+            function(_Asked(models, gpus, options, output_format, explain, simulated, seed, requests))
+
+        for option in reversed(_SIMULATION if with_simulation else ()):
+            command = option(command)
+        command = click.option("--explain", is_flag=True, help="Show every kernel, with the equation and its numbers.")(
+            command
+        )
+        return click.command(
+            function.__name__,
+            cls=Question,
+            help=function.__doc__,
+            epilog="\b\nExamples:" + "".join(f"\n  {example}" for example in examples),
+        )(case_options(output_options(command)))
+
+    return as_command
+
+
+@_command(
+    "roofline ttft -m llama-3.1-70b --isl 2000",
+    "roofline ttft -m llama-3.1-70b -g h100,b200 -q fp8 --isl 8k --prefix 80%",
+    "roofline ttft -m qwen3-32b -g h200 --isl 4000 --explain",
+)
+def ttft(asked: _Asked) -> None:
     """Time to first token on every GPU, or on those named, fastest first.
 
     On an idle server that of the whole burst; under a load the mean over requests.
     """
-    _answer(models, gpus, options, output_format, of_ttft, explain=explain, drawn=_Drawn(simulated, seed, requests))
+    _answer(asked, of_ttft)
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n  roofline tpot -m llama-3.1-8b -g h100 --isl 2000 --osl 300 --batch 64\n"
-    "  roofline tpot -m gpt-oss-120b --workload 8k1k",
+@_command(
+    "roofline tpot -m llama-3.1-8b -g h100 --isl 2000 --osl 300 --batch 64",
+    "roofline tpot -m gpt-oss-120b --workload 8k1k",
 )
-@case_options
-@output_options
-@_explain_option
-@_simulate_options
-def tpot(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    options: dict[str, Any],
-    output_format: str,
-    *,
-    explain: bool,
-    simulated: bool,
-    seed: int,
-    requests: int | None,
-) -> None:
+def tpot(asked: _Asked) -> None:
     """Mean time per output token after the first, on every GPU or on those named, fastest first."""
-    _answer(
-        models, gpus, options, output_format, of_tpot, "tpot", explain=explain, drawn=_Drawn(simulated, seed, requests)
-    )
+    _answer(asked, of_tpot, "tpot")
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16\n"
-    "  roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
+@_command(
+    "roofline predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16",
+    "roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
 )
-@case_options
-@output_options
-@_explain_option
-@_simulate_options
-def predict(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    options: dict[str, Any],
-    output_format: str,
-    *,
-    explain: bool,
-    simulated: bool,
-    seed: int,
-    requests: int | None,
-) -> None:
+def predict(asked: _Asked) -> None:
     """Latency, throughput, knee, memory and cost of one case, or a table of several."""
-    single = len(models) == len(gpus) == 1 and output_format == "table"
-    _answer(
-        models,
-        gpus,
-        options,
-        output_format,
-        None if single else of_all,
-        explain=explain,
-        drawn=_Drawn(simulated, seed, requests),
-    )
+    is_one = len(asked.models) == len(asked.gpus) == 1 and asked.output_format == "table"
+    _answer(asked, None if is_one else of_all)
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n  roofline knee -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300\n"
-    "  roofline knee -m qwen3-235b-a22b -g b200 --slo ttft:300,tpot:25",
+@_command(
+    "roofline knee -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300",
+    "roofline knee -m qwen3-235b-a22b -g b200 --slo ttft:300,tpot:25",
+    with_simulation=False,
 )
-@case_options
-@output_options
-@_explain_option
-def knee(
-    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
-) -> None:
+def knee(asked: _Asked) -> None:
     """The batch, or the number of users, at which decode stops being cheap."""
-    if options.get("request_rate") is not None:
+    if asked.options.get("request_rate") is not None:
         raise BadInput(NO_KNEE)
-    _answer(models, gpus, options, output_format, of_knee, explain=explain)
+    _answer(asked, of_knee)
 
 
-def _answer(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    options: dict[str, Any],
-    output_format: str,
-    view: Callable[[Mapping[str, Any]], list[ScreenColumn]] | None,
-    by: str = "ttft",
-    *,
-    explain: bool,
-    drawn: _Drawn | None = None,
-) -> None:
-    """Predict every case, print the answers, and why GPUs that were named have none."""
-    simulated = drawn is not None and drawn.is_asked
-    if drawn is not None and not simulated and (drawn.seed or drawn.requests is not None):
+def _check(asked: _Asked) -> None:
+    """Refuse options that do not go together."""
+    if not asked.simulated and (asked.seed or asked.requests is not None):
         raise click.UsageError("--seed and --requests belong to a simulation: add --simulate")
-    if simulated and not set(_OF_A_LOAD) & set(options):
+    if asked.simulated and not set(_OF_A_LOAD) & set(asked.options):
         raise click.UsageError("--simulate needs a load: --concurrency or --request-rate")
-    if explain and output_format == "csv":
+    if asked.explain and asked.output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
-    people = output_format in ("table", "markdown")
-    columns = None if view is None else [MARK, *model_column(len(models)), GPUS, PLAN, *view(options)]
+
+
+def _answer(asked: _Asked, view: Callable[[Mapping[str, Any]], list[ScreenColumn]] | None, by: str = "ttft") -> None:
+    """Predict every case, print the answers, and why GPUs that were named have none."""
+    _check(asked)
+    models, gpus, options = asked.models, asked.gpus, asked.options
+    columns = [] if view is None else [MARK, *model_column(len(models)), GPUS, PLAN, *view(options)]
     keys = None
-    if people and columns is not None:  # knees cost more than the rest together
+    if asked.for_people and columns:  # knees cost more than the rest together
         keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
     names = gpus or catalog.gpus(options.get("specs"))
     if "measured" in options and len(models) * len(names) != 1:
@@ -222,30 +183,32 @@ def _answer(
         raise unknown
     if not cases.predictions:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
-    simulations = [_simulation(prediction, drawn) for prediction in cases.predictions] if drawn and simulated else []
-    notesof_all = [
+    simulations = [_simulation(prediction, asked) for prediction in cases.predictions] if asked.simulated else []
+    texts = [
         *(text for prediction in cases.predictions for text in _headroom(prediction)),
         *labelled((row["gpu"], row["warnings"]) for row in cases.rows),
     ]
-    if columns is None:
-        echo(str(cases.predictions[0]))
-        if not simulations and not explain:
-            notes(notesof_all)
+    if columns:
+        screen = replace(_screen(models, cases, columns, options, is_named=bool(gpus)), notes=texts)
+        extra = _kernels(cases.predictions) if asked.explain and not asked.for_people else None
+        show(screen, asked.output_format, _rows(cases, simulations), extra)
     else:
-        rows = [one.to_dict() for one in simulations] if simulations and not people else cases.rows
-        refusals = [{key: row.get(key) for key in rows[0]} for row in cases.refusals] if not people else cases.refusals
-        screen = _screen(models, cases, columns, options, is_named=bool(gpus))
-        extra = _kernels(cases.predictions) if explain and not people else None
-        show(replace(screen, notes=notesof_all), output_format, [*rows, *refusals], extra)
-    if people:
+        echo(str(cases.predictions[0]))
+    if asked.for_people:
         for one in simulations:
             echo(f"\n{one.prediction.deployment.gpu.name}, every step simulated:\n{one}")
-        if explain:
-            _explain(cases.predictions, output_format)
-        if columns is None and (simulations or explain):
-            notes(notesof_all)
+        if asked.explain:
+            _explain(cases.predictions, asked.output_format)
+        if not columns:
+            notes(texts)
     if failures:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+
+
+def _rows(cases: _Cases, simulations: list[Simulation]) -> list[dict[str, Any]]:
+    """Rows for programs: those of the simulations where there are some, and of what was refused."""
+    rows = [one.to_dict() for one in simulations] or cases.rows
+    return [*rows, *({key: row.get(key) for key in rows[0]} for row in cases.refusals)]
 
 
 class _Cases(NamedTuple):
@@ -291,19 +254,21 @@ def _screen(
         {row["weight_dtype"] for row in cases.rows},
     )
     return Screen(
-        columns=columns,
+        columns=with_refusals(columns, refusals if is_named else ()),
         rows=[*first, *refusals] if is_named else first,
         case=case,
-        answer=_answered(first, columns, options) if len(models) == 1 else "",
+        answer=_answered(first, columns, options, others=bool(others)) if len(models) == 1 else "",
         others=others if is_named else [*others, *refusals],
         rule=NOT_TIMED,
     )
 
 
-def _answered(rows: Sequence[Mapping[str, Any]], columns: Sequence[ScreenColumn], options: Mapping[str, Any]) -> str:
+def _answered(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[ScreenColumn], options: Mapping[str, Any], *, others: bool
+) -> str:
     """The answer in a sentence: of a knee where it lies, else the latencies."""
     if not any(column.key == "knee" for column in columns[: len(of_knee(options))]):
-        return answer_text(rows, options)
+        return answer_text(rows, options, others=others)
     if not rows or rows[0].get("knee") is None:
         return ""
     what = "users" if options.get("concurrency") is not None else "requests at once"
@@ -330,16 +295,16 @@ def _headroom(prediction: Prediction) -> list[str]:
     return [f"{who}: the p99 stays {within} up to {most_text}; the rest is headroom"]
 
 
-def _simulation(prediction: Prediction, drawn: _Drawn) -> Simulation:
+def _simulation(prediction: Prediction, asked: _Asked) -> Simulation:
     """A case simulated, with a bar of its progress on a terminal."""
     from roofline.api.simulate import arrivals_of, simulation
 
-    count = arrivals_of(prediction, drawn.requests, drawn.seed, None).requests
+    count = arrivals_of(prediction, asked.requests, asked.seed, None).requests
     with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
         return simulation(
             prediction,
-            requests=drawn.requests,
-            seed=drawn.seed,
+            requests=asked.requests,
+            seed=asked.seed,
             progress=lambda answered: bar.update(answered - bar.pos),
         )
 

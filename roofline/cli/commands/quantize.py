@@ -12,7 +12,7 @@ from roofline.api.compare import FORMATS
 from roofline.api.compare import quantize as quantize_model
 from roofline.cli.answers import case_text, gpus_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import latency, load_columns, percent, times, verdict_columns
+from roofline.cli.columns import latency, load_columns, percent, plan_of, times, verdict_columns
 from roofline.cli.commands.compare import print_kernels
 from roofline.cli.completion import Suggested
 from roofline.cli.help import Question
@@ -114,7 +114,7 @@ def quantize(
         ((row["weight_dtype"], [text for text in row["warnings"] if not text.startswith(_SAID)]) for row in rows),
         named=False,
     )
-    baseline = f"{gpus_text(rows[0])} \u00b7 against {found.baseline}, KV {wide}"
+    baseline = f"{gpus_text(rows[0])} {plan_of(rows[0])} \u00b7 against {found.baseline}, KV {wide}"
     screen = Screen(
         columns=_columns(options),
         rows=[row for row in rows if row["kv_cache_dtype"] == wide],

@@ -11,7 +11,7 @@ import click
 
 from roofline.api import why as questions
 from roofline.api.why import RESULTS, UNITS, Sensitivities, Sensitivity
-from roofline.cli.answers import case_text
+from roofline.cli.answers import asked_format, case_text
 from roofline.cli.case import case_options, one_case
 from roofline.cli.help import Question
 from roofline.cli.options import FORMATS, screen_options
@@ -140,7 +140,7 @@ def _screen(found: Sensitivities, shown: list[Sensitivity], options: Mapping[str
     return Screen(
         columns=_COLUMNS,
         rows=rows,
-        case=case_text([deployment.model.short_name], options, [str(options.get("quantization") or "")], end),
+        case=case_text([deployment.model.short_name], options, asked_format(options), end),
         answer="\n".join(buy),
         lines=[f"regime: {', '.join(regimes)}"],
         notes=found.prediction.warnings,

@@ -42,7 +42,7 @@ from roofline.quantity import rounded
 
 __all__ = ["size"]
 
-_UNSURE = "pass?: the 80 % range fails"
+_UNSURE = "pass?: its range exceeds the SLO"
 _MISSES = 3
 _ALWAYS = ("gpu", "num_gpus", "basis", "usd_per_hour", "usd_per_m_output_tok", "meets")
 
@@ -52,7 +52,7 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         MARK,
         *model_column(models),
         GPUS,
-        ranked(PLAN, 1),
+        PLAN,
         *([ranked(WEIGHTS, 0)] if len(options.get("quantization") or ()) > 1 else []),
         *latency("ttft", options),
         *latency("tpot", options, with_range=False),

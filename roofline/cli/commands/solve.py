@@ -11,7 +11,7 @@ from roofline.api import catalog
 from roofline.api import why as questions
 from roofline.api.predict import LOADS
 from roofline.api.why import Solution
-from roofline.cli.answers import binding_text, case_text, gpus_text
+from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import GPUS, PLAN, latency, model_column
 from roofline.cli.completion import Suggested
@@ -143,7 +143,7 @@ def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, tar
     name = unknown.replace("-", "_")
     is_load = name in LOADS
     stated = {key: value for key, value in options.items() if key != name}
-    text = case_text(models, {**stated, "slo": targets}, [str(options.get("quantization") or "")], load=not is_load)
+    text = case_text(models, {**stated, "slo": targets}, asked_format(options), load=not is_load)
     what = {"batch": "largest burst on an idle server", "concurrency": "most users", "request_rate": "highest rate"}
     return f"{text} \u00b7 {what.get(name, f'{unknown} at which it is just met')}"
 

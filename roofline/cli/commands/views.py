@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline.cli.columns import (
@@ -26,47 +26,35 @@ _BASIS = ScreenColumn("basis", "basis_detail", 9)
 
 
 def of_ttft(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `ttft`.
-
-    Args:
-        options: keyword arguments of the API.
-
-    Returns:
-        The columns, in their order.
-    """
-    return [
-        *latency("ttft", options),
-        *verdict_columns(options),
-        *load_columns(options),
-        BOUND["prefill"],
-        *latency("tpot", options, 4, with_range=False),
-        *latency("e2el", options, 6, with_range=False),
-        ranked(TOK_S_USER, 5),
-        ranked(TOK_S_GPU, 5),
-        _HBM,
-        USD_HOUR,
-        USD_TOKENS,
-        _BASIS,
-    ]
+    """Columns of `ttft`: the latency, what it means, what else a wider terminal has room for, money."""
+    return _of_latency(options, "ttft", "tpot", BOUND["prefill"], later=[ranked(TOK_S_USER, 5)])
 
 
 def of_tpot(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `tpot`.
+    """Columns of `tpot`, likewise; a user's speed among the first."""
+    return _of_latency(options, "tpot", "ttft", BOUND["decode"], first=[ranked(TOK_S_USER, 1)])
 
-    Args:
-        options: keyword arguments of the API.
 
-    Returns:
-        The columns, in their order.
-    """
+def _of_latency(
+    options: Mapping[str, Any],
+    metric: str,
+    other: str,
+    bound: ScreenColumn,
+    first: Sequence[ScreenColumn] = (),
+    later: Sequence[ScreenColumn] = (),
+) -> list[ScreenColumn]:
+    is_limited = any(key.startswith(other) for key in options.get("slo") or ())
+    beside = latency(other, options, 1 if is_limited else 4, with_range=False)
     return [
-        *latency("tpot", options),
-        ranked(TOK_S_USER, 1),
+        *latency(metric, options),
+        *first,
+        *(beside if is_limited else ()),
         *verdict_columns(options),
         *load_columns(options),
-        BOUND["decode"],
-        *latency("ttft", options, 4, with_range=False),
+        bound,
+        *(() if is_limited else beside),
         *latency("e2el", options, 6, with_range=False),
+        *later,
         ranked(TOK_S_GPU, 5),
         _HBM,
         USD_HOUR,
@@ -76,14 +64,7 @@ def of_tpot(options: Mapping[str, Any]) -> list[ScreenColumn]:
 
 
 def of_knee(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `knee`.
-
-    Args:
-        options: keyword arguments of the API.
-
-    Returns:
-        The columns, in their order.
-    """
+    """Columns of `knee`, in the unit of the load."""
     what = "users" if options.get("concurrency") is not None else "batch"
     return [
         ScreenColumn(f"knee [{what}]", "knee"),
@@ -99,14 +80,7 @@ def of_knee(options: Mapping[str, Any]) -> list[ScreenColumn]:
 
 
 def of_all(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `predict`.
-
-    Args:
-        options: keyword arguments of the API.
-
-    Returns:
-        The columns, in their order.
-    """
+    """Columns of `predict`, where it has several rows."""
     return [
         *latency("ttft", options),
         *latency("tpot", options, 1),
