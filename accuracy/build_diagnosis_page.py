@@ -33,6 +33,8 @@ from roofline.serving.traffic.slots import saturation
 
 PAGE = Path(__file__).parent.parent / "docs" / "diagnosis.md"
 SEED = 20_281_000  # of the page; those below were used while the method was written
+#: Times of the host.
+HOST = ("request", "arrival", "prefill", "launch", "launch_decode", "step", "layer", "sequence")
 HIDDEN = (*CAUSES, NOTHING)
 LEAST_EFFECT = 0.15  # of ln(after / before) of the figure that a hidden change moves most
 UTIL = {"low": (0.08, 0.3), "high": (0.6, 0.85), "any": (0.1, 0.85)}  # of the saturation
@@ -150,7 +152,7 @@ def biased(deployment: Any, kernels: float, host: float) -> Any:
 def hosted(deployment: Any, factor: float) -> Any:
     """A server whose host takes so many times as long."""
     engine = deployment.engine
-    changes = {n: getattr(engine, n) * factor for n in ("request", "prefill", "step", "layer", "sequence")}
+    changes = {n: getattr(engine, n) * factor for n in HOST}
     return replace(deployment, engine=replace(engine, **changes))
 
 

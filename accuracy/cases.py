@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from serving_rows import HELD_OUT_MODELS
+
 import roofline as rl
 from roofline.catalog.engines import profile_of
 from roofline.quantity import MILLI
@@ -18,12 +20,15 @@ from roofline.serving.interval import spread
 from roofline.serving.traffic.load import served
 
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
+OFFLINE = PUBLISHED.with_name("offline.csv")
 #: NVIDIA's own sweeps state neither how many requests a run had nor that all are of one length, which keeps some of
 #: them in step: requests for each in flight, and tokens of prompts that stay together, chosen on the `fit` rows.
 #: Constants of the load, not of the engine.
 HABITS = {"trtllm": (8.3, 1272.0), "vllm": (10.0, 1388.0), "sglang": (1.0, 0.0)}
-#: Publications that a profile was fitted on.
+#: Publications that a profile was fitted on as a whole.
 FITTED_SOURCES = ("TensorRT-LLM 0.9.0 static sweep", "NVIDIA NIM sweep")
+#: A rate at which nobody waits [1/s]: what a server does at most does not depend on it.
+NEARLY_NONE = 1e-3
 HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
 
 
@@ -66,7 +71,7 @@ class Score:
     mean: float
     p90: float
     bias: float  # median of ln(predicted/measured) [%]
-    coverage: float  # share inside the 80 % interval [%]
+    coverage: float | None  # share inside the 80 % interval [%]; None where the prediction states none
     ideal: float  # median error of the ideal roofline [%]
 
 
@@ -81,7 +86,7 @@ def score(cases: Iterable[Case]) -> Score:
         mean=statistics.fmean(errors),
         p90=errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)],
         bias=100.0 * statistics.median(case.log_ratio for case in found),
-        coverage=100.0 * inside / len(found),
+        coverage=None if math.isnan(found[0].low) else 100.0 * inside / len(found),
         ideal=statistics.median(100.0 * abs(case.ideal / case.measured - 1.0) for case in found),
     )
 
@@ -93,10 +98,10 @@ def published_cases(path: Path = PUBLISHED) -> list[Case]:
     return [case for row in rows for case in _published(row)]
 
 
-def _published(row: dict[str, str]) -> Iterator[Case]:
-    dp = int(row["dp"] or 1)
+def published_prediction(row: dict[str, str]) -> rl.Prediction:
+    """A row of `PUBLISHED`, predicted with the profile of its engine."""
     known = profile_of(row["engine"], row["engine_version"])
-    prediction = rl.predict(
+    return rl.predict(
         row["model"],
         row["gpu"],
         isl=float(row["isl"]),
@@ -106,23 +111,104 @@ def _published(row: dict[str, str]) -> Iterator[Case]:
         tp=int(row["tp"] or 1),
         pp=int(row["pp"] or 1),
         ep=int(row["ep"] or 1),
-        dp=dp,
+        dp=int(row["dp"] or 1),
         quantization=row["quantization"] or None,
         kv_cache_dtype=row["kv_cache_dtype"] or None,
         engine="none" if known == "generic" and row["load"] == "static" else known,  # no server starts a static batch
         allow_oversize=True,
     )
+
+
+def _published(row: dict[str, str]) -> Iterator[Case]:
+    prediction = published_prediction(row)
     for metric in ("ttft", "tpot", "e2el"):
         text = row[f"{metric}_ms"]
         if not text or (metric == "e2el" and (row["ttft_ms"] or row["tpot_ms"])):
             continue
-        yield _case(prediction, metric, float(text) * MILLI, "published", _split(row), row["load"], row["source"])
+        yield _case(
+            prediction,
+            metric,
+            float(text) * MILLI,
+            "published",
+            _split(row, metric, prediction),
+            row["load"],
+            row["source"],
+        )
 
 
-def _split(row: dict[str, str]) -> str:
+def offline_cases(path: Path = OFFLINE) -> list[Case]:
+    """Servers with every request queued at once: time per output token of a GPU, the inverse of its throughput."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [_offline(row) for row in rows]
+
+
+def _offline(row: dict[str, str]) -> Case:
+    found = rl.predict(
+        row["model"],
+        row["gpu"],
+        isl=float(row["isl"]),
+        osl=float(row["osl"]),
+        request_rate=NEARLY_NONE,
+        tp=int(row["tp"]),
+        pp=int(row["pp"]),
+        ep=int(row["ep"]),
+        dp=int(row["dp"]),
+        quantization=row["quantization"] or None,
+        kv_cache_dtype=row["kv_cache_dtype"] or None,
+        engine="trtllm",
+        max_num_seqs=2048,
+        gpu_memory_utilization=0.95,
+        allow_oversize=True,
+    )
+    assert found.served is not None
+    each = found.deployment.num_gpus / float(row["osl"])
+    predicted = each / float(found.served.max_request_rate)
+    first, step = found.ideal
+    slots = float(found.served.slots) * found.deployment.plan.dp
+    light = each * (step.time / slots + first.time)
+    model = found.deployment.model
+    return Case(
+        dataset="offline",
+        split="held out" if row["gpu"] in HELD_OUT_GPUS else "not fitted",
+        metric="time per token",
+        measured=1.0 / float(row["output_tok_s_per_gpu"]),
+        predicted=predicted,
+        ideal=light,
+        low=math.nan,  # a throughput is stated without an interval
+        high=math.nan,
+        gpu=found.deployment.gpu.name,
+        model=model.short_name,
+        kind=kind(model),
+        dtype=found.deployment.precision.sections["experts" if model.is_moe else "linear"].format,
+        engine="trtllm",
+        tp=found.deployment.plan.tp * found.deployment.plan.dp,
+        batch=slots,
+        basis=found.basis,
+        load="offline",
+        ep=int(row["ep"]),
+    )
+
+
+def is_idle_evidence(row: dict[str, str], prediction: rl.Prediction) -> bool:
+    """Whether the TTFT of a single request shows what an idle server takes: a known engine, kernels that were timed."""
+    return (
+        row["load"] == "concurrency-1"
+        and bool(row["ttft_ms"])
+        and row["gpu"] not in HELD_OUT_GPUS
+        and prediction.basis == "calibrated"
+        and prediction.deployment.engine.name in ("trtllm", "vllm", "sglang")
+        and not prediction.deployment.model.short_name.startswith(HELD_OUT_MODELS)
+    )
+
+
+def _split(row: dict[str, str], metric: str, prediction: rl.Prediction) -> str:
     if row["gpu"] in HELD_OUT_GPUS:
         return "held out"
-    return "fit" if row["source"].startswith(FITTED_SOURCES) else "not fitted"
+    is_fitted = row["source"].startswith(FITTED_SOURCES) or (
+        prediction.deployment.engine.name == "eager" and metric in ("ttft", "tpot")
+    )
+    return "fit" if is_fitted or (metric == "ttft" and is_idle_evidence(row, prediction)) else "not fitted"
 
 
 def _case(p: rl.Prediction, metric: str, measured: float, dataset: str, split: str, load: str, source: str) -> Case:

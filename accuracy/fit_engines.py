@@ -1,35 +1,108 @@
-"""Fits the engine profiles generic, trtllm, vllm and sglang to servers with users, and prints what their files state.
+"""Fits the engine profiles generic, trtllm, vllm and sglang, and prints what their files state.
 
     python accuracy/fit_engines.py [ENGINE ...]
 
-Kernels are not touched: each row is predicted as users in a run (cases.py says how they came), and five constants of an
-engine bring TTFT and TPOT nearest to the measured ones, not far from those that its file states today. Rows of held-out
-GPUs and models are left out. `request` is bounded by what single requests to idle servers take beyond their prefill
-(tests/measured/published.csv): the many first tokens that no term explains would drive it to half a second. Needs the
-extras `accuracy` and `calibrate`; takes some ten minutes an engine.
+First what an idle server takes: `request` and `launch` bring the TTFT of single requests (tests/measured/published.csv)
+nearest to the measured ones. Then what users add: each row of the wheel's servers is predicted as users in a run
+(cases.py says how they came), and five constants bring TTFT and TPOT nearest, not far from those that the file states
+today. Kernels are not touched. Rows of held-out GPUs and models are left out, and single requests to GPUs whose own
+kernels were not timed: what remains there is not the server's alone. Needs the extras `accuracy` and `calibrate`; takes some ten minutes an engine.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from cases import arrivals
+from cases import PUBLISHED, arrivals, is_idle_evidence, published_prediction
 from scipy.optimize import least_squares
-from serving_rows import ServingRow, serving_rows
+from serving_rows import HELD_OUT_GPUS, ServingRow, serving_rows
 
 import roofline as rl
 from roofline.catalog.engines import load_engine
+from roofline.quantity import MILLI
+from roofline.serving.latency import decode, prefill
 from roofline.serving.traffic.load import served
 
-NAMES = ("request", "prefill", "stretch", "step", "sequence")
-WIDTH = (0.5, 1.5, 0.3, 1.5, 1.5)  # of each prior, in logarithms
-MOST_REQUEST = 0.08  # [s]
 ENGINES = ("trtllm", "vllm", "sglang", "generic")
-TTFT_WEIGHT = 0.5  # a first token scatters more than a step
 LOSS_SCALE = 0.1
+
+#: Constants of an idle server: where their priors stand [s], and how wide those are, in logarithms.
+IDLE = {"request": (8e-3, 0.5), "launch": (40e-6, 0.5)}
+
+#: Constants of the profile `eager`.
+EAGER = {"launch": (100e-6, 0.5), "launch_decode": (30e-6, 0.5), "compute": (0.7, 0.5)}
+
+NAMES = ("arrival", "prefill", "stretch", "step", "sequence")
+WIDTH = (1.0, 1.5, 0.3, 1.5, 1.5)
+FIRST_ARRIVAL = 0.03  # [s] where a file states none
+MOST_ARRIVAL = 0.12  # [s] many first tokens of loaded servers take longer than any term explains
+TTFT_WEIGHT = 0.5  # a first token scatters more than a step
+
+
+def single_requests(engine: str) -> list[tuple[rl.Prediction, float, str]]:
+    """Cases of single requests to an idle server, their TTFT [s] and the profile of their engine."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(line for line in file if not line.startswith("#")) if row["ttft_ms"]]
+    found = []
+    for row in rows:
+        if row["load"] != "concurrency-1":
+            continue
+        case = published_prediction(row)
+        name = case.deployment.engine.name
+        if is_idle_evidence(row, case) and engine in (name, "generic"):
+            found.append((case, float(row["ttft_ms"]) * MILLI, name))
+    return found
+
+
+def fitted_eager() -> dict[str, float]:
+    """What the host adds where no CUDA graph is replayed, and the share of the peak that AWQ's GEMM keeps."""
+    known = []
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            case = published_prediction(row)
+            if case.deployment.engine.name == "eager" and row["gpu"] not in HELD_OUT_GPUS:
+                for name in ("ttft", "tpot"):
+                    if row[f"{name}_ms"]:
+                        known.append((case, name, float(row[f"{name}_ms"]) * MILLI, (row["engine"], name)))
+    weight = _equal([program for *_, program in known])
+
+    def off(constants: dict[str, float]) -> Any:
+        tuning = replace(load_engine("eager").tunings[0], compute=constants["compute"])
+        logs = []
+        for case, name, measured, _ in known:
+            own = replace(
+                case.deployment.engine,
+                launch=constants["launch"],
+                launch_decode=constants["launch_decode"],
+                tunings=(tuning,),
+            )
+            passed = (prefill if name == "ttft" else decode)(replace(case.deployment, engine=own), case.workload)
+            logs.append(np.log(float(passed.time) / measured))
+        return weight * np.asarray(logs)
+
+    centre, width = np.asarray(list(EAGER.values())).T
+    return _nearest(tuple(EAGER), np.log(centre), width, off, [-np.inf] * 3, [np.inf, np.inf, 0.0], LOSS_SCALE)
+
+
+def fitted_idle(engine: str) -> dict[str, float]:
+    """What an idle server takes."""
+    known = single_requests(engine)
+    weight = _equal([name for _, _, name in known])
+
+    def off(constants: dict[str, float]) -> Any:
+        times = []
+        for case, _, _ in known:
+            own = replace(case.deployment.engine, **constants)
+            times.append(float(prefill(replace(case.deployment, engine=own), case.workload).time))
+        return weight * np.log(np.asarray(times) / np.asarray([measured for _, measured, _ in known]))
+
+    centre, width = np.asarray(list(IDLE.values())).T
+    return _nearest(tuple(IDLE), np.log(centre), width, off, [-np.inf] * len(IDLE), [np.inf] * len(IDLE), LOSS_SCALE)
 
 
 def case_of(row: ServingRow) -> tuple[rl.Prediction, float]:
@@ -43,35 +116,56 @@ def case_of(row: ServingRow) -> tuple[rl.Prediction, float]:
     return found, together
 
 
-def fitted(rows: list[ServingRow], engine: str) -> dict[str, float]:
-    """Constants of an engine."""
+def fitted_loaded(rows: list[ServingRow], engine: str, idle: dict[str, float]) -> dict[str, float]:
+    """What users add."""
     known = [(row, *case_of(row)) for row in rows]
     known = [(row, found, together) for row, found, together in known if found.served and not _waits(found)]
     counts = {name: sum(row.engine == name for row, _, _ in known) for name in ENGINES}
     weight = np.asarray(
         [(len(known) / 3.0 / counts[row.engine]) ** 0.5 if engine == "generic" else 1.0 for row, _, _ in known]
     )
-    shipped = load_engine(engine)
-    centre = np.log([float(getattr(shipped, name)) for name in NAMES])
-    low = np.asarray([0.0 if name == "stretch" else -np.inf for name in NAMES])
-    high = np.asarray([np.log(MOST_REQUEST) if name == "request" else np.inf for name in NAMES])
+    shipped = replace(load_engine(engine), arrival=load_engine(engine).arrival or FIRST_ARRIVAL)
 
-    def residuals(point: Any) -> Any:
-        constants = dict(zip(NAMES, map(float, np.exp(point)), strict=True))
+    def off(constants: dict[str, float]) -> Any:
         first, step = [], []
         for row, found, together in known:
-            own = replace(found.deployment.engine, **constants)
+            own = replace(found.deployment.engine, **idle, **constants)
             again = served(replace(found.deployment, engine=own), found.workload, found.served.state, together)
             first.append(np.log(again.ttft / row.ttft))
             step.append(np.log(again.tpot / row.tpot))
-        prior = LOSS_SCALE * (point - centre) / np.asarray(WIDTH) * len(known) ** 0.5 / 10.0
-        return np.concatenate([TTFT_WEIGHT * weight * np.asarray(first), weight * np.asarray(step), prior])
+        return np.concatenate([TTFT_WEIGHT * weight * np.asarray(first), weight * np.asarray(step)])
 
-    start = np.clip(centre, low + 1e-3, high - 1e-3)
+    centre = np.log([float(getattr(shipped, name)) for name in NAMES])
+    low = [0.0 if name == "stretch" else -np.inf for name in NAMES]
+    high = [np.log(MOST_ARRIVAL) if name == "arrival" else np.inf for name in NAMES]
+    return _nearest(NAMES, centre, WIDTH, off, low, high, LOSS_SCALE * len(known) ** 0.5 / 10.0)
+
+
+def _equal(names: Sequence[Any]) -> Any:
+    """Weights of residuals that give everything named as much say, however many rows it has."""
+    return np.asarray([(len(names) / len(set(names)) / names.count(name)) ** 0.5 for name in names])
+
+
+def _nearest(
+    names: Sequence[str],
+    centre: Any,
+    width: Any,
+    off: Callable[[dict[str, float]], Any],
+    low: Sequence[float],
+    high: Sequence[float],
+    prior: float,
+) -> dict[str, float]:
+    """Constants whose log residuals are least, under a soft-L1 loss, with a prior in logarithms."""
+
+    def residuals(point: Any) -> Any:
+        constants = dict(zip(names, map(float, np.exp(point)), strict=True))
+        return np.concatenate([off(constants), prior * (point - centre) / np.asarray(width)])
+
+    start = np.clip(centre, np.asarray(low) + 1e-3, np.asarray(high) - 1e-3)
     found = least_squares(
         residuals, start, bounds=(low, high), loss="soft_l1", f_scale=LOSS_SCALE, xtol=1e-4, ftol=1e-4
     )
-    return dict(zip(NAMES, np.exp(found.x), strict=True))
+    return dict(zip(names, map(float, np.exp(found.x)), strict=True))
 
 
 def _waits(found: rl.Prediction) -> bool:
@@ -82,11 +176,16 @@ def _waits(found: rl.Prediction) -> bool:
 def main() -> None:
     """Fit and print."""
     rows = [row for row in serving_rows() if row.excluded is None and row.split == "fit"]
-    print(f"{len(rows)} rows")
-    for engine in sys.argv[1:] or ENGINES:
+    print(f"{len(rows)} rows of servers with users")
+    for engine in sys.argv[1:] or (*ENGINES, "eager"):
+        if engine == "eager":
+            for name, value in fitted_eager().items():
+                print(f"eager.{name}: {value:.3g}")
+            continue
         mine = [row for row in rows if engine in ("generic", row.engine)]
-        for name, value in fitted(mine, engine).items():
-            print(f"{engine}.{name}: {value:.3g}")
+        idle = fitted_idle(engine)
+        for name, value in {**idle, **fitted_loaded(mine, engine, idle)}.items():
+            print(f"{engine}.{name}: {value:.3g}", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ MOE_DTYPES = {
 }  # fmt: skip
 ROUTINGS = {"power_law_1.2": "skewed", "balanced": "balanced"}
 
-#: Rows kept per GPU, kind, dtype and engine.
+#: Rows kept per GPU, kind, dtype and engine; of experts that are spread over ranks, as many again.
 KEPT = {
     "gemm": 1200, "attention_prefill": 900, "attention_decode": 900, "mla_prefill": 500, "mla_decode": 500, "moe": 900,
     "all_reduce": 300, "all_gather": 200, "reduce_scatter": 200, "all_to_all": 200, "moe_dispatch": 200,
@@ -79,7 +79,7 @@ def kernel_rows(gpu: str) -> list[Row]:
     root = _tables() / gpu
     wanted = AMPERE_VERSIONS if gpu == "a100_sxm" else VERSIONS
     record = rl.load_gpu(GPUS[gpu])
-    groups: dict[tuple[str, str, str], dict[tuple[Any, ...], Row]] = {}
+    groups: dict[tuple[str, str, str, bool], dict[tuple[Any, ...], Row]] = {}
     for path in sorted(root.glob("*/*/*/*.parquet")):
         engine, version = path.parts[-3:-1]
         if path.parts[-4] != "comm":
@@ -91,12 +91,12 @@ def kernel_rows(gpu: str) -> list[Row]:
             row.update(gpu=GPUS[gpu], engine=engine, engine_version=version, date=DATE)
             if not row["latency_us"] > 0.0 or _is_artefact(row, record):
                 continue
-            group = groups.setdefault((row["kind"], row["dtype"], engine), {})
+            group = groups.setdefault((row["kind"], row["dtype"], engine, row.get("ep", 1) > 1), {})
             shape = tuple(row.get(name) for name in COLUMNS[3:21])
             if shape not in group or row["latency_us"] < group[shape]["latency_us"]:
                 group[shape] = row  # several implementations of one shape: a tuned engine takes the fastest
     found: list[Row] = []
-    for (kind, _, _), group in sorted(groups.items()):
+    for (kind, *_), group in sorted(groups.items()):
         chosen = sorted(group.items(), key=lambda item: crc32(repr(item[0]).encode()))
         found += [row for _, row in chosen[: KEPT[kind]]]
     return found
@@ -195,7 +195,7 @@ def _mla(table: Any, engine: str) -> Iterator[Row]:
 
 
 def _moe(table: Any, engine: str) -> Iterator[Row]:
-    table = table[table.distribution.isin(list(ROUTINGS)) & (table.moe_ep_size == 1)]
+    table = table[table.distribution.isin(list(ROUTINGS))]
     for row in table.itertuples():
         dtype = MOE_DTYPES.get(row.moe_dtype)
         if dtype is None or "nongated" in row.kernel_source or "situ_as_silu" in row.kernel_source:
@@ -209,7 +209,7 @@ def _moe(table: Any, engine: str) -> Iterator[Row]:
             "top_k": row.topk,
             "experts": row.num_experts,
             "tp": row.moe_tp_size,
-            "ep": 1,
+            "ep": row.moe_ep_size,
             "routing": ROUTINGS[row.distribution],
             "latency_us": 1000.0 * row.latency,
         }

@@ -15,7 +15,7 @@ from kernel_rows import COLUMNS, GPUS, Row, write_rows
 
 OUT = Path(__file__).parent.parent / "tests" / "measured" / "kernels.csv"
 HELD_OUT = ("h200-sxm", "b300")
-#: Rows per GPU, kind, dtype and engine: more of the GPUs that no fit has seen.
+#: Rows per GPU, kind, dtype and engine, and as many of experts spread over ranks: more of the GPUs that no fit has seen.
 KEPT_HELD_OUT, KEPT = 10, 3
 #: Kinds of which only SGLang has tables beside TensorRT-LLM's.
 SGLANG = ("mla_prefill", "mla_decode", "moe_dispatch", "moe_combine")
@@ -28,10 +28,12 @@ def main() -> None:
     for name in GPUS.values():
         with (folder / f"{name}.csv").open(newline="") as file:
             rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-        groups: dict[tuple[str, str, str], list[Row]] = {}
+        groups: dict[tuple[str, str, str, bool], list[Row]] = {}
         for row in rows:
             if row["engine"] != "sglang" or row["kind"] in SGLANG:
-                groups.setdefault((row["kind"], row["dtype"], row["engine"]), []).append(row)
+                groups.setdefault((row["kind"], row["dtype"], row["engine"], row["ep"] not in ("", "1")), []).append(
+                    row
+                )
         for group in groups.values():
             group.sort(key=lambda row: crc32(repr([row[name] for name in COLUMNS[3:21]]).encode()) ^ 0x5A5A5A5A)
             chosen += group[: KEPT_HELD_OUT if name in HELD_OUT else KEPT]

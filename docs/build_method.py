@@ -728,7 +728,7 @@ def _efficiency_chapter() -> Chapter:
 
     def link(v: Letters, collective: KernelKind = ALL_GATHER, *, switch: bool = False, mesh: bool = False) -> Any:
         fabric = Link("", v.B, v.domain, switch, v.B_peer if mesh else None)
-        gpu = SimpleNamespace(link=fabric, scale_out=v.N, calibration=None, name="")
+        gpu = SimpleNamespace(link=fabric, scale_out=v.N, calibration=None, name="", host_domain=None, node=v.domain)
         return efficiency.link_roof(gpu, "ideal", collective, v.n)  # type: ignore[arg-type]
 
     def inside(**kind: Any) -> Callable[[Letters], Any]:
@@ -743,8 +743,8 @@ def _efficiency_chapter() -> Chapter:
     across = tuple(
         Case(
             lambda v, kind=kind: _over(
-                efficiency._across_domains(  # noqa: SLF001  link_roof's branch beyond the domain
-                    SimpleNamespace(link=Link("", v.B, v.domain), scale_out=v.N, name=""),  # type: ignore[arg-type]
+                efficiency._beyond_domain(  # noqa: SLF001  link_roof's branch beyond the domain
+                    SimpleNamespace(link=Link("", v.B, v.domain), scale_out=v.N, host_domain=None, node=v.domain),  # type: ignore[arg-type]
                     kind,
                     v.n,
                     in_switch=False,
@@ -1017,9 +1017,15 @@ def _moe_chapter() -> Chapter:
     letters = _letters(
         "E 128 experts; k 8 of them a token takes; T 300 tokens of all ranks; t 80 of one data-parallel "
         "rank; c 0.66 skew of the routing; H 4096 width; I 1536 width of an expert; w 1; a 1; ep 4; tp_e "
-        "2 ranks that share an expert; z 1 mean of the largest of ep standard normals"
+        "2 ranks that share an expert; z 1 mean of the largest of ep standard normals; v 6.6 variance of an "
+        "expert's load over its mean, times c; D 90 `distinct_experts`; D_ep 30 "
+        "`fullest_touched`"
     )
-    named = (Shown(moe, "distinct_experts", "D", (1,)), Shown(moe, "fullest_rank", "lambda"))
+    named = (
+        Shown(moe, "distinct_experts", "D"),
+        Shown(moe, "fullest_rank", "lambda"),
+        Shown(moe, "fullest_touched", "D_ep"),
+    )
 
     def experts(v: Letters, **kind: Any) -> Work:
         plan = SimpleNamespace(ep=v.ep, expert_tp=v.tp_e)
@@ -1034,12 +1040,12 @@ def _moe_chapter() -> Chapter:
         "skewed": lambda v: moe.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, v.c),
         "uniform": lambda v: moe.distinct_experts(MoeFfn(v.E, v.k, v.I), v.T, None),
     }
-    # z in the place of the table: its line between two powers of two is walked to the end
-    largest = Shown(moe, "_LARGEST_NORMAL", "z", (), lambda value: (0.0, value), is_constant=True)
-    walked = Shown(moe, "maximum", "walked", (), lambda *_: 1.0)
+    largest = Shown(moe, "_largest_normal", "z")
+    variance = Shown(moe, "_LOAD_VARIANCE", "v", is_constant=True)
     formulas = (
         _branches(moe, "distinct_experts", "D(T)", law),
-        _one(moe, "fullest_rank", "lambda", lambda v: moe.fullest_rank(v.E, v.ep, v.c), largest, walked),
+        _one(moe, "fullest_rank", "lambda", lambda v: moe.fullest_rank(v.E, v.ep, v.c), largest, variance),
+        _one(moe, "fullest_touched", "D_ep", lambda v: moe.fullest_touched(v.D, v.E, v.ep, v.c), largest),
         Formula(moe, "experts", routed),
     )
     return Chapter(moe, letters, formulas)
@@ -1422,7 +1428,8 @@ def _kernel(kind: KernelKind, time: Any, part: str = "") -> Kernel:
 def _interval_chapter() -> Chapter:
     letters = _letters(
         "sigma 0.15 of whole passes; t_1 0.003 time of the kernels of one kind; t_2 0.002 of another; s_1 "
-        "0.1 their residuals; s_2 0.2; t 0.02 a time; e 2.718281828459045 Euler's number"
+        "0.1 their residuals; s_2 0.2; s_ttft 0.3 `sigma_loaded_ttft` of the profile; t 0.02 a time; e "
+        "2.718281828459045 Euler's number"
     )
 
     def kernel(kind: KernelKind, time: Any, sigma: Any) -> Kernel:
@@ -1437,7 +1444,6 @@ def _interval_chapter() -> Chapter:
     calls = {
         "two kinds of kernel": lambda v: sigma(v, "calibrated", (GEMM, ATTENTION_DECODE)),
         "inherited": lambda v: sigma(v, "inherited", (GEMM, ATTENTION_DECODE)),
-        "experts": lambda v: sigma(v, "calibrated", (GEMM, MOE)),
         "MLA, states, indexers": lambda v: sigma(v, "calibrated", (GEMM, MLA_DECODE)),
         "never timed, and host": lambda v: sigma(v, "calibrated", (GEMM, HOST), timed=False),
         "generic": lambda v: sigma(v, "generic", (GEMM, ATTENTION_DECODE)),
@@ -1445,13 +1451,14 @@ def _interval_chapter() -> Chapter:
     euler = Shown(interval, "_E", "e", is_constant=True)
     ends = Case(lambda v: interval.spread(v.t, v.sigma), ("low", "high"), shown=(euler,))
 
-    def loaded(result: str, users: float, waiting: float = 0.0) -> Callable[[Letters], Any]:
-        found = SimpleNamespace(waiting_share=waiting)
-        return lambda _: interval.load_sigma(Pass(()), "", result, found, users)  # type: ignore[arg-type]
+    def loaded(result: str, users: float, waiting: float = 0.0, *, stated: bool = True) -> Callable[[Letters], Any]:
+        found: Any = SimpleNamespace(waiting_share=waiting)
+        return lambda v: interval.load_sigma(Pass(()), "", result, found, users, v.s_ttft if stated else None)
 
     loads = {
         "TPOT": loaded("tpot", 1.0),
         "TTFT": loaded("ttft", 64.0),
+        "TTFT, no profile states it": loaded("ttft", 64.0, stated=False),
         "TTFT, more than 64 in flight": loaded("ttft", 65.0),
         "TTFT, requests wait for a slot": loaded("ttft", 65.0, 0.5),
     }
@@ -1557,7 +1564,8 @@ QUEUE_LETTERS = _letters(
     "1024 budget of a step; a 0.004 attention of a prompt; head 0.001; alone 0.05; before 0.06 network and request; "
     "x 1.3 `stretch`; h_prefill 0.003; n 900 tokens of prompts in a step; b_max 64 slots; room 800 tokens that a "
     "step leaves for prompts; e 2.718281828459045 Euler's number; P 1 `added`, of so many tokens of prompts in a "
-    "step; steps 2 `turns` of a prompt; idle 1 `idle_time`; d 0.02 decode step without a prompt; p 0.05 what a "
+    "step; steps 2 `turns` of a prompt; arrival 0.04; launches 0.01 time in which the host launches a pass over "
+    "prompts; idle 1 `idle_time`; d 0.02 decode step without a prompt; p 0.05 what a "
     "prompt adds to the steps of others; p_2 0.003 and `B_2` mean squares of `p` and `B`; B_2 0.009; A_2 0.004 mean "
     "square of `alone`; rho 0.3 share of the time that prompts take; E_1 0.03 mean step; m 0.04 the "
     "step that a request arrives in; B 0.09 a prompt in full steps; rho_c 0.4 their share of the time; wait 1 that "
@@ -1579,7 +1587,7 @@ def _rank(v: Letters, scheduler: str = DECODE_FIRST, lengths: Lengths | None = N
     """A rank of a server whose times are functions of which nothing but the name is known."""
     step = v.function("D")
     return SimpleNamespace(
-        engine=Engine("", prefill=v.h_prefill, stretch=v.x, scheduler=scheduler),
+        engine=Engine("", prefill=v.h_prefill, arrival=v.arrival, stretch=v.x, scheduler=scheduler),
         budget=v.C,
         slots=v.b_max,
         steps=v.N,
@@ -1593,13 +1601,13 @@ def _rank(v: Letters, scheduler: str = DECODE_FIRST, lengths: Lengths | None = N
 
 
 def _prompt(v: Letters) -> prompts.Prompt:
-    return prompts.Prompt(v.S, v.a, v.head, v.alone)
+    return prompts.Prompt(v.S, v.a, v.head, v.alone, v.launches)
 
 
 def _spread_prompt(v: Letters, *means: str) -> Any:
     """Prompts that spread: the means that are asked of them have letters, in this order."""
     values = iter([v.function(name)() if name == "steps" else getattr(v, name) for name in means])
-    parts = {"length": v.S, "attention": v.a, "head": v.head, "alone": v.alone}
+    parts = {"length": v.S, "attention": v.a, "head": v.head, "alone": v.alone, "launches": v.launches}
     return SimpleNamespace(**parts, nodes=(None,), mean=lambda _: next(values))
 
 
@@ -1629,7 +1637,7 @@ def _prompts_chapter() -> Chapter:
             "Arithmetic: a further step where the sequences, a Poisson number, leave too little room",
         ),
     )
-    named = ("l", "b", "S", "C", "a", "head", "x", "h_prefill", "n", "room", "p", "s_1", "a_1")
+    named = ("l", "b", "S", "C", "a", "head", "x", "h_prefill", "launches", "n", "room", "p", "s_1", "a_1")
     told = _kept(QUEUE_LETTERS, *named)
     told |= {"b": ("sequences that decode, on average", 12), "s_1": ("tokens of a prompt of another length", 700)}
     return Chapter(prompts, told | {"a_1": ("attention over them", 0.001)}, formulas)
@@ -1695,7 +1703,8 @@ def _rounds(asked: list[tuple[Any, ...]], named: tuple[Shown, ...]) -> tuple[Cas
         d, p, rho = met.plain, met.prompt, met.rho
         square = v.l * (v.p_2 if spread else p * p)
         if users:
-            square = square * (1.0 - rho) ** ((p - v.before) / (p + v.before))
+            before = v.before + v.arrival
+            square = square * (1.0 - rho) ** ((p - before) / (p + before))
         m = (square + d * (1.0 - rho)) / (1.0 - rho * rho)
         mine = own + v.l * m * p
         one = minimum(1.0, v.C / (v.S * (1.0 + v.l * m)))

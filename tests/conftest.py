@@ -18,6 +18,7 @@ from roofline.specs.gpu import Gpu, Link
 from roofline.specs.kernels import CALIBRATED, COLLECTIVES
 from roofline.specs.layers import DenseFfn, Gqa, Group, Layer, Mla, MoeFfn
 from roofline.specs.model import Model
+from roofline.symbolic.inputs import HOST_TIMES
 
 # The scripts of accuracy/ are no package: tests import them by name. (This is the only conftest: a second one would
 # hide this module from the tests that import it.)
@@ -207,8 +208,11 @@ engines = st.just(Engine("none")) | st.builds(
     Engine,
     name=st.just("random"),
     request=seconds(0.1),
+    arrival=seconds(0.1),
     network=seconds(0.05),
     prefill=seconds(0.005),
+    launch=seconds(1e-4),
+    launch_decode=seconds(5e-5),
     stretch=st.floats(1.0, 1.5),
     step=seconds(0.001),
     layer=seconds(2e-5),
@@ -262,7 +266,7 @@ def with_shorter_latencies(gpu, times):
 
 def with_shorter_host_times(engine, times):
     """The engine with every time of its host divided; how far gaps stretch a prefill is a pure number."""
-    return _divided(engine, ("request", "network", "prefill", "step", "layer", "sequence", "all_reduce"), times)
+    return _divided(engine, tuple(HOST_TIMES), times)
 
 
 def close(left, right, tolerance=1e-12):

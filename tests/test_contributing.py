@@ -127,8 +127,8 @@ ASK = """
 import json, roofline as rl
 from roofline.physics.parameters import parameters
 model = rl.load_model("retentive")
-whole = rl.predict(model, "h100-sxm", tp=1, isl=1000, osl=2)
-halves = rl.predict(model, "h100-sxm", tp=2, isl=1000, osl=2)
+whole = rl.predict(model, "h100-sxm", tp=1, isl=1000, osl=2, engine="none")
+halves = rl.predict(model, "h100-sxm", tp=2, isl=1000, osl=2, engine="none")
 rl.sheet("retentive.xlsx", model, "h100-sxm", isl=1000, tp=2)
 print(json.dumps({
     "parameters": parameters(model)._asdict(),

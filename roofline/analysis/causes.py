@@ -21,7 +21,8 @@ CAUSES = ("kernels", "host", "batch limit", "cache", "load")
 #: What a run may have measured: times [s] and the requests that were answered [1/s].
 METRICS = ("ttft", "tpot", "e2el", "answered_rate")
 
-_HOST = ("request", "network", "prefill", "step", "layer", "sequence")  # times of an engine that no GPU shortens
+#: Times of an engine that no GPU shortens.
+_HOST = ("request", "arrival", "network", "prefill", "launch", "launch_decode", "step", "layer", "sequence")
 _SLOWER = (0.25, 0.45, 0.65, 0.82, 0.93, 1.08, 1.22, 1.55, 2.2, 4.0)
 _HOSTS = (0.1, 0.35, 0.7, 1.3, 2.1, 3.5, 6.0, 10.0)
 _MORE = (-1.0, -0.4, -0.15, -0.05, 0.05, 0.12, 0.25, 0.5, 1.0, 3.0)  # of the shortest predicted TPOT
@@ -216,7 +217,7 @@ def _host_text(runs: list[Observed], size: float) -> str:
     engine, layers = runs[0].deployment.engine, runs[0].deployment.model.layers
     word = "more" if size > 1.0 else "less"
     step = abs(float(engine.step + engine.layer * layers) * (size - 1.0))
-    first = abs(float(engine.request + engine.prefill) * (size - 1.0))
+    first = abs(float(engine.request + engine.arrival + engine.prefill) * (size - 1.0))
     return f"host: {to_text(step, 's', 2)} {word} a step, {to_text(first, 's', 2)} {word} a request"
 
 

@@ -272,7 +272,7 @@ def _candidates(
 ) -> Iterator[tuple[str | None, Deployment]]:
     """Every plan in every precision, fewest GPUs first."""
     one = next(iter(alone.values()))
-    for plan in possible_plans(one.model, one.gpu.link.domain, workload.batch, fixed):
+    for plan in possible_plans(one.model, one.gpu.node, workload.batch, fixed):
         for preset, stage in alone.items():
             yield preset, replace(stage, plan=plan)
 

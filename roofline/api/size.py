@@ -321,7 +321,7 @@ def _texts(*errors: RooflineError) -> tuple[str, ...]:
 
 def _no_plan(gpu: Gpu, fixed: Degrees) -> str:
     """That degrees which the model could have need more GPUs than lie together."""
-    return f"misses: no plan with {_degrees_text(fixed)} fits the {gpu.link.domain}-GPU {gpu.link.kind} domain"
+    return f"misses: no plan with {_degrees_text(fixed)} fits the {gpu.node}-GPU {gpu.node_link} domain"
 
 
 def _degrees_text(fixed: Degrees) -> str:

@@ -146,14 +146,14 @@ def _rows(
 
 
 def _degrees(model: str | Model, gpu: Any, options: Mapping[str, Any]) -> Iterable[int]:
-    """Tensor-parallel degrees to try, smallest first: the one given, or those that divide the model in a domain."""
+    """Tensor-parallel degrees to try, smallest first: the one given, or those that divide the model in a node."""
     given = options.get("tp")
     if given is not None:
         return (given,)
     specs = options.get("specs")
     own = model if isinstance(model, Model) else catalog.load_model(model, specs)
-    domain = pools.gpu_of(gpu, specs).link.domain
-    return possible_tp(own, max(domain // (options.get("dp") or 1), 1))
+    node = pools.gpu_of(gpu, specs).node
+    return possible_tp(own, max(node // (options.get("dp") or 1), 1))
 
 
 def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:

@@ -42,6 +42,7 @@ class Form(NamedTuple):
 #: Bounds of every parameter: nothing is faster than light, nothing slower than sense.
 _BOUNDS = {
     "t0": (0.3 * MICRO, 200 * MICRO),
+    "t0_ep": (0.3 * MICRO, 200 * MICRO),
     "eta_c": (0.02, 1.0),
     "eta_m": (0.02, 1.0),
     "eta_x": (0.05, 2.0),  # the special-function rate is itself an estimate, and software can go around it
@@ -63,7 +64,15 @@ _VALUES: Mapping[KernelKind, Mapping[str, float]] = {
     ATTENTION_DECODE: {"t0": 10 * MICRO, "eta_m": 0.85, "kappa_s": 0.07 * NANO, "eta_c": 0.8},
     MLA_PREFILL: {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.6, "kappa_s": 1 * NANO},
     MLA_DECODE: {"t0": 12 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa_s": 0.1 * NANO},
-    MOE: {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.7, "eta_s": 0.3, "kappa_s": 2 * NANO, "eps": 150 * NANO},
+    MOE: {
+        "t0": 15 * MICRO,
+        "t0_ep": 15 * MICRO,
+        "eta_c": 0.6,
+        "eta_m": 0.7,
+        "eta_s": 0.3,
+        "kappa_s": 2 * NANO,
+        "eps": 150 * NANO,
+    },
     ELEMENTWISE: {"t0": 2 * MICRO, "eta_m": 0.75},
 }
 _LINK_VALUES = {"a0": 5 * MICRO, "a1": 0.5 * MICRO, "q": 5 * MICRO, "eta": 0.75, "eta_switch": 0.6}
@@ -78,6 +87,7 @@ class Sample:
     roof: Roof | LinkRoof
     latency: Any  # [s] one element a row
     weight: Any = 1.0  # of each row
+    spread: Any = False  # whether the experts of each row are spread over ranks
 
 
 @dataclass(frozen=True)
@@ -120,6 +130,7 @@ def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
     if isinstance(sample.roof, LinkRoof):
         link = sample.roof._replace(efficiency=CollectiveEfficiency(**constants))
         return np.log(collective_time(sample.work, link).total / sample.latency)
+    constants["t0"] = np.where(sample.spread, constants.get("t0_ep", constants["t0"]), constants["t0"])
     roof = sample.roof._replace(efficiency=Efficiency(**constants))
     return np.log(kernel_time(sample.work, roof).total / sample.latency)
 
@@ -185,6 +196,8 @@ def _matters(sample: Sample, name: str) -> bool:
     if name == "eta_switch":
         return bool(np.any(np.asarray(sample.roof.least) < 1.0))  # type: ignore[union-attr]
     field = {"eta_s": "serial_bytes", "kappa": "depth", "eta_x": "exponentials"}.get(name)
+    if name == "t0_ep":
+        return bool(np.any(sample.spread))
     if name == "eta_x" and not np.isfinite(sample.roof.exp_rate):  # type: ignore[union-attr]
         return False
     return field is None or bool(np.any(np.asarray(getattr(sample.work, field)) > 0.0))

@@ -127,15 +127,16 @@ def _moe_work(group: KernelGroup, column: dict[str, Any], scheme: Scheme) -> Wor
     size = len(group.routing)
     fields = {name: np.zeros(size) for name in ("flop", "weight_bytes", "serial_bytes", "serial_depth", "items")}
     routing = np.asarray(group.routing)
-    kinds = {*zip(column["top_k"], column["experts"], column["tp"], group.routing, strict=True)}
-    for top_k, number, tp, routed in sorted(kinds):
-        rows = (column["top_k"] == top_k) & (column["experts"] == number) & (column["tp"] == tp) & (routing == routed)
+    kinds = {*zip(column["top_k"], column["experts"], column["tp"], column["ep"], group.routing, strict=True)}
+    for top_k, number, tp, ep, routed in sorted(kinds):
+        rows = (column["top_k"] == top_k) & (column["experts"] == number) & (column["tp"] == tp)
+        rows = rows & (column["ep"] == ep) & (routing == routed)
         tokens = column["tokens"][rows]
         ffn: Any = MoeFfn(experts=int(number), top_k=int(top_k), width=column["width"][rows])
         skew = DEFAULT_SKEW if routed == "skewed" else None
-        work = experts(ffn, column["hidden"][rows], tokens, tokens, Plan(tp=int(tp)), skew, scheme)
+        work = experts(ffn, column["hidden"][rows], tokens, tokens, Plan(tp=int(tp * ep), ep=int(ep)), skew, scheme)
         if routed == "balanced":
-            touched = np.minimum(number, tokens * top_k)
+            touched = np.maximum(np.minimum(number, tokens * top_k) / ep, 1.0)
             work = work._replace(weight_bytes=work.weight_bytes / work.items * touched, items=touched)
         for name, values in fields.items():
             values[rows] = getattr(work, name)

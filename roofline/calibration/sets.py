@@ -18,13 +18,16 @@ from roofline.physics.efficiency import doublings, link_roof
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof, collective_time, kernel_time
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
-from roofline.specs.kernels import KINDS
+from roofline.specs.kernels import KINDS, MOE
 from roofline.specs.timed_kernels import KernelGroup
 
 __all__ = ["Judged", "calibrated_sets", "judged", "kernel_sample", "median_error"]
 
 
 _SLACK, _MOST_FASTER = 0.1, 0.5  # of ln(ideal / measured); share of rows beyond it
+#: Weight of a row of experts that are spread over ranks: ten of them shift the constants that all rows share, but for
+#: t0_ep, as much as one row of a rank that holds all experts.
+_SPREAD_WEIGHT = 0.1
 _MOST_RESIDUAL = 1.2  # median |ln(predicted / measured)| of a fit
 
 
@@ -63,7 +66,9 @@ def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
     else:
         peak = gpu.peaks[compute_dtype(gpu, kind, group.dtype)]
         under = Roof(peak, gpu.bandwidth, math.inf if gpu.exp_rate is None else gpu.exp_rate)
-    return Sample(kind, kernel_work(group, gpu), under, latency, _equal_engines(group))
+    spread = np.asarray(group.columns["ep"]) > 1 if kind is MOE else np.zeros(len(latency), dtype=bool)
+    weight = _equal_engines(group) * np.where(spread, _SPREAD_WEIGHT, 1.0)
+    return Sample(kind, kernel_work(group, gpu), under, latency, weight, spread)
 
 
 def calibrated_sets(

@@ -20,10 +20,12 @@ _HEADER = """\
 # 80 % of them. A set without measurements is an assumption that its source explains; its sigma, if it has one, is
 # that of the set it was made from.
 """
-_UNITS = {"t0": ("us", MICRO), "a0": ("us", MICRO), "a1": ("us", MICRO), "a2": ("us", MICRO), "q": ("us", MICRO),
-          "kappa": ("ns", NANO), "kappa_s": ("ns", NANO), "eps": ("ns", NANO)}  # fmt: skip
-_ORDER = ("t0", "eta_c", "eta_x", "eta_m", "kappa", "eta_s", "kappa_s", "eps", "p", "a0", "a1", "a2", "q", "eta",
-          "eta_switch", "residual", "sigma", "measurements", "source", "note", "title", "url", "date", "engines",
+_UNITS = {
+    **dict.fromkeys(("t0", "t0_ep", "a0", "a1", "a2", "q"), ("us", MICRO)),
+    **dict.fromkeys(("kappa", "kappa_s", "eps"), ("ns", NANO)),
+}
+_ORDER = ("t0", "t0_ep", "eta_c", "eta_x", "eta_m", "kappa", "eta_s", "kappa_s", "eps", "p", "a0", "a1", "a2", "q",
+          "eta", "eta_switch", "residual", "sigma", "measurements", "source", "note", "title", "url", "date", "engines",
           "gpus")  # fmt: skip
 
 

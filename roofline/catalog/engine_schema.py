@@ -46,6 +46,7 @@ EngineSpec = of_record(
         "tunings": (list[_TUNING], []),
         "sigma_ttft": (Deviation, None),
         "sigma_tpot": (Deviation, None),
+        "sigma_loaded_ttft": (Deviation, None),
     },
     base=Document,
     nulls=False,

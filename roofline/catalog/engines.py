@@ -18,9 +18,12 @@ __all__ = ["NO_ENGINE_NAME", "engine_names", "engine_paths", "load_engine", "pro
 
 NO_ENGINE_NAME = "none"
 _DEFAULT = "generic"
+_EAGER = "eager"
 _VERSIONED = ("trtllm",)  # profiles of which the version decides
-#: Programs without a server, beginnings or parts of their folded names.
-_PROGRAMS = ("pytorch", "transformers", "gptfast", "torchao", "llamacpp", "mlc", "awq", "tinychat", "exllama", "gaudi")
+#: Programs without a server, parts of their folded names: those that replay graphs or compile whole passes, looked for
+#: first, and those whose host launches every kernel.
+_REPLAYED = ("graph", "gptfast", "torchao", "mlc", "tinychat", "gaudi")
+_LAUNCHED = ("pytorch", "transformers", "huggingface", "llamacpp", "awq", "gptq", "exllama")
 _NEW_TRTLLM, _NEW_NIM = (0, 13), (1, 3)  # first versions with the decode attention of today
 
 
@@ -76,8 +79,8 @@ def profile_of(engine: str | None, version: str | None = None) -> str:
         version: of the engine; TensorRT-LLM before 0.13 decoded with other kernels [text].
 
     Returns:
-        Name of a profile; ``generic`` for servers without one and where the engine is not stated, ``none`` for
-        programs that serve nobody [text].
+        Name of a profile; ``generic`` for servers without one and where the engine is not stated, ``eager`` for
+        programs that serve nobody and launch every kernel, ``none`` for those that replay graphs [text].
     """
     if not engine:
         return _DEFAULT
@@ -95,7 +98,9 @@ def profile_of(engine: str | None, version: str | None = None) -> str:
     for name, beginning in (("vllm", "vllm"), ("sglang", "sgl")):
         if beginning in folded:
             return name
-    return NO_ENGINE_NAME if any(program in folded for program in _PROGRAMS) else _DEFAULT
+    if any(program in folded for program in _REPLAYED):
+        return NO_ENGINE_NAME
+    return _EAGER if any(program in folded for program in _LAUNCHED) else _DEFAULT
 
 
 @cache

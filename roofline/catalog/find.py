@@ -27,7 +27,7 @@ from roofline.catalog.files import (
 from roofline.catalog.shipped_yaml import shipped_content
 from roofline.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
 from roofline.grammar.pools import counted_name
-from roofline.specs.build import calibration_record, gpu_record, model_record, without_nulls
+from roofline.specs.build import calibration_record, gpu_record, model_record, sustained_efficiencies, without_nulls
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
@@ -357,7 +357,7 @@ def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] 
         calibration = _calibration(content["generation"], specs)
         if entry.own and calibration is not None and calibration is _shipped_calibration(content["generation"]):
             calibration = replace(calibration, measured_on=())  # measured on the shipped GPU, not on this one
-        return gpu_record(content, calibration)
+        return gpu_record(content, sustained_efficiencies(content, calibration))
     except (KeyError, TypeError, ValueError, AttributeError, BadInput) as fault:
         raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 

@@ -17,6 +17,7 @@ from roofline.catalog.schema_parts import (
     Fraction,
     Name,
     OneOf,
+    Positive,
     Prose,
     Quantity,
     Strict,
@@ -81,6 +82,14 @@ class _Network(Strict):
     bandwidth: _Bandwidth
 
 
+class _HostLink(_Network):
+    domain: _Integer | None = None
+
+
+class _Ratio(Cited):
+    value: Positive
+
+
 class _Price(Cited):
     low: Annotated[str, Quantity("USD/s")]
     typical: Annotated[str, Quantity("USD/s")]
@@ -104,7 +113,9 @@ class GpuSpec(Document):
     memory: _Memory
     scale_up: _ScaleUp
     scale_out: _Network | None = None
-    host_link: _Network | None = None
+    host_link: _HostLink | None = None
+    sustained: _Ratio | None = None
+    other_nodes: list[Name] = Field(default=[])
     power: _Power | None = None
     price: _Price | None = None
 

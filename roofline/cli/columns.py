@@ -111,20 +111,20 @@ def _bound(key: str) -> Callable[[Row], str]:
 _SMALL = 0.01
 
 #: What tells the rows under a rule from those above it.
-NOT_TIMED = "not timed, or not for rent yet"
+NOT_TIMED = "not timed, or no rental price known"
 
 
-def is_timed(status: str, basis: str) -> bool:
-    """Whether a GPU can be rented today, and kernels of its generation were timed.
+def is_timed(status: str, row: Row) -> bool:
+    """Whether a GPU can be rented today, at a price that is known, and kernels of its generation were timed.
 
     Args:
         status: of the GPU [text].
-        basis: of the prediction [text].
+        row: of the prediction [record].
 
     Returns:
         Whether its row stands above the rule [bool].
     """
-    return status == "shipping" and basis != "generic"
+    return status == "shipping" and row["basis"] != "generic" and row.get("usd_per_hour") is not None
 
 
 MARK = ScreenColumn("", "basis", cell=_mark)

@@ -86,7 +86,7 @@ def _measurement(row: Mapping[str, str], kind: str, where: str) -> dict[str, Any
 
 def _figure(row: Mapping[str, str], name: str, where: str) -> float:
     text = (row.get(name) or "").strip()
-    if not text and name == "tp":
+    if not text and name in ("tp", "ep"):
         return 1.0
     try:
         value = float(text)

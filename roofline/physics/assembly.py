@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.ops import Real, above, ceil, never, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
-from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
+from roofline.physics.one_equation import LIGHT, Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 from roofline.physics.plan import Deployment, Precision
 from roofline.physics.projection import Multiplication
-from roofline.specs.kernels import ALL_REDUCE, ELEMENTWISE, GEMM, KernelKind
+from roofline.specs.kernels import ALL_REDUCE, ELEMENTWISE, GEMM, MOE, KernelKind
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 
@@ -250,6 +252,9 @@ class Assembly:
         under = self._roofs.get((kind, key, peak))
         if under is None:
             under = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
+            if kind is MOE and under.efficiency is not LIGHT and not never(self.plan.ep > 1):
+                start = where(self.plan.ep > 1, under.efficiency.t0_ep, under.efficiency.t0)
+                under = under._replace(efficiency=replace(under.efficiency, t0=start))
             self._roofs[kind, key, peak] = under
         return Kernel(name, kind, key, count, work, under, kernel_time(work, under), self._part)
 

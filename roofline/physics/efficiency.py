@@ -12,13 +12,14 @@ from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof
 from roofline.physics.plan import Deployment
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine, Tuning
-from roofline.specs.gpu import Gpu
+from roofline.specs.gpu import PCIE, Gpu
 from roofline.specs.kernels import ALL_REDUCE, P2P, KernelKind
 
 __all__ = [
     "BASES",
     "DOUBLING",
     "basis_of",
+    "beyond_bridge",
     "calibrated_set",
     "doublings",
     "evidence",
@@ -97,7 +98,9 @@ def evidence(deployment: Deployment) -> str:
     fitted = f"{calibration.measurements:,} kernels" if calibration.measurements else "assumptions"
     engines = dict.fromkeys(_short_version(engine) for engine in calibration.engines)
     known = " / ".join(engine for engine in engines if engine)
-    parts = (calibration.name, fitted, known, calibration.year)
+    gpu = deployment.gpu
+    clocks = f"eta_c x {gpu.sustained:g}" if deployment.basis == "inherited" and gpu.sustained != 1.0 else ""
+    parts = (calibration.name, fitted, known, calibration.year, clocks)
     return f"{deployment.basis}: {', '.join(part for part in parts if part)}"
 
 
@@ -224,7 +227,7 @@ def doublings(ranks: Real) -> Real:
 
 
 def link_roof(gpu: Gpu, basis: str, collective: KernelKind, ranks: Real) -> LinkRoof:
-    """Roof of one collective over the ranks of a GPU's scale-up domain, or over the network beyond it.
+    """Roof of one collective over the ranks of a GPU's scale-up domain, or beyond it over the host and the network.
 
     Args:
         gpu: the GPU.
@@ -236,11 +239,11 @@ def link_roof(gpu: Gpu, basis: str, collective: KernelKind, ranks: Real) -> Link
         Link rate [B/s] and parameters [s, 1].
 
     Raises:
-        BadInput: the ranks exceed the scale-up domain and the GPU states no network, or the
-            calibration lacks the collective.
+        BadInput: the ranks exceed the node and the GPU states no network, or the calibration lacks the collective.
 
     Valid:
-        Beyond a domain, calibrated, both ways are taken one after the other; at the hardware limit both at once.
+        Beyond a node, calibrated, both ways are taken one after the other; at the hardware limit all at once. Cards
+        beyond their bridge use PCIe alone, calibrated; at the hardware limit the bridge takes its share.
 
     Source:
         docs/method.md, "Collectives"; ranks fill one domain after the other.
@@ -254,24 +257,28 @@ def link_roof(gpu: Gpu, basis: str, collective: KernelKind, ranks: Real) -> Link
         bandwidth = where(inside, minimum(bandwidth, peers, "the links to all peers reach their full rate"), bandwidth)
     least = where(in_switch, ranks / (2.0 * (ranks - 1)), 1.0)
     if not always(inside):
-        beyond = _across_domains(gpu, collective, ranks, in_switch)
+        beyond = _beyond_domain(gpu, collective, ranks, in_switch)
         bandwidth, least = where(inside, bandwidth, beyond[0]), where(inside, least, beyond[1])
     if basis == "ideal" or gpu.calibration is None:
         return LinkRoof(bandwidth, ranks, LIGHT_LINK, least)
     efficiency = link_efficiency(gpu, collective)
+    if gpu.host_domain is not None and not always(inside):
+        efficiency = _either(inside, efficiency, link_efficiency(gpu, collective, PCIE))
     beyond_switch = never(inside) or never(in_switch)
     if efficiency.eta_switch is not None and beyond_switch:
         efficiency = replace(efficiency, eta_switch=None)
     reduces = where(inside, in_switch, inside)
-    return LinkRoof(bandwidth, ranks, efficiency, least, doublings(ranks), reduces)
+    doubled = doublings(2 if collective is P2P else ranks)  # a hand-over has two ends, wherever they lie
+    return LinkRoof(bandwidth, ranks, efficiency, least, doubled, reduces)
 
 
-def link_efficiency(gpu: Gpu, collective: KernelKind) -> CollectiveEfficiency:
+def link_efficiency(gpu: Gpu, collective: KernelKind, link: str | None = None) -> CollectiveEfficiency:
     """Parameters of one collective on a GPU.
 
     Args:
         gpu: the GPU, with its generation's calibration.
         collective: its kind.
+        link: kind of link that it crosses; None for that of the scale-up domain [text].
 
     Returns:
         The parameters [s, 1]; at the hardware limit without a calibration.
@@ -282,37 +289,103 @@ def link_efficiency(gpu: Gpu, collective: KernelKind) -> CollectiveEfficiency:
     if gpu.calibration is None:
         return LIGHT_LINK
     efficiency = gpu.calibration.collectives.get(collective.name)
-    if gpu.link.kind == "pcie" and gpu.calibration.link != "pcie":
-        efficiency = gpu.calibration.collectives.get("pcie", efficiency)
+    if (link or gpu.link.kind) == PCIE and gpu.calibration.link != PCIE:
+        of_all = gpu.calibration.collectives.get(PCIE, efficiency)
+        efficiency = gpu.calibration.collectives.get(beyond_bridge(collective), of_all)
     if efficiency is None:
         raise BadInput(f"calibration {gpu.calibration.name} has no {collective.name} parameters")
     return efficiency
 
 
-def _across_domains(gpu: Gpu, collective: KernelKind, ranks: Real, in_switch: Real) -> tuple[Real, Real]:
+def beyond_bridge(collective: KernelKind) -> str:
+    """Name of the parameters of one collective over PCIe, where a calibration has more than those of all.
+
+    Args:
+        collective: its kind.
+
+    Returns:
+        The name [text].
+    """
+    return f"{collective.name} over {PCIE}"
+
+
+def _either(condition: Real, efficiency: CollectiveEfficiency, other: CollectiveEfficiency) -> CollectiveEfficiency:
+    """Parameters on one of two links; a switch reduces on the first alone."""
+    if never(condition):
+        return other
+    names = ("a0", "a1", "a2", "q", "eta")
+    return replace(
+        efficiency, **{name: where(condition, getattr(efficiency, name), getattr(other, name)) for name in names}
+    )
+
+
+def _beyond_domain(gpu: Gpu, collective: KernelKind, ranks: Real, in_switch: Real) -> tuple[Real, Real]:
     """Rate of a collective that leaves the scale-up domain, and the share of its time that light needs.
 
-    Each GPU works through its domain over the scale-up link and through its peers in the other
-    domains over its own network port; calibrated one after the other, at the hardware limit both at once.
+    Within a host whose cards bridges join in smaller groups all of it goes over PCIe: a ring is as fast as its slowest
+    link. Beyond the node each GPU works through its node over the link, and through its peers in the other nodes over
+    its own network port; calibrated one after the other. At the hardware limit every link carries its share at once.
     """
+    link, host = gpu.link, gpu.host_domain
+    inner = _within(collective, link.domain, ranks)
+    light = _light_within(inner, link.domain, ranks, in_switch) / link.bandwidth
+    if host is None:
+        return _across_nodes(gpu, collective, ranks, inner / link.bandwidth, light)
+    over_host = _host_link(gpu)
+    reach = minimum(ranks, host, "the ranks leave the host")
+    light = maximum(light, _leaving(collective, link.domain, reach, ranks) / over_host, "bridge and PCIe swap")
+    stays = at_most(ranks, host, "the ranks leave the host")
+    if always(stays):
+        return over_host, 1.0 if collective is P2P else light * over_host
+    far = _across_nodes(gpu, collective, ranks, _within(collective, host, ranks) / over_host, light)
+    least = 1.0 if collective is P2P else where(stays, light * over_host, far[1])
+    return where(stays, over_host, far[0]), least
+
+
+def _across_nodes(gpu: Gpu, collective: KernelKind, ranks: Real, inside: Real, light: Real) -> tuple[Real, Real]:
+    """The same beyond the node, where a byte takes so long inside it, and at the hardware limit [s/B]."""
     if gpu.scale_out is None:
         raise BadInput(
-            f"{ranks:g} ranks exceed the {gpu.link.domain}-GPU {gpu.link.kind} domain of {gpu.name}, whose "
-            f"specification has no scale-out network; use at most {gpu.link.domain} ranks"
+            f"{ranks:g} ranks exceed the {gpu.node}-GPU {gpu.node_link} domain of {gpu.name}, whose "
+            f"specification has no scale-out network; use at most {gpu.node} ranks"
         )
-    domain, nodes = gpu.link.domain, ceil(ranks / gpu.link.domain, "another scale-up domain is needed")
     if collective is P2P:
         return gpu.scale_out, 1.0
-    if collective.is_exchange:  # every rank sends as much to every other
-        inner, outer = (domain - 1) / (ranks - 1), (ranks - domain) / (ranks - 1)
-        least_inner = inner
-    else:
-        whole = (ranks - 1) / ranks  # in units of the tensor, twice for an all-reduce
-        inner, outer = (domain - 1) / domain / whole, (nodes - 1) / nodes / domain / whole
-        least_inner = where(in_switch, where(domain > 1, 1.0 / (2.0 * whole), inner), inner)
-    inside, outside = inner / gpu.link.bandwidth, outer / gpu.scale_out
-    light = maximum(least_inner / gpu.link.bandwidth, outside, "scale-up link and network swap as bottleneck")
+    outside = _leaving(collective, gpu.node, ranks, ranks) / gpu.scale_out
+    light = maximum(light, outside, "scale-up link and network swap as bottleneck")
     return 1.0 / (inside + outside), light / (inside + outside)
+
+
+def _within(collective: KernelKind, group: Real, ranks: Real) -> Real:
+    """Share of what a rank sends that stays within its group."""
+    if collective.is_exchange:  # every rank sends as much to every other
+        return (group - 1) / (ranks - 1)
+    return (group - 1) / group / _whole(ranks)
+
+
+def _leaving(collective: KernelKind, group: Real, reach: Real, ranks: Real) -> Real:
+    """Share of what a rank sends that leaves its group, for other groups among `reach` ranks."""
+    if collective.is_exchange:
+        return (reach - group) / (ranks - 1)
+    groups = ceil(reach / group, "another group is needed")
+    return (groups - 1) / groups / group / _whole(ranks)
+
+
+def _light_within(inner: Real, group: Real, ranks: Real, in_switch: Real) -> Real:
+    """Share that a group cannot do without: half of the tensor's way where a switch reduces."""
+    return where(in_switch, where(group > 1, 1.0 / (2.0 * _whole(ranks)), inner), inner)
+
+
+def _whole(ranks: Real) -> Real:
+    """What a rank sends on a ring, in units of the tensor; twice for an all-reduce."""
+    return (ranks - 1) / ranks
+
+
+def _host_link(gpu: Gpu) -> Real:
+    """Rate of the link to the host."""
+    if gpu.host_link is None:
+        raise BadInput(f"{gpu.name}: its specification has no host_link, over which cards beyond a bridge work")
+    return gpu.host_link
 
 
 def _short_version(engine: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.ops import Real, ceil, comparable, floor, minimum, never, where
+from roofline.ops import Real, ceil, comparable, floor, maximum, minimum, never, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
@@ -103,6 +103,7 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
     """
     assembly = Assembly(deployment, batch, new)
     _whole_pass(assembly, Span(new, cached))
+    _launch(assembly, assembly.engine.launch)
     assembly.host("host, prefill", assembly.engine.prefill)
     return Pass(tuple(assembly.kernels))
 
@@ -128,9 +129,25 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
     assembly = Assembly(deployment, batch, 1.0)
     _whole_pass(assembly, Span(steps, context, is_decode=True))
     engine = assembly.engine
+    _launch(assembly, engine.launch_decode)
     time = engine.step + engine.layer * assembly.model.layers + engine.sequence * assembly.sequences
     assembly.host("host, decode step", time)
     return Pass(tuple(assembly.kernels))
+
+
+def _launch(assembly: Assembly, each: Real) -> None:
+    """Add the time by which the host launches kernels more slowly than the GPU computes them.
+
+    It runs ahead of the GPU where kernels are long, and the GPU waits for it where they are short.
+    """
+    if type(each) is float and each == 0.0:
+        return
+    launches: Real = 0.0
+    busy: Real = 0.0
+    for kernel in assembly.kernels:
+        launches, busy = launches + kernel.count, busy + kernel.time
+    waiting = maximum(each * launches - busy, 0.0, "the host launches kernels as fast as the GPU computes them")
+    assembly.host("host, launches", waiting)
 
 
 def draft_pass(deployment: Deployment, batch: Real, context: Real) -> Pass:
@@ -203,13 +220,17 @@ def _add_head(assembly: Assembly) -> None:
 
 
 def _add_hand_over(assembly: Assembly) -> None:
-    """Activations from stage to stage, some of them to another scale-up domain."""
-    plan, domain = assembly.plan, assembly.gpu.link.domain
+    """Activations from stage to stage, some of them over PCIe beyond a bridge, or to another node."""
+    plan, gpu = assembly.plan, assembly.gpu
     stream = assembly.stream_bytes * assembly.model.streams
-    far = crossings(plan, domain)
-    near = plan.pp - 1 - far
+    far = leaving = crossings(plan, gpu.node)
+    if gpu.host_domain is not None:
+        leaving = crossings(plan, gpu.link.domain)
+        between = leaving - far
+        assembly.collective("stage hand-over, PCIe", P2P, between, stream, gpu.link.domain + 1, between > 0.0)
+    near = plan.pp - 1 - leaving
     assembly.collective("stage hand-over", P2P, near, stream, 2, near > 0.0)
-    assembly.collective("stage hand-over, network", P2P, far, stream, domain + 1, far > 0.0)
+    assembly.collective("stage hand-over, network", P2P, far, stream, gpu.node + 1, far > 0.0)
 
 
 def _shard(width: Real, tp: Real) -> Real:

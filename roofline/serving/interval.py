@@ -6,7 +6,7 @@ from roofline.ops import Real, where
 from roofline.physics.forward import Pass
 from roofline.quantity import MILLI
 from roofline.serving.traffic.load import Served
-from roofline.specs.kernels import HOST, MOE, NETWORK, KernelKind
+from roofline.specs.kernels import HOST, NETWORK, KernelKind
 
 __all__ = ["HALF_WIDTH", "load_sigma", "pass_sigma", "spread"]
 
@@ -22,15 +22,15 @@ _HOST = 0.5
 #: Factor where another GPU of the generation was timed, a judgement (docs/method.md): kernels of B200 under GB300's
 #: sets and back are off a median of 1.05 times as far as under their own, 46 of 48 sets at most 1.25, the worst 1.38.
 INHERITED = 1.25
-#: Further sigma of whole passes: experts, whose load differs by rank and text; latent attention, recurrent state and
-#: sparse attention, whose modules hold more small kernels than are counted.
-_EXPERTS, _NOVEL = 0.07, 0.1
+#: Further sigma of whole passes with latent attention, recurrent state or sparse attention, whose modules hold more
+#: small kernels than are counted.
+_NOVEL = 0.1
 #: Share of a kernel's residual that the other shapes of its kind in a pass have, too: sets are off less
 #: for the sum of a layer's GEMMs than for one of them.
 _SHARED = 0.6
-#: Of ln(predicted / measured) of servers under a load (docs/accuracy.md), kernels apart: TPOT; the first token, with
-#: many in flight on a replica, and where requests wait for memory.
-_LOADED_TPOT, _LOADED_TTFT, _CROWDED_TTFT, _LIMITED_TTFT = 0.1, 0.42, 0.7, 1.1
+#: Of ln(predicted / measured) of servers under a load (docs/accuracy.md), kernels apart: TPOT; the first token where
+#: the engine's profile states none, by how much it is wider with many in flight, and where requests wait for memory.
+_LOADED_TPOT, _LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
 _CROWD = 64.0  # requests in flight
 _WAITING = MILLI  # share of requests that wait for a slot
 #: Sigma of kernels where no GPU of the generation was timed at all.
@@ -40,7 +40,7 @@ _GENERIC = 0.6
 def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     r"""Standard deviation of ln(predicted / measured) of a pass.
 
-    .. math:: \sigma^2 = \sigma_0^2 + \sigma_{experts}^2 + \sigma_{novel}^2
+    .. math:: \sigma^2 = \sigma_0^2 + \sigma_{novel}^2
               + \sum_g \left(\frac{t_g}{t} \sigma_g\right)^2
 
     Kernels of one kind and dtype are off together; different kinds, and the whole pass, independently.
@@ -65,18 +65,15 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
         times[key] = times.get(key, 0.0) + kernel.time
         sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, basis)
     whole = sum(times.values())
-    kinds = {kind for kind, _ in times}
     total: Real = sigma * sigma
-    if MOE in kinds:
-        total = total + _EXPERTS**2
-    if any(kind.is_novel for kind in kinds):
+    if any(kind.is_novel for kind, _ in times):
         total = total + _NOVEL**2
     for key, time in times.items():
         total = total + (time / whole * sigmas[key]) ** 2
     return total**0.5 * (INHERITED if basis == "inherited" else 1.0)
 
 
-def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real) -> Real:
+def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real, stated: float | None) -> Real:
     """Standard deviation of ln(predicted / measured) of a latency under a load.
 
     Args:
@@ -85,6 +82,7 @@ def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real) 
         result: ttft or tpot [text].
         found: what requests see.
         users: requests in flight on a replica [requests].
+        stated: sigma of first tokens under a load that the engine's profile states, if it does [1].
 
     Returns:
         Standard deviation [1].
@@ -94,7 +92,8 @@ def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real) 
     """
     if result == "tpot":
         return pass_sigma(step, basis, _LOADED_TPOT)
-    crowded = where(users > _CROWD, _CROWDED_TTFT, _LOADED_TTFT)
+    loaded = _LOADED_TTFT if stated is None else stated
+    crowded = where(users > _CROWD, _CROWDED * loaded, loaded)
     return pass_sigma(step, basis, where(found.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
 
 

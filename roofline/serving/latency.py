@@ -10,7 +10,7 @@ from roofline.ops import Real, above, ceil, comparable, maximum, never, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import host_kernel
 from roofline.physics.plan import Deployment
-from roofline.specs.kernels import HOST, NETWORK
+from roofline.specs.kernels import NETWORK
 
 if TYPE_CHECKING:
     from roofline.serving.lengths import Lengths
@@ -101,9 +101,7 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
     engine = deployment.host
     count = chunks(new, engine.max_num_batched_tokens)
     if type(count) is not float or count != 1.0:
-        kernels = tuple(
-            kernel if kernel.kind is HOST else kernel._replace(count=count * kernel.count) for kernel in kernels
-        )
+        kernels = tuple(kernel._replace(count=count * kernel.count) for kernel in kernels)
     before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
     spent = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
     return Pass((*spent, *kernels))

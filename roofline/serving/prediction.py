@@ -358,7 +358,7 @@ class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
             return None
         engine, correction = self.deployment.engine, self.correction
         if self.served is not None:
-            sigma = load_sigma(self.decode, self.basis, result, self.served, self._users)
+            sigma = load_sigma(self.decode, self.basis, result, self.served, self._users, engine.sigma_loaded_ttft)
             alone = pass_sigma(self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result))
             sigma = where(self._users <= 1.0, alone, sigma)
             measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot

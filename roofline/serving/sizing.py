@@ -140,7 +140,7 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
 
 
 def widest_tp(deployment: Deployment) -> int:
-    """Ranks that tensor parallelism may take within the scale-up domain; stages may lie in other domains.
+    """Ranks that tensor parallelism may take within a node; stages may lie in other nodes.
 
     Args:
         deployment: GPU and plan.
@@ -148,7 +148,7 @@ def widest_tp(deployment: Deployment) -> int:
     Returns:
         The degree [1].
     """
-    return max(deployment.gpu.link.domain // deployment.plan.dp, 1)
+    return max(deployment.gpu.node // deployment.plan.dp, 1)
 
 
 def longest_context(deployment: Deployment, batch: Real) -> Real:
@@ -222,11 +222,9 @@ def _quantised(deployment: Deployment, preset: str) -> Deployment | None:
 
 
 def _more_stages(deployment: Deployment, batch: Real, length: Real) -> list[str]:
-    """Fewest pipeline stages that fit, each at the widest tp of the scale-up domain."""
+    """Fewest pipeline stages that fit, each at the widest tp of a node."""
     plan, model = deployment.plan, deployment.model
-    degrees = [
-        tp for tp in possible_tp(model, deployment.gpu.link.domain) if not plan_fault(model, replace(plan, tp=tp))
-    ]
+    degrees = [tp for tp in possible_tp(model, deployment.gpu.node) if not plan_fault(model, replace(plan, tp=tp))]
     for pp in range(plan.pp + 1, min(model.layers, _MOST_STAGES) + 1):
         candidate = replace(deployment, plan=replace(plan, tp=max(degrees, default=1), pp=pp))
         if memory(candidate, batch, length).fits:

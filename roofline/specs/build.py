@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from roofline.quantity import count_from_text, from_text
@@ -11,6 +12,7 @@ from roofline.specs.engine import Engine, Tuning
 from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
+from roofline.specs.kernels import MOE
 from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer
 from roofline.specs.model import Model
 from roofline.specs.workload import NamedWorkload
@@ -22,6 +24,7 @@ __all__ = [
     "engine_record",
     "gpu_record",
     "model_record",
+    "sustained_efficiencies",
     "without_nulls",
     "workload_record",
 ]
@@ -47,7 +50,7 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
         KeyError: a required field is missing.
     """
     memory, link = document["memory"], document["scale_up"]
-    reduction = link.get("in_switch_reduction")
+    reduction, host = link.get("in_switch_reduction"), document.get("host_link", {})
     return Gpu(
         name=document["name"],
         aliases=tuple(document.get("aliases", ())),
@@ -67,13 +70,34 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
         ),
         exp_rate=_optional(document, "exp_per_s", "exp/s"),
         scale_out=_optional(document.get("scale_out", {}), "bandwidth", "B/s"),
-        host_link=_optional(document.get("host_link", {}), "bandwidth", "B/s"),
+        host_link=_optional(host, "bandwidth", "B/s"),
+        host_domain=host["domain"]["value"] if "domain" in host else None,
+        sustained=_sustained(document),
+        other_nodes=tuple(document.get("other_nodes", ())),
         power=_optional(document, "power", "W"),
         cache=_optional(document, "cache", "B"),
         price=_price(document),
         cautions=_cautions(document),
         calibration=calibration,
     )
+
+
+def sustained_efficiencies(document: Mapping[str, Any], calibration: Calibration | None) -> Calibration | None:
+    """Efficiencies that a GPU inherits, as its clocks under load leave them.
+
+    Args:
+        document: content of the file of the GPU.
+        calibration: efficiencies of its generation, if any.
+
+    Returns:
+        The same with every share of the peak multiplied by what the GPU sustains, at most 1; those of a GPU that was
+        timed itself, and of one whose file says nothing of it, as they are.
+    """
+    sustained = _sustained(document)
+    if calibration is None or sustained == 1.0 or document["name"] in calibration.measured_on:
+        return calibration
+    sets = {key: replace(entry, eta_c=min(entry.eta_c * sustained, 1.0)) for key, entry in calibration.kernels.items()}
+    return replace(calibration, kernels=sets)
 
 
 def model_record(document: Mapping[str, Any]) -> Model:
@@ -123,7 +147,7 @@ def calibration_record(document: Mapping[str, Any]) -> Calibration:
         name=document["name"],
         measured_on=tuple(document["measured_on"]),
         kernels={
-            (kind, dtype): Efficiency(**_stated(Efficiency, entry), is_measured=_is_measured(entry))
+            (kind, dtype): _efficiency(kind, entry)
             for kind, sets in document["kernels"].items()
             for dtype, entry in sets.items()
         },
@@ -212,9 +236,21 @@ def _si(kind: str, value: Any) -> Any:
     return float(value) if type(value) is int and not kind.startswith("int") else value
 
 
+def _efficiency(kind: str, entry: Mapping[str, Any]) -> Efficiency:
+    """Constants of a set; experts that are spread over ranks start like others unless the file says otherwise."""
+    stated = _stated(Efficiency, entry)
+    if kind == MOE.name and "t0" in stated:
+        stated = {"t0_ep": stated["t0"], **stated}
+    return Efficiency(**stated, is_measured=_is_measured(entry))
+
+
 def _is_measured(entry: Mapping[str, Any]) -> bool:
     """Whether a set was fitted on measurements: only then does it have a residual."""
     return "residual" in entry
+
+
+def _sustained(document: Mapping[str, Any]) -> float:
+    return float(document.get("sustained", {"value": 1.0})["value"])
 
 
 def _optional(document: Mapping[str, Any], field: str, dimension: str) -> float | None:

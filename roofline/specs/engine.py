@@ -28,7 +28,7 @@ class Engine:
     """What a serving engine adds to the kernels: time of the host, chunks of prompts, kernels of its own."""
 
     name: str
-    request: Seconds = 0.0  # per request, before its prompt is computed
+    request: Seconds = 0.0  # per request to an idle server, before its prompt is computed
     network: Seconds = 0.0  # round trip between client and server
     prefill: Seconds = 0.0  # per prefill pass
     stretch: Real = 1.0  # of a prompt's steps while others decode
@@ -36,6 +36,9 @@ class Engine:
     layer: Seconds = 0.0  # per layer of a decode step, where no CUDA graph replays it
     sequence: Seconds = 0.0  # per sequence of a decode step
     all_reduce: Seconds = 0.0  # more per all-reduce than its calibration has
+    arrival: Seconds = 0.0  # more per request that comes while others are decoded
+    launch: Seconds = 0.0  # of the host per kernel of a pass over prompts alone, which no CUDA graph replays
+    launch_decode: Seconds = 0.0  # likewise per kernel of a decode step, where no CUDA graph replays it either
     scheduler: str = "decode first"  # what a step computes where some decode and prompts wait; or "prompts first"
     max_num_batched_tokens: int | None = None  # [tokens] that one step computes at most; None: no limit
     max_num_seqs: int | None = None  # [sequences] that a data-parallel rank runs at most; None: no limit but memory
@@ -45,5 +48,6 @@ class Engine:
     tunings: tuple[Tuning, ...] = ()
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, kernels apart
     sigma_tpot: float | None = None
+    sigma_loaded_ttft: float | None = None  # likewise of first tokens under a load
     versions: str = ""  # of the engine that the constants were fitted on
     year: str = ""

@@ -9,7 +9,10 @@ from typing import NamedTuple
 from roofline.elements import span_text
 from roofline.specs.calibration import Calibration
 
-__all__ = ["Gpu", "Link", "Price"]
+__all__ = ["PCIE", "Gpu", "Link", "Price"]
+
+#: Kind of link of cards that reach each other over the host.
+PCIE = "pcie"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,25 @@ class Gpu:
     exp_rate: float | None = None  # [exp/s] special-function units
     scale_out: float | None = None  # [B/s] network per GPU and direction
     host_link: float | None = None  # [B/s] to the host, per direction
+    host_domain: int | None = None  # GPUs that reach each other over it, where bridges join fewer
     power: float | None = None  # [W]
     cache: float | None = None  # [B] last-level cache
     price: Price | None = None
+    sustained: float = 1.0  # share of its peaks under load, relative to the GPU that its calibration was timed on
+    other_nodes: tuple[str, ...] = ()  # names of this GPU in nodes with another scale-up link
     status: str = "shipping"
     cautions: tuple[str, ...] = ()  # what a reader of any figure of this GPU should know
     calibration: Calibration | None = None
+
+    @property
+    def node(self) -> int:
+        """GPUs that reach each other without a network."""
+        return self.link.domain if self.host_domain is None else self.host_domain
+
+    @property
+    def node_link(self) -> str:
+        """Kind of the link that joins them all."""
+        return self.link.kind if self.host_domain is None else PCIE
 
     def __repr__(self) -> str:
         """The figures that matter most, in one line."""

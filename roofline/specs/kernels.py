@@ -109,8 +109,8 @@ MLA_DECODE = KernelKind(
     is_attention=True, is_per_sequence=True, is_novel=True,
 )  # fmt: skip
 MOE = KernelKind(
-    "moe", "experts", ("t0", "eta_c", "eta_m", "eta_s", "kappa_s", "eps"), 3.0, "H + I/t_e",
-    ("tokens", "hidden", "width", "top_k", "experts", "tp"), bears_weights=True,
+    "moe", "experts", ("t0", "t0_ep", "eta_c", "eta_m", "eta_s", "kappa_s", "eps"), 3.0, "H + I/t_e",
+    ("tokens", "hidden", "width", "top_k", "experts", "tp", "ep"), bears_weights=True,
 )  # fmt: skip
 ELEMENTWISE = KernelKind("elementwise", "element-wise passes", ("t0", "eta_m"), 3.0, columns=("nbytes",), is_minor=True)
 ALL_REDUCE = _collective("all_reduce", "all-reduces", "eta_switch")

@@ -52,6 +52,7 @@ LOAD = ""
 
 _KERNEL = {
     "t0": ("latency", "s", "kernel launch and pipeline fill"),
+    "t0_ep": ("latency", "s", "kernel launch and pipeline fill, experts spread over ranks"),
     "kappa": ("latency", "s", "per tile step, overlapped with compute"),
     "kappa_s": ("latency", "s", "per tile step, not overlapped"),
     "eps": ("latency", "s", "per active expert"),
@@ -72,7 +73,10 @@ _COLLECTIVE = {
 HOST_TIMES = {
     "network": "round trip between client and server",
     "request": "host, per request",
+    "arrival": "host, more per request that comes while others are decoded",
     "prefill": "host, per prefill pass",
+    "launch": "host, per kernel of a pass over prompts",
+    "launch_decode": "host, per kernel of a decode step",
     "step": "host, per decode step",
     "layer": "host, per layer of a decode step",
     "sequence": "host, per sequence of a decode step",
@@ -251,6 +255,9 @@ def _gpu(gpu: Gpu, make: Make) -> Gpu:
         memory=_made(make, "memory", "capacity", "B", gpu.memory, "usable HBM"),
         exp_rate=_made(make, "exp_rate", "rate", "exp/s", gpu.exp_rate, "special-function rate"),
         scale_out=_made(make, "scale_out", "rate", per_s, gpu.scale_out, "network per GPU"),
+        host_link=gpu.host_link
+        if gpu.host_domain is None
+        else _made(make, "host_link", "rate", per_s, gpu.host_link, "PCIe per direction"),
         link=replace(
             link,
             bandwidth=_made(make, "link_bandwidth", "rate", per_s, link.bandwidth, f"{link.kind} per direction"),

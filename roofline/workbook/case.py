@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from roofline.ops import Real, maximum, minimum, where
+from roofline.physics.efficiency import beyond_bridge
 from roofline.physics.forward import crossings
 from roofline.physics.plan import Deployment, Plan, Precision, Scheme
 from roofline.quantity import BILLION, HOUR, MEGA
@@ -273,26 +274,32 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
         return where(cell > 0, cell, instead)
 
     collectives = {}
-    for kind in COLLECTIVE_KINDS:
-        row = match(joined(rows.like, f"|{kind.name}"), catalog.collectives.column("key"))
-        places = [place for place, entry in enumerate(catalog.collectives.rows) if entry[0].endswith(f"|{kind.name}")]
+    terms = {kind.name: kind.terms for kind in COLLECTIVE_KINDS}
+    if catalog.has_bridges:
+        terms |= dict.fromkeys(map(beyond_bridge, COLLECTIVE_KINDS), ())
+    for name in terms:
+        row = match(joined(rows.like, f"|{name}"), catalog.collectives.column("key"))
+        places = [place for place, entry in enumerate(catalog.collectives.rows) if entry[0].endswith(f"|{name}")]
         constants: dict[str, Any] = {
             field: picked(catalog.collectives.column(field), row)
             for field in COLLECTIVE
             if field != "eta_switch" and catalog.varies(catalog.collectives, field, places)
         }
-        if "eta_switch" in kind.terms:
+        if "eta_switch" in terms[name]:
             constants["eta_switch"] = or_else(picked(catalog.collectives.column("eta_switch"), row), _TINY)
-        collectives[kind.name] = CollectiveEfficiency(**constants)
+        collectives[name] = CollectiveEfficiency(**constants)
     price = number("usd_per_hour") / HOUR
-    link = or_else(number("link_bandwidth"), 1.0)
+    link, domain = or_else(number("link_bandwidth"), 1.0), or_else(number("domain"), 1)
+    host = {}
+    if catalog.has_bridges:  # without a bridge a host joins what the link joins, at its rate
+        host = {"host_link": or_else(number("host_link"), link), "host_domain": or_else(number("host_domain"), domain)}
     return Gpu(
         name="", aliases=(), vendor="", generation="", peaks=rows.peaks, bandwidth=number("bandwidth"),
         memory=number("memory"), memory_label=0.0,
         link=Link(
-            "", link, or_else(number("domain"), 1), number("in_switch") > 0, or_else(number("peer_bandwidth"), link),
+            "", link, domain, number("in_switch") > 0, or_else(number("peer_bandwidth"), link),
         ),
-        exp_rate=or_else(number("exp_rate"), INFINITE), scale_out=or_else(number("scale_out"), 1.0),
+        exp_rate=or_else(number("exp_rate"), INFINITE), scale_out=or_else(number("scale_out"), 1.0), **host,
         price=Price(price, price, price), calibration=Calibration("", (), rows.kernels, collectives),
     )  # fmt: skip
 
@@ -345,9 +352,9 @@ def _faults(
     yield from expert_faults(model, plan)
     experts = sum(count for count, ffn in model.ffns if isinstance(ffn, MoeFfn))
     spread = where(plan.dp > 1, where(experts > 0, maximum(plan.ep, plan.expert_tp), 1), 1)
-    leaves = (maximum(plan.tp, spread) > gpu.link.domain) | (crossings(plan, gpu.link.domain) > 0)
+    leaves = (maximum(plan.tp, spread) > gpu.node) | (crossings(plan, gpu.node) > 0)
     unstated = picked(catalog.gpus.column("scale_out"), rows.gpu) <= 0
-    said = f"the ranks exceed the {gpu.link.domain}-GPU domain of {cells['gpu']}, which has no scale-out network"
+    said = f"the ranks exceed the {gpu.node}-GPU domain of {cells['gpu']}, which has no scale-out network"
     yield leaves & unstated, said
     alone = picked(catalog.gpus.column("link_bandwidth"), rows.gpu) <= 0
     yield (maximum(maximum(plan.tp, spread), plan.pp) > 1) & alone, f"{cells['gpu']} has no link between GPUs"

@@ -11,7 +11,7 @@ from roofline.specs.formats import COMPUTE
 from roofline.workbook.cell import CellPool
 from roofline.workbook.inputs import Contents
 from roofline.workbook.slots import own_stages
-from roofline.workbook.tables import MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
+from roofline.workbook.tables import HOST, MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
 from roofline.workbook.writer import Book, Sheet, address
 
 __all__ = ["SHEETS", "write_notes", "write_tables"]
@@ -31,13 +31,15 @@ _GAP = 5  # rows between a table and its rules
 
 _STYLES = {
     "bandwidth": "rate", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
-    "exp_rate": "rate", "usd_per_hour": "number", **dict.fromkeys(COMPUTE, "flops"),
+    "host_link": "link", "exp_rate": "rate", "usd_per_hour": "number", **dict.fromkeys(COMPUTE, "flops"),
 }  # fmt: skip
 _HEADINGS = {
     "kernels_like": "kernels like", "bandwidth": "HBM bandwidth [B/s]", "memory": "usable HBM [B]",
     "link_bandwidth": "link per direction [B/s]", "peer_bandwidth": "link to one peer [B/s]",
-    "domain": "GPUs per scale-up domain", "in_switch": "in-switch reduction", "exp_rate": "exponentials [1/s]",
-    "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical price [USD/h]", "formats_like": "formats like",
+    "domain": "GPUs per scale-up domain", "host_link": "PCIe beyond a bridge [B/s]",
+    "host_domain": "GPUs of a host, where bridges join fewer", "in_switch": "in-switch reduction",
+    "exp_rate": "exponentials [1/s]", "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical price [USD/h]",
+    "formats_like": "formats like",
     **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
 }  # fmt: skip
 
@@ -130,7 +132,8 @@ def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
     rules = [
         (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0") for name in ("bandwidth", "memory", "domain")
     ]
-    stated = ("link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
+    host = HOST if catalog.has_bridges else ()
+    stated = (*host, "link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
     rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in stated]
     known = f'MATCH({at["kernels_like"]}&"|gemm|wide",{catalog.kernels.column("key").name},0)'
     rules += [(f"NOT(ISNUMBER({known}))", "kernels like must name a GPU of this sheet")]

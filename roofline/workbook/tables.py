@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from roofline.errors import BadInput, UnsupportedPrecision, shown
-from roofline.physics.efficiency import link_efficiency, roof, tuned
+from roofline.physics.efficiency import beyond_bridge, link_efficiency, roof, tuned
 from roofline.physics.layers.indexer import score_dtype
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.one_equation import Roof
@@ -19,7 +19,7 @@ from roofline.quantity import HOUR
 from roofline.serving.precision import MATRICES, NATIVE, PRESETS, SECTIONS, cache_scheme, precision, scheme, wide_dtype
 from roofline.specs.engine import Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
-from roofline.specs.gpu import Gpu
+from roofline.specs.gpu import PCIE, Gpu
 from roofline.specs.kernels import COLLECTIVES, ELEMENTWISE, GEMM, INDEXER, MOE, KernelKind
 from roofline.specs.layers import Csa, Mixer, Mla, MoeFfn, Stage
 from roofline.specs.model import Model
@@ -30,6 +30,7 @@ __all__ = [
     "COLLECTIVE",
     "COLLECTIVE_KINDS",
     "EFFICIENCY",
+    "HOST",
     "MOST_STAGES",
     "MULTIPLIED",
     "OWN_GPU",
@@ -51,8 +52,10 @@ _WILD = "*?~|"  # signs that look-ups read as others, or that join names
 MULTIPLIED = ("linear", "attention", "shared", "head", "router")
 #: Collectives of a pass.
 COLLECTIVE_KINDS = tuple(kind for kind in COLLECTIVES if kind.is_in_passes)
-EFFICIENCY = ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
+EFFICIENCY = ("t0", "t0_ep", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
 COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch")
+#: Columns of GPUs where bridges join fewer than a host: rate of its PCIe, and how many cards it joins.
+HOST = ("host_link", "host_domain")
 
 
 class Table:
@@ -107,10 +110,15 @@ class Catalog:
     def gpus(self) -> Table:
         """Rates of the GPUs, a row each, and of one of the planner's own."""
         names = ("name", "kernels_like", "bandwidth", "memory", "link_bandwidth", "peer_bandwidth", "domain")
-        more = ("in_switch", "exp_rate", "scale_out", "usd_per_hour")
-        rows = [_gpu_row(gpu, gpu.name) for gpu in self.gpus_given]
-        rows.append(_gpu_row(self.gpus_given[0], OWN_GPU))
+        more = (*(HOST if self.has_bridges else ()), "in_switch", "exp_rate", "scale_out", "usd_per_hour")
+        rows = [_gpu_row(gpu, gpu.name, bridges=self.has_bridges) for gpu in self.gpus_given]
+        rows.append(_gpu_row(self.gpus_given[0], OWN_GPU, bridges=self.has_bridges))
         return Table("GPUs", "g", (*names, *more, *COMPUTE, "check"), rows)
+
+    @property
+    def has_bridges(self) -> bool:
+        """Whether bridges join fewer cards of some GPU than its host."""
+        return any(gpu.host_domain is not None for gpu in self.gpus_given)
 
     @cached_property
     def stages(self) -> Table:
@@ -186,6 +194,10 @@ class Catalog:
             for kind in COLLECTIVE_KINDS:
                 efficiency = link_efficiency(gpu, kind)
                 rows.append((f"{gpu.name}|{kind.name}", *(getattr(efficiency, field) for field in COLLECTIVE)))
+                if self.has_bridges:
+                    beyond = link_efficiency(gpu, kind, None if gpu.host_domain is None else PCIE)
+                    key = f"{gpu.name}|{beyond_bridge(kind)}"
+                    rows.append((key, *(getattr(beyond, field) for field in COLLECTIVE)))
         return Table("Efficiency", "l", ("key", *COLLECTIVE), rows)
 
     @cached_property
@@ -345,14 +357,17 @@ def _refuse(model: Model) -> None:
         raise BadInput(f"{model.short_name}: hyper-connections are not supported in a workbook; use predict")
 
 
-def _gpu_row(gpu: Gpu, name: str) -> tuple[Any, ...]:
+def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:
     link = gpu.link
-    rates = (gpu.bandwidth, gpu.memory, link.bandwidth, link.peer_bandwidth, link.domain, int(link.in_switch_reduction))
+    rates = (gpu.bandwidth, gpu.memory, link.bandwidth, link.peer_bandwidth, link.domain)
+    host = (None, None) if gpu.host_domain is None else (gpu.host_link, gpu.host_domain)
     price = None if gpu.price is None else gpu.price.typical * HOUR
     return (
         name,
         gpu.name,
         *rates,
+        *(host if bridges else ()),
+        int(link.in_switch_reduction),
         gpu.exp_rate,
         gpu.scale_out,
         price,

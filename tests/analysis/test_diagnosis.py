@@ -120,7 +120,7 @@ def test_a_run_is_compared_with_the_one_whose_load_is_nearest(server):
 
 def test_times_with_slower_kernels_are_those_of_slower_kernels(server):
     """k times the kernels: the same as every rate over k and every constant of a kernel times k."""
-    bare = with_engine(server, request=0.0, prefill=0.0, step=0.0, sequence=0.0)
+    bare = with_engine(server, request=0.0, arrival=0.0, prefill=0.0, launch=0.0, step=0.0, sequence=0.0)
     plain, slow = (predicted_figures(Observed(bare, workloads()[1], {}, factor)) for factor in (1.0, 2.0))
     for name in ("ttft", "tpot", "e2el"):
         assert slow.values[name] == pytest.approx(2.0 * plain.values[name], rel=1e-9)

@@ -91,8 +91,11 @@ def test_only_what_got_faster_is_credited():
 
 
 def test_the_host_does_not_change_between_gpus():
-    row = compare("llama-3.1-8b", ["h100-sxm", "b200"], isl=100, osl=300).to_records()[1]
+    case = {"isl": 4000, "osl": 300}  # longer kernels than the host's launches
+    row = compare("llama-3.1-8b", ["h100-sxm", "b200"], **case).to_records()[1]
     assert "unchanged: the host" in row["why_prefill"]
+    # Shorter kernels: the faster GPU waits for the host.
+    assert "lost to the host" in compare("llama-3.1-8b", ["h100-sxm", "b200"], isl=100).to_records()[1]["why_prefill"]
 
 
 def test_equal_gpus_have_nothing_to_explain():

@@ -354,7 +354,7 @@ def test_an_unknown_basis_is_refused_with_those_that_exist(basis):
 def test_an_unknown_engine_is_refused_with_those_that_exist():
     with pytest.raises(
         rl.UnknownName,
-        match=r"unknown engine 'vllm2'; did you mean vllm\? \(all: none, generic, .*vllm; or your own YAML",
+        match=r"unknown engine 'vllm2'; did you mean vllm\? \(all: none, eager, generic, .*vllm; or your own YAML",
     ):
         rl.predict(*SMALL, engine="vllm2")
 

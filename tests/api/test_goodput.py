@@ -119,10 +119,12 @@ def test_a_gpu_that_is_faster_throughout_never_loses(times):
 
 
 def test_cold_starts_and_lengths_that_spread_cost_goodput():
-    plain = one("ttft:200@p95,tpot:20")
-    assert one("ttft:200@p95,tpot:20", isl_cv=0.8).rate < plain.rate
-    assert one("ttft:200@p95,tpot:20", cold_start="3%:2s").rate < plain.rate
-    assert one("ttft:200@p95,tpot:20", cold_start="6%:2s").rate == 0.0
+    slo = "ttft:160@p95,tpot:20"
+    plain = one(slo)
+    assert plain.rate > 0.0
+    assert one(slo, isl_cv=0.8).rate < plain.rate
+    assert one(slo, cold_start="3%:2s").rate < plain.rate
+    assert one(slo, cold_start="6%:2s").rate == 0.0
 
 
 # --- what binds --------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def test_a_measurement_moves_the_goodput_and_its_prediction_alike():
             "ttft:1",
             "ttft",
             (
-                "TTFT 8",
+                "TTFT 3",
                 " ms even on an idle server of 1 h100-sxm; 0 % of the requests meet TTFT 1 ms, 90 % required",
             ),
         ),
@@ -196,7 +198,7 @@ def test_where_the_mean_meets_a_limit_that_too_many_miss_the_reason_says_how_man
 def test_lengths_alone_may_spread_further_than_a_p99_may():
     found = one("p99:1.05x", isl_cv=1.0)
     assert found.rate == 0.0
-    assert "misses: lengths alone put the p99 at 2." in found.reason
+    assert "misses: lengths alone put the p99 at 4." in found.reason
     assert "above 1.05x" in found.reason
 
 

@@ -55,9 +55,11 @@ def test_each_case_has_the_smallest_tp_at_which_it_fits():
 
 
 def test_what_does_not_fit_or_cannot_run_has_a_reason_and_no_times():
-    rows = rl.table("llama-3.1-70b", ["a30", "rubin-cpx", "h100-sxm"], isl=[500, 100_000], prefix=[0, 1000], batch=16)
+    rows = rl.table(
+        "llama-3.1-70b", ["gh200-96gb-single", "rubin-cpx", "h100-sxm"], isl=[500, 100_000], prefix=[0, 1000], batch=16
+    )
     reasons = {(row["gpu"], row["isl"], row["prefix"]): row["reason"] for row in rows}
-    assert reasons["a30", 500, 0].startswith("does not fit: ")
+    assert reasons["gh200-96gb-single", 500, 0].startswith("does not fit: ")
     assert "UnsupportedPrecision" in reasons["rubin-cpx", 500, 0]
     assert "prefix exceeds the prompt" in reasons["h100-sxm", 500, 1000]
     assert reasons["h100-sxm", 500, 0] is None

@@ -22,7 +22,7 @@ H100 = "h100-sxm"
 
 #: Values of the columns of shapes such as engines run: between two ends, or one of several.
 _HEADS = {"heads": (8, 32, 64), "kv_heads": (2, 8), "head_dim": (64, 128)}
-_EXPERTS = {"hidden": (2048, 4096), "width": (768, 2048), "top_k": (8,), "experts": (128,), "tp": (1, 4)}
+_EXPERTS = {"hidden": (2048, 4096), "width": (768, 2048), "top_k": (8,), "experts": (128,), "tp": (1, 4), "ep": (1, 8)}
 _LENGTHS = {"batch": [1, 256], "seq": [64, 16384]}
 _RANKS = {"ranks": (2, 4, 8), "nbytes": [1e4, 1e9]}
 COLUMNS = {
@@ -61,7 +61,8 @@ def timed(kind, known, size=120, noise=0.02, gpu=H100, dtype="bf16"):
     if isinstance(sample.roof, LinkRoof):
         exact = collective_time(sample.work, sample.roof._replace(efficiency=CollectiveEfficiency(**known))).total
     else:
-        exact = kernel_time(sample.work, sample.roof._replace(efficiency=Efficiency(**known))).total
+        start = np.where(sample.spread, known.get("t0_ep", known["t0"]), known["t0"])
+        exact = kernel_time(sample.work, sample.roof._replace(efficiency=Efficiency(**{**known, "t0": start}))).total
     latency = np.broadcast_to(exact, (size,)) * np.exp(random.normal(0.0, noise, size))
     return replace(group, columns={**columns, "latency": latency.tolist()})
 
@@ -76,7 +77,16 @@ KNOWN = {
     "attention_decode": {"t0": 7e-6, "eta_c": 0.8, "eta_m": 0.65, "kappa_s": 0.5e-9, "p": 3.0},
     "mla_prefill": {"t0": 11e-6, "eta_c": 0.45, "eta_m": 0.6, "kappa_s": 2e-9, "p": 1.0},
     "mla_decode": {"t0": 9e-6, "eta_c": 0.5, "eta_m": 0.6, "kappa_s": 0.2e-9, "p": 3.0},
-    "moe": {"t0": 20e-6, "eta_c": 0.5, "eta_m": 0.55, "eta_s": 0.25, "kappa_s": 3e-9, "eps": 200e-9, "p": 3.0},
+    "moe": {
+        "t0": 20e-6,
+        "t0_ep": 45e-6,
+        "eta_c": 0.5,
+        "eta_m": 0.55,
+        "eta_s": 0.25,
+        "kappa_s": 3e-9,
+        "eps": 200e-9,
+        "p": 3.0,
+    },
     "elementwise": {"t0": 2.5e-6, "eta_m": 0.6, "p": 3.0},
     "all_reduce": {"a0": 6e-6, "a1": 0.8e-6, "q": 8e-6, "eta": 0.65, "eta_switch": 0.5},
     "all_gather": {"a0": 6e-6, "a1": 0.8e-6, "q": 8e-6, "eta": 0.65},

@@ -73,10 +73,10 @@ def test_latent_attention_does_what_that_of_deepseek_does_in_a_pass():
 
 
 @pytest.mark.parametrize(("routing", "skew"), [("uniform", None), ("skewed", 0.66)])
-@pytest.mark.parametrize("tp", [1, 2])
-def test_experts_do_what_they_do_in_a_pass(routing, skew, tp):
-    deployment = deploy("mixtral-8x7b", "h200-sxm", Plan(tp=tp), skew=skew)
-    shape = {"tokens": [48], "hidden": [4096], "width": [14336], "top_k": [2], "experts": [8], "tp": [tp]}
+@pytest.mark.parametrize(("tp", "ep"), [(1, 1), (2, 1), (1, 4), (2, 4)])
+def test_experts_do_what_they_do_in_a_pass(routing, skew, tp, ep):
+    deployment = deploy("mixtral-8x7b", "h200-sxm", Plan(tp=tp * ep, ep=ep), skew=skew)
+    shape = {"tokens": [48], "hidden": [4096], "width": [14336], "top_k": [2], "experts": [8], "tp": [tp], "ep": [ep]}
     found = kernel(decode_pass(deployment, 48.0, 100.0), "experts")
     assert_same(kernel_work(group("moe", routing=(routing,), **shape), deployment.gpu), found.work)
 
@@ -89,16 +89,19 @@ def test_balanced_routing_touches_as_many_experts_as_it_can():
         "top_k": [8] * 3,
         "experts": [128] * 3,
         "tp": [1] * 3,
+        "ep": [1] * 3,
     }
     work = kernel_work(group("moe", routing=("balanced",) * 3, **shape), rl.load_gpu(H100))
     assert work.items.tolist() == [8.0, 24.0, 128.0]
     weights = 3 * 2048 * 768 * 2.0  # of one expert
     assert work.weight_bytes.tolist() == pytest.approx([8 * weights, 24 * weights, 128 * weights], rel=1e-12)
+    spread = kernel_work(group("moe", routing=("balanced",) * 3, **{**shape, "ep": [16] * 3}), rl.load_gpu(H100))
+    assert spread.items.tolist() == [1.0, 1.5, 8.0]  # a rank that is timed has at least one expert to compute
 
 
 def test_experts_of_several_shapes_in_one_table_are_counted_row_by_row():
     rows = {"tokens": [5, 9, 64], "hidden": [2048, 4096, 2048], "width": [768, 14336, 512], "top_k": [8, 2, 4],
-            "experts": [128, 8, 60], "tp": [1, 2, 1]}  # fmt: skip
+            "experts": [128, 8, 60], "tp": [1, 2, 1], "ep": [8, 1, 1]}  # fmt: skip
     routing = ("uniform", "skewed", "balanced")
     together = kernel_work(group("moe", routing=routing, **rows), rl.load_gpu(H100))
     for place in range(3):

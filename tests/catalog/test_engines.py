@@ -199,9 +199,13 @@ def test_a_changed_profile_is_read_anew(profile):
 def test_every_field_of_the_record_can_be_stated(profile):
     stated = {
         "network": "network: 3 ms",
+        "arrival": "arrival: 9 ms",
+        "launch": "launch: 20 us",
+        "launch_decode": "launch_decode: 10 us",
         "layer": "layer: 20 us",
         "all_reduce": "all_reduce: 9 us",
         "sigma_ttft": "sigma_ttft: 0.1",
+        "sigma_loaded_ttft": "sigma_loaded_ttft: 0.3",
     }
     engine = load_engine(profile(("request: 5 ms", "\n".join(["request: 5 ms", *stated.values()]))))
     plain = Engine("none")

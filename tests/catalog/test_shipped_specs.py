@@ -353,6 +353,44 @@ def test_the_ridge_is_that_of_the_dense_peak(name, ridge):
     assert gpu.peaks["bf16"] / gpu.bandwidth == pytest.approx(ridge, rel=0.04)
 
 
+@pytest.mark.parametrize("name", rl.gpus())
+def test_nodes_of_a_gpu_are_gpus_of_the_catalog_with_the_same_chip_and_another_domain(name):
+    gpu = rl.load_gpu(name)
+    for other in map(rl.load_gpu, gpu.other_nodes):
+        assert other.name in rl.gpus()
+        assert name in other.other_nodes or set(other.other_nodes) & set(gpu.other_nodes)
+        assert (other.peaks, other.bandwidth, other.memory) == (gpu.peaks, gpu.bandwidth, gpu.memory)
+        assert other.link.domain != gpu.link.domain
+
+
+@pytest.mark.parametrize("name", rl.gpus())
+def test_a_card_on_pcie_reaches_no_network_and_no_host_faster_than_its_slot(name):
+    gpu = rl.load_gpu(name)
+    if gpu.node_link != "pcie":
+        assert gpu.host_domain is None
+        return
+    assert gpu.host_link <= gpu.link.bandwidth
+    assert gpu.scale_out is None or gpu.scale_out <= gpu.host_link
+    if gpu.host_domain is not None:
+        assert gpu.link.domain < gpu.host_domain
+        assert gpu.host_domain % gpu.link.domain == 0
+
+
+def test_shares_of_the_peaks_that_are_inherited_are_those_that_the_card_sustains():
+    timed = rl.load_gpu("l40s")
+    held = rl.load_gpu("rtx-4090")
+    assert (timed.sustained, held.sustained) == (1.0, pytest.approx((178.5 / 165.2) / (252.0 / 362.05), rel=0.01))
+    for key, entry in timed.calibration.kernels.items():
+        inherited = held.calibration.kernels[key]
+        assert inherited.eta_c == pytest.approx(min(entry.eta_c * held.sustained, 1.0), rel=1e-12)
+        assert inherited.eta_m == entry.eta_m
+    slower = rl.load_gpu("h100-nvl")
+    in_a_loop = (488.5 / 835.5) / (792.1 / 989.4)
+    assert in_a_loop < slower.sustained < 1.0  # a pass is not GEMMs alone
+    assert "eta_c x 0.8" in rl.predict("llama-3.1-8b", "h100-nvl", isl=2000).basis_detail
+    assert "eta_c" not in rl.predict("llama-3.1-8b", "h100-nvl", isl=2000, basis="ideal").basis_detail
+
+
 @pytest.mark.parametrize("name", sorted(FIRST_GPUS))
 def test_usable_memory_is_the_label_in_one_unit_or_the_other(name):
     gpu = rl.load_gpu(name)

@@ -42,8 +42,8 @@ def test_ttft_over_the_catalog_lists_every_gpu_once_those_that_can_be_rented_and
     assert sorted(named(line[1])[0] for line in body) == list(rl.gpus())
     answers = [line for line in body if line[3] != "-"]
     assert body[: len(answers)] == answers
-    shipping = rl.gpus(status="shipping")
-    is_first = [line[0] in "*+" and named(line[1])[0] in shipping for line in answers]
+    shipping, price = rl.gpus(status="shipping"), heading.index("USD/h")
+    is_first = [line[0] in "*+" and named(line[1])[0] in shipping and line[price] != "-" for line in answers]
     assert is_first == sorted(is_first, reverse=True)
     assert 10 < is_first.count(True) < len(answers)
     times = [interval(line[3]) for line in answers]
@@ -181,7 +181,7 @@ def test_a_table_has_the_cells_of_markdown_and_below_them_what_the_marks_mean():
     assert re.split(r" {2,}", titles.strip()) == heading[1:]
     assert table.pop() == "* calibrated  + same generation  ? not timed"
     (rule,) = [line for line in table if line.startswith("--")]
-    assert rule.startswith("-- not timed, or not for rent yet ---")
+    assert rule.startswith("-- not timed, or no rental price known ---")
     table.remove(rule)
     assert len(table) == len(body) == len(rl.gpus())
     for line, row_cells in zip(table, body, strict=True):
@@ -237,7 +237,7 @@ def test_the_formats_hold_the_same_gpus_in_the_same_order():
     table_order = [named(line[1])[0] for line in shown("ttft", "-m", "llama-3.1-70b")[1:]]
     assert sorted(table_order) == sorted(json_order)
     found = rows("ttft", "-m", "llama-3.1-70b")
-    timed = {line["gpu"] for line in found if line["basis"] in ("calibrated", "inherited")}
+    timed = {line["gpu"] for line in found if line["basis"] in ("calibrated", "inherited") and line["usd_per_hour"]}
     first = [gpu for gpu in json_order if gpu in timed & set(rl.gpus(status="shipping"))]
     assert table_order[: len(first)] == first
     assert table_order[len(first) :] == [gpu for gpu in json_order if gpu not in first]

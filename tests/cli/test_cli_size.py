@@ -55,7 +55,7 @@ def test_gpus_that_cannot_have_a_reason_in_place_of_figures_and_an_error_where_t
     assert result.exit_code == 1
     assert result.stderr.count("Error: ") == 1
     assert "Error: llama-3.1-70b: no plan on l40s meets --slo ttft:300ms,tpot:25ms" in result.stderr
-    assert "\nfail l40s: TTFT 835 ms > 300 ms" in result.stdout
+    assert "\nfail l40s: TTFT 786 ms > 300 ms" in result.stdout
     heading, line = cells(ask("size", "-m", "llama-3.1-70b", "-g", "l40s", *CASE, *SLO, "-f", "markdown").stdout)
     cell = dict(zip(heading, line, strict=True))
     assert (cell["GPU"], cell["SLO"]) == ("l40s", "fail")

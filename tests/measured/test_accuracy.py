@@ -33,11 +33,14 @@ def kernels() -> dict[str, tuple[list[float], list[float], list[bool]]]:
             continue
         gpu = rl.load_gpu(group.gpu)
         result = judged(group, gpu, gpu.calibration)
-        errors, ideal, inside = found.setdefault(group.kind, ([], [], []))
-        errors += [100.0 * abs(float(value)) for value in result.log_ratios]
-        ideal += [100.0 * abs(float(value)) for value in result.ideal_log_ratios]
-        if result.sigma:
-            inside += [abs(float(value)) <= 1.2816 * result.sigma for value in result.log_ratios]
+        spread = group.columns.get("ep", [1.0] * len(group.engines))
+        for ep, log, light in zip(spread, result.log_ratios, result.ideal_log_ratios, strict=True):
+            kind = f"{group.kind}, ep > 1" if ep > 1.0 else group.kind
+            errors, ideal, inside = found.setdefault(kind, ([], [], []))
+            errors.append(100.0 * abs(float(log)))
+            ideal.append(100.0 * abs(float(light)))
+            if result.sigma:
+                inside.append(abs(float(log)) <= 1.2816 * result.sigma)
     return found
 
 
@@ -79,6 +82,32 @@ def test_no_published_point_is_predicted_faster_than_light():
 def test_published_points_are_nearer_to_the_prediction_than_to_light_speed():
     found = score(published())
     assert found.median < 0.5 * found.ideal
+
+
+def test_kernels_of_experts_spread_over_ranks_are_within_their_gate():
+    (found,) = (
+        row for row in SCOREBOARD["summary"] if (row["dataset"], row["split"]) == ("kernels, moe, ep > 1", "fit")
+    )
+    median, mean, bias = GATES["kernels of experts spread over ranks, fitted GPUs: median, mean, bias"]
+    assert found["count"] > 40_000
+    assert found["median"] <= median
+    assert found["mean"] <= mean
+    assert abs(found["bias"]) <= bias
+
+
+@pytest.mark.parametrize("metric", GATES["servers fitted, experts spread over ranks: median"])
+def test_servers_whose_experts_are_spread_over_ranks_are_within_their_gate(metric):
+    rows = SCOREBOARD[f"servers_{metric}_ep"]
+    (found,) = (row for row in rows if (row["slice"], row["split"]) == ("ep > 1", "fit"))
+    assert found["count"] == 240
+    assert found["median"] <= GATES["servers fitted, experts spread over ranks: median"][metric]
+
+
+def test_every_slice_whose_interval_misses_has_a_cause_and_every_engine_holds_its_own():
+    assert all(row["count"] >= 50 and row["cause"] != "not known" for row in SCOREBOARD["coverage"])
+    for metric in ("ttft", "tpot"):
+        for row in SCOREBOARD[f"servers_{metric}_engine"]:
+            assert 70.0 <= row["coverage"] <= 92.0 or row["split"] == "held out", row
 
 
 @pytest.mark.parametrize("key", GATES["servers fitted, median and mean"])

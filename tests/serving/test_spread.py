@@ -1,11 +1,16 @@
 """Work spread over ranks, domains and stages: nothing is counted twice, nothing is slower than light."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import roofline as rl
+from roofline.physics.collectives import all_reduce_bytes
 from roofline.physics.efficiency import link_roof
 from roofline.physics.forward import crossings
+from roofline.physics.one_equation import Work, collective_time
 from roofline.physics.plan import Plan
 from roofline.specs.kernels import ALL_GATHER, ALL_REDUCE, COLLECTIVES, KINDS, P2P
 
@@ -75,6 +80,60 @@ def test_collectives_over_pcie_are_not_those_timed_over_nvlink(name):
     assert any("assumed" in text and "all_reduce" in text for text in p.warnings)
     assert any("over PCIe" in text for text in p.warnings)
     assert not any("over PCIe" in text for text in rl.predict("llama-3.1-8b", name, tp=1, isl=2000).warnings)
+
+
+def all_reduce(gpu, basis, ranks, tensor=32e6):
+    return collective_time(Work(link_bytes=all_reduce_bytes(tensor, ranks)), link_roof(gpu, basis, ALL_REDUCE, ranks))
+
+
+@pytest.mark.parametrize(
+    ("name", "bridge"), [("h100-nvl", 2), ("h100-pcie", 2), ("a100-pcie-80gb", 2), ("h200-nvl", 4)]
+)
+def test_a_collective_beyond_the_bridge_takes_the_time_of_pcie(name, bridge):
+    gpu = rl.load_gpu(name)
+    pcie = gpu.calibration.collectives["pcie"]
+    for ranks, doublings in ((bridge + 1, 2 if bridge == 2 else 3), (8, 3)):
+        by_hand = pcie.a2 * doublings + 2 * (ranks - 1) / ranks * 32e6 / (pcie.eta * gpu.host_link)
+        assert all_reduce(gpu, "inherited", ranks).total == pytest.approx(by_hand, rel=1e-12)
+    # Over the bridge, of a GPU's own network port nothing is left.
+    assert all_reduce(gpu, "inherited", bridge).total < all_reduce(gpu, "inherited", bridge + 1).total / 3.0
+    assert all_reduce(replace(gpu, scale_out=None), "inherited", 8) == all_reduce(gpu, "inherited", 8)
+    with pytest.raises(rl.BadInput, match="9 ranks exceed the 8-GPU pcie domain"):
+        link_roof(replace(gpu, scale_out=None), "inherited", ALL_REDUCE, 9)
+
+
+def test_light_beyond_a_bridge_crosses_pcie_with_half_of_the_tensor_and_no_less_with_more_cards():
+    gpu = rl.load_gpu("h100-nvl")
+    # Pairs sum over the bridge; each card then sums its half with its peers, 2 (m - 1)/m of it over PCIe.
+    assert all_reduce(gpu, "ideal", 4).total == pytest.approx(2 * (1 / 2) * 16e6 / 63e9, rel=1e-12)
+    assert all_reduce(gpu, "ideal", 8).total == pytest.approx(2 * (3 / 4) * 16e6 / 63e9, rel=1e-12)
+    times = [all_reduce(gpu, "ideal", ranks).total for ranks in (2, 4, 8, 16, 32)]
+    assert all(more >= fewer * (1.0 - 1e-12) for fewer, more in pairwise(times))
+
+
+def test_hand_overs_beyond_a_bridge_cross_pcie_before_they_cross_the_network():
+    p = rl.predict("llama-3.1-70b", "h100-nvl", tp=1, pp=10, isl=2000, osl=100, quantization="fp8")
+    assert {k.name: k.count for k in p.prefill.kernels if k.kind is P2P} == {
+        "stage hand-over": 5,
+        "stage hand-over, PCIe": 3,
+        "stage hand-over, network": 1,
+    }
+
+
+def test_gh200_names_one_node_each():
+    domains = {name: rl.load_gpu(name).link.domain for name in rl.gpus() if name.startswith("gh200")}
+    assert domains == {
+        "gh200-96gb": 32, "gh200-quad": 4, "gh200-96gb-single": 1,
+        "gh200-144gb": 32, "gh200-nvl2": 2, "gh200-144gb-single": 1,
+    }  # fmt: skip
+    assert rl.load_gpu("gh200").name == "gh200-96gb"
+    rack, alone = (rl.predict("llama-3.1-70b", name, tp=4, isl=2000) for name in ("gh200", "gh200-single"))
+    assert rack.ttft < 0.7 * alone.ttft
+    assert any("in other nodes: gh200-quad, gh200-96gb-single" in said for said in rack.warnings)
+    assert any("exceed its 1-GPU nvlink4 domain and use the network" in said for said in alone.warnings)
+    one = [rl.predict("llama-3.1-70b", name, tp=1, isl=2000, allow_oversize=True) for name in ("gh200", "gh200-single")]
+    assert one[0].ttft == one[1].ttft
+    assert not any("other nodes" in said for said in one[0].warnings)
 
 
 def test_a_switch_reduces_inside_its_domain_alone():

@@ -146,7 +146,7 @@ def test_the_method_states_the_constants_the_norm_and_the_depth_of_each_kind():
     assert [name for name, *_ in rows] == [kind.name for kind in CALIBRATED]
     for name, constants, order, depth in rows:
         kind = KINDS[name]
-        named = Counter(re.findall(r"\b(?:t0|eps|eta_\w|kappa(?:_s)?)(?!\w)", constants))
+        named = Counter(re.findall(r"\b(?:t0(?:_ep)?|eps|eta_\w|kappa(?:_s)?)(?!\w)", constants))
         assert named == Counter([*kind.terms, *(set(form(kind).fixed) - {"p"})]), name
         assert float(order) == kind.order, name
         letter = "d_s" if "kappa_s" in kind.terms else "d"

@@ -12,7 +12,7 @@ from roofline.workbook.cell import Cell, CellPool
 from roofline.workbook.slots import fullest_stages, own_stages
 from roofline.workbook.tables import catalog
 
-GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2")
+GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2", "h100-nvl")
 MODELS = [name for name in rl.models() if "deepseek-v4" not in name]
 PRECISIONS = ["native", "native", "fp8", "fp8_block", "int4", "nvfp4", "mxfp4"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from roofline.serving.lengths import Lengths
 from roofline.serving.limits import beyond
 from roofline.serving.precision import PRESETS, preset_name
 from roofline.specs.engine import Engine
+from roofline.specs.gpu import PCIE
 from roofline.specs.kernels import GEMM, MOE
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 
@@ -214,20 +216,27 @@ def warnings(
             f"{gpu.name}: no kernels of its generation were timed; constants are medians of others, the range is wide"
         )
     said += length_warnings(deployment, wanted)
-    if gpu.link.kind == "pcie" and plan.tp * plan.dp > 1 and deployment.basis != "ideal":
-        said.append(f"{gpu.name}: collectives run over PCIe; their time depends on the server and is uncertain")
-    ranks = max(plan.tp, plan.expert_ranks if model.is_moe else 1)
-    if ranks > gpu.link.domain:
-        said.append(
-            f"{gpu.name}: {ranks} ranks exceed its {gpu.link.domain}-GPU {gpu.link.kind} domain and use the network"
-        )
-    if crossings(plan, gpu.link.domain):
-        said.append(
-            f"{gpu.name}: {crossings(plan, gpu.link.domain):.0f} of {plan.pp - 1} pipeline hand-overs cross the network"
-        )
+    said += _link_warnings(deployment)
     if gpu.exp_rate is None and deployment.basis != "ideal":
         said.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
     return (*said, *_stand_ins(deployment))
+
+
+def _link_warnings(deployment: Deployment) -> Iterator[str]:
+    """Links that a plan crosses beyond the scale-up domain, or that are uncertain."""
+    model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
+    ranks, link = max(plan.tp, plan.expert_ranks if model.is_moe else 1), gpu.link
+    bridged = gpu.host_domain is not None and ranks > link.domain
+    if deployment.basis != "ideal" and (bridged or (link.kind == PCIE and plan.tp * plan.dp > 1)):
+        beyond = f" beyond the {link.domain}-GPU {link.kind} bridge" if bridged else ""
+        yield f"{gpu.name}: collectives{beyond} run over PCIe; their time depends on the server and is uncertain"
+    others = f"; in other nodes: {', '.join(gpu.other_nodes)}" if gpu.other_nodes else ""
+    if ranks > gpu.node:
+        yield f"{gpu.name}: {ranks} ranks exceed its {gpu.node}-GPU {gpu.node_link} domain and use the network{others}"
+    elif ranks > 1 and others:
+        yield f"{gpu.name}: {ranks} ranks of a node that joins {gpu.node} GPUs by {gpu.node_link}{others}"
+    if crossings(plan, gpu.node):
+        yield f"{gpu.name}: {crossings(plan, gpu.node):.0f} of {plan.pp - 1} pipeline hand-overs cross the network"
 
 
 def length_warnings(deployment: Deployment, wanted: Workload) -> list[str]:

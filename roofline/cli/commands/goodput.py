@@ -144,8 +144,8 @@ def _screen(
     """Who answers most within the SLO per dollar; GPUs that were not timed under a rule."""
     pairs = list(zip(answers, rows, strict=True))
     able = [(one, row) for one, row in pairs if one.rate]
-    first = [row for one, row in able if is_named or is_timed(one.gpu.status, row["basis"])]
-    others = [row for one, row in able if not (is_named or is_timed(one.gpu.status, row["basis"]))]
+    first = [row for one, row in able if is_named or is_timed(one.gpu.status, row)]
+    others = [row for one, row in able if not (is_named or is_timed(one.gpu.status, row))]
     unable = [row for one, row in pairs if not one.rate]
     if not first:
         first, others = others, []

@@ -243,7 +243,10 @@ def _screen(
         {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
         for key, row in zip(cases.refused, cases.refusals, strict=True)
     ]
-    timed = [is_named or is_timed(one.deployment.gpu.status, one.basis) for one in cases.predictions]
+    timed = [
+        is_named or is_timed(one.deployment.gpu.status, row)
+        for one, row in zip(cases.predictions, cases.rows, strict=True)
+    ]
     first = [row for row, is_first in zip(cases.rows, timed, strict=True) if is_first]
     others = [row for row, is_first in zip(cases.rows, timed, strict=True) if not is_first]
     if not first:

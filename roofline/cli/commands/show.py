@@ -92,10 +92,15 @@ def describe_gpu(gpu: Gpu) -> None:
     link = gpu.link
     reduction = ", in-switch reduction" if link.in_switch_reduction else ""
     peer = f", {to_text(float(link.peer_bandwidth), 'B/s')} to one peer" if link.peer_bandwidth else ""
-    echo(
-        f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, "
-        f"{link.domain} GPUs{reduction}\n"
-    )
+    joins = "1 GPU: tp > 1 crosses the network" if link.domain == 1 else f"{link.domain} GPUs"
+    echo(f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, {joins}{reduction}")
+    if gpu.host_domain is not None and gpu.host_link is not None:
+        echo(f"beyond the bridge: {gpu.node_link}, {to_text(float(gpu.host_link), 'B/s')}, {gpu.node} GPUs of a host")
+    if gpu.other_nodes:
+        echo(f"in other nodes: {', '.join(gpu.other_nodes)}")
+    if gpu.sustained != 1.0:
+        echo(f"sustains {100.0 * gpu.sustained:.3g} % of its peaks, relative to the GPU that was timed")
+    echo()
 
 
 def describe_model(model: Model) -> None:

@@ -144,8 +144,8 @@ def _screen(
 ) -> Screen:
     """Who meets the SLO, cheapest first, those of GPUs that were not timed under a rule; and the nearest misses."""
     meeting = [(size, row) for size, row in zip(found, rows, strict=True) if size.meets]
-    first = [row for size, row in meeting if is_named or is_timed(size.gpu.status, row["basis"])]
-    others = [row for size, row in meeting if not (is_named or is_timed(size.gpu.status, row["basis"]))]
+    first = [row for size, row in meeting if is_named or is_timed(size.gpu.status, row)]
+    others = [row for size, row in meeting if not (is_named or is_timed(size.gpu.status, row))]
     if not first:
         first, others = others, []
     misses = [size for size in found if not size.meets]

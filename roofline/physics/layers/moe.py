@@ -17,10 +17,13 @@ from roofline.specs.kernels import ALL_GATHER, ALL_REDUCE, MOE_COMBINE, MOE_DISP
 from roofline.specs.kernels import MOE as MOE_KERNEL
 from roofline.specs.layers import DenseFfn, MoeFfn
 
-__all__ = ["MOE", "distinct_experts", "experts", "fullest_rank"]
+__all__ = ["MOE", "distinct_experts", "experts", "fullest_rank", "fullest_touched"]
 
 #: Mean of the largest of 2^i standard normals, i = 0..9.
 _LARGEST_NORMAL = (0.0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5943, 2.8265, 3.0439)
+
+#: Variance of an expert's load over its mean, times the skew c.
+_LOAD_VARIANCE = 6.6
 
 
 def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
@@ -65,10 +68,9 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
 def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
     r"""Tokens of the fullest expert-parallel rank over the mean: the step waits for it.
 
-    .. math:: \lambda = \min\left(1 + \frac{z_{ep}}{\sqrt{c E / ep}},\ ep\right)
+    .. math:: \lambda = \min\left(1 + z_{ep} \sqrt{\frac{6.6}{c}\,\frac{ep}{E}},\ ep\right)
 
-    A rank's popularity is the sum of those of its E/ep experts, each Gamma of shape c, so its relative
-    spread is 1/sqrt(c E/ep); z is the mean of the largest of ep standard normals.
+    A rank's load is the sum of those of its E/ep experts; z is the mean of the largest of ep standard normals.
 
     Args:
         number: experts E of a layer [1].
@@ -80,20 +82,59 @@ def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
 
     Valid:
         ep a power of two, else z is interpolated: 0.56, 1.03, 1.42, 1.77, 2.07, 2.34, 2.59, 2.83 for 2, 4 ..
-        256 ranks.
+        256 ranks. With a few experts a rank the tail of the load is longer than the normal's.
 
     Source:
-        Order statistics of the normal distribution (Tippett, Biometrika 17, 1925).
+        Order statistics of the normal distribution (Tippett, Biometrika 17, 1925). The variance 6.6/c of an expert's
+        load over its mean, 10 by default, was fitted on MoE kernels of expert-parallel ranks timed with power-law
+        routing, docs/method.md: the tokens of the popular experts vary more than the number of experts touched says.
 
     >>> round(fullest_rank(256, 8, 0.66), 3)
-    1.31
+    1.796
     """
     if never(ep > 1) or skew is None:
         return 1.0
+    spread = (_LOAD_VARIANCE * ep / (number * skew)) ** 0.5
+    return minimum(1.0 + _largest_normal(ep) * spread, 1.0 * ep, "one rank receives every token")
+
+
+def fullest_touched(distinct: Real, number: Real, ep: Real, skew: Real | None) -> Real:
+    r"""Experts that are touched on the expert-parallel rank with the most of them.
+
+    .. math:: D' = \min\left(\frac{E}{ep},\ \frac{D}{ep} + z \sqrt{\frac{D}{ep} \left(1 - \frac{D}{E}\right)}\right)
+
+    Args:
+        distinct: experts D that the step touches on all ranks [1].
+        number: experts E of a layer [1].
+        ep: expert-parallel degree [1].
+        skew: c of the routing; None for uniform: as many on every rank [1].
+
+    Returns:
+        Experts [1].
+
+    Valid:
+        Which experts are touched does not depend on the rank that holds them; z as in `fullest_rank`.
+
+    Source:
+        A rank's number is binomial, E/ep trials of chance D/E; the largest of ep of them as if normal (Tippett,
+        Biometrika 17, 1925).
+
+    >>> round(fullest_touched(64.0, 256, 8, 0.66), 2)
+    11.49
+    """
+    mean, held = distinct / ep, number / ep
+    if never(ep > 1) or skew is None:
+        return mean
+    spread = (mean * maximum(1.0 - distinct / number, 0.0)) ** 0.5
+    return minimum(mean + _largest_normal(ep) * spread, 1.0 * held, "every expert of a rank is touched")
+
+
+def _largest_normal(ep: Real) -> Real:
+    """Mean of the largest of ep standard normals, a line between powers of two."""
     largest: Real = 0.0
-    for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):  # a line between powers of two
+    for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):
         largest = largest + (above - below) * minimum(maximum(ep / 2.0**power - 1.0, 0.0), 1.0)
-    return minimum(1.0 + largest * (ep / (number * skew)) ** 0.5, 1.0 * ep, "one rank receives every token")
+    return largest
 
 
 def experts(
@@ -101,7 +142,7 @@ def experts(
 ) -> Work:
     r"""Work of the routed experts of one layer on one GPU.
 
-    .. math:: R = \lambda T k / ep,\quad D' = D / ep,\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
+    .. math:: R = \max(\lambda T k / ep, D'),\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
               Q_s = 4 R H + 4 t H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
 
     (for gated experts; 4, 2 and 4 for 6, 3 and 6 without a gate).
@@ -119,14 +160,17 @@ def experts(
         The work [FLOP, B].
 
     Valid:
-        Tokens of the fullest rank (lambda, `fullest_rank`), but the mean number of experts touched: on some
-        rank more are.
+        The rank with the most tokens (lambda, `fullest_rank`) is the one with the most experts touched (D',
+        `fullest_touched`), each of which has at least one token.
 
     Source:
         docs/method.md, "Experts"; permutation and activations do not overlap with the multiplication.
     """
+    distinct = distinct_experts(ffn, pooled, skew)
+    touched = fullest_touched(distinct, ffn.experts, plan.ep, skew)
     routed = pooled * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
-    touched = distinct_experts(ffn, pooled, skew) / plan.ep
+    if not never(plan.ep > 1):
+        routed = maximum(routed, touched, "more tokens than experts are on the fullest rank")
     width = ffn.width / plan.expert_tp
     count = len(_matrices(ffn))
     bias = ACTIVATION_NBYTES * ((count - 1) * width + hidden) if ffn.expert_bias else 0.0

@@ -284,7 +284,8 @@ def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
     alone = server.before + prompt.alone
     tokens = maximum(minimum(server.budget, prompt.length * users), 1.0)
     shared = (server.linear(1.0, tokens - 1.0) + prompt.head) * prompt.length / tokens
-    each = minimum(shared + prompt.attention + server.engine.prefill, prompt.alone)
+    each = shared + prompt.attention + server.engine.prefill * prompt.length / tokens
+    each = minimum(each, prompt.alone)
     return alone * (1.0 + ((users * each) ** _ORDER - each**_ORDER) / alone**_ORDER) ** (1.0 / _ORDER)
 
 
@@ -356,9 +357,10 @@ def _of_a_run(
     steps, others = server.osl - 1.0, inside - 1.0
     each = met.prompt
     if server.engine.scheduler == PROMPTS_FIRST:  # nobody decodes until all prompts are done
-        each = (each - server.engine.prefill) / server.engine.stretch + server.engine.prefill
+        each = each / server.engine.stretch
     step = server.decode(inside).total
-    ttft = server.before + prompt.alone + others / 2.0 * each + step / 2.0 * minimum(1.0, others)
+    among = server.engine.arrival + step / 2.0
+    ttft = server.before + prompt.alone + others / 2.0 * each + among * minimum(1.0, others)
     tpot = step + each / server.osl * others / 2.0
     ttft = ttft + (everyone / inside - 1.0) * (ttft + steps * tpot)
     company = minimum(together, inside) - 1.0

@@ -31,6 +31,7 @@ class Prompt(NamedTuple):
     attention: Real  # [s] a, over all chunks
     head: Real  # [s] of one sequence
     alone: Real  # [s] on an idle server
+    launches: Real = 0.0  # [s] of the host to launch the kernels of a pass over prompts alone
     nodes: tuple[PromptNode, ...] = ()  # none where all prompts are equal
 
     def mean(self, value: Callable[[PromptNode], Real]) -> Real:
@@ -53,14 +54,14 @@ def prompt_of(server: Server) -> Prompt:
     length = server.computed
     if spread.is_fixed:
         times = server.prompt(length)
-        return Prompt(length, times.attention, times.head, times.alone)
-    nodes, head = [], 0.0
+        return Prompt(length, times.attention, times.head, times.alone, times.launches)
+    nodes, head, launches = [], 0.0, 0.0
     for weight, share in spread.nodes:
         tokens = maximum(length * share, 1.0)
         times = server.prompt(tokens)
         nodes.append(PromptNode(weight, tokens, times.attention, times.alone))
-        head = head + weight * times.head
-    mean = Prompt(length, 0.0, head, 0.0, tuple(nodes))
+        head, launches = head + weight * times.head, launches + weight * times.launches
+    mean = Prompt(length, 0.0, head, 0.0, launches, tuple(nodes))
     return mean._replace(attention=mean.mean(lambda node: node.attention), alone=mean.mean(lambda node: node.alone))
 
 
@@ -69,9 +70,10 @@ def added(
 ) -> Real:
     r"""What a prompt adds to the time of others.
 
-    .. math:: P(b, n, s, a) = x \left[G(b + n) - G(b)\right] \frac{s}{n} + x a + h_{pre}
+    .. math:: P(b, n, s, a) = x \left[G(b + n) - G(b)\right] \frac{s}{n} + x a + h_{pre} \frac{s}{n}
 
-    of decode-first schedulers; with prompts first G(n) and the head stand in the bracket.
+    of decode-first schedulers; with prompts first G(n) and the head stand in the bracket, and the host launches every
+    kernel of the pass, which is no CUDA graph: it takes at least that long.
 
     Args:
         server: a rank.
@@ -96,7 +98,10 @@ def added(
         shared = server.linear(1.0, tokens - 1.0) + prompt.head
     else:
         shared = maximum(server.linear(sequences, tokens) - base, 0.0)
-    return engine.stretch * (shared * length / tokens + attention) + engine.prefill
+    time = engine.stretch * (shared * length / tokens + attention)
+    if engine.scheduler == PROMPTS_FIRST:
+        time = maximum(time, prompt.launches * length / tokens, "the host launches kernels as fast as they run")
+    return time + engine.prefill * length / tokens
 
 
 def added_by_node(server: Server, prompt: Prompt, usual: Real, node: PromptNode) -> Real:
@@ -116,9 +121,9 @@ def added_by_node(server: Server, prompt: Prompt, usual: Real, node: PromptNode)
     Source:
         `added` is linear in length and attention.
     """
-    engine = server.engine
-    shared = (usual - engine.prefill) / engine.stretch - prompt.attention
-    return engine.stretch * (shared * node.length / prompt.length + node.attention) + engine.prefill
+    stretch = server.engine.stretch
+    shared = usual / stretch - prompt.attention
+    return stretch * (shared * node.length / prompt.length + node.attention)
 
 
 def turns(length: Real, room: Real, others: Real) -> Real:

@@ -139,22 +139,14 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
     mine = minimum(room, length)
     usual = added(server, prompt, decoding, base, together, length, prompt.attention)
     own = added(server, prompt, decoding, base, mine, length, prompt.attention)
-    full = added(server, prompt, decoding, base, room, length, prompt.attention) - server.engine.prefill
+    full = added(server, prompt, decoding, base, room, length, prompt.attention)
     in_full = full + plain * length / room
     squares = usual * usual, in_full * in_full
     taken = turns(length, room, others)
     if prompt.nodes:
         squares = (
             prompt.mean(lambda node: added_by_node(server, prompt, usual, node) ** 2),
-            prompt.mean(
-                lambda node: (
-                    (
-                        (added_by_node(server, prompt, full + server.engine.prefill, node) - server.engine.prefill)
-                        + plain * node.length / room
-                    )
-                    ** 2
-                )
-            ),
+            prompt.mean(lambda node: (added_by_node(server, prompt, full, node) + plain * node.length / room) ** 2),
         )
         taken = prompt.mean(lambda node: turns(node.length, room, others))
     rho = minimum(rate * usual, STABLE)
@@ -169,11 +161,11 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
     if users is None:
         first = biased / 2.0 + mine_step + extra
     else:
-        rest, mates = _after_an_answer(server.before, rate, rho, plain, usual, mean_step)
+        rest, mates = _after_an_answer(server.before + server.engine.arrival, rate, rho, plain, usual, mean_step)
         first = rest + plain + own + mates * usual + extra
     nobody = _nobody(others, users)
     idle = idle_time(prompt, rate, usual, squares[0] if prompt.nodes else None)
-    stage = (1.0 - nobody) * first + nobody * idle
+    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
     per_full = in_full * room / length
     back = rate * ((1.0 - nobody) * (mine_step + extra) + nobody * idle) - rate * mean_step * (1.0 + extra / per_full)
     rounds = maximum(1.0, rate * first * length / room) / (1.0 - rho_chunks)
@@ -266,7 +258,8 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     if users is not None:
         # Answers end while nobody's prompt is computed, so that requests come in bunches where they take long on their
         # way, and wait for their turn to end where they do not: an interpolation between both, seen in simulations.
-        square = square * (1.0 - rho) ** ((usual - server.before) / (usual + server.before))
+        before = server.before + server.engine.arrival
+        square = square * (1.0 - rho) ** ((usual - before) / (usual + before))
     biased = (square + plain * (1.0 - rho)) / (1.0 - rho * rho)
     mine_step = own + rate * biased * usual
     in_one = minimum(1.0, budget / (length * (1.0 + rate * biased)))
@@ -274,7 +267,7 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     first = in_one * (biased / 2.0 + mine_step) + (1.0 - in_one) * behind
     nobody = _nobody(others, users)
     idle = idle_time(prompt, rate, usual, second if prompt.nodes else None)
-    stage = (1.0 - nobody) * first + nobody * idle
+    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
     met = in_one * mine_step + (1.0 - in_one) * first
     surge = usual * rate * met / (1.0 - rho)
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)

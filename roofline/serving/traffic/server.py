@@ -45,6 +45,7 @@ class PromptTimes(NamedTuple):
     attention: Real  # [s] over all chunks
     head: Real  # [s] for one sequence
     alone: Real  # [s] on an idle server, its request apart
+    launches: Real  # [s] of the host to launch the kernels of one chunk
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ class Server:
         chunk = prompt_chunk(self.deployment, 1.0, self.isl - self.computed + tokens, tokens)
         attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
         head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
-        return PromptTimes(attention, head, count * (chunk.time - self.engine.prefill) + self.engine.prefill)
+        launches = self.engine.launch * sum(kernel.count for kernel in chunk.kernels if kernel.kind is not HOST)
+        return PromptTimes(attention, head, count * chunk.time, launches)
 
 
 def _parts(passed: Pass) -> StepParts:

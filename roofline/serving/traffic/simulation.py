@@ -11,7 +11,7 @@ import random
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from roofline.physics.memory import largest_batch
 from roofline.quantity import NANO
 from roofline.serving.lengths import EQUAL, UNIFORM, Lengths
 from roofline.serving.traffic.server import PROMPTS_FIRST, Server
-from roofline.specs.kernels import HEAD
+from roofline.specs.kernels import HEAD, HOST
 
 __all__ = ["Arrivals", "Finished", "simulated"]
 
@@ -88,7 +88,8 @@ class _Times:
     attention: list[tuple[float, _Line]]  # by tokens cached: of a chunk by its tokens
     head: float
     context: float  # at which `apart` holds
-    host: Callable[[int], float] = field(repr=False)
+    host: _Line
+    launches: float  # of a pass over prompts alone, at least
 
     def prompt_attention(self, new: int, cached: int) -> float:
         """Attention of a chunk after what is cached [s]."""
@@ -189,6 +190,8 @@ class _Loop:
         answer = max(round(float(server.osl) * answers), 1)
         self.made += 1
         ready = at + float(server.before - server.cold)
+        if self.running:
+            ready += float(server.engine.arrival)
         if server.cold_start is not None and self.random.random() < server.cold_start[0]:
             ready += server.cold_start[1]
         request = _Request(at, ready, prompt, answer, prompt)
@@ -240,7 +243,10 @@ class _Loop:
                 time += max(stretch * (times.linear(decoding + length) - times.linear(decoding)), 0.0)
         else:
             time = stretch * (times.linear(length) + times.head)
-        self.now += time + stretch * attention + len(done) * float(engine.prefill)
+        time += stretch * attention
+        if not decoding:
+            time = max(time, times.launches)
+        self.now += time + (float(engine.prefill) if length else 0.0)
         if decoding:
             self._decoded(decoding)
         for request in done:
@@ -307,12 +313,11 @@ def _times(server: Server, most: int, longest: float, room: float) -> _Times:
     cached = [first + (reach - first) * share for share in (0.0, 0.25, 0.5, 1.0)]
     chunk = min(server.budget, server.computed * longest)
     attention = [(c, _line(lambda n, c=c: _chunk_attention(server, n, c), int(chunk) + 1)) for c in cached]  # type: ignore[misc]
-    host = deployment.model.layers * engine.layer + engine.step
-
-    def hosted(decoding: int) -> float:
-        return float(host + engine.sequence * decoding)
-
-    return _Times(linear, apart, growth, attention, float(server.prompt(server.computed).head), context + 1.0, hosted)
+    host = _line(lambda place: server.decode(place).host, sequences)
+    kernels = prefill_pass(deployment, 1.0, server.computed).kernels
+    launches = float(engine.launch) * sum(float(kernel.count) for kernel in kernels if kernel.kind is not HOST)
+    head = float(server.prompt(server.computed).head)
+    return _Times(linear, apart, growth, attention, head, context + 1.0, host, launches)
 
 
 def _line(function: Callable[[float], Real], most: int) -> _Line:

@@ -115,7 +115,7 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     mean_own = sum(weight * time for weight, time, _ in own)
     slots = case.slot_share * case.slot_wait
     among = (case.ttft - server.before - slots - met.nobody * met.idle) / maximum(1.0 - met.nobody, NANO)
-    rest = maximum(among - mean_own, _LEAST_REST * met.plain)
+    rest = maximum(among - server.engine.arrival - mean_own, _LEAST_REST * met.plain)
     variance = maximum(_rest_variance(case, rest), (_LEAST_REST * met.plain) ** 2)
     wait = maximum(met.idle - case.prompt.alone, 0.0)
     # A share of those who find nobody decoding wait an exponential time for other prompts, the rest of them not at all.
@@ -123,7 +123,7 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     seldom = wait * wait * (2.0 - busy) / busy
     parts = []
     for weight, time, alone in own:
-        least, many = before + time, weight * (1.0 - met.nobody)
+        least, many = before + server.engine.arrival + time, weight * (1.0 - met.nobody)
         if users is None:
             if not never(case.slot_share > NANO):
                 late = variance + case.slot_variance
