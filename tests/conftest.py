@@ -164,6 +164,7 @@ def calibrations(draw):
         kappa=seconds(1e-9),
         kappa_s=seconds(1e-8),
         eps=seconds(5e-7),
+        t0_ep=seconds(3e-5),
         p=st.sampled_from((1.0, 3.0, float("inf"))),
     )
     collective = st.builds(
@@ -220,7 +221,7 @@ engines = st.just(Engine("none")) | st.builds(
     all_reduce=seconds(1e-5),
 )
 
-plans = st.sampled_from((Plan(), Plan(tp=2), Plan(tp=8), Plan(pp=2), Plan(tp=2, dp=4)))
+plans = st.sampled_from((Plan(), Plan(tp=2), Plan(tp=8), Plan(pp=2), Plan(tp=2, dp=4), Plan(tp=2, dp=4, ep=8)))
 
 
 @st.composite
@@ -255,9 +256,8 @@ def with_shorter_latencies(gpu, times):
     calibration = gpu.calibration
     if calibration is None:
         return gpu
-    kernels = {
-        key: _divided(entry, ("t0", "kappa", "kappa_s", "eps"), times) for key, entry in calibration.kernels.items()
-    }
+    latencies = ("t0", "t0_ep", "kappa", "kappa_s", "eps")
+    kernels = {key: _divided(entry, latencies, times) for key, entry in calibration.kernels.items()}
     collectives = {
         key: _divided(entry, ("a0", "a1", "a2", "q"), times) for key, entry in calibration.collectives.items()
     }

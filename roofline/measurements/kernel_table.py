@@ -69,7 +69,7 @@ def _check_texts(row: Mapping[str, str | None], where: str) -> None:
 
 def _measurement(row: Mapping[str, str], kind: str, where: str) -> dict[str, Any]:
     found: dict[str, Any] = {name: _figure(row, name, where) for name in SHAPES[kind]}
-    for part, whole in (("top_k", "experts"), ("kv_heads", "heads")):
+    for part, whole in (("top_k", "experts"), ("ep", "experts"), ("kv_heads", "heads")):
         if part in found and found[part] > found[whole]:
             raise BadInput(f"{where}: {part} = {found[part]:g} exceeds {whole} = {found[whole]:g}")
     found["latency"] = _figure(row, "latency_us", where) * MICRO

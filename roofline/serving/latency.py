@@ -158,7 +158,7 @@ def prompt_chunk(deployment: Deployment, prompts: Real, isl: Real, tokens: Real)
         tokens: of it that are computed [tokens].
 
     Returns:
-        The pass, with the host's time for the whole prompt.
+        The pass, with the host's time for one chunk.
 
     Valid:
         Chunks of equal length. What is cached grows evenly, so that pairs of queries and keys sum exactly but for

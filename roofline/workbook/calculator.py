@@ -16,7 +16,7 @@ from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, AnyCase, any_case
 from roofline.workbook.cell import INFINITE, Cell, CellPool, named, scope
 from roofline.workbook.cell_text import dependent, homes, shared
-from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of
+from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of, times_shown
 from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_lines
 from roofline.workbook.trials import Trial, Trials, at_batches, curve_point, knees_of, one_trial
 from roofline.workbook.writer import Book, Sheet, address
@@ -200,9 +200,9 @@ def _write_inputs(book: Book, sheet: Sheet, contents: Contents) -> None:
     if contents.skew is not None:
         lines.append(("routing", "routing skew", contents.skew, "routing skew c; 0.66 as measured"))
     engine = contents.engine
-    for name, note in HOST_TIMES.items():
-        if name == "network" or getattr(engine, name):
-            lines.append((name, f"{name} [ms]", getattr(engine, name) / MILLI, f"{note} (engine {engine.name})"))
+    for name in times_shown(engine):
+        note = f"{HOST_TIMES[name]} (engine {engine.name})"
+        lines.append((name, f"{name} [ms]", getattr(engine, name) / MILLI, note))
     for line, (name, label, value, note) in enumerate(lines, _FIRST):
         sheet.text(line, 0, label)
         sheet.value(line, _VALUE, value, "input")

@@ -22,10 +22,11 @@ from roofline.workbook.cell import INFINITE, Cell, CellPool, scope
 from roofline.workbook.lookups import is_number
 from roofline.workbook.tables import Catalog
 
-__all__ = ["CHOICE_NOTES", "OFFERED", "TEXTS", "Contents", "asked", "limits", "name_of"]
+__all__ = ["CHOICE_NOTES", "OFFERED", "TEXTS", "Contents", "asked", "limits", "name_of", "times_shown"]
 
 _SHORTEST = 2.0**-20  # of a limit [ms]
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)  # others may be typed
+_UNDER_LOAD = ("arrival",)  # times of an engine that matter under a load alone, and a workbook computes bursts
 
 #: Choices with what they are, in the order of `CHOICES`.
 CHOICE_NOTES: Mapping[str, str] = {
@@ -86,6 +87,20 @@ def name_of(choice: str) -> str:
     return f"in_{choice}"
 
 
+def times_shown(engine: Engine) -> tuple[str, ...]:
+    """Times of an engine that have a cell in the calculator: the network, and what the engine takes without a load.
+
+    Args:
+        engine: profile of the workbook.
+
+    Returns:
+        Their names, in the order of `HOST_TIMES` [text].
+    """
+    return tuple(
+        name for name in HOST_TIMES if name == "network" or (name not in _UNDER_LOAD and getattr(engine, name) > 0.0)
+    )
+
+
 @scope("asked")
 def asked(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -> Asked:
     """A case whose constants stand in the calculator.
@@ -96,12 +111,10 @@ def asked(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -> Aske
         cells: the choices.
 
     Returns:
-        The case: times of the engine are cells where they are not zero, the network is always one.
+        The case: times of the engine that `times_shown` names are cells.
     """
     engine = contents.engine
-    times: dict[str, Any] = {
-        name: _time(pool, engine, name) * MILLI for name in HOST_TIMES if name == "network" or getattr(engine, name)
-    }
+    times: dict[str, Any] = {name: _time(pool, engine, name) * MILLI for name in times_shown(engine)}
     bounds = [Bound(_time(pool, engine, name), 0.0, HOUR / MILLI, f"{name} must be at least 0 ms") for name in times]
     skew: Any = None
     if contents.skew is not None:

@@ -167,6 +167,20 @@ def test_engines_have_equal_say_however_many_rows_each_has():
     assert fitted(replace(sample, weight=1.0)).parameters["eta_m"] == pytest.approx(0.645, rel=0.005)
 
 
+def test_experts_that_are_spread_over_ranks_start_by_themselves_and_hardly_move_the_rest():
+    group = timed("moe", KNOWN["moe"], noise=0.0)
+    clean = fit(group).parameters
+    assert clean["t0"] == pytest.approx(20e-6, rel=0.05)
+    assert clean["t0_ep"] == pytest.approx(45e-6, rel=0.05)
+    sample = kernel_sample(group, rl.load_gpu(H100))
+    sample = replace(sample, latency=sample.latency * np.where(sample.spread, 1.3, 1.0))
+    found = fitted(sample).parameters
+    assert found["t0_ep"] > 1.4 * clean["t0_ep"]
+    for name in ("t0", "eta_c", "eta_m", "eta_s"):
+        assert found[name] == pytest.approx(clean[name], rel=0.06), name
+    assert fitted(replace(sample, weight=1.0)).parameters["t0"] < 0.8 * clean["t0"]  # if all rows had equal say
+
+
 @pytest.mark.parametrize(("kind", "size"), [("gemm", 3), ("moe", 5), ("all_gather", 3), ("elementwise", 1)])
 def test_fewer_rows_than_constants_are_refused(kind, size):
     with pytest.raises(rl.BadInput, match=rf"{size} {kind} rows are too few to fit \d+ parameters \(\w+"):
@@ -175,6 +189,9 @@ def test_fewer_rows_than_constants_are_refused(kind, size):
 
 def test_a_parameter_that_changes_no_time_is_not_fitted():
     assert "eta_s" not in fit(timed("gemm", KNOWN["gemm"])).parameters  # bf16 quantises nothing
+    whole = timed("moe", KNOWN["moe"], size=20)
+    whole = replace(whole, columns={**whole.columns, "ep": [1.0] * 20})
+    assert "t0_ep" not in fit(whole).parameters  # every rank holds all experts
     assert "eta_switch" not in fit(timed("all_gather", KNOWN["all_gather"])).parameters  # only sums run in a switch
     a100 = timed("all_reduce", {"a0": 6e-6, "a1": 0.8e-6, "q": 8e-6, "eta": 0.65}, gpu="a100-sxm-80gb")
     assert not rl.load_gpu("a100-sxm-80gb").link.in_switch_reduction
@@ -287,6 +304,32 @@ def test_a_fitted_file_is_one_that_predictions_stand_on(table, tmp_path):
     own, old = (rl.predict("llama-3.1-8b", H100, isl=4000, specs=folder) for folder in (str(specs), None))
     assert own.basis == "calibrated"
     assert own.ttft > 1.1 * old.ttft  # 0.6 of the peak instead of 0.79
+
+
+def test_a_table_with_expert_ranks_gives_their_start_and_a_file_without_it_starts_them_as_others(tmp_path):
+    columns = timed("moe", KNOWN["moe"], size=60).columns
+    lines = [",".join(("gpu", "kind", "dtype", *SHAPES["moe"], "latency_us"))]
+    for *shape, latency in zip(*(columns[name] for name in (*SHAPES["moe"], "latency")), strict=True):
+        lines.append(",".join((H100, "moe", "bf16", *map(str, shape), f"{latency * 1e6:.6g}")))
+    (tmp_path / "kernels.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = calibrate([str(tmp_path / "kernels.csv")], H100)
+    stated = yaml.safe_load(found.text)["kernels"]["moe"]["bf16"]
+    specs = tmp_path / "specs"
+    specs.mkdir()
+
+    def experts(text, ep):
+        """The set that a file states, and when the experts of a plan start."""
+        (specs / f"{found.name}.yaml").write_text(text, encoding="utf-8")
+        case = rl.predict("qwen3-30b-a3b", H100, tp=8, ep=ep, specs=str(specs))
+        (kernel,) = (kernel for kernel in case.decode.kernels if kernel.name == "experts")
+        return rl.load_gpu(H100, str(specs)).calibration.kernels["moe", "bf16"], kernel.roof.efficiency.t0
+
+    efficiency, start = experts(found.text, 8)
+    assert efficiency.t0_ep == start == from_text(stated["t0_ep"], "s") == pytest.approx(45e-6, rel=0.1)
+    assert efficiency.t0 == experts(found.text, 1)[1] == from_text(stated["t0"], "s") < 0.6 * start
+    plain = found.text.replace(f"t0_ep: {stated['t0_ep']}, ", "")
+    assert plain != found.text
+    assert experts(plain, 8)[1] == experts(plain, 8)[0].t0_ep == efficiency.t0
 
 
 def test_a_fitted_file_says_how_far_the_rows_were_off_before_and_after(table):

@@ -81,14 +81,14 @@ def test_line_ends_and_byte_order_marks_of_spreadsheets_do_not_matter(table, end
     assert kernel_groups([table(text, encoding="utf-8-sig")]) == kernel_groups([table(TABLE, "plain.csv")])
 
 
-def test_experts_have_a_routing_and_are_whole_where_no_tp_is_stated(table):
+def test_experts_have_a_routing_and_are_whole_on_one_rank_where_neither_tp_nor_ep_is_stated(table):
     text = (
-        "gpu,kind,dtype,tokens,hidden,width,top_k,experts,tp,routing,latency_us\n"
-        "h100-sxm,moe,bf16,16,2048,768,8,128,,,100\n"
-        "h100-sxm,moe,bf16,16,2048,768,8,128,4,skewed,60\n"
+        "gpu,kind,dtype,tokens,hidden,width,top_k,experts,tp,ep,routing,latency_us\n"
+        "h100-sxm,moe,bf16,16,2048,768,8,128,,,,100\n"
+        "h100-sxm,moe,bf16,16,2048,768,8,128,4,8,skewed,60\n"
     )
     (group,) = kernel_groups([table(text)])
-    assert group.columns["tp"] == [1.0, 4.0]
+    assert (group.columns["tp"], group.columns["ep"]) == ([1.0, 4.0], [1.0, 8.0])
     assert group.routing == ("uniform", "skewed")
 
 
@@ -126,6 +126,11 @@ def test_a_faulty_row_is_refused_with_its_line(table, old, new, line, words):
     message = refused(path)
     assert message.startswith(f"{path}:{line}: ")
     assert all(word in message for word in words)
+
+
+def test_more_ranks_than_experts_are_refused(table):
+    text = "gpu,kind,tokens,hidden,width,top_k,experts,ep,latency_us\nh100-sxm,moe,16,2048,768,2,8,16,100\n"
+    assert "ep = 16 exceeds experts = 8" in refused(table(text))
 
 
 def test_a_routing_that_is_none_is_refused_with_those_that_are(table):

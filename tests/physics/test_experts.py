@@ -92,6 +92,9 @@ def test_expert_ranks_share_out_arithmetic_and_weights(ffn, tokens, skew):
         if not ffn.expert_bias:  # each rank adds the whole output bias
             assert close(shard.weight_bytes * plan.expert_tp, touched / whole.items * whole.weight_bytes)
         assert 8.0 * shard.flop >= whole.flop * (1.0 - 1e-12)
+        assert 8.0 * shard.weight_bytes >= whole.weight_bytes * (1.0 - 1e-12)
+        row = whole.flop / (tokens * ffn.top_k)
+        assert plan.ep == 1 or shard.flop * plan.expert_tp >= row * shard.items * (1.0 - 1e-12)
 
 
 @given(
@@ -136,5 +139,5 @@ def test_the_fullest_rank_is_that_of_drawn_loads():
     for _ in range(2000):
         ranks = [sum(draw.gammavariate(0.1, 1.0) for _ in range(32)) for _ in range(8)]
         ratios.append(max(ranks) / (sum(ranks) / 8))
-    # Of heavy tails the normal law is a little short.
-    assert 0.9 * statistics.fmean(ratios) < fullest_rank(256, 8, 0.66) < statistics.fmean(ratios)
+    # The tail of such loads is longer than the normal's: some 6 % here, more with fewer experts a rank.
+    assert 0.92 * statistics.fmean(ratios) < fullest_rank(256, 8, 0.66) < statistics.fmean(ratios)

@@ -156,7 +156,7 @@ def test_rates_times_k_and_latencies_over_k_give_every_time_over_k(deployment, e
 @pytest.mark.parametrize("name", ["llama-3.1-70b", "deepseek-v3", "gpt-oss-120b"])
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
 def test_times_of_the_catalog_are_homogeneous_in_rates_and_latencies(gpu, name, basis):
-    deployment = deploy(name, gpu, Plan(tp=2, dp=4), basis=basis)
+    deployment = deploy(name, gpu, Plan(tp=2, dp=4, ep=4), basis=basis)
     scaled = replace(deployment, gpu=with_shorter_latencies(faster(deployment.gpu, 3.0), 3.0))
     for before, after in zip(both(deployment, 32, 300, 4000), both(scaled, 32, 300, 4000), strict=True):
         assert_every_time_shrinks(before, after, 3.0)

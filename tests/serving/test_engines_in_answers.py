@@ -1,13 +1,16 @@
 """What an engine adds to an answer: exactly what its profile says, and never anything at light speed."""
 
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from conftest import SAMPLE_GPUS, SAMPLE_MODELS, close, deploy, deployments, engines
 from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
+import roofline.arrays
 from roofline.catalog.engines import engine_names, load_engine
 from roofline.errors import UnsupportedPrecision
 from roofline.physics.forward import decode_pass, prefill_pass
@@ -257,6 +260,46 @@ def test_what_an_arrival_waits_is_seen_by_several_users_and_by_none_alone():
         assert later.served.max_request_rate == sooner.served.max_request_rate
 
 
+@pytest.mark.parametrize("scheduler", ["decode first", "prompts first"])
+def test_what_an_arrival_waits_comes_with_the_company_and_without_a_jump(scheduler):
+    sooner, later = (
+        deploy(*SMALL, engine=replace(load_engine("vllm"), arrival=arrival, scheduler=scheduler))
+        for arrival in (0.0, 0.04)
+    )
+    for batch in (1.0, 16.0):  # a burst meets nobody who decodes
+        assert predict_deployment(later, Workload(2000.0, 300.0, batch)).ttft == (
+            predict_deployment(sooner, Workload(2000.0, 300.0, batch)).ttft
+        )
+    for load in (
+        {"concurrency": np.array([1.0, 1.02, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0])},
+        {"request_rate": np.array([1e-6, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])},
+    ):
+        quick, slow = (predict_deployment(each, Workload(2000.0, 300.0, **load)).ttft for each in (sooner, later))
+        waits = [0.0, *(slow - quick)]
+        assert all(-1e-9 <= more - fewer <= 0.015 for fewer, more in pairwise(waits)), waits
+        # Users then meet another part of the step that their answers end with.
+        assert 0.038 <= waits[-1] <= (0.045 if "concurrency" in load else 0.04)
+
+
+@pytest.mark.parametrize("scheduler", ["decode first", "prompts first"])
+@pytest.mark.parametrize("time", ["arrival", "prefill", "launch", "launch_decode"])
+def test_a_slower_host_never_answers_sooner(time, scheduler):
+    engine = replace(load_engine("generic"), scheduler=scheduler, launch_decode=2e-5)
+    slower = replace(engine, **{time: 1.5 * getattr(engine, time)})
+    for load in (
+        {"batch": np.array([1.0, 4.0, 64.0])},
+        {"request_rate": np.array([0.01, 1.0, 4.0])},
+        {"concurrency": np.array([1.0, 3.0, 24.0])},
+    ):
+        workload = Workload(200.0, 300.0, **load)
+        before, after = (predict_deployment(deploy(*SMALL, engine=each), workload) for each in (engine, slower))
+        # Users who are answered later meet less of each other's work, but ask for no more of it.
+        names = ("e2el",) if "concurrency" in load else ("ttft", "tpot", "e2el")
+        for name in names:
+            assert np.all(getattr(after, name) >= getattr(before, name) * (1.0 - 1e-9)), (name, load)
+        assert np.any(after.e2el > before.e2el) or (time, "batch" in load) == ("arrival", True)
+
+
 def test_prompts_of_several_chunks_pay_the_host_for_each_and_prompts_of_one_pass_share_it():
     engine = replace(Engine("host"), prefill=0.01, max_num_batched_tokens=1000)
     deployment, bare = deploy(*SMALL, engine=engine), deploy(*SMALL, engine=replace(engine, prefill=0.0))
@@ -268,12 +311,40 @@ def test_prompts_of_several_chunks_pay_the_host_for_each_and_prompts_of_one_pass
 
 
 def test_a_program_whose_host_launches_every_kernel_is_slower_where_kernels_are_short():
-    for isl, is_launched in ((64, True), (4000, False)):
-        host, kernels = (rl.predict(*SMALL, isl=isl, osl=300, engine=name) for name in ("eager", "none"))
-        launches = sum(kernel.count for kernel in kernels.prefill.kernels) * load_engine("eager").launch
-        assert close(host.ttft, max(launches, kernels.ttft))
-        assert (host.ttft > kernels.ttft) is is_launched
-        assert host.tpot > kernels.tpot
+    engine = load_engine("eager")
+    for model, isl, is_launched in (("llama-3.1-8b", 64, (True, True)), ("llama-2-70b", 4000, (False, False))):
+        host, kernels = (
+            rl.predict(model, "h100-sxm", tp=1, quantization="fp8", isl=isl, osl=300, engine=name)
+            for name in ("eager", "none")
+        )
+        for slow, passed, each, is_slower in zip(
+            (host.prefill, host.decode),
+            (kernels.prefill, kernels.decode),
+            (engine.launch, engine.launch_decode),
+            is_launched,
+            strict=True,
+        ):
+            assert gpu_kernels(slow) == list(passed.kernels)
+            floor = each * sum(kernel.count for kernel in passed.kernels)
+            assert close(slow.time, max(floor, passed.time))
+            assert (slow.time > passed.time) is is_slower
+
+
+def test_what_the_host_launches_is_the_same_in_arrays_and_its_slope_is_that_of_the_slower_side():
+    lengths = (100, 700, 1500, 6000)
+    ends = rl.predict(*SMALL, isl=np.array(lengths), osl=10, engine="eager").ttft
+    slopes = []
+    for isl, ttft in zip(lengths, ends, strict=True):
+        one = rl.predict(*SMALL, isl=isl, osl=10, engine="eager")
+        assert close(ttft, one.ttft)
+        rows = rl.sensitivity(*SMALL, isl=isl, osl=10, engine="eager")
+        slopes.append(
+            {row.input: row.elasticity for row in rows if row.result == "ttft" and row.kind in ("rate", "latency")}
+        )
+    host = {"host_launch": 1.0}
+    assert {name: slope for name, slope in slopes[0].items() if abs(slope) > 1e-12} == pytest.approx(host, rel=1e-12)
+    assert slopes[-1].get("host_launch", 0.0) == 0.0
+    assert slopes[-1]["peak_bf16"] < -0.5
 
 
 def test_a_stretch_is_seen_by_several_users_and_by_none_alone():

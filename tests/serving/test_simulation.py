@@ -2,12 +2,16 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 from build_load_page import judged_rate, judged_saturation, judged_users
-from conftest import close
+from conftest import close, deploy
 
 import roofline as rl
+from roofline.catalog.engines import load_engine
+from roofline.serving.answer import predict_deployment
+from roofline.serving.latency import Workload
 from roofline.serving.traffic.load import server_of
 from roofline.serving.traffic.simulation import Arrivals, simulated
 
@@ -76,11 +80,30 @@ def test_requests_in_a_simulation_are_counted_and_obey_little(engine, load):
     assert abs(found.ratio("tpot") - 1.0) < 0.1
 
 
-def test_a_user_alone_takes_the_times_of_the_idle_server_in_a_simulation_too():
-    found = rl.simulate(*SMALL, concurrency=1, requests=20, spread=0.0, **CASE)
-    idle = rl.predict(*SMALL, **CASE)
-    assert close(found.ttft, idle.ttft, 1e-3)  # read from tables
+@pytest.mark.parametrize(
+    ("engine", "isl"),
+    [("generic", 800), ("sglang", 60), ("vllm", 20_000), ("eager", 60)],  # launches of the host, three chunks
+)
+def test_a_user_alone_takes_the_times_of_the_idle_server_in_a_simulation_too(engine, isl):
+    case = {**CASE, "isl": isl, "engine": engine}
+    found = rl.simulate(*SMALL, concurrency=1, requests=20, spread=0.0, **case)
+    idle = rl.predict(*SMALL, **case)
+    assert close(found.ttft, idle.ttft, 3e-3 if isl > 8192 else 1e-3)  # read from tables; chunks are full or equal
     assert close(found.tpot, idle.tpot, 2e-3)
+
+
+@pytest.mark.parametrize("scheduler", ["decode first", "prompts first"])
+@pytest.mark.parametrize("rate", [0.5, 4.0])
+def test_a_request_that_arrives_waits_as_long_in_a_simulation_as_in_the_equations(rate, scheduler):
+    closed, stepped = [], []
+    for arrival in (0.0, 0.05):
+        engine = replace(load_engine("generic"), arrival=arrival, scheduler=scheduler)
+        case = predict_deployment(deploy(*SMALL, engine=engine), Workload(1000.0, 200.0, request_rate=rate))
+        closed.append(case.ttft)
+        requests = simulated(server_of(case.deployment, case.workload), Arrivals(500, rate=rate, seed=3))
+        stepped.append(statistics.fmean(request.ttft for request in requests))
+    assert 0.02 < closed[1] - closed[0] <= 0.05 * (1.0 + 1e-9)
+    assert close(closed[1] - closed[0], stepped[1] - stepped[0], 0.05)
 
 
 def test_a_run_counts_every_request_from_the_burst_on():

@@ -140,11 +140,14 @@ def test_elasticities_over_rates_less_those_over_latencies_sum_to_minus_one(pred
 def test_derivatives_are_those_of_central_differences_away_from_a_change_of_regime(prediction, result):
     case = CaseTrace(prediction)
     number, step = case.number(result), 1e-4
+    workload, mixers = prediction.workload, [mixer for _, mixer in prediction.deployment.model.mixers]
+    chunks = max((workload.isl + workload.osl) / (getattr(mixer, "chunk", None) or math.inf) for mixer in mixers)
     for name, slope in number.gradient.items():
         value = case.inputs[name].value
         change, _ = case.margin(result, name)
-        # A vocabulary is padded to whole columns, finer than a regime: tp moves it in steps.
-        if not value or name == "tp" or (change is not None and abs(change) < 3.0 * step) or case.is_tie(result, name):
+        # Steps finer than a regime: of tp, as a vocabulary is padded to whole columns; of lengths, over many chunks.
+        is_stepped = name == "tp" or (name in ("isl", "osl", "prefix") and chunks > 100.0)
+        if not value or is_stepped or (change is not None and abs(change) < 3.0 * step) or case.is_tie(result, name):
             continue
         high, low = (getattr(changed(prediction, {name: value * (1.0 + h)}), result) for h in (step, -step))
         assert math.isclose(slope * value / number.value, (high - low) / (2.0 * step * number.value), abs_tol=1e-6)
@@ -173,6 +176,14 @@ def test_a_changed_input_is_read_by_the_prediction(prediction, data):
     assume(name not in ("tp", "batch", "isl", "osl", "prefix"))
     faster = changed(prediction, {name: value * 1.01}).e2el < prediction.e2el
     assert faster == (number.gradient[name] < 0.0)
+
+
+def test_experts_on_several_ranks_start_by_their_own_constant():
+    for ep, start in ((1, "t0_moe_bf16"), (8, "t0_ep_moe_bf16")):
+        case = CaseTrace(rl.predict("qwen3-30b-a3b", "h200", tp=8, ep=ep, batch=64))
+        slopes = case.number("tpot").gradient
+        assert {name for name, slope in slopes.items() if "t0" in name and "moe" in name and slope} == {start}
+        assert slopes[start] == 48.0  # layers
 
 
 def test_a_power_of_zero_with_a_traced_exponent_has_no_slope_in_it():

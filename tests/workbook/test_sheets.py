@@ -14,6 +14,8 @@ import pytest
 from recalculation import Cells, Live, edit, libreoffice_is_installed, recalculated, recalculated_many
 
 import roofline as rl
+from roofline.catalog.engines import load_engine
+from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES
 from roofline.workbook.sheets import SHEETS
 
@@ -384,6 +386,13 @@ def test_only_functions_that_excel_libreoffice_and_google_sheets_share(book):
     assert 500 < longest < 8192
 
 
+def test_the_calculator_holds_every_time_of_the_engine_that_a_burst_takes(book):
+    engine, labels = load_engine("generic"), placed(book, "Calculator", "A")
+    times = {name for name in HOST_TIMES if getattr(engine, name) > 0.0}
+    assert {"arrival", "launch", "prefill"} <= times
+    assert {name for name in times if f"{name} [ms]" in labels} == times - {"arrival"}  # which a load alone asks for
+
+
 def test_names_never_look_like_addresses_and_point_into_the_book(book):
     names = opened(book).defined_names
     assert len(names) > 80
@@ -533,7 +542,7 @@ def test_text_of_a_catalog_never_becomes_a_formula(tmp_path):
     assert agrees(Live(path).value("Calculator", f"F{results['TTFT [ms]']}"), known.ttft * 1000)
 
 
-@pytest.mark.parametrize("engine", ["none", "trtllm-0.9"])
+@pytest.mark.parametrize("engine", ["none", "trtllm-0.9", "eager"])
 def test_engines_and_uniform_routing_hold_for_the_whole_workbook(tmp_path, engine):
     path = tmp_path / "engine.xlsx"
     rl.sheet(str(path), "deepseek-v2-lite", "h100-sxm", isl=1500, batch=8, engine=engine, routing="uniform", spare=0)

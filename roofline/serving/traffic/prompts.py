@@ -107,7 +107,7 @@ def added(
 def added_by_node(server: Server, prompt: Prompt, usual: Real, node: PromptNode) -> Real:
     r"""What a prompt of some length adds, where the mean one adds `usual` in the same steps.
 
-    .. math:: P(s) = x \left[\left(\frac{P - h_{pre}}{x} - a\right) \frac{s}{S} + a(s)\right] + h_{pre}
+    .. math:: P(s) = x \left[\left(\frac{P}{x} - a\right) \frac{s}{S} + a(s)\right]
 
     Args:
         server: a rank.
