@@ -30,11 +30,12 @@ from roofline.serving.traffic.load import lanes, served, server_of
 from roofline.serving.traffic.prompts import prompt_of
 from roofline.serving.traffic.simulation import Arrivals, simulated
 from roofline.serving.traffic.slots import saturation
+from roofline.symbolic.inputs import HOST_TIMES
 
 PAGE = Path(__file__).parent.parent / "docs" / "diagnosis.md"
 SEED = 20_281_000  # of the page; those below were used while the method was written
-#: Times of the host.
-HOST = ("request", "arrival", "prefill", "launch", "launch_decode", "step", "layer", "sequence")
+#: Times of the host: neither of the network nor of the GPU, which runs an engine's all-reduces.
+HOST = tuple(name for name in HOST_TIMES if name not in ("network", "all_reduce"))
 HIDDEN = (*CAUSES, NOTHING)
 LEAST_EFFECT = 0.15  # of ln(after / before) of the figure that a hidden change moves most
 UTIL = {"low": (0.08, 0.3), "high": (0.6, 0.85), "any": (0.1, 0.85)}  # of the saturation

@@ -22,6 +22,7 @@ from typing import Any
 
 import roofline as rl
 from roofline.analysis.goodput import largest_rate
+from roofline.api.inputs.speculation import drafted
 from roofline.serving.latency import Workload
 from roofline.serving.lengths import Lengths, lengths_by_law
 from roofline.serving.targets import limited_latencies
@@ -30,6 +31,7 @@ from roofline.serving.traffic.load import served, server_of
 from roofline.serving.traffic.prompts import prompt_of
 from roofline.serving.traffic.simulation import Arrivals, simulated
 from roofline.serving.traffic.slots import saturation
+from roofline.specs.prompt_cache import PromptCache
 
 PAGE = Path(__file__).parent.parent / "docs" / "load.md"
 DEPLOYMENTS = (
@@ -100,6 +102,44 @@ def judged_rate(task: tuple[int, int, str]) -> Judged:
     return _judged(
         deployment, replace(wanted, request_rate=rate), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
         f"{first} first, rate", f"u {share}",
+    )  # fmt: skip
+
+
+def judged_drafts(task: tuple[int, int, str]) -> Judged:
+    """A case of random arrivals with speculative decoding."""
+    seed, requests, first = task
+    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    draw = random.Random(seed + 3)
+    deployment = drafted(
+        deployment, draw.choice(("ngram", "eagle")), draw.choice((1, 3, 5)), draw.choice((0.5, 0.7, 0.9))
+    )
+    lengths = drawn_lengths(seed, 0.0)
+    wanted = replace(wanted, lengths=lengths)
+    server = server_of(deployment, replace(wanted, request_rate=1.0))
+    share = draw.choice(LOADS)
+    rate = share * saturation(server, prompt_of(server)).rate
+    return _judged(
+        deployment, replace(wanted, request_rate=rate), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
+        f"{first} first, drafts", f"{deployment.draft.method} of {deployment.draft.tokens}, u {share}",
+    )  # fmt: skip
+
+
+def judged_caches(task: tuple[int, int, str]) -> Judged:
+    """A case of random arrivals of which some find their prefix, in the GPU's memory or in the host's."""
+    seed, requests, first = task
+    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    draw = random.Random(seed + 4)
+    hit, part, tier = draw.choice((0.3, 0.6, 0.9)), draw.choice((0.3, 0.6, 0.9)), draw.choice(("hbm", "host"))
+    lengths = drawn_lengths(seed, 0.0)
+    wanted = replace(
+        wanted, prefix=float(round(part * wanted.isl)), cache=PromptCache(hit=hit, tier=tier), lengths=lengths
+    )
+    server = server_of(deployment, replace(wanted, request_rate=1.0))
+    share = draw.choice(LOADS)
+    rate = share * saturation(server, prompt_of(server)).rate
+    return _judged(
+        deployment, replace(wanted, request_rate=rate), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
+        f"{first} first, prompt cache", f"{hit:.0%} find {part:.0%} in {tier}, u {share}",
     )  # fmt: skip
 
 
@@ -336,6 +376,7 @@ def main() -> None:
     groups: tuple[tuple[Callable[[Any], Judged], int, str], ...] = (
         (judged_rate, options.cases, "decode"), (judged_rate, options.cases // 2, "prompts"),
         (judged_users, options.cases // 2, "decode"), (judged_users, options.cases // 3, "prompts"),
+        (judged_drafts, options.cases // 3, "decode"), (judged_caches, options.cases // 3, "decode"),
     )  # fmt: skip
     with ProcessPoolExecutor() as pool:
         cases = [

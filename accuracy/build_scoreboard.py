@@ -22,6 +22,7 @@ from typing import Any
 from aiconfigurator_rows import read_answers
 from cases import Case, Score, offline_cases, published_cases, score, server_cases, sliced
 from kernel_rows import GPUS, kernel_rows, write_rows
+from pool_rows import pool_cases, pool_rows
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
@@ -266,7 +267,8 @@ Errors are |predicted / measured - 1| in per cent: median, mean, 90th percentile
 ln(predicted / measured) in per cent: negative means predicted too fast. `in 80 %` is the share of measurements inside
 the 80 % interval that the prediction states. `ideal` is the median error of the textbook roofline on the same rows.
 `fit` rows were used to fit constants; `held out` rows never were, by GPU (H200, B300, GB300 and, for kernels, GB200) or
-by model (Kimi-K2.5, GLM-5, Qwen3.5-397B, MiniMax-M2.5). Tables are sorted worst first.
+by model (Kimi-K2.5, GLM-5, Qwen3.5-397B, MiniMax-M2.5); `not fitted` rows are the others that no fit used. Tables are
+sorted worst first.
 
 What any choice has looked at: kernels of A100, L40S, H100, B200, GB300 and RTX PRO 6000 (constants and forms); servers on
 H100 and B200 with models that are not held out (constants of engines, how requests arrive, widths); 13 single requests
@@ -289,8 +291,8 @@ def page(parts: dict[str, Any]) -> str:
     ]
     text += [
         "### Where the intervals miss\n",
-        f"Slices of {SLICE} measurements or more of which fewer than {LEAST} or more than {MOST} in a hundred lie inside the "
-        "80 % interval, by kind of kernel, of server and of publication; all others hold.\n",
+        f"Slices of {SLICE} measurements or more of which fewer than {LEAST:.0f} or more than {MOST:.0f} in a hundred lie "
+        "inside the 80 % interval, by kind of kernel, of server and of publication; all others hold.\n",
         markdown(
             parts["coverage"], {"slice": "slice", "split": "split", "count": "n", "coverage": "in 80 %", "cause": "why"}
         ),
@@ -332,6 +334,20 @@ def page(parts: dict[str, Any]) -> str:
         "where the load generator states nothing fitted on the `fit` rows; and 236 vLLM rows (MiniMax-M2.5 and Llama-8B in FP8), "
         "whose small GEMMs its tables time as launch-bound, make half of its mean TPOT error.\n",
         markdown(parts["peer"], {key: key for key in (parts["peer"][0] if parts["peer"] else {})}),
+        "## Separate pools\n",
+        "Runs of the same wheel with prefill and decode on GPUs of their own, where the row states both pools and is not "
+        "printed by another export, too (`accuracy/pool_rows.py`); nothing is fitted on them but the factor 2 of a run's "
+        "start, which was chosen on rows of GB200. Users of a run of ten requests each; a pass takes one prompt, as "
+        "the rows state, unless the run answered more than that. Labels `moe_tp = dp, moe_ep = 1` are read as the recipes have them: plain tensor parallelism for "
+        "workers of up to four ranks, experts spread over all ranks beyond.\n\n"
+        "What the rows cannot identify: the transfer, below 1 % of the TTFT of nearly all rows of DeepSeek-R1 and 3 % of "
+        "Qwen3-32B's, whatever the link; how requests are routed; what else an engine does between both pools. First "
+        "tokens of seconds at a few users (TensorRT-LLM, 1k prompts) are many times the time of any prompt: some runs hold "
+        "starts that no equation has.\n",
+        "### By GPU and model\n",
+        markdown(parts["pools_deployment"], HEADINGS),
+        "### By engine\n",
+        markdown(parts["pools_engine"], HEADINGS),
         "## Offline\n",
         "tests/measured/offline.csv: NVIDIA's figures of `trtllm-bench throughput`, every request queued at once. Compared is "
         "the time per output token and GPU at the largest request rate; no row was fitted. Steps of experts with hundreds of "
@@ -342,10 +358,12 @@ def page(parts: dict[str, Any]) -> str:
         "### By GPU\n",
         markdown(parts["offline_gpu"], HEADINGS),
         "## Published static batches and single requests\n",
-        "tests/measured/published.csv: points transcribed from public pages, none fitted but the two sweeps that the "
-        "profiles `trtllm-0.9` and `nim-2024` were fitted on (in the table by engine). Programs without a server are "
-        "predicted with engine `none`. Of a page without an open licence a few rows are quoted, chosen without a look at "
-        "any prediction (NOTICE).\n",
+        "tests/measured/published.csv: points transcribed from public pages. Three groups were fitted (`fit`): the two sweeps "
+        "of the profiles `trtllm-0.9` and `nim-2024`, the TTFT and TPOT of the programs of `eager`, and 13 TTFTs of single "
+        "requests, which fix what an idle server takes (`request` and `launch`). Programs without a server are predicted with "
+        "`eager` where the host launches every kernel (AutoAWQ, Transformers, llama.cpp), with `none` where graphs are "
+        "replayed or passes compiled (gpt-fast, torchao, MLC, TinyChat) and where nothing is known of them. Of a page without "
+        "an open licence a few rows are quoted, chosen without a look at any prediction (NOTICE).\n",
     ]
     for name in ("metric", "engine", "gpu", "kind", "batch", "basis", "source"):
         text += [f"### By {name}\n", markdown(parts[f"published_{name}"], HEADINGS)]
@@ -375,6 +393,7 @@ def main() -> None:
     named = [row for row in kernels if row["engine"] != "sglang" or row["kind"].startswith(("mla", "moe_"))]
     named = [row for row in named if not (row["kind"] == "all_reduce" and row["engine"] == "nccl")]
     offline = offline_cases()
+    pools = list(pool_cases(pool_rows(is_unique=True)))
     parts: dict[str, Any] = {
         "kernels_by_kind": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']}"),
         "kernels_by_dtype": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']} {row['dtype']}"),
@@ -383,6 +402,8 @@ def main() -> None:
         "servers_once": case_rows(server_cases(rows, corrected=True), lambda case: case.metric),
         "servers_arrivals": arrival_rows(rows, servers),
         "peer": peer_rows(rows),
+        "pools_deployment": case_rows(pools, lambda case: f"{case.metric} {case.gpu} {case.model}"),
+        "pools_engine": case_rows(pools, lambda case: f"{case.metric} {case.gpu} {case.engine}"),
         "offline_kind": case_rows(offline, lambda case: case.kind),
         "offline_gpu": case_rows(offline, lambda case: f"{case.gpu} {'dense' if case.kind == 'dense' else 'experts'}"),
         "offline_model": case_rows(offline, lambda case: case.model),
@@ -419,13 +440,17 @@ def main() -> None:
         {"dataset": "offline", "metric": f"time per token, {row['slice']}", **row, "slice": None}
         for row in parts["offline_kind"]
     ]
+    summary += [
+        {"dataset": "separate pools", "metric": row["slice"], **row, "slice": None}
+        for row in case_rows(pools, lambda case: case.metric)
+    ]
     parts["summary"] = summary
     parts["coverage"] = coverage_rows(parts)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "accuracy.md").write_text(page(parts), encoding="utf-8")
     small = {key: parts[key] for key in ("summary", "kernels_by_kind", "servers_ttft_engine", "servers_tpot_engine",
              "servers_arrivals", "servers_ttft_family", "servers_tpot_family", "servers_ttft_ep", "servers_tpot_ep", "servers_once",
-             "servers_generic", "peer", "published_engine", "published_metric", "offline_kind", "coverage")}  # fmt: skip
+             "servers_generic", "peer", "published_engine", "published_metric", "offline_kind", "coverage", "pools_deployment", "pools_engine")}  # fmt: skip
     rounded = json.loads(json.dumps(small), parse_float=lambda text: round(float(text), 2))
     (options.out / "accuracy.json").write_text(compact(rounded), encoding="utf-8")
     for row in summary:

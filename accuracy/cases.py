@@ -37,7 +37,7 @@ class Case:
     """One figure: measured, predicted with its interval, and at light speed; times in seconds."""
 
     dataset: str
-    split: str  # fit or held out
+    split: str  # fit, held out or, of published rows, not fitted
     metric: str  # ttft, tpot or e2el
     measured: float
     predicted: float
@@ -91,11 +91,15 @@ def score(cases: Iterable[Case]) -> Score:
     )
 
 
+def table_rows(path: Path = PUBLISHED) -> list[dict[str, str]]:
+    """Rows of a table of measurements; lines that begin with # are remarks."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
 def published_cases(path: Path = PUBLISHED) -> list[Case]:
     """Static batches and concurrency-1 servers of public pages, predicted."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [case for row in rows for case in _published(row)]
+    return [case for row in table_rows(path) for case in _published(row)]
 
 
 def published_prediction(row: dict[str, str]) -> rl.Prediction:
@@ -138,9 +142,7 @@ def _published(row: dict[str, str]) -> Iterator[Case]:
 
 def offline_cases(path: Path = OFFLINE) -> list[Case]:
     """Servers with every request queued at once: time per output token of a GPU, the inverse of its throughput."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return [_offline(row) for row in rows]
+    return [_offline(row) for row in table_rows(path)]
 
 
 def _offline(row: dict[str, str]) -> Case:
@@ -170,7 +172,7 @@ def _offline(row: dict[str, str]) -> Case:
     model = found.deployment.model
     return Case(
         dataset="offline",
-        split="held out" if row["gpu"] in HELD_OUT_GPUS else "not fitted",
+        split="held out" if is_held_out(found) else "not fitted",
         metric="time per token",
         measured=1.0 / float(row["output_tok_s_per_gpu"]),
         predicted=predicted,
@@ -190,20 +192,25 @@ def _offline(row: dict[str, str]) -> Case:
     )
 
 
+def is_held_out(prediction: rl.Prediction) -> bool:
+    """Whether the GPU or the model of a case is held out: no constant was ever fitted on it."""
+    deployment = prediction.deployment
+    return deployment.gpu.name in HELD_OUT_GPUS or deployment.model.short_name.startswith(HELD_OUT_MODELS)
+
+
 def is_idle_evidence(row: dict[str, str], prediction: rl.Prediction) -> bool:
     """Whether the TTFT of a single request shows what an idle server takes: a known engine, kernels that were timed."""
     return (
         row["load"] == "concurrency-1"
         and bool(row["ttft_ms"])
-        and row["gpu"] not in HELD_OUT_GPUS
+        and not is_held_out(prediction)
         and prediction.basis == "calibrated"
         and prediction.deployment.engine.name in ("trtllm", "vllm", "sglang")
-        and not prediction.deployment.model.short_name.startswith(HELD_OUT_MODELS)
     )
 
 
 def _split(row: dict[str, str], metric: str, prediction: rl.Prediction) -> str:
-    if row["gpu"] in HELD_OUT_GPUS:
+    if is_held_out(prediction):
         return "held out"
     is_fitted = row["source"].startswith(FITTED_SOURCES) or (
         prediction.deployment.engine.name == "eager" and metric in ("ttft", "tpot")

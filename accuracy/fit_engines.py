@@ -11,16 +11,15 @@ kernels were not timed: what remains there is not the server's alone. Needs the 
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from cases import PUBLISHED, arrivals, is_idle_evidence, published_prediction
+from cases import arrivals, is_held_out, is_idle_evidence, published_prediction, table_rows
 from scipy.optimize import least_squares
-from serving_rows import HELD_OUT_GPUS, ServingRow, serving_rows
+from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
 from roofline.catalog.engines import load_engine
@@ -46,11 +45,9 @@ TTFT_WEIGHT = 0.5  # a first token scatters more than a step
 
 def single_requests(engine: str) -> list[tuple[rl.Prediction, float, str]]:
     """Cases of single requests to an idle server, their TTFT [s] and the profile of their engine."""
-    with PUBLISHED.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(line for line in file if not line.startswith("#")) if row["ttft_ms"]]
     found = []
-    for row in rows:
-        if row["load"] != "concurrency-1":
+    for row in table_rows():
+        if row["load"] != "concurrency-1" or not row["ttft_ms"]:
             continue
         case = published_prediction(row)
         name = case.deployment.engine.name
@@ -62,13 +59,12 @@ def single_requests(engine: str) -> list[tuple[rl.Prediction, float, str]]:
 def fitted_eager() -> dict[str, float]:
     """What the host adds where no CUDA graph is replayed, and the share of the peak that AWQ's GEMM keeps."""
     known = []
-    with PUBLISHED.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            case = published_prediction(row)
-            if case.deployment.engine.name == "eager" and row["gpu"] not in HELD_OUT_GPUS:
-                for name in ("ttft", "tpot"):
-                    if row[f"{name}_ms"]:
-                        known.append((case, name, float(row[f"{name}_ms"]) * MILLI, (row["engine"], name)))
+    for row in table_rows():
+        case = published_prediction(row)
+        if case.deployment.engine.name == "eager" and not is_held_out(case):
+            for name in ("ttft", "tpot"):
+                if row[f"{name}_ms"]:
+                    known.append((case, name, float(row[f"{name}_ms"]) * MILLI, (row["engine"], name)))
     weight = _equal([program for *_, program in known])
 
     def off(constants: dict[str, float]) -> Any:

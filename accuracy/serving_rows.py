@@ -177,7 +177,7 @@ def serving_rows(
     Raises:
         SystemExit: the wheel is not installed.
     """
-    with Path(path or _wheel_csv()).open(newline="", encoding="utf-8") as file:
+    with Path(path or wheel_csv()).open(newline="", encoding="utf-8") as file:
         return read_rows(file, impossible)
 
 
@@ -226,7 +226,7 @@ def main() -> None:
     print(f"{len(rows)} rows in all")
 
 
-def _wheel_csv() -> Path:
+def wheel_csv() -> Path:
     found = importlib.util.find_spec("aiconfigurator_core")
     if found is None or found.origin is None:
         sys.exit(
@@ -244,11 +244,11 @@ def _read(raw: Raw) -> ServingRow:
     if (raw["model_path"], raw["precision"]) not in MODELS:
         raise ValueError(f"{raw['id']}: {raw['model_path']} at precision {raw['precision']!r} is not in MODELS: add it")
     model, quantization = MODELS[raw["model_path"], raw["precision"]]
-    stated = _noted(note, r"silicon_concurrency=(\d+)") or raw["batch_size"] or raw["decode_batch_size"]
+    stated = noted(note, r"silicon_concurrency=(\d+)") or raw["batch_size"] or raw["decode_batch_size"]
     scale = MEAN_LENGTH if source == "inferencex" else 1.0
     held_out = gpu in HELD_OUT_GPUS or model.startswith(HELD_OUT_MODELS)
     row = ServingRow(
-        name=raw["id"], source=source, export=export, measured=_noted(note, r"measured=(\d{4}-\d\d-\d\d)"),
+        name=raw["id"], source=source, export=export, measured=noted(note, r"measured=(\d{4}-\d\d-\d\d)"),
         gpu=gpu, model=model, quantization=quantization, precision_stated=bool(raw["precision"]),
         kv_cache_dtype="bf16", kv_cache_known=False, engine=engine, engine_version=raw["backend_version"] or None,
         tp=1, pp=int(raw["pp_size"] or raw["decode_pp_size"]), ep=1, dp=1, label="printed",
@@ -274,7 +274,7 @@ def _plan(raw: Raw, row: ServingRow) -> tuple[int, int, int, str]:
         return tp, moe_ep, dp if raw[part + "attention_dp_size"] else max(1, moe_tp * moe_ep // tp), "printed"
     ep, label = moe_ep, "printed"
     if row.engine == "vllm" and tp == dp > 1 and moe_ep == tp * dp:
-        tp, dp = (1, dp) if _noted(raw["silicon_data_source"], r"config_id=(\d+)") in DATA_PARALLEL_CONFIGS else (tp, 1)
+        tp, dp = (1, dp) if noted(raw["silicon_data_source"], r"config_id=(\d+)") in DATA_PARALLEL_CONFIGS else (tp, 1)
         ep, label = tp * dp, "product"
     elif moe_tp > 1 and moe_ep > 1 and tp * dp == moe_tp * moe_ep:
         # tp 8 with ep 8 is printed as 64 ranks; the configured tp went to moe_tp. InferenceX knows ep = 1 or tp only.
@@ -358,10 +358,10 @@ def _trust(export: str) -> int:
 
 def _tag(raw: Raw) -> str | None:
     """Tag of the container image."""
-    return _noted(raw["silicon_data_source"], r"(?:image=|; )[\w./#-]+:([\w.-]+)(?:;|$)")
+    return noted(raw["silicon_data_source"], r"(?:image=|; )[\w./#-]+:([\w.-]+)(?:;|$)")
 
 
-def _noted(note: str, pattern: str) -> str | None:
+def noted(note: str, pattern: str) -> str | None:
     match = re.search(pattern, note)
     return match[1] if match else None
 

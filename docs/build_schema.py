@@ -14,6 +14,11 @@ from typing import Any
 from roofline.analysis.gpus import COMPARED_KEYS
 from roofline.api.curve import CURVE_KEYS
 from roofline.api.goodput import GOODPUT_KEYS
+from roofline.api.levers.cache import CACHE_KEYS
+from roofline.api.levers.cost import COST_KEYS
+from roofline.api.levers.pool_rows import POOL_KEYS
+from roofline.api.levers.pulled import LEVER_KEYS
+from roofline.api.levers.speculation import SPECULATION_KEYS
 from roofline.api.outputs import SCHEMA_VERSION
 from roofline.api.predict import ROW_KEYS
 from roofline.api.simulate import SIMULATED_KEYS
@@ -270,12 +275,17 @@ _ROWS: dict[str, tuple[str, ...]] = {
     "Case": (*ROW_KEYS, "reason"),
     "Size": SIZE_KEYS,
     "Goodput": (*ROW_KEYS, *GOODPUT_KEYS),
+    "Cost": (*ROW_KEYS, *COST_KEYS),
+    "Cache": (*ROW_KEYS, *CACHE_KEYS),
     "Point": CURVE_KEYS,
+    "Speculation": SPECULATION_KEYS,
+    "Pools": POOL_KEYS,
     "Compared": (*ROW_KEYS, *COMPARED_KEYS),
     "Format": (
         "quantization", *ROW_KEYS, "num_gpus_smallest", "largest_batch", "output_tok_s_largest_batch", "assumed",
         "prefill_speedup", "decode_speedup", "why_prefill", "why_decode", "baseline",
     ),
+    "Lever": (*ROW_KEYS, *LEVER_KEYS),
     "Sensitivity": (
         "result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin", "unit",
         "meaning", "elasticity_below", "elasticity_above",
@@ -334,7 +344,11 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("ttft", "tpot", "predict", "knee"), _CASE_OUTPUT),
     "size": {"rows": "Size", "notes": _NOTES},
     "goodput": {"rows": "Goodput"},
+    "cost": {"rows": "Cost"},
+    "cache": {"rows": "Cache"},
     "curve": {"rows": "Point"},
+    "speculate": {"rows": "Speculation"},
+    "disaggregate": {"rows": "Pools"},
     "sweep": {"rows": "Case"},
     "compare": {"rows": "Compared", "kernels": "ComparedKernel", "notes": _NOTES},
     "quantize": {"rows": "Format", "kernels": "FormatKernel", "notes": _NOTES},
@@ -349,6 +363,7 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
             "description": "Results in SI: s, 1/s.",
         },
     },
+    "levers": {"rows": "Lever", "goal": KEYS["goal"], "notes": _NOTES},
     "solve": {"rows": "Solution"},
     "formula": {"rows": "Formula"},
     "check": {

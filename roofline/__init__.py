@@ -35,6 +35,13 @@ if _TYPE_CHECKING:
     from roofline.api.curve import Curve, curve
     from roofline.api.goodput import GpuGoodput, goodput
     from roofline.api.inputs.options import Case
+    from roofline.api.levers.cache import CacheTier, prompt_cache
+    from roofline.api.levers.cost import GpuCost, cost
+    from roofline.api.levers.disaggregate import disaggregate
+    from roofline.api.levers.levers import levers
+    from roofline.api.levers.pool_answer import Disaggregation
+    from roofline.api.levers.pulled import Levers
+    from roofline.api.levers.speculation import Speculation, speculate
     from roofline.api.once import calibrate_once
     from roofline.api.simulate import Simulation, simulate
     from roofline.api.size import FleetSize, GpuSize, size
@@ -49,17 +56,21 @@ if _TYPE_CHECKING:
 __all__ = [
     "BadInput",
     "BadSpec",
+    "CacheTier",
     "Case",
     "Comparison",
     "Correction",
     "Curve",
+    "Disaggregation",
     "DoesNotFit",
     "FleetSize",
     "Formula",
     "Gpu",
+    "GpuCost",
     "GpuGoodput",
     "GpuSize",
     "Knees",
+    "Levers",
     "Model",
     "NamedWorkload",
     "Overloaded",
@@ -72,27 +83,33 @@ __all__ = [
     "Sensitivity",
     "Simulation",
     "Solution",
+    "Speculation",
     "UnknownName",
     "UnsupportedPrecision",
     "calibrate_once",
     "check_specs",
     "compare",
+    "cost",
     "curve",
+    "disaggregate",
     "formula",
     "goodput",
     "gpus",
     "knee",
+    "levers",
     "load_gpu",
     "load_model",
     "load_workload",
     "models",
     "predict",
+    "prompt_cache",
     "quantize",
     "sensitivity",
     "sheet",
     "simulate",
     "size",
     "solve",
+    "speculate",
     "table",
     "tpot",
     "ttft",
@@ -111,6 +128,13 @@ _LAZY = {
     "roofline.api.curve": ("Curve", "curve"),
     "roofline.api.goodput": ("GpuGoodput", "goodput"),
     "roofline.api.inputs.options": ("Case",),
+    "roofline.api.levers.levers": ("levers",),
+    "roofline.api.levers.pulled": ("Levers",),
+    "roofline.api.levers.speculation": ("Speculation", "speculate"),
+    "roofline.api.levers.cost": ("GpuCost", "cost"),
+    "roofline.api.levers.disaggregate": ("disaggregate",),
+    "roofline.api.levers.pool_answer": ("Disaggregation",),
+    "roofline.api.levers.cache": ("CacheTier", "prompt_cache"),
     "roofline.api.once": ("calibrate_once",),
     "roofline.api.simulate": ("Simulation", "simulate"),
     "roofline.api.size": ("FleetSize", "GpuSize", "size"),

@@ -18,6 +18,7 @@ __all__ = [
     "GIGA",
     "HOUR",
     "KIBI",
+    "KILO",
     "MEGA",
     "MICRO",
     "MILLI",

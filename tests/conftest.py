@@ -164,7 +164,7 @@ def calibrations(draw):
         kappa=seconds(1e-9),
         kappa_s=seconds(1e-8),
         eps=seconds(5e-7),
-        t0_ep=seconds(3e-5),
+        t0_ep=st.none() | seconds(3e-5),
         p=st.sampled_from((1.0, 3.0, float("inf"))),
     )
     collective = st.builds(
@@ -275,7 +275,8 @@ def close(left, right, tolerance=1e-12):
 
 
 def _divided(entry, names, times):
-    return replace(entry, **{name: getattr(entry, name) / times for name in names})
+    held = {name: getattr(entry, name) for name in names}
+    return replace(entry, **{name: value / times for name, value in held.items() if value is not None})
 
 
 def _multiplied(value, times):

@@ -17,11 +17,11 @@ MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
     *(
         PACKAGE / "serving" / f"{name}.py"
-        for name in ("latency", "knee", "interval", "answer", "cost", "lengths", "targets")
+        for name in ("latency", "prompt_cache", "knee", "interval", "answer", "cost", "lengths", "targets")
     ),
     *(
         PACKAGE / "serving" / "traffic" / f"{name}.py"
-        for name in ("server", "prompts", "queueing", "slots", "mixture", "load", "tails")
+        for name in ("server", "link", "prompts", "queueing", "slots", "mixture", "load", "tails")
     ),
     PACKAGE / "analysis" / "goodput.py",
 ]
@@ -31,6 +31,7 @@ CLASSES = ("Server",)
 QUANTITIES = (
     "Real", "float", "Work", "Terms", "Memory", "ParameterCount", "LinkRoof", "Pass", "State",
     "StepParts", "PromptTimes", "Prompt", "Meeting", "Saturation", "Served", "Component", "Tails", "Lengths", "Goodput",
+    "LinkWait",
 )  # fmt: skip
 #: Functions that return such things and have no equation of their own, each with the reason.
 EXCLUDED = {
@@ -38,18 +39,33 @@ EXCLUDED = {
     "physics/footprint.py: kv_growth_per_token": "the difference of cache_bytes at two lengths",
     "physics/footprint.py: state_bytes_per_sequence": "cache_bytes of no token, summed over the layers",
     "physics/forward.py: draft_pass": "a list of kernels, whose equations are there",
+    "serving/traffic/server.py: Server.steps_of": "steps_of_answer of serving/latency.py",
+    "serving/traffic/server.py: Server.beside": "Server.linear without a prompt, or that part of Server.decode",
     "serving/knee.py: ridge_surplus": "the difference whose root ridge_knee is, shown there",
     "serving/knee.py: asymptotic_time": "the slope D_1 of half_knee, a whole pass at a huge batch",
     "serving/knee.py: half_surplus": "the difference whose root half_knee is, shown there",
     "serving/knee.py: slo_knee": "a search: largest_that_holds",
-    "serving/traffic/server.py: Server.computed": "computed of serving/latency.py, of its prompt",
-    "serving/traffic/server.py: Server.steps": "osl - 1, at least one",
+    "serving/traffic/server.py: Server.steps": "steps_of_answer of the mean answer, at least one",
+    "serving/latency.py: prefill_of_kinds": "prefill of hits alone, and of misses alone",
+    "serving/prompt_cache.py: prefix_bytes": "kv_bytes_per_sequence of the prefix",
+    "serving/prompt_cache.py: tier_bandwidth": "a figure of the GPU, or of the case",
+    "serving/prompt_cache.py: hit_rate": "as it is given, or one of the two that follow",
+    "serving/prompt_cache.py: uniform_hit_rate": "of floats alone: its docstring has it",
+    "serving/prompt_cache.py: lru_hit_rate": 'a root of a sum: "A prompt cache" in docs/method.md has it',
+    "serving/traffic/server.py: Server.computed": "computed of serving/prompt_cache.py, mean over hits and misses",
+    "serving/traffic/server.py: Server.fresh": "computed of serving/prompt_cache.py, of its prompt",
+    "serving/traffic/server.py: Server.loading": "load_time, mean over hits and misses",
+    "serving/traffic/prompts.py: prompt_tokens": "a share of what is beyond the prefix, and a prefix that misses",
+    "serving/targets.py: burst_tails": "two points: prefill_of_kinds",
     "serving/traffic/server.py: Server.budget": "a setting of the engine",
     "serving/traffic/server.py: Server.decode": "parts of Server.decode_pass; of dp ranks, a line",
     "serving/traffic/prompts.py: prompt_of": "Server.prompt of the mean prompt, or its mean over nodes of the lengths",
     "serving/traffic/slots.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
+    "serving/traffic/mixture.py: by_prompt_length": "merged, of some groups of the prompts",
     "serving/traffic/mixture.py: percentile": "a search: the root of survival less the share that is left",
+    "serving/traffic/tails.py: decode_tails": "tails of a rank without prompts",
     "serving/traffic/tails.py: tails": 'distributions: "Tails" in docs/method.md has them equation by equation',
+    "serving/cost.py: token_bill": 'prices of tokens times their number, summed; "Cost" has it',
     "serving/lengths.py: lengths_by_law": "nodes and weights of Gauss, and quantiles of a law",
     "serving/lengths.py: lengths_of_rows": "sums over the rows of a trace",
     "serving/targets.py: limited_latencies": "latencies of other functions, by the keys of limits",

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 import runpy
 import sys
 import tempfile
@@ -13,11 +14,20 @@ from types import ModuleType, SimpleNamespace
 import openpyxl
 import pytest
 import xlsxwriter
+from click.testing import CliRunner
 
 import roofline as rl
+from roofline.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
-RECIPES = ("fill_workbook", "google_sheets", "sizing_with_pandas", "users_within_slo", "xlwings_lite")
+RECIPES = (
+    "fill_workbook",
+    "google_sheets",
+    "pull_levers",
+    "sizing_with_pandas",
+    "users_within_slo",
+    "xlwings_lite",
+)
 RESULTS = ("TTFT [ms]", "TPOT [ms]", "GPUs", "fits", "reason")
 HOSTILE = ("=1+1", "+1+1", "-1+1", "@SUM(1)", '=HYPERLINK("https://x.example","y")', "\t=1+1", "a\r=1+1", "\n=1+1")
 
@@ -508,8 +518,23 @@ def test_a_fleet_keeps_the_slo_for_all_users_and_a_replica_less_does_not(monkeyp
     assert found.fleets["b200"].usd_per_hour < found.fleets["h100-sxm"].usd_per_hour
 
 
+def test_the_levers_of_the_recipe_are_what_their_options_predict(monkeypatch, capsys):
+    found = SimpleNamespace(**run(monkeypatch, "pull_levers"))
+    assert capsys.readouterr().out in (ROOT / "docs" / "recipes.md").read_text()
+    for goal, figure in found.GOALS.items():
+        best = found.answers[goal].best
+        if figure != "cost":
+            assert rl.predict(**best.options).latency(figure) == pytest.approx(best.figure(figure), rel=1e-12)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_short_and_on_the_page(name):
     most = 125 if name == "fill_workbook" else 80
     assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) <= most
     assert f"](../examples/{name}.py)" in (ROOT / "docs" / "recipes.md").read_text()
+
+
+def test_what_the_page_prints_of_a_cached_prompt_is_what_the_command_prints():
+    page = (ROOT / "docs" / "recipes.md").read_text()
+    command = re.search(r"^`roofline (cache .*?)` prints", page, re.MULTILINE)[1]
+    assert CliRunner().invoke(cli, command.split(), env={"COLUMNS": "80"}).stdout.rstrip() in page

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from roofline.ops import Real
 from roofline.physics.plan import Deployment
 from roofline.quantity import rounded, to_text
-from roofline.serving.latency import BURST, RATE, USERS, Workload, decode, e2el, prefill
-from roofline.serving.traffic.load import lanes, served
+from roofline.serving.latency import BURST, RATE, USERS, Workload, e2el
+from roofline.serving.traffic.load import lanes, mean_latencies, served
 from roofline.specs.engine import Engine
+from roofline.symbolic.inputs import HOST_TIMES
 
 __all__ = ["CAUSES", "METRICS", "SUSPECTED", "Cause", "Figures", "Observed", "in_flight", "predicted_figures"]
 
@@ -21,8 +22,8 @@ CAUSES = ("kernels", "host", "batch limit", "cache", "load")
 #: What a run may have measured: times [s] and the requests that were answered [1/s].
 METRICS = ("ttft", "tpot", "e2el", "answered_rate")
 
-#: Times of an engine that no GPU shortens.
-_HOST = ("request", "arrival", "network", "prefill", "launch", "launch_decode", "step", "layer", "sequence")
+#: Times of an engine that no GPU shortens: all but its all-reduces, which the GPU runs.
+_HOST = tuple(name for name in HOST_TIMES if name != "all_reduce")
 _SLOWER = (0.25, 0.45, 0.65, 0.82, 0.93, 1.08, 1.22, 1.55, 2.2, 4.0)
 _HOSTS = (0.1, 0.35, 0.7, 1.3, 2.1, 3.5, 6.0, 10.0)
 _MORE = (-1.0, -0.4, -0.15, -0.05, 0.05, 0.12, 0.25, 0.5, 1.0, 3.0)  # of the shortest predicted TPOT
@@ -79,7 +80,7 @@ def predicted_figures(run: Observed) -> Figures | None:
         if workload.request_rate is not None:
             workload = replace(workload, request_rate=workload.request_rate * factor)
     if workload.load == BURST:
-        first, step = float(prefill(deployment, workload).time), float(decode(deployment, workload).time)
+        first, step = (float(time) for time in mean_latencies(deployment, workload))
         whole = float(e2el(first, step, workload.osl))
         return Figures(_scaled(factor, first, step, whole, None))
     found = served(deployment, workload, run.near)

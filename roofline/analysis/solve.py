@@ -37,6 +37,7 @@ ALIASES = ("peak", "weights", "kv", "tp")
 _INFINITE = float("inf")
 _HUGE, _MOST_USERS = 2.0**60, 2.0**20  # times the present value, and users, that are looked at
 _RISING = ("workload", "latency", "precision")  # kinds of input of which more takes longer
+_SAVING = ("prefix", "cache_hit")  # inputs of these kinds of which more takes less
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _input(prediction: Prediction, unknown: str) -> Input:
 
 
 def _is_rising(entry: Input) -> bool:
-    return entry.kind in _RISING and entry.name != "prefix"
+    return entry.kind in _RISING and entry.name not in _SAVING
 
 
 def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, float]:
@@ -157,6 +158,8 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
         return max(float(workload.prefix) + 1.0, 1.0), BILLION
     if entry.name == "prefix":
         return max(float(workload.isl) - 1.0, 0.0), 0.0
+    if entry.name == "cache_hit":
+        return 1.0, 0.0
     if entry.name == RATE and prediction.served is not None:
         return NANO, float(prediction.served.max_request_rate)
     if entry.kind == "workload":
@@ -179,7 +182,7 @@ def _one(prediction: Prediction, entry: Input, result: str, target: float) -> _F
 
     scale = entry.value or 1.0
     best, worst = (min(end, scale * _HUGE) for end in _range(prediction, entry, result))  # as good as infinite
-    far = scale / _HUGE if worst == 0.0 and entry.name != "prefix" else worst
+    far = scale / _HUGE if worst == 0.0 and entry.name not in _SAVING else worst
     at_best, at_far = time(best), time(far)
     is_met = at_best <= target * (1.0 + MET)
     if at_far == at_best:

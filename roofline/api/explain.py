@@ -8,9 +8,10 @@ from roofline.physics.forward import Pass
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof, collective_time
 from roofline.quantity import MICRO, to_text
 from roofline.serving.prediction import Prediction
+from roofline.serving.prompt_cache import prompt_kinds
 from roofline.specs.kernels import HOST, the
 
-__all__ = ["Kernel", "Pass", "Prediction", "equation", "kernel_rows", "prediction_passes"]
+__all__ = ["Kernel", "Pass", "Prediction", "computed_tokens", "equation", "kernel_rows", "prediction_passes"]
 
 
 def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
@@ -44,6 +45,20 @@ def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
         for name, passed in prediction_passes(prediction)
         for kernel in passed.kernels
     ]
+
+
+def computed_tokens(prediction: Prediction) -> tuple[float, ...]:
+    """Tokens of a prompt that are computed: with a prompt cache those of a hit, then those of a miss.
+
+    Args:
+        prediction: a single case.
+
+    Returns:
+        One or two numbers [tokens].
+    """
+    workload = prediction.workload
+    kinds = prompt_kinds(prediction.deployment, workload.isl, workload.prefix, workload.cache)
+    return tuple(float(kind.computed) for kind in kinds)
 
 
 def prediction_passes(prediction: Prediction) -> tuple[tuple[str, Pass], ...]:

@@ -14,7 +14,8 @@ from roofline.api.inputs.load import replicas
 from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import listed_names, plain_options, plain_value
-from roofline.api.predict import DEFAULTS, predict, refused_row
+from roofline.api.outputs import refused_row
+from roofline.api.predict import DEFAULTS, predict
 from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.grammar.pools import Pool, pool_text
 from roofline.number_types import Json

@@ -7,10 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from roofline.api.inputs import pools, shape, texts
+from roofline.api.inputs.case import LOADS
+from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.api.writing import is_stream, write_whole
-from roofline.errors import BadInput, printable
+from roofline.catalog import find
+from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, printable
+from roofline.serving.latency import BURST
+from roofline.serving.row import ROW_KEYS
+from roofline.specs.model import Model
 
-__all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "write_rows", "write_whole"]
+__all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "refused_row", "write_rows", "write_whole"]
 
 #: Formats of tables, by the suffix of the file.
 SUFFIXES = (".csv", ".json", ".parquet", ".xlsx")
@@ -142,3 +149,36 @@ def _fit(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fit(item) for item in value]
     return printable(value, lines=True) if isinstance(value, str) else value
+
+
+def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
+    """Row of the JSON contract for a GPU that cannot run a case: the reason, and nulls.
+
+    Args:
+        model: name, alias or record [text].
+        gpu: name or alias of the GPU [text].
+        error: why it was refused.
+        options: keyword arguments of `predict`.
+
+    Returns:
+        The row; `fits` is false where memory is the reason, else null.
+    """
+    model = model if isinstance(model, Model) else find.load_model(model, options.get("specs"))
+    options = texts.plain_options(pools.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
+    asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
+    if any(asked[name] is not None for name in LOADS[1:]):
+        asked["batch"] = options.get("batch")
+    asked["prefix"] = texts.tokens_of_prefix(asked["prefix"], asked["isl"])
+    load = next((name for name in LOADS[1:] if asked[name] is not None), BURST)
+    return {
+        **dict.fromkeys(ROW_KEYS),
+        **asked,
+        **{name: options.get(name) for name in shape.TRAFFIC[:2]},
+        "load": load,
+        "model": model.short_name,
+        "model_id": model.name,
+        "gpu": pools.gpu_of(gpu, options.get("specs")).name,
+        "engine": options.get("engine", DEFAULT_ENGINE),
+        "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
+        "warnings": [f"{type(error).__name__}: {error}"],
+    }

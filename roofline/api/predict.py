@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from roofline.api.inputs import arguments, case, load, measured_case, pools, shape, texts
+from roofline.api.inputs import arguments, cache, case, load, measured_case, money, pools, shape, speculation, texts
 from roofline.api.inputs.arguments import COUNTS, PLAIN
 from roofline.api.inputs.case import LOADS
 from roofline.api.inputs.slo import slo_limits
 from roofline.catalog import find
-from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
+from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.number_types import Numbers
 from roofline.ops import never
 from roofline.physics.efficiency import basis_of
@@ -19,7 +19,6 @@ from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.serving import answer
 from roofline.serving.correction import UNCORRECTED
 from roofline.serving.knee import Knees
-from roofline.serving.latency import BURST
 from roofline.serving.precision import precision
 from roofline.serving.prediction import Prediction, Predictions
 from roofline.serving.row import ROW_KEYS
@@ -41,7 +40,6 @@ __all__ = [
     "knee",
     "predict",
     "predict_each_gpu",
-    "refused_row",
     "tpot",
     "ttft",
 ]
@@ -74,6 +72,11 @@ def predict(
     request_rate: Numbers | None = None,
     num_prompts: Numbers | None = None,
     prefix: Numbers = DEFAULTS["prefix"],
+    cache_hit: float | str | None = None,
+    cache_tier: str | None = None,
+    cache_bandwidth: float | str | None = None,
+    cache_size: float | str | None = None,
+    working_set: float | str | None = None,
     isl_cv: float | str | None = None,
     osl_cv: float | str | None = None,
     lengths: str | Mapping[str, Iterable[float]] | None = None,
@@ -96,10 +99,14 @@ def predict(
     max_num_seqs: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     max_model_len: int | str | None = None,
+    draft: str | Model | None = None,
+    draft_tokens: int | str | None = None,
+    acceptance: float | str | Iterable[float] | None = None,
     measured: str | Mapping[str, float | str] | None = None,
     slo: str | Mapping[str, float | str] | None = None,
     allow_oversize: bool = False,
     specs: str | None = None,
+    gpu_price: float | str | tuple[float, float] | None = None,
 ) -> Prediction | Predictions:
     """Latencies of a model on GPUs under one load.
 
@@ -121,6 +128,11 @@ def predict(
         num_prompts: requests of a run that all users begin together, for its means; None for the steady state
             [requests].
         prefix: prompt tokens whose KV is cached already [tokens].
+        cache_hit: share of the requests whose prefix is cached, ``60%``; None for all, or as `working_set` says [1].
+        cache_tier: where it lies: ``hbm``, ``host``, ``nvme`` or ``network``; None for ``hbm`` [text].
+        cache_bandwidth: of the tier to one GPU, ``12GB/s``; None for that of the GPU's link [B/s].
+        cache_size: of the cache of one replica, ``500GB``; in ``hbm`` it is taken from the batch [B].
+        working_set: size of all prefixes asked for, ``2TB``, or with Zipf's law, ``2TB:zipf0.9`` [B].
         isl_cv: standard deviation of the prompts under a load, over their mean; None for equal ones [1].
         osl_cv: the same of the answers [1].
         lengths: law of both, ``lognormal`` (the default) or ``uniform``; or a trace that has them: the path of a CSV
@@ -148,6 +160,11 @@ def predict(
         gpu_memory_utilization: share of the memory for weights, activations and KV cache; None for the engine's own
             [1].
         max_model_len: longest request that is served; None for the model's own [tokens].
+        draft: what proposes tokens for each decode step to verify (speculative decoding): ``mtp``, ``eagle``,
+            ``ngram``, or a smaller model; None for a token a step [text].
+        draft_tokens: tokens that are proposed before each step [tokens].
+        acceptance: probability that a proposal is kept, where all before it are: one number, one for each, or a text of
+            these, of tokens per step (``2.8 tokens``), or of a published preset [1].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
             `osl`, `prefix` and load it was taken at, where they differ.
         slo: limits on means or percentiles of ttft, tpot and e2el, and on a p99 over its median: a text such as
@@ -155,6 +172,8 @@ def predict(
             bare numbers in seconds [s].
         allow_oversize: predict a plan that does not fit, too [bool].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+        gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``2-4/h``; None for the catalog's
+            [USD/h].
 
     Returns:
         The prediction.
@@ -202,11 +221,15 @@ def predict(
     isl, osl, spread, start = shape.traffic(
         isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
     )
-    workload = case.workload(isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start)
-    gpu, lost = shape.derated(gpu, shape.losses_of(derate))
+    kept = cache.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
+    workload = case.workload(isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, kept)
+    gpu, lost = shape.derated(money.priced(gpu, gpu_price), shape.losses_of(derate))
     chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
     plan = Plan(1 if tp is None else tp, pp, ep, dp)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
+    if not (draft is None and draft_tokens is None and acceptance is None):
+        deployment = speculation.drafted(deployment, draft, draft_tokens, acceptance, specs)
+    deployment = cache.deployed(deployment, workload.cache)
     if tp is None:
         deployment = load.at_smallest_tp(
             deployment, workload, allow_oversize=allow_oversize, num_gpus=num_gpus, copies=copies, slo=limits
@@ -217,10 +240,12 @@ def predict(
         deployment = replace(deployment, replicas=load.replicas(deployment.plan, num_gpus))
     elif copies is not None:
         deployment = replace(deployment, replicas=copies)
+    speculation.check_draft_plan(deployment)
     load.check_longest(deployment, workload, allow_oversize=allow_oversize)
     said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
     corrected = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
-    said = (*said, *lost, *measured_case.corrected(corrected))
+    notes = (*speculation.draft_warnings(deployment), *cache.cache_notes(deployment, workload))
+    said = (*said, *lost, *notes, *measured_case.corrected(corrected))
     prediction = answer.predict_deployment(
         deployment, workload, limits, said, allow_oversize=allow_oversize, correction=corrected
     )
@@ -268,39 +293,6 @@ def predict_each_gpu(
         if len(refused) == 1 or (wrong and not other):
             raise next(iter(wrong or refused.values()))
     return sorted(found, key=lambda prediction: getattr(prediction, by) or 0.0), refused
-
-
-def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
-    """Row of the JSON contract for a GPU that cannot run a case: the reason, and nulls.
-
-    Args:
-        model: name, alias or record [text].
-        gpu: name or alias of the GPU [text].
-        error: why it was refused.
-        options: keyword arguments of `predict`.
-
-    Returns:
-        The row; `fits` is false where memory is the reason, else null.
-    """
-    model = model if isinstance(model, Model) else find.load_model(model, options.get("specs"))
-    options = texts.plain_options(pools.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
-    asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
-    if any(asked[name] is not None for name in LOADS[1:]):
-        asked["batch"] = options.get("batch")
-    asked["prefix"] = texts.tokens_of_prefix(asked["prefix"], asked["isl"])
-    load = next((name for name in LOADS[1:] if asked[name] is not None), BURST)
-    return {
-        **dict.fromkeys(ROW_KEYS),
-        **asked,
-        **{name: options.get(name) for name in shape.TRAFFIC[:2]},
-        "load": load,
-        "model": model.short_name,
-        "model_id": model.name,
-        "gpu": pools.gpu_of(gpu, options.get("specs")).name,
-        "engine": options.get("engine", DEFAULT_ENGINE),
-        "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
-        "warnings": [f"{type(error).__name__}: {error}"],
-    }
 
 
 @overload

@@ -284,6 +284,7 @@ def _on_gpu(
             **load,
             lengths=lengths,
             cold_start=cold_start,
+            cache=workload.cache if workload.prefix else None,
         )
     if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
         raise BadInput("size takes one case; lengths and load must be numbers, not arrays")

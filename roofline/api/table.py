@@ -13,7 +13,8 @@ from roofline.api import catalog
 from roofline.api.inputs import arguments, case, load, pools, shape
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import PromptShare, all_values, listed_names, plain_value
-from roofline.api.predict import DEFAULTS, LOADS, predict, refused_row
+from roofline.api.outputs import refused_row
+from roofline.api.predict import DEFAULTS, LOADS, predict
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA, rounded
 from roofline.serving.lengths import LAWS, Lengths
@@ -86,7 +87,7 @@ def table(
         probe: dict[str, Any] = {"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run}
         case.workload(**{**probe, name: [value for value in values if type(value) is not PromptShare] or 1})
     others = {
-        name: [_option(name, each) for each in ([value] if name == "cold_start" else all_values(name, value))]
+        name: [_option(name, each) for each in ([value] if _is_pair(name, value) else all_values(name, value))]
         for name, value in plain.items()
         if name not in LENGTHS
     }
@@ -233,6 +234,11 @@ def _with_trace(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "isl": found[0], "osl": found[1], "lengths": found[2]}
 
 
+def _is_pair(name: str, value: Any) -> bool:
+    """Whether a value is one whose two parts belong together; several prices are a list, one range a pair."""
+    return name == "cold_start" or (name == "gpu_price" and isinstance(value, tuple))
+
+
 def _is_trace(lengths: Any) -> bool:
     """Whether lengths are a single trace, not laws or several values."""
     return isinstance(lengths, Mapping) or (isinstance(lengths, str) and lengths not in LAWS)
@@ -271,6 +277,8 @@ def _option(name: str, value: Any) -> Any:
         return value
     if name == "cold_start":
         return shape.cold_start_of(value)
+    if name == "gpu_price":
+        return value  # a number, or the ends of a range
     if name == "slo":
         return slo_limits(value)
     return value if isinstance(value, Mapping) else plain_value(name, arguments.scalars(**{name: value})[0])

@@ -130,7 +130,8 @@ def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
     if isinstance(sample.roof, LinkRoof):
         link = sample.roof._replace(efficiency=CollectiveEfficiency(**constants))
         return np.log(collective_time(sample.work, link).total / sample.latency)
-    constants["t0"] = np.where(sample.spread, constants.get("t0_ep", constants["t0"]), constants["t0"])
+    if constants.get("t0_ep") is not None:
+        constants["t0"] = np.where(sample.spread, constants["t0_ep"], constants["t0"])
     roof = sample.roof._replace(efficiency=Efficiency(**constants))
     return np.log(kernel_time(sample.work, roof).total / sample.latency)
 

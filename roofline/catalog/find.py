@@ -24,7 +24,7 @@ from roofline.catalog.files import (
     spec_text,
     yaml_files,
 )
-from roofline.catalog.shipped_yaml import shipped_content
+from roofline.catalog.shipped_yaml import shipped_content, shipped_figures
 from roofline.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
 from roofline.grammar.pools import counted_name
 from roofline.specs.build import calibration_record, gpu_record, model_record, sustained_efficiencies, without_nulls
@@ -380,8 +380,8 @@ def _plain(path: str) -> dict[str, Any]:
 
 
 def _figures_only(path: str) -> dict[str, Any]:
-    """A shipped file up to its list of sources, which is half of it and which no record needs."""
-    return shipped_content(spec_text(path).partition("\nsources:")[0])
+    """A shipped file without its list of sources, of which a record needs the date of the price alone."""
+    return shipped_figures(spec_text(path))
 
 
 def _calibration(generation: str, specs: str | None) -> Calibration | None:

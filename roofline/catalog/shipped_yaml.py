@@ -13,12 +13,13 @@ from typing import Any
 
 import yaml
 
-__all__ = ["shipped_content"]
+__all__ = ["shipped_content", "shipped_figures"]
 
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)").fullmatch
 _DECIMAL = re.compile(r"[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?").fullmatch
+_DATED = r"^  {}:\n(?:    .*\n)*?    date: (\S+)"  # of a source
 
 
 def shipped_content(text: str) -> dict[str, Any]:
@@ -40,6 +41,24 @@ def shipped_content(text: str) -> dict[str, Any]:
         content: dict[str, Any] = _value(loader.get_event(), loader.get_event, {})
     finally:
         loader.dispose()
+    return content
+
+
+def shipped_figures(text: str) -> dict[str, Any]:
+    """Content of a shipped specification without its sources, half of it, of which a record needs one date at most.
+
+    Args:
+        text: the file [text].
+
+    Returns:
+        The mapping; of the sources that of the price, with its date.
+    """
+    figures, _, sources = text.partition("\nsources:\n")
+    content = shipped_content(figures)
+    price = content.get("price")
+    if price is not None:
+        dated = re.search(_DATED.format(re.escape(price["source"])), sources, re.MULTILINE)
+        content["sources"] = {} if dated is None else {price["source"]: {"date": dated[1]}}
     return content
 
 

@@ -19,7 +19,12 @@ __all__ = ["case_options", "list_options", "one_case"]
 
 
 def case_options(
-    function: Command, without: tuple[str, ...] = (), *, one: bool = False, of_loads: bool = False
+    function: Command,
+    without: tuple[str, ...] = (),
+    *,
+    one: bool = False,
+    of_loads: bool = False,
+    of_pools: bool = False,
 ) -> Command:
     """Add every option of a case; the command gets them as keyword arguments of `predict`.
 
@@ -28,6 +33,7 @@ def case_options(
         without: parameters whose options the command has no use for, or adds in a form of its own [text].
         one: whether the command takes a single model and a single GPU [bool].
         of_loads: whether it asks about requests that come one by one, whatever the options say [bool].
+        of_pools: whether its GPUs are named by options of its own [bool].
 
     Returns:
         The command with the options [function].
@@ -35,7 +41,7 @@ def case_options(
     wanted = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def command(models: tuple[str, ...], gpus: tuple[str, ...], **given: Any) -> Any:
+    def command(models: tuple[str, ...], gpus: tuple[str, ...] = (), **given: Any) -> Any:
         models, gpus = split_names(models), split_names(gpus)
         own = {name: given.pop(name) for name in tuple(given) if name in wanted}
         is_loaded = of_loads or str(own.get("unknown", "")).replace("-", "_") in LOADS[1:]
@@ -47,7 +53,8 @@ def case_options(
         parameters: list[click.Parameter] = vars(command)["__click_params__"]
         if parameters[-1].name in without:
             parameters.pop()
-    return model_option(gpu_option(specs_option(command), one=one), one=one)
+    with_specs = specs_option(command)
+    return model_option(with_specs if of_pools else gpu_option(with_specs, one=one), one=one)
 
 
 def list_options(function: Command, without: tuple[str, ...] = ()) -> Command:

@@ -11,10 +11,10 @@ from roofline.cli.answers import binding_text
 from roofline.cli.screen import MARKS, Row, ScreenColumn
 
 __all__ = [
+    "BELOW_RULE",
     "BOUND",
     "GPUS",
     "MARK",
-    "NOT_TIMED",
     "PLAN",
     "SLO_MET",
     "TOK_S_GPU",
@@ -22,7 +22,7 @@ __all__ = [
     "USD_HOUR",
     "USD_TOKENS",
     "WEIGHTS",
-    "is_timed",
+    "is_above_rule",
     "latency",
     "load_columns",
     "model_column",
@@ -110,19 +110,19 @@ def _bound(key: str) -> Callable[[Row], str]:
 
 _SMALL = 0.01
 
-#: What tells the rows under a rule from those above it.
-NOT_TIMED = "not timed, or no rental price known"
+#: What is said of the rows below the rule.
+BELOW_RULE = "not timed, or no rental price known"
 
 
-def is_timed(status: str, row: Row) -> bool:
-    """Whether a GPU can be rented today, at a price that is known, and kernels of its generation were timed.
+def is_above_rule(status: str, row: Row) -> bool:
+    """Whether a row stands above the rule: a GPU that can be rented, at a known price, whose kernels were timed.
 
     Args:
         status: of the GPU [text].
         row: of the prediction [record].
 
     Returns:
-        Whether its row stands above the rule [bool].
+        Whether it does [bool].
     """
     return status == "shipping" and row["basis"] != "generic" and row.get("usd_per_hour") is not None
 

@@ -15,11 +15,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Load": (
         "concurrency", "request_rate", "batch", "num_prompts", "isl_cv", "osl_cv", "lengths", "cold_start",
     ),
+    "Prompt cache": ("cache_hit", "cache_tier", "cache_bandwidth", "cache_size", "working_set"),
     "Plan": ("tp", "pp", "ep", "dp", "num_gpus", "allow_oversize"),
+    "Speculation": ("draft", "draft_tokens", "acceptance"),
     "Formats": ("quantization", "weights", "kv_cache_dtype", "compute"),
     "Engine and hardware": (
         "engine", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len", "network",
-        "routing", "derate", "measured", "basis", "specs",
+        "routing", "derate", "measured", "basis", "specs", "gpu_price",
     ),
     "Output": (
         "output_format", "is_full", "with_notes", "explain", "simulated", "seed", "requests", "plot", "output",

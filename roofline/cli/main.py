@@ -19,36 +19,41 @@ from roofline.errors import RooflineError
 
 __all__ = ["SECTIONS", "cli", "main"]
 
-_HOME = "roofline.cli.commands."
-#: Question -> commands that answer it, the module that holds them, and what they do in a sentence; modules are imported
-#: when their command is asked for.
+_HOME, _ROOM = "roofline.cli.commands.", "levers."
+#: Question -> commands that answer it, the module that holds them (none, or a room: each in one of its own name), and
+#: what they do in a sentence; modules are imported when their command is asked for.
 SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
     "Ask": (
         (("predict",), "predict", "Predict latency, throughput, memory and cost."),
         (("ttft", "tpot", "knee"), "predict", "Show one of these on every GPU, best first."),
-        (("size",), "size", "Find the fewest GPUs that meet an SLO."),
-        (("goodput",), "goodput", "Find the largest load within an SLO."),
-        (("curve",), "curve", "Trade speed per user against throughput."),
-        (("compare",), "compare", "Compare GPUs, and say why one is faster."),
-        (("sweep",), "sweep", "Predict every combination of many cases."),
+        (("size",), "", "Find the fewest GPUs that meet an SLO."),
+        (("goodput", "curve"), "", "Find the load within an SLO, or draw them."),
+        (("cost",), "levers.", "Price tokens, and compare with an API."),
+        (("sweep",), "", "Predict every combination of many cases."),
     ),
     "Why": (
-        (("sensitivity",), "sensitivity", "Rank what moves an answer."),
-        (("solve",), "solve", "Find the input at which a target is just met."),
-        (("formula",), "formula", "Write out the closed form of an answer."),
-        (("quantize",), "quantize", "Compare number formats, and say why."),
+        (("compare", "quantize"), "", "Compare GPUs or formats, and say why."),
+        (("sensitivity", "solve"), "", "Rank inputs; find one that meets a target."),
+        (("formula",), "", "Write out the closed form of an answer."),
     ),
-    "Plan": ((("sheet",), "sheet", "Write a sizing workbook with live formulas."),),
-    "Measure": (
-        (("check",), "check", "Judge a benchmark against its prediction."),
-        (("calibrate",), "calibrate", "Fit the constants to kernels that you timed."),
+    "Plan": (
+        (("levers",), "levers.", "Rank what would help, alone and together."),
+        (("cache", "speculate"), "levers.", "See what cached prompts or drafts bring."),
+        (("disaggregate",), "levers.", "Separate pools for prompts and answers."),
+        (("sheet",), "", "Write a sizing workbook with live formulas."),
     ),
+    "Measure": ((("check", "calibrate"), "", "Judge a benchmark; fit kernels you timed."),),
     "Catalog": (
         (("gpus", "models", "workloads"), "catalog", "List them, or show one with its sources."),
         (("check-specs",), "catalog", "Check specification files of your own."),
     ),
 }
-_COMMANDS = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
+_COMMANDS = {
+    name: _HOME + (module + name if module in ("", _ROOM) else module)
+    for entries in SECTIONS.values()
+    for names, module, _ in entries
+    for name in names
+}
 _GAP = 2
 
 

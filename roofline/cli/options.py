@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from roofline.api.inputs.cache import TIERS
 from roofline.api.inputs.case import BASES, PRESETS, engine_names
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.cli.completion import Suggested, SuggestedWords
@@ -16,6 +17,7 @@ from roofline.cli.values import (
     Count,
     Duration,
     GpuName,
+    GpuPrice,
     Measured,
     ModelName,
     NumberOrShare,
@@ -197,6 +199,22 @@ CASE = (
         help="Prompt tokens already in the KV cache, e.g. 1k or 80%.",
     ),
     click.option(
+        "--cache-hit", type=NumberOrShare(), help="Share of requests whose --prefix is cached.  [default: all]"
+    ),
+    click.option(
+        "--cache-tier",
+        type=click.Choice(TIERS),
+        help="Where cached prefixes lie.  [default: hbm]",
+    ),
+    click.option(
+        "--cache-bandwidth", help="Bandwidth of that tier to one GPU, e.g. 12GB/s.  [default: the GPU's link]"
+    ),
+    click.option("--cache-size", help="Size of the cache of one replica, e.g. 500GB; in hbm taken from the batch."),
+    click.option(
+        "--working-set",
+        help="All prefixes asked for, e.g. 2TB or 2TB:zipf0.9: sets the hit rate from --cache-size.",
+    ),
+    click.option(
         "--workload",
         type=WorkloadText(),
         help="Both lengths in one word, e.g. 8k1k; or a named workload with its SLO (see roofline workloads).",
@@ -294,6 +312,23 @@ CASE = (
         type=Count(),
         help="Longest request served, prompt and output.  [default: the model's]",
     ),
+    click.option(
+        "--draft",
+        "--speculative-algorithm",
+        help="Speculative decoding: mtp, eagle, ngram, or a smaller model that proposes tokens.",
+    ),
+    click.option(
+        "--draft-tokens",
+        "--num-speculative-tokens",
+        "--speculative-num-steps",
+        type=Count(),
+        help="Tokens proposed before each step.",
+    ),
+    click.option(
+        "--acceptance",
+        help="Share of proposed tokens kept: 0.8, .92,.86,.8 (one for each), '2.8 tokens' (per step), or "
+        "deepseek-r1-mtp.",
+    ),
     click.option("--network", type=Duration(), help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
     click.option(
         "--measured",
@@ -303,6 +338,9 @@ CASE = (
     click.option("--slo", "--goodput", type=Slo(), help="Limits in ms, e.g. ttft:300@p95,tpot:25,e2el:8s@p99."),
     click.option("--p99-within", type=Ratio(), help="Largest p99 as a multiple of the median, e.g. 2x."),
     click.option("--allow-oversize", is_flag=True, help="Predict even where the memory does not suffice."),
+    click.option(
+        "--gpu-price", type=GpuPrice(), help="Rent in USD per GPU-hour, e.g. 2.5 or 2-4.  [default: the catalog's]"
+    ),
 )
 
 

@@ -312,7 +312,7 @@ def _padded(column: ScreenColumn, rows: Sequence[Row]) -> list[str]:
 
 def _is_number(text: str) -> bool:
     digits = text.replace(".", "", 1).replace("e-", "").replace("e+", "").removesuffix("%").removesuffix("x")
-    return text == "-" or digits.strip().removeprefix("-").isdigit()
+    return text == "-" or digits.strip().removeprefix("-").removeprefix("+").isdigit()
 
 
 def _table(

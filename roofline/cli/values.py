@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = [
+    "ApiPrice",
     "Count",
     "Duration",
     "GpuName",
+    "GpuPrice",
     "Measured",
     "ModelName",
     "NumberOrShare",
@@ -150,6 +152,20 @@ class Measured(_Read):
 
     name = "key=value"
     read = staticmethod(texts.measured_of_text)
+
+
+class GpuPrice(_Read):
+    """Rent of a GPU by the hour, or its range, e.g. 2.5 or 2-4."""
+
+    name = "USD/h"
+    read = staticmethod(texts.price_of_text)
+
+
+class ApiPrice(_Read):
+    """What an API asks for its tokens, e.g. in:0.5,out:1.5,cached:0.05."""
+
+    name = "key:USD"
+    read = staticmethod(texts.api_price_of_text)
 
 
 class Slo(_Read):

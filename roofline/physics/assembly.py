@@ -8,16 +8,17 @@ from roofline.ops import Real, above, ceil, never, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
 from roofline.physics.linear import gemm
-from roofline.physics.one_equation import LIGHT, Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
+from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 from roofline.physics.plan import Deployment, Precision
 from roofline.physics.projection import Multiplication
-from roofline.specs.kernels import ALL_REDUCE, ELEMENTWISE, GEMM, MOE, KernelKind
+from roofline.specs.kernels import ALL_REDUCE, ELEMENTWISE, GEMM, MOE, STATE_DECODE, KernelKind
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
 
 ACTIVATION_NBYTES = 2.0  # 16-bit activations travel between kernels and GPUs
 
 _ALONE = "a collective starts or ends at one rank"
+_STATE_WRITTEN = 0.5  # of the traffic of a recurrent state: read once, written for each token that may be kept
 
 
 def rank_batch(batch: Real, dp: Real) -> Real:
@@ -47,8 +48,9 @@ def rank_batch(batch: Real, dp: Real) -> Real:
 class Assembly:
     """Kernels of one pass of the fullest rank; the arithmetic lives in the modules that it calls."""
 
-    def __init__(self, deployment: Deployment, batch: Real, new: Real) -> None:
+    def __init__(self, deployment: Deployment, batch: Real, new: Real, queries: Real = 1.0) -> None:
         self.deployment = deployment
+        self.queries = queries  # tokens of each sequence that a decode step computes and chooses
         self.model, self.plan, self.gpu = deployment.model, deployment.plan, deployment.gpu
         self.precision: Precision = deployment.precision
         self.tp, self.hidden = deployment.plan.tp, deployment.model.hidden
@@ -249,11 +251,14 @@ class Assembly:
         Returns:
             The kernel.
         """
+        if kind.is_per_sequence and not (type(self.queries) is float and self.queries == 1.0):
+            work = work.of_queries(self.queries, _STATE_WRITTEN if kind is STATE_DECODE else 0.0)
         under = self._roofs.get((kind, key, peak))
         if under is None:
             under = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
-            if kind is MOE and under.efficiency is not LIGHT and not never(self.plan.ep > 1):
-                start = where(self.plan.ep > 1, under.efficiency.t0_ep, under.efficiency.t0)
+            spread = under.efficiency.t0_ep
+            if kind is MOE and spread is not None and not never(self.plan.ep > 1):
+                start = where(self.plan.ep > 1, spread, under.efficiency.t0)
                 under = under._replace(efficiency=replace(under.efficiency, t0=start))
             self._roofs[kind, key, peak] = under
         return Kernel(name, kind, key, count, work, under, kernel_time(work, under), self._part)

@@ -12,7 +12,7 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment, Plan
-from roofline.specs.kernels import ALL_GATHER, HEAD, P2P
+from roofline.specs.kernels import ALL_GATHER, HEAD, HOST, P2P
 
 __all__ = ["Pass", "crossings", "decode_pass", "draft_pass", "prefill_pass"]
 
@@ -25,6 +25,11 @@ class Pass:
     """The kernels of one forward pass in the order in which a layer runs them."""
 
     kernels: tuple[Kernel, ...]
+
+    @property
+    def launches(self) -> Real:
+        """Kernels that the host launches [1]."""
+        return sum(kernel.count for kernel in self.kernels if kernel.kind is not HOST)
 
     @property
     def time(self) -> Real:
@@ -103,19 +108,24 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
     """
     assembly = Assembly(deployment, batch, new)
     _whole_pass(assembly, Span(new, cached))
+    if deployment.draft is not None:  # whatever proposes needs its own cache of the prompt
+        assembly.kernels += _proposed(deployment, batch, new, Span(new, cached)).kernels
     _launch(assembly, assembly.engine.launch)
     assembly.host("host, prefill", assembly.engine.prefill)
     return Pass(tuple(assembly.kernels))
 
 
 def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
-    """Mean pass of `steps` decode steps, one token per sequence each, that begin at `context`.
+    """Mean decode step while sequences gain `steps` tokens from `context` on: one each a step, or with drafts several.
+
+    With drafts, what proposes them runs first, once a token; the step then computes the next token and all proposals of
+    each sequence, whose attention reads the cache once.
 
     Args:
-        deployment: model, GPU, plan, precision and basis.
+        deployment: model, GPU, plan, precision, basis and what proposes tokens.
         batch: sequences that one replica advances together [sequences].
         context: tokens in the KV cache before the first of the steps [tokens].
-        steps: decode steps averaged over [1].
+        steps: tokens averaged over [1].
 
     Returns:
         The kernels of the fullest rank, their attention at the mean length.
@@ -126,8 +136,12 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
     Source:
         docs/method.md, "A pass" and "Engines": kernels run one after the other, then the host.
     """
-    assembly = Assembly(deployment, batch, 1.0)
+    assembly = Assembly(deployment, batch, deployment.queries, deployment.queries)
     _whole_pass(assembly, Span(steps, context, is_decode=True))
+    if deployment.draft is not None:
+        proposals = deployment.draft.tokens
+        proposed = draft_pass(deployment, batch, context, steps).kernels
+        assembly.kernels += [kernel._replace(count=proposals * kernel.count) for kernel in proposed]
     engine = assembly.engine
     _launch(assembly, engine.launch_decode)
     time = engine.step + engine.layer * assembly.model.layers + engine.sequence * assembly.sequences
@@ -142,39 +156,47 @@ def _launch(assembly: Assembly, each: Real) -> None:
     """
     if type(each) is float and each == 0.0:
         return
-    launches: Real = 0.0
-    busy: Real = 0.0
-    for kernel in assembly.kernels:
-        launches, busy = launches + kernel.count, busy + kernel.time
-    waiting = maximum(each * launches - busy, 0.0, "the host launches kernels as fast as the GPU computes them")
+    passed = Pass(tuple(assembly.kernels))
+    waiting = maximum(
+        each * passed.launches - passed.time, 0.0, "the host launches kernels as fast as the GPU computes them"
+    )
     assembly.host("host, launches", waiting)
 
 
-def draft_pass(deployment: Deployment, batch: Real, context: Real) -> Pass:
-    """Pass of one draft (MTP) module over one token per sequence.
+def draft_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
+    """Mean pass that proposes one token of each sequence: of a module of one layer, or of a model of its own.
 
-    The module joins hidden state and embedding, runs a layer like the model's last one, and the head.
+    A module joins hidden states and the embedding of the last token, runs its layer, and the head.
 
     Args:
-        deployment: model with draft modules, GPU, plan, precision and basis.
+        deployment: with a draft, GPU, plan and basis.
         batch: sequences that one replica advances together [sequences].
-        context: tokens in the KV cache [tokens].
+        context: tokens in the KV cache before the first of the steps [tokens].
+        steps: tokens averaged over [1].
 
     Returns:
-        The kernels of the fullest rank.
+        The kernels of the fullest rank, without a host; none where nothing is computed.
+
+    Valid:
+        Proposals one after the other, each of the whole batch; no tree of them.
 
     Source:
-        DeepSeek-V3 report, arXiv:2412.19437, section 2.2.
+        DeepSeek-V3 report, arXiv:2412.19437, section 2.2; EAGLE-3, arXiv:2503.01840; Leviathan et al.,
+        arXiv:2211.17192.
     """
-    assembly = Assembly(deployment, batch, 1.0)
-    model, last = assembly.model, assembly.model.groups[-1].layers[-1]
-    _add_embedding(assembly)
-    assembly.norm("norm", 2 + model.norms, assembly.tokens)
-    assembly.gemm("join", 1, model.hidden, 2 * model.hidden, "linear")
-    MIXER_KINDS[type(last.mixer)].add_kernels(assembly, 1, last.mixer, Span(1.0, context, is_decode=True))
-    NETWORK_KINDS[type(last.ffn)].add_kernels(assembly, 1, last.ffn)
-    _add_head(assembly)
-    return Pass(tuple(assembly.kernels))
+    return _proposed(deployment, batch, 1.0, Span(steps, context, is_decode=True))
+
+
+def _proposed(deployment: Deployment, batch: Real, new: Real, span: Span) -> Pass:
+    """A pass of what proposes tokens."""
+    drafting, draft = deployment.drafting, deployment.draft
+    if drafting is None or draft is None:
+        return Pass(())
+    assembly = Assembly(drafting, batch, new)
+    if draft.is_module:
+        assembly.gemm("join", 1, drafting.model.hidden, draft.joined * drafting.model.hidden, "linear")
+    _whole_pass(assembly, span)
+    return Pass(tuple(kernel._replace(name=f"draft, {kernel.name}") for kernel in assembly.kernels))
 
 
 def _whole_pass(assembly: Assembly, span: Span) -> Pass:
@@ -209,7 +231,8 @@ def _add_stream_mix(assembly: Assembly) -> None:
 
 def _add_head(assembly: Assembly) -> None:
     """Final norm, head of the last position of each sequence, and the choice of a token."""
-    model, tp, sequences = assembly.model, assembly.tp, assembly.sequences
+    model, tp = assembly.model, assembly.tp
+    sequences = assembly.sequences * assembly.queries  # chosen from: one token of each, or as many as are verified
     work = gemm(sequences, _shard(model.vocab, tp), model.hidden, assembly.precision.sections["head"])
     logits = ACTIVATION_NBYTES * sequences * model.vocab
     with assembly.serving(HEAD):

@@ -41,11 +41,12 @@ class Memory(NamedTuple, Generic[Number, Flag]):
     activations: Number | float  # [B]
     reserve: Number | float  # [B]
     usable: Number | float  # [B]
+    prefixes: Number | float = 0.0  # [B] cached for requests to come
 
     @property
     def used(self) -> Number | float:
         """All of it, the reserve included [B]."""
-        return self.weights + self.kv_cache + self.activations + self.reserve
+        return self.weights + self.kv_cache + self.activations + self.reserve + self.prefixes
 
     @property
     def used_fraction(self) -> Number | float:
@@ -76,11 +77,12 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     sequences = rank_batch(batch, plan.dp) * plan.pp
     return Memory(
-        weights=weight_bytes(model, plan, precision),
-        kv_cache=sequences * kv_bytes_per_sequence(model, plan, precision, length),
-        activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length),
+        weights=weight_bytes(model, plan, precision) + _draft_weights(deployment),
+        kv_cache=sequences * (kv_bytes_per_sequence(model, plan, precision, length) + _draft_cache(deployment, length)),
+        activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length, deployment.queries),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
+        prefixes=_kept_prefixes(deployment),
     )
 
 
@@ -131,7 +133,7 @@ def kv_bytes_per_sequence(model: Model, plan: Plan, precision: Precision, length
     return reduce(maximum, held)
 
 
-def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) -> Real:
+def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real, queries: Real = 1.0) -> Real:
     """Activations alive at the widest point of a pass on one GPU.
 
     Four streams of the model width, the widest projection and its activation, routed copies of an
@@ -142,6 +144,7 @@ def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) ->
         plan: parallel degrees.
         sequences: sequences of this rank [sequences].
         length: tokens of each [tokens].
+        queries: tokens of each whose logits a step computes [tokens].
 
     Returns:
         Bytes, an estimate [B].
@@ -153,16 +156,17 @@ def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real) ->
         An estimate; chunks of 8192 tokens as vLLM's and TensorRT-LLM's defaults.
     """
     tokens = minimum(sequences * length, CHUNK_TOKENS)
-    logits = _LOGIT_NBYTES * sequences * model.vocab / plan.tp
+    logits = _LOGIT_NBYTES * sequences * queries * model.vocab / plan.tp
     return tokens * _token_bytes(model, plan) + logits
 
 
 def largest_batch(deployment: Deployment, length: Real) -> Real:
     """Largest batch of one replica that fits, the knee that memory sets.
 
-    .. math:: b_{max} = \\left\\lfloor \\frac{M - W - A - R}{pp\\, kv(length) + logits} \\right\\rfloor dp
+    .. math:: b_{max} = \\left\\lfloor \\frac{M - W - A - R - C}{pp\\, kv(length) + logits} \\right\\rfloor dp
 
-    with the activations A of a full chunk, or with their own where all sequences together do not fill one.
+    with the activations A of a full chunk, or with their own where all sequences together do not fill one, and C kept
+    for cached prefixes.
 
     Args:
         deployment: model, GPU, plan and precision.
@@ -179,13 +183,34 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
     """
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
-    one = plan.pp * kv_bytes_per_sequence(model, plan, precision, length) + logits
+    kept = kv_bytes_per_sequence(model, plan, precision, length) + _draft_cache(deployment, length)
+    one = plan.pp * kept + logits * deployment.queries
     per_token = _token_bytes(model, plan)
-    free = deployment.engine.gpu_memory_utilization * gpu.memory - weight_bytes(model, plan, precision)
+    held = weight_bytes(model, plan, precision) + _draft_weights(deployment) + _kept_prefixes(deployment)
+    free = deployment.engine.gpu_memory_utilization * gpu.memory - held
     packed = maximum(floor((free - CHUNK_TOKENS * per_token) / one), 0.0)
     # Batches whose tokens do not fill a chunk need less: solve again with their own activations.
     loose = maximum(floor(free / (one + per_token * length)), 0.0)
     return plan.dp * maximum(packed, minimum(loose, floor(CHUNK_TOKENS / length)))
+
+
+def _draft_weights(deployment: Deployment) -> Real:
+    """Weights of what proposes tokens, which the last pipeline stage holds; a module shares embedding and head [B]."""
+    drafting, draft = deployment.drafting, deployment.draft
+    if drafting is None or draft is None:
+        return 0.0
+    model, plan, precision = drafting.model, drafting.plan, drafting.precision
+    if not draft.is_module:
+        return weight_bytes(model, plan, precision)
+    (stage,) = model.stages(1)
+    joined = draft.joined * model.hidden * model.hidden * precision.sections["linear"].weight_nbytes
+    return _section_bytes(stage_parameters(model, stage, plan.tp, plan.expert_ranks), precision) + joined
+
+
+def _draft_cache(deployment: Deployment, length: Real) -> Real:
+    """KV cache of one sequence in what proposes tokens [B]."""
+    drafting = deployment.drafting
+    return 0.0 if drafting is None else kv_bytes_per_sequence(drafting.model, drafting.plan, drafting.precision, length)
 
 
 def _token_bytes(model: Model, plan: Plan) -> Real:
@@ -193,6 +218,12 @@ def _token_bytes(model: Model, plan: Plan) -> Real:
     widths = ((count, NETWORK_KINDS[type(ffn)].inner_width(ffn, model.hidden, plan)) for count, ffn in model.ffns)
     widest = reduce(maximum, (where(count > 0, width, 0.0) for count, width in widths))
     return _ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
+
+
+def _kept_prefixes(deployment: Deployment) -> Real:
+    """Share of one GPU in what is kept for cached prefixes [B]."""
+    kept = deployment.prefix_cache
+    return kept if type(kept) is float and kept == 0.0 else kept / deployment.plan.num_gpus
 
 
 def _section_bytes(count: ParameterCount, precision: Precision) -> Real:

@@ -59,6 +59,23 @@ class Work(NamedTuple):
         """All HBM traffic, Q + Q_s [B]."""
         return self.weight_bytes + self.kv_bytes + self.activation_bytes + self.serial_bytes
 
+    def of_queries(self, queries: Real, written: Real = 0.0) -> Work:
+        """The same for several tokens of each sequence at once, which read what it keeps together.
+
+        Args:
+            queries: tokens of each sequence [tokens].
+            written: share of `kv_bytes` that each of them writes for itself [1].
+
+        Returns:
+            The work: arithmetic and activations of each token, the cache once.
+        """
+        return self._replace(
+            flop=self.flop * queries,
+            kv_bytes=self.kv_bytes * (1.0 + written * (queries - 1.0)),
+            activation_bytes=self.activation_bytes * queries,
+            exponentials=self.exponentials * queries,
+        )
+
 
 @comparable
 class Roof(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from roofline.ops import Real
@@ -11,8 +11,19 @@ from roofline.quantity import MEGA
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.speculation import Acceptance
 
-__all__ = ["DEFAULT_SKEW", "LEAST_SKEW", "MOST_SKEW", "NO_ENGINE", "Deployment", "Plan", "Precision", "Scheme"]
+__all__ = [
+    "DEFAULT_SKEW",
+    "LEAST_SKEW",
+    "MOST_SKEW",
+    "NO_ENGINE",
+    "Deployment",
+    "Draft",
+    "Plan",
+    "Precision",
+    "Scheme",
+]
 
 #: Routing skew c of the expert choice: fitted on MoE kernels timed with power-law routing
 #: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.
@@ -79,6 +90,27 @@ class Precision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Draft:
+    """What proposes tokens before each decode step, which the step then verifies (speculative decoding)."""
+
+    method: str  # mtp, eagle, ngram, or model for a model of its own
+    acceptance: Acceptance
+    model: Model | None = None  # what proposes: a module of one layer, or a model; None: a search in the text so far
+    precision: Precision | None = None  # of it
+    joined: int = 0  # widths of the model that a module joins into its input
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are proposed before a step [tokens]."""
+        return self.acceptance.drafts
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it shares the model's embedding and head."""
+        return self.joined > 0
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """A model on GPUs under a plan, a precision and a basis."""
 
@@ -90,11 +122,32 @@ class Deployment:
     skew: Real | None = DEFAULT_SKEW  # c of the expert choice; None: uniform routing
     replicas: int = 1
     engine: Engine = NO_ENGINE
+    draft: Draft | None = None  # None: a token a step
+    prefix_cache: Real = 0.0  # [B] of the memory of one replica, kept for cached prefixes
 
     @property
     def host(self) -> Engine:
         """Engine whose host time counts: none at light speed."""
         return NO_ENGINE if self.basis == "ideal" else self.engine
+
+    @property
+    def tokens_per_step(self) -> Real:
+        """Tokens that a sequence gains in a decode step, on average [tokens]."""
+        return 1.0 if self.draft is None else self.draft.acceptance.tokens
+
+    @property
+    def queries(self) -> Real:
+        """Tokens that a decode step computes of each sequence: the next one, and those proposed after it [tokens]."""
+        return 1.0 if self.draft is None else self.draft.tokens + 1.0
+
+    @property
+    def drafting(self) -> Deployment | None:
+        """What proposes, on the same GPUs: one pipeline stage, without an engine; None where nothing is computed."""
+        draft = self.draft
+        if draft is None or draft.model is None or draft.precision is None:
+            return None
+        plan = Plan(self.plan.tp, 1, self.plan.ep if draft.model.is_moe else 1, self.plan.dp)
+        return replace(self, model=draft.model, precision=draft.precision, plan=plan, engine=NO_ENGINE, draft=None)
 
     @property
     def num_gpus(self) -> int:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.elements import figure_text, span_text
 from roofline.ops import Real
-from roofline.quantity import MILLI, rounded, to_text
+from roofline.quantity import HOUR, MILLI, rounded, to_text
 from roofline.serving.latency import RATE, Workload
 from roofline.serving.precision import summary
+from roofline.serving.prompt_cache import cache_text
 from roofline.serving.traffic.tails import LEVELS
 from roofline.specs.slo import P99_WITHIN, key_of, key_text
 
@@ -67,6 +68,7 @@ def _summary(prediction: Prediction) -> str:
         + _percentiles(prediction, "ttft"),
         "TPOT": f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound"
         + _percentiles(prediction, "tpot"),
+        **_draft(prediction),
         "E2EL": _with_interval(prediction, "e2el") + _percentiles(prediction, "e2el"),
         **_slo(prediction),
         "limit": _limit(prediction),
@@ -134,6 +136,7 @@ def _workload(prediction: Prediction) -> str:
     parts += [f"batch {figure_text(workload.batch)}"] if prediction.served is None else []
     parts += [f"prefix {figure_text(workload.prefix)}"] if workload.prefix else []
     parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
+    parts += [cache_text(prediction.deployment, workload.prefix, workload.cache)] if workload.cache else []
     if workload.cold_start is not None:
         share, time = workload.cold_start
         parts.append(f"{100.0 * share:.3g} % start cold, {to_text(time, 's')} later")
@@ -165,6 +168,19 @@ def _percentiles(prediction: Prediction, metric: str) -> str:
     times = [(level, prediction.latency(key_of(metric, level))) for level in LEVELS]
     text = ", ".join(f"p{level:g} {figure_text(time, 's')}" for level, time in times if time is not None)
     return f"\n{text}" if text else ""
+
+
+def _draft(prediction: Prediction) -> dict[str, str]:
+    """What proposes tokens, and how many a step gains."""
+    draft = prediction.deployment.draft
+    if draft is None or prediction.itl is None:
+        return {}
+    named = draft.model.short_name if draft.method == "model" and draft.model is not None else draft.method
+    each = f"{draft.tokens} proposed token{'' if draft.tokens == 1 else 's'}"
+    return {
+        "drafts": f"{named}, {each}: {rounded(draft.acceptance.tokens)} tokens per step of "
+        f"{figure_text(prediction.itl, 's')} (ITL)"
+    }
 
 
 def _slo(prediction: Prediction) -> dict[str, str]:
@@ -216,7 +232,15 @@ def _cost(prediction: Prediction) -> str:
     hourly = f"{figure_text(prediction.usd_per_hour)} USD/h"
     if prediction.usd_per_m_output_tok is None:
         return hourly
-    return f"{hourly}, {figure_text(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
+    figures = f"{hourly}, {figure_text(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
+    prices, price, count = prediction.token_prices, prediction.price, prediction.deployment.num_gpus
+    if prices is None or price is None:
+        return figures
+    kinds = {"input": prices.input, "cached": prices.cached, "decode": prices.output}
+    parts = ", ".join(f"{figure_text(value)} {name}" for name, value in kinds.items() if math.isfinite(value))
+    low, high = (rounded(rent * HOUR * count) for rent in (price.low, price.high))
+    rent = price.source if low == high else f"{price.source}, {low}-{high} USD/h"
+    return f"{figures}; by the time that each takes {parts}; rent: {rent}"
 
 
 def _engine(prediction: Prediction) -> str:

@@ -6,7 +6,7 @@ from roofline.ops import Real, where
 from roofline.physics.forward import Pass
 from roofline.quantity import MILLI
 from roofline.serving.traffic.load import Served
-from roofline.specs.kernels import HOST, NETWORK, KernelKind
+from roofline.specs.kernels import HOST, LOADING, NETWORK, KernelKind
 
 __all__ = ["HALF_WIDTH", "load_sigma", "pass_sigma", "spread"]
 
@@ -59,7 +59,7 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     times: dict[tuple[KernelKind, str], Real] = {}
     sigmas: dict[tuple[KernelKind, str], float] = {}
     for kernel in passed.kernels:
-        if kernel.part == NETWORK:  # the caller's figure
+        if kernel.part in (NETWORK, LOADING):  # the caller's figures
             continue
         key = kernel.kind, kernel.dtype
         times[key] = times.get(key, 0.0) + kernel.time

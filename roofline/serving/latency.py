@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline.ops import Real, above, ceil, comparable, maximum, never, where
+from roofline.physics.assembly import rank_batch
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
-from roofline.physics.one_equation import host_kernel
+from roofline.physics.one_equation import Kernel, host_kernel
 from roofline.physics.plan import Deployment
-from roofline.specs.kernels import NETWORK
+from roofline.serving.prompt_cache import PromptKind, prompt_kinds
+from roofline.specs.kernels import LOADING, NETWORK
+from roofline.specs.prompt_cache import PromptCache
 
 if TYPE_CHECKING:
     from roofline.serving.lengths import Lengths
@@ -21,13 +24,15 @@ __all__ = [
     "USERS",
     "Workload",
     "chunks",
-    "computed",
     "decode",
     "e2el",
     "load_text",
     "prefill",
+    "prefill_of_kinds",
     "prompt_chunk",
     "slo_excess",
+    "steps_of_answer",
+    "time_per_token",
 ]
 
 #: Loads, by the field of a workload that states them; a burst is stated by its `batch`.
@@ -48,6 +53,7 @@ class Workload:
     num_prompts: Real | None = None  # [requests] of a run that all users begin together; None: the steady state
     lengths: Lengths | None = None  # how isl and osl, then means, spread under a load; None: all requests are equal
     cold_start: tuple[float, float] | None = None  # share of requests that find no server warm [1], and its start [s]
+    cache: PromptCache | None = None  # of prefixes; None: all requests find theirs in the memory of the GPU
 
     @property
     def load(self) -> str:
@@ -80,50 +86,57 @@ def load_text(workload: Workload) -> str:
 def prefill(deployment: Deployment, workload: Workload) -> Pass:
     """Prefill of one prompt or of a burst of them, after the engine has taken the request, on an idle server.
 
-    At least one prompt token is computed. Prompts longer than the engine's budget are computed chunk by chunk.
+    At least one prompt token is computed. Prompts longer than the engine's budget are computed chunk by chunk. Where
+    some requests find their prefix in a cache and others do not, kernels count by the share of the requests that run
+    them.
 
     Args:
         deployment: model, GPU, plan, precision, basis and engine.
         workload: lengths, and the batch of a burst.
 
     Returns:
-        The kernels; their time is the TTFT of an idle server.
+        The kernels; their time is the TTFT of an idle server, the mean of it over hits and misses.
 
     Valid:
-        All prompts of a burst in the same passes, however many.
+        All prompts of a burst in the same passes, however many; with a cache the mean of bursts in which all hit or all
+        miss, whose prefixes are loaded one after the other, before the first pass.
 
     Source:
         docs/method.md, "A pass" and "Engines".
     """
-    new = computed(workload.isl, workload.prefix)
-    passed = prompt_chunk(deployment, workload.batch, workload.isl, new)
-    kernels = passed.kernels
     engine = deployment.host
-    count = chunks(new, engine.max_num_batched_tokens)
-    if type(count) is not float or count != 1.0:
-        kernels = tuple(kernel._replace(count=count * kernel.count) for kernel in kernels)
     before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
     spent = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
-    return Pass((*spent, *kernels))
+    kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
+    return Pass((*spent, *(kernel for kind in kinds for kernel in _prompts(deployment, workload, kind))))
 
 
-def computed(isl: Real, prefix: Real) -> Real:
-    """Tokens of a prompt that are computed: all but what is cached, at least one.
+def prefill_of_kinds(deployment: Deployment, workload: Workload) -> list[tuple[Real, Real]]:
+    """Prefill of a burst whose requests find their prefix, and of one whose requests do not.
 
     Args:
-        isl: length of the prompt [tokens].
-        prefix: tokens of it whose KV is cached already [tokens].
+        deployment: model, GPU, plan, precision, basis and engine.
+        workload: lengths, and the batch of a burst.
 
     Returns:
-        Tokens [tokens].
-
-    Source:
-        Arithmetic.
-
-    >>> computed(1000.0, 400.0)
-    600.0
+        Share of each [1], and its time to first token [s].
     """
-    return maximum(isl - prefix, 1.0, "a single prompt token is left to compute")
+    kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
+    before = deployment.host.network + deployment.host.request
+    alone = [(kind.weight, _prompts(deployment, workload, kind._replace(weight=1.0))) for kind in kinds]
+    return [(weight, before + sum(kernel.time for kernel in kernels)) for weight, kernels in alone]
+
+
+def _prompts(deployment: Deployment, workload: Workload, kind: PromptKind) -> tuple[Kernel, ...]:
+    """Kernels of a burst of prompts of one kind, counted by their share of the requests, and what loads before them."""
+    kernels = prompt_chunk(deployment, workload.batch, kind.cached + kind.computed, kind.computed).kernels
+    count = kind.weight * chunks(kind.computed, deployment.host.max_num_batched_tokens)
+    if type(count) is not float or count != 1.0:
+        kernels = tuple(kernel._replace(count=count * kernel.count) for kernel in kernels)
+    if not kind.is_loaded:
+        return kernels
+    loads = host_kernel("load prefix", rank_batch(workload.batch, deployment.plan.dp) * kind.loading, LOADING)
+    return loads._replace(count=kind.weight), *kernels
 
 
 def chunks(tokens: Real, budget: Real | None) -> Real:
@@ -182,7 +195,7 @@ def decode(deployment: Deployment, workload: Workload) -> Pass:
         workload: lengths and batch.
 
     Returns:
-        The kernels; their time is the TPOT.
+        The kernels; their time is the TPOT, or with drafts that of the tokens which a step gains.
 
     Valid:
         A static batch on an idle server.
@@ -217,6 +230,51 @@ def slo_excess(ttft: Real, tpot: Real, osl: Real, slo: Mapping[str, Real]) -> Re
     for key, limit in slo.items():
         excess = maximum(excess, times[key] / limit)
     return excess
+
+
+def steps_of_answer(deployment: Deployment, tokens: Real) -> Real:
+    r"""Decode steps of an answer.
+
+    .. math:: N = \frac{O - 1}{\tau}
+
+    Args:
+        deployment: with what proposes tokens, if anything.
+        tokens: O, of the answer [tokens].
+
+    Returns:
+        Steps: one at least after the first token, on average what all but the first need [1].
+
+    Valid:
+        Long answers: what the last step gains beyond the end is not counted, less than half a step on average.
+
+    Source:
+        Renewal theory; without drafts arithmetic.
+    """
+    after: Real = tokens - 1.0
+    if deployment.draft is None:
+        return after
+    return where(after > 0.0, maximum(after / deployment.tokens_per_step, 1.0), 0.0)
+
+
+def time_per_token(deployment: Deployment, osl: Real, step: Real) -> Real:
+    r"""Mean time per output token after the first, from that of a step.
+
+    .. math:: TPOT = \frac{D}{\tau}
+
+    Args:
+        deployment: with what proposes tokens, if anything.
+        osl: output tokens [tokens].
+        step: mean decode step D [s].
+
+    Returns:
+        Time [s]; that of the step itself where each gains one token.
+
+    Source:
+        Leviathan et al., arXiv:2211.17192: a step gains tau tokens.
+    """
+    if deployment.draft is None:
+        return step
+    return step * steps_of_answer(deployment, osl) / maximum(osl - 1.0, 1.0)
 
 
 def e2el(ttft: Real, tpot: Real, osl: Real) -> Real:

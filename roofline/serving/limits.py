@@ -8,6 +8,7 @@ from roofline.ops import Real
 from roofline.physics.plan import Deployment
 from roofline.quantity import KIBI
 from roofline.serving.latency import Workload, chunks
+from roofline.serving.prompt_cache import is_a_mixture
 
 __all__ = ["beyond"]
 
@@ -28,7 +29,7 @@ def beyond(deployment: Deployment, workload: Workload) -> Iterator[tuple[Real, s
     """
     length = workload.isl + workload.osl
     if deployment.basis != "ideal":
-        new = workload.isl - workload.prefix
+        new = workload.isl - (0.0 if is_a_mixture(workload.cache) else workload.prefix)
         tokens = new / chunks(new, deployment.host.max_num_batched_tokens) * workload.batch
         said = f"more than {_FITTED_TOKENS:,} prompt tokens in one pass: beyond the timed attention kernels"
         yield tokens > _FITTED_TOKENS, said

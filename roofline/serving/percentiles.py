@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic
 
 from roofline.number_types import Flag, Number
 from roofline.ops import Real, always, never, where
-from roofline.serving.targets import of_tails
+from roofline.serving.targets import burst_tails, of_tails
 from roofline.serving.traffic.tails import Tails, tails
 from roofline.specs.slo import LATENCIES, metric_and_level
 
@@ -36,8 +36,10 @@ class Percentiles(Generic[Number, Flag]):
 
     @cached_property
     def tails(self) -> Tails | None:
-        """Distributions of the latencies over requests; None for a burst, and for a run with its start."""
-        if self.served is None or self.workload.num_prompts is not None:
+        """Distributions of the latencies over requests; None for a burst of equal ones, and a run with its start."""
+        if self.served is None:
+            return burst_tails(self.deployment, self.workload)
+        if self.workload.num_prompts is not None:
             return None
         return tails(self.deployment, self.workload, self.served)
 

@@ -13,14 +13,13 @@ from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory
 from roofline.physics.plan import Deployment
-from roofline.quantity import HOUR
 from roofline.serving.answer_text import prediction_line, prediction_text
 from roofline.serving.correction import UNCORRECTED, Correction
-from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.interval import load_sigma, pass_sigma, spread
 from roofline.serving.knee import Knees, knees
-from roofline.serving.latency import USERS, Workload, e2el
+from roofline.serving.latency import USERS, Workload, e2el, time_per_token
 from roofline.serving.percentiles import Percentiles
+from roofline.serving.priced import Priced
 from roofline.serving.row import row
 from roofline.serving.sizing import longest_context
 from roofline.serving.targets import excess
@@ -43,7 +42,7 @@ LIGHT_BINDS = "the hardware limit binds"
 
 @comparable
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
+class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag, Word]):
     """Latencies of a deployment under a workload, with what they are made of.
 
     Times in seconds, sizes in bytes; numbers may be arrays, one element a case. What does not
@@ -78,7 +77,7 @@ class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
 
     @cached_property
     def _step(self) -> Real:
-        time = self.decode.time if self.served is None else self.served.tpot
+        time = self._per_token(self.decode.time) if self.served is None else self.served.tpot
         return self._where_fits(self._corrected(time, self.correction.tpot, 1))
 
     @cached_property
@@ -141,11 +140,11 @@ class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
         """
         first, step = self.ideal
         if self.basis != "ideal":
-            return {"prefill": first.time / self.ttft, "decode": step.time / self._step}
+            return {"prefill": first.time / self.ttft, "decode": self._per_token(step.time) / self._step}
         real = replace(self.deployment, basis=basis_of(self.deployment.gpu, "calibrated"))
         times = request_passes(real, self.workload, self.served) if self.served is None else served(real, self.workload)
         if isinstance(times, Served):
-            return {"prefill": first.time / times.ttft, "decode": step.time / times.tpot}
+            return {"prefill": first.time / times.ttft, "decode": self._per_token(step.time) / times.tpot}
         return {"prefill": first.time / times[0].time, "decode": step.time / times[1].time}
 
     @property
@@ -187,20 +186,26 @@ class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
 
     @property
     def itl(self) -> Number | None:
-        """Mean inter-token latency [s]: the same as `tpot` without speculation."""
-        return self.tpot
+        """Mean inter-token latency [s]: of a step, which with drafts hands out several tokens at once."""
+        step: Real | None = self.tpot
+        return step if step is None or self.deployment.draft is None else step / self._per_token(1.0)
+
+    def _per_token(self, step: Real) -> Real:
+        """Time per token from that of a step [s]."""
+        return time_per_token(self.deployment, self.workload.osl, step)
 
     @property
     def tpot_first(self) -> Number:
         """Time of the first decode step, without any prompt beside it [s]."""
         step = decode_pass(self.deployment, self.decode_batch, self.workload.isl)
-        return self._each(self.correction.tpot * step.time)
+        return self._each(self.correction.tpot * self._per_token(step.time))
 
     @property
     def tpot_last(self) -> Number:
         """Time of the last decode step, without any prompt beside it [s]."""
         context = self.workload.isl + maximum(self.workload.osl - 2.0, 0.0)
-        return self._each(self.correction.tpot * decode_pass(self.deployment, self.decode_batch, context).time)
+        step = decode_pass(self.deployment, self.decode_batch, context)
+        return self._each(self.correction.tpot * self._per_token(step.time))
 
     @property
     def e2el(self) -> Number:
@@ -303,23 +308,6 @@ class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
         """Which knee that is: memory, slo, half or ridge."""
         return self.knees.smallest[1]
 
-    @property
-    def usd_per_hour(self) -> float | None:
-        """Typical rental of all GPUs [USD/h]; None where no price is known."""
-        price = self.deployment.gpu.price
-        return None if price is None else price.typical * HOUR * self.deployment.num_gpus
-
-    @property
-    def usd_per_m_output_tok(self) -> Number | None:
-        """Typical rental of all GPUs, busy with such batches, over their output [USD per million output tokens].
-
-        None where no price is known; `roofline.serving.cost` says what it assumes.
-        """
-        price = self.deployment.gpu.price
-        if price is None:
-            return None
-        return usd_per_m_output_tok(price.typical * self.deployment.num_gpus, self.output_tok_s)
-
     @overload
     def to_dict(self: Prediction, keys: Iterable[str] | None = None) -> Row: ...
     @overload
@@ -345,12 +333,13 @@ class Prediction(Percentiles[Number, Flag], Generic[Number, Flag, Word]):
         """A time scaled by a measurement of the deployment, never faster than light and the way there and back."""
         if factor == 1.0:
             return time
-        least = self.ideal[part].time
+        least = self._per_token(self.ideal[1].time) if part else self.ideal[0].time
         return maximum(factor * time, least if part else least + self.deployment.host.network, LIGHT_BINDS)
 
     def _interval(self, time: Real, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
         """Ends of an interval of a time, the low one no faster than light; the time itself lies in it."""
-        return minimum(maximum(ends[0], self.ideal[part].time), time), maximum(ends[1], time)
+        least = self._per_token(self.ideal[1].time) if part else self.ideal[0].time
+        return minimum(maximum(ends[0], least), time), maximum(ends[1], time)
 
     def _sigma(self, result: str) -> Real | None:
         """Standard deviation of the logarithm of a result, None on the ideal basis."""

@@ -12,11 +12,14 @@ from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real
 from roofline.quantity import GIGA, MILLI
 from roofline.serving.precision import summary
+from roofline.serving.prompt_cache import hit_rate, load_time
 from roofline.serving.traffic.tails import LEVELS
 from roofline.specs.slo import LATENCIES, key_of
 
 if TYPE_CHECKING:
+    from roofline.physics.plan import Deployment, Draft
     from roofline.serving.prediction import Prediction
+    from roofline.specs.prompt_cache import PromptCache
 
 __all__ = ["ROW_KEYS", "check_keys", "listed_keys", "row"]
 
@@ -125,12 +128,29 @@ def _percentile(key: str) -> dict[str, Callable[[Prediction], Any]]:
     }
 
 
+def _token_price(prediction: Prediction, kind: str) -> Any:
+    """Price of one kind of token; None where there is no price, or no such token."""
+    prices = prediction.token_prices
+    return None if prices is None else _plain(getattr(prices, kind))
+
+
 def _binding(prediction: Prediction) -> Any:
     """Key of the limit that is taken up most; None without one, and in arrays."""
     shares = prediction.slo_shares
     if not shares or not all(isinstance(share, float) for share in shares.values()):
         return None
     return max(shares, key=lambda key: shares[key])
+
+
+def _drafts(draft: Draft) -> str:
+    """What proposes tokens: the method, or the model."""
+    return draft.model.short_name if draft.method == "model" and draft.model is not None else draft.method
+
+
+def _of_cache(prediction: Prediction, figure: Callable[[Deployment, Real, PromptCache], Real], unit: float) -> Any:
+    """A figure of the prompt cache; None without one."""
+    cache = prediction.workload.cache
+    return None if cache is None else _plain(figure(prediction.deployment, prediction.workload.prefix, cache), unit)
 
 
 _VALUES: dict[str, Callable[[Prediction], Any]] = {
@@ -145,6 +165,9 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "isl": lambda p: _whole(p.workload.isl),
     "osl": lambda p: _whole(p.workload.osl),
     "prefix": lambda p: _whole(p.workload.prefix),
+    "cache_hit": lambda p: _of_cache(p, hit_rate, 1.0),
+    "cache_tier": lambda p: None if p.workload.cache is None else p.workload.cache.tier,
+    "cache_load_ms": lambda p: _of_cache(p, load_time, MILLI),
     "isl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.prompts.cv,
     "osl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.answers.cv,
     "batch": lambda p: _whole(p.workload.batch) if p.served is None else None,
@@ -162,6 +185,9 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "basis": lambda p: p.basis,
     "basis_detail": lambda p: p.basis_detail,
     "engine": lambda p: p.engine,
+    "draft": lambda p: None if p.deployment.draft is None else _drafts(p.deployment.draft),
+    "draft_tokens": lambda p: None if p.deployment.draft is None else p.deployment.draft.tokens,
+    "tokens_per_step": lambda p: p.deployment.tokens_per_step,
     "fits": lambda p: _plain(p.fits),
     "ttft_ms": lambda p: _plain(p.ttft, MILLI),
     "tpot_ms": lambda p: _plain(p.tpot, MILLI),
@@ -196,6 +222,14 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "hbm_used_frac": lambda p: _plain(p.memory.used_fraction),
     "usd_per_hour": lambda p: _plain(p.usd_per_hour),
     "usd_per_m_output_tok": lambda p: _plain(p.usd_per_m_output_tok),
+    "usd_per_hour_low": lambda p: None if p.usd_per_hour_range is None else _plain(p.usd_per_hour_range[0]),
+    "usd_per_hour_high": lambda p: None if p.usd_per_hour_range is None else _plain(p.usd_per_hour_range[1]),
+    "price_source": lambda p: p.price_source,
+    "usd_per_request": lambda p: _plain(p.usd_per_request),
+    "usd_per_m_input_tok": lambda p: _token_price(p, "input"),
+    "usd_per_m_cached_tok": lambda p: _token_price(p, "cached"),
+    "usd_per_m_decode_tok": lambda p: _token_price(p, "output"),
+    "usd_per_m_blended_tok": lambda p: _token_price(p, "blended"),
     "warnings": lambda p: list(p.warnings),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-__all__ = ["ComparedRow", "GoodputRow", "QuantizedRow", "Row", "SizeRow"]
+__all__ = ["CacheRow", "ComparedRow", "CostRow", "GoodputRow", "LeverRow", "QuantizedRow", "Row", "SizeRow"]
 
 
 class Row(TypedDict, total=False):
@@ -21,6 +21,9 @@ class Row(TypedDict, total=False):
     isl: float
     osl: float
     prefix: float
+    cache_hit: float | None
+    cache_tier: str | None
+    cache_load_ms: float | None
     isl_cv: float | None
     osl_cv: float | None
     batch: float | None
@@ -38,6 +41,9 @@ class Row(TypedDict, total=False):
     basis: str | None
     basis_detail: str | None
     engine: str
+    draft: str | None
+    draft_tokens: int | None
+    tokens_per_step: float | None
     fits: bool | None
     ttft_ms: float | None
     tpot_ms: float | None
@@ -105,6 +111,14 @@ class Row(TypedDict, total=False):
     hbm_used_frac: float | None
     usd_per_hour: float | None
     usd_per_m_output_tok: float | None
+    usd_per_hour_low: float | None
+    usd_per_hour_high: float | None
+    price_source: str | None
+    usd_per_request: float | None
+    usd_per_m_input_tok: float | None
+    usd_per_m_cached_tok: float | None
+    usd_per_m_decode_tok: float | None
+    usd_per_m_blended_tok: float | None
     warnings: list[str]
     reason: str | None
 
@@ -130,6 +144,21 @@ class GoodputRow(Row, total=False):
     attained_share: float | None
 
 
+class CacheRow(Row, total=False):
+    """A row of `prompt_cache`: a prediction with the cache in a tier, and the tier itself."""
+
+    cache_bandwidth_gb_s: float | None
+    recompute_ms: float | None
+    load_us_per_token: float | None
+    recompute_us_per_token: float | None
+    recompute_ns_per_square: float | None
+    break_even_prefix: float | None
+    break_even_formula: float | None
+    is_straight: bool | None
+    faster: str | None
+    prefixes_held: float | None
+
+
 class _SpeedupRow(Row, total=False):
     prefill_speedup: float | None
     decode_speedup: float | None
@@ -153,3 +182,54 @@ class QuantizedRow(_SpeedupRow, total=False):
     largest_batch: float | None
     output_tok_s_largest_batch: float | None
     assumed: list[str]
+
+
+class LeverRow(_SpeedupRow, total=False):
+    """A row of `levers`: a prediction of the changed case, and what the change does."""
+
+    lever: str
+    lever_kind: str
+    levers: list[str]
+    options: dict[str, object] | None
+    ttft_p50_change: float | None
+    ttft_p99_change: float | None
+    tpot_change: float | None
+    goodput: float | None
+    goodput_binding: str | None
+    goodput_change: float | None
+    goodput_usd_per_m_output_tok: float | None
+    lever_usd_per_request: float | None
+    cost_change: float | None
+    helps: bool | None
+    why: str | None
+    quality: str | None
+    assumption: str | None
+
+
+class CostRow(Row, total=False):
+    """A row of `cost`: a prediction at the load that is meant, and what it costs."""
+
+    cost_at: str | None
+    usd_per_m_input_tok_low: float | None
+    usd_per_m_input_tok_high: float | None
+    usd_per_m_cached_tok_low: float | None
+    usd_per_m_cached_tok_high: float | None
+    usd_per_m_decode_tok_low: float | None
+    usd_per_m_decode_tok_high: float | None
+    usd_per_m_blended_tok_low: float | None
+    usd_per_m_blended_tok_high: float | None
+    usd_per_request_low: float | None
+    usd_per_request_high: float | None
+    usd_per_m_blended_tok_saturation: float | None
+    usd_per_m_blended_tok_goodput: float | None
+    goodput_util: float | None
+    api_usd_per_request: float | None
+    pays: bool | None
+    break_even_util: float | None
+    break_even_util_low: float | None
+    break_even_util_high: float | None
+    break_even_request_rate: float | None
+    break_even_requests_day: float | None
+    break_even_tok_day: float | None
+    break_even_factor: float | None
+    break_even: str | None

@@ -12,7 +12,6 @@ from roofline.specs.engine import Engine, Tuning
 from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
-from roofline.specs.kernels import MOE
 from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer
 from roofline.specs.model import Model
 from roofline.specs.workload import NamedWorkload
@@ -147,7 +146,7 @@ def calibration_record(document: Mapping[str, Any]) -> Calibration:
         name=document["name"],
         measured_on=tuple(document["measured_on"]),
         kernels={
-            (kind, dtype): _efficiency(kind, entry)
+            (kind, dtype): Efficiency(**_stated(Efficiency, entry), is_measured=_is_measured(entry))
             for kind, sets in document["kernels"].items()
             for dtype, entry in sets.items()
         },
@@ -229,19 +228,11 @@ def _stated(record: type, document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _si(kind: str, value: Any) -> Any:
     """A value as a field of a type holds it."""
-    if kind == "Seconds":
+    if kind.removesuffix(" | None") == "Seconds":
         return from_text(value, "s")
     if kind == "str":
         return str(value)  # YAML reads a year as a number
     return float(value) if type(value) is int and not kind.startswith("int") else value
-
-
-def _efficiency(kind: str, entry: Mapping[str, Any]) -> Efficiency:
-    """Constants of a set; experts that are spread over ranks start like others unless the file says otherwise."""
-    stated = _stated(Efficiency, entry)
-    if kind == MOE.name and "t0" in stated:
-        stated = {"t0_ep": stated["t0"], **stated}
-    return Efficiency(**stated, is_measured=_is_measured(entry))
 
 
 def _is_measured(entry: Mapping[str, Any]) -> bool:
@@ -262,7 +253,9 @@ def _price(document: Mapping[str, Any]) -> Price | None:
     price = document.get("price")
     if price is None:
         return None
-    return Price(*(from_text(price[key], "USD/s") for key in ("low", "typical", "high")))
+    low, typical, high = (from_text(price[key], "USD/s") for key in ("low", "typical", "high"))
+    source = document.get("sources", {}).get(price.get("source"), {})
+    return Price(low, typical, high, f"catalog {source.get('date', '')}".strip())
 
 
 def _cautions(document: Mapping[str, Any]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Efficiency:
     kappa: Seconds = 0.0  # per element of serial depth, inside the norm
     kappa_s: Seconds = 0.0  # per element of serial depth, outside the norm
     eps: Seconds = 0.0  # per item scheduled one by one
-    t0_ep: Seconds = 0.0  # of experts that are spread over ranks, instead of t0
+    t0_ep: Seconds | None = None  # of experts that are spread over ranks, instead of t0; None: t0
     p: float = 3.0  # order of the norm
     is_measured: bool = True  # fitted on measurements; else an assumption that its file explains
     sigma: float | None = None  # of ln(predicted / measured); None where nothing was measured

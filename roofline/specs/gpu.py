@@ -32,6 +32,7 @@ class Price(NamedTuple):
     low: float  # [USD/s]
     typical: float  # [USD/s]
     high: float  # [USD/s]
+    source: str = ""  # where it comes from: given, or the catalog with its date
 
 
 @dataclass(frozen=True, slots=True, repr=False)

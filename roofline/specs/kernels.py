@@ -21,6 +21,7 @@ __all__ = [
     "HOST",
     "INDEXER",
     "KINDS",
+    "LOADING",
     "MLA_DECODE",
     "MLA_PREFILL",
     "MOE",
@@ -140,7 +141,7 @@ CALIBRATED = tuple(kind for kind in KINDS.values() if kind.columns and not kind.
 COLLECTIVES = tuple(kind for kind in KINDS.values() if kind.is_collective)
 
 #: Parts of a model that a kernel may name.
-HEAD, ROUTER, NETWORK = "head", "router", "network"
+HEAD, ROUTER, NETWORK, LOADING = "head", "router", "network", "prefix loading"
 
 
 def the(label: str) -> str:

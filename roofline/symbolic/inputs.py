@@ -16,6 +16,7 @@ from roofline.serving.answer import memory_of
 from roofline.serving.latency import BURST, Workload
 from roofline.serving.precision import MATRICES
 from roofline.serving.prediction import Prediction
+from roofline.serving.prompt_cache import is_a_mixture
 from roofline.serving.traffic.load import request_passes, served
 from roofline.specs.calibration import Calibration
 from roofline.specs.engine import Engine
@@ -135,6 +136,10 @@ def with_inputs(
         if name in stated(workload)
     }
     again = replace(workload, **lengths)
+    cache = workload.cache
+    if cache is not None and type(cache.hit) is float and is_a_mixture(cache):
+        found_by = make(Input("cache_hit", "workload", "1", cache.hit, "share of requests whose prefix is cached"))
+        again = replace(again, cache=replace(cache, hit=found_by))
     found = prediction.served
     if found is not None:
         with part(LOAD):

@@ -102,7 +102,9 @@ def _ends(reach: float, entry: Input) -> list[float]:
         ("eta_c", "eta_m", "eta_s", "eta_all", "eta_red", "eta_p2p")
     ):
         up = min(up, -math.log(entry.value))  # no share is beyond one
-    if entry.kind in ("workload", "plan") and entry.name not in ("skew", "prefix"):
+    if entry.name == "cache_hit":
+        up = min(up, -math.log(entry.value))
+    elif entry.kind in ("workload", "plan") and entry.name not in ("skew", "prefix"):
         down = max(down, -math.log(entry.value) * _ALL_BUT)  # nor a count below one, where collectives vanish
     return [end for end in (up, down) if abs(end) > _EXACT]
 

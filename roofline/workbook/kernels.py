@@ -21,7 +21,8 @@ _WORK = (
     "FLOP", "weight bytes", "KV bytes", "activation bytes", "serial bytes", "exponentials", "depth",
     "serial depth", "items", "link bytes",
 )  # fmt: skip
-_ROOF = ("peak [FLOP/s]", "HBM [B/s]", "exp/s", "t0 [s]", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
+_CONSTANTS = tuple(name for name in EFFICIENCY if name != "t0_ep")  # t0 is already that of the plan
+_ROOF = ("peak [FLOP/s]", "HBM [B/s]", "exp/s", *("t0 [s]" if name == "t0" else name for name in _CONSTANTS))
 _LINK = ("link [B/s]", "ranks", "least share", "doublings", "a0 [s]", "a1 [s]", "a2 [s]", "q [s]", "eta", "eta_switch")
 
 #: Columns of the sheet.
@@ -99,7 +100,7 @@ def _roof(kernel: Kernel) -> tuple[Any, ...]:
         return (None,) * (len(_ROOF) + len(_LINK))
     under = kernel.roof
     if isinstance(under, Roof):
-        constants = (getattr(under.efficiency, name) for name in EFFICIENCY)
+        constants = (getattr(under.efficiency, name) for name in _CONSTANTS)
         return under.peak, under.bandwidth, under.exp_rate, *constants, *(None,) * len(_LINK)
     constants = (getattr(under.efficiency, name) for name in COLLECTIVE)
     return (*(None,) * len(_ROOF), under.bandwidth, under.ranks, under.least, under.doublings, *constants)

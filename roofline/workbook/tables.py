@@ -251,9 +251,9 @@ class Catalog:
         Returns:
             Whether formulas need it [bool].
         """
-        neutral = 1.0 if name.startswith("eta") else 0.0
+        neutral = None if name == "t0_ep" else 1.0 if name.startswith("eta") else 0.0
         place = table.names.index(name)
-        return any((table.rows[row][place] or 0.0) != neutral for row in rows)
+        return any(table.rows[row][place] not in (None, neutral) for row in rows)
 
     def _model_row(self, model: Model, name: str) -> tuple[Any, ...]:
         ends = (int(model.head_bias), int(model.parallel), model.max_context, model.native["kv"])
@@ -308,8 +308,17 @@ class Catalog:
                 f"{kind.name} kernels, not {kind.order:g}; use predict"
             )
         share = own.efficiency.eta_c * (own.peak / under.peak)  # units slower than the tensor cores are a share of them
-        constants = (share if field == "eta_c" else getattr(own.efficiency, field) for field in EFFICIENCY)
-        return (f"{gpu.name}|{kind.name}|{name}", how.peak, how.activation_nbytes, int(how.dynamic), *constants)
+        constants: dict[str, Any] = {field: getattr(own.efficiency, field) for field in EFFICIENCY}
+        constants["eta_c"] = share
+        if kind is MOE and constants["t0_ep"] is None:
+            constants["t0_ep"] = constants["t0"]
+        return (
+            f"{gpu.name}|{kind.name}|{name}",
+            how.peak,
+            how.activation_nbytes,
+            int(how.dynamic),
+            *constants.values(),
+        )
 
 
 def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Catalog:

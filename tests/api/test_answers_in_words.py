@@ -27,6 +27,7 @@ ANSWERS = {
     "no goodput": lambda: rl.goodput(MODEL, GPU, slo="tpot:1")[0],
     "curve": lambda: rl.curve(MODEL, GPU, slo="tpot:25"),
     "curve of users": lambda: rl.curve(MODEL, GPU, against="users"),
+    "speculate": lambda: rl.speculate(MODEL, GPU, draft="ngram", acceptance=0.6, draft_tokens=2),
     "simulate": lambda: rl.simulate(MODEL, GPU, concurrency=4, requests=50),
     "simulate one token": lambda: rl.simulate(MODEL, GPU, request_rate=1, osl=1, requests=50),
     "solve": lambda: rl.solve(MODEL, GPU, "bandwidth", slo="ttft:300@p95", request_rate=1),
@@ -54,6 +55,7 @@ LONG = {
     "run": {"concurrency": 32, "num_prompts": 320, "measured": {"ttft": 0.5, "tpot": 0.03, "concurrency": 32}},
     "plan": {"tp": 4, "pp": 2, "num_gpus": 32, "batch": 3, "network": 0.02},
     "ideal": {"basis": "ideal", "concurrency": 16},
+    "drafts": {"draft": "llama-3.2-1b", "draft_tokens": 4, "acceptance": 0.7, "request_rate": 1.0},
     "oversize": {"tp": 1, "allow_oversize": True, "quantization": "bf16"},
     "one token": {"osl": 1},
 }

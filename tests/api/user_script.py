@@ -43,9 +43,16 @@ def main() -> None:
     beside: rl.Comparison = rl.compare(MODEL, [GPU, "h200"], isl=2000)
     formats: rl.Quantization = rl.quantize(MODEL, GPU, baseline="bf16")
     rates: list[float] = [answer.rate for answer in rl.goodput(MODEL, [GPU], slo="ttft:300,tpot:25")]
+    pulled: rl.Levers = rl.levers(MODEL, GPU, goal="tpot", request_rate=1.5)
+    bills: list[rl.GpuCost] = rl.cost(MODEL, [GPU], request_rate=2.0, api_price={"in": 0.5, "out": 1.5})
+    tiers: list[str | None] = [one.faster for one in rl.prompt_cache(MODEL, [GPU], isl=2000, prefix="75%")]
+    pools = rl.disaggregate(MODEL, "h100:tp1x2", "h100:tp1", isl=2000, osl=200, request_rate=2, kv_link="25 GB/s")
+    first_tokens: list[float] = [pools.ttft, pools.transfer, sum(pools.parts.values())]
+    print(first_tokens, pools.latency("ttft_p99"), pools.to_dict()["util"], pools.goodput("tpot:25").rate)
     load: rl.Curve = rl.curve(MODEL, GPU, against="users")
     why: dict[str, float] = {row.input: row.elasticity for row in rl.sensitivity(MODEL, GPU, of="tpot")[:3]}
     need: float | None = rl.solve(MODEL, GPU, "bandwidth", tpot=0.005).value
+    drafts: float | None = rl.speculate(MODEL, GPU, draft="ngram", acceptance=0.6, draft_tokens=2).stops_paying(2)
     latex: str = rl.formula(MODEL, GPU, "tpot", basis="ideal").to_latex()
     mean: float = rl.simulate(MODEL, GPU, concurrency=4, requests=100).ttft
     factor: float = rl.calibrate_once(MODEL, GPU, {"ttft": 0.1}, isl=2000).ttft

@@ -35,10 +35,24 @@ QUESTIONS = {
     "knee": [(*M, *G, "--slo", "tpot:25"), (*M, *G, *USERS)],
     "size": [(*M, *G, *SLO, *USERS), (*M, "-g", "h100,l40s", "--slo", "ttft:1")],
     "goodput": [(*M, *G, "--slo", "ttft:300,tpot:25"), (*M, *G, "--slo", "ttft:1")],
+    "cost": [(*M, *G), (*M, *G, "-c", "8", "--api-price", "in:0.5,out:1.5"), (*M, *G, "--slo", "ttft:1"), TOO_LARGE],
+    "cache": [
+        (*M, *G, "--prefix", "900"),
+        (*M, "-g", "b200,rtx-4090", "--prefix", "900", "-c", "4", "--cache-hit", "60%"),
+    ],
     "curve": [(*M, *G, "--against", "users"), (*M, *G, "--slo", "ttft:300")],
+    "disaggregate": [
+        (*M, "--prefill", "h100:x2", "--decode", "b200", *RATE, "--isl-cv", "0.3"),
+        (*M, "--prefill", "h100", "--decode", "h100", *USERS, *SLO, "--layerwise"),
+    ],
     "sweep": [(*M, "-g", "h100:tp2,b200", "--isl", "1k,200k"), (*M, *G, "-c", "1:4:x2", "--slo", "ttft:300")],
     "compare": [(*M, "-g", "h100:tp2,h100:tp4"), TOO_LARGE, (*M, "-g", "h100,b200", *USERS)],
     "quantize": [(*M, *G), (*M, *G, *USERS)],
+    "levers": [(*M, *G, *RATE), (*M, *G, *USERS, "--slo", "tpot:25", "--for", "goodput")],
+    "speculate": [
+        (*M, *G, "--draft", "ngram", "--acceptance", ".6,.5"),
+        (*M, *G, "--draft", "llama-3.2-1b", "--acceptance", "0.7", "-c", "1,64,100000"),
+    ],
     "sensitivity": [(*M, *G)],
     "solve": [
         ("--for", "batch", "--tpot", "30", *M, *G),
@@ -97,8 +111,15 @@ def test_every_command_that_prints_json_has_a_definition_and_a_question():
 
 
 def test_a_key_has_one_type_in_the_schema_and_for_type_checkers():
-    kinds = {"text": str, "number": float, "integer": int, "flag": bool, "texts": list[str]}
-    for name in ("Row", "SizeRow", "GoodputRow", "ComparedRow", "QuantizedRow"):
+    kinds = {
+        "text": str,
+        "number": float,
+        "integer": int,
+        "flag": bool,
+        "texts": list[str],
+        "mapping": dict[str, object],
+    }
+    for name in ("Row", "SizeRow", "GoodputRow", "CacheRow", "ComparedRow", "QuantizedRow", "LeverRow"):
         for key, stated in typing.get_type_hints(getattr(row_types, name)).items():
             types = set(typing.get_args(stated)) - {type(None)} if typing.get_origin(stated) is not list else {stated}
             assert (types or {stated}) == {kinds[KEYS[key].kind]}, f"{name}.{key}"

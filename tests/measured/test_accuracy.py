@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cases import Case, published_cases, score
+from serving_rows import HELD_OUT_MODELS
 
 import roofline as rl
 from roofline.calibration.sets import judged
@@ -73,6 +74,21 @@ def test_the_intervals_hold_about_four_of_five_published_points():
 def test_the_intervals_of_kernels_hold_about_four_of_five_on_unseen_gpus():
     inside = [value for _, _, values in kernels().values() for value in values]
     assert GATES["coverage"]["least"] <= 100.0 * sum(inside) / len(inside) <= GATES["coverage"]["most"]
+
+
+def test_what_is_held_out_is_neither_fitted_nor_counted_among_the_others():
+    for case in published():
+        is_held_out = case.gpu in HELD_OUT or case.model.startswith(HELD_OUT_MODELS)
+        assert (case.split == "held out") == is_held_out, (case.gpu, case.model, case.source)
+    assert {case.model for case in published() if case.split == "held out"} >= {"minimax-m2.5", "llama-3-8b"}
+
+
+def test_the_page_says_how_many_single_requests_were_fitted():
+    page = " ".join((HERE.parent.parent / "docs" / "accuracy.md").read_text(encoding="utf-8").split())
+    servers = [case for case in published() if case.engine in ("trtllm", "vllm", "sglang")]
+    fitted = [case for case in servers if (case.metric, case.split) == ("ttft", "fit")]
+    assert f"; {len(fitted)} single requests and" in page
+    assert f"and {len(fitted)} TTFTs of single requests" in page
 
 
 def test_no_published_point_is_predicted_faster_than_light():

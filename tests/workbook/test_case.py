@@ -1,6 +1,7 @@
 """A case of cells says what Python says: for every model of the catalog, on several GPUs, under random choices."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,6 +73,29 @@ def test_cells_say_what_python_says_for_every_model(start):
         assert values["used"][place] == pytest.approx(known.memory.used, rel=1e-12), row
         assert values["tokens"][place] == pytest.approx(known.output_tok_s, rel=1e-12), row
     assert answered >= len(models)
+
+
+@pytest.mark.parametrize("start", [None, 0.0, 7e-5])
+def test_cells_know_when_experts_on_several_ranks_start(start):
+    gpu, engine = rl.load_gpu("h100-sxm"), cases.engine("generic", 0.0)
+    sets = {
+        (kind, dtype): replace(entry, t0_ep=start) if kind == "moe" else entry
+        for (kind, dtype), entry in gpu.calibration.kernels.items()
+    }
+    gpu = replace(gpu, calibration=replace(gpu.calibration, kernels=sets))
+    plan = {"tp": 8, "pp": 1, "dp": 1, "precision": "native", "kv_cache_dtype": "auto", "basis": "calibrated"}
+    row = {**drawn(random.Random(0), ["qwen3-30b-a3b"]), **plan, "gpu": "h100-sxm", "batch": 21}
+    tables = catalog([rl.load_model("qwen3-30b-a3b")], [gpu], engine)
+    for ep in (1, 8):
+        case = {**row, "ep": ep}
+        known = predicted({**case, "gpu": gpu})
+        (experts,) = (kernel.roof.efficiency for kernel in known.decode.kernels if kernel.name == "experts")
+        stated = sets["moe", "bf16"].t0
+        assert experts.t0 == (stated if ep == 1 or start is None else start)
+        pool = CellPool()
+        cells = {name: pool.input(f"${name}\0", np.array([case[name]])) for name in CHOICES}
+        found = any_case(tables, Asked(cells, engine, 0.66))
+        assert found.prediction.decode.time.value.item() == pytest.approx(known.decode.time, rel=1e-12)
 
 
 def test_one_of_the_fullest_stages_is_the_fullest_whatever_a_layer_weighs():

@@ -443,6 +443,20 @@ def test_the_results_are_sums_over_the_kernels(book):
     assert {"qkv", "attention", "experts", "host, decode step", "head"} <= set(names)
 
 
+def test_every_constant_of_a_kernel_stands_under_its_heading(book):
+    frame = pd.read_excel(book, sheet_name="Kernels").set_index(["pass", "kernel"])
+    frame = frame[frame["time [s]"] > 0.0]  # kernels of other kinds of layers have the same names
+    known = rl.predict(MODELS[0], GPUS[0], isl=700, batch=1)
+    for kernel in known.prefill.kernels:
+        if kernel.kind.name in ("gemm", "attention_prefill", "elementwise"):
+            row = frame.loc["prefill", kernel.name]
+            for name in ("eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps"):
+                assert row[name] == getattr(kernel.roof.efficiency, name), (kernel.name, name)
+            assert row["t0 [s]"] == kernel.roof.efficiency.t0
+            assert math.isnan(row["link [B/s]"])
+    assert frame.loc["prefill", "attention"]["kappa_s"] > 0.0
+
+
 @pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
 def test_libreoffice_agrees_after_edits(tmp_path):
     book = tmp_path / "small.xlsx"

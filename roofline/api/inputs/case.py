@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import PLAIN, refuse_masked, scalar
+from roofline.api.inputs.cache import with_cache
 from roofline.api.inputs.texts import plain_value, tokens_of_prefix
 from roofline.catalog.engines import engine_names, load_engine
 from roofline.elements import all_of, any_of
@@ -24,6 +25,7 @@ from roofline.serving.precision import PRESETS, preset_name
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import PCIE
 from roofline.specs.kernels import GEMM, MOE
+from roofline.specs.prompt_cache import PromptCache
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 
 __all__ = [
@@ -59,6 +61,7 @@ def workload(
     num_prompts: Real | None = None,
     lengths: Lengths | None = None,
     cold_start: tuple[float, float] | None = None,
+    cache: PromptCache | None = None,
 ) -> Workload:
     """Lengths and load as floats or float64 arrays.
 
@@ -72,6 +75,7 @@ def workload(
         num_prompts: requests of a run that all users begin together [requests].
         lengths: how isl and osl, then means, spread.
         cold_start: share of the requests that find no server warm [1], and its start [s].
+        cache: where prefixes lie, and how often; None for always in the memory of the GPU.
 
     Returns:
         The workload; a batch of 1 where no load is given.
@@ -114,7 +118,7 @@ def workload(
         raise BadInput(f"prefix = {shown(prefix)} is less than one token; write a share as 80%")
     if not all_of(reaches):
         raise BadInput(f"prefix = {shown(prefix)} must not exceed the prompt, isl = {shown(isl)}")
-    return Workload(
+    wanted = Workload(
         values["isl"],
         values["osl"],
         values.get("batch", 1.0),
@@ -125,6 +129,7 @@ def workload(
         lengths,
         cold_start,
     )
+    return with_cache(wanted, cache)
 
 
 def skew(routing: str | float) -> float | None:

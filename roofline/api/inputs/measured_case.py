@@ -10,11 +10,11 @@ from roofline.api.inputs.arguments import scalar
 from roofline.api.inputs.case import LOADS, workload
 from roofline.api.inputs.texts import plain_value
 from roofline.errors import BadInput, shown
-from roofline.physics.forward import Pass
+from roofline.ops import Real
 from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
-from roofline.serving.latency import BURST, Workload
+from roofline.serving.latency import BURST, Workload, time_per_token
 from roofline.serving.traffic.load import mean_latencies, request_passes, served
 
 __all__ = ["corrected", "correction"]
@@ -59,9 +59,10 @@ def correction(deployment: Deployment, wanted: Workload, measured: Any) -> Corre
     if unsaid:
         raise BadInput(f"measured must state its {' and '.join(unsaid)}; the case has several")
     values = {name: measured.get(name, getattr(wanted, name)) for name in needed}
-    at = workload(**{"batch": None, **{name: measured[name] for name in stated}, **values})
+    cache = wanted.cache if values["prefix"] else None
+    at = workload(**{"batch": None, **{name: measured[name] for name in stated}, **values}, cache=cache)
     predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, at), strict=True))
-    least_of = dict(zip(("ttft", "tpot"), (light.time for light in _light(deployment, at)), strict=True))
+    least_of = dict(zip(("ttft", "tpot"), _light(deployment, at), strict=True))
     factors = {}
     for key in ("ttft", "tpot"):
         if key not in measured:
@@ -113,7 +114,8 @@ def corrected(found: Correction) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _light(deployment: Deployment, at: Workload) -> tuple[Pass, Pass]:
-    """Passes of a case at light speed, as many sequences together as the calibrated kernels have."""
+def _light(deployment: Deployment, at: Workload) -> tuple[Real, Real]:
+    """TTFT and TPOT of a case at light speed, as many sequences together as the calibrated kernels have [s]."""
     found = None if at.load == BURST else served(deployment, at)
-    return request_passes(replace(deployment, basis="ideal"), at, found)
+    first, step = request_passes(replace(deployment, basis="ideal"), at, found)
+    return first.time, time_per_token(deployment, at.osl, step.time)

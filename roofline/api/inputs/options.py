@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypedDict, TypeVar
 
 from roofline.number_types import Numbers
+from roofline.specs.model import Model
 
 __all__ = [
     "Case",
@@ -18,6 +19,7 @@ __all__ = [
     "SizeOptions",
     "Slo",
     "SolveOptions",
+    "SpeculationOptions",
     "Unloaded",
     "WorkloadOptions",
 ]
@@ -38,9 +40,15 @@ Many: TypeAlias = _Value | Iterable[_Value]
 _Trace: TypeAlias = str | Mapping[str, Iterable[float]]
 _ColdStart: TypeAlias = str | tuple[float, float]
 _Derate: TypeAlias = str | Mapping[str, float | str]
+_GpuPrice: TypeAlias = float | str | tuple[float, float]
 
 
 class _Shared(TypedDict, total=False):
+    cache_hit: float | str | None
+    cache_tier: str | None
+    cache_bandwidth: float | str | None
+    cache_size: float | str | None
+    working_set: float | str | None
     isl_cv: float | str | None
     osl_cv: float | str | None
     lengths: _Trace | None
@@ -59,6 +67,13 @@ class _Shared(TypedDict, total=False):
     gpu_memory_utilization: float | str | None
     max_model_len: int | str | None
     specs: str | None
+    gpu_price: _GpuPrice | None
+
+
+class _Drafts(TypedDict, total=False):
+    draft: str | Model | None
+    draft_tokens: int | str | None
+    acceptance: float | str | Iterable[float] | None
 
 
 class _Formats(TypedDict, total=False):
@@ -80,10 +95,14 @@ class _Load(TypedDict, Generic[Length], total=False):
     num_prompts: Length | None
 
 
-class _Deployed(_Shared, _Formats, total=False):
+class _Undrafted(_Shared, _Formats, total=False):
     quantization: str | None
     num_gpus: int | None
     allow_oversize: bool
+
+
+class _Deployed(_Undrafted, _Drafts, total=False):
+    pass
 
 
 class Case(_Deployed, _Lengths[Length], _Load[Length], Generic[Length], total=False):
@@ -97,6 +116,12 @@ class Unloaded(_Deployed, _Lengths[float | str], total=False):
     """Those of questions that look for the load themselves: `goodput` and `curve`."""
 
     measured: str | Mapping[str, float | str] | None
+
+
+class SpeculationOptions(_Undrafted, _Lengths[float | str], total=False):
+    """Those of `speculate`, which looks for the load and the drafts itself."""
+
+    slo: Slo | None
 
 
 class OnceOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
@@ -115,14 +140,14 @@ class CompareOptions(_Deployed, _Lengths[float | str], _Load[float | str], total
     slo: Slo | None
 
 
-class QuantizeOptions(_Shared, _Lengths[float | str], _Load[float | str], total=False):
+class QuantizeOptions(_Shared, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
     """Those of `quantize`, which goes through the formats itself."""
 
     num_gpus: int | None
     slo: Slo | None
 
 
-class SizeOptions(_Shared, _Formats, _Lengths[float | str], _Load[float | str], total=False):
+class SizeOptions(_Shared, _Drafts, _Formats, _Lengths[float | str], _Load[float | str], total=False):
     """Those of `size`, which says how many GPUs it takes."""
 
     quantization: Many[str | None]
@@ -159,6 +184,11 @@ class Grid(TypedDict, total=False):
     request_rate: Numbers | None
     num_prompts: Numbers | None
     prefix: Numbers
+    cache_hit: Many[float | str | None]
+    cache_tier: Many[str | None]
+    cache_bandwidth: Many[float | str | None]
+    cache_size: Many[float | str | None]
+    working_set: Many[float | str | None]
     isl_cv: Many[float | str | None]
     osl_cv: Many[float | str | None]
     lengths: _Trace | Iterable[_Trace] | None
@@ -181,10 +211,14 @@ class Grid(TypedDict, total=False):
     max_num_seqs: Many[int | str | None]
     gpu_memory_utilization: Many[float | str | None]
     max_model_len: Many[int | str | None]
+    draft: Many[str | None]
+    draft_tokens: Many[int | str | None]
+    acceptance: Many[float | str | None]
     measured: str | Mapping[str, float | str] | None
     slo: Slo | Iterable[Slo] | None
     allow_oversize: bool
     specs: str | None
+    gpu_price: Many[_GpuPrice | None]
 
 
 class WorkloadOptions(TypedDict, total=False):

@@ -24,11 +24,14 @@ from roofline.grammar.numbers import (
     words_of_text,
 )
 from roofline.grammar.pools import Pool
+from roofline.grammar.prices import api_price_of_text, price_of_text
+from roofline.quantity import from_text
 from roofline.serving.lengths import LAWS
 
 __all__ = [
     "PromptShare",
     "all_values",
+    "api_price_of_text",
     "is_file",
     "lengths_of_text",
     "listed_names",
@@ -40,6 +43,7 @@ __all__ = [
     "plain_value",
     "prefix_of_text",
     "prefixes_of_text",
+    "price_of_text",
     "share_of_text",
     "time_of_text",
     "tokens_of_prefix",
@@ -53,10 +57,13 @@ _ONE: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus", "spare", "requests"), whole_of_text),
     **dict.fromkeys(("max_num_batched_tokens", "max_num_seqs", "max_model_len"), whole_of_text),
     **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), number_of_text),
-    **dict.fromkeys(("isl_cv", "osl_cv", "gpu_memory_utilization", "share", "spread"), share_of_text),
+    **dict.fromkeys(("isl_cv", "osl_cv", "gpu_memory_utilization", "share", "spread", "cache_hit"), share_of_text),
+    "cache_size": partial(from_text, dimension="B"),
+    "cache_bandwidth": partial(from_text, dimension="B/s"),
     **dict.fromkeys(("network", "ttft", "tpot", "e2el"), partial(time_of_text, needs_unit=True)),
     "prefix": prefix_of_text,
     "measured": measured_of_text,
+    "gpu_price": price_of_text,
 }
 
 #: The same where several values make sense.

@@ -10,7 +10,7 @@ import click
 
 from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
-from roofline.api.predict import refused_row
+from roofline.api.outputs import refused_row
 from roofline.cli.answers import answer_text, case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import (

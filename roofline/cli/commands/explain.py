@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.api.explain import Kernel, Pass, Prediction, equation, prediction_passes
+from roofline.api.explain import Kernel, Pass, Prediction, computed_tokens, equation, prediction_passes
 from roofline.cli.render import digits, echo, print_table
 from roofline.cli.screen import prose
 from roofline.quantity import MICRO, rounded, to_text
@@ -34,7 +34,7 @@ _LIGHT_FORMULA = "t = max(F/P, Q/W)"
 def _cells(kernel: Kernel, passed: Pass) -> list[str]:
     return [
         kernel.name,
-        str(kernel.count),
+        f"{kernel.count:g}",
         _n(kernel.work.flop),
         _n(kernel.work.nbytes or kernel.work.link_bytes),
         digits(kernel.terms.total / MICRO),
@@ -48,7 +48,8 @@ def _title(prediction: Prediction, name: str) -> str:
     workload = prediction.workload
     where = f"{prediction.deployment.model.short_name} on {prediction.deployment.gpu.name}"
     if name == "prefill":
-        return f"{where}, prefill of {workload.batch:g} x {max(workload.isl - workload.prefix, 1.0):g} tokens"
+        tokens = " or ".join(f"{kind:g}" for kind in computed_tokens(prediction))
+        return f"{where}, prefill of {workload.batch:g} x {tokens} tokens"
     size = rounded(prediction.decode_batch)
     return f"{where}, mean decode step of {size} sequence{'' if size == '1' else 's'}"
 

@@ -14,14 +14,14 @@ from roofline.api import goodput as api
 from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text, limits_words
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
+    BELOW_RULE,
     GPUS,
     MARK,
-    NOT_TIMED,
     PLAN,
     TOK_S_GPU,
     USD_HOUR,
     USD_TOKENS,
-    is_timed,
+    is_above_rule,
     latency,
     model_column,
     percent,
@@ -141,11 +141,11 @@ def _screen(
     *,
     is_named: bool,
 ) -> Screen:
-    """Who answers most within the SLO per dollar; GPUs that were not timed under a rule."""
+    """Who answers most within the SLO per dollar; GPUs not timed or without a price below a rule."""
     pairs = list(zip(answers, rows, strict=True))
     able = [(one, row) for one, row in pairs if one.rate]
-    first = [row for one, row in able if is_named or is_timed(one.gpu.status, row)]
-    others = [row for one, row in able if not (is_named or is_timed(one.gpu.status, row))]
+    first = [row for one, row in able if is_named or is_above_rule(one.gpu.status, row)]
+    others = [row for one, row in able if not (is_named or is_above_rule(one.gpu.status, row))]
     unable = [row for one, row in pairs if not one.rate]
     if not first:
         first, others = others, []
@@ -158,7 +158,7 @@ def _screen(
         columns=_columns(options, len(models)),
         rows=first,
         others=others if is_named else [*others, *unable],
-        rule=NOT_TIMED,
+        rule=BELOW_RULE,
         case=case_text(models, {**options, "slo": None}, asked_format(options), end, load=False),
         answer=_answer(first, len(others)),
         lines=[

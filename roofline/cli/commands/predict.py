@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from roofline.api import catalog
-from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu, refused_row
+from roofline.api.outputs import refused_row
+from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu
 from roofline.cli.answers import answer_text, case_text, gpus_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import GPUS, MARK, NOT_TIMED, PLAN, is_timed, model_column, with_refusals
+from roofline.cli.columns import BELOW_RULE, GPUS, MARK, PLAN, is_above_rule, model_column, with_refusals
 from roofline.cli.commands.views import of_all, of_knee, of_tpot, of_ttft
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
@@ -238,17 +239,17 @@ def _cases(
 def _screen(
     models: tuple[str, ...], cases: _Cases, columns: list[ScreenColumn], options: Mapping[str, Any], *, is_named: bool
 ) -> Screen:
-    """What people see: GPUs that can be rented and were timed first, others under a rule."""
+    """What people see: GPUs that can be rented at a known price and were timed first, others below a rule."""
     refusals = [
         {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
         for key, row in zip(cases.refused, cases.refusals, strict=True)
     ]
-    timed = [
-        is_named or is_timed(one.deployment.gpu.status, row)
+    above = [
+        is_named or is_above_rule(one.deployment.gpu.status, row)
         for one, row in zip(cases.predictions, cases.rows, strict=True)
     ]
-    first = [row for row, is_first in zip(cases.rows, timed, strict=True) if is_first]
-    others = [row for row, is_first in zip(cases.rows, timed, strict=True) if not is_first]
+    first = [row for row, is_first in zip(cases.rows, above, strict=True) if is_first]
+    others = [row for row, is_first in zip(cases.rows, above, strict=True) if not is_first]
     if not first:
         first, others = others, []
     case = case_text(
@@ -262,7 +263,7 @@ def _screen(
         case=case,
         answer=_answered(first, columns, options, others=bool(others)) if len(models) == 1 else "",
         others=others if is_named else [*others, *refusals],
-        rule=NOT_TIMED,
+        rule=BELOW_RULE,
     )
 
 

@@ -19,7 +19,7 @@ _NUMBERS = ("isl", "osl", "batch", "prefix", "tp", "pp", "ep", "dp")
 _OWN = (
     *_NUMBERS, "workload", "quantization", "kv_cache_dtype", "weights", "compute", "measured", "num_gpus",
     "allow_oversize", "concurrency", "request_rate", "num_prompts", "max_num_batched_tokens", "max_num_seqs",
-    "gpu_memory_utilization", "max_model_len",
+    "gpu_memory_utilization", "max_model_len", "draft", "draft_tokens", "acceptance", "gpu_price",
 )  # fmt: skip
 
 

@@ -16,15 +16,15 @@ from roofline.api.inputs.case import PRESETS
 from roofline.cli.answers import case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
+    BELOW_RULE,
     GPUS,
     MARK,
-    NOT_TIMED,
     PLAN,
     TOK_S_GPU,
     USD_HOUR,
     USD_TOKENS,
     WEIGHTS,
-    is_timed,
+    is_above_rule,
     latency,
     load_columns,
     model_column,
@@ -142,10 +142,10 @@ def _screen(
     *,
     is_named: bool,
 ) -> Screen:
-    """Who meets the SLO, cheapest first, those of GPUs that were not timed under a rule; and the nearest misses."""
+    """Who meets the SLO, cheapest first, GPUs not timed or without a price below a rule; and the nearest misses."""
     meeting = [(size, row) for size, row in zip(found, rows, strict=True) if size.meets]
-    first = [row for size, row in meeting if is_named or is_timed(size.gpu.status, row)]
-    others = [row for size, row in meeting if not (is_named or is_timed(size.gpu.status, row))]
+    first = [row for size, row in meeting if is_named or is_above_rule(size.gpu.status, row)]
+    others = [row for size, row in meeting if not (is_named or is_above_rule(size.gpu.status, row))]
     if not first:
         first, others = others, []
     misses = [size for size in found if not size.meets]
@@ -159,7 +159,7 @@ def _screen(
         columns=columns,
         rows=first,
         others=others,
-        rule=NOT_TIMED,
+        rule=BELOW_RULE,
         case=case,
         answer=_answer(first, others, len(misses)),
         lines=lines,

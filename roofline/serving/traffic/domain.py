@@ -8,7 +8,9 @@ from roofline.ops import Real
 from roofline.physics.plan import Deployment
 from roofline.quantity import MILLI, rounded
 from roofline.serving.latency import Workload
+from roofline.serving.prompt_cache import hit_rate, load_time
 from roofline.serving.traffic.load import Served
+from roofline.specs.prompt_cache import HBM
 
 __all__ = ["UNDER_LOAD", "domain", "outside", "restated"]
 
@@ -18,6 +20,7 @@ UNDER_LOAD = "under load"
 
 #: Within them the equations were checked against a simulation of every step (docs/method.md).
 _MOST_UTIL, _MOST_RHO, _MOST_PROMPT, _MOST_WAITING, _MOST_CV = 0.8, 0.5, 0.5, MILLI, 0.3
+_MOST_LOADS = 0.6
 
 
 def outside(deployment: Deployment, workload: Workload, found: Served) -> Iterator[tuple[Real, str]]:
@@ -47,6 +50,11 @@ def outside(deployment: Deployment, workload: Workload, found: Served) -> Iterat
     yield workload.osl <= 1.0, "single-token answers"
     if workload.lengths is not None and workload.lengths.prompts.cv > _MOST_CV:
         yield workload.osl > 0.0, f"prompt length cv above {_MOST_CV:g}"
+    cache = workload.cache
+    if cache is not None and cache.tier != HBM:
+        loads = hit_rate(deployment, workload.prefix, cache) * load_time(deployment, workload.prefix, cache)
+        busy = found.request_rate * loads / (deployment.replicas * deployment.plan.dp)
+        yield busy > _MOST_LOADS, f"loads of prefixes over {_MOST_LOADS:.0%} of the time of their link"
     if deployment.plan.pp > 1:
         yield workload.osl > 0.0, "pipeline parallelism"
 

@@ -11,8 +11,9 @@ from roofline.ops import Real, above, comparable, maximum, minimum, never, where
 from roofline.physics.forward import Pass
 from roofline.physics.plan import Deployment
 from roofline.roots import crossing, fixed_point
-from roofline.serving.latency import BURST, Workload, decode, prefill
+from roofline.serving.latency import BURST, Workload, decode, prefill, time_per_token
 from roofline.serving.lengths import EQUAL
+from roofline.serving.traffic.link import link_rate, link_wait
 from roofline.serving.traffic.prompts import Prompt, added, prompt_of
 from roofline.serving.traffic.queueing import Meeting, meeting
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
@@ -50,6 +51,8 @@ class Served(NamedTuple):
     waiting_share: Real  # of requests that wait for a slot [1]
     is_stable: Real  # whether no more come than can be served [condition]
     state: tuple[Real, ...]  # where the equations agree, for whoever asks for a case nearby
+    prompt: Real = float("nan")  # [s] that a prompt adds to the steps of others
+    nobody: Real = float("nan")  # probability that nobody decodes when a request comes [1]
 
     @property
     def util(self) -> Real:
@@ -84,7 +87,9 @@ def server_of(deployment: Deployment, workload: Workload) -> Server:
     if workload.concurrency is not None:
         users = maximum(workload.concurrency / (deployment.replicas * deployment.plan.pp), 1.0)
     lengths = workload.lengths or EQUAL
-    return Server(deployment, workload.isl, workload.osl, workload.prefix, users, lengths, workload.cold_start)
+    return Server(
+        deployment, workload.isl, workload.osl, workload.prefix, users, lengths, workload.cold_start, workload.cache
+    )
 
 
 def served(
@@ -144,7 +149,8 @@ def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Re
         Both [s].
     """
     if workload.load == BURST:
-        return prefill(deployment, workload).time, decode(deployment, workload).time
+        step = decode(deployment, workload).time
+        return prefill(deployment, workload).time, time_per_token(deployment, workload.osl, step)
     found = served(deployment, workload)
     return found.ttft, found.tpot
 
@@ -158,9 +164,10 @@ def _open(
     start: tuple[Real, ...] | None,
 ) -> Served:
     """Requests that come at random."""
+    deployment = server.deployment
     asked = workload.request_rate / ranks
     rate = minimum(asked, FULL * full.rate)  # beyond it there is no steady state to find
-    steps, plan = server.osl - 1.0, server.deployment.plan
+    steps, plan = server.steps_of(), server.deployment.plan
     plain = server.decode(1.0).total
 
     def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
@@ -171,14 +178,14 @@ def _open(
     others, seen = minimum(settled.values[0], full.slots), settled.values[1]
     met = meeting(server, prompt, rate, others, seen, None)
     share, wait = slot_wait(server, full, met, rate, others)
-    queue = maximum(met.stage - prompt.alone, 0.0) + wait
+    queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
     busiest = maximum(maximum(met.rho, met.rho_chunks), settled.values[0] / full.slots)
     is_stable = (asked < full.rate) & (busiest < FULL) & settled.is_found
     ttft = where(is_stable, ttft, float("inf"))
     return Served(
         ttft=ttft,
-        tpot=met.step,
+        tpot=time_per_token(deployment, server.osl, met.step),
         decode=met.decode,
         queue=where(is_stable, queue, float("inf")),
         concurrency=workload.request_rate * (ttft + met.decode),
@@ -192,6 +199,8 @@ def _open(
         waiting_share=share,
         is_stable=is_stable,
         state=settled.values,
+        prompt=met.prompt,
+        nobody=met.nobody,
     )
 
 
@@ -205,21 +214,24 @@ def _closed(
     together: Real,
 ) -> Served:
     """Users who ask again as soon as they are answered."""
+    deployment = server.deployment
     users = maximum(workload.concurrency / ranks, 1.0)  # of a rank that has any
     inside = maximum(minimum(users, full.slots), 1.0)
     plan = server.deployment.plan
-    steps, before = server.osl - 1.0, server.before
+    steps, before = server.steps_of(), server.before
     others = inside - 1.0
     plain = server.decode(1.0).total
     alone = before + prompt.alone + steps * plain
+    fastest = float("inf") if server.is_free_of_loads else link_rate(server)
 
     def met_at(state: tuple[Real, ...]) -> Meeting:
         return meeting(server, prompt, state[2] * others / inside, minimum(state[0], others), state[1], inside)
 
     def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
         met = met_at(state)
-        most = maximum(1.0 / met.in_full, 1.0 / alone)
-        reached = minimum(inside / (before + met.stage + met.decode), most)
+        most = minimum(maximum(1.0 / met.in_full, 1.0 / alone), fastest)
+        first = before + link_wait(server, state[2], inside).over_all + met.stage
+        reached = minimum(inside / (first + met.decode), most)
         rate = state[2] * others / inside
         return minimum(rate * met.decode, others), met.seen, state[2] * (reached / state[2]) ** _ROOT
 
@@ -231,17 +243,18 @@ def _closed(
         narrowed = _narrowed(met_at, round_, (none, plain + none, begin[2]), inside / alone, inside, server)
         values = tuple(where(settled.is_found, one, other) for one, other in zip(values, narrowed, strict=True))
     met, rate = met_at(values), values[2]
-    ttft = maximum(users / rate - met.decode, before + maximum(met.stage, prompt.alone))
+    late = link_wait(server, rate, inside).over_all
+    ttft = maximum(users / rate - met.decode, before + late + maximum(met.stage, prompt.alone))
     if not never(steps <= 0.0):  # nobody decodes: prompts wait for prompts alone
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
-    tpot, decode = met.step, met.decode
+    step, decode = met.step, met.decode
     if workload.num_prompts is not None or not never(above(together, 1.0)):
-        ttft, tpot = _of_a_run(server, prompt, met, workload, (users, inside), (ttft, tpot), together)
-        decode = decode * tpot / met.step
+        ttft, step = _of_a_run(server, prompt, met, workload, (users, inside), (ttft, step), together)
+        decode = decode * step / met.step
     answered = workload.concurrency / (ttft + decode)
     return Served(
         ttft=ttft,
-        tpot=tpot,
+        tpot=time_per_token(deployment, server.osl, step),
         decode=decode,
         queue=maximum(ttft - before - prompt.alone, 0.0),
         concurrency=workload.concurrency,
@@ -257,6 +270,8 @@ def _closed(
         waiting_share=1.0 - inside / users,
         is_stable=met.rho < 1.0,
         state=values,
+        prompt=met.prompt,
+        nobody=met.nobody,
     )
 
 
@@ -291,9 +306,9 @@ def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
 
 def _guess(server: Server, prompt: Prompt, inside: Real) -> _State:
     """A state of users to begin at: every prompt of others falls between one's own steps."""
-    steps, others = server.osl - 1.0, inside - 1.0
+    steps, others = server.steps_of(), inside - 1.0
     parts = server.decode(inside)
-    each = added(server, prompt, inside, parts.linear, prompt.length, prompt.length, prompt.attention)
+    each = added(server, prompt, inside, server.beside(inside, parts), prompt.length, prompt.length, prompt.attention)
     decoding = steps * parts.total + each * others
     whole = server.before + prompt.alone + parts.total + decoding
     taken = minimum(each * others / whole, 0.9)
@@ -318,7 +333,9 @@ def _narrowed(
             others, seen, _ = round_((state[0], state[1], maximum(rate, _LEAST * most)))
             state[:2] = 0.5 * (state[0] + others), 0.5 * (state[1] + seen)
         met = met_at((state[0], state[1], rate))
-        return 1.0 - maximum(rate * (before + met.stage + met.decode) / inside, rate * met.in_full)
+        late = link_wait(server, rate, inside).over_all
+        taken = maximum(rate * (before + late + met.stage + met.decode) / inside, rate * met.in_full)
+        return 1.0 - (taken if server.is_free_of_loads else maximum(taken, rate / link_rate(server)))
 
     rate = minimum(crossing(surplus, most), most)
     for _ in range(_INNER):
@@ -347,26 +364,26 @@ def _of_a_run(
         met: what a request meets in the steady state.
         workload: lengths, users and requests of the run.
         users: of the rank, and those of them for whom there is a slot [requests].
-        steady: TTFT and TPOT of the steady state [s].
+        steady: TTFT and mean decode step of the steady state [s].
         together: prompts of equal requests that come at the same time [requests].
 
     Returns:
-        TTFT and TPOT [s].
+        TTFT and mean decode step [s].
     """
     everyone, inside = users
-    steps, others = server.osl - 1.0, inside - 1.0
+    steps, others = server.steps_of(), inside - 1.0
     each = met.prompt
     if server.engine.scheduler == PROMPTS_FIRST:  # nobody decodes until all prompts are done
         each = each / server.engine.stretch
     step = server.decode(inside).total
     among = server.engine.arrival + step / 2.0
     ttft = server.before + prompt.alone + others / 2.0 * each + among * minimum(1.0, others)
-    tpot = step + each / server.osl * others / 2.0
-    ttft = ttft + (everyone / inside - 1.0) * (ttft + steps * tpot)
+    mean_step = step + each / (steps + 1.0) * others / 2.0
+    ttft = ttft + (everyone / inside - 1.0) * (ttft + steps * mean_step)
     company = minimum(together, inside) - 1.0
     later = (
         steady[0] + company * met.prompt * everyone / inside,
-        maximum(steady[1] - company * met.prompt / server.osl, minimum(tpot, steady[1])),
+        maximum(steady[1] - company * met.prompt / (steps + 1.0), minimum(mean_step, steady[1])),
     )
     share = 0.0 if workload.num_prompts is None else minimum(1.0, workload.concurrency / workload.num_prompts)
-    return share * ttft + (1.0 - share) * later[0], share * tpot + (1.0 - share) * later[1]
+    return share * ttft + (1.0 - share) * later[0], share * mean_step + (1.0 - share) * later[1]

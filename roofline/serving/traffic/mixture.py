@@ -9,11 +9,13 @@ from typing import NamedTuple
 from roofline.ops import Real, comparable, maximum, minimum, never, where
 from roofline.quantity import NANO
 from roofline.roots import crossing
+from roofline.serving.lengths import Spread
 
-__all__ = ["Component", "gamma_survival", "merged", "percentile", "survival"]
+__all__ = ["Component", "by_prompt_length", "gamma_survival", "merged", "percentile", "survival"]
 
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square: as good as none, and no division by zero
+_GROUPS = (0.55, 0.92, 1.0)  # of the prompts: ends of the groups
 
 
 @comparable
@@ -137,3 +139,23 @@ def merged(parts: Sequence[Component]) -> Component:
     square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / weight
     least = reduce(minimum, (where(part.weight > NANO * weight, part.least, float("inf")) for part in parts))
     return Component(weight, least, mean - least, maximum(square - mean * mean, 0.0))
+
+
+def by_prompt_length(parts: Sequence[Component], prompts: Spread) -> list[Component]:
+    """Fewer parts of the same means and variances: the shorter half of the prompts, most of the longer, the longest.
+
+    Args:
+        parts: of every slice of the prompts, those of one slice together.
+        prompts: how they spread.
+
+    Returns:
+        One part for each group.
+    """
+    each = len(parts) // len(prompts.slices)
+    groups: dict[float, list[Component]] = {}
+    reached = 0.0
+    for place, (weight, _) in enumerate(prompts.slices):
+        reached += weight
+        end = next(end for end in _GROUPS if reached <= end + NANO)
+        groups.setdefault(end, []).extend(parts[each * place : each * (place + 1)])
+    return [merged(group) for group in groups.values()]

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from roofline.ops import Real, comparable, floor, maximum, minimum
+from roofline.serving.prompt_cache import PromptKind
 from roofline.serving.traffic.server import PROMPTS_FIRST, Server
 
-__all__ = ["Prompt", "PromptNode", "added", "added_by_node", "prompt_of", "turns"]
+__all__ = ["Prompt", "PromptNode", "added", "added_by_node", "prompt_of", "prompt_tokens", "turns"]
 
 _LEAST_BLUR = 0.002  # of the steps that a prompt takes
 
@@ -17,7 +18,7 @@ _LEAST_BLUR = 0.002  # of the steps that a prompt takes
 class PromptNode(NamedTuple):
     """One length of prompts, which stands for a share of them."""
 
-    weight: float  # share of the prompts [1]
+    weight: Real  # share of the prompts [1]
     length: Real  # [tokens] s, those that are computed
     attention: Real  # [s] a(s), over all chunks
     alone: Real  # [s] on an idle server
@@ -32,7 +33,7 @@ class Prompt(NamedTuple):
     head: Real  # [s] of one sequence
     alone: Real  # [s] on an idle server
     launches: Real = 0.0  # [s] of the host to launch the kernels of a pass over prompts alone
-    nodes: tuple[PromptNode, ...] = ()  # none where all prompts are equal
+    nodes: tuple[PromptNode, ...] = ()  # none where all prompts are equal, and all found or none
 
     def mean(self, value: Callable[[PromptNode], Real]) -> Real:
         """Mean over the prompts of what depends on their length."""
@@ -50,19 +51,39 @@ def prompt_of(server: Server) -> Prompt:
     Returns:
         Its length and times, means over the lengths where they spread.
     """
-    spread = server.lengths.prompts
+    spread, kinds = server.lengths.prompts, server.kinds
     length = server.computed
-    if spread.is_fixed:
-        times = server.prompt(length)
+    if spread.is_fixed and len(kinds) == 1:
+        times = server.prompt(length, kinds[0].cached)
         return Prompt(length, times.attention, times.head, times.alone, times.launches)
-    nodes, head, launches = [], 0.0, 0.0
-    for weight, share in spread.nodes:
-        tokens = maximum(length * share, 1.0)
-        times = server.prompt(tokens)
-        nodes.append(PromptNode(weight, tokens, times.attention, times.alone))
-        head, launches = head + weight * times.head, launches + weight * times.launches
+    nodes: list[PromptNode] = []
+    head: Real = 0.0
+    launches: Real = 0.0
+    for kind in kinds:
+        for share_of_kind, share in spread.nodes:
+            weight = kind.weight * share_of_kind
+            tokens = prompt_tokens(server, kind, share)
+            times = server.prompt(tokens, kind.cached)
+            nodes.append(PromptNode(weight, tokens, times.attention, times.alone))
+            head, launches = head + weight * times.head, launches + weight * times.launches
     mean = Prompt(length, 0.0, head, 0.0, launches, tuple(nodes))
     return mean._replace(attention=mean.mean(lambda node: node.attention), alone=mean.mean(lambda node: node.alone))
+
+
+def prompt_tokens(server: Server, kind: PromptKind, share: Real) -> Real:
+    """Tokens that are computed of a prompt: what is beyond the prefix spreads, the prefix does not.
+
+    Args:
+        server: a rank.
+        kind: whether its prefix is cached.
+        share: of what is beyond the prefix, over its mean [1].
+
+    Returns:
+        Tokens [tokens].
+    """
+    if len(server.kinds) == 1:
+        return maximum(kind.computed * share, 1.0)
+    return maximum(kind.computed + server.fresh * (share - 1.0), 1.0)
 
 
 def added(

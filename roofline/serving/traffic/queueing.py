@@ -12,11 +12,10 @@ from typing import NamedTuple
 from roofline.ops import Real, comparable, maximum, minimum, never, where
 from roofline.quantity import NANO
 from roofline.serving.traffic.prompts import Prompt, added, added_by_node, turns
-from roofline.serving.traffic.server import PROMPTS_FIRST, Server
+from roofline.serving.traffic.server import PROMPTS_FIRST, STABLE, Server
 
 __all__ = [
     "LEAST_BUDGET",
-    "STABLE",
     "Meeting",
     "idle_time",
     "meeting",
@@ -27,8 +26,6 @@ __all__ = [
 
 #: Share of the budget that prompts get where sequences would take all of it.
 LEAST_BUDGET = 0.02
-#: Largest utilisation in a round: a fixed point beyond it is none.
-STABLE = 0.9999
 
 _E = 2.718281828459045
 _HALF = 0.5  # of the time, at most, that a prompt saves by being the first
@@ -132,9 +129,10 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
     length, budget = prompt.length, server.budget
     decoding = 1.0 + others
     parts = server.decode(decoding)
-    base = parts.linear if server.deployment.plan.dp == 1 else server.linear(decoding, 0.0)
+    base = server.beside(decoding, parts)
     plain = parts.total
-    room = maximum(budget - others, LEAST_BUDGET * budget)
+    queries = server.deployment.queries
+    room = maximum(budget - others * queries, LEAST_BUDGET * budget)
     together = minimum(room, length * (1.0 + rate * seen))
     mine = minimum(room, length)
     usual = added(server, prompt, decoding, base, together, length, prompt.attention)
@@ -142,13 +140,13 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
     full = added(server, prompt, decoding, base, room, length, prompt.attention)
     in_full = full + plain * length / room
     squares = usual * usual, in_full * in_full
-    taken = turns(length, room, others)
+    taken = turns(length, room, others * queries**2)
     if prompt.nodes:
         squares = (
             prompt.mean(lambda node: added_by_node(server, prompt, usual, node) ** 2),
             prompt.mean(lambda node: (added_by_node(server, prompt, full, node) + plain * node.length / room) ** 2),
         )
-        taken = prompt.mean(lambda node: turns(node.length, room, others))
+        taken = prompt.mean(lambda node: turns(node.length, room, others * queries**2))
     rho = minimum(rate * usual, STABLE)
     mean_step = plain / (1.0 - rho)
     square = rate * squares[0] * (1.0 if users is None else 1.0 - rho)
@@ -214,11 +212,11 @@ def over_answers(server: Server, mean_step: Real, surge: Real, rounds: Real, pla
     """
     if server.lengths.answers.is_fixed:
         step = step_of_answer(server.steps, mean_step, surge, rounds, plain)
-        return step, (server.osl - 1.0) * step
+        return step, server.steps_of() * step
     mean: Real = 0.0
     whole: Real = 0.0
     for weight, share in server.lengths.answers.nodes:
-        steps = maximum(server.osl * share - 1.0, 0.0)
+        steps = maximum(server.steps_of(share), 0.0)
         step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain)
         mean, whole = mean + weight * step, whole + weight * steps * step
     return mean, whole

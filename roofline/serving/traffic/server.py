@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from roofline.ops import Real, comparable, floor, maximum, minimum, never
@@ -10,12 +11,14 @@ from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION
-from roofline.serving.latency import chunks, computed, prompt_chunk
+from roofline.serving.latency import chunks, prompt_chunk, steps_of_answer
 from roofline.serving.lengths import EQUAL, Lengths
+from roofline.serving.prompt_cache import PromptKind, computed, prompt_kinds
 from roofline.specs.engine import Engine
 from roofline.specs.kernels import HEAD, HOST
+from roofline.specs.prompt_cache import PromptCache
 
-__all__ = ["DECODE_FIRST", "PROMPTS_FIRST", "UNLIMITED", "PromptTimes", "Server", "StepParts"]
+__all__ = ["DECODE_FIRST", "PROMPTS_FIRST", "STABLE", "UNLIMITED", "PromptTimes", "Server", "StepParts"]
 
 #: What a step computes first where sequences decode and prompts wait: a token of each sequence, the rest of its budget
 #: for prompts (vLLM, TensorRT-LLM); or prompts alone, while decoding pauses (SGLang).
@@ -23,6 +26,9 @@ DECODE_FIRST, PROMPTS_FIRST = "decode first", "prompts first"
 
 #: Tokens of a step where nothing limits them.
 UNLIMITED = BILLION
+
+#: Largest utilisation in a round: a fixed point beyond it is none.
+STABLE = 0.9999
 
 
 @comparable
@@ -61,16 +67,47 @@ class Server:
     cold_start: tuple[float, float] | None = (
         None  # share of the requests that find no server warm [1], and its start [s]
     )
+    cache: PromptCache | None = None  # where prefixes lie, and how often; None: always in the memory of the GPU
+
+    @cached_property
+    def kinds(self) -> tuple[PromptKind, ...]:
+        """Prompts whose prefix is cached, and those whose prefix is not."""
+        return prompt_kinds(self.deployment, self.isl, self.prefix, self.cache)
 
     @property
-    def computed(self) -> Real:
-        """Tokens of the mean prompt that are computed [tokens]."""
+    def fresh(self) -> Real:
+        """Tokens of the mean prompt beyond its prefix, whose number spreads [tokens]."""
         return computed(self.isl, self.prefix)
 
     @property
+    def computed(self) -> Real:
+        """Tokens of the mean prompt that are computed, over hits and misses [tokens]."""
+        return sum(
+            (kind.weight * kind.computed for kind in self.kinds[1:]), self.kinds[0].weight * self.kinds[0].computed
+        )
+
+    @property
+    def loading(self) -> Real:
+        """Mean time to load a prefix, over all requests, the link being free [s]."""
+        return sum(
+            (kind.weight * kind.loading for kind in self.kinds[1:]), self.kinds[0].weight * self.kinds[0].loading
+        )
+
+    @property
     def steps(self) -> Real:
-        """Decode steps of the mean request [1]."""
-        return maximum(self.osl - 1.0, 1.0, "a single step is left")
+        """Decode steps of the mean request, one at least [1]."""
+        return maximum(self.steps_of(), 1.0, "a single step is left")
+
+    def steps_of(self, share: Real = 1.0) -> Real:
+        """Decode steps of an answer: all of its tokens but the first, by those that a step gains.
+
+        Args:
+            share: of the answer in the mean one [1].
+
+        Returns:
+            Steps, none of a single token [1].
+        """
+        return steps_of_answer(self.deployment, self.osl * share)
 
     @property
     def engine(self) -> Engine:
@@ -95,13 +132,18 @@ class Server:
 
     @property
     def before(self) -> Real:
-        """Mean time before a prompt may be computed: network, what the engine does first, cold starts [s]."""
-        return self.engine.network + self.engine.request + self.cold
+        """Mean time before a prompt may be computed: network, engine, cold starts, the load of a prefix [s]."""
+        return self.engine.network + self.engine.request + self.cold + self.loading
 
     @property
     def cold(self) -> Real:
         """Mean time of cold starts, over all requests [s]."""
         return 0.0 if self.cold_start is None else self.cold_start[0] * self.cold_start[1]
+
+    @property
+    def is_free_of_loads(self) -> bool:
+        """Whether no prefix is loaded at all."""
+        return not any(kind.is_loaded for kind in self.kinds)
 
     def decode_pass(self, sequences: Real) -> Pass:
         """Decode step of a rank among others as full, at the mean length of sequences: long ones run longer.
@@ -116,9 +158,10 @@ class Server:
         busy = 1.0 if self.users is None else minimum(dp * 1.0, self.users)
         sequences = busy + (sequences - 1.0) * dp
         if self.lengths.is_fixed:
-            return decode_pass(self.deployment, sequences, self.isl, self.steps)
+            tokens = maximum(self.osl - 1.0, 1.0, "a single step is left")
+            return decode_pass(self.deployment, sequences, self.isl, tokens)
         steps = maximum(self.osl * self.lengths.answers.biased - 1.0, 1.0, "a single step is left")
-        prompt = self.isl + self.computed * (self.lengths.product - 1.0)
+        prompt = self.isl + self.fresh * (self.lengths.product - 1.0)
         return decode_pass(self.deployment, sequences, prompt, steps)
 
     def decode(self, sequences: Real) -> StepParts:
@@ -151,24 +194,38 @@ class Server:
         dp = self.deployment.plan.dp
         total = 1.0 + (sequences - 1.0) * dp if self.users is None else self.users
         ranks = maximum(1.0, minimum(dp * 1.0, total))
-        return _parts(prefill_pass(self.deployment, ranks, sequences + prompt)).linear
+        tokens = sequences * self.deployment.queries + prompt
+        return _parts(prefill_pass(self.deployment, ranks, tokens)).linear
 
-    def prompt(self, tokens: Real) -> PromptTimes:
+    def beside(self, sequences: Real, parts: StepParts) -> Real:
+        """What `linear` is without a prompt.
+
+        Args:
+            sequences: of one rank, that decode in the step [sequences].
+            parts: of that step.
+
+        Returns:
+            Time [s]: a part of the step itself but for what proposes tokens, which prompts run beside, and for ranks.
+        """
+        deployment = self.deployment
+        return parts.linear if deployment.plan.dp == 1 and deployment.draft is None else self.linear(sequences, 0.0)
+
+    def prompt(self, tokens: Real, cached: Real) -> PromptTimes:
         """Times of a prompt, over all of its chunks.
 
         Args:
             tokens: of it that are computed [tokens].
+            cached: tokens before them whose KV is cached [tokens].
 
         Returns:
             The times; the pass over a chunk is a mean one, in which what is cached grows evenly, so that pairs sum
             exactly.
         """
         count = chunks(tokens, self.engine.max_num_batched_tokens)
-        chunk = prompt_chunk(self.deployment, 1.0, self.isl - self.computed + tokens, tokens)
+        chunk = prompt_chunk(self.deployment, 1.0, cached + tokens, tokens)
         attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
         head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
-        launches = self.engine.launch * sum(kernel.count for kernel in chunk.kernels if kernel.kind is not HOST)
-        return PromptTimes(attention, head, count * chunk.time, launches)
+        return PromptTimes(attention, head, count * chunk.time, self.engine.launch * chunk.launches)
 
 
 def _parts(passed: Pass) -> StepParts:

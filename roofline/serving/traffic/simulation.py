@@ -19,12 +19,13 @@ from typing import NamedTuple
 from roofline.ops import Real
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
+from roofline.physics.plan import Deployment
 from roofline.quantity import NANO
 from roofline.serving.lengths import EQUAL, UNIFORM, Lengths
 from roofline.serving.traffic.server import PROMPTS_FIRST, Server
-from roofline.specs.kernels import HEAD, HOST
+from roofline.specs.kernels import HEAD
 
-__all__ = ["Arrivals", "Finished", "simulated"]
+__all__ = ["Arrivals", "Finished", "drawn_steps", "simulated"]
 
 _NODES = 24  # of a table
 _GROWTH = 1.35  # from one of its nodes to the next
@@ -60,6 +61,8 @@ class _Request:
     prompt: int
     answer: int
     left: int  # tokens of the prompt that are not computed
+    steps: int  # decode steps that its answer takes
+    cached: int  # tokens before them that are
     started: float = -1.0
     first: float = 0.0
 
@@ -82,7 +85,8 @@ class _Line:
 class _Times:
     """Times of steps of one rank, tabulated."""
 
-    linear: _Line
+    linear: _Line  # of tokens
+    decode: _Line  # the same part of a decode step, by sequences
     apart: _Line  # at the mean context
     growth: _Line  # of it, by token of context and sequence
     attention: list[tuple[float, _Line]]  # by tokens cached: of a chunk by its tokens
@@ -144,9 +148,12 @@ class _Loop:
         self.running: list[tuple[int, int, _Request]] = []  # by the decode step at which each ends
         self.clock = 0  # decode steps so far
         self.context = 0.0  # tokens in the cache of those that decode
+        self.gain = 0.0  # tokens that they gain in a step, together
+        self.queries = float(server.deployment.queries)
         self.held = 0.0
         self.made = 0
         self.answered: list[Finished] = []
+        self.link = 0.0  # time at which the link is free to load a prefix
         self.skipped = 0
 
     def run(self) -> list[Finished]:
@@ -178,7 +185,9 @@ class _Loop:
     def _spread_start(self, number: int) -> float:
         """Time at which a user begins: over about one answer of an idle server."""
         server = self.server
-        one = float(server.prompt(server.computed).alone) + (float(server.osl) - 1.0) * float(server.decode(1.0).total)
+        one = float(server.prompt(server.computed, server.kinds[0].cached).alone) + (float(server.osl) - 1.0) * float(
+            server.decode(1.0).total
+        )
         return one * number / max(self.arrivals.users, 1)
 
     def _ask(self, at: float) -> None:
@@ -186,15 +195,20 @@ class _Loop:
         server = self.server
         # Whole lengths whose mean is that asked for; a cached prefix is the same for all.
         prompts, answers = self.arrivals.lengths.draw(self.random)
-        prompt = max(round(float(server.computed) * prompts), 1)
+        found, *missed = server.kinds
+        kind = missed[0] if missed and self.random.random() >= found.weight else found
+        prompt = max(round(float(server.fresh * prompts + (kind.computed - server.fresh))), 1)
         answer = max(round(float(server.osl) * answers), 1)
         self.made += 1
-        ready = at + float(server.before - server.cold)
+        ready = at + float(server.engine.network + server.engine.request)
+        if kind.loading:
+            self.link = ready = max(ready, self.link) + float(kind.loading)
         if self.running:
             ready += float(server.engine.arrival)
         if server.cold_start is not None and self.random.random() < server.cold_start[0]:
             ready += server.cold_start[1]
-        request = _Request(at, ready, prompt, answer, prompt)
+        steps = drawn_steps(answer - 1, server.deployment, self.random)
+        request = _Request(at, ready, prompt, answer, prompt, steps, int(float(kind.cached)))
         heappush(self.coming, (request.ready, self.made, request))
         if self.arrivals.rate is not None:
             self.next = at + self.random.expovariate(self.arrivals.rate)
@@ -206,10 +220,9 @@ class _Loop:
         while self.coming and self.coming[0][0] <= self.now:
             _, _, request = heappop(self.coming)
             self.waiting.append(request)
-        cached = float(self.server.prefix)
         while self.waiting and len(self.running) + len(self.partial) < self.most:
             request = self.waiting[0]
-            needed = cached + request.prompt + self.reserve * request.answer
+            needed = request.cached + request.prompt + self.reserve * request.answer
             if self.held + needed > self.memory * (1.0 + NANO) and (self.running or self.partial):
                 break
             self.held += needed
@@ -220,17 +233,17 @@ class _Loop:
         if not self.running and not self.partial:
             return False
         decoding = 0 if self.is_prompts_first and self.partial else len(self.running)
-        room = max(self.budget - decoding, self.budget // 50, 1)
+        verified = decoding * self.queries
+        room = max(int(self.budget - verified), self.budget // 50, 1)
         times, engine = self.times, self.server.engine
         stretch = engine.stretch if self.running else 1.0
         length, attention, done = 0, 0.0, []
-        cached = int(float(self.server.prefix))
         while self.partial and length < room:
             request = self.partial[0]
             new = min(request.left, room - length)
             if request.started < 0.0:
                 request.started = self.now
-            attention += times.prompt_attention(new, cached + request.prompt - request.left)
+            attention += times.prompt_attention(new, request.cached + request.prompt - request.left)
             request.left -= new
             length += new
             if request.left == 0:
@@ -238,9 +251,9 @@ class _Loop:
         if decoding:
             mean = self.context / decoding
             apart = times.apart(decoding) + decoding * (mean - times.context) * times.growth(decoding)
-            time = times.linear(decoding) + apart + times.host(decoding)
+            time = times.decode(decoding) + apart + times.host(decoding)
             if length:
-                time += max(stretch * (times.linear(decoding + length) - times.linear(decoding)), 0.0)
+                time += max(stretch * (times.linear(verified + length) - times.linear(verified)), 0.0)
         else:
             time = stretch * (times.linear(length) + times.head)
         time += stretch * attention
@@ -248,30 +261,32 @@ class _Loop:
             time = max(time, times.launches)
         self.now += time + (float(engine.prefill) if length else 0.0)
         if decoding:
-            self._decoded(decoding)
+            self._decoded()
         for request in done:
-            self._first_token(request, cached)
+            self._first_token(request)
         return True
 
-    def _first_token(self, request: _Request, cached: int) -> None:
+    def _first_token(self, request: _Request) -> None:
         request.first = self.now
         if request.answer == 1:
             self._finished(request)
             return
-        heappush(self.running, (self.clock + request.answer - 1, id(request), request))
-        self.context += cached + request.prompt
+        heappush(self.running, (self.clock + request.steps, id(request), request))
+        self.context += request.cached + request.prompt
+        self.gain += (request.answer - 1) / request.steps
 
-    def _decoded(self, sequences: int) -> None:
-        """Every sequence has another token; some are at their end."""
+    def _decoded(self) -> None:
+        """Every sequence has another token, or several; some are at their end."""
         self.clock += 1
-        self.context += sequences
+        self.context += self.gain
         while self.running and self.running[0][0] <= self.clock:
             _, _, request = heappop(self.running)
-            self.context -= float(self.server.prefix) + request.prompt + request.answer - 1
+            self.context -= request.cached + request.prompt + request.answer - 1
+            self.gain -= (request.answer - 1) / request.steps
             self._finished(request)
 
     def _finished(self, request: _Request) -> None:
-        self.held -= float(self.server.prefix) + request.prompt + self.reserve * request.answer
+        self.held -= request.cached + request.prompt + self.reserve * request.answer
         if self.arrivals.rate is None and (not self.arrivals.is_burst or self.made < self.limit):
             self._ask(self.now)
         if self.skipped:
@@ -282,6 +297,29 @@ class _Loop:
         tpot = (self.now - request.first) / tokens if tokens else float("nan")
         wait = request.started - request.arrival - before
         self.answered.append(Finished(request.first - request.arrival, tpot, self.now - request.arrival, wait))
+
+
+def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -> int:
+    """Decode steps in which so many tokens are gained: one each, or as many as are kept of what is proposed.
+
+    Args:
+        tokens: after the first [tokens].
+        deployment: with what proposes tokens, if anything.
+        generator: of random numbers.
+
+    Returns:
+        Steps [1].
+    """
+    if deployment.draft is None:
+        return tokens
+    steps = gained = 0
+    while gained < tokens:
+        steps, gained = steps + 1, gained + 1
+        for rate in deployment.draft.acceptance.rates:
+            if generator.random() >= rate:
+                break
+            gained += 1
+    return steps
 
 
 def _longest(lengths: Lengths) -> float:
@@ -300,24 +338,25 @@ def _times(server: Server, most: int, longest: float, room: float) -> _Times:
     deployment, engine = server.deployment, server.engine
     isl, osl = float(server.isl), float(server.osl)
     sequences = min(most, int(room * 2.0) + 2)
-    tokens = sequences + min(int(server.budget), int(isl * longest * (sequences + 1)))
-    linear = _line(lambda place: server.linear(place, 0.0), tokens)
+    queries = float(deployment.queries)
+    tokens = int(sequences * queries) + min(int(server.budget), int(isl * longest * (sequences + 1)))
+    linear = _line(lambda place: server.linear(place / queries, 0.0), tokens)
+    decode = linear if deployment.draft is None else _line(lambda place: server.decode(place).linear, sequences)
     context = isl + osl / 2.0
     at = [_line(lambda n, c=c: _apart(server, n, c), sequences) for c in (isl + 1.0, isl + osl + 1.0)]  # type: ignore[misc]
     growth = _Line(
         at[0].places, [(b - a) / osl / n for a, b, n in zip(at[0].values, at[1].values, at[0].places, strict=True)]
     )
     apart = _Line(at[0].places, [(a + b) / 2.0 for a, b in zip(at[0].values, at[1].values, strict=True)])
-    reach = float(server.prefix) + server.computed * longest
-    first = float(server.prefix)
+    reach = float(server.prefix) + server.fresh * longest
+    first = min(float(kind.cached) for kind in server.kinds)
     cached = [first + (reach - first) * share for share in (0.0, 0.25, 0.5, 1.0)]
-    chunk = min(server.budget, server.computed * longest)
+    chunk = min(server.budget, reach - first)
     attention = [(c, _line(lambda n, c=c: _chunk_attention(server, n, c), int(chunk) + 1)) for c in cached]  # type: ignore[misc]
     host = _line(lambda place: server.decode(place).host, sequences)
-    kernels = prefill_pass(deployment, 1.0, server.computed).kernels
-    launches = float(engine.launch) * sum(float(kernel.count) for kernel in kernels if kernel.kind is not HOST)
-    head = float(server.prompt(server.computed).head)
-    return _Times(linear, apart, growth, attention, head, context + 1.0, host, launches)
+    launches = float(engine.launch) * float(prefill_pass(deployment, 1.0, server.computed).launches)
+    head = float(server.prompt(server.computed, server.kinds[0].cached).head)
+    return _Times(linear, decode, apart, growth, attention, head, context + 1.0, host, launches)
 
 
 def _line(function: Callable[[float], Real], most: int) -> _Line:

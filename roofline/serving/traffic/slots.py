@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from roofline.elements import any_of
 from roofline.ops import Real, above, below, maximum, minimum, where
+from roofline.serving.traffic.link import link_rate
 from roofline.serving.traffic.prompts import Prompt, added
-from roofline.serving.traffic.queueing import LEAST_BUDGET, STABLE, Meeting
-from roofline.serving.traffic.server import PROMPTS_FIRST, Server
+from roofline.serving.traffic.queueing import LEAST_BUDGET, Meeting
+from roofline.serving.traffic.server import PROMPTS_FIRST, STABLE, Server
 
 __all__ = ["Saturation", "saturation", "slot_wait"]
 
@@ -31,7 +32,8 @@ def saturation(server: Server, prompt: Prompt) -> Saturation:
     .. math:: X_{sat} = \frac{y}{D(b) + y\, P(b, n)},\quad
               y = \min\left(\frac{b_{max}}{O - 1}, \frac{C}{S + O - 1}\right)
 
-    y requests begin with each step: as many as end, with all slots taken or all of the budget.
+    y requests begin with each step: as many as end, with all slots taken or all of the budget. The link over which
+    prefixes are loaded may allow less (`link_rate`).
 
     Args:
         server: a rank.
@@ -43,19 +45,23 @@ def saturation(server: Server, prompt: Prompt) -> Saturation:
     Source:
         docs/method.md, "A server under load".
     """
-    slots, steps, length, budget = server.slots, server.osl - 1.0, prompt.length, server.budget
+    slots, steps, length, budget = server.slots, server.steps_of(), prompt.length, server.budget
+    queries = server.deployment.queries
     is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
     begin = slots / maximum(steps, 1.0)
     if not is_prompts_first:
-        begin = minimum(begin, budget / (length + steps))
+        begin = minimum(begin, budget / (length + steps * queries))
     begin = where(steps > 0.0, begin, budget / length)
     sequences = minimum(maximum(begin * steps, 1.0), slots)
     parts = server.decode(sequences)
-    base = parts.linear if server.deployment.plan.dp == 1 else server.linear(sequences, 0.0)
-    room = budget if is_prompts_first else maximum(budget - sequences, LEAST_BUDGET * budget)
+    base = server.beside(sequences, parts)
+    room = budget if is_prompts_first else maximum(budget - sequences * queries, LEAST_BUDGET * budget)
     tokens = maximum(minimum(room, length * (1.0 + begin)), 1.0)
     usual = added(server, prompt, sequences, base, tokens, length, prompt.attention)
-    return Saturation(begin / (parts.total + begin * usual), slots, parts.total, sequences)
+    rate = begin / (parts.total + begin * usual)
+    if not server.is_free_of_loads:
+        rate = minimum(rate, link_rate(server))
+    return Saturation(rate, slots, parts.total, sequences)
 
 
 def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others: Real) -> tuple[Real, Real]:

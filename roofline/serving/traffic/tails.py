@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from roofline.ops import Real, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
 from roofline.quantity import NANO
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import Spread
+from roofline.serving.latency import Workload, time_per_token
+from roofline.serving.traffic.link import link_wait
 from roofline.serving.traffic.load import FULL, Served, lanes, server_of
-from roofline.serving.traffic.mixture import Component, merged
-from roofline.serving.traffic.prompts import Prompt, PromptNode, added, added_by_node, prompt_of, turns
+from roofline.serving.traffic.mixture import Component, by_prompt_length
+from roofline.serving.traffic.prompts import Prompt, PromptNode, added, added_by_node, prompt_of, prompt_tokens, turns
 from roofline.serving.traffic.queueing import Meeting, meeting, step_of_answer
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
 from roofline.serving.traffic.slots import saturation, slot_wait
 from roofline.specs.slo import LEVELS
 
-__all__ = ["LEVELS", "Tails", "tails"]
+__all__ = ["LEVELS", "Tails", "decode_tails", "tails"]
 
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square: as good as none, and no division by zero
@@ -34,7 +35,6 @@ _FAR = 4.0  # standard deviations of the number that decodes, below which a step
 _COUNT = 0.8  # variance of the prompts begun in a cycle, over their number and the cv of the cycle: 2 / sqrt(2 pi)
 _LEAST_FREE = 0.1
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_together`
-_GROUPS = (0.55, 0.92, 1.0)  # of the prompts, for end-to-end latencies
 
 
 class Tails(NamedTuple):
@@ -58,6 +58,7 @@ class _Settled(NamedTuple):
     slot_share: Real  # of the requests that wait for a slot [1]
     slot_wait: Real  # [s] that those wait
     slot_variance: Real  # [s^2] of that
+    link_rate: Real  # [1/s] of requests of the rank, whose prefixes are loaded
 
 
 def tails(deployment: Deployment, workload: Workload, found: Served) -> Tails:
@@ -96,7 +97,7 @@ def _settled(deployment: Deployment, workload: Workload, found: Served) -> _Sett
         share, wait = slot_wait(server, full, met, rate, others)
         wait = wait / maximum(share, NANO)
         ttft = where(found.is_stable, found.ttft, server.before + met.stage)
-        return _Settled(server, prompt, met, ttft, rate, others, None, share, wait, wait * wait)
+        return _Settled(server, prompt, met, ttft, rate, others, None, share, wait, wait * wait, rate)
     users = maximum(workload.concurrency / ranks, 1.0)
     inside = maximum(minimum(users, full.slots), 1.0)
     others = minimum(found.state[0], inside - 1.0)
@@ -104,26 +105,29 @@ def _settled(deployment: Deployment, workload: Workload, found: Served) -> _Sett
     wait = (users - inside) / found.state[2]  # as many answers must end before one's own turn
     rate = found.state[2] * (inside - 1.0) / inside
     even = minimum(_COUNT * server.lengths.answers.cv, 1.0)  # of the answers that end, over that of a Poisson number
-    return _Settled(server, prompt, met, found.ttft, rate, others, inside, 1.0, wait, even * wait / found.state[2])
+    return _Settled(
+        server, prompt, met, found.ttft, rate, others, inside, 1.0, wait, even * wait / found.state[2], found.state[2]
+    )
 
 
 def _first_token(case: _Settled) -> tuple[Component, ...]:
     """Distribution of the time to first token."""
     server, met, users = case.server, case.met, case.users
-    before = server.before - server.cold
+    before = server.engine.network + server.engine.request
     own = _own_prompts(case)
-    mean_own = sum(weight * time for weight, time, _ in own)
+    mean_own = sum(weight * time for weight, time, _, _ in own)
     slots = case.slot_share * case.slot_wait
-    among = (case.ttft - server.before - slots - met.nobody * met.idle) / maximum(1.0 - met.nobody, NANO)
+    usual = server.before + link_wait(server, case.link_rate, users).over_all
+    among = (case.ttft - usual - slots - met.nobody * met.idle) / maximum(1.0 - met.nobody, NANO)
     rest = maximum(among - server.engine.arrival - mean_own, _LEAST_REST * met.plain)
     variance = maximum(_rest_variance(case, rest), (_LEAST_REST * met.plain) ** 2)
     wait = maximum(met.idle - case.prompt.alone, 0.0)
     # A share of those who find nobody decoding wait an exponential time for other prompts, the rest of them not at all.
     busy = maximum(minimum(case.rate * case.prompt.alone, 1.0 - NANO), NANO)
     seldom = wait * wait * (2.0 - busy) / busy
-    parts = []
-    for weight, time, alone in own:
-        least, many = before + server.engine.arrival + time, weight * (1.0 - met.nobody)
+    parts: list[Component] = []
+    for weight, time, alone, loads in own:
+        least, many, fresh = before + server.engine.arrival + time, weight * (1.0 - met.nobody), len(parts)
         if users is None:
             if not never(case.slot_share > NANO):
                 late = variance + case.slot_variance
@@ -131,11 +135,24 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
             parts.append(Component(many * (1.0 - case.slot_share), least, rest, variance))
         else:
             parts.append(_among_users(case, many, least, rest, variance))
-        if never(met.nobody > NANO):
-            continue
-        late, swing = (0.0, 0.0) if users is None else (case.slot_wait, case.slot_variance)
-        parts.append(Component(weight * met.nobody, before + alone, wait + late, seldom + swing))
+        if not never(met.nobody > NANO):
+            late, swing = (0.0, 0.0) if users is None else (case.slot_wait, case.slot_variance)
+            parts.append(Component(weight * met.nobody, before + alone, wait + late, seldom + swing))
+        if loads is not None:
+            parts[fresh:] = [_loaded(case, part, loads) for part in parts[fresh:]]
     return _with_cold_starts(server, parts)
+
+
+def _loaded(case: _Settled, part: Component, time: Real) -> Component:
+    """The same requests, whose prefix is loaded before: the others' before it, then their own."""
+    wait = link_wait(case.server, case.link_rate, case.users)
+    others = float("inf") if case.users is None else (case.users - 1.0) * time
+    return part._replace(
+        least=part.least + time,
+        mean=part.mean + wait.mean,
+        variance=part.variance + wait.variance,
+        most=part.most + others,
+    )
 
 
 def _among_users(case: _Settled, weight: Real, least: Real, rest: Real, variance: Real) -> Component:
@@ -160,22 +177,25 @@ def _with_cold_starts(server: Server, parts: Sequence[Component]) -> tuple[Compo
     return (*warm, *(part.later(time, share) for part in parts))
 
 
-def _own_prompts(case: _Settled) -> list[tuple[float, Real, Real]]:
-    """Weight of each slice of the prompts; what one takes of it among others, its steps included, and alone [s]."""
+def _own_prompts(case: _Settled) -> list[tuple[Real, Real, Real, Real | None]]:
+    """Weight of each slice of the prompts, hits before misses; what one takes of it among others and alone [s].
+
+    Its steps are included; the time to load its prefix [s] is apart, None where nothing is loaded.
+    """
     server, prompt, met = case.server, case.prompt, case.met
     decoding = 1.0 + case.others
     base = _base(case)
-    found = []
-    for weight, share in server.lengths.prompts.slices:
-        tokens = maximum(server.computed * share, 1.0)
-        times = server.prompt(tokens)
+    found: list[tuple[Real, Real, Real, Real | None]] = []
+    for kind, (weight, share) in product(server.kinds, server.lengths.prompts.slices):
+        tokens = prompt_tokens(server, kind, share)
+        times = server.prompt(tokens, kind.cached)
         if server.engine.scheduler == PROMPTS_FIRST:
             step = tokens / turns(tokens, server.budget, 0.0)
             time = added(server, prompt, decoding, base, step, tokens, times.attention)
         else:
             time = added(server, prompt, decoding, base, minimum(met.room, tokens), tokens, times.attention)
-            time = time + met.plain * turns(tokens, met.room, case.others)
-        found.append((weight, time, times.alone))
+            time = time + met.plain * turns(tokens, met.room, case.others * server.deployment.queries**2)
+        found.append((weight * kind.weight, time, times.alone, kind.loading if kind.is_loaded else None))
     return found
 
 
@@ -266,13 +286,13 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
     second, _ = _moments(case)
     low = server.decode(maximum(1.0 + case.others - _FAR * crowd**0.5, 1.0)).total
     answers = server.lengths.answers
-    cycle = server.before + met.stage + met.decode
+    cycle = server.before + link_wait(server, case.link_rate, case.users).over_all + met.stage + met.decode
     parts = []
     for weight, share in answers.slices:
-        steps = maximum(server.osl * share - 1.0, 1.0)
+        steps, span = maximum(server.steps_of(share), 1.0), maximum(server.osl * share, 2.0) / server.osl
         time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain)
         least = minimum(low, _STEADY * time)
-        company = crowd * slope**2 * _kept(case, (steps + 1.0) / server.osl, slope)
+        company = crowd * slope**2 * _kept(case, span, slope)
         stalls = rate * second * met.mean_step / steps
         if case.users is None:
             # Who comes meanwhile stalls once and decodes beside it: both swing together. Whoever is slowed down by them
@@ -283,8 +303,21 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
             turned = steps * time / cycle
             chance = minimum(1.0 - met.rho, _COUNT * answers.cv + maximum(turned - 1.0, 1.0 - turned))
             variance = company + chance * stalls
-        parts.append(Component(weight, least, time - least, variance))
+        parts.append(_per_token(server, Component(weight, least, time - least, variance), share))
     return tuple(parts)
+
+
+def _per_token(server: Server, each: Component, share: float) -> Component:
+    """Time per token of answers from that of their steps, of which some gain more tokens than others."""
+    draft = server.deployment.draft
+    if draft is None:
+        return each
+    steps = maximum(server.steps_of(share), 1.0)
+    ratio = time_per_token(server.deployment, server.osl * share, 1.0)
+    swing = draft.acceptance.variance / (draft.acceptance.tokens**2 * steps)  # of the steps of an answer, relative
+    time = each.least + each.mean
+    least = each.least * maximum(1.0 - _FAR * swing**0.5, draft.acceptance.tokens / server.deployment.queries)
+    return Component(each.weight, least * ratio, (time - least) * ratio, (each.variance + swing * time**2) * ratio**2)
 
 
 def _kept(case: _Settled, span: Real, slope: Real) -> Real:
@@ -328,8 +361,9 @@ def _whole(case: _Settled, first: Sequence[Component], step: Sequence[Component]
     prompts = case.server.lengths.prompts
     if not prompts.is_fixed:
         is_mixed = case.server.cold_start is not None and case.server.cold_start[0] < 1.0
-        start = len(first) // 2 if is_mixed else len(first)
-        first = [one for group in (first[:start], first[start:]) if group for one in _merged(group, prompts)]
+        size = len(first) // (len(case.server.kinds) * (2 if is_mixed else 1))
+        groups = [first[start : start + size] for start in range(0, len(first), size)]
+        first = [one for group in groups for one in by_prompt_length(group, prompts)]
     for (_, share), each in zip(case.server.lengths.answers.slices, step, strict=True):
         steps = maximum(case.server.osl * share - 1.0, 0.0)
         for one in first:
@@ -339,13 +373,26 @@ def _whole(case: _Settled, first: Sequence[Component], step: Sequence[Component]
     return tuple(parts)
 
 
-def _merged(parts: Sequence[Component], prompts: Spread) -> list[Component]:
-    """Fewer parts of the same means and variances: the shorter half of the prompts, most of the longer, the longest."""
-    each = len(parts) // len(prompts.slices)
-    groups: dict[float, list[Component]] = {}
-    reached = 0.0
-    for place, (weight, _) in enumerate(prompts.slices):
-        reached += weight
-        end = next(end for end in _GROUPS if reached <= end + NANO)
-        groups.setdefault(end, []).extend(parts[each * place : each * (place + 1)])
-    return [merged(group) for group in groups.values()]
+def decode_tails(
+    server: Server, met: Meeting, rate: Real, others: Real, users: Real | None, first: Sequence[Component]
+) -> Tails:
+    """Distributions of the latencies where a rank decodes alone and first tokens come from elsewhere.
+
+    Args:
+        server: the rank that decodes.
+        met: what a request meets there, without prompts.
+        rate: requests that come to the rank while a request is there [1/s].
+        others: sequences that decode beside it, on average [sequences].
+        users: of the rank; None of an open loop [requests].
+        first: distribution of the time to first token, cold starts apart.
+
+    Returns:
+        The distributions.
+
+    Source:
+        docs/method.md, "Tails".
+    """
+    nothing = Prompt(server.computed, 0.0, 0.0, 0.0)
+    case = _Settled(server, nothing, met, met.stage, rate, others, users, 0.0, 0.0, 0.0, 0.0)
+    step, parts = _decode_step(case), _with_cold_starts(server, first)
+    return Tails(parts, step, _whole(case, parts, step))

@@ -1,0 +1,159 @@
+"""One pool of as high a price as two: what its requests see, and where either way to serve answers more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from roofline.analysis.goodput import largest_rate
+from roofline.analysis.pool_goodput import Crossover, crossovers, pool_goodput
+from roofline.api.goodput import DEFAULT_SHARE
+from roofline.ops import always
+from roofline.physics.memory import memory
+from roofline.physics.plan import Deployment
+from roofline.quantity import rounded, to_text
+from roofline.serving.disaggregation import Pools
+from roofline.serving.latency import Workload
+from roofline.serving.traffic.load import served
+from roofline.specs.slo import limits_text
+
+__all__ = ["OnePool", "one_pool"]
+
+
+class _Within(NamedTuple):
+    """Requests per second within an SLO."""
+
+    apart: float  # [1/s] of the two pools
+    together: float  # [1/s] of the one pool
+    limits: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnePool:
+    """One pool on one kind of GPU, of the price of two."""
+
+    gpu: str
+    tp: int
+    num_gpus: float  # of the same rent, whole or not
+    ttft: float | None = None  # [s] under the same load; None where it does not take it
+    tpot: float | None = None  # [s]
+    max_request_rate: float = 0.0  # [1/s]
+    pools_max_request_rate: float = 0.0  # [1/s] of the two pools
+    crossings: tuple[Crossover, ...] = ()  # limits on TPOT at which both answer as much
+    within: _Within | None = None  # under the SLO of the case
+    reason: str | None = None  # why there is no comparison
+
+    @property
+    def sentence(self) -> str:
+        """Both ways side by side, and where each answers more."""
+        name = f"one pool of {self.gpu}"
+        if self.reason is not None:
+            return f"{name}: {self.reason}"
+        load = "cannot take this load"
+        if self.ttft is not None:
+            tpot = "" if self.tpot is None else f", TPOT {to_text(self.tpot, 's')}"
+            load = f"TTFT {to_text(self.ttft, 's')}{tpot}"
+        most = f"at most {rounded(self.max_request_rate)} requests/s against {rounded(self.pools_max_request_rate)}"
+        where = f"{name} of the same rent ({rounded(self.num_gpus)} GPUs, tp {self.tp}): {load}; {most}"
+        if self.within is not None:
+            apart, together, limits = self.within
+            wins = "separate pools win" if apart > together else "one pool wins"
+            rates = f"within {limits} {rounded(together)} against {rounded(apart)} requests/s"
+            return f"{where}; {rates}: {wins}; {self.verdict}"
+        return f"{where}; {self.verdict}"
+
+    @property
+    def verdict(self) -> str:
+        """Under which limits on the mean TPOT separate pools answer more."""
+        if not self.crossings:
+            is_apart = self.pools_max_request_rate > self.max_request_rate
+            return f"{'separate pools answer' if is_apart else 'one pool answers'} more under any limit on TPOT"
+        winner = "one pool answers" if self.crossings[0].to_pools else "separate pools answer"
+        parts = []
+        low: str | None = None
+        for crossing in self.crossings:
+            at = to_text(crossing.tpot, "s")
+            span = f"less than {at}" if low is None else f"between {low} and {at}"
+            parts.append(f"{winner} more where TPOT is limited to {span}")
+            winner, low = ("separate pools answer" if crossing.to_pools else "one pool answers"), at
+        return ", ".join([*parts, f"{winner.split()[0]} {winner.split()[1]} beyond"])
+
+
+def one_pool(pools: Pools, workload: Workload, slo: Mapping[str, float]) -> tuple[OnePool, ...]:
+    """One pool of the price of two, on every kind of GPU among them.
+
+    Args:
+        pools: both deployments and the link.
+        workload: lengths and load.
+        slo: limits of the case; none where there are none [s].
+
+    Returns:
+        One each, with the plan of the pools that answers most; where prices are not known, as many GPUs of the one
+        kind.
+    """
+    kinds: dict[str, list[Deployment]] = {}
+    for deployment in (pools.decode, pools.prefill):
+        kinds.setdefault(deployment.gpu.name, []).append(deployment)
+    answers = []
+    for name, deployments in kinds.items():
+        count = _gpus_of_rent(pools, deployments[0], is_single=len(kinds) == 1)
+        if count is None:
+            reason = "no price is known by which to compare; give prefill_gpu_price and decode_gpu_price"
+            answers.append(OnePool(name, deployments[0].plan.tp, 0.0, reason=reason))
+            continue
+        able = [each for each in deployments if _fits(each, workload)]
+        if not able:
+            answers.append(OnePool(name, deployments[0].plan.tp, count, reason="does not fit under these plans"))
+            continue
+        plans = {each.plan: replace(each, replicas=1) for each in able}
+        found = [_judged(pools, one, workload, slo, count) for one in plans.values()]
+        answers.append(max(found, key=_place))
+    return tuple(answers)
+
+
+def _place(answer: OnePool) -> float:
+    """What one pool is best at: the SLO where there is one, else the largest rate."""
+    return answer.max_request_rate if answer.within is None else answer.within.together
+
+
+def _gpus_of_rent(pools: Pools, one: Deployment, *, is_single: bool) -> float | None:
+    """GPUs of a kind for the rent of both pools; as many where both are of it; None where a price is not known."""
+    prices = [(deployment.gpu.price, deployment.num_gpus) for deployment in (pools.prefill, pools.decode)]
+    if one.gpu.price is not None and all(price is not None for price, _ in prices):
+        return sum(price.typical * gpus for price, gpus in prices if price is not None) / one.gpu.price.typical
+    return float(pools.num_gpus) if is_single else None
+
+
+def _fits(deployment: Deployment, workload: Workload) -> bool:
+    """Whether a request fits with its answer."""
+    return always(memory(deployment, 1.0, workload.isl + workload.osl).fits)
+
+
+def _judged(pools: Pools, one: Deployment, workload: Workload, slo: Mapping[str, float], count: float) -> OnePool:
+    """A replica of one pool, of which the rent pays so many GPUs."""
+    replicas = count / one.plan.num_gpus
+    share = {
+        name: None if getattr(workload, name) is None else getattr(workload, name) / replicas
+        for name in ("request_rate", "concurrency", "num_prompts")
+    }
+    found = served(one, replace(workload, **share))
+    crossings, apart, together = crossovers(pools, one, workload, replicas)
+    within = None
+    if slo:
+        wanted = replace(workload, concurrency=None, num_prompts=None, request_rate=1.0)
+        each = largest_rate(one, wanted, slo, DEFAULT_SHARE).rate * replicas
+        within = _Within(pool_goodput(pools, workload, slo, DEFAULT_SHARE).rate, each, limits_text(slo))
+    is_there = always(found.is_stable)
+    several = workload.osl > 1.0
+    return OnePool(
+        gpu=one.gpu.name,
+        tp=one.plan.tp,
+        num_gpus=count,
+        ttft=float(found.ttft) if is_there else None,
+        tpot=float(found.tpot) if is_there and several else None,
+        max_request_rate=together,
+        pools_max_request_rate=apart,
+        crossings=tuple(crossings),
+        within=within,
+    )

@@ -1,0 +1,167 @@
+"""Two pools, one for prompts and one for answers: the `disaggregate` command."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from roofline.api.goodput import limits_text
+from roofline.api.inputs.case import engine_names
+from roofline.api.levers import disaggregate as api
+from roofline.api.levers.pool_answer import Disaggregation
+from roofline.api.levers.pool_inputs import link_text
+from roofline.cli.case import case_options
+from roofline.cli.completion import Suggested
+from roofline.cli.help import Question
+from roofline.cli.options import output_options
+from roofline.cli.render import show
+from roofline.cli.screen import Row, Screen, ScreenColumn, prose
+from roofline.cli.values import Count, GpuName
+from roofline.quantity import MILLI, rounded, to_text
+
+__all__ = ["disaggregate"]
+
+#: Options of a case that are part of the pools here, or of no use.
+_OWN = ("batch", "tp", "pp", "ep", "dp", "num_gpus", "measured", "allow_oversize", "derate")
+_SMALL = 0.005  # of the TTFT, below which a part of it is left out
+_BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_util"))
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline disaggregate -m qwen3-32b --prefill b200:x2 --decode h200 --rate 9\n"
+    "  roofline disaggregate -m deepseek-r1 --prefill 8xb200 --decode 8xb200 -c 64\n"
+    "  roofline disaggregate -m qwen3-32b --prefill 8xh100 --decode 8xh100 -c 64",
+)
+@partial(case_options, without=_OWN, of_loads=True, of_pools=True)
+@click.option(
+    "--prefill",
+    type=GpuName(),
+    required=True,
+    help="Pool that computes prompts, e.g. b200:tp4x2 (GPU, plan, replicas).",
+)
+@click.option("--decode", type=GpuName(), required=True, help="Pool that writes answers, e.g. h200:tp8:fp8x3.")
+@click.option("--prefill-engine", type=Suggested("engine", engine_names), help="Engine of the prefill pool alone.")
+@click.option("--decode-engine", type=Suggested("engine", engine_names), help="Engine of the decode pool alone.")
+@click.option(
+    "--kv-link",
+    help="What KV caches move over: nvlink, rdma, pcie, or a rate per GPU such as '50 GB/s'.  "
+    "[default: nvlink in one scale-up domain, else rdma]",
+)
+@click.option("--layerwise", is_flag=True, help="Send the KV cache layer by layer while the prompt is computed.")
+@click.option(
+    "--prefill-gpu-price", metavar="USD/H", type=float, help="Price of a prefill GPU.  [default: the catalog's]"
+)
+@click.option(
+    "--decode-gpu-price", metavar="USD/H", type=float, help="Price of a decode GPU.  [default: the catalog's]"
+)
+@click.option(
+    "--max-gpus", type=Count(), help="GPUs for the best ratio of both pools.  [default: as many as there are]"
+)
+@output_options
+def disaggregate(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    prefill: str,
+    decode: str,
+    prefill_engine: str | None,
+    decode_engine: str | None,
+    kv_link: str | None,
+    layerwise: bool,
+    prefill_gpu_price: float | None,
+    decode_gpu_price: float | None,
+    max_gpus: int | None,
+) -> None:
+    """Latencies, throughput and cost of a prefill pool and a decode pool, beside one pool of the same rent."""
+    del gpus
+    answers = [
+        api.disaggregate(
+            model, prefill, decode,
+            prefill_engine=prefill_engine, decode_engine=decode_engine, kv_link=kv_link, layerwise=layerwise,
+            prefill_gpu_price=prefill_gpu_price, decode_gpu_price=decode_gpu_price, **options,
+        )
+        for model in models
+    ]  # fmt: skip
+    rows = [one.to_dict() for one in answers]
+    if output_format in ("csv", "json"):
+        show(Screen(_COLUMNS, rows), output_format, rows)
+        return
+    for one, row in zip(answers, rows, strict=True):
+        show(_screen(one, row, max_gpus), output_format)
+
+
+def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -> Screen:
+    """One line a way to serve: the two pools, then one pool of the same rent on each kind of GPU."""
+    apart = {
+        "way": "two pools", "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
+        "tpot_ms": row["tpot_ms"], "max_request_rate": answer.max_request_rate,
+    }  # fmt: skip
+    others = [
+        {
+            "way": f"one pool, {one.gpu}:tp{one.tp}",
+            "num_gpus": float(rounded(one.num_gpus)) if one.num_gpus else None,
+            "ttft_ms": None if one.ttft is None else one.ttft / MILLI,
+            "tpot_ms": None if one.tpot is None else one.tpot / MILLI,
+            "max_request_rate": one.max_request_rate or None,
+        }
+        for one in answer.one_pool
+    ]
+    parts = [f"{name} {to_text(time, 's')}" for name, time in answer.parts.items() if time > _SMALL * answer.ttft]
+    texts, ratio = answer.texts, answer.best_ratio(max_gpus)
+    verdict = "" if answer.slo_met is None else f", SLO {'met' if answer.slo_met else 'missed'}"
+    cost = answer.usd_per_m_output_tok
+    price = "" if cost is None else f", {rounded(cost)} USD/M tokens"
+    tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
+    busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
+    lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]
+    if ratio is not None:
+        lines.append(
+            f"ratio: {rounded(ratio.exact)} prefill replicas per decode replica keep both busy; best whole numbers: "
+            f"{ratio.prefill} and {ratio.decode}, {rounded(ratio.rate_per_gpu)} requests/s per GPU (at most "
+            f"{rounded(ratio.exact_rate_per_gpu)})"
+        )
+    for one in answer.one_pool:
+        lines.append(f"{one.gpu}: {one.reason or one.verdict}")
+        if one.within is not None:
+            lines.append(
+                f"{one.gpu}: within {one.within.limits} two pools answer {rounded(one.within.apart)} requests/s, one "
+                f"pool {rounded(one.within.together)}"
+            )
+    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {_load(row)}"
+    limits = f", {limits_text(answer.slo)}" if answer.slo else ""
+    return Screen(
+        columns=_COLUMNS,
+        rows=[apart, *others],
+        case=f"{case}{limits}: prefill {texts['prefill']}, decode {texts['decode']}",
+        answer=f"TTFT {to_text(answer.ttft, 's')}{tpot}{verdict}{price}",
+        lines=[part for line in lines for part in prose(line).split("\n")],
+        notes=answer.warnings,
+        is_whole=True,
+    )
+
+
+def _load(row: Row) -> str:
+    if row["load"] == "concurrency":
+        return f"{row['concurrency']:g} users"
+    return f"{rounded(float(row['request_rate']))} requests/s"
+
+
+def _most(row: Row) -> str:
+    most = row.get("max_request_rate")
+    return rounded(float(most)) if most else "-"
+
+
+_COLUMNS = [
+    ScreenColumn("way to serve", "way"),
+    ScreenColumn("GPUs", "num_gpus"),
+    ScreenColumn("TTFT ms", "ttft_ms"),
+    ScreenColumn("TTFT p99 ms", "ttft_p99_ms", 2),
+    ScreenColumn("TPOT ms", "tpot_ms"),
+    ScreenColumn("at most req/s", "max_request_rate", 1, cell=_most),
+]

@@ -1,0 +1,117 @@
+"""How many proposals of a draft are kept, as text: rates, tokens per step, or a published preset."""
+
+from __future__ import annotations
+
+import re
+
+from roofline.errors import BadInput, UnknownName, shown
+from roofline.grammar.numbers import share_of_text
+from roofline.specs.speculation import MOST_DRAFTS, PRESETS_OF_ACCEPTANCE, Acceptance
+
+__all__ = ["EXAMPLES_OF_ACCEPTANCE", "acceptance_of_rates", "acceptance_of_text", "acceptance_of_tokens"]
+
+#: What an acceptance looks like.
+EXAMPLES_OF_ACCEPTANCE = (
+    f"0.8, .92,.86,.8 (one for each token), '2.8 tokens' (per step), or {' or '.join(PRESETS_OF_ACCEPTANCE)}"
+)
+
+_TOKENS = re.compile(r"([0-9]*\.?[0-9]+)\s*tok(?:ens?)?(?:\s*(?:per|a|/)\s*step)?", re.IGNORECASE)
+_NAME = re.compile(r"[a-z][a-z0-9.-]*", re.IGNORECASE)
+_ROUNDS = 60  # of a bisection
+
+
+def acceptance_of_text(text: str, drafts: int | None) -> Acceptance:
+    """Rates of acceptance from text.
+
+    Args:
+        text: one rate or one for each proposal, tokens per step, or the name of a preset [text].
+        drafts: tokens that are proposed before a step; None for as many as there are rates [tokens].
+
+    Returns:
+        A rate for each proposal.
+
+    Raises:
+        BadInput: no such text, a rate beyond 0 to 1, tokens beyond what the proposals allow.
+        UnknownName: no such preset.
+
+    >>> acceptance_of_text(".92,.86,.8", None).tokens == 1 + 0.92 * (1 + 0.86 * 1.8)
+    True
+    """
+    whole = text.strip()
+    preset = PRESETS_OF_ACCEPTANCE.get(whole.lower())
+    if preset is not None:
+        found = preset.acceptance
+        return found if drafts is None else found.of(_checked(drafts))
+    counted = _TOKENS.fullmatch(whole)
+    if counted is not None:
+        return acceptance_of_tokens(float(counted[1]), drafts)
+    if _NAME.fullmatch(whole):
+        raise UnknownName(f"unknown acceptance {shown(text)}; write {EXAMPLES_OF_ACCEPTANCE}")
+    try:
+        rates = tuple(share_of_text(part) for part in whole.split(","))
+    except BadInput:
+        raise BadInput(
+            f"acceptance = {shown(text)} must be between 0 and 1 for each token; write {EXAMPLES_OF_ACCEPTANCE}"
+        ) from None
+    return acceptance_of_rates(rates, drafts)
+
+
+def acceptance_of_rates(rates: tuple[float, ...], drafts: int | None) -> Acceptance:
+    """Rates as they are given: one for all proposals, or one for each.
+
+    Args:
+        rates: probability that each is kept, where those before it are [1].
+        drafts: tokens that are proposed before a step; None for as many as there are rates [tokens].
+
+    Returns:
+        A rate for each proposal.
+
+    Raises:
+        BadInput: a rate beyond 0 to 1, or another number of them.
+    """
+    for rate in rates:
+        if not 0.0 <= rate <= 1.0:
+            hint = f"; {rate:g} tokens per step are written '{rate:g} tokens'" if rate > 1.0 else ""
+            raise BadInput(f"acceptance = {rate:g} must be between 0 and 1{hint}")
+    if drafts is None or len(rates) == drafts:
+        return Acceptance(rates)
+    if len(rates) == 1:
+        return Acceptance(rates).of(_checked(drafts))
+    raise BadInput(
+        f"{len(rates)} rates of acceptance and draft_tokens = {drafts} disagree; give one rate for each token"
+    )
+
+
+def acceptance_of_tokens(tokens: float, drafts: int | None) -> Acceptance:
+    r"""The equal rates that make so many tokens per step.
+
+    .. math:: 1 + a + \dots + a^g = \tau
+
+    Args:
+        tokens: tau, of a step [tokens].
+        drafts: g, proposed before a step [tokens].
+
+    Returns:
+        The rate, once for each proposal.
+
+    Raises:
+        BadInput: a number of tokens that so many proposals cannot make, or no number of proposals.
+
+    Source:
+        Leviathan et al., arXiv:2211.17192, section 3.1, solved for a by bisection.
+    """
+    if drafts is None:
+        raise BadInput(f"{tokens:g} tokens per step need draft_tokens, the tokens proposed before each step")
+    if not 1.0 <= tokens <= _checked(drafts) + 1.0:
+        raise BadInput(f"{tokens:g} tokens per step must be between 1 and {drafts + 1}, with draft_tokens = {drafts}")
+    low, high = 0.0, 1.0
+    for _ in range(_ROUNDS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if Acceptance((middle,) * drafts).tokens < tokens else (low, middle)
+    return Acceptance((high,) * drafts)
+
+
+def _checked(drafts: int) -> int:
+    if not 1 <= drafts <= MOST_DRAFTS:
+        raise BadInput(f"draft_tokens = {drafts} must be between 1 and {MOST_DRAFTS}")
+    return drafts

@@ -1,0 +1,214 @@
+"""A prompt cache: hits and misses under every load, the link that loads them, the memory that they take, hit rates."""
+
+import random
+from dataclasses import replace
+from math import exp, inf
+from statistics import fmean
+
+import pytest
+from conftest import close
+
+import roofline as rl
+from roofline.errors import BadInput, DoesNotFit, Overloaded, UnknownName
+from roofline.physics.memory import kv_bytes_per_sequence, largest_batch
+from roofline.serving.prompt_cache import lru_hit_rate, uniform_hit_rate
+from roofline.serving.traffic.link import link_rate, link_wait
+from roofline.serving.traffic.load import server_of
+
+SMALL = ("llama-3.1-8b", "h100-sxm")
+CASE = {"isl": 4000, "osl": 300, "prefix": 3000, "tp": 1}
+LOADS = (
+    {},
+    {"batch": 8},
+    {"request_rate": 3.0},
+    {"concurrency": 20},
+    {"request_rate": 2.0, "isl_cv": 0.5, "osl_cv": 0.5},
+    {"concurrency": 20, "num_prompts": 200},
+)
+each_load = pytest.mark.parametrize("load", LOADS, ids=[" ".join(load) or "one" for load in LOADS])
+ABOUT_THE_CACHE = {"cache_hit", "cache_tier", "cache_load_ms", "warnings"}
+
+
+def row(**options):
+    return rl.predict(*SMALL, **CASE | options).to_dict()
+
+
+# --- hits and misses ------------------------------------------------------------------------------
+
+
+@each_load
+@pytest.mark.parametrize(("hit", "prefix"), [(1.0, 3000), (0.0, 0)])
+def test_hit_rates_of_one_and_zero_are_the_answers_with_and_without_the_prefix_to_the_last_bit(load, hit, prefix):
+    cached, plain = row(**load, cache_hit=hit), row(**load, prefix=prefix)
+    assert {key for key in plain if cached[key] != plain[key]} == ABOUT_THE_CACHE - {"warnings"} | (
+        {"warnings"} if cached["warnings"] != plain["warnings"] else set()
+    )
+
+
+def test_a_burst_is_the_mean_of_hits_and_misses_and_its_percentiles_are_both():
+    found, missed = (rl.predict(*SMALL, **CASE | {"prefix": prefix}).ttft for prefix in (3000, 0))
+    mixed = rl.predict(*SMALL, **CASE, cache_hit="60%", cache_tier="host")
+    load = mixed.to_dict()["cache_load_ms"] / 1e3
+    assert close(mixed.ttft, 0.6 * (found + load) + 0.4 * missed, 1e-12)
+    assert close(mixed.latency("ttft_p50"), found + load, 1e-9)
+    assert close(mixed.latency("ttft_p90"), missed, 1e-9)
+    assert close(mixed.latency("tpot_p99"), mixed.tpot, 1e-9)
+    assert close(sum(mixed.breakdown["prefill"].values()), mixed.ttft, 1e-12)
+
+
+@pytest.mark.parametrize("load", [{"request_rate": 3.0}, {"concurrency": 20}], ids=["rate", "users"])
+def test_more_hits_are_never_slower_and_lie_between_none_and_all(load):
+    times = [row(**load, cache_hit=hit)["ttft_ms"] for hit in (0.0, 0.2, 0.5, 0.8, 1.0)]
+    assert times == sorted(times, reverse=True)
+    most = [row(**load, cache_hit=hit)["max_request_rate"] for hit in (0.0, 0.5, 1.0)]
+    assert most == sorted(most)
+
+
+@pytest.mark.parametrize(
+    ("engine", "load", "cache"),
+    [
+        ("vllm", {"request_rate": 3.5}, {"cache_hit": 0.6, "cache_tier": "host"}),
+        ("vllm", {"concurrency": 32}, {"cache_hit": 0.6, "cache_tier": "nvme", "cache_bandwidth": "2GB/s"}),
+        ("sglang", {"request_rate": 3.0}, {"cache_hit": 0.7, "cache_tier": "nvme", "cache_bandwidth": "6GB/s"}),
+    ],
+)
+def test_the_equations_meet_a_simulation_that_draws_hits_and_loads_one_by_one(engine, load, cache):
+    found = rl.simulate(*SMALL, **CASE, **load, **cache, engine=engine, requests=4000)
+    assert all(close(found.ratio(name), 1.0, 0.05) for name in ("ttft", "tpot", "e2el")), str(found)
+    assert close(found.ratio("ttft_p99"), 1.0, 0.15), str(found)
+
+
+# --- the link -------------------------------------------------------------------------------------
+
+
+def test_a_prefix_loads_at_the_rate_of_the_link_and_ranks_of_tensor_parallelism_load_at_once():
+    for tp in (1, 4):
+        one = rl.predict("llama-3.1-70b", "b200", isl=8000, prefix=6000, tp=tp, cache_tier="host", allow_oversize=True)
+        where = one.deployment
+        nbytes = kv_bytes_per_sequence(where.model, where.plan, where.precision, 6000.0)
+        assert close(one.to_dict()["cache_load_ms"], 1e3 * nbytes / where.gpu.host_link, 1e-12)
+    plain = rl.predict(*SMALL, **CASE)
+    loaded = rl.predict(*SMALL, **CASE, cache_tier="network")
+    assert close(loaded.ttft - plain.ttft, loaded.to_dict()["cache_load_ms"] / 1e3, 1e-9)
+    assert loaded.tpot == plain.tpot
+
+
+def test_a_link_that_is_too_slow_is_a_limit_of_its_own():
+    slow = CASE | {"cache_hit": 0.5, "cache_tier": "nvme", "cache_bandwidth": "0.5GB/s"}
+    found = rl.predict(*SMALL, **slow, request_rate=0.1)
+    load = found.to_dict()["cache_load_ms"] / 1e3
+    assert close(found.max_request_rate, 1.0 / (0.5 * load), 1e-12)
+    with pytest.raises(Overloaded):
+        rl.predict(*SMALL, **slow, request_rate=1.01 * found.max_request_rate)
+    users = rl.predict(*SMALL, **slow, concurrency=64)
+    assert users.request_rate <= found.max_request_rate * (1.0 + 1e-9)
+
+
+def test_the_wait_for_the_link_is_that_of_a_queue_simulated():
+    found = rl.predict(*SMALL, **CASE, cache_hit=0.8, cache_tier="nvme", cache_bandwidth="1GB/s", request_rate=1.0)
+    server = server_of(found.deployment, found.workload)
+    rate = 0.6 * link_rate(server)
+    generator, now, free, waits = random.Random(5), 0.0, 0.0, []
+    time = float(server.kinds[0].loading)
+    for _ in range(200_000):
+        now += generator.expovariate(0.8 * rate)
+        waits.append(max(free - now, 0.0))
+        free = max(free, now) + time
+    mean = fmean(waits)
+    expected = link_wait(server, rate, None)
+    assert close(expected.mean, mean, 0.02)
+    assert close(expected.variance, fmean((wait - mean) ** 2 for wait in waits), 0.05)
+    assert link_wait(replace(server, cache=None), rate, None) == (0.0, 0.0, 0.0)
+
+
+# --- memory and hit rates -------------------------------------------------------------------------
+
+
+def test_a_cache_in_the_gpus_takes_their_share_from_the_batch():
+    plain, kept = (
+        rl.predict("llama-3.1-8b", "h100-sxm", **CASE | {"tp": 2}, **more) for more in ({}, {"cache_size": "40GB"})
+    )
+    assert close(kept.memory.used - plain.memory.used, 20e9, 1e-9)
+    assert largest_batch(kept.deployment, 4300.0) < largest_batch(plain.deployment, 4300.0)
+    elsewhere = rl.predict("llama-3.1-8b", "h100-sxm", **CASE, cache_tier="host", cache_size="900GB")
+    assert elsewhere.memory == rl.predict(*SMALL, **CASE).memory
+    with pytest.raises(DoesNotFit, match=r"cached prefixes 70\.0 GB"):
+        rl.predict(*SMALL, **CASE, cache_size="70GB")
+
+
+def test_hit_rates_follow_from_a_size_and_a_working_set():
+    assert uniform_hit_rate(500e9, 2e12) == row(cache_tier="host", cache_size="500GB", working_set="2TB")["cache_hit"]
+    assert uniform_hit_rate(3.0, 2.0) == lru_hit_rate(3.0, 2.0, 0.9) == 1.0
+    assert close(lru_hit_rate(250.0, 1000.0, 0.0), 0.25, 1e-9)  # all alike: Zipf's law with exponent 0
+    (said,) = [text for text in row(cache_size="20GB", working_set="200GB:zipf0.9")["warnings"] if "hit rate" in text]
+    assert "Che" in said and "Zipf 0.9" in said
+
+
+def test_ches_approximation_is_that_of_an_exact_sum_and_meets_a_simulated_lru():
+    count, held, exponent = 3000, 300, 0.9
+    weights = [rank**-exponent for rank in range(1, count + 1)]
+    shares = [weight / sum(weights) for weight in weights]
+    low, high = 0.0, 1e9
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if sum(1.0 - exp(-q * middle) for q in shares) < held else (low, middle)
+    exact = sum(q * (1.0 - exp(-q * low)) for q in shares)
+    found = lru_hit_rate(float(held), float(count), exponent)
+    assert close(found, exact, 1e-3)
+    generator, kept, hits, requests = random.Random(3), {}, 0, 60_000
+    for number, asked in enumerate(generator.choices(range(count), weights, k=requests)):
+        if asked in kept:
+            hits += number >= requests // 6
+            del kept[asked]
+        kept[asked] = None
+        if len(kept) > held:
+            del kept[next(iter(kept))]
+    assert close(found, hits / (requests - requests // 6), 0.02)
+
+
+# --- what is refused, and what is said ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"cache_hit": 1.5}, BadInput, "cache_hit = 1.5"),
+        ({"cache_hit": "60%", "prefix": 0}, BadInput, "needs a prefix"),
+        ({"cache_tier": "tape"}, UnknownName, "hbm, host, nvme, network"),
+        ({"cache_tier": "nvme"}, BadInput, "give cache_bandwidth, such as 12GB/s"),
+        ({"cache_bandwidth": "12GB/s"}, BadInput, "give cache_tier"),
+        ({"working_set": "2TB"}, BadInput, "needs a cache_size"),
+        ({"cache_size": "2TB", "working_set": "2TB", "cache_hit": 0.5}, BadInput, "leave out one"),
+        ({"cache_size": "2TB", "working_set": "2TB:pareto"}, BadInput, "zipf0.9"),
+        ({"cache_size": "5"}, BadInput, "no unit"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_message_that_says_what_to_write(options, error, says):
+    with pytest.raises(error, match=says):
+        rl.predict(*SMALL, **CASE | options)
+
+
+def test_a_gpu_without_the_link_is_asked_for_a_bandwidth():
+    gpu = replace(rl.load_gpu("h100-sxm"), host_link=None)
+    with pytest.raises(BadInput, match="h100-sxm states no host_link; give cache_bandwidth"):
+        rl.predict("llama-3.1-8b", gpu, **CASE, cache_tier="host")
+    assert rl.predict("llama-3.1-8b", gpu, **CASE, cache_tier="host", cache_bandwidth="63GB/s").ttft < inf
+
+
+def test_a_reader_is_told_what_is_found_where_and_when_loading_does_not_pay():
+    fast, slow = (
+        rl.predict(*SMALL, **CASE, cache_hit=0.6, cache_tier="nvme", cache_bandwidth=rate)
+        for rate in ("60GB/s", "2GB/s")
+    )
+    assert "60 % of requests find 3,000 tokens on NVMe (loads in 6.55 ms)" in " ".join(str(fast).split())
+    assert not any("recomputing would take" in text for text in fast.warnings)
+    assert any("recomputing would take" in text for text in slow.warnings)
+
+
+def test_the_derivative_along_the_hit_rate_is_a_difference_and_a_target_is_met_by_one():
+    case = {**CASE, "cache_tier": "host"}
+    (found,) = [one for one in rl.sensitivity(*SMALL, **case, cache_hit=0.6, of="ttft") if one.input == "cache_hit"]
+    low, high = (rl.predict(*SMALL, **case, cache_hit=hit).ttft for hit in (0.59, 0.61))
+    assert close(found.elasticity, 0.6 / rl.predict(*SMALL, **case, cache_hit=0.6).ttft * (high - low) / 0.02, 1e-9)
+    solved = rl.solve(*SMALL, "cache_hit", **case, cache_hit=0.6, ttft=0.06)
+    assert close(rl.predict(*SMALL, **case, cache_hit=solved.value).ttft, 0.06, 1e-9)

@@ -1,0 +1,172 @@
+"""Two pools: their equations against limits that are known, and against a simulation of every step."""
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+import roofline as rl
+from roofline.serving.disaggregation import (
+    KvLink,
+    Pools,
+    best_pool_ratio,
+    kv_transfer_time,
+    matched_rate_per_gpu,
+    shown_transfer,
+)
+from roofline.serving.latency import Workload
+from roofline.serving.lengths import EQUAL, UNIFORM, lengths_by_law
+from roofline.serving.traffic.load import lanes, server_of
+from roofline.serving.traffic.mixture import percentile
+from roofline.serving.traffic.pool_simulation import pools_simulated
+from roofline.serving.traffic.pools import pool_tails, pooled
+from roofline.serving.traffic.prompt_rank import prompt_queue, prompt_rank
+from roofline.serving.traffic.simulation import Arrivals
+
+INFINITE = KvLink("given", math.inf)
+
+
+def deployment(model, pool, engine="vllm", **options):
+    return rl.predict(model, pool, isl=1000, osl=100, request_rate=1e-3, engine=engine, **options).deployment
+
+
+H100 = deployment("llama-3.1-8b", "h100:tp1")
+
+
+def test_an_idle_pair_of_pools_takes_what_an_idle_server_does_and_the_transfer():
+    pools = Pools(H100, H100, KvLink("rdma", 50e9))
+    alone = rl.predict("llama-3.1-8b", "h100:tp1", isl=2000, osl=200, engine="vllm")
+    found = pooled(pools, Workload(2000.0, 200.0, request_rate=1e-6))
+    transfer = 2000 * 131072 / 50e9  # 32 layers, 8 heads of 128, keys and values of 2 bytes
+    assert float(found.transfer) == pytest.approx(transfer, rel=1e-12)
+    assert float(found.ttft) == pytest.approx(alone.ttft + transfer, rel=1e-4)
+    assert float(found.tpot) == pytest.approx(alone.tpot, rel=1e-4)
+
+
+def test_an_infinite_link_is_disaggregation_without_a_transfer():
+    workload = Workload(4000.0, 200.0, request_rate=3.0)
+    free = pooled(Pools(H100, H100, INFINITE), workload)
+    assert float(free.transfer) == float(free.transfer_wait) == 0.0
+    slow = pooled(Pools(H100, H100, KvLink("rdma", 25e9)), workload)
+    assert float(slow.ttft - slow.transfer - slow.transfer_wait) == pytest.approx(float(free.ttft), rel=1e-12)
+    assert float(slow.tpot) == float(free.tpot)
+    layerwise = pooled(Pools(H100, H100, KvLink("rdma", 25e9, is_layerwise=True)), workload)
+    assert float(layerwise.transfer) == pytest.approx(float(slow.transfer) / 32, rel=1e-12)
+    assert float(free.ttft) < float(layerwise.ttft) < float(slow.ttft)
+
+
+def test_layers_that_are_slower_to_send_than_to_compute_show_what_exceeds_the_prompt():
+    link = KvLink("rdma", 1.0, is_layerwise=True)
+    assert shown_transfer(link, 10.0, 5.0, 2.0) == pytest.approx(5.0 - 0.9 * 2.0)
+    assert shown_transfer(KvLink("rdma", 1.0), 10.0, 5.0, 2.0) == 5.0
+
+
+def test_the_slower_side_of_a_transfer_counts():
+    narrow, wide = (deployment("llama-3.1-8b", f"h100:tp{tp}") for tp in (1, 4))
+    link = KvLink("rdma", 1.0)
+    whole = 1000 * 131072
+    assert float(kv_transfer_time(Pools(narrow, wide, link), 1000.0)) == pytest.approx(whole)  # one GPU sends all
+    assert float(kv_transfer_time(Pools(wide, narrow, link), 1000.0)) == pytest.approx(whole)  # one GPU receives all
+    assert float(kv_transfer_time(Pools(wide, wide, link), 1000.0)) == pytest.approx(whole / 4)
+    latent = 1000 * 61 * 576 * 2  # of R1, which every tensor-parallel rank keeps
+    spread, rank = (deployment("deepseek-r1", pool, kv_cache_dtype="bf16") for pool in ("b200:tp8", "b200:dp8ep8"))
+    assert float(kv_transfer_time(Pools(spread, rank, link), 1000.0)) == pytest.approx(latent)
+    assert float(kv_transfer_time(Pools(rank, spread, link), 1000.0)) == pytest.approx(8 * latent)
+
+
+def test_a_prompt_of_the_whole_budget_waits_as_in_m_d_1():
+    isl = float(H100.engine.max_num_batched_tokens)
+    rank = prompt_rank(server_of(H100, Workload(isl, 1.0, request_rate=1.0)))
+    rate = 0.5 / float(rank.prompt.alone)
+    found = prompt_queue(rank, rate)
+    assert float(found.stage) == pytest.approx(1.5 * float(rank.prompt.alone), rel=1e-3)
+    assert float(found.idle) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_whole_replicas_never_beat_the_exact_ratio():
+    draw = random.Random(1)
+    for _ in range(200):
+        prefill, decode = draw.uniform(0.1, 20.0), draw.uniform(0.1, 20.0)
+        gpus = draw.choice((1, 2, 4, 8)), draw.choice((1, 2, 4, 8))
+        found = best_pool_ratio(prefill, decode, *gpus, 64)
+        bound = matched_rate_per_gpu(prefill, decode, *gpus)
+        assert found.rate_per_gpu <= bound
+        total = found.prefill * gpus[0] + found.decode * gpus[1]
+        assert total <= 64
+        every = max(
+            min(n * prefill, m * decode) / (n * gpus[0] + m * gpus[1])
+            for m in range(1, 64)
+            for n in range(1, 64)
+            if n * gpus[0] + m * gpus[1] <= 64
+        )
+        assert found.rate_per_gpu == pytest.approx(every, rel=1e-9)
+
+
+def test_users_are_somewhere():
+    pools = Pools(H100, H100, KvLink("rdma", 50e9))
+    for users in (1.0, 7.0, 64.0, 2000.0):  # the last are more than there are slots
+        found = pooled(pools, Workload(2000.0, 200.0, concurrency=users))
+        assert float(found.request_rate * (found.ttft + found.decode)) == pytest.approx(users, rel=1e-9)
+        assert found.request_rate < found.max_request_rate
+
+
+def test_the_start_of_a_run_is_only_in_a_run():
+    pools = Pools(H100, H100, INFINITE)
+    steady = pooled(pools, Workload(2000.0, 200.0, concurrency=64.0))
+    run = pooled(pools, Workload(2000.0, 200.0, concurrency=64.0, num_prompts=640.0))
+    endless = pooled(pools, Workload(2000.0, 200.0, concurrency=64.0, num_prompts=64e9))
+    burst = 0.2 * 63.0 / (2.0 * float(run.max_prefill_rate))  # of 640 requests 64 begin together, and as many later
+    assert burst < float(run.prompt_wait) < burst + 0.8 * float(steady.prompt_wait)
+    assert float(endless.ttft) == pytest.approx(float(steady.ttft), rel=1e-6)
+
+
+def test_more_than_a_pool_takes_has_no_steady_state():
+    pools = Pools(H100, H100, KvLink("rdma", 50e9))
+    most = float(pooled(pools, Workload(2000.0, 200.0, request_rate=1.0)).max_request_rate)
+    over = pooled(pools, Workload(2000.0, 200.0, request_rate=1.01 * most))
+    assert not over.is_stable
+    assert over.ttft == math.inf
+    slow = pooled(Pools(H100, H100, KvLink("pcie", 1e8)), Workload(2000.0, 200.0, request_rate=1.0))
+    assert float(slow.max_request_rate) == pytest.approx(1e8 / (2000 * 131072))  # the link is full first
+
+
+CASES = {
+    "two kinds of GPU": ("llama-3.3-70b", "b200:tp2:fp8x2", "h100:tp4:fp8x3", 3000.0, 300.0, 0.6, 0.0, 50e9),
+    "three to two": ("llama-3.1-8b", "h100:tp1x2", "a100:tp1x3", 1500.0, 100.0, 0.7, 0.3, 25e9),
+    "experts": ("gpt-oss-120b", "b200:tp1x2", "h100:tp2x2", 6000.0, 200.0, 0.5, 0.0, 12e9),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_random_arrivals_see_what_the_simulation_sees(name):
+    model, prefill, decode, isl, osl, util, cv, bandwidth = CASES[name]
+    pools = Pools(deployment(model, prefill), deployment(model, decode), KvLink("rdma", bandwidth))
+    lengths = lengths_by_law(UNIFORM, cv, cv) if cv else EQUAL
+    workload = Workload(isl, osl, request_rate=1.0, lengths=lengths)
+    rate = util * float(pooled(pools, workload).max_request_rate)
+    workload = replace(workload, request_rate=rate)
+    found = pooled(pools, workload)
+    seen = pools_simulated(pools, workload, Arrivals(8000, rate=rate, lengths=lengths, seed=3))
+    first = sorted(each.ttft for each in seen)
+    steps = sorted(each.tpot for each in seen)
+    assert float(found.ttft) == pytest.approx(sum(first) / len(first), rel=0.05)
+    assert float(found.tpot) == pytest.approx(sum(steps) / len(steps), rel=0.03)
+    spread = pool_tails(pools, workload, found)
+    assert float(percentile(spread.ttft, 99.0)) == pytest.approx(first[int(0.99 * len(first))], rel=0.15)
+    assert float(percentile(spread.tpot, 99.0)) == pytest.approx(steps[int(0.99 * len(steps))], rel=0.1)
+
+
+def test_users_see_what_the_simulation_sees():
+    pools = Pools(
+        deployment("llama-3.1-8b", "h100:tp1x2"), deployment("llama-3.1-8b", "a100:tp1x3"), KvLink("rdma", 25e9)
+    )
+    lengths = lengths_by_law(UNIFORM, 0.17, 0.17)
+    workload = Workload(2000.0, 150.0, concurrency=32.0, lengths=lengths)
+    found = pooled(pools, workload)
+    seen = pools_simulated(pools, workload, Arrivals(3000, users=32, lengths=lengths, seed=5))
+    whole = sum(each.e2el for each in seen) / len(seen)
+    assert float(found.request_rate) == pytest.approx(32.0 / whole, rel=0.03)
+    assert float(found.ttft) == pytest.approx(sum(each.ttft for each in seen) / len(seen), rel=0.06)
+    assert float(found.tpot) == pytest.approx(sum(each.tpot for each in seen) / len(seen), rel=0.03)
+    assert float(lanes(pools.prefill)) == 2.0

@@ -1,0 +1,247 @@
+"""Speculative decoding: what a step computes, what it gains, and published speeds with and without it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import roofline as rl
+from roofline.grammar.acceptance import acceptance_of_text
+from roofline.physics.forward import decode_pass, draft_pass, prefill_pass
+from roofline.physics.parameters import mtp_parameters
+from roofline.physics.plan import Draft
+from roofline.physics.speculation import eagle_head, mtp_module
+from roofline.specs.layers import DenseFfn
+from roofline.specs.speculation import PRESETS_OF_ACCEPTANCE, Acceptance
+
+R1 = {"quantization": "nvfp4", "engine": "trtllm", "isl": 1024, "osl": 2048, "tp": 8, "ep": 4}
+LLAMA = ("llama-3.3-70b", "h200:tp4:fp8")
+#: NVIDIA's TensorRT-LLM blog "Pushing Latency Boundaries", DeepSeek-R1 NVFP4 on 8 B200 at batch 1:
+#: proposed tokens -> tokens per step, tok/s.
+PUBLISHED = {1: (1.92, 198), 2: (2.58, 250), 3: (2.82, 253), 4: (2.99, 245), 5: (3.01, 239)}
+WITHOUT = 111
+
+
+def r1(**drafts):
+    return rl.predict("deepseek-r1", "b200", **R1, **drafts)
+
+
+def drafted(**options):
+    return rl.predict(*LLAMA, isl=1000, osl=301, **options)
+
+
+def kernels(passed):
+    return {kernel.name: kernel for kernel in passed.kernels}
+
+
+# --- tokens of a step ----------------------------------------------------------------------------
+
+
+def test_tokens_of_a_step_are_those_of_all_outcomes():
+    """Every outcome of three proposals, with its probability."""
+    first, second, third = rates = (0.9, 0.7, 0.4)
+    outcomes = {1: 1 - first, 2: first * (1 - second), 3: first * second * (1 - third), 4: first * second * third}
+    mean = sum(tokens * chance for tokens, chance in outcomes.items())
+    variance = sum(tokens**2 * chance for tokens, chance in outcomes.items()) - mean**2
+    assert Acceptance(rates).tokens == pytest.approx(mean, rel=1e-14)
+    assert Acceptance(rates).variance == pytest.approx(variance, rel=1e-12)
+
+
+@pytest.mark.parametrize(("rate", "tokens"), [(0.0, 1.0), (1.0, 4.0)])
+@pytest.mark.parametrize("load", [{}, {"request_rate": 2.0}, {"concurrency": 16}])
+def test_none_kept_costs_and_all_kept_give_every_token(rate, tokens, load):
+    plain, found = drafted(**load), drafted(draft="eagle", draft_tokens=3, acceptance=rate, **load)
+    assert found.itl / found.tpot == pytest.approx(tokens, rel=1e-12)
+    assert (found.tpot > plain.tpot) == (rate == 0.0)
+    assert found.e2el == pytest.approx(found.ttft + 300 * found.tpot, rel=1e-12)
+
+
+def test_tokens_per_step_are_read_back():
+    found = acceptance_of_text("2.82 tokens", 3)
+    assert found.tokens == pytest.approx(2.82, rel=1e-12)
+    assert len(set(found.rates)) == 1
+
+
+def test_a_preset_has_the_tokens_that_were_published():
+    preset = PRESETS_OF_ACCEPTANCE["deepseek-r1-mtp"].acceptance
+    assert [round(preset.of(tokens).tokens, 2) for tokens in PUBLISHED] == [each[0] for each in PUBLISHED.values()]
+
+
+# --- what a step computes ------------------------------------------------------------------------
+
+
+def test_a_verifying_step_multiplies_every_token_and_reads_the_cache_once():
+    deployment = drafted().deployment
+    several = replace(deployment, draft=Draft("ngram", Acceptance((0.5,) * 3)))
+    one, four = kernels(decode_pass(deployment, 8.0, 1000.0, 300.0)), kernels(decode_pass(several, 8.0, 1000.0, 300.0))
+    more = kernels(decode_pass(deployment, 32.0, 1000.0, 300.0))
+    for name in ("qkv", "o", "gate, up", "down", "head"):
+        assert four[name].work == more[name].work, name
+    assert four["attention"].work.kv_bytes == one["attention"].work.kv_bytes
+    assert four["attention"].work.flop == 4 * one["attention"].work.flop
+    assert [
+        kernel.name for kernel in decode_pass(several, 8.0, 1000.0).kernels if kernel.name.startswith("draft")
+    ] == []
+
+
+def test_a_recurrent_state_is_read_once_and_written_for_each_token_that_may_be_kept():
+    deployment = rl.predict("nemotron-3-nano", "h100").deployment
+    several = replace(deployment, draft=Draft("ngram", Acceptance((0.5,) * 3)))
+    (one,) = (k for k in decode_pass(deployment, 8.0, 1000.0).kernels if k.kind.name == "state_decode")
+    (four,) = (k for k in decode_pass(several, 8.0, 1000.0).kernels if k.kind.name == "state_decode")
+    assert four.work.kv_bytes == pytest.approx(one.work.kv_bytes * (1 + 4) / 2)
+
+
+def test_proposals_run_one_after_the_other_before_the_step():
+    deployment = drafted(draft="llama-3.2-1b", draft_tokens=3, acceptance=0.7).deployment
+    alone = draft_pass(deployment, 8.0, 1000.0, 300.0)
+    whole = decode_pass(deployment, 8.0, 1000.0, 300.0)
+    verified = decode_pass(replace(deployment, draft=Draft("ngram", Acceptance((0.7,) * 3))), 8.0, 1000.0, 300.0)
+    assert whole.time == pytest.approx(verified.time + 3 * alone.time, rel=1e-12)
+    small = replace(deployment, model=deployment.draft.model, precision=deployment.draft.precision, draft=None)
+    assert alone.time == pytest.approx(
+        sum(k.time for k in decode_pass(small, 8.0, 1000.0, 300.0).kernels if k.kind.name != "host"), rel=1e-12
+    )
+
+
+def test_a_prompt_runs_through_what_proposes_too():
+    plain, found = drafted(), drafted(draft="llama-3.2-1b", draft_tokens=3, acceptance=0.7)
+    small = replace(found.deployment.drafting, engine=plain.deployment.engine)
+    extra = sum(k.time for k in prefill_pass(small, 1.0, 1000.0).kernels if k.kind.name != "host")
+    assert found.ttft - plain.ttft == pytest.approx(extra, rel=1e-9)
+
+
+def test_a_module_is_a_layer_like_the_last_with_what_joins_its_inputs():
+    model = rl.load_model("deepseek-v3")
+    found = kernels(draft_pass(r1(draft="mtp", acceptance=0.8).deployment, 1.0, 1000.0))
+    assert found["draft, join"].work.flop == 2 * 7168 * 2 * 7168
+    assert {"draft, attention, absorbed", "draft, experts", "draft, head"} <= set(found)
+    module = mtp_module(model)
+    assert module.layers == 1
+    assert module.groups[0].layers[0] == model.groups[-1].layers[-1]
+    assert mtp_parameters(model) == pytest.approx(11.6e9, rel=0.02)  # 11.5 of 14 B are not shared (DeepSeek-V3 README)
+
+
+def test_memory_holds_what_proposes():
+    plain, found = drafted(), drafted(draft="llama-3.2-1b", draft_tokens=3, acceptance=0.7)
+    own = rl.predict("llama-3.2-1b", "h200:tp4")
+    assert found.memory.weights == pytest.approx(plain.memory.weights + own.memory.weights, rel=1e-12)
+    assert found.knees.memory < plain.knees.memory
+    assert r1(draft="mtp", acceptance=0.8).memory.weights > r1().memory.weights
+
+
+def test_an_eagle_head_is_one_dense_layer():
+    head = eagle_head(rl.load_model("gpt-oss-120b"))
+    (layer,) = head.groups[0].layers
+    assert isinstance(layer.ffn, DenseFfn)
+    assert head.vocab == 32_000
+
+
+# --- published speeds ----------------------------------------------------------------------------
+
+
+def test_published_speeds_of_r1_with_and_without_mtp():
+    plain = r1().tok_s_user
+    assert plain == pytest.approx(WITHOUT, rel=0.25)
+    speeds = {}
+    for tokens, (per_step, measured) in PUBLISHED.items():
+        found = r1(draft="mtp", draft_tokens=tokens, acceptance="deepseek-r1-mtp")
+        assert round(found.deployment.tokens_per_step, 2) == per_step
+        assert found.tok_s_user == pytest.approx(measured, rel=0.25), tokens
+        assert found.tok_s_user / plain == pytest.approx(measured / WITHOUT, rel=0.11), tokens
+        speeds[tokens] = found.tok_s_user
+    assert speeds[3] / plain == pytest.approx(253 / WITHOUT, rel=0.10)
+    assert max(speeds.values()) < 1.05 * speeds[3]  # 3 are best as measured; a fourth changes little
+
+
+# --- loads ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "load", "first"),
+    [
+        ({"draft": "eagle", "draft_tokens": 3, "acceptance": 0.7, "isl_cv": 0.3}, {"request_rate": 2.5}, 0.05),
+        ({"draft": "ngram", "draft_tokens": 3, "acceptance": 0.9, "engine": "vllm"}, {"concurrency": 8}, 0.10),
+    ],
+)
+def test_a_load_with_drafts_is_what_a_simulation_sees(case, load, first):
+    """Users' first tokens are no nearer without drafts."""
+    found = rl.simulate(*LLAMA, isl=1000, osl=400, requests=2500, **case, **load)
+    assert found.ratio("ttft") == pytest.approx(1.0, abs=first)
+    assert found.ratio("tpot") == pytest.approx(1.0, abs=0.05)
+    assert found.ratio("ttft_p99") == pytest.approx(1.0, abs=0.15)
+    assert found.ratio("tpot_p99") == pytest.approx(1.0, abs=0.15)
+
+
+def test_arrays_are_their_elements():
+    rates = np.array([0.5, 2.0, 4.0])
+    many = drafted(draft="eagle", draft_tokens=2, acceptance=0.6, request_rate=rates)
+    for place, rate in enumerate(rates):
+        one = drafted(draft="eagle", draft_tokens=2, acceptance=0.6, request_rate=float(rate))
+        assert one.tpot == pytest.approx(many.tpot[place], rel=1e-9)
+        assert one.latency("tpot_p99") == pytest.approx(many.latency("tpot_p99")[place], rel=1e-9)
+
+
+def test_drafts_pay_up_to_where_both_take_the_same():
+    found = rl.speculate(*LLAMA, draft="llama-3.1-8b", acceptance=0.6, draft_tokens=2, concurrency=[1, 16, 64, 256])
+    end = found.stops_paying(2)
+    assert 1 < end < 256
+    plain, with_drafts = (
+        rl.predict(*LLAMA, concurrency=end, **options)
+        for options in ({}, {"draft": "llama-3.1-8b", "acceptance": 0.6, "draft_tokens": 2})
+    )
+    assert with_drafts.tpot == pytest.approx(plain.tpot, rel=1e-4)
+
+
+def test_rows_are_the_predictions_and_the_best_is_the_least():
+    found = rl.speculate(*LLAMA, draft="ngram", acceptance=(0.6, 0.5, 0.2), batch=[1, 8, 512])
+    rows = found.to_rows()
+    assert len(rows) == 3 * 4
+    for row in rows:
+        drafts = {"draft": "ngram", "draft_tokens": row["draft_tokens"], "acceptance": found.draft.acceptance}
+        one = rl.predict(*LLAMA, batch=row["batch"], **(drafts if row["draft_tokens"] else {}))
+        assert row["tpot_ms"] == pytest.approx(one.tpot * 1e3, rel=1e-12)
+        same = [each for each in rows if each["batch"] == row["batch"]]
+        assert row["is_best"] == (row["tpot_ms"] == min(each["tpot_ms"] for each in same))
+        assert not math.isnan(row["draft_speedup"])
+
+
+# --- what cannot be ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"draft": "mtp", "acceptance": 0.8}, rl.BadInput, "llama-3.3-70b has no MTP module"),
+        ({"draft": "eagle", "acceptance": 1.5, "draft_tokens": 2}, rl.BadInput, "must be between 0 and 1"),
+        ({"draft": "eagle", "acceptance": -0.1, "draft_tokens": 2}, rl.BadInput, "must be between 0 and 1"),
+        ({"draft": "eagle", "acceptance": float("nan"), "draft_tokens": 2}, rl.BadInput, "must be between 0 and 1"),
+        ({"draft": "eagle", "acceptance": ".9,1.2"}, rl.BadInput, "between 0 and 1"),
+        ({"draft": "eagle", "acceptance": "4 tokens", "draft_tokens": 2}, rl.BadInput, "between 1 and 3"),
+        ({"draft": "eagle", "acceptance": "2 tokens"}, rl.BadInput, "need draft_tokens"),
+        ({"draft": "eagle", "acceptance": 0.8}, rl.BadInput, "needs draft_tokens"),
+        ({"draft": "eagle", "draft_tokens": 3}, rl.BadInput, "a draft needs an acceptance"),
+        ({"draft": "eagle", "acceptance": [0.9, 0.8], "draft_tokens": 3}, rl.BadInput, "disagree"),
+        ({"draft": "eagle", "acceptance": "best", "draft_tokens": 3}, rl.UnknownName, "unknown acceptance"),
+        ({"draft": "nope", "acceptance": 0.8, "draft_tokens": 3}, rl.UnknownName, "neither mtp, eagle, ngram"),
+        ({"draft": "ngram", "acceptance": 0.8, "draft_tokens": 0}, rl.BadInput, "between 1 and 32"),
+        ({"draft": "ngram", "acceptance": 0.8, "draft_tokens": 2.5}, rl.BadInput, "between 1 and 32"),
+        ({"draft": 3, "acceptance": 0.8, "draft_tokens": 2}, rl.BadInput, "must be mtp, eagle, ngram"),
+        ({"acceptance": 0.8}, rl.BadInput, "acceptance needs a draft"),
+        ({"draft": "qwen2.5-0.5b", "acceptance": 0.8, "draft_tokens": 2}, rl.BadInput, "draft qwen2.5-0.5b"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_message(options, error, said):
+    with pytest.raises(error, match=said):
+        drafted(**options)
+
+
+def test_a_measurement_scales_the_tokens_of_a_step_not_the_step():
+    drafts = {"draft": "eagle", "draft_tokens": 3, "acceptance": 0.8}
+    plain = drafted(**drafts)
+    found = drafted(**drafts, measured={"tpot": 1.1 * plain.tpot})
+    assert found.tpot == pytest.approx(1.1 * plain.tpot, rel=1e-12)
+    assert found.itl == pytest.approx(1.1 * plain.itl, rel=1e-12)
+    with pytest.raises(rl.BadInput, match="below the hardware limit"):
+        drafted(**drafts, measured={"tpot": 0.9 * plain.tpot * plain.light_share["decode"]})
