@@ -38,10 +38,11 @@ from roofline.physics import (
     one_equation,
     parameters,
     projection,
+    side_inputs,
 )
 from roofline.physics.forward import Pass
 from roofline.physics.geometry import Span
-from roofline.physics.layers import csa, delta, gqa, indexer, kinds, lightning, mamba, mla, moe, recurrent
+from roofline.physics.layers import conv, csa, delta, gqa, indexer, kinds, lightning, mamba, mla, moe, recurrent
 from roofline.physics.one_equation import HOST_ROOF, LIGHT, LIGHT_LINK, Kernel, LinkRoof, Roof, Terms, Work
 from roofline.physics.parameters import ParameterCount
 from roofline.physics.plan import Scheme
@@ -82,6 +83,8 @@ from roofline.specs.layers import (
     Mamba2,
     Mla,
     MoeFfn,
+    Ngrams,
+    ShortConv,
     Stage,
 )
 from roofline.specs.prompt_cache import PromptCache
@@ -650,6 +653,14 @@ def _mamba1(v: Letters) -> Mamba1:
     return Mamba1(v.inner, v.n, v.dt_rank, v.conv)
 
 
+def _short_conv(v: Letters) -> ShortConv:
+    return ShortConv(v.inner, v.conv)
+
+
+#: What most models have besides their layers: one norm, and nothing that is looked up but the embedding.
+NO_SIDE_INPUTS = {
+    "norm_weights": True, "final_norms": 1, "positions": 0, "layer_input": 0, "layer_vocab": 0, "altup": 0, "laurel": 0,
+}  # fmt: skip
 RECURRENT = {"gdn": _gdn, "kda": _kda, "lightning": _lightning, "mamba2": _mamba2, "mamba1": _mamba1}
 #: Letters that the introduction names.
 STATE_LETTERS = _letters(
@@ -958,7 +969,48 @@ def _state_chapters() -> tuple[Chapter, ...]:
         Formula(recurrent, "recurrence", passes),
     )
     kinds = tuple(Chapter(module, letters, tuple(found)) for module, found in states.items())
-    return Chapter(recurrent, shared, formulas), *kinds
+    return Chapter(recurrent, shared, formulas), *kinds, _convolution_chapter()
+
+
+def _convolution_chapter() -> Chapter:
+    letters = _letters("c 2048 channels; k 3 tokens of the convolution; b 3; T 90 tokens; tp 4")
+
+    def mixer(v: Letters) -> ShortConv:
+        return ShortConv(v.c, v.k)
+
+    held = Shown(conv, "conv_bytes", "conv_bytes")
+    formulas = (
+        _one(conv, "conv_bytes", "bytes", lambda v: conv.conv_bytes(mixer(v), v.tp)),
+        Formula(conv, "gated_conv", (Case(lambda v: conv.gated_conv(mixer(v), v.b, v.T, v.tp), shown=(held,)),)),
+    )
+    return Chapter(conv, letters, formulas)
+
+
+def _side_inputs_chapter() -> Chapter:
+    letters = _letters(
+        "H 2048; L 35; positions 1024 rows of learned positions; w 256 width of the inputs of a layer's own; rows "
+        "262144 of their table; n 4 alternating streams; r 64 rank of the learnt residual connection; T 90 tokens"
+    )
+
+    def model(v: Letters) -> Any:
+        extras = {"positions": v.positions, "layer_input": v.w, "layer_vocab": v.rows, "altup": v.n, "laurel": v.r}
+        return SimpleNamespace(hidden=v.H, layers=v.L, **extras)
+
+    def formula(name: str, left: tuple[str, ...]) -> Formula:
+        function = getattr(side_inputs, name)
+        cases = (
+            Case(lambda v, is_one=is_one: function(model(v), of_layer=is_one), left, note)
+            for note, is_one in (("a layer", True), ("all", False))
+        )
+        return Formula(side_inputs, name, tuple(cases))
+
+    formulas = (
+        _one(side_inputs, "lookup_parameters", "count", lambda v: side_inputs.lookup_parameters(model(v))),
+        formula("layer_input_parameters", ("matrices", "norms")),
+        formula("altup_parameters", ("matrices", "router", "norms")),
+        Formula(side_inputs, "altup_mix", (Case(lambda v: side_inputs.altup_mix(v.T, v.H, v.n)),)),
+    )
+    return Chapter(side_inputs, letters, formulas)
 
 
 def _kinds_chapter() -> Chapter:
@@ -974,7 +1026,7 @@ def _kinds_chapter() -> Chapter:
         | _letters("n 3000 tokens, or state per channel; reach 1 `reach` of n; state_bytes 1 of `recurrent`")
     )
     small = ("matrices", "vectors")
-    mixers = {"gqa": _gqa, "mla": lambda v: _mla(v, q_rank=v.q), "csa": _csa, **RECURRENT}
+    mixers = {"gqa": _gqa, "mla": lambda v: _mla(v, q_rank=v.q), "csa": _csa, **RECURRENT, "short_conv": _short_conv}
     heads = Shown(projection, "replicated", "g")
     made = tuple(
         Case(
@@ -1153,7 +1205,14 @@ def _memory_chapter() -> Chapter:
 
         whole = stage(v.L)
         return SimpleNamespace(
-            hidden=v.H, vocab=v.vocab, tied=tied, stages=stages, mixers=whole.mixers, ffns=whole.ffns
+            hidden=v.H,
+            vocab=v.vocab,
+            tied=tied,
+            stages=stages,
+            mixers=whole.mixers,
+            ffns=whole.ffns,
+            ngrams=None,
+            **NO_SIDE_INPUTS,
         )
 
     def sections(v: Letters) -> Any:
@@ -1243,7 +1302,9 @@ def _memory_chapter() -> Chapter:
 
 def _parameter_chapter() -> Chapter:
     whole = _letters(
-        "H 4096; vocab 128256; L 32; s 4 residual streams; norms 2 norms per layer; I 1536 width of a "
+        "H 4096; vocab 128256; L 32; s 4 residual streams; r 320 rank of a gate that mixes them; rows 320001536 of all "
+        "tables of n-grams; e 160 values of a row; q 16 rows of a table that a token takes; m 1 layers with a table; "
+        "conv 4 tokens of a short convolution; norms 2 norms per layer; I 1536 width of a "
         "network or expert; I_s 2048 of the shared experts; E 64 experts; k 8 of them a token takes; mtp "
         "1 draft modules; ranks 8 over which experts are spread; tp 4; L_m 20 layers of a stage with mixers of "
         "one kind; L_n 24 with networks of one kind; mixer 1 what `layer_parameters` has of the mixer, norms "
@@ -1265,7 +1326,9 @@ def _parameter_chapter() -> Chapter:
             norm_bias=False,
             head_bias=False,
             streams=1,
+            ngrams=None,
             mtp_layers=v.mtp,
+            **NO_SIDE_INPUTS,
         )
 
     def experts(v: Letters) -> Any:
@@ -1291,8 +1354,13 @@ def _parameter_chapter() -> Chapter:
     total = Shown(parameters, "parameters", "parameters", (), one_section)
     end = Shown(parameters, "final_parameters", "final_parameters")
 
-    def streams(v: Letters, *, is_head: bool) -> Any:
-        return parameters.stream_parameters(SimpleNamespace(streams=v.s, hidden=v.H), is_head=is_head)  # type: ignore[arg-type]
+    def streams(v: Letters, *, is_head: bool, rank: Any = 0) -> Any:
+        mixed = SimpleNamespace(streams=v.s, hidden=v.H, stream_rank=rank, stream_average=False)
+        return parameters.stream_parameters(mixed, is_head=is_head)  # type: ignore[arg-type]
+
+    def ngrams(v: Letters) -> Any:
+        looked_up = SimpleNamespace(streams=v.s, hidden=v.H, ngrams=Ngrams(v.rows, v.e, v.q, v.m, v.conv))
+        return parameters.ngram_parameters(looked_up)  # type: ignore[arg-type]
 
     formulas = (
         Formula(
@@ -1316,8 +1384,14 @@ def _parameter_chapter() -> Chapter:
             parameters,
             "stream_parameters",
             "count",
-            {"layer": lambda v: streams(v, is_head=False), "head": lambda v: streams(v, is_head=True)},
+            {
+                "layer": lambda v: streams(v, is_head=False),
+                "head": lambda v: streams(v, is_head=True),
+                "layer, a gate of rank r": lambda v: streams(v, is_head=False, rank=v.r),
+                "head, a gate of rank r": lambda v: streams(v, is_head=True, rank=v.r),
+            },
         ),
+        Formula(parameters, "ngram_parameters", (Case(ngrams, fields_shown),)),
     )
     return Chapter(parameters, whole, formulas)
 
@@ -2051,6 +2125,7 @@ def chapters() -> tuple[Chapter, ...]:
         _kinds_chapter(),
         _memory_chapter(),
         _parameter_chapter(),
+        _side_inputs_chapter(),
         _latency_chapter(),
         *_prompt_cache_chapters(),
         _knee_chapter(),

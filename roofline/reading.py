@@ -7,6 +7,7 @@ import stat
 
 __all__ = [
     "CONFIG_BYTES",
+    "HEADER_BYTES",
     "RESULT_BYTES",
     "SPEC_BYTES",
     "Unreadable",
@@ -15,10 +16,14 @@ __all__ = [
     "check_json_depth",
     "content",
     "descriptor_of",
+    "excerpt",
 ]
 
 #: Most bytes of a specification, of a configuration, and of a result or a table of kernels.
 SPEC_BYTES, CONFIG_BYTES, RESULT_BYTES = 1 << 20, 1 << 24, 1 << 26
+
+#: Most bytes of the header of a file of weights: as many as safetensors itself allows are never needed.
+HEADER_BYTES = 1 << 26
 
 _MEBI = 20  # bits
 _PIECE = 1 << 20
@@ -67,6 +72,36 @@ def content(path: str, most: int, kind: str) -> bytes:
         finally:
             os.close(opened)
     except (OSError, ValueError, OverflowError) as fault:  # a zero byte in the name is a ValueError
+        raise Unreadable(f"cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
+
+
+def excerpt(path: str, start: int, length: int, kind: str) -> tuple[bytes, int]:
+    """Part of a regular file, however large the file is.
+
+    Args:
+        path: the file [path].
+        start: first byte [B].
+        length: most bytes to read [B].
+        kind: what the file should be, for the message [text].
+
+    Returns:
+        The bytes, fewer at the end of the file, and the size of the file [B].
+
+    Raises:
+        Unreadable: not there, not allowed, another kind of file.
+    """
+    try:
+        if descriptor_of(path) is not None:
+            raise Unreadable(f"cannot be read: a {kind} cannot come through a pipe")
+        _refuse_other_kinds(os.stat(path))
+        opened = os.open(path, _OPENED)
+        try:
+            _refuse_other_kinds(os.fstat(opened))
+            os.lseek(opened, start, os.SEEK_SET)
+            return _read(opened, length), os.fstat(opened).st_size
+        finally:
+            os.close(opened)
+    except (OSError, ValueError, OverflowError) as fault:
         raise Unreadable(f"cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
 
 

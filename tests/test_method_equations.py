@@ -38,6 +38,7 @@ EXCLUDED = {
     "physics/footprint.py: kv_bytes_per_token": "cache_bytes of one token, summed over the layers",
     "physics/footprint.py: kv_growth_per_token": "the difference of cache_bytes at two lengths",
     "physics/footprint.py: state_bytes_per_sequence": "cache_bytes of no token, summed over the layers",
+    "physics/parameters.py: entry_parameters": "those of physics/side_inputs.py for the whole model, by section",
     "physics/forward.py: draft_pass": "a list of kernels, whose equations are there",
     "serving/traffic/server.py: Server.steps_of": "steps_of_answer of serving/latency.py",
     "serving/traffic/server.py: Server.beside": "Server.linear without a prompt, or that part of Server.decode",

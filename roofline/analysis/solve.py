@@ -18,7 +18,7 @@ from roofline.serving.latency import RATE, USERS
 from roofline.serving.precision import PRESETS, summary
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import check_plan, possible_tp, widest_tp
-from roofline.specs.formats import FORMATS
+from roofline.specs.formats import FORMATS, format_symbol
 from roofline.specs.kernels import HOST
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.specs.slo import metric_and_level
@@ -129,7 +129,7 @@ def _input(prediction: Prediction, unknown: str) -> Input:
     if name == "kv":
         name = "kv_bits"
     if name == "weights":
-        name = "weight_bits" if "weight_bits" in known else f"weight_bits_{weights}"
+        name = "weight_bits" if "weight_bits" in known else f"weight_bits_{format_symbol(weights)}"
     if name not in known:
         near = get_close_matches(name, [*known, *ALIASES], 3, 0.4)
         raise UnknownName(

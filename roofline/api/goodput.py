@@ -180,7 +180,7 @@ def goodput(
     check_measured(plain)
     specs = plain.get("specs")
     names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs)
+    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
     answers: dict[str, GpuGoodput] = {}
     wrong = []
     for name in names:

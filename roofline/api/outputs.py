@@ -163,7 +163,8 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     Returns:
         The row; `fits` is false where memory is the reason, else null.
     """
-    model = model if isinstance(model, Model) else find.load_model(model, options.get("specs"))
+    named = options.get("specs"), options.get("assume")
+    record: Model = model if isinstance(model, Model) else find.find_model(model, *named).record
     options = texts.plain_options(pools.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
     asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
     if any(asked[name] is not None for name in LOADS[1:]):
@@ -175,8 +176,8 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         **asked,
         **{name: options.get(name) for name in shape.TRAFFIC[:2]},
         "load": load,
-        "model": model.short_name,
-        "model_id": model.name,
+        "model": record.short_name,
+        "model_id": record.name,
         "gpu": pools.gpu_of(gpu, options.get("specs")).name,
         "engine": options.get("engine", DEFAULT_ENGINE),
         "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,

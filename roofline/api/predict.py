@@ -107,6 +107,7 @@ def predict(
     allow_oversize: bool = False,
     specs: str | None = None,
     gpu_price: float | str | tuple[float, float] | None = None,
+    assume: str | None = None,
 ) -> Prediction | Predictions:
     """Latencies of a model on GPUs under one load.
 
@@ -174,6 +175,7 @@ def predict(
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
         gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``2-4/h``; None for the catalog's
             [USD/h].
+        assume: family, such as ``llama``, as which a config.json of an unknown one is read; None to refuse it [text].
 
     Returns:
         The prediction.
@@ -201,7 +203,7 @@ def predict(
             arguments.scalars(**dict(zip(_WORDS, words, strict=True)))
         )
     specs = None if specs is None else arguments.folder(specs)
-    model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs)
+    model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs, assume)
     copies, pool = None, None if isinstance(gpu, Gpu) else pools.pool_of(gpu, specs)
     if pool is not None:
         gpu, tp, pp, ep, dp, num_gpus, quantization, copies = pools.opened(
@@ -275,7 +277,8 @@ def predict_each_gpu(
     Raises:
         RooflineError: what is wrong with the model or the case on every GPU alike.
     """
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, options.get("specs"))
+    asked = options.get("specs"), options.get("assume")
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *asked)
     found, refused = [], {}
     for name in gpu_names:
         pools.choice(name, options)  # what is wrong with a text is no matter of one GPU

@@ -219,7 +219,8 @@ def size(
             raise BadInput(f"size takes no {name}: {why}")
     plain = plain_options({name: value for name, value in plain.items() if value is not None})
     presets = _presets(plain.pop("quantization", None))
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, plain.get("specs"))
+    asked = plain.get("specs"), plain.get("assume")
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *asked)
     fixed = _degrees(model, plain)
     answers: dict[Any, GpuSize] = {}
     named: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)

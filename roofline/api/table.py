@@ -152,7 +152,7 @@ def _degrees(model: str | Model, gpu: Any, options: Mapping[str, Any]) -> Iterab
     if given is not None:
         return (given,)
     specs = options.get("specs")
-    own = model if isinstance(model, Model) else catalog.load_model(model, specs)
+    own = model if isinstance(model, Model) else catalog.load_model(model, specs, options.get("assume"))
     node = pools.gpu_of(gpu, specs).node
     return possible_tp(own, max(node // (options.get("dp") or 1), 1))
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["sheet"]
 
 _MOST_ROWS = 5000
-_FIXED = ("engine", "network", "routing", "slo", "specs")  # of the whole workbook; the rest may be a list
+_FIXED = ("engine", "network", "routing", "slo", "specs", "assume")  # of the whole workbook; the rest may be a list
 #: What a sheet cannot express, and why.
 NO_LOAD = (
     "its cells hold bursts on an idle server; users, request rates, percentiles and goodput are where rounds of "
@@ -77,7 +77,7 @@ def sheet(
         spare: blank rows below the scenarios, ready to be filled in [1].
         force: overwrite a file that exists [bool].
         options: keyword arguments of `predict`: isl, osl, batch, prefix, tp, pp, ep, dp, quantization,
-            kv_cache_dtype and basis may be lists; engine, network, routing, slo and specs hold for all.
+            kv_cache_dtype and basis may be lists; engine, network, routing, slo, specs and assume hold for all.
 
     Returns:
         Rows of scenarios written, the blank ones not counted [1].
@@ -126,7 +126,8 @@ def _contents(
 
     specs = arguments.folder(options.get("specs"))
     fixed = {name: options[name] for name in _FIXED if name in options}
-    given_models = _once([(name, _record(name, "model", specs)) for name in listed_names("models", models)])
+    (assume,) = arguments.scalars(assume=options.get("assume"))
+    given_models = _once([(name, _record(name, "model", specs, assume)) for name in listed_names("models", models)])
     pools = [_pooled(gpu, options) for gpu in (_able(specs) if gpus is None else listed_names("gpus", gpus))]
     given_pools = [(pooled, _record(pooled.gpu, "gpu", specs)) for pooled in pools]
     given_gpus = _once([(pooled.gpu, record) for pooled, record in given_pools])
@@ -154,7 +155,7 @@ def _contents(
     tables = catalog(own_models, own_gpus, profile)
     rows = [_row(model, gpu, chosen, fixed) for model, gpu, chosen in cases]
     start, opened = _start(cases, rows, fixed)
-    figures_ = [line for name, record in (*given_models, *given_gpus) for line in _figures(name, record, specs)]
+    figures_ = [line for name, record in (*given_models, *given_gpus) for line in _figures(name, record, specs, assume)]
     about = list(_about(start, own_models, own_gpus, specs))
     return Contents(tables, profile, skew, rows[opened], rows, spare, slo, figures_, about), start
 
@@ -205,10 +206,10 @@ def _named(name: str, value: Any) -> Any:
     return value
 
 
-def _record(name: str | Model | Gpu, kind: str, specs: str | None) -> Any:
+def _record(name: str | Model | Gpu, kind: str, specs: str | None, assume: str | None = None) -> Any:
     if isinstance(name, (Model, Gpu)):
         return name
-    return catalog.load_model(name, specs) if kind == "model" else catalog.load_gpu(name, specs)
+    return catalog.load_model(name, specs, assume) if kind == "model" else catalog.load_gpu(name, specs)
 
 
 def _once(given: list[tuple[Any, Any]], *, alike: bool = True) -> list[tuple[Any, Any]]:
@@ -254,13 +255,13 @@ def _start(
     raise failure or BadInput("no case")
 
 
-def _figures(name: Any, record: Model | Gpu, specs: str | None) -> Iterator[tuple[str, ...]]:
+def _figures(name: Any, record: Model | Gpu, specs: str | None, assume: str | None) -> Iterator[tuple[str, ...]]:
     """Every figure of a model or GPU with where it comes from."""
     label = record.short_name if isinstance(record, Model) else record.name
     if not isinstance(name, str):
         yield label, "all", "", "given as a Python record", "", "", ""
         return
-    content = find.document(name, "model" if isinstance(record, Model) else "gpu", specs)
+    content = find.document(name, "model" if isinstance(record, Model) else "gpu", specs, assume)
     for figure in figures(content):
         yield label, figure.field, figure.value, figure.source, figure.url, figure.date, figure.note
 

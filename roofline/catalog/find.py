@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -26,12 +25,12 @@ from roofline.catalog.files import (
 )
 from roofline.catalog.shipped_yaml import shipped_content, shipped_figures
 from roofline.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
-from roofline.grammar.pools import counted_name
+from roofline.grammar.pools import counted_refusal
 from roofline.specs.build import calibration_record, gpu_record, model_record, sustained_efficiencies, without_nulls
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.names import LABELS, Entry, Match, fold, match_name, nearest_names
+from roofline.specs.names import LABELS, Entry, Match, fold, match_name, match_quantised, nearest_names
 
 __all__ = [
     "Found",
@@ -47,6 +46,7 @@ __all__ = [
     "model_names",
 ]
 
+_WEIGHTS = (".json", ".safetensors", ".gguf")  # files that hold a model or its configuration
 _GENERIC = "generic"  # calibration of generations that have none
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII).fullmatch
 
@@ -93,13 +93,15 @@ def load_gpu(name: str, specs: str | None = None) -> Gpu:
     return record
 
 
-def load_model(name: str, specs: str | None = None) -> Model:
+def load_model(name: str, specs: str | None = None, assume: str | None = None) -> Model:
     """Model of a name.
 
     Args:
-        name: Hugging Face id, short name, alias or the beginning of one, case and separators folded;
-            or the path of a specification, of a config.json, or of the folder that holds one [text].
+        name: Hugging Face id, short name, alias or the beginning of one, case and separators folded, or the id of
+            a quantised copy; or the path of a specification, of a config.json, of a file of weights (.safetensors,
+            .gguf) or an index of them, or of a folder that holds any of these [text].
         specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
+        assume: family, such as ``llama``, as which a config.json of an unknown one is read; None to refuse it [text].
 
     Returns:
         The record.
@@ -112,7 +114,7 @@ def load_model(name: str, specs: str | None = None) -> Model:
     >>> rl.load_model("llama-3.1-8b")
     <Model llama-3.1-8b (meta-llama/Llama-3.1-8B): 32 layers, hidden 4096, dense>
     """
-    record: Model = find_model(name, specs).record
+    record: Model = find_model(name, specs, assume).record
     return record
 
 
@@ -133,12 +135,13 @@ def find_gpu(name: str, specs: str | None = None) -> Found:
     return _found(name, "gpu", specs)
 
 
-def find_model(name: str, specs: str | None = None) -> Found:
+def find_model(name: str, specs: str | None = None, assume: str | None = None) -> Found:
     """Model of a name, and what the answer must say about the name.
 
     Args:
         name: as `load_model` takes it [text].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+        assume: as `load_model` takes it [text].
 
     Returns:
         The record, and a note where only the beginning of a name was given.
@@ -147,7 +150,12 @@ def find_model(name: str, specs: str | None = None) -> Found:
         UnknownName: no such model, or several whose names begin so.
         BadSpec: the file has faults.
     """
-    return _found(name, "model", specs)
+    place = None if assume is None else _place(name, "model", _own_specs(specs))
+    if not isinstance(place, str):
+        return _found(name, "model", specs)
+    from roofline.huggingface.files import file_model
+
+    return Found(file_model(place, assume), None)
 
 
 def gpu_names(specs: str | None = None) -> tuple[str, ...]:
@@ -207,13 +215,14 @@ def listed(kind: str, specs: str | None = None) -> Iterator[Listed]:
         yield Listed(_record(entry, kind, specs, content), entry)
 
 
-def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
+def document(name: str, kind: str, specs: str | None = None, assume: str | None = None) -> dict[str, Any]:
     """Content of the file that describes a GPU or a model, as written.
 
     Args:
         name: as `load_gpu` and `load_model` take it [text].
         kind: ``gpu`` or ``model`` [text].
         specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+        assume: as `load_model` takes it [text].
 
     Returns:
         The mapping of the file; of a config.json the specification that it amounts to.
@@ -225,10 +234,9 @@ def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
     place = _place(name, kind, _own_specs(specs))
     if not isinstance(place, str):
         return _content(place.entry)
-    from roofline.huggingface.config import config_document, read_config
+    from roofline.huggingface.files import file_document
 
-    config, quantization, called = read_config(place)
-    return config_document(config, called, quantization, place).document
+    return file_document(place, assume=assume).document
 
 
 # --- finding -----------------------------------------------------------------------------------
@@ -236,8 +244,7 @@ def document(name: str, kind: str, specs: str | None = None) -> dict[str, Any]:
 
 def _own_specs(specs: Any) -> str | None:
     """Folder of specifications of one's own that is asked for, else that of the environment."""
-    if isinstance(specs, os.PathLike):
-        specs = os.fspath(specs)
+    specs = os.fspath(specs) if isinstance(specs, os.PathLike) else specs
     if specs is not None and not isinstance(specs, str):
         raise BadInput(f"specs = {shown(specs)} must be the path of a folder")
     return specs or os.environ.get("ROOFLINE_SPECS")
@@ -254,10 +261,16 @@ def _found(name: str, kind: str, specs: str | None) -> Found:
             return shipped
     place = _place(name, kind, specs)
     if isinstance(place, str):
-        from roofline.huggingface.config import load_config
+        from roofline.huggingface.files import file_model
 
-        return Found(load_config(place), None)
-    return Found(_record(place.entry, kind, specs), place.note)
+        return Found(file_model(place), None)
+    return _answered(place, kind, specs)
+
+
+def _answered(match: Match, kind: str, specs: str | None) -> Found:
+    """Record of an entry, in the format that its name states beside the model."""
+    record = _record(match.entry, kind, specs)
+    return Found(record if match.preset is None else replace(record, preset=match.preset), match.note)
 
 
 @cache
@@ -266,11 +279,11 @@ def _found_among_shipped(name: str, kind: str) -> Found | None:
     likely = shipped_entry(name, kind)
     found = match_name(name, [likely], kind) if likely and fold(name) in likely.names else None
     found = found or match_name(name, entries(kind, None), kind)
-    return None if found is None else Found(_record(found.entry, kind, None), found.note)
+    return None if found is None else _answered(found, kind, None)
 
 
 def _place(name: str, kind: str, specs: str | None) -> Match | str:
-    """Entry that a name means, or the path of a config.json."""
+    """Entry that a name means, or the path of a configuration or of weights."""
     known: tuple[Entry, ...] = ()
     found = _local(name, kind)
     if found is None:
@@ -278,6 +291,8 @@ def _place(name: str, kind: str, specs: str | None) -> Match | str:
         found = match_name(name, known, kind)
     if found is None and kind == "model":
         found = _config(name)  # a folder of this name, which no catalog knows
+    if found is None and kind == "model":
+        found = match_quantised(name, known)
     if found is None:
         for entry in known:
             if entry.own:
@@ -295,20 +310,19 @@ def _local(name: str, kind: str) -> Match | str | None:
         return Match(own_entry(path))
     if kind != "model":
         return None
-    if path.endswith(".json"):
+    if path.endswith(_WEIGHTS):
         return path
     return _config(path) if os.sep in path else None
 
 
 def _config(path: str) -> str | None:
-    """The config.json that a path is or holds."""
+    """A file, or a folder that holds a config.json or weights."""
     try:
-        if os.path.isfile(path):
-            return path
-        inside = os.path.join(path, "config.json")
-        return inside if os.path.isfile(inside) else None
-    except ValueError:  # a zero byte
+        names = [""] if os.path.isfile(path) else os.listdir(path)
+    except (OSError, ValueError):  # no folder; a zero byte
         return None
+    held = (name for name in names if name in ("", "config.json") or name.endswith(_WEIGHTS[1:]))
+    return path if any(os.path.isfile(os.path.join(path, name) if name else path) for name in held) else None
 
 
 def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
@@ -318,7 +332,7 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
         raise UnknownName(f"the name of the {LABELS[kind]} is empty; all: {listing}")
     refusal = f"unknown {LABELS[kind]} {name!r}{did_you_mean(nearest_names(name, known))} (all: {listing})"
     if kind != "model":
-        raise UnknownName(_counted(name, known) or refusal)
+        raise UnknownName(counted_refusal(name, known) or refusal)
     refusal += ", or give the path of a Hugging Face config.json"
     if not _HUB_ID(name.strip()):
         raise UnknownName(refusal)
@@ -334,23 +348,13 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
         raise UnknownName(f"{refusal}; {reason}") from None
 
 
-def _counted(name: str, known: tuple[Entry, ...]) -> str | None:
-    """The refusal of a name with a number of GPUs where no pool has it, such as h100x8."""
-    counted = counted_name(name)
-    with suppress(UnknownName):  # several begin so: they are still GPUs
-        if counted is None or match_name(counted[0], known, "gpu") is None:
-            return None
-    gpu, n = counted or ("", "")
-    return f"unknown GPU {name!r}; write {n}x{gpu} for {n} GPUs in all, or {gpu}:x{n} for {n} replicas"
-
-
 # --- reading -----------------------------------------------------------------------------------
 
 
 def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] | None = None) -> Any:
     """Record of a file; a fault that only building shows is reported like any other."""
     if content is None:
-        content = _content(entry) if entry.own else _figures_only(entry.path)
+        content = _content(entry) if entry.own else shipped_figures(spec_text(entry.path))  # sources apart, but prices
     try:
         if kind == "model":
             return model_record(content)
@@ -370,18 +374,12 @@ def _checked(path: str) -> dict[str, Any]:
     """Content of a file of the user's own that keeps its schema."""
     from roofline.catalog.checks import checked_document
 
-    content: dict[str, Any] = without_nulls(checked_document(path))
-    return content
+    return dict(without_nulls(checked_document(path)))
 
 
 @lru_cache(maxsize=512)
 def _plain(path: str) -> dict[str, Any]:
     return shipped_content(spec_text(path))
-
-
-def _figures_only(path: str) -> dict[str, Any]:
-    """A shipped file without its list of sources, of which a record needs the date of the price alone."""
-    return shipped_figures(spec_text(path))
 
 
 def _calibration(generation: str, specs: str | None) -> Calibration | None:
@@ -396,5 +394,5 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 def _shipped_calibration(generation: str) -> Calibration | None:
     path = os.path.join(shipped_root("gpu"), "calibration", f"{generation}.yaml")
     if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # a generation is no way elsewhere
-        return calibration_record(_figures_only(path))
+        return calibration_record(shipped_figures(spec_text(path)))
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None

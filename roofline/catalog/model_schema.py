@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from roofline.catalog.schema_parts import Cited, Count, Document, Name, OneOf, Strict, of_record, told
+from roofline.catalog.schema_parts import (
+    Cited,
+    Count,
+    Document,
+    FormatOfWeights,
+    Name,
+    OneOf,
+    Strict,
+    WholeNumber,
+    of_record,
+    told,
+)
 from roofline.quantity import count_from_text
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
-from roofline.specs.formats import FORMATS, KV_FORMATS
-from roofline.specs.layers import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, MoeFfn
+from roofline.specs.formats import KV_FORMATS
+from roofline.specs.layers import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, MoeFfn, Ngrams
 from roofline.specs.model import Model
 
 __all__ = ["ModelSpec"]
@@ -67,6 +78,8 @@ def _indexer_fault(indexer: Indexer) -> str | None:
 def _moe_fault(ffn: MoeFfn) -> str | None:
     if ffn.top_k > ffn.experts:
         return f"top_k ({ffn.top_k}) must not exceed experts ({ffn.experts})"
+    if ffn.latent_norms and ffn.latent is None:
+        return "latent_norms needs a width of their own; give latent"
     if ffn.shared_gate and not ffn.shared_width:
         return "shared_gate needs shared experts; give shared_width"
     return None
@@ -90,7 +103,7 @@ _OTHERWISE: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
         "qk_norm": (Literal["head", "full"] | None, None),
         "v_head_dim": (Count | None, None),  # that of the keys where it is left out
     },
-    Mla: {"indexer": _INDEXER},
+    Mla: {"indexer": _INDEXER, "rope": (WholeNumber, ...)},  # none of a key is rotated in GLM-5.3-Flash
 }
 
 
@@ -164,16 +177,25 @@ class _Stated(Strict):
     active: _Active | None = None
 
 
+def _streams_fault(model: Any) -> str | None:
+    several = model.streams > 1
+    for name in ("stream_rank", "stream_average"):
+        if getattr(model, name) and not several:
+            return f"{name} says how several residual streams are mixed; give streams"
+    return None
+
+
 class _Mtp(Strict):
     """Draft modules for speculative decoding, in no total."""
 
     layers: Annotated[int, Field(ge=1, le=100)]
 
 
+_Stored = Annotated[str, FormatOfWeights()]
 _SECTIONS: dict[str, Any] = {
-    **{section: (Annotated[str, OneOf(FORMATS)], name) for section, name in DEFAULT_NATIVE.items()},
+    **{section: (_Stored, name) for section, name in DEFAULT_NATIVE.items()},
     "kv": (Annotated[str, OneOf(KV_FORMATS)], DEFAULT_NATIVE["kv"]),
-    **{section: (Annotated[str, OneOf(FORMATS)] | None, None) for section in LIKE_LINEAR},
+    **dict.fromkeys(LIKE_LINEAR, (_Stored | None, None)),
 }
 _Native = create_model(
     "Native",
@@ -187,13 +209,16 @@ ModelSpec = of_record(
     {
         "aliases": (Annotated[list[Name], Field(min_length=1)], ...),
         "norms": (Annotated[int, Field(ge=0, le=16)], 2),
+        "final_norms": (Annotated[int, Field(ge=0, le=16)], 1),
         "streams": (Annotated[int, Field(ge=1, le=64)], 1),
         "groups": (Annotated[list[_Group], Field(min_length=1, max_length=1000)], ...),
         "native": (_Native, {}),
         "parameters": (_Stated, {}),
         "architecture": (Cited, ...),
         "mtp": (_Mtp | None, None),
+        "ngrams": (of_record(Ngrams, {}) | None, None),
     },
     base=Document,
-    without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions"),
+    without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions", "preset"),
+    fault=_streams_fault,
 )

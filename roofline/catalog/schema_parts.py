@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from roofline.errors import BadInput, printable
 from roofline.quantity import BILLION, from_text
 from roofline.specs.figures import Seconds, Share
+from roofline.specs.formats import FORMATS, STORED_BITS, is_format
 from roofline.specs.names import name_fault
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Date",
     "Deviation",
     "Document",
+    "FormatOfWeights",
     "Fraction",
     "Name",
     "OneOf",
@@ -89,6 +91,22 @@ class OneOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.literal_schema([*self._names])
+
+
+class FormatOfWeights:
+    """Annotation of a text that is a number format of weights, or says how many bits one takes in this checkpoint."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._check, core_schema.literal_schema([*FORMATS]))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        bits = rf"^(({'|'.join(FORMATS)})@)?[0-9]{{1,3}}(\.[0-9]{{1,6}})?bpw$"
+        return {"anyOf": [{"enum": [*FORMATS]}, {"enum": [*STORED_BITS]}, {"pattern": bits}], "type": "string"}
+
+    def _check(self, value: object, handler: Any) -> Any:
+        is_plain = isinstance(value, str) and value == value.strip().lower()
+        is_stored = is_plain and (value in STORED_BITS or (str(value).endswith("bpw") and is_format(str(value))))
+        return value if is_stored else handler(value)
 
 
 class Quantity:

@@ -21,7 +21,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Formats": ("quantization", "weights", "kv_cache_dtype", "compute"),
     "Engine and hardware": (
         "engine", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len", "network",
-        "routing", "derate", "measured", "basis", "specs", "gpu_price",
+        "routing", "derate", "measured", "basis", "specs", "assume", "gpu_price",
     ),
     "Output": (
         "output_format", "is_full", "with_notes", "explain", "simulated", "seed", "requests", "plot", "output",

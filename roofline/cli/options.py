@@ -341,6 +341,7 @@ CASE = (
     click.option(
         "--gpu-price", type=GpuPrice(), help="Rent in USD per GPU-hour, e.g. 2.5 or 2-4.  [default: the catalog's]"
     ),
+    click.option("--assume", metavar="FAMILY", help="Read a config.json of an unknown family as this one, e.g. llama."),
 )
 
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.errors import BadInput, shown
+from roofline.errors import BadInput, UnknownName, shown
 from roofline.specs.formats import is_format
+from roofline.specs.names import Entry, match_name
 
-__all__ = ["DEGREES", "POOL_EXAMPLE", "Pool", "counted_name", "is_pool", "pool_of_text", "pool_text"]
+__all__ = [
+    "DEGREES",
+    "POOL_EXAMPLE",
+    "Pool",
+    "counted_name",
+    "counted_refusal",
+    "is_pool",
+    "pool_of_text",
+    "pool_text",
+]
 
 #: Parallel degrees that a pool may state.
 DEGREES = ("tp", "pp", "ep", "dp")
@@ -133,6 +144,24 @@ def counted_name(text: str) -> tuple[str, str] | None:
         return behind[1].rstrip(" -_"), behind[2]
     before = re.fullmatch(_SPACED, text.strip())
     return None if before is None else (before[2], before[1])
+
+
+def counted_refusal(name: str, known: tuple[Entry, ...]) -> str | None:
+    """The refusal of a name with a number of GPUs where no pool has it, such as h100x8.
+
+    Args:
+        name: what was asked for [text].
+        known: all GPUs [record].
+
+    Returns:
+        The message; None where the name is none with a number [text].
+    """
+    counted = counted_name(name)
+    with suppress(UnknownName):  # several begin so: they are still GPUs
+        if counted is None or match_name(counted[0], known, "gpu") is None:
+            return None
+    gpu, n = counted or ("", "")
+    return f"unknown GPU {name!r}; write {n}x{gpu} for {n} GPUs in all, or {gpu}:x{n} for {n} replicas"
 
 
 def _read_part(part: str, stated: dict[str, Any], whole: str, *, is_last: bool) -> None:

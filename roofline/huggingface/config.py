@@ -8,20 +8,36 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
-from roofline.errors import BadSpec, UnknownName, shown
-from roofline.huggingface.families import DEFAULTS, FAMILIES, llama_like
-from roofline.huggingface.fields import Fields
+from roofline.errors import BadSpec, UnknownName, did_you_mean, shown
+from roofline.huggingface.families import DEFAULTS, FAMILIES
+from roofline.huggingface.fields import LARGEST, Fields
 from roofline.huggingface.groups import groups
 from roofline.huggingface.layers import Shape
+from roofline.huggingface.overrides import layer_by_layer
 from roofline.huggingface.quantization import native_formats
+from roofline.huggingface.tensors import shape_of_tensors
+from roofline.huggingface.trace import class_tensors
+from roofline.huggingface.unread import check_foreign, check_unread, family_of, noting, refuse_no_decoder, unknown_type
+from roofline.huggingface.unstated import unstated_format
+from roofline.physics.parameters import parameters
 from roofline.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content
 from roofline.specs.build import model_record
 from roofline.specs.model import Model
 from roofline.specs.names import name_fault
 
-__all__ = ["Imported", "config_document", "hub_config", "load_config", "read_config"]
+__all__ = [
+    "Described",
+    "Imported",
+    "completed",
+    "config_document",
+    "described_model",
+    "hub_config",
+    "load_config",
+    "read_config",
+]
 
 _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"
@@ -30,20 +46,19 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _MOST_BYTES = CONFIG_BYTES
 _LONGEST_NAME = 200  # characters of a field that say what it is
 _LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
+_OWN_ENDS = ("llama4",)  # wrappers whose text ties its ends itself; all others tie them whatever the text says
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 _CONTEXT = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "n_positions", "seq_length")
 
-# Model types that are no decoders of language, and fields that a Llama-like reading would pass over
-# though they say that the layers are something else.
-_NO_DECODERS = re.compile(
-    r"albert|bart|beit|bert|blip|clip|convnext|deberta|deit|detr|distil|dinov|dit|dream|electra|ernie_m|esm|flux|funnel"
-    r"|llada|m2m|marian|mbart|mt5|opt_encoder|pegasus|roberta|segformer|siglip|swin|t5|unet|vae|vit|wav2vec|whisper|xlm"
-)
-_FOREIGN = re.compile(
-    r"altup|attn_type|block_config|block_type|cross_attention_layers|expert|hybrid|index_|kda|kv_shared|latent|laurel"
-    r"|layer_pattern|linear_attn|linear_num|lora_rank|mamba|moe|parallel|per_layer_input|recurren|rwkv|shared_layers|ssm"
-    r"|sliding_window_pattern|state_size|swa_|time_step"
-)
+
+class Described(NamedTuple):
+    """The layers that a configuration describes, and what they were read from."""
+
+    fields: Fields
+    shape: Shape
+    document: dict[str, Any]  # without number formats and sources
+    cautions: tuple[str, ...]
+    exact: int | None = None  # parameters, where the class in transformers counted them
 
 
 class Imported(NamedTuple):
@@ -58,6 +73,7 @@ def config_document(
     name: str,
     quantization: Mapping[str, Any] | None = None,
     where: str = _CONFIG,
+    assume: str | None = None,
 ) -> Imported:
     """Specification of the model that a configuration describes.
 
@@ -66,9 +82,34 @@ def config_document(
         name: name to give the model, best its Hugging Face id [text].
         quantization: content of ``hf_quant_config.json``, if there is one [record].
         where: the file, for messages and as the source that the specification cites [path].
+        assume: family, such as ``llama``, as which a configuration of an unknown one is read; None to refuse it [text].
 
     Returns:
         The document as a specification file would hold it, with cautions.
+
+    Raises:
+        BadSpec: a field is missing or wrong, or the architecture is not known.
+        UnknownName: no family of the name that is assumed.
+    """
+    described = described_model(config, name, where, assume)
+    if quantization is not None and not isinstance(quantization, Mapping):
+        raise BadSpec(f"{where}:1: {_QUANTIZATION}: must be a mapping of fields")
+    native = native_formats(described.fields, described.shape, quantization)
+    unstated = unstated_format(described.document["name"], where, native.formats)
+    return completed(described, native.formats, (*described.cautions, *native.cautions, *unstated), where)
+
+
+def described_model(config: Mapping[str, Any], name: str, where: str, assume: str | None = None) -> Described:
+    """Layers of the model that a configuration describes, without number formats.
+
+    Args:
+        config: content of ``config.json`` [record].
+        name: name to give the model [text].
+        where: the file, for messages [path].
+        assume: family, such as ``llama``, as which a configuration of an unknown one is read; None to refuse it [text].
+
+    Returns:
+        The document so far, what it was made of, and cautions.
 
     Raises:
         BadSpec: a field is missing or wrong, or the architecture is not known.
@@ -76,17 +117,33 @@ def config_document(
     if not isinstance(config, Mapping):
         raise BadSpec(f"{where}:1: file: a configuration must be a mapping of fields")
     name = _checked_name(name, where)
-    fields, cautions = _language_model(Fields(config, where))
-    _refuse_no_decoder(fields)
-    shape, notes = _shape(fields)
-    if quantization is not None and not isinstance(quantization, Mapping):
-        raise BadSpec(f"{where}:1: {_QUANTIZATION}: must be a mapping of fields")
-    native = native_formats(fields, shape, quantization)
-    document = _document(fields, shape, name, where)
-    document["native"] = native.formats
-    document["architecture"] = {"source": "config"}
-    document["sources"] = {"config": _source(name, where)}
-    cautions = (*cautions, *notes, *native.cautions)
+    outer = Fields(config, where)
+    fields, cautions = _language_model(outer)
+    refuse_no_decoder(fields, FAMILIES)
+    shape, notes, exact = _shape(fields, outer, _checked_assumption(assume))
+    return Described(fields, shape, _document(fields, shape, name, where), (*cautions, *notes), exact)
+
+
+def completed(
+    described: Described, formats: Mapping[str, str], cautions: tuple[str, ...], where: str, read: str = _CONFIG
+) -> Imported:
+    """The document of a model with its number formats and its source.
+
+    Args:
+        described: its layers [record].
+        formats: number formats by section [text].
+        cautions: what a reader of its figures should know [text].
+        where: the file that it comes from [path].
+        read: what was read of it, for the title of the source [text].
+
+    Returns:
+        The document as a specification file would hold it, with the cautions.
+    """
+    document = {**described.document, "native": dict(formats), "architecture": {"source": "config"}}
+    document["sources"] = {"config": _source(document["name"], where, read)}
+    if described.exact is not None and parameters(model_record(document)).total != described.exact:
+        said = f"has exactly {described.exact} parameters, which its layers do not add up to"
+        raise described.fields.fault("model_type", said)
     document["notes"] = [f"{caution[0].upper()}{caution[1:]}." for caution in cautions]
     return Imported(document, cautions)
 
@@ -110,11 +167,12 @@ def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any] | None, str]:
     return config, quantization, _name(config, path)
 
 
-def load_config(path: str) -> Model:
+def load_config(path: str, assume: str | None = None) -> Model:
     """Model that a configuration describes.
 
     Args:
         path: a ``config.json``, or a folder that holds one [path].
+        assume: as `config_document` takes it [text].
 
     Returns:
         The record, with cautions.
@@ -123,7 +181,7 @@ def load_config(path: str) -> Model:
         BadSpec: the file cannot be read, or its architecture is not known.
     """
     config, quantization, name = read_config(path)
-    document, cautions = config_document(config, name, quantization, _file_of(path))
+    document, cautions = config_document(config, name, quantization, _file_of(path), assume)
     return replace(model_record(document), cautions=cautions)
 
 
@@ -177,47 +235,56 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     if not inner.has("model_type"):
         values["model_type"] = outer.values.get("model_type")
     values |= {name: value for name, value in inner.values.items() if value is not None}
+    if outer.has("tie_word_embeddings") and outer.text("model_type") not in _OWN_ENDS:
+        values["tie_word_embeddings"] = outer.values["tie_word_embeddings"]
     return Fields(values, outer.where), cautions
 
 
-def _refuse_no_decoder(fields: Fields) -> None:
-    """Refuse what is no decoder of language, in a plain sentence."""
-    model_type = fields.text("model_type") or ""
-    if fields.flag("is_encoder_decoder"):
-        raise fields.fault(
-            "is_encoder_decoder", "encoder-decoder models are not supported; only decoder language models are"
-        )
-    if fields.has("_class_name", "_diffusers_version"):
-        raise fields.fault("_class_name", "diffusion models are not supported; only decoder language models are")
-    if fields.has("peft_type"):
-        raise fields.fault("peft_type", "this is an adapter; give the configuration of its base model")
-    if model_type not in FAMILIES and _NO_DECODERS.search(model_type.lower()):
-        raise fields.fault("model_type", f"{model_type!r} is not supported; only decoder language models are")
+def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tuple[str, ...], int | None]:
+    """What the family of a configuration makes of it; else its class in transformers, with the exact count.
 
-
-def _shape(fields: Fields) -> tuple[Shape, tuple[str, ...]]:
-    """What the family of a configuration makes of it, else a Llama-like reading where nothing speaks against it."""
+    Without that package an unknown type is refused, or read as the family assumed.
+    """
     model_type = fields.text("model_type") or "missing"
-    if model_type in FAMILIES:
-        missing = {name: value for name, value in DEFAULTS.get(model_type, {}).items() if not fields.has(name)}
-        notes = tuple(
-            f"{name} missing: {value} assumed, the default of {model_type}" for name, value in missing.items()
-        )
-        return FAMILIES[model_type](Fields({**fields.values, **missing}, fields.where)), notes
-    for name, value in fields.values.items():
-        idle = value is None or value is False or value in (0, 1, [], {}, "")
-        if isinstance(name, str) and not idle and not name.startswith("_") and _FOREIGN.search(name[:_LONGEST_NAME]):
-            raise fields.fault(name, f"not a Llama field, and model_type {shown(model_type)} is not supported")
-    shape = llama_like(fields)
-    return shape, (f"model_type {shown(model_type)} is unknown: read as a Llama-like decoder",)
+    family = family_of(model_type, FAMILIES)
+    seen: set[str] = {"model_type", "tie_word_embeddings", *_CONTEXT}
+    if family is not None:
+        missing = {name: value for name, value in DEFAULTS.get(family, {}).items() if not fields.has(name)}
+        notes = tuple(f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items())
+        shape = layer_by_layer(Fields({**fields.values, **missing}, fields.where), noting(FAMILIES[family], seen))
+        check_unread(fields, family, seen)
+        return shape, notes, None
+    found = class_tensors(outer) if assume is None else None
+    if found is not None:
+        shape = shape_of_tensors(Fields(found.facts, fields.where), found.tensors)
+        notes = (f"model_type {shown(model_type)} is read by its class in transformers {found.version}",)
+        return shape, notes, sum(map(prod, found.tensors.values()))
+    if assume is None:
+        raise unknown_type(fields, FAMILIES)
+    shape = layer_by_layer(fields, noting(FAMILIES[assume], seen))
+    check_foreign(fields, seen)
+    said = f"model_type {shown(model_type)} is unknown: read as {assume}, as assumed; its counts may be wrong"
+    return shape, (said,), None
+
+
+def _checked_assumption(assume: str | None) -> str | None:
+    """A family to read unknown types as."""
+    if assume is None or (isinstance(assume, str) and assume in FAMILIES):
+        return assume
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(assume).lower()[:_LONGEST_NAME], FAMILIES, 3)
+    raise UnknownName(f"assume: unknown family {shown(assume)}{did_you_mean(near)} (llama is the usual one)")
 
 
 def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, Any]:
     """The document without formats and sources, in the order of the shipped files."""
-    largest = 1_000_000_000
-    for label, value in (("hidden_size", shape.hidden), ("vocab_size", shape.vocab)):
-        if value > largest:
-            raise BadSpec(f"{where}:1: {label}: {value} must not exceed {largest}")
+    sizes = [("hidden_size", shape.hidden), ("vocab_size", shape.vocab), *shape.extras.items()]
+    for part in {id(part): part for layer in shape.layers for part in layer}.values():
+        sizes += part.items()
+    for label, value in sizes:
+        if type(value) is int and value > LARGEST:
+            raise BadSpec(f"{where}:1: {label}: {value} must not exceed {LARGEST}")
     document: dict[str, Any] = {
         "name": name,
         "aliases": [name.rpartition("/")[2].lower()],
@@ -235,6 +302,7 @@ def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, 
         document["parallel"] = True
     if shape.streams > 1:
         document["streams"] = shape.streams
+    document |= shape.extras
     context = fields.optional(*_CONTEXT)
     if context is not None:
         document["max_context"] = context
@@ -244,13 +312,13 @@ def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, 
     return document
 
 
-def _source(name: str, where: str) -> dict[str, str]:
+def _source(name: str, where: str, read: str) -> dict[str, str]:
     """The configuration file as a source: its address where it comes from the hub, and its date."""
     try:
         date = dt.datetime.fromtimestamp(os.path.getmtime(where), tz=dt.UTC).date()
     except (OSError, ValueError, OverflowError):
         date = dt.datetime.now(tz=dt.UTC).date()
-    source = {"title": f"{_CONFIG} of {name}"}
+    source = {"title": f"{read} of {name}"}
     cached = _cached(where)
     if cached is not None:
         source["url"] = f"{_HUB}/{cached[0]}/blob/{cached[1]}/{_CONFIG}"

@@ -69,14 +69,16 @@ def qwen_ffns(fields: Fields, layers: int, experts: Block) -> list[Block]:
 
 
 def _qwen2_moe(fields: Fields) -> Shape:
-    fields.require(*_NAMES, "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    fields.require(*_NAMES, "moe_intermediate_size", "num_experts|num_local_experts", "num_experts_per_tok")
     shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
     return _qwen_moe(fields, "qwen2", shared, {"qkv_bias": fields.flag("qkv_bias", default=True)})
 
 
 def _qwen3_moe(fields: Fields) -> Shape:
-    fields.require(*_NAMES, "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    fields.require(*_NAMES, "moe_intermediate_size", "num_experts|num_local_experts", "num_experts_per_tok")
     bias = fields.flag("attention_bias")
+    if not fields.flag("use_qk_norm", default=True):  # the files of Qwen3-Coder say it, though there is no other Qwen3
+        raise fields.fault("use_qk_norm", "Qwen3 without norms of queries and keys is not supported")
     return _qwen_moe(fields, "qwen3", 0, {"qkv_bias": bias, "o_bias": bias, "qk_norm": "head"})
 
 
@@ -110,6 +112,7 @@ def _llama4(fields: Fields) -> Shape:
     fields.require(*_NAMES, "intermediate_size", "intermediate_size_mlp", "num_local_experts", "num_experts_per_tok")
     layers, bias = fields.layers(), fields.flag("attention_bias")
     chunk = fields.optional("attention_chunk_size")
+    fields.pass_over("use_qk_norm")  # a norm without parameters
     rotary = fields.counts("no_rope_layers") or [int((index + 1) % 4 != 0) for index in range(layers)]
     kinds = fields.choices("layer_types", {"chunked_attention", "full_attention"}, layers)
     chunked = [kind == "chunked_attention" for kind in kinds] if kinds else [mark > 0 for mark in rotary]
@@ -131,31 +134,6 @@ def _llama4(fields: Fields) -> Shape:
     )
 
 
-def _gemma4(fields: Fields) -> Shape:
-    """Gemma-4: global layers have heads of their own and take keys as values; experts work beside a dense network."""
-    fields.require(*_NAMES, "intermediate_size", "head_dim", "layer_types", "sliding_window")
-    for name in ("hidden_size_per_layer_input", "num_kv_shared_layers"):
-        if fields.count(name, default=0, least=0):
-            raise fields.fault(name, "per-layer embeddings and shared KV caches are not supported")
-    layers, bias = fields.layers(), fields.flag("attention_bias")
-    same = fields.flag("attention_k_eq_v")
-    local: dict[str, Any] = {"qkv_bias": bias, "o_bias": bias, "qk_norm": "head"}
-    wide = gqa(
-        fields,
-        kv_heads=fields.optional("num_global_key_value_heads") if same else None,
-        head_dim=fields.optional("global_head_dim"),
-        k_eq_v=same,
-        **local,
-    )
-    mixers = {window: gqa(fields, window=window, **local) if window else wide for window in windows(fields, layers)}
-    ffn = dense(fields)
-    if fields.flag("enable_moe_block"):
-        ffn = moe(
-            fields, "moe_intermediate_size", "expert_intermediate_size", shared_width=fields.count("intermediate_size")
-        )
-    return shape(fields, "gemma", [(mixers[window], ffn) for window in windows(fields, layers)], tied=True, norms=4)
-
-
 def _minimax_m2(fields: Fields) -> Shape:
     """MiniMax-M2: `intermediate_size` is the width of an expert; norms over all heads of queries and of keys."""
     fields.require(*_NAMES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
@@ -167,9 +145,10 @@ def _minimax_m2(fields: Fields) -> Shape:
 
 
 def _minimax_norm(fields: Fields) -> str | None:
-    if not fields.flag("use_qk_norm"):
+    if not fields.flag("use_qk_norm", default=True):
         return None
-    return "head" if fields.text("qk_norm_type") == "per_head" else "full"
+    usual = "per_layer" if fields.text("model_type") == "minimax_m2" else "per_head"
+    return "head" if (fields.text("qk_norm_type") or usual) == "per_head" else "full"
 
 
 def _minimax_m3(fields: Fields) -> Shape:
@@ -177,11 +156,12 @@ def _minimax_m3(fields: Fields) -> Shape:
     fields.require(*_NAMES, "dense_intermediate_size", "num_local_experts", "num_experts_per_tok")
     layers = fields.layers()
     qk_norm = _minimax_norm(fields)
+    fields.pass_over("n_shared_experts", "index_n_heads", "index_head_dim")
     plain = gqa(fields, qk_norm=qk_norm)
     mixers = [plain] * layers
-    config = fields.section("sparse_attention_config")
+    config, kinds = _minimax_indexer(fields, layers)
     if config is not None and config.flag("use_sparse_attention", default=True):
-        marks = config.counts("sparse_attention_freq", layers) or [1] * layers
+        marks = kinds or config.counts("sparse_attention_freq", layers) or [1] * layers
         config.require("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
         block = config.count("sparse_block_size")
         chosen = block * config.count("sparse_topk_blocks")
@@ -196,18 +176,46 @@ def _minimax_m3(fields: Fields) -> Shape:
         sparse = gqa(fields, qk_norm=qk_norm, indexer=indexer)
         mixers = [sparse if mark else plain for mark in marks]
     experts = moe(
-        fields, "moe_intermediate_size", "intermediate_size", router_bias=fields.flag("use_routing_bias", default=True)
+        fields,
+        "moe_intermediate_size",
+        "intermediate_size",
+        shared_width=fields.optional("shared_intermediate_size", least=0),
+        router_bias=fields.flag("use_routing_bias", default=True),
     )
     network = dense(fields, "dense_intermediate_size")
     ffns = [experts if mixed else network for mixed in is_sparse(fields, layers)]
     return shape(fields, "minimax", list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
 
 
+def _minimax_indexer(fields: Fields, layers: int) -> tuple[Fields | None, list[int] | None]:
+    """Settings of the indexer, and which layers have one: as published, or as transformers saves both."""
+    kinds = fields.choices("layer_types", {"full_attention", "minimax_m3_sparse"}, layers)
+    if fields.has("sparse_attention_config") or kinds is None:
+        return fields.section("sparse_attention_config"), None
+    marks = [int(kind == "minimax_m3_sparse") for kind in kinds]
+    if not any(marks):
+        return None, marks
+    renamed = {
+        "sparse_num_index_heads": "index_n_heads",
+        "sparse_index_dim": "index_head_dim",
+        "sparse_block_size": "index_block_size",
+        "sparse_topk_blocks": "index_topk_blocks",
+    }
+    fields.require(*renamed.values())
+    return Fields({old: fields.values[new] for old, new in renamed.items()}, fields.where), marks
+
+
 def _mimo_v2(fields: Fields) -> Shape:
     """MiMo-V2: keys wider than values; sliding layers have heads and sinks of their own."""
-    fields.require(*_NAMES, "intermediate_size", "moe_intermediate_size", "hybrid_layer_pattern", "head_dim")
+    fields.require(*_NAMES, "intermediate_size", "moe_intermediate_size", "head_dim")
+    fields.require("hybrid_layer_pattern|layer_types")
     layers, bias = fields.layers(), fields.flag("attention_bias")
-    marks = fields.counts("hybrid_layer_pattern", layers) or []
+    marks = fields.counts("hybrid_layer_pattern", layers)
+    usual = None  # KV heads of sliding layers, where the file of the class alone says nothing of them
+    if marks is None:
+        kinds = fields.choices("layer_types", {"full_attention", "sliding_attention"}, layers) or ()
+        marks = [int(kind == "sliding_attention") for kind in kinds]
+        usual = 2 * fields.count("num_key_value_heads")
     full = gqa(
         fields,
         v_head_dim=fields.optional("v_head_dim"),
@@ -217,12 +225,12 @@ def _mimo_v2(fields: Fields) -> Shape:
     sliding = gqa(
         fields,
         heads=fields.optional("swa_num_attention_heads"),
-        kv_heads=fields.optional("swa_num_key_value_heads"),
+        kv_heads=fields.optional("swa_num_key_value_heads") or usual,
         head_dim=fields.optional("swa_head_dim"),
         v_head_dim=fields.optional("swa_v_head_dim", "v_head_dim"),
         window=fields.count("sliding_window_size", "sliding_window"),
         qkv_bias=bias,
-        sinks=fields.flag("add_swa_attention_sink_bias"),
+        sinks=fields.flag("add_swa_attention_sink_bias", default=usual is not None),
     )
     experts, network = moe(fields, router_bias=True), dense(fields)
     ffns = [experts if mixed else network for mixed in is_sparse(fields, layers)]
@@ -238,6 +246,7 @@ def _step3(fields: Fields) -> Shape:
     if len(kinds) < layers:  # those beyond belong to the draft modules
         raise fields.fault("layer_types", f"has {len(kinds)} entries for {layers} layers")
     kv_heads = fields.optional("num_attention_groups", "num_key_value_heads")
+    fields.pass_over("n_shared_experts")  # share_expert_dim is the width of all
     window = fields.count("sliding_window")
     other = fields.section("attention_other_setting")
     mixers = {
@@ -271,8 +280,6 @@ def _step3_sparse(fields: Fields, layers: int) -> list[bool]:
 
 EXPERTS: Mapping[str, Callable[[Fields], Shape]] = {
     "ernie4_5_moe": _ernie_moe,
-    "gemma4": _gemma4,
-    "gemma4_text": _gemma4,
     "gpt_oss": _gpt_oss,
     "granitemoe": _granite_moe,
     "llama4": _llama4,
@@ -281,6 +288,7 @@ EXPERTS: Mapping[str, Callable[[Fields], Shape]] = {
     "mimo_v2_flash": _mimo_v2,
     "minimax_m3": _minimax_m3,
     "minimax_m3_vl": _minimax_m3,
+    "minimax_m3_vl_text": _minimax_m3,
     "mixtral": _mixtral,
     "olmoe": _olmoe,
     "qwen2_moe": _qwen2_moe,

@@ -48,6 +48,15 @@ class Fields:
         """
         return any(self.values.get(name) is not None for name in names)
 
+    def pass_over(self, *names: str) -> None:
+        """Note fields that mean nothing for the family, so that nobody takes them for overlooked.
+
+        Args:
+            names: the fields [text].
+        """
+        for name in names:
+            self.values.get(name)
+
     def require(self, *names: str) -> None:
         """Refuse a configuration that lacks fields, naming all of them at once.
 

@@ -3,30 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from roofline.huggingface.experts import qwen_ffns
 from roofline.huggingface.fields import LARGEST, MOST_LAYERS, Fields
-from roofline.huggingface.layers import Block, LayerList, Shape, dense, drafts, gqa, is_sparse, mla, moe, part, shape
+from roofline.huggingface.layers import (
+    Block,
+    LayerList,
+    Shape,
+    conv_bias,
+    dense,
+    drafts,
+    gqa,
+    is_sparse,
+    mla,
+    moe,
+    part,
+    shape,
+)
 
-__all__ = ["HYBRIDS"]
+__all__ = ["HYBRIDS", "gated_deltas"]
 
 _NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-_HALVES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+_HALVES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-", "linear_attention": "M", "full_attention": "*"}
+
+
+#: A layer of Granite-4 by its publisher's word, and by that of transformers.
+_GRANITE_KINDS = {
+    "mamba": "mamba",
+    "attention": "attention",
+    "linear_attention": "mamba",
+    "full_attention": "attention",
+}
 
 
 def _qwen3_next(fields: Fields) -> Shape:
     """Qwen3-Next; its checkpoints hold one draft module, which the configuration does not mention."""
     fields.require(*_NAMES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
-    return _gated_deltas(fields, "qwen3-next", mtp=drafts(fields) or 1)
+    return gated_deltas(fields, "qwen3-next", drafts(fields) or 1)
 
 
 def _qwen3_5(fields: Fields) -> Shape:
     fields.require(*_NAMES, "num_experts|intermediate_size")
-    return _gated_deltas(fields, "qwen3.5", mtp=drafts(fields))
+    return gated_deltas(fields, "qwen3.5", drafts(fields))
 
 
-def _gated_deltas(fields: Fields, family: str, mtp: int) -> Shape:
-    """Gated delta nets, and every fourth layer attention whose output has a gate."""
+def gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = None, **more: Any) -> Shape:
+    """Gated delta nets, and every fourth layer attention whose output has a gate.
+
+    Args:
+        fields: of the configuration [record].
+        family: its name [text].
+        mtp: draft modules [1].
+        indexer: what chooses the tokens that are attended to, where something does [record].
+        more: further fields of the shape [any].
+
+    Returns:
+        The shape.
+
+    Raises:
+        BadSpec: a width is missing or does not divide.
+    """
     layers, bias = fields.layers(), fields.flag("attention_bias")
     fields.require("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
     k_heads, v_heads = fields.count("linear_num_key_heads"), fields.count("linear_num_value_heads")
@@ -40,17 +77,19 @@ def _gated_deltas(fields: Fields, family: str, mtp: int) -> Shape:
         conv=fields.count("linear_conv_kernel_dim", default=4),
     )
     gate = fields.flag("attn_output_gate", default=True)
-    attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=gate)
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    if gate and bias:
+        raise fields.fault("attention_bias", "attention with biases and a gate of its output is not supported")
+    attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=gate, indexer=indexer)
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention", "indexed_attention"}, layers)
     every = fields.count("full_attention_interval", default=4)
-    full = [kind == "full_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    full = [kind != "linear_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
     if fields.has("num_experts"):
         shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
         ffns = qwen_ffns(fields, layers, moe(fields, shared_width=shared, shared_gate=shared > 0))
     else:
         ffns = [dense(fields)] * layers
     mixers = [attention if whole else linear for whole in full]
-    return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=mtp)
+    return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=mtp, **more)
 
 
 def _jamba(fields: Fields) -> Shape:
@@ -58,6 +97,7 @@ def _jamba(fields: Fields) -> Shape:
     fields.require(*_NAMES, "intermediate_size")
     layers, hidden = fields.layers(), fields.count("hidden_size")
     rank = fields.values.get("mamba_dt_rank")
+    conv_bias(fields, "mamba_conv_bias")
     inner = fields.count("mamba_expand", default=2) * hidden
     if inner > LARGEST:
         raise fields.fault("mamba_expand", "implausibly many channels")
@@ -95,8 +135,10 @@ def _granite_hybrid(fields: Fields) -> Shape:
     """Granite-4: state spaces and attention; a shared network, with routed experts beside it or without."""
     fields.require(*_NAMES, "shared_intermediate_size", "mamba_n_heads", "mamba_d_head")
     layers, bias = fields.layers(), fields.flag("attention_bias")
+    fields.pass_over("mamba_expand")
+    conv_bias(fields, "mamba_conv_bias")
     name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
-    kinds = fields.choices(name, {"mamba", "attention"}, layers) or ["mamba"] * layers
+    kinds = fields.choices(name, set(_GRANITE_KINDS), layers) or ["mamba"] * layers
     heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
     fields.divided("mamba_n_groups", heads, groups)
     mixers = {
@@ -113,7 +155,7 @@ def _granite_hybrid(fields: Fields) -> Shape:
     width = fields.count("shared_intermediate_size")
     experts = fields.count("num_local_experts", default=0, least=0)
     ffn = moe(fields, "intermediate_size", shared_width=width) if experts else dense(fields, width=width)
-    return shape(fields, "granite", [(mixers[kind], ffn) for kind in kinds])
+    return shape(fields, "granite", [(mixers[_GRANITE_KINDS[kind]], ffn) for kind in kinds])
 
 
 def _nemotron_h(fields: Fields) -> Shape:
@@ -124,13 +166,15 @@ def _nemotron_h(fields: Fields) -> Shape:
         kinds = fields.choices("layers_block_type", set(_HALVES)) or []
         letters = "".join(_HALVES[kind] for kind in kinds)
     stated = fields.count("num_hidden_layers", default=max(1, len(letters)))
+    fields.pass_over("attention_head_dim", "moe_intermediate_size", "n_routed_experts", "n_shared_experts")
+    fields.pass_over("moe_shared_expert_intermediate_size", "moe_latent_size")  # of models without experts
     name = "hybrid_override_pattern" if fields.has("hybrid_override_pattern") else "layers_block_type"
     if len(letters) != stated or not 0 < len(letters) <= MOST_LAYERS:
         raise fields.fault(name, f"has {len(letters)} entries for {stated} layers")
     halves: dict[str, tuple[Block, Block]] = {}
     for letter in dict.fromkeys(letters):
         if letter not in _HALVES.values():
-            raise fields.fault(name, f"{letter!r} is not supported; only {', '.join(_HALVES.values())}")
+            raise fields.fault(name, f"{letter!r} is not supported; only {', '.join(dict.fromkeys(_HALVES.values()))}")
         halves[letter] = _nemotron_half(fields, letter)
     return shape(fields, "nemotron", [halves[letter] for letter in letters], norms=1, mtp=drafts(fields))
 
@@ -143,9 +187,14 @@ def _nemotron_half(fields: Fields, letter: str) -> tuple[Block, Block]:
         bias = fields.flag("attention_bias")
         head_dim = fields.optional("head_dim", "attention_head_dim")
         return gqa(fields, head_dim=head_dim, qkv_bias=bias, o_bias=bias), none
+    for name in ("use_bias", "mamba_proj_bias"):
+        if fields.flag(name):
+            raise fields.fault(name, "biases of the state space and of experts are not supported")
     if letter == "-":
         return none, dense(fields, gated=False, bias=fields.flag("mlp_bias"))
     fields.require("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    if fields.flag("mlp_bias"):
+        raise fields.fault("mlp_bias", "experts with biases are not supported for this family")
     shared = fields.count("n_shared_experts", default=0, least=0)
     shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
     latent = fields.optional("moe_latent_size")
@@ -154,6 +203,8 @@ def _nemotron_half(fields: Fields, letter: str) -> tuple[Block, Block]:
 
 def _state_space(fields: Fields) -> Block:
     fields.require("mamba_num_heads", "mamba_head_dim", "ssm_state_size")
+    fields.pass_over("expand", "time_step_rank")  # of Mamba-1
+    conv_bias(fields, "use_conv_bias")
     heads, groups = fields.count("mamba_num_heads"), fields.count("n_groups", default=8)
     fields.divided("n_groups", heads, groups)
     return part(
@@ -168,11 +219,9 @@ def _state_space(fields: Fields) -> Block:
 
 def _kimi_linear(fields: Fields) -> Shape:
     """Kimi-Linear and Kimi-K3: delta attention and latent attention, layers listed from one."""
-    fields.require(*_NAMES, "kv_lora_rank", "linear_attn_config", "num_experts", "moe_intermediate_size")
+    fields.require(*_NAMES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
     layers = fields.layers()
-    config = fields.section("linear_attn_config")
-    if config is None:
-        raise fields.fault("linear_attn_config", "missing")
+    config = fields.section("linear_attn_config") or _saved_deltas(fields, layers)
     config.require("num_heads", "head_dim", "full_attn_layers")
     linear = part(
         "kda",
@@ -187,12 +236,27 @@ def _kimi_linear(fields: Fields) -> Shape:
     if others is not None and listed.union(others) != frozenset(range(1, layers + 1)):
         raise config.fault("kda_layers", f"with full_attn_layers must cover all {layers} layers")
     experts = moe(fields, router_bias=True, latent=fields.optional("routed_expert_hidden_size"))
-    sparse = is_sparse(fields, layers)
+    sparse = is_sparse(fields, layers, dense_first=0 if fields.has("linear_attn_config") else 1)
     network = experts if all(sparse) else dense(fields)
     rows: LayerList = [
         (full if index + 1 in listed else linear, experts if mixed else network) for index, mixed in enumerate(sparse)
     ]
     return shape(fields, "kimi", rows, mtp=drafts(fields))
+
+
+def _saved_deltas(fields: Fields, layers: int) -> Fields:
+    """What Kimi's `linear_attn_config` would say, from the fields that transformers saves in its place."""
+    fields.require("linear_attn_config|linear_num_heads", "linear_attn_config|linear_head_dim")
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    if kinds is None:  # those of the class
+        kinds = ["full_attention" if index and index % 4 == 0 else "linear_attention" for index in range(layers)]
+    values = {
+        "num_heads": fields.values["linear_num_heads"],
+        "head_dim": fields.values["linear_head_dim"],
+        "short_conv_kernel_size": fields.values.get("linear_conv_kernel_dim"),
+        "full_attn_layers": [index + 1 for index, kind in enumerate(kinds) if kind == "full_attention"],
+    }
+    return Fields(values, fields.where)
 
 
 def _minimax_m1(fields: Fields) -> Shape:

@@ -7,14 +7,18 @@ from collections.abc import Callable, Mapping
 from roofline.huggingface.fields import Fields
 from roofline.huggingface.layers import Block, Shape, dense, drafts, gqa, is_sparse, mla, moe, part, shape
 
-__all__ = ["LATENTS"]
+__all__ = ["LATENTS", "streams"]
 
+_MOST_STREAMS = 64
+_UNBIASED = ("deepseek_v2", "mistral4")  # the softmax of their routers has no bias
 _NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
 
 def _with_experts(fields: Fields, family: str, mixers: list[Block], *, router_bias: bool) -> Shape:
     """The first layers are dense and `intermediate_size` wide, the experts of the others `moe_intermediate_size`."""
     layers = len(mixers)
+    if fields.flag("mlp_bias"):
+        raise fields.fault("mlp_bias", "experts with biases are not supported for this family")
     sparse = is_sparse(fields, layers)
     experts = moe(fields, router_bias=router_bias) if any(sparse) else part("none")
     network = experts if all(sparse) else dense(fields)
@@ -23,10 +27,10 @@ def _with_experts(fields: Fields, family: str, mixers: list[Block], *, router_bi
 
 
 def _deepseek(fields: Fields) -> Shape:
-    """DeepSeek-V2 and V3, and Kimi-K2; a bias a router where experts are chosen without an auxiliary loss."""
+    """DeepSeek-V2 and V3, Kimi-K2, Mistral 4; a bias a router where experts are chosen without an auxiliary loss."""
     fields.require(*_NAMES, "kv_lora_rank", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
-    second = fields.text("model_type") == "deepseek_v2"
-    method = fields.text("topk_method") or ("greedy" if second else "noaux_tc")
+    unbiased = fields.text("model_type") in _UNBIASED
+    method = fields.text("topk_method") or ("greedy" if unbiased else "noaux_tc")
     mixers = [mla(fields)] * fields.layers()
     return _with_experts(fields, _latent_family(fields), mixers, router_bias=method == "noaux_tc")
 
@@ -35,6 +39,7 @@ def _sparse_deepseek(fields: Fields) -> Shape:
     """DeepSeek-V3.2 and GLM-5: an indexer chooses the tokens that are attended to; GLM-5.2 shares its choice."""
     fields.require(*_NAMES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
     fields.require("index_n_heads", "index_head_dim", "index_topk")
+    fields.pass_over("mlp_bias")  # no network has biases, whatever it says
     layers = fields.layers()
     indexer = {
         "heads": fields.count("index_n_heads"),
@@ -50,35 +55,58 @@ def _sparse_deepseek(fields: Fields) -> Shape:
 
 def _latent_family(fields: Fields) -> str:
     model_type = fields.text("model_type") or ""
-    return next((name for name in ("kimi", "glm") if model_type.startswith(name)), "deepseek")
+    return next((name for name in ("kimi", "glm", "mistral") if model_type.startswith(name)), "deepseek")
 
 
 def _deepseek_v4(fields: Fields) -> Shape:
     """DeepSeek-V4: a window of shared key-values, and entries compressed by 4 (indexed) or 128 (all read)."""
-    fields.require(*_NAMES, "head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "sliding_window", "compress_ratios")
-    fields.require("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    fields.require(*_NAMES, "head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "sliding_window")
+    fields.require("compress_ratios|layer_types", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
     layers = fields.layers()
-    ratios = fields.counts("compress_ratios") or []
-    if len(ratios) < layers:  # those beyond belong to the draft modules
-        raise fields.fault("compress_ratios", f"has {len(ratios)} entries for {layers} layers")
-    hashed = fields.count("num_hash_layers", default=0, least=0)
-    mixers = {ratio: _compressed(fields, ratio) for ratio in dict.fromkeys(ratios[:layers])}
+    ratios = _ratios(fields, layers)
+    mixers = {ratio: _compressed(fields, ratio) for ratio in dict.fromkeys(ratios)}
     routed = {biased: moe(fields, router_bias=biased) for biased in (False, True)}
+    by_hash = _routed_by_hash(fields, layers)
     return shape(
         fields,
         "deepseek",
-        [(mixers[ratio], routed[index >= hashed]) for index, ratio in enumerate(ratios[:layers])],
-        streams=_streams(fields),
+        [(mixers[ratio], routed[not hashed]) for ratio, hashed in zip(ratios, by_hash, strict=True)],
+        streams=streams(fields, "hc_mult"),
         mtp=drafts(fields),
     )
 
 
+def _ratios(fields: Fields, layers: int) -> list[int]:
+    """Tokens that an entry of each layer stands for: as published, or as transformers says it, a kind a layer."""
+    ratios = fields.counts("compress_ratios")
+    if ratios is None:
+        rates = fields.section("compress_rates") or Fields({}, fields.where)
+        ratio_of = {kind: rates.count(kind, default=usual) for kind, usual in _RATES.items()} | {"sliding_attention": 0}
+        ratios = [ratio_of[kind] for kind in fields.choices("layer_types", ratio_of) or ()]
+        if len(ratios) < layers:
+            raise fields.fault("layer_types", f"has {len(ratios)} entries for {layers} layers")
+    if len(ratios) < layers:  # those beyond belong to the draft modules
+        raise fields.fault("compress_ratios", f"has {len(ratios)} entries for {layers} layers")
+    return ratios[:layers]
+
+
+def _routed_by_hash(fields: Fields, layers: int) -> list[bool]:
+    """Whether each layer's experts are chosen by the token alone, without a bias of the router."""
+    kinds = fields.choices("mlp_layer_types", {"hash_moe", "moe"}, layers)
+    if kinds is not None:
+        return [kind == "hash_moe" for kind in kinds]
+    first = fields.count("num_hash_layers", default=0, least=0)
+    return [index < first for index in range(layers)]
+
+
+_RATES = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
 _INDEXED_RATIO = 4  # DeepSeek-V4 has an indexer where one entry stands for so many tokens
 
 
 def _compressed(fields: Fields, ratio: int) -> Block:
     heads, groups = fields.count("num_attention_heads"), fields.count("o_groups")
     fields.divided("o_groups", heads, groups)
+    fields.pass_over("num_key_value_heads", "qk_rope_head_dim", "attention_bias")
     indexer = None
     if ratio == _INDEXED_RATIO:
         fields.require("index_n_heads", "index_head_dim", "index_topk")
@@ -100,11 +128,24 @@ def _compressed(fields: Fields, ratio: int) -> Block:
     )
 
 
-def _streams(fields: Fields) -> int:
-    streams = fields.count("hc_mult", default=1)
-    if streams > 64:
-        raise fields.fault("hc_mult", f"{streams} residual streams exceed the limit of 64")
-    return streams
+def streams(fields: Fields, name: str, default: int = 1) -> int:
+    """Residual streams that hyper-connections mix.
+
+    Args:
+        fields: of the configuration [record].
+        name: field that holds their number [text].
+        default: their number where it is not given [1].
+
+    Returns:
+        The number [1].
+
+    Raises:
+        BadSpec: more than any model has.
+    """
+    number = fields.count(name, default=default)
+    if number > _MOST_STREAMS:
+        raise fields.fault(name, f"{number} residual streams exceed the limit of {_MOST_STREAMS}")
+    return number
 
 
 def _glm_moe(fields: Fields) -> Shape:
@@ -124,4 +165,5 @@ LATENTS: Mapping[str, Callable[[Fields], Shape]] = {
     "glm4v_moe_text": _glm_moe,
     "glm_moe_dsa": _sparse_deepseek,
     "kimi_k2": _deepseek,
+    "mistral4": _deepseek,
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.huggingface.fields import Fields
@@ -13,6 +13,7 @@ __all__ = [
     "Block",
     "LayerList",
     "Shape",
+    "conv_bias",
     "dense",
     "drafts",
     "gqa",
@@ -29,7 +30,15 @@ Block = dict[str, Any]
 LayerList = list[tuple[Block, Block]]
 
 _EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
-_TOP_K = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_top_k", "moe_k")
+_TOP_K = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "top_k_experts",
+    "moe_top_k",
+    "moe_k",
+    "moe_topk",
+)
 _SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
 _MOST_DRAFTS = 100
 _SLIDING = {"sliding_attention": True, "full_attention": False}
@@ -50,6 +59,7 @@ class Shape:
     parallel: bool = False
     streams: int = 1
     mtp: int = 0
+    extras: Mapping[str, Any] = field(default_factory=dict)  # further fields of the specification
 
 
 def shape(fields: Fields, family: str, layers: LayerList, *, tied: bool = False, **more: Any) -> Shape:
@@ -67,6 +77,20 @@ def shape(fields: Fields, family: str, layers: LayerList, *, tied: bool = False,
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     return Shape(family, hidden, vocab, fields.flag("tie_word_embeddings", default=tied), layers, **more)
+
+
+def conv_bias(fields: Fields, name: str) -> None:
+    """Refuse a state space whose short convolution has no biases.
+
+    Args:
+        fields: of the configuration [record].
+        name: the field that says so, true where it is not given [text].
+
+    Raises:
+        BadSpec: it is false.
+    """
+    if not fields.flag(name, default=True):
+        raise fields.fault(name, "a short convolution without biases is not supported")
 
 
 def drafts(fields: Fields) -> int:
@@ -154,13 +178,14 @@ def mla(fields: Fields, **traits: Any) -> Block:
     fields.require("num_attention_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
     if fields.flag("attention_bias"):
         raise fields.fault("attention_bias", "latent attention with biases is not supported")
+    fields.pass_over("head_dim", "num_key_value_heads", "qk_head_dim")  # the last is the sum of two that are read
     return part(
         "mla",
         heads=fields.count("num_attention_heads"),
         q_rank=fields.optional("q_lora_rank"),
         kv_rank=fields.count("kv_lora_rank"),
         nope=fields.count("qk_nope_head_dim"),
-        rope=fields.count("qk_rope_head_dim"),
+        rope=fields.count("qk_rope_head_dim", least=0),
         v=fields.count("v_head_dim"),
         **traits,
     )
@@ -200,6 +225,9 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
         BadSpec: a token would choose more experts than there are.
     """
     experts, top_k = fields.count(*_EXPERTS), fields.count(*_TOP_K)
+    other = next((name for name in _EXPERTS if fields.optional(name, least=0) not in (None, experts)), None)
+    if other is not None:
+        raise fields.fault(other, f"contradicts the {experts} experts that another field states")
     if top_k > experts:
         name = next(name for name in _TOP_K if fields.has(name))
         raise fields.fault(name, f"top {top_k} of {experts} experts is impossible")
@@ -214,20 +242,22 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
     return block | {"gated": gated} | {name: value for name, value in traits.items() if value}
 
 
-def is_sparse(fields: Fields, layers: int) -> list[bool]:
+def is_sparse(fields: Fields, layers: int, *, dense_first: int = 0) -> list[bool]:
     """Whether each layer is a mixture of experts, by the fields that DeepSeek's, GLM's and Kimi's files share.
 
     Args:
         fields: of the configuration [record].
         layers: number of layers [1].
+        dense_first: dense layers before them where no field says so [1].
 
     Returns:
         One value a layer.
     """
     kinds = fields.choices("mlp_layer_types", {"dense", "sparse"}, layers)
     if kinds is not None:
+        fields.pass_over("first_k_dense_replace", "moe_layer_freq")
         return [kind == "sparse" for kind in kinds]
-    first = fields.count("first_k_dense_replace", default=0, least=0)
+    first = fields.count("first_k_dense_replace", default=dense_first, least=0)
     if isinstance(fields.values.get("moe_layer_freq"), list):
         marks = fields.counts("moe_layer_freq", layers) or []
         return [index >= first and mark > 0 for index, mark in enumerate(marks)]

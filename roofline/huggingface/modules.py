@@ -40,6 +40,8 @@ def layer_weights(index: int, mixer: Block, ffn: Block, hidden: int, family: str
 _Matrix = tuple[str, int, tuple[str, ...], tuple[str, ...]]
 
 _ATTENTION = ("self_attn", "attn", "attention", "self_attention", "mixer")
+_FUSED = ("qkv_proj", "query_key_value", "c_attn", "Wqkv")
+_CONV, _CROSS = ("conv",), ("cross_attn",)
 _RECURRENT = ("linear_attn", "self_attn", "mamba", "mixer")
 _RECURRENT_NAMES = {  # of the mixing inputs, the gate and the output
     "gdn": (("in_proj_qkv", "in_proj_qkvz"), ("in_proj_z", "in_proj_qkvz"), ("out_proj",)),
@@ -71,8 +73,8 @@ _SHARED = (
     "shared_mlp",
 )
 _HOMES = {("gemma", "experts"): ("experts", "moe"), ("gemma", "shared"): ("mlp",)}  # beside the dense network
-_UP = ("gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "fc1")
-_DOWN = ("down_proj", "w2", "fc2")
+_UP = ("gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "fc1", "c_fc", "fc_in", "dense_h_to_4h")
+_DOWN = ("down_proj", "w2", "fc2", "c_proj", "fc_out", "dense_4h_to_h")
 
 
 def _mixer(mixer: Block, hidden: int) -> list[_Matrix]:
@@ -87,6 +89,13 @@ def _mixer(mixer: Block, hidden: int) -> list[_Matrix]:
         return []
     if kind == "linear":
         return [("attention", hidden * hidden, _ATTENTION, ("linear_attn", "o_proj"))]
+    if kind == "short_conv":
+        width = hidden * mixer["width"]
+        return [("attention", 3 * width, _CONV, ("in_proj",)), ("attention", width, _CONV, ("out_proj",))]
+    if kind == "cross":
+        queries, width = hidden * mixer["heads"] * mixer["head_dim"], hidden * mixer["width"]
+        halves = (("attention", 2 * queries, _CROSS, ("q_proj", "o_proj")), ("attention", 3 * width, _DENSE, _UP))
+        return list(halves)
     return _recurrent(mixer, hidden)
 
 
@@ -94,12 +103,13 @@ def _gqa(mixer: Block, hidden: int) -> list[_Matrix]:
     queries, keys = mixer["heads"] * mixer["head_dim"], mixer["kv_heads"] * mixer["head_dim"]
     gate = 2 if mixer.get("out_gate") else 1
     found: list[_Matrix] = [
-        ("attention", hidden * queries * gate, _ATTENTION, ("q_proj", "qkv_proj")),
-        ("attention", hidden * keys, _ATTENTION, ("k_proj", "qkv_proj")),
-        ("attention", hidden * queries, _ATTENTION, ("o_proj", "out_proj", "dense")),
+        ("attention", hidden * queries * gate, _ATTENTION, ("q_proj", *_FUSED)),
+        ("attention", hidden * queries, _ATTENTION, ("o_proj", "out_proj", "dense", "c_proj")),
     ]
-    if not mixer.get("k_eq_v"):
-        found.append(("attention", hidden * keys, _ATTENTION, ("v_proj", "qkv_proj")))
+    if not mixer.get("kv_shared"):
+        found.append(("attention", hidden * keys, _ATTENTION, ("k_proj", *_FUSED)))
+        if not mixer.get("k_eq_v"):
+            found.append(("attention", hidden * keys, _ATTENTION, ("v_proj", *_FUSED)))
     return found
 
 

@@ -23,6 +23,7 @@ def _falcon(fields: Fields) -> Shape:
         kv_heads = fields.count("num_kv_heads", default=heads) if newer else 1 if multi_query else heads
     elif not fields.has("new_decoder_architecture"):
         newer = 1 < kv_heads < heads
+    fields.pass_over("num_kv_heads", "multi_query", "parallel_attn")
     bias = fields.flag("bias")
     parallel = newer or fields.flag("parallel_attn", default=True)
     norms = fields.count("num_ln_in_parallel_attn", default=2 if newer else 1) if parallel else 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from time import thread_time
 
@@ -15,6 +15,7 @@ __all__ = ["Names"]
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "backbone.")
 _LONGEST_PREFIXES = ("model.language_model.", "language_model.model.", "backbone.")  # these end in all others
 _MOST_NAMES = 200_000
+_FEW = 24  # names that are looked for one by one; of more, the parts of a path are looked up
 _MOST_EXPRESSIONS, _MOST_CHARACTERS = 500, 100_000  # that begin with re:, and of all patterns; they are compiled
 _LONGEST_PATTERN = 300
 # What takes a regular expression exponential time, and what takes it a power of the length of a name.
@@ -45,7 +46,12 @@ class Names:
         if characters > _MOST_CHARACTERS:
             raise self._fault(f"{characters} characters of patterns exceed the limit of {_MOST_CHARACTERS}")
         self._plain = frozenset(self.texts).difference(patterns)
-        self._lengths = sorted({text.count(".") + 1 for text in self._plain})
+        lengths: dict[str, set[int]] = {}
+        for text in self._plain:
+            first, _, rest = text.partition(".")
+            lengths.setdefault(first, set()).add(rest.count(".") + 2 if "." in text else 1)
+        self._lengths = {first: sorted(found) for first, found in lengths.items()}
+        self._dotted = tuple(f".{text}." for text in self._plain) if len(self._plain) <= _FEW else ()
         globs = [translate(text) for text in dict.fromkeys(patterns) if not text.startswith("re:")]
         self._patterns = [self._compiled(text[3:]) for text in expressions]
         if globs:
@@ -74,7 +80,11 @@ class Names:
     def _covers(self, path: str) -> bool:
         if thread_time() - self._since > _PATIENCE:
             raise self._fault("too costly to match against the modules of the model")
-        for prefix in _LONGEST_PREFIXES if self._plain else ():
+        if self._dotted:
+            dotted = [f".{prefix}{path}." for prefix in _LONGEST_PREFIXES]
+            if any(text in name for text in self._dotted for name in dotted):
+                return True
+        for prefix in _LONGEST_PREFIXES if self._plain and not self._dotted else ():
             if not self._plain.isdisjoint(_parts(prefix + path, self._lengths)):
                 return True
         return any(pattern.match(prefix + path) for pattern in self._patterns for prefix in _PREFIXES)
@@ -94,9 +104,10 @@ class Names:
         return config.fault(self._field or "names", text)
 
 
-def _parts(path: str, lengths: Sequence[int]) -> Iterator[str]:
-    """All runs of whole components of a path that have one of several lengths."""
+def _parts(path: str, lengths: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Runs of whole components of a path that are as long as names that begin with their first component."""
     components = path.split(".")
-    for length in lengths:
-        for start in range(len(components) - length + 1):
-            yield ".".join(components[start : start + length])
+    for start, component in enumerate(components):
+        for length in lengths.get(component, ()):
+            if start + length <= len(components):
+                yield ".".join(components[start : start + length])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.ops import Real
 from roofline.physics.layers.kinds import MIXER_KINDS, cache_bytes
-from roofline.specs.formats import FORMATS
+from roofline.specs.formats import number_format
 from roofline.specs.model import Model
 
 __all__ = ["attends", "kv_bytes_per_token", "kv_growth_per_token", "state_bytes_per_sequence"]
@@ -64,7 +64,7 @@ def attends(model: Model) -> bool:
 
 def _cached(model: Model, tokens: float) -> Real:
     """What attention keeps of a sequence, states apart [B]."""
-    nbytes = FORMATS[model.native["kv"]].nbytes
+    nbytes = number_format(model.native["kv"]).nbytes
     kept = (
         count * cache_bytes(mixer, tokens, nbytes)
         for count, mixer in model.mixers

@@ -12,7 +12,10 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment, Plan
+from roofline.physics.side_inputs import add_altup, add_layer_inputs, add_positions
 from roofline.specs.kernels import ALL_GATHER, HEAD, HOST, P2P
+from roofline.specs.layers import Ngrams
+from roofline.specs.model import Model
 
 __all__ = ["Pass", "crossings", "decode_pass", "draft_pass", "prefill_pass"]
 
@@ -203,9 +206,14 @@ def _whole_pass(assembly: Assembly, span: Span) -> Pass:
     """All layers, kinds of layer together, between embedding and head."""
     model, plan = assembly.model, assembly.plan
     _add_embedding(assembly)
-    assembly.norm("norm", model.layers * model.norms, assembly.tokens)
+    add_positions(assembly)
+    add_layer_inputs(assembly)
+    add_altup(assembly)
+    assembly.norm("norm", _norms(model), assembly.tokens)
     if model.streams > 1:
         _add_stream_mix(assembly)
+    if model.ngrams is not None:
+        _add_ngrams(assembly, model.ngrams)
     for count, mixer in model.mixers:
         MIXER_KINDS[type(mixer)].add_kernels(assembly, count, mixer, span)
     for count, ffn in model.ffns:
@@ -221,12 +229,32 @@ def _add_embedding(assembly: Assembly) -> None:
     assembly.elementwise("embedding", 1, elementwise.embedding(assembly.tokens, assembly.hidden, nbytes))
 
 
+def _norms(model: Model) -> Real:
+    """Norms of the residual stream in a pass, the last one apart; layers that are passed over have none."""
+    idle = sum(count for count, mixer in model.mixers if MIXER_KINDS[type(mixer)].is_idle)
+    return (model.layers - idle) * model.norms + (model.final_norms - 1 if model.final_norms > 1 else 0)
+
+
 def _add_stream_mix(assembly: Assembly) -> None:
-    """Weights with which hyper-connections mix the residual streams, computed from all of them."""
-    streams = assembly.model.streams
-    scheme = assembly.precision.sections["router"]
-    mixed = gemm(assembly.tokens, streams * (streams + 2), streams * assembly.hidden, scheme)
-    assembly.matrix("stream mix", assembly.model.layers * assembly.model.norms, mixed, "router")
+    """Weights with which hyper-connections mix the residual streams, computed from all, or a gate of low rank."""
+    model, streams, rank = assembly.model, assembly.model.streams, assembly.model.stream_rank
+    scheme, width, count = assembly.precision.sections["router"], streams * assembly.hidden, model.layers * model.norms
+    if not rank:
+        mixed = gemm(assembly.tokens, streams * (streams + 2), width, scheme)
+        assembly.matrix("stream mix", count, mixed, "router")
+        return
+    assembly.matrix("stream gate, down", count, gemm(assembly.tokens, rank + streams, width, scheme), "router")
+    assembly.matrix("stream gate, up", count, gemm(assembly.tokens, width, rank, scheme), "router")
+
+
+def _add_ngrams(assembly: Assembly, ngrams: Ngrams) -> None:
+    """Embeddings of n-grams: a look-up, keys for all streams and one value, gates and a short convolution."""
+    tokens, count, nbytes = assembly.tokens, ngrams.tables, assembly.precision.sections["embed"].weight_nbytes
+    looked_up, width = ngrams.lookups * ngrams.width, assembly.model.streams * assembly.hidden
+    assembly.elementwise("n-gram embedding", count, elementwise.embedding(tokens, looked_up, nbytes))
+    assembly.gemm("n-gram key, value", count, width + assembly.hidden, looked_up, "linear")
+    assembly.elementwise("n-gram gate", count, elementwise.activation(tokens, width, gated=True))
+    assembly.elementwise("n-gram conv", count, elementwise.activation(tokens, width, gated=False))
 
 
 def _add_head(assembly: Assembly) -> None:
@@ -245,7 +273,7 @@ def _add_head(assembly: Assembly) -> None:
 def _add_hand_over(assembly: Assembly) -> None:
     """Activations from stage to stage, some of them over PCIe beyond a bridge, or to another node."""
     plan, gpu = assembly.plan, assembly.gpu
-    stream = assembly.stream_bytes * assembly.model.streams
+    stream = assembly.stream_bytes * assembly.model.streams * (assembly.model.altup or 1)
     far = leaving = crossings(plan, gpu.node)
     if gpu.host_domain is not None:
         leaving = crossings(plan, gpu.link.domain)

@@ -9,7 +9,13 @@ from roofline.number_types import Flag, Number
 from roofline.ops import Real, comparable, floor, maximum, minimum, where
 from roofline.physics.assembly import rank_batch
 from roofline.physics.layers.kinds import NETWORK_KINDS, cache_bytes
-from roofline.physics.parameters import ParameterCount, final_parameters, stage_parameters
+from roofline.physics.parameters import (
+    ParameterCount,
+    entry_parameters,
+    final_parameters,
+    ngram_parameters,
+    stage_parameters,
+)
 from roofline.physics.plan import Deployment, Plan, Precision
 from roofline.specs.layers import Stage
 from roofline.specs.model import Model
@@ -235,10 +241,15 @@ def _section_bytes(count: ParameterCount, precision: Precision) -> Real:
 
 
 def _end_bytes(model: Model, plan: Plan, precision: Precision, stage: Stage) -> Real:
-    """Embedding on the first stage, final norm and head on the last; a tied table is held once."""
+    """Embeddings on the first stage, final norm and head on the last; a tied table is held once."""
     sections = precision.sections
     table = model.vocab * model.hidden / plan.tp
-    before = where(stage.is_first, table * sections["embed"].weight_nbytes, 0.0)
+    entry = entry_parameters(model)
+    beside = _section_bytes(entry, precision) + entry.embed * sections["embed"].weight_nbytes
+    if model.ngrams is not None:
+        ngrams = ngram_parameters(model, plan.tp)
+        beside = beside + _section_bytes(ngrams, precision) + ngrams.embed * sections["embed"].weight_nbytes
+    before = where(stage.is_first, table * sections["embed"].weight_nbytes + beside, 0.0)
     head = table * sections["head"].weight_nbytes
     kept = where(model.tied, where(stage.is_first, 0.0, head), head)
     after = final_parameters(model) * sections["norm"].weight_nbytes + kept

@@ -8,6 +8,7 @@ from roofline.ops import Real, where
 from roofline.physics.layers.kinds import NETWORK_KINDS, mixer_parameters
 from roofline.physics.layers.moe import MOE
 from roofline.physics.projection import local
+from roofline.physics.side_inputs import altup_parameters, layer_input_parameters, lookup_parameters
 from roofline.specs.layers import Ffn, Layer, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
 
@@ -15,9 +16,11 @@ __all__ = [
     "CONVENTIONS",
     "ParameterCount",
     "active_parameters",
+    "entry_parameters",
     "final_parameters",
     "layer_parameters",
     "mtp_parameters",
+    "ngram_parameters",
     "parameters",
     "stage_parameters",
     "stream_parameters",
@@ -79,12 +82,32 @@ def parameters(model: Model) -> ParameterCount:
         Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
     table = 1.0 * model.vocab * model.hidden
-    count = ParameterCount(norm=final_parameters(model), embed=table, head=0.0 if model.tied else table)
-    return count.plus(stage_parameters(model, model.stages(1)[0]))
+    ends = ParameterCount(norm=final_parameters(model), embed=table, head=0.0 if model.tied else table)
+    count = ends.plus(entry_parameters(model)).plus(stage_parameters(model, model.stages(1)[0]))
+    return count if model.ngrams is None else count.plus(ngram_parameters(model))
+
+
+def entry_parameters(model: Model) -> ParameterCount:
+    """Parameters before the first layer beside the embedding of tokens: other tables, preparation of layers' inputs.
+
+    Args:
+        model: the model.
+
+    Returns:
+        Counts by section [1].
+
+    Source:
+        Shapes of the checkpoints' tensors.
+    """
+    inputs, norm = layer_input_parameters(model, of_layer=False)
+    streams, _, _ = altup_parameters(model, of_layer=False)
+    return ParameterCount(linear=inputs + streams, norm=norm, embed=lookup_parameters(model))
 
 
 def final_parameters(model: Model) -> Real:
     """Parameters between the last layer and the head's matrix: a norm, stream weights, the head's bias.
+
+    A norm between the embedding and the first layer counts here, too.
 
     Args:
         model: the model.
@@ -96,7 +119,7 @@ def final_parameters(model: Model) -> Real:
         Shapes of the checkpoints' tensors.
     """
     bias = where(model.head_bias, model.vocab, 0)
-    return _norm_values(model) + stream_parameters(model, is_head=True) + bias
+    return model.final_norms * _norm_values(model) + stream_parameters(model, is_head=True) + bias
 
 
 def active_parameters(model: Model, convention: str = "no-embedding") -> float:
@@ -114,14 +137,14 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
     """
     count = parameters(model)
     idle = sum(
-        layers * (ffn.experts - ffn.top_k) * _expert_values(ffn, model.hidden)
+        layers * (ffn.experts - ffn.chosen) * _expert_values(ffn, model.hidden)
         for layers, ffn in model.ffns
         if isinstance(ffn, MoeFfn)
     )
     ends = {"all": 0.0, "no-embedding": count.embed, "no-embedding-no-head": count.embed + count.head}
     left_out = ends[convention]
     if model.tied and convention == "no-embedding":
-        left_out = 0.0  # the table is the head, too
+        left_out = lookup_parameters(model)  # the table of tokens is the head, too
     return float(count.total - idle - left_out)
 
 
@@ -196,30 +219,62 @@ def stream_parameters(model: Model, *, is_head: bool = False) -> float:
         is_head: whether those before the head are meant [bool].
 
     Returns:
-        Two of s (2 + s) x s h weights per layer, and their biases and scales [1].
+        Two of s (2 + s) x s h weights per layer, and their biases and scales. With a gate of rank r two of 2 r x s h
+        and of s x s h, and of norms over all streams what exceeds one stream [1].
 
     Source:
-        Manifold-constrained hyper-connections of DeepSeek-V4 (transformers, 2026).
+        Manifold-constrained hyper-connections of DeepSeek-V4, gated residuals of Qwen4Exp (transformers, 2026).
     """
     streams = model.streams
-    if streams == 1:
+    if streams == 1 or (is_head and model.stream_average):
         return 0.0
     width = streams * model.hidden
+    if model.stream_rank:
+        gate = 2.0 * model.stream_rank * width + width - model.hidden
+        return float(gate if is_head else 2.0 * (gate + streams * width))
     if is_head:
         return float(streams * width + streams + 1)
     mixed = (2 + streams) * streams
     return 2.0 * (mixed * width + mixed + 3)
 
 
+def ngram_parameters(model: Model, tp: Real = 1) -> ParameterCount:
+    """Parameters of the embeddings of n-grams on one rank, which has its share of the tables' columns.
+
+    Args:
+        model: the model with s streams.
+        tp: tensor-parallel degree [1].
+
+    Returns:
+        The tables; of each a key for every stream and one value, three norms and a convolution of k tokens over all
+        streams; nothing where a model has none [1].
+
+    Source:
+        Per-layer embeddings of Qwen4Exp (transformers 5.23, 2026).
+    """
+    ngrams = model.ngrams
+    if ngrams is None:
+        return ParameterCount()
+    looked_up, width = ngrams.lookups * ngrams.width, model.streams * model.hidden
+    return ParameterCount(
+        linear=1.0 * ngrams.tables * looked_up * (width + model.hidden),
+        norm=ngrams.tables * (3.0 + ngrams.conv) * width,
+        embed=ngrams.rows * ngrams.width / tp,
+    )
+
+
 def _norm_values(model: Model) -> Real:
     """Values of one norm over the model width."""
-    return model.hidden * where(model.norm_bias, 2, 1)
+    return model.hidden * where(model.norm_bias, 2, 1) if model.norm_weights else 0.0
 
 
 def _of_mixer(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
-    """Of one mixer, with the norms and stream weights of its layer."""
+    """Of one mixer, with the norms, stream weights and inputs of its layer."""
     matrices, small = mixer_parameters(mixer, model.hidden, tp)
-    return ParameterCount(attention=matrices, norm=small + model.norms * _norm_values(model) + stream_parameters(model))
+    inputs, _ = layer_input_parameters(model, of_layer=True)
+    learnt, router, scales = altup_parameters(model, of_layer=True)
+    norms = model.norms * _norm_values(model) + stream_parameters(model)
+    return ParameterCount(linear=inputs + learnt, attention=matrices, router=router, norm=small + norms + scales)
 
 
 def _of_network(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:

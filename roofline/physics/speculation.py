@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from roofline.errors import BadInput
 from roofline.physics.layers.kinds import MIXER_KINDS
@@ -12,6 +13,11 @@ from roofline.specs.model import Model
 __all__ = ["eagle_head", "mtp_module"]
 
 _EAGLE_VOCAB = 32_000  # tokens that published EAGLE-3 heads choose from
+#: What a module of one layer has not, whatever the model has.
+_PLAIN: dict[str, Any] = {
+    "streams": 1, "stream_rank": 0, "stream_average": False, "mtp_layers": 0, "positions": 0, "layer_input": 0,
+    "layer_vocab": 0, "altup": 0, "laurel": 0, "ngrams": None,
+}  # fmt: skip
 _DENSE_WIDTH = 4  # of a head's network over the model's width, where the model has no dense one
 
 
@@ -64,4 +70,4 @@ def eagle_head(model: Model) -> Model:
 
 def _of_layer(model: Model, layer: Layer, vocab: int) -> Model:
     """A model of one layer."""
-    return replace(model, groups=(Group(1, (layer,)),), vocab=vocab, streams=1, mtp_layers=0)
+    return replace(model, groups=(Group(1, (layer,)),), vocab=vocab, **_PLAIN)

@@ -84,6 +84,9 @@ def precision(
     """
     if _is_auto(weights):
         weights = None
+    named = None if model.preset is None or (quantization is None and weights is None) else model.preset
+    if quantization is None and weights is None:
+        quantization = model.preset
     if _is_auto(kv_cache_dtype):
         kv_cache_dtype = model.native["kv"]
     wide = wide_dtype(gpu)
@@ -94,9 +97,12 @@ def precision(
     if chosen is not None:
         target = number_format(chosen, gpu.vendor)
         sections = _quantised_sections(model, formats)
-        kept = weights is None and target.name == "fp8" and all(formats[name].name in _FP8_FAMILY for name in sections)
+        kept = weights is None and target.name == "fp8" and all(formats[name].base in _FP8_FAMILY for name in sections)
         if kept:
-            notes.append(f"the checkpoint is already {formats[sections[0]].name}; its format is kept")
+            notes.append(f"the checkpoint is already {formats[sections[0]].base}; its format is kept")
+        elif target.is_whole:
+            formats.update(dict.fromkeys((*_held_sections(model), "embed", "head"), target))
+            notes.append(target.said)
         else:
             formats.update(dict.fromkeys(sections, target))
             if len(sections) < len(_held_sections(model)):
@@ -115,6 +121,8 @@ def precision(
     on_cache = cache_scheme(kv, gpu)
     if quantization is not None:
         notes.insert(0, _said(quantization, schemes, kv.name, model))
+    if named is not None:
+        notes.append(f"the name of the model says {named}; what was chosen holds instead")
     notes += _slow_int8(gpu, schemes)
     return Precision(
         sections=schemes,
@@ -204,10 +212,11 @@ def _preset(name: str | None, compute: str | None, gpu: Gpu) -> tuple[str | None
     if name is None or (isinstance(name, str) and name.strip().lower() == NATIVE):
         return None, None, compute
     known = _known_preset(name, gpu.vendor)
+    usual = PRESETS.get(known.format, (known.format, None))
     stated = wide_dtype(gpu) if known.compute == WIDE else known.compute
     if stated is not None and isinstance(compute, str) and _folded_dtype(compute) != stated:
         raise BadInput(f"the compute dtype is stated twice: {stated} by {shown(name)}, and compute = {shown(compute)}")
-    return *PRESETS[known.format], compute if stated is None else stated
+    return *usual, compute if stated is None else stated
 
 
 def preset_name(name: str) -> str:
@@ -225,6 +234,8 @@ def preset_name(name: str) -> str:
     known = _known_preset(name, None)
     if known.compute is not None:
         raise UnknownName(f"{shown(name)} fixes its compute dtype, which cannot be chosen here")
+    if known.format not in PRESETS:
+        raise UnknownName(f"{shown(name)} says only how weights are stored; choose from {', '.join(PRESETS)} here")
     return known.format
 
 
@@ -255,11 +266,12 @@ def _known_preset(name: str, vendor: str | None) -> Spelling:
     if not isinstance(name, str):
         raise UnknownName(f"quantization {shown(name)} must be the name of a preset")
     known = spelling(name, vendor)
-    if known is None or known.format not in PRESETS:
+    if known is None or (known.format not in PRESETS and not number_format(known.format).is_whole):
         from difflib import get_close_matches
 
         near = did_you_mean(get_close_matches(name.strip().lower(), PRESETS, 3, 0.3))
-        raise UnknownName(f"unknown quantization preset {shown(name)}{near} (known: {', '.join(PRESETS)})")
+        listed = f"{', '.join(PRESETS)}; q4_k_m and the like; bits per weight as 4.9bpw"
+        raise UnknownName(f"unknown quantization preset {shown(name)}{near} (known: {listed})")
     return known
 
 
@@ -305,7 +317,7 @@ def _held_sections(model: Model) -> list[str]:
 def _quantised_sections(model: Model, formats: dict[str, Format]) -> list[str]:
     """Sections that a preset replaces: those the checkpoint quantises, or all if it quantises none."""
     candidates = _held_sections(model)
-    return [name for name in candidates if formats[name].name not in (*_SIXTEEN, "fp32")] or candidates
+    return [name for name in candidates if formats[name].base not in (*_SIXTEEN, "fp32")] or candidates
 
 
 def _scheme(weight: Format, gpu: Gpu, wide: str, required: str | None, asked: bool, notes: list[str]) -> Scheme:
@@ -322,7 +334,7 @@ def _scheme(weight: Format, gpu: Gpu, wide: str, required: str | None, asked: bo
     compute = weight.compute or wide
     if (weight.needs or compute) in gpu.peaks and compute in gpu.peaks:
         return _native(weight, compute)
-    if asked and weight.compute is not None and weight.name != "mxfp4":
+    if asked and weight.compute is not None and weight.base != "mxfp4":
         raise UnsupportedPrecision(
             f"{gpu.name} has no {compute} tensor cores ({_peaks(gpu)}); "
             f"run {weight.name} weights with --compute {wide} (weight-only)"
@@ -342,7 +354,7 @@ def _wide_key(weight: Format) -> str:
 
 
 def _weight_only_key(weight: Format) -> str:
-    if weight.compute is None or weight.name == "mxfp4":
+    if weight.compute is None or weight.base == "mxfp4":
         return weight.kin or weight.name
     return "weight_only_8bit" if weight.nbytes >= 1.0 else "weight_only_4bit"
 

@@ -12,7 +12,7 @@ from roofline.specs.engine import Engine, Tuning
 from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
-from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer
+from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Ngrams
 from roofline.specs.model import Model
 from roofline.specs.workload import NamedWorkload
 
@@ -125,6 +125,7 @@ def model_record(document: Mapping[str, Any]) -> Model:
         "stated_total": _count(stated, "total"),
         "stated_active": _count(stated, "active"),
         "mtp_layers": document.get("mtp", {}).get("layers", 0),
+        "ngrams": Ngrams(**document["ngrams"]) if "ngrams" in document else None,
     }
     return Model(**{**_stated(Model, document), **derived})
 

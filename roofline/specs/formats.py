@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from roofline.errors import UnknownName, did_you_mean, shown
+from roofline.quantity import BITS_PER_BYTE, MICRO
 
 __all__ = [
     "COMPUTE",
     "FORMATS",
     "KV_FORMATS",
     "PEAKS",
+    "STORED_BITS",
     "WIDE",
     "Format",
     "Spelling",
+    "at_bits",
+    "format_symbol",
     "is_format",
     "number_format",
     "spelling",
@@ -39,6 +44,20 @@ class Format(NamedTuple):
     dynamic: bool = False  # activations are quantised at run time, which is a pass of its own
     also: tuple[str, ...] = ()  # other dtypes that kernels exist for (W4A8)
     kin: str | None = None  # format whose kernels multiply it, where it has none of its own
+    is_whole: bool = False  # embedding and head are stored so, too, not the matrices of the layers alone
+
+    @property
+    def base(self) -> str:
+        """Name without the bits per weight of one checkpoint."""
+        return self.name.partition("@")[0]
+
+    @property
+    def said(self) -> str:
+        """How many bits a weight takes, and which kernels are taken to multiply it."""
+        bits = f"{self.name}: {self.nbytes * BITS_PER_BYTE:.4g} bits per weight"
+        of = ", those of Llama-3.1-8B; a .gguf file says them exactly" if self.name in STORED_BITS else ""
+        kin = {"int4": "4-bit integers", "weight_only_8bit": "8-bit weights"}.get(self.kin or "", "16-bit weights")
+        return f"{bits}{of}; multiplied in 16 bits by kernels as of {kin}"
 
 
 # Bytes per weight: 8-bit formats with per-tensor or per-channel scales count 1 (scales < 0.1 %); fp8
@@ -63,6 +82,23 @@ FORMATS: dict[str, Format] = {
     )
 }
 
+
+#: Mixture of llama.cpp -> bits per weight of a whole file, embedding and head included. Of Llama-3.1-8B, with which the
+#: mixture varies a little (a .gguf file says it exactly): table of tools/quantize/README.md; those that it lacks by the
+#: sizes of Llama-3-8B (8.03 B weights) in tools/quantize/quantize.cpp (https://github.com/ggml-org/llama.cpp).
+STORED_BITS: dict[str, float] = {
+    "iq1_s": 2.0042, "iq1_m": 2.1460, "iq2_xxs": 2.3824, "iq2_xs": 2.5882, "iq2_s": 2.7403, "iq2_m": 2.9294,
+    "iq3_xxs": 3.2548, "iq3_xs": 3.4977, "iq3_s": 3.6606, "iq3_m": 3.7628, "iq4_xs": 4.4597, "iq4_nl": 4.6818,
+    "q2_k_s": 2.9697, "q2_k": 3.1593, "q3_k_s": 3.6429, "q3_k_m": 4.0007, "q3_k_l": 4.2979,
+    "q4_0": 4.6425, "q4_1": 5.1131, "q4_k_s": 4.6672, "q4_k_m": 4.8944,
+    "q5_0": 5.5731, "q5_1": 6.0438, "q5_k_s": 5.5704, "q5_k_m": 5.7036, "q6_k": 6.5633, "q8_0": 8.5008,
+}  # fmt: skip
+
+_GGUF_ALIASES = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "q8": "q8_0"}  # as llama-quantize has them
+_BITS = re.compile(r"(?:([a-z0-9_]+)@)?(\d{1,3}(?:\.\d{1,6})?)_?bpw", re.ASCII)
+_FEWEST_BITS, _MOST_BITS = 1.0, 32.0
+# Kernels that stand in for those of weights that are only stored so, by bits: 4-bit, 8-bit and plain ones.
+_NARROW, _HALF = 6.25, 12.0
 
 #: A 16-bit compute dtype, whichever the GPU has: what "a16" says.
 WIDE = "wide"
@@ -122,7 +158,7 @@ _NO_FORMAT = {
 class Spelling(NamedTuple):
     """What a spelling of a number format stands for."""
 
-    format: str  # key of `FORMATS`
+    format: str  # key of `FORMATS`, or what `number_format` reads as bits per weight
     compute: str | None = None  # dtype at which it is multiplied, where the spelling says so; `WIDE` for 16 bits
 
 
@@ -146,6 +182,9 @@ def spelling(name: object, vendor: str | None = None) -> Spelling | None:
     folded = _folded(name)
     if folded in FORMATS:
         return Spelling(folded)
+    stored = _stored(folded)
+    if stored is not None:
+        return Spelling(stored.name)
     if folded == "fp4":
         maker = vendor.lower() if vendor else None
         if maker not in _FOUR_BITS:
@@ -172,7 +211,9 @@ def is_format(name: str) -> bool:
     (True, False)
     """
     folded = _folded(name)
-    return folded == "fp4" or any(folded in words for words in (FORMATS, _SPELLINGS, _WITH_COMPUTE, _NO_FORMAT))
+    if folded == "fp4" or _stored(folded) is not None:
+        return True
+    return any(folded in words for words in (FORMATS, _SPELLINGS, _WITH_COMPUTE, _NO_FORMAT))
 
 
 def number_format(name: str, vendor: str | None = None) -> Format:
@@ -207,7 +248,73 @@ def number_format(name: str, vendor: str | None = None) -> Format:
             f"{shown(name)} states weights and compute; write --weights {known.format} --compute {compute}, "
             f"or --quantization {_folded(name)}"
         )
-    return FORMATS[known.format]
+    return _stored(known.format) or FORMATS[known.format]
+
+
+def at_bits(name: str, bits: float) -> str:
+    """A number format as one checkpoint stores it: multiplied alike, with bits per weight of its own.
+
+    Args:
+        name: key of `FORMATS`, or bits per weight alone [text].
+        bits: per weight, scales and whatever is stored in another format included [bit].
+
+    Returns:
+        The name, which `number_format` reads; the plain one where the bits are those of the format [text].
+
+    >>> at_bits("nvfp4", 4.531), at_bits("bf16", 16.0), number_format("nvfp4@4.531bpw").compute
+    ('nvfp4@4.531bpw', 'bf16', 'fp4')
+    """
+    if name not in FORMATS:
+        return f"{_digits(bits)}bpw"
+    usual = FORMATS[name].nbytes * BITS_PER_BYTE
+    return name if abs(bits / usual - 1.0) < _SAME else f"{name}@{_digits(bits)}bpw"
+
+
+def _digits(bits: float) -> str:
+    """Bits per weight with as many digits as any size needs, within what `number_format` reads."""
+    return f"{min(max(bits, 0.01), 999.0):.5f}".rstrip("0").rstrip(".")
+
+
+def format_symbol(name: str) -> str:
+    """A number format as part of the name of an input.
+
+    Args:
+        name: of the format, with or without bits per weight [text].
+
+    Returns:
+        Letters, digits and underscores [text].
+
+    >>> format_symbol("nvfp4@4.531bpw"), format_symbol("fp8")
+    ('nvfp4_4_531bpw', 'fp8')
+    """
+    return re.sub(r"\W", "_", name)
+
+
+_SAME = 10 * MICRO  # a share of the bits that no figure shows
+
+
+def _stored(folded: str) -> Format | None:
+    """A format that says how many bits a weight takes: a mixture of llama.cpp, or the bits themselves."""
+    name = _GGUF_ALIASES.get(folded, folded)
+    if name in STORED_BITS:
+        return _of_bits(name, STORED_BITS[name])
+    stated = _BITS.fullmatch(folded)
+    if stated is None or not float(stated[2]):
+        return None
+    if stated[1] is None:
+        if not _FEWEST_BITS <= float(stated[2]) <= _MOST_BITS:
+            return None
+        return _of_bits(folded.replace("_", ""), float(stated[2]))
+    base = FORMATS.get(stated[1])
+    if base is None:
+        return None
+    return base._replace(name=folded, nbytes=float(stated[2]) / BITS_PER_BYTE, kin=base.kin or base.name)
+
+
+def _of_bits(name: str, bits: float) -> Format:
+    """Weights that are stored in so many bits and multiplied in 16."""
+    kin = "int4" if bits < _NARROW else "weight_only_8bit" if bits < _HALF else "bf16"
+    return Format(name, bits / BITS_PER_BYTE, None, kin=kin, is_whole=True)
 
 
 def _folded(name: object) -> str:

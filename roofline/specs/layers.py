@@ -12,6 +12,7 @@ from roofline.ops import Real
 __all__ = [
     "FFNS",
     "MIXERS",
+    "CrossAttention",
     "Csa",
     "DenseFfn",
     "Ffn",
@@ -29,9 +30,11 @@ __all__ = [
     "Mixer",
     "Mla",
     "MoeFfn",
+    "Ngrams",
     "NoFfn",
     "NoMixer",
     "Recurrent",
+    "ShortConv",
     "Stage",
 ]
 
@@ -40,7 +43,8 @@ __all__ = [
 class Indexer:
     """Small attention that scores what is cached and keeps the best for the attention proper.
 
-    DeepSeek Sparse Attention scores tokens; MiniMax-M3 scores tokens and keeps whole blocks.
+    DeepSeek Sparse Attention scores tokens; MiniMax-M3 scores tokens and keeps whole blocks; Qwen Sparse Attention
+    and GLM-5.3-Flash score pools of tokens.
     """
 
     heads: int
@@ -48,6 +52,8 @@ class Indexer:
     top_k: int  # [tokens], of compressed attention [entries], that a token attends to at most
     block: int = 1  # [tokens] kept or dropped together
     own: bool = True  # False: the layer attends to what another layer's indexer chose
+    ratio: int = 1  # [tokens] whose index keys are pooled into one
+    learned_pool: bool = False  # a gate and position biases weigh the keys that are pooled, else their mean is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,9 @@ class Gqa:
     out_gate: bool = False  # the output is multiplied with a gate as wide as itself
     k_eq_v: bool = False  # keys are values: no projection of values, both are cached
     indexer: Indexer | None = None
+    qk_norm_bias: bool = False  # the norms of queries and keys have biases
+    head_gate: bool = False  # the output of each head is multiplied with one value
+    kv_shared: bool = False  # keys and values are those of an earlier layer, which caches them
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,7 @@ class Mla:
     q_rank: int | None = None  # None: queries are projected directly
     out_gate: bool = False  # the output is multiplied with a gate as wide as itself
     indexer: Indexer | None = None
+    head_gate: bool = False  # the output of each head is multiplied with one value
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +126,7 @@ class Kda:
     dim: int
     conv: int  # [tokens] width of the short convolution
     full_rank_gate: bool = False  # the output gate is one matrix, not two of rank `dim`
+    full_rank_decay: bool = False  # the same of the decay
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +146,7 @@ class Mamba2:
     groups: int  # of heads that share their input and output matrices
     state: int
     conv: int  # [tokens] width of the short convolution
+    no_norm: bool = False  # the output has a gate alone, and no norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +158,25 @@ class Mamba1:
     dt_rank: int
     conv: int  # [tokens] width of the short convolution
     inner_norms: bool = False  # time step, input and output matrices are normalised (Jamba)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConv:
+    """Gated short convolution (LFM2): each channel sees its own last inputs."""
+
+    width: int  # channels
+    conv: int  # [tokens] width of the convolution
+    bias: bool = False  # of the projections and of the convolution
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention:
+    """Layer that attends to an image (Llama-3.2-Vision), with its network: kept, and idle where a request has none."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    width: int  # of its network
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +211,26 @@ class MoeFfn:
     expert_bias: bool = False
     shared_gate: bool = False  # the shared experts' result is weighted by a gate of its own
     latent: int | None = None  # width in which the routed experts work, where it is not the model's
+    latent_norms: int = 0  # norms of that width
+    zero_experts: int = 0  # further choices of the router that return their input (LongCat); top_k counts them
+
+    @property
+    def chosen(self) -> Real:
+        """Experts proper that a token takes, in the mean where others return their input."""
+        if type(self.zero_experts) is int and not self.zero_experts:
+            return self.top_k
+        return self.top_k * self.experts / (self.experts + self.zero_experts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ngrams:
+    """Embeddings of hashed n-grams, looked up before a layer, gated by each residual stream and added to all."""
+
+    rows: int  # of all tables together
+    width: int  # values of a row
+    lookups: int  # rows of a table that one token takes
+    tables: int = 1  # layers that have one
+    conv: int = 4  # [tokens] width of the short convolution over what is added
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +244,7 @@ class NoFfn:
 
 
 Recurrent = Gdn | Kda | Lightning | Mamba1 | Mamba2
-Mixer = Gqa | Mla | Csa | Recurrent | Linear | NoMixer
+Mixer = Gqa | Mla | Csa | Recurrent | ShortConv | CrossAttention | Linear | NoMixer
 Ffn = DenseFfn | MoeFfn | LinearFfn | NoFfn
 
 #: Kind in a specification -> record of a mixer.
@@ -206,6 +257,8 @@ MIXERS: Mapping[str, type[Mixer]] = {
     "lightning": Lightning,
     "mamba1": Mamba1,
     "mamba2": Mamba2,
+    "short_conv": ShortConv,
+    "cross": CrossAttention,
     "linear": Linear,
     "none": NoMixer,
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from roofline.specs.layers import Ffn, Group, Mixer, MoeFfn, Stage
+from roofline.specs.layers import Ffn, Group, Mixer, MoeFfn, Ngrams, Stage
 
 __all__ = ["Model"]
 
@@ -42,6 +42,17 @@ class Model:
     parallel: bool = False  # mixer and network read the same input; one all-reduce sums both
     mtp_layers: int = 0  # draft modules, in no total; they work under speculative decoding only
     cautions: tuple[str, ...] = ()  # what a reader of any figure of this model should know
+    preset: str | None = None  # quantisation that the name it was asked by states; holds where none is chosen
+    norm_weights: bool = True  # False: norms have no parameters
+    final_norms: int = 1  # norms over the hidden width outside the layers: the last one, one after the embedding
+    positions: int = 0  # rows of a table of learned positions
+    layer_input: int = 0  # width of what is looked up for a token anew in every layer (Gemma's E models)
+    layer_vocab: int = 0  # rows of the table of it
+    altup: int = 0  # alternating streams, of which a layer updates one (Gemma-3n)
+    laurel: int = 0  # rank of a residual connection that is learnt (Gemma-3n)
+    stream_rank: int = 0  # rank of the gate that mixes several residual streams; 0: their weights are one matrix
+    stream_average: bool = False  # the streams are averaged before the head, not weighted
+    ngrams: Ngrams | None = None  # embeddings of n-grams, beside that of the token
 
     def __repr__(self) -> str:
         """Names and size in one line."""

@@ -14,8 +14,9 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from roofline.errors import UnknownName, printable
+from roofline.specs.name_formats import base_names, format_in_name
 
-__all__ = ["LABELS", "Entry", "Match", "fold", "match_name", "name_fault", "nearest_names"]
+__all__ = ["LABELS", "Entry", "Match", "fold", "match_name", "match_quantised", "name_fault", "nearest_names"]
 
 #: Kind of entry -> what a message calls it.
 LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
@@ -51,6 +52,7 @@ class Match(NamedTuple):
 
     entry: Entry
     note: str | None = None  # what the beginning of a name is read as
+    preset: str | None = None  # number format that the name states beside the model
 
 
 def fold(name: str) -> str:
@@ -126,6 +128,34 @@ def match_name(name: str, entries: Iterable[Entry], kind: str) -> Match | None:
     entry = _only(found, name, kind)
     only = f"the only {LABELS[kind]} with this prefix"
     return Match(entry, f"{_shown(name)} is read as {entry.short}: {only}")
+
+
+def match_quantised(name: str, entries: Iterable[Entry]) -> Match | None:
+    """Model of which the name of a quantised checkpoint says that it is made, with the format that it states.
+
+    Args:
+        name: such as ``RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic`` [text].
+        entries: all models.
+
+    Returns:
+        The entry, the format, and what the answer must say; None where no such model is known.
+
+    Raises:
+        UnknownName: several models are called so.
+    """
+    stated = format_in_name(name)
+    if stated is None:
+        return None
+    entries = tuple(entries)
+    for base in map(fold, base_names(stated.base)):
+        for read in (str, _loose):
+            found = [entry for entry in entries if read(base) in map(read, _spellings(entry, base))]
+            if found:
+                entry = _only(found, name, "model")
+                how = f"{stated.preset}, which llama.cpp loads of such files" if stated.assumed else stated.preset
+                note = f"{_shown(name)} is read as {entry.short} in {how}; -q chooses another format"
+                return Match(entry, note, stated.preset)
+    return None
 
 
 def nearest_names(name: str, entries: Iterable[Entry]) -> list[str]:

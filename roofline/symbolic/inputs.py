@@ -20,6 +20,7 @@ from roofline.serving.prompt_cache import is_a_mixture
 from roofline.serving.traffic.load import request_passes, served
 from roofline.specs.calibration import Calibration
 from roofline.specs.engine import Engine
+from roofline.specs.formats import format_symbol
 from roofline.specs.gpu import Gpu
 
 __all__ = [
@@ -333,7 +334,7 @@ def _precision(deployment: Deployment, make: Make) -> Precision:
     bits: dict[str, Real] = {}
     for name in formats:
         stored = next(scheme for scheme in precision.sections.values() if scheme.format == name)
-        key = "weight_bits" if len(formats) == 1 else f"weight_bits_{name}"
+        key = "weight_bits" if len(formats) == 1 else f"weight_bits_{format_symbol(name)}"
         bits[name] = make(Input(key, "precision", "bit", stored.weight_nbytes * BITS_PER_BYTE, f"{name} weights"))
     sections = {
         name: scheme._replace(weight_nbytes=bits[scheme.format] / BITS_PER_BYTE) if name in held else scheme

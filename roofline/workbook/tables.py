@@ -21,7 +21,7 @@ from roofline.specs.engine import Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
 from roofline.specs.gpu import PCIE, Gpu
 from roofline.specs.kernels import COLLECTIVES, ELEMENTWISE, GEMM, INDEXER, MOE, KernelKind
-from roofline.specs.layers import Csa, Mixer, Mla, MoeFfn, Stage
+from roofline.specs.layers import CrossAttention, Csa, Mixer, Mla, MoeFfn, Stage
 from roofline.specs.model import Model
 from roofline.workbook.cell import Column
 from roofline.workbook.slots import fullest_stages, number_of, own_stages, slots_of
@@ -177,7 +177,9 @@ class Catalog:
     @cached_property
     def formats(self) -> Table:
         """Bytes of a value in each format, scales included."""
-        rows = [(name + stored, entry.nbytes) for name, entry in FORMATS.items() for stored in ("", STORED)]
+        cells = {str(cell).removesuffix(STORED) for row in self.precisions.rows for cell in row[1 : 1 + len(SECTIONS)]}
+        known = {**FORMATS, **{name: number_format(name) for name in sorted(cells.difference(FORMATS))}}
+        rows = [(name + stored, entry.nbytes) for name, entry in known.items() for stored in ("", STORED)]
         return Table("Formats", "f", ("name", "nbytes"), rows)
 
     @cached_property
@@ -296,8 +298,7 @@ class Catalog:
         if not self.scores_in_fp8:
             return rows
         scored = score_dtype(gpu, wide)
-        rows.append(self._kernel_row(gpu, INDEXER, "fp8", Scheme("fp8", 1.0, 1.0, scored, scored)))
-        return rows
+        return [*rows, self._kernel_row(gpu, INDEXER, "fp8", Scheme("fp8", 1.0, 1.0, scored, scored))]
 
     def _kernel_row(self, gpu: Gpu, kind: KernelKind, name: str, how: Scheme) -> tuple[Any, ...]:
         under: Roof = roof(gpu, "calibrated", kind, how.key, how.peak)
@@ -307,9 +308,8 @@ class Catalog:
                 f"{gpu.name} is not supported in a workbook: its calibration has p = {own.efficiency.p:g} for "
                 f"{kind.name} kernels, not {kind.order:g}; use predict"
             )
-        share = own.efficiency.eta_c * (own.peak / under.peak)  # units slower than the tensor cores are a share of them
         constants: dict[str, Any] = {field: getattr(own.efficiency, field) for field in EFFICIENCY}
-        constants["eta_c"] = share
+        constants["eta_c"] *= own.peak / under.peak  # units slower than the tensor cores are a share of them
         if kind is MOE and constants["t0_ep"] is None:
             constants["t0_ep"] = constants["t0"]
         return (
@@ -364,6 +364,15 @@ def _refuse(model: Model) -> None:
         raise BadInput(f"{model.short_name}: compressed attention (csa) is not supported in a workbook; use predict")
     if model.streams > 1:
         raise BadInput(f"{model.short_name}: hyper-connections are not supported in a workbook; use predict")
+    if model.ngrams is not None:
+        raise BadInput(f"{model.short_name}: embeddings of n-grams are not supported in a workbook; use predict")
+    if any(isinstance(mixer, CrossAttention) for _, mixer in model.mixers):
+        raise BadInput(f"{model.short_name}: layers that attend to images are not supported in a workbook; use predict")
+    if model.positions or model.layer_input or model.altup or model.final_norms != 1 or not model.norm_weights:
+        raise BadInput(
+            f"{model.short_name}: learned positions, inputs of single layers, alternating streams and norms other than "
+            "the usual ones are not supported in a workbook; use predict"
+        )
 
 
 def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:

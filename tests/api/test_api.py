@@ -325,7 +325,7 @@ def test_int8_elsewhere_is_not_said_to_be_slower():
         ({"quantization": ""}, "fp8"),
         ({"weights": "fp9"}, "fp8"),
         ({"weights": "bf61"}, "bf16"),
-        ({"weights": "q4_k_m"}, "int4"),
+        ({"weights": "int5"}, "int4"),
         ({"kv_cache_dtype": "fp7"}, "fp8"),
         ({"compute": "tf32"}, "fp32"),
         ({"compute": "bf17"}, "bf16"),

@@ -209,7 +209,7 @@ def test_users_have_levers_too():
         ("llama-3-70b", "llama-3-8b"),  # the same version first
         ("llama-3.1-405b", "llama-3.1-70b"),
         ("qwen3-235b-a22b-fp8", "qwen3-30b-a3b-fp8"),  # the same format; 32B dense reads more per token
-        ("mistral-large-2407", "mistral-small-24b"),
+        ("mistral-large-2407", "mistral-small-4-119b"),
         ("deepseek-r1", None),
         ("llama-3.2-1b", None),
     ],

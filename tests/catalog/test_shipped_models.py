@@ -90,6 +90,9 @@ def test_a_shipped_architecture_cites_the_file_it_was_read_from(model_id):
         ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
         ("mistral-7b", "mistralai/Mistral-7B-v0.1"),
         ("kimi-k2.5", "moonshotai/Kimi-K2.5"),
+        ("qwen3.8-2.4t", "Qwen/Qwen3.8-2.4T-A95B"),
+        ("muse-spark", "meta-models/Muse-Spark-Open-816B-A42B"),
+        ("hunyuan-a52b", "tencent/Hunyuan-A52B-Instruct"),
     ],
 )
 def test_a_model_answers_to_its_usual_spellings(spelling, name):

@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+import roofline as rl
 from roofline.catalog.checks import checked_document
 from roofline.cli.commands.catalog import models
 from roofline.errors import BadInput, BadSpec, UnknownName
@@ -26,7 +27,25 @@ def written(folder, content=CONFIG):
 
 
 def run(*arguments):
-    return CliRunner().invoke(models, ["import", *arguments], catch_exceptions=True)
+    return CliRunner().invoke(models, ["import", "--assume", "llama", *arguments], catch_exceptions=True)
+
+
+def test_an_unknown_family_is_refused_unless_one_is_assumed_and_every_row_then_says_so(tmp_path):
+    path = written(tmp_path)
+    refused = CliRunner().invoke(models, ["import", path])
+    assert isinstance(refused.exception, BadSpec)
+    assert "model_type: 'newcomer' is unknown" in str(refused.exception)
+    with pytest.raises(BadSpec, match="--assume llama"):
+        rl.predict(path, "h100-sxm")
+    said = "model_type 'newcomer' is unknown: read as llama, as assumed; its counts may be wrong"
+    for row in (
+        rl.predict(path, "h100-sxm", assume="llama").to_dict(),
+        rl.table(path, ["h100-sxm"], assume="llama", keys=["warnings"])[0],
+        rl.size(path, "h100-sxm", slo="tpot:25", assume="llama").cheapest.prediction.to_dict(),
+        rl.goodput(path, ["h100-sxm"], slo="tpot:25", tp=1, assume="llama")[0].prediction.to_dict(),
+    ):
+        assert said in row["warnings"]
+    assert said in rl.load_model(path, assume="llama").cautions
 
 
 def test_without_a_file_to_write_the_specification_is_printed_and_cautions_go_aside(tmp_path):

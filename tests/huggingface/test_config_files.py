@@ -52,8 +52,8 @@ def test_a_file_in_the_cache_of_the_hub_is_cited_with_its_commit(tmp_path):
 
 
 def test_cautions_travel_with_the_model(tmp_path):
-    loaded = load_config(written(tmp_path, LLAMA | {"model_type": "newcomer"}))
-    assert any("read as a Llama-like decoder" in caution for caution in loaded.cautions)
+    loaded = load_config(written(tmp_path, LLAMA | {"model_type": "newcomer"}), assume="llama")
+    assert any("read as llama, as assumed" in caution for caution in loaded.cautions)
 
 
 @pytest.mark.parametrize(

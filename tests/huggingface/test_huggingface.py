@@ -3,6 +3,8 @@
 import pytest
 from configurations import LATENT, LLAMA, MOE, config_of, document, imported, layers, model, refusal, without
 
+from roofline.errors import BadSpec, UnknownName
+from roofline.huggingface.config import config_document
 from roofline.physics.parameters import parameters
 from roofline.specs.build import model_record
 
@@ -259,10 +261,21 @@ def test_what_is_no_language_decoder_is_refused_in_a_plain_sentence(config, word
     assert words in refusal(config)
 
 
-def test_an_unknown_type_with_llamas_fields_is_read_as_llama_and_said_so():
-    content, cautions = imported(LLAMA | {"model_type": "newcomer"})
+def test_an_unknown_type_is_refused_with_the_nearest_and_read_only_as_what_is_assumed():
+    config = LLAMA | {"model_type": "qwen9"}
+    text = refusal(config)
+    assert "model_type: 'qwen9' is unknown; nearest known: qwen" in text
+    assert "--assume llama" in text
+    content, cautions = config_document(config, "org/model", assume="llama")
     assert layers(content) == layers(document(LLAMA))
-    assert "model_type 'newcomer' is unknown: read as a Llama-like decoder" in cautions
+    assert "model_type 'qwen9' is unknown: read as llama, as assumed; its counts may be wrong" in cautions
+    with pytest.raises(UnknownName, match="did you mean llama"):
+        config_document(config, "org/model", assume="lama")
+
+
+def test_a_family_that_is_known_is_read_as_itself_whatever_is_assumed():
+    content, cautions = config_document(MOE, "org/model", assume="llama")
+    assert (content, cautions) == imported(MOE)
 
 
 @pytest.mark.parametrize(
@@ -278,10 +291,23 @@ def test_an_unknown_type_with_llamas_fields_is_read_as_llama_and_said_so():
     ],
 )
 def test_an_unknown_type_with_a_field_that_llama_has_not_is_refused_by_it(field, value):
-    assert f" {field}: " in refusal(LLAMA | {"model_type": "newcomer", field: value})
+    with pytest.raises(BadSpec, match=f" {field}: not a field of the assumed family"):
+        config_document(LLAMA | {"model_type": "newcomer", field: value}, "org/model", assume="llama")
 
 
-def test_embeddings_per_layer_are_refused():
-    config, _ = config_of("google/gemma-4-26B-A4B")
-    config["text_config"]["hidden_size_per_layer_input"] = 256
-    assert "hidden_size_per_layer_input" in refusal(config)
+@pytest.mark.parametrize("name", ["roformer", "big_bird", "data2vec-text", "ernie", "xmod", "git", "xlnet", "trocr"])
+def test_encoders_that_can_be_run_as_decoders_are_refused(name):
+    assert f"'{name}' is not supported; only decoder language models are" in refusal(LLAMA | {"model_type": name})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("num_experts", 64), ("kv_lora_rank", 512), ("use_qk_norm", True), ("mamba_d_state", 16), ("n_shared_experts", 1)],
+)
+def test_a_field_that_changes_other_families_and_that_nobody_read_is_refused(field, value):
+    assert f" {field}: the reader of llama does not know this field" in refusal(LLAMA | {field: value})
+    assert document(LLAMA | {field: None}) == document(LLAMA)
+
+
+def test_two_fields_that_state_different_numbers_of_experts_are_refused():
+    assert "num_local_experts: contradicts the 16 experts" in refusal(LATENT | {"num_local_experts": 8})

@@ -14,7 +14,7 @@ from roofline.workbook.slots import fullest_stages, own_stages
 from roofline.workbook.tables import catalog
 
 GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2", "h100-nvl")
-MODELS = [name for name in rl.models() if "deepseek-v4" not in name]
+MODELS = [name for name in rl.models() if rl.load_model(name).streams == 1]
 PRECISIONS = ["native", "native", "fp8", "fp8_block", "int4", "nvfp4", "mxfp4"]
 
 
@@ -28,19 +28,43 @@ def drawn(draw, models):
     }  # fmt: skip
 
 
-def predicted(row):
+def stored(name, **native):
+    """A model of the catalog in formats of its own, as the headers of a checkpoint say them."""
+    model = rl.load_model(name)
+    return replace(model, short_name=f"my-{name}", native={**model.native, **native})
+
+
+#: Models whose weights take so many bits each, in one format, in several, or as their name says.
+OWN = [
+    stored("llama-3.1-8b", linear="4.83bpw", attention="4.6bpw", embed="4.5bpw", head="6.5625bpw", norm="fp32"),
+    stored("qwen3-30b-a3b", experts="nvfp4@4.61bpw", attention="bf16@15.2bpw", router="fp32"),
+    stored("deepseek-v3", experts="int4_g32@4.7bpw", attention="fp8_block@8.4bpw", shared="8.5bpw"),
+    replace(rl.load_model("llama-3.3-70b"), preset="fp8"),
+]
+
+
+def predicted(row, known):
     own = {name: row[name] for name in ("tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")}
     quantization = None if row["precision"] == "native" else row["precision"]
     cache = None if row["kv_cache_dtype"] == "as precision" else row["kv_cache_dtype"]
     try:
-        return rl.predict(row["model"], row["gpu"], quantization=quantization, kv_cache_dtype=cache, **own)
+        return rl.predict(known[row["model"]], row["gpu"], quantization=quantization, kv_cache_dtype=cache, **own)
     except rl.RooflineError:
         return None
 
 
 @pytest.mark.parametrize("start", range(0, len(MODELS), 17))
 def test_cells_say_what_python_says_for_every_model(start):
-    models, draw = MODELS[start : start + 17], random.Random(start)
+    check_cells([rl.load_model(name) for name in MODELS[start : start + 17]], random.Random(start))
+
+
+def test_cells_say_what_python_says_of_bits_per_weight():
+    check_cells(OWN, random.Random(1))
+
+
+def check_cells(models, draw):
+    known_models = {model.short_name: model for model in models}
+    models = list(known_models)
     rows = [{**drawn(draw, models), "model": model} for model in models for _ in range(12)]
     pool = CellPool()
     cells = {
@@ -51,7 +75,7 @@ def test_cells_say_what_python_says_for_every_model(start):
         for name in CHOICES
     }
     engine = cases.engine("generic", 0.0)
-    tables = catalog([rl.load_model(name) for name in models], [rl.load_gpu(name) for name in GPUS], engine)
+    tables = catalog(list(known_models.values()), [rl.load_gpu(name) for name in GPUS], engine)
     found = any_case(tables, Asked(cells, engine, 0.66))
     answers = {
         "ttft": found.prediction.ttft, "step": found.prediction.decode.time, "used": found.prediction.memory.used,
@@ -63,7 +87,7 @@ def test_cells_say_what_python_says_for_every_model(start):
     }
     answered = 0
     for place, row in enumerate(rows):
-        known = predicted(row)
+        known = predicted(row, known_models)
         assert bool(values["reason"][place]) == (known is None), (row, values["reason"][place])
         if known is None:
             continue
@@ -88,7 +112,7 @@ def test_cells_know_when_experts_on_several_ranks_start(start):
     tables = catalog([rl.load_model("qwen3-30b-a3b")], [gpu], engine)
     for ep in (1, 8):
         case = {**row, "ep": ep}
-        known = predicted({**case, "gpu": gpu})
+        known = predicted({**case, "gpu": gpu}, {row["model"]: rl.load_model(row["model"])})
         (experts,) = (kernel.roof.efficiency for kernel in known.decode.kernels if kernel.name == "experts")
         stated = sets["moe", "bf16"].t0
         assert experts.t0 == (stated if ep == 1 or start is None else start)

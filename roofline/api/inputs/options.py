@@ -68,6 +68,7 @@ class _Shared(TypedDict, total=False):
     max_model_len: int | str | None
     specs: str | None
     gpu_price: _GpuPrice | None
+    assume: str | None
 
 
 class _Drafts(TypedDict, total=False):
@@ -172,6 +173,7 @@ class SheetOptions(TypedDict, total=False):
     routing: str | float
     slo: Slo | None
     specs: str | None
+    assume: str | None
 
 
 class Grid(TypedDict, total=False):
@@ -219,6 +221,7 @@ class Grid(TypedDict, total=False):
     allow_oversize: bool
     specs: str | None
     gpu_price: Many[_GpuPrice | None]
+    assume: str | None
 
 
 class WorkloadOptions(TypedDict, total=False):

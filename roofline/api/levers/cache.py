@@ -170,7 +170,7 @@ def prompt_cache(
     if not plain.get("prefix"):
         raise BadInput("a prompt cache needs a prefix, the prompt tokens that it holds; give prefix, such as 2k or 80%")
     specs = plain.get("specs")
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs)
+    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
     names: list[Any] = list(catalog.gpus(specs)) if gpus is None else listed_names("gpus", gpus)
     said = () if note is None else (note,)
     found: list[CacheTier] = []

@@ -161,7 +161,7 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     wanted = _Question(api, kept, check_share(share), limits or {}, load)
     specs = plain.get("specs")
     names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs)
+    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
     answers: dict[str, GpuCost] = {}
     wrong: list[BadInput] = []
     for name in names:

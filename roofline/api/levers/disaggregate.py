@@ -92,7 +92,8 @@ def disaggregate(
     loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}
     shape = {name: plain.get(name) for name in _OF_LOADS}
     limits = None if slo is None else slo_limits(slo)
-    record, note = (model, None) if isinstance(model, Model) else find.find_model(model, plain.get("specs"))
+    asked = plain.get("specs"), plain.get("assume")
+    record, note = (model, None) if isinstance(model, Model) else find.find_model(model, *asked)
     isl, osl, spread, start = traffic(
         shape["isl"], shape["osl"],
         lengths=shape["lengths"], isl_cv=shape["isl_cv"], osl_cv=shape["osl_cv"], cold_start=shape["cold_start"],

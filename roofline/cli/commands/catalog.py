@@ -177,8 +177,9 @@ def workloads(
 @click.argument("config")
 @click.option("-o", "--output", metavar="FILE", help="Write to this file instead of printing; - prints.")
 @click.option("--name", metavar="ID", help="Name of the model, preferably its Hugging Face id.")
+@click.option("--assume", metavar="FAMILY", help="Read a config.json of an unknown family as this one, e.g. llama.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
-def _import_model(config: str, output: str | None, name: str | None, force: bool) -> None:
+def _import_model(config: str, output: str | None, name: str | None, assume: str | None, force: bool) -> None:
     """Specification of the model that CONFIG describes.
 
     CONFIG is a config.json, a folder that holds one, or a Hugging Face id.
@@ -186,7 +187,7 @@ def _import_model(config: str, output: str | None, name: str | None, force: bool
     from roofline.api.imports import imported_model
     from roofline.api.writing import write_whole
 
-    text, cautions = imported_model(config, name)
+    text, cautions = imported_model(config, name, assume)
     for caution in cautions:  # aside, always: what is printed is a file
         echo(f"note: {one_line(caution)}", err=True)
     if output is None or output == "-":

@@ -69,9 +69,10 @@ def _kda_projections(mixer: Kda, hidden: Real) -> Iterator[Projection]:
     yield Projection(
         "gate" if mixer.full_rank_gate else "gate_a", IN, width if mixer.full_rank_gate else 1.0 * mixer.dim, hidden
     )
-    yield Projection("decay_a", IN, mixer.dim, hidden)
+    yield Projection("decay_a", IN, width if mixer.full_rank_decay else mixer.dim, hidden)
     yield Projection("step", IN, Sharded(mixer.heads, 1, "heads"), hidden)
-    yield Projection("decay_b", "decay", width, mixer.dim)
+    if not mixer.full_rank_decay:
+        yield Projection("decay_b", "decay", width, mixer.dim)
     if not mixer.full_rank_gate:
         yield Projection("gate_b", "gate", width, mixer.dim)
     yield Projection("o", OUT, hidden, width)

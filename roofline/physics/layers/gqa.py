@@ -121,11 +121,14 @@ def _projections(mixer: Gqa, hidden: Real) -> Iterator[Projection]:
     bias, indexer = mixer.qkv_bias, own_indexer(mixer)
     output = Sharded(mixer.heads, mixer.v_head_dim, "heads")
     yield Projection("q", "qkv", Sharded(mixer.heads, mixer.head_dim, "heads"), hidden, bias=bias)
-    yield Projection("k", "qkv", _kv_heads(mixer, mixer.head_dim), hidden, bias=bias)
-    if not mixer.k_eq_v:
+    if not mixer.kv_shared:
+        yield Projection("k", "qkv", _kv_heads(mixer, mixer.head_dim), hidden, bias=bias)
+    if not (mixer.k_eq_v or mixer.kv_shared):
         yield Projection("v", "qkv", _kv_heads(mixer, mixer.v_head_dim), hidden, bias=bias)
     if mixer.out_gate:
         yield Projection("gate", "qkv", output, hidden)
+    if mixer.head_gate:
+        yield Projection("head gate", "qkv", Sharded(mixer.heads, 1, "heads"), hidden)
     if indexer is not None:  # its queries go where the KV heads go, its one key to all ranks
         yield Projection("index q", "qkv", _kv_heads(mixer, indexer.heads * indexer.dim / mixer.kv_heads), hidden)
         yield Projection("index k", "qkv", 1.0 * indexer.dim, hidden)
@@ -139,19 +142,26 @@ def _vectors(mixer: Gqa, tp: Real) -> Real:
     index = 0.0 if indexer is None else 2.0 * indexer.dim
     if mixer.qk_norm is None:
         return sinks + index
-    normed = heads + local_kv_heads(mixer, tp) if mixer.qk_norm == "full" else 2.0
-    return mixer.head_dim * normed + sinks + index
+    each = 2.0 if mixer.qk_norm_bias else 1.0
+    return mixer.head_dim * each * _normed(mixer, tp) + sinks + index
+
+
+def _normed(mixer: Gqa, tp: Real) -> Real:
+    """Heads whose queries or keys have norms of their own; one of each where all heads share them."""
+    if mixer.qk_norm == "head":
+        return 1.0 if mixer.kv_shared else 2.0
+    return mixer.heads / tp + (0.0 if mixer.kv_shared else local_kv_heads(mixer, tp))
 
 
 def _kv_nbytes(mixer: Gqa, kv_nbytes: Real, tp: Real) -> Real:
-    """Keys and values that one token leaves [B]."""
-    return local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim) * kv_nbytes
+    """Keys and values that one token leaves, where they are not an earlier layer's [B]."""
+    return 0.0 if mixer.kv_shared else local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim) * kv_nbytes
 
 
 def _index_nbytes(mixer: Gqa, kv_nbytes: Real) -> Real:
     """Index key that one token leaves, in the format of the cache (MiniMax-M3 configuration, 2026) [B]."""
     indexer = own_indexer(mixer)
-    return 0.0 if indexer is None else indexer.dim * kv_nbytes
+    return 0.0 if indexer is None else indexer.dim * kv_nbytes / indexer.ratio
 
 
 def _cache_bytes(mixer: Gqa, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:
@@ -169,7 +179,8 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> Non
     assembly.elementwise("rope, append" + tag, count, elementwise.rope_append(tokens, written, norms))
     if indexer is not None:
         index_heads = indexer.heads * local_kv_heads(mixer, tp) / mixer.kv_heads
-        scores = index_scores(indexer, index_heads, assembly.sequences, span, _index_nbytes(mixer, nbytes))
+        keys = _index_nbytes(mixer, nbytes)
+        scores = index_scores(indexer, index_heads, assembly.sequences, span, keys, indexer.ratio)
         assembly.wide("index scores", count, INDEXER, scores)
     if span.is_decode:
         work = gqa_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
@@ -179,6 +190,9 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> Non
     if mixer.out_gate:
         gated = elementwise.activation(tokens, heads * mixer.v_head_dim, gated=True)
         assembly.elementwise("output gate" + tag, count, gated)
+    if mixer.head_gate:
+        gated = elementwise.activation(tokens, heads * mixer.v_head_dim, gated=False)
+        assembly.elementwise("head gate" + tag, count, gated)
     assembly.multiply("o" + tag, count, matrices["o"])
     if not always(assembly.model.parallel):  # else the network's all-reduce sums both
         assembly.all_reduce("attention all-reduce" + tag, where(assembly.model.parallel, 0, count))

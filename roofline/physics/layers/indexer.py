@@ -42,7 +42,7 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         batch: sequences b on this rank [sequences].
         span: tokens N computed; of several decode steps the mean is taken [tokens].
         key_nbytes: bytes of index keys per token w_i [B].
-        ratio: tokens that one compressed entry stands for [tokens].
+        ratio: tokens that one compressed entry, or one pooled index key, stands for [tokens].
 
     Returns:
         The work [FLOP, B].
@@ -51,7 +51,8 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         The choice of the best is not counted beyond one reading of the scores.
 
     Source:
-        DeepSeek-V3.2 report (lightning indexer), 2025-12: every earlier token is scored.
+        DeepSeek-V3.2 report (lightning indexer), 2025-12: every earlier token is scored; pooled keys as in the
+        classes Qwen4Exp and Glm5Next of transformers 5.23, 2026.
     """
     seen = batch * causal_pairs(span.new, span.cached) / span.steps
     read = seen if span.is_decode else batch * (span.cached + span.new)

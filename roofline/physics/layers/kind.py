@@ -23,6 +23,7 @@ class MixerKind(NamedTuple):
     cache_bytes: Callable[[Any, Real, Real, Real], Real]  # of tokens, bytes per cached value and tp [B]
     add_kernels: Callable[[Assembly, Real, Any, Span], None]  # to a pass, so many layers of them
     reading: tuple[KernelKind, ...] = ()  # kernels that read what each sequence keeps: of a prompt, of a decode step
+    is_idle: bool = False  # requests of text alone pass the layer over, its norms included
 
     @property
     def is_attention(self) -> bool:

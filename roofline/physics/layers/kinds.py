@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from roofline.ops import Real
+from roofline.physics.layers.conv import SHORT_CONV
+from roofline.physics.layers.cross import CROSS
 from roofline.physics.layers.csa import CSA
 from roofline.physics.layers.delta import GDN, KDA
 from roofline.physics.layers.dense import DENSE
@@ -18,6 +20,7 @@ from roofline.physics.layers.moe import MOE
 from roofline.physics.layers.square import LINEAR, LINEAR_NETWORK, NO_MIXER, NO_NETWORK
 from roofline.specs.kernels import INDEXER, KINDS, KernelKind
 from roofline.specs.layers import (
+    CrossAttention,
     Csa,
     DenseFfn,
     Ffn,
@@ -34,6 +37,7 @@ from roofline.specs.layers import (
     MoeFfn,
     NoFfn,
     NoMixer,
+    ShortConv,
 )
 
 __all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "mixer_kinds", "mixer_parameters"]
@@ -48,6 +52,8 @@ MIXER_KINDS: Mapping[type[Mixer], MixerKind] = {
     Lightning: LIGHTNING,
     Mamba1: MAMBA1,
     Mamba2: MAMBA2,
+    ShortConv: SHORT_CONV,
+    CrossAttention: CROSS,
     Linear: LINEAR,
     NoMixer: NO_MIXER,
 }

@@ -32,9 +32,10 @@ def _mamba2_projections(mixer: Mamba2, hidden: Real) -> Iterator[Projection]:
 
 
 def _mamba2_vectors(mixer: Mamba2, tp: Real) -> Real:
-    """Filters and biases of the convolution; decay, skip and step of each head; norm of the output."""
+    """Filters and biases of the convolution; decay, skip and step of each head; norm of the output, if it has one."""
     heads = mixer.heads / tp
-    return (mixer.conv + 1) * channels(_mamba2_streams(mixer), tp) + 3 * heads + heads * mixer.head_dim
+    norm = 0.0 if mixer.no_norm else heads * mixer.head_dim
+    return (mixer.conv + 1) * channels(_mamba2_streams(mixer), tp) + 3 * heads + norm
 
 
 def mamba2_state(mixer: Mamba2, tp: Real) -> State:

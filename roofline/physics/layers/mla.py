@@ -184,8 +184,12 @@ def _projections(mixer: Mla, hidden: Real) -> Iterator[Projection]:
     yield Projection("q_a", down, queries if mixer.q_rank is None else mixer.q_rank, hidden)
     if mixer.out_gate:
         yield Projection("gate", down, values, hidden)
+    if mixer.head_gate:
+        yield Projection("head gate", down, Sharded(mixer.heads, 1, "heads"), hidden)
     if indexer is not None:
         yield Projection("index k, weights", down, indexer.dim + indexer.heads, hidden)
+    if indexer is not None and indexer.learned_pool:
+        yield Projection("index pool", down, indexer.dim, hidden)
     if mixer.q_rank is not None:
         yield Projection("q_b", "q_b", queries, mixer.q_rank)
     if indexer is not None:
@@ -200,15 +204,18 @@ def _down(mixer: Mla) -> str:
 
 
 def _vectors(mixer: Mla, tp: Real) -> Real:  # noqa: ARG001  every rank has the latents
-    """Norms of the latents and of the index key."""
+    """Norms of the latents and of the index key, and the position biases of pooled keys."""
     indexer = own_indexer(mixer)
-    return 1.0 * ((mixer.q_rank or 0) + mixer.kv_rank) + (0.0 if indexer is None else 2.0 * indexer.dim)
+    latents = 1.0 * ((mixer.q_rank or 0) + mixer.kv_rank)
+    if indexer is None:
+        return latents
+    return latents + (2.0 + (indexer.ratio if indexer.learned_pool else 0)) * indexer.dim
 
 
 def _index_nbytes(mixer: Mla) -> Real:
     """Index key that one token leaves, whatever the format of the cache [B]."""
     indexer = own_indexer(mixer)
-    return 0.0 if indexer is None else indexer.dim * _INDEX_NBYTES
+    return 0.0 if indexer is None else indexer.dim * _INDEX_NBYTES / indexer.ratio
 
 
 def _cache_bytes(mixer: Mla, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  every rank has the latents
@@ -229,6 +236,9 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> Non
     if mixer.out_gate:
         gated = elementwise.activation(assembly.tokens, mixer.heads / tp * mixer.v, gated=True)
         assembly.elementwise("output gate", count, gated)
+    if mixer.head_gate:
+        gated = elementwise.activation(assembly.tokens, mixer.heads / tp * mixer.v, gated=False)
+        assembly.elementwise("head gate", count, gated)
     assembly.multiply("o", count, matrices["o"])
     assembly.all_reduce("attention all-reduce", count)
 
@@ -248,7 +258,8 @@ def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span, matrices:
     assembly.elementwise("rope, append", count, elementwise.rope_append(tokens, written, norms))
     if indexer is not None:
         assembly.multiply("index q", count, matrices["index q"])
-        add_scores(assembly, count, index_scores(indexer, indexer.heads, assembly.sequences, span, index))
+        scores = index_scores(indexer, indexer.heads, assembly.sequences, span, index, indexer.ratio)
+        add_scores(assembly, count, scores)
 
 
 def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: Multiplication) -> None:

@@ -52,7 +52,7 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     >>> round(distinct_experts(MoeFfn(experts=256, top_k=8, width=1), 1.0, 0.66), 9)
     8.0
     """
-    idle = 1.0 - ffn.top_k / ffn.experts
+    idle = 1.0 - ffn.chosen / ffn.experts
     chosen = idle > 0.0  # else every token takes all of them
     if never(chosen):
         return 1.0 * ffn.experts
@@ -169,7 +169,7 @@ def experts(
     """
     distinct = distinct_experts(ffn, pooled, skew)
     touched = fullest_touched(distinct, ffn.experts, plan.ep, skew)
-    routed = pooled * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
+    routed = pooled * ffn.chosen / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
     if not never(plan.ep > 1):
         routed = maximum(routed, touched, "more tokens than experts are on the fullest rank")
     width = ffn.width / plan.expert_tp
@@ -186,12 +186,14 @@ def experts(
 
 @Matrices
 def _projections(ffn: MoeFfn, hidden: Real) -> Iterator[Projection]:
-    yield Projection("router", "router", ffn.experts, hidden, "router", ffn.router_bias)
+    yield Projection("router", "router", ffn.experts + ffn.zero_experts, hidden, "router", ffn.router_bias)
     if ffn.shared_gate:
         yield Projection("shared gate", "router", 1, hidden, "router")
     width = _width(ffn, hidden)
     if ffn.latent is not None:
         yield Projection("to latent", "to latent", ffn.latent, hidden, "shared")
+        if ffn.latent_norms:  # vectors, side by side
+            yield Projection("latent norms", "latent norms", ffn.latent_norms, ffn.latent, "norm")
     *into, down = _matrices(ffn)
     for name in into:
         yield Projection(name, "experts", ffn.width, width, "experts", ffn.expert_bias, ffn.experts)
@@ -219,7 +221,7 @@ def _shared(ffn: MoeFfn) -> DenseFfn:
 
 def _inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
     """Routed copies of a token with what becomes of them, and the shared experts' width."""
-    copies = ffn.top_k * plan.dp / plan.ep
+    copies = ffn.chosen * plan.dp / plan.ep
     inside = len(_matrices(ffn)) * ffn.width / plan.expert_tp
     return copies * (2.0 * _width(ffn, hidden) + inside) + ffn.shared_width / plan.tp
 
@@ -229,7 +231,7 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     matrices = _projections.on_rank(ffn, assembly.hidden, assembly.tp)
     with assembly.serving(ROUTER):
         assembly.multiply("router", count, matrices["router"])
-    assembly.elementwise("top-k", count, elementwise.top_k(tokens, ffn.experts))
+    assembly.elementwise("top-k", count, elementwise.top_k(tokens, ffn.experts + ffn.zero_experts))
     if ffn.latent is not None:
         assembly.multiply("to latent", count, matrices["to latent"])
     width, is_spread = _width(ffn, assembly.hidden), plan.dp > 1
@@ -239,6 +241,8 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     assembly.kernels.append(assembly.kernel("experts", MOE_KERNEL, scheme.key, scheme.peak, count, work))
     _add_combine(assembly, count, ffn, width, is_spread)
     if ffn.latent is not None:
+        if ffn.latent_norms:
+            assembly.elementwise("latent norm", ffn.latent_norms * count, elementwise.latent_norm(tokens, ffn.latent))
         assembly.multiply("from latent", count, matrices["from latent"])
     if ffn.shared_width:
         add_dense(assembly, count, _shared(ffn), matrices, "shared ")
@@ -254,7 +258,7 @@ def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_
     if never(is_spread):
         return
     plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
-    held = assembly.tokens / plan.tp * ffn.top_k * width * nbytes
+    held = assembly.tokens / plan.tp * ffn.chosen * width * nbytes
     assembly.collective("dispatch", MOE_DISPATCH, count, held, where(is_spread, plan.ep, 1))
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
     assembly.collective("experts all-gather", ALL_GATHER, count, pooled, sharing)
@@ -267,14 +271,14 @@ def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_s
     plan = assembly.plan
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
     assembly.collective("experts reduce-scatter", REDUCE_SCATTER, count, pooled, sharing)
-    held = assembly.tokens / plan.tp * ffn.top_k * width * ACTIVATION_NBYTES
+    held = assembly.tokens / plan.tp * ffn.chosen * width * ACTIVATION_NBYTES
     assembly.collective("combine", MOE_COMBINE, count, held, where(is_spread, plan.ep, 1))
 
 
 def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:
     """Size of the tokens that the ranks sharing one expert hold together [B]."""
     plan = assembly.plan
-    copies = where(plan.ep > 1, ffn.top_k / plan.ep, 1.0)
+    copies = where(plan.ep > 1, ffn.chosen / plan.ep, 1.0)
     return ACTIVATION_NBYTES * assembly.pooled * width * copies
 
 

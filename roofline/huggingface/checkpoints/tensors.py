@@ -1,0 +1,79 @@
+"""Tensors of a checkpoint as its headers state them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from roofline.errors import BadSpec, printable
+
+__all__ = ["Checkpoint", "Tensor", "shards"]
+
+_SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.\w+)", re.ASCII)
+_MOST_SHARDS = 5000
+
+
+class Tensor(NamedTuple):
+    """One tensor."""
+
+    name: str
+    dtype: str  # as the file calls it: BF16, F8_E4M3, Q4_K
+    shape: tuple[int, ...]
+    nbytes: int  # [B]
+
+    @property
+    def values(self) -> int:
+        """Stored values, packed ones counted as they are stored [1]."""
+        count = 1
+        for length in self.shape:
+            count *= length
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The headers of all files of one checkpoint."""
+
+    path: str
+    tensors: tuple[Tensor, ...]
+    stated: int  # size of the files, headers included, as their headers state it [B]
+    present: int  # size that they have: less where weights were not copied [B]
+    files: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # of a GGUF file
+
+    @property
+    def held(self) -> int:
+        """Size of all tensors [B]."""
+        return sum(tensor.nbytes for tensor in self.tensors)
+
+
+def shards(path: str) -> list[str]:
+    """Files of a checkpoint of which one is named.
+
+    Args:
+        path: a file, perhaps called ``...-00002-of-00004...`` [path].
+
+    Returns:
+        All of them, in order [path].
+
+    Raises:
+        BadSpec: one is missing.
+    """
+    folder, name = os.path.split(path)
+    numbered = _SHARD.fullmatch(name)
+    if numbered is None:
+        return [path]
+    count = int(numbered[3])
+    if not 1 <= int(numbered[2]) <= count <= _MOST_SHARDS:
+        raise BadSpec(f"{path}:1: file: {printable(name)} is no part of {count} files")
+    found = [
+        os.path.join(folder, f"{numbered[1]}-{part:05d}-of-{count:05d}{numbered[4]}") for part in range(1, count + 1)
+    ]
+    missing = [one for one in found if not os.path.isfile(one)]
+    if missing:
+        first = printable(os.path.basename(missing[0]))
+        raise BadSpec(f"{path}:1: file: {len(missing)} of its {count} parts are missing, first {first}")
+    return found

@@ -1,0 +1,122 @@
+"""What the name of a quantised checkpoint says: the model that it is made of, and the number format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from roofline.specs.formats import STORED_BITS
+
+__all__ = ["FormatInName", "base_names", "format_in_name"]
+
+# What `-hf` of llama.cpp loads of a repository of GGUF files where none is named
+# (https://github.com/ggml-org/llama.cpp, tools/server/README.md).
+_USUAL_GGUF = "q4_k_m"
+_MLX_OVERHEAD = 0.5  # bits: MLX keeps a 16-bit scale and a 16-bit bias for 64 weights (mlx.core.quantize)
+_VENDORS = {"nvidia": "nvfp4", "amd": "mxfp4"}
+_EIGHT_BITS = {"dynamic": "fp8", "static": "fp8_static", "block": "fp8_block"}
+#: Words that say something about a format and are none: how it was made, by which tool, for which cache.
+_QUALIFIERS = re.compile(
+    r"dynamic|static|block|kv|preview|marlin|qat|quantized|g\d{2,3}|h\d|exl[23]|mlx|autoround|i1|ud|unsloth|gs\d+"
+    r"|awq|gptq|gguf|bnb|\dbit|\d{1,2}(?:\.\d{1,3})?bpw",
+    re.ASCII,
+)
+_PLAIN = re.compile(
+    r"nvfp4|mxfp4|fp4|fp8|int4|int8|w4a16|w8a16|w8a8|w4afp8|bf16|fp16|" + "|".join(sorted(STORED_BITS, key=len)[::-1])
+)
+_BITS = re.compile(r"(\d)bit", re.ASCII)
+_SEAM = re.compile(r"[-:]|(?<=quantized)\.")
+_FLAVOUR = re.compile(r"-(?:instruct|it|chat|base|thinking|hf)(?=-|$)|-\d{4}(?:\d\d)?$", re.ASCII)
+_LONGEST = 200  # characters of a name
+
+
+class FormatInName(NamedTuple):
+    """A name of a quantised checkpoint, taken apart."""
+
+    base: str  # the name without what is about formats
+    preset: str  # number format as `--quantization` takes it
+    assumed: bool = False  # the name says GGUF and leaves the mixture open
+
+
+def format_in_name(name: str) -> FormatInName | None:
+    """Number format that the name of a checkpoint states, as publishers of quantised models write it.
+
+    Args:
+        name: a Hugging Face id, with or without the tag of a GGUF file, a folder or a file [text].
+
+    Returns:
+        The name without the format, and the format; None where the name states none.
+
+    >>> format_in_name("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic")
+    FormatInName(base='RedHatAI/Llama-3.3-70B-Instruct', preset='fp8', assumed=False)
+    >>> format_in_name("unsloth/Qwen3-8B-GGUF:Q5_K_M").preset, format_in_name("Qwen/Qwen3-8B")
+    ('q5_k_m', None)
+    """
+    name = name.strip().removesuffix(".gguf")
+    owner, slash, last = name[:_LONGEST].rpartition("/")
+    parts = _SEAM.split(last)
+    words: list[str] = []
+    while len(parts) > 1 and _is_about_formats(parts[-1].lower()):
+        words.append(parts.pop().lower())
+    stated = _preset(frozenset(words), owner.lower()) if words else None
+    if stated is None:
+        return None
+    is_assumed = stated == _USUAL_GGUF and _USUAL_GGUF not in words
+    return FormatInName(owner + slash + last[: _length(last, len(parts))], stated, is_assumed)
+
+
+def base_names(name: str) -> Iterator[str]:
+    """What the model that a checkpoint is made of may be called: its name, then without flavour, date and maker.
+
+    Tuning changes no shape: Instruct, chat and dated editions are counted alike.
+
+    Args:
+        name: without what is about formats [text].
+
+    Returns:
+        Names, the most specific first [text].
+
+    >>> list(base_names("RedHatAI/Meta-Llama-3-8B-Instruct"))
+    ['meta-llama-3-8b-instruct', 'meta-llama-3-8b', 'llama-3-8b']
+    """
+    last = name.rpartition("/")[2].lower()
+    yield last
+    plain = last
+    while (shorter := _FLAVOUR.sub("", plain, count=1)) != plain:
+        plain = shorter
+        yield plain
+    if plain.startswith("meta-"):
+        yield plain.removeprefix("meta-")
+
+
+def _is_about_formats(word: str) -> bool:
+    return _PLAIN.fullmatch(word) is not None or _QUALIFIERS.fullmatch(word) is not None
+
+
+def _length(last: str, parts: int) -> int:
+    """Characters of the first parts of a name."""
+    seams = [seam.start() for seam in _SEAM.finditer(last)]
+    return seams[parts - 1] if parts <= len(seams) else len(last)
+
+
+def _preset(words: frozenset[str], owner: str) -> str | None:
+    """Number format that several words name together."""
+    for word in words:
+        if word in STORED_BITS or word.endswith("bpw"):
+            return word
+    bits = next((int(found[1]) for word in words if (found := _BITS.fullmatch(word))), None)
+    if "bnb" in words:
+        return "bitsandbytes"
+    if "fp8" in words:
+        return next((name for word, name in _EIGHT_BITS.items() if word in words), "fp8")
+    if "fp4" in words:
+        return _VENDORS.get(owner, "fp4")
+    if words & {"gptq", "awq", "autoround"}:
+        return "w8a16" if bits == 8 or "int8" in words else "int4"
+    plain = next((word for word in sorted(words) if _PLAIN.fullmatch(word)), None)
+    if plain is not None:
+        return plain
+    if bits is not None and ("mlx" in words or owner == "mlx-community"):
+        return f"{bits + _MLX_OVERHEAD:g}bpw"
+    return _USUAL_GGUF if "gguf" in words else None
