@@ -24,13 +24,14 @@ from build_load_page import SCHEDULERS, drawn
 
 from roofline.analysis.causes import CAUSES, METRICS, Observed, predicted_figures
 from roofline.analysis.diagnosis import NOISE, NOTHING, UNCLEAR, Diagnosis, diagnosis, paired_runs
+from roofline.formulas.inputs import HOST_TIMES
 from roofline.serving.latency import Workload
 from roofline.serving.lengths import lengths_by_law
-from roofline.serving.traffic.load import lanes, served, server_of
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import served, server_of
 from roofline.serving.traffic.prompts import prompt_of
 from roofline.serving.traffic.simulation import Arrivals, simulated
 from roofline.serving.traffic.slots import saturation
-from roofline.symbolic.inputs import HOST_TIMES
 
 PAGE = Path(__file__).parent.parent / "docs" / "diagnosis.md"
 SEED = 20_281_000  # of the page; those below were used while the method was written

@@ -1,14 +1,13 @@
-"""What an answer under a load costs, as a ratio to an idle answer of the same run.
-
-python benchmarks/loads.py
-"""
+"""Answers under a load. As a script, a worker: loads.py prints all of one process."""
 
 from __future__ import annotations
 
-import timeit
-from collections.abc import Callable
+import json
+import statistics
+import sys
+from functools import partial
 
-import roofline as rl
+from measuring import Section, loop_step, per_step, seconds, spread, worker
 
 CASES = (
     ("llama-3.1-8b", "h100-sxm", {"tp": 1, "isl": 1000, "osl": 200}),
@@ -17,40 +16,51 @@ CASES = (
 )
 LOADS = ({"concurrency": 8}, {"concurrency": 64}, {"concurrency": 500}, {"request_rate": 1.0}, {"request_rate": 3.0})
 KEYS = tuple(f"{name}_p{level}" for name in ("ttft", "tpot", "e2el") for level in (50, 90, 95, 99))
-SPREADS = ({}, {"isl_cv": 0.3, "osl_cv": 0.5})
+TURNS = 6
+SPREAD = {"isl_cv": 0.3, "osl_cv": 0.5}
+TEXT = """\
+Means, all percentiles, and all percentiles of lengths that spread, of a server under a load, over one answer of the
+same case on an idle server in the same process; and the means in loop steps. There is no budget."""
 
 
-def seconds(ask: Callable[[], object]) -> float:
-    """Time of a question, the best of some."""
-    return min(timeit.repeat(ask, number=5, repeat=5)) / 5
-
-
-def percentiles(found: rl.Prediction) -> list[object]:
-    """All percentiles of a row."""
-    return [found.latency(key) for key in KEYS]
+def measure(rounds: int) -> Section:
+    runs = [worker("loads") for _ in range(rounds)]
+    rows = []
+    for place, ((model, gpu, _), load) in enumerate((case, load) for case in CASES for load in LOADS):
+        ((name, value),) = load.items()
+        idle, *loaded = zip(*(run[place] for run in runs), strict=True)
+        ratios = [str(spread(a / b for a, b in zip(each, idle, strict=True))) for each in loaded]
+        rows.append((f"{model} on {gpu}, {name} {value:g}", *ratios, str(spread(loaded[0]))))
+    head = ("case", "means, over an idle answer", "with percentiles", "of lengths that spread", "means, loop steps")
+    return Section("Answers under a load", TEXT, head, rows, [])
 
 
 def main() -> None:
-    """Print the ratios."""
+    """Loop steps of each case, a list of four for each load: idle, means, percentiles, those of spread lengths."""
+    import roofline as rl
+
+    def ask(model: str, gpu: str, asked: dict[str, object], keys: tuple[str, ...], turn: int) -> None:
+        answer = rl.predict(model, gpu, **asked | {"isl": asked["isl"] + turn})
+        for key in keys:
+            answer.latency(key)
+        if not keys:
+            _ = answer.e2el
+
+    def turns(model: str, gpu: str, asked: list[tuple[dict[str, object], tuple[str, ...]]], count: int) -> list[float]:
+        return [
+            seconds(lambda each=each, keys=keys, turn=turn: ask(model, gpu, each, keys, turn))
+            for turn in range(count)
+            for each, keys in asked
+        ]
+
+    found = []
     for model, gpu, case in CASES:
-        idle = seconds(lambda model=model, gpu=gpu, case=case: rl.predict(model, gpu, **case).e2el)
         for load in LOADS:
-            loaded = seconds(
-                lambda model=model, gpu=gpu, case=case, load=load: rl.predict(model, gpu, **case, **load).e2el
-            )
-            tails = [
-                seconds(
-                    lambda model=model, gpu=gpu, case=case, load=load, spread=spread: percentiles(
-                        rl.predict(model, gpu, **case, **load, **spread)
-                    )
-                )
-                for spread in SPREADS
-            ]
-            print(
-                f"{model} on {gpu}, {load}: {loaded / idle:.1f} idle answers; with all percentiles "
-                f"{tails[0] / idle:.1f}, of lengths that spread {tails[1] / idle:.1f}"
-            )
+            asked = [(case, ()), (case | load, ()), (case | load, KEYS), (case | load | SPREAD, KEYS)]
+            times = per_step(loop_step, partial(turns, model, gpu, asked, TURNS))
+            found.append([statistics.median(times[place + 4 :: 4]) for place in range(4)])  # the first turn is skipped
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

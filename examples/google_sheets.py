@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import roofline as rl
-from roofline.api.outputs import csv_text, write_whole
+from roofline.api.outputs import csv_text
+from roofline.api.writing import write_whole
 
 MODELS = ["llama-3.1-8b", "llama-3.1-70b"]
 GPUS = ["h100-sxm", "b200", "a10"]

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from roofline.api.catalog import check_specs, gpus, load_gpu, load_model, models
-from roofline.api.predict import knee, predict, tpot, ttft
 from roofline.errors import (
     BadInput,
     BadSpec,
@@ -20,17 +18,13 @@ from roofline.errors import (
     UnknownName,
     UnsupportedPrecision,
 )
-from roofline.serving.correction import Correction
-from roofline.serving.knee import Knees
-from roofline.serving.prediction import Prediction, Predictions
-from roofline.specs.gpu import Gpu
-from roofline.specs.model import Model
 
 if _TYPE_CHECKING:
     from roofline.analysis.gpus import Comparison
     from roofline.analysis.quantization import Quantization
     from roofline.analysis.sensitivity import Sensitivities, Sensitivity
     from roofline.analysis.solve import Solution
+    from roofline.api.catalog import check_specs, gpus, load_gpu, load_model, models
     from roofline.api.compare import compare, quantize
     from roofline.api.curve import Curve, curve
     from roofline.api.goodput import GpuGoodput, goodput
@@ -43,15 +37,21 @@ if _TYPE_CHECKING:
     from roofline.api.levers.pulled import Levers
     from roofline.api.levers.speculation import Speculation, speculate
     from roofline.api.once import calibrate_once
+    from roofline.api.predict import knee, predict, tpot, ttft
     from roofline.api.simulate import Simulation, simulate
     from roofline.api.size import FleetSize, GpuSize, size
     from roofline.api.table import table
     from roofline.api.why import formula, sensitivity, solve
     from roofline.api.workbook import sheet
     from roofline.api.workloads import load_workload, workload_options, workloads
+    from roofline.formulas.closed_form import Formula
+    from roofline.serving.correction import Correction
+    from roofline.serving.knee import Knees
+    from roofline.serving.prediction import Prediction, Predictions
     from roofline.serving.row_types import Row
+    from roofline.specs.gpu import Gpu
+    from roofline.specs.model import Model
     from roofline.specs.workload import NamedWorkload
-    from roofline.symbolic.closed_form import Formula
 
 __all__ = [
     "BadInput",
@@ -118,12 +118,13 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-#: Names that an answer from the shell does not need: their modules are imported when they are first asked for.
+#: Names that are imported when they are first asked for.
 _LAZY = {
     "roofline.analysis.gpus": ("Comparison",),
     "roofline.analysis.quantization": ("Quantization",),
     "roofline.analysis.sensitivity": ("Sensitivities", "Sensitivity"),
     "roofline.analysis.solve": ("Solution",),
+    "roofline.api.catalog": ("check_specs", "gpus", "load_gpu", "load_model", "models"),
     "roofline.api.compare": ("compare", "quantize"),
     "roofline.api.curve": ("Curve", "curve"),
     "roofline.api.goodput": ("GpuGoodput", "goodput"),
@@ -136,15 +137,21 @@ _LAZY = {
     "roofline.api.levers.pool_answer": ("Disaggregation",),
     "roofline.api.levers.cache": ("CacheTier", "prompt_cache"),
     "roofline.api.once": ("calibrate_once",),
+    "roofline.api.predict": ("knee", "predict", "tpot", "ttft"),
     "roofline.api.simulate": ("Simulation", "simulate"),
     "roofline.api.size": ("FleetSize", "GpuSize", "size"),
     "roofline.api.table": ("table",),
     "roofline.api.why": ("formula", "sensitivity", "solve"),
     "roofline.api.workbook": ("sheet",),
     "roofline.api.workloads": ("load_workload", "workload_options", "workloads"),
+    "roofline.serving.correction": ("Correction",),
+    "roofline.serving.knee": ("Knees",),
+    "roofline.serving.prediction": ("Prediction", "Predictions"),
     "roofline.serving.row_types": ("Row",),
+    "roofline.specs.gpu": ("Gpu",),
+    "roofline.specs.model": ("Model",),
     "roofline.specs.workload": ("NamedWorkload",),
-    "roofline.symbolic.closed_form": ("Formula",),
+    "roofline.formulas.closed_form": ("Formula",),
 }
 _HOMES = {name: home for home, names in _LAZY.items() for name in names}
 
@@ -156,7 +163,8 @@ if not _TYPE_CHECKING:  # to a type checker, a name that is not above is an erro
 
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_HOMES[name]), name)
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from roofline.errors import BadInput, shown
 from roofline.ops import Operations, register
 
-__all__ = ["Array", "Flags", "Words", "as_array", "gauss_nodes"]
+__all__ = ["Array", "Flags", "Words", "as_array", "block_functions", "gauss_nodes", "in_blocks"]
 
 #: Arrays of an answer, one element a case: numbers, conditions and texts.
 Array: TypeAlias = NDArray[np.float64]
@@ -22,9 +23,12 @@ _ARRAYS = Operations(
     minimum=lambda a, b, _: np.minimum(a, b),
     ceil=lambda a, _: np.ceil(a),
     where=np.where,
+    cbrt=np.cbrt,
 )
 register(np.ndarray, _ARRAYS)
 register(np.generic, _ARRAYS)
+
+_BLOCK = 1 << 14  # elements whose buffers stay in the cache of a core
 
 
 def as_array(name: str, value: Any) -> Any:
@@ -76,3 +80,56 @@ def gauss_nodes(law: str, count: int) -> list[tuple[float, float]]:
         places, weights = np.polynomial.legendre.leggauss(count)
     total = float(weights.sum())
     return [(float(weight) / total, float(place)) for place, weight in zip(places, weights, strict=True)]
+
+
+def block_functions() -> dict[str, Callable[..., Any]]:
+    """Functions that programs of arrays call, with a buffer for the result as the last argument.
+
+    Returns:
+        Each by its name, and what floats need.
+    """
+    named = (
+        "add", "subtract", "multiply", "divide", "negative", "power", "mod", "absolute", "maximum", "minimum", "ceil",
+        "floor", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
+        "logical_not", "sqrt", "cbrt", "copyto",
+    )  # fmt: skip
+    return {name: getattr(np, name) for name in named}
+
+
+def in_blocks(
+    run: Callable[..., tuple[Any, ...]], is_array: tuple[bool, ...], floats: int, flags: int
+) -> Callable[..., tuple[Any, ...]]:
+    """A program of blocks as a function of whole arrays, which takes memory for a block and for the results.
+
+    Args:
+        run: of floats and blocks, and of buffers for numbers and for conditions.
+        is_array: which of its numbers are arrays [bool].
+        floats: buffers for numbers [1].
+        flags: buffers for conditions [1].
+
+    Returns:
+        A function of floats and of arrays that broadcast together; it gives arrays of their common shape, and floats
+        of what depends on none.
+    """
+
+    def whole(*values: Any) -> tuple[Any, ...]:
+        arrays = np.broadcast_arrays(*(value for value, is_one in zip(values, is_array, strict=True) if is_one))
+        shape, size = arrays[0].shape, arrays[0].size
+        flat = iter([np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays])
+        given = [next(flat) if is_one else value for value, is_one in zip(values, is_array, strict=True)]
+        length = min(size, _BLOCK)
+        buffers = [np.empty(length) for _ in range(floats)] + [np.empty(length, dtype=bool) for _ in range(flags)]
+        results: list[Any] = []
+        with np.errstate(all="ignore"):
+            for start in range(0, size, _BLOCK):
+                end = min(start + _BLOCK, size)
+                blocks = (value[start:end] if is_one else value for value, is_one in zip(given, is_array, strict=True))
+                parts = run(*blocks, *(buffer[: end - start] for buffer in buffers))
+                if not results:
+                    results = [np.empty(size, part.dtype) if hasattr(part, "dtype") else part for part in parts]
+                for result, part in zip(results, parts, strict=True):
+                    if hasattr(part, "dtype"):
+                        result[start:end] = part
+        return tuple(result.reshape(shape) if hasattr(result, "dtype") else result for result in results)
+
+    return whole

@@ -7,7 +7,7 @@ import math
 from roofline.ops import Real
 from roofline.quantity import rounded, to_text
 
-__all__ = ["all_of", "any_of", "figure_text", "largest_of", "span_text"]
+__all__ = ["all_of", "any_of", "figure_text", "largest_of", "negated", "smallest_of", "span_text"]
 
 
 def any_of(condition: Real) -> bool:
@@ -40,6 +40,21 @@ def all_of(condition: Real) -> bool:
     return bool(condition.all()) if hasattr(condition, "all") else bool(condition)
 
 
+def negated(condition: Real) -> Real:
+    """Whether a condition fails, element by element.
+
+    Args:
+        condition: of a number, or of the elements of an array [condition].
+
+    Returns:
+        The condition that holds where it does not [condition].
+
+    >>> negated(1.0 < 2.0)
+    False
+    """
+    return not condition if type(condition) is bool else ~condition
+
+
 def largest_of(values: Real) -> float:
     """Largest element.
 
@@ -53,6 +68,21 @@ def largest_of(values: Real) -> float:
     2.0
     """
     return values if type(values) is float else float(values.max())
+
+
+def smallest_of(values: Real) -> float:
+    """Smallest element.
+
+    Args:
+        values: a number, or an array of them [any].
+
+    Returns:
+        A float [any].
+
+    >>> smallest_of(2.0)
+    2.0
+    """
+    return values if type(values) is float else float(values.min())
 
 
 def figure_text(value: Real, unit: str | None = None) -> str:

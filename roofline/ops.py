@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from roofline.errors import BadInput
+from roofline.records import NamedTuple
 
 __all__ = [
     "Operations",
@@ -31,10 +32,10 @@ __all__ = [
     "minimum",
     "never",
     "norm",
+    "operations_of",
     "plain",
     "register",
     "same",
-    "settled",
     "where",
 ]
 
@@ -43,6 +44,7 @@ Real = Any
 _Record = TypeVar("_Record")
 
 _PLAIN = frozenset({float, int})
+_CUBIC = 3.0
 
 
 #: A calculation that gives the next of some numbers.
@@ -61,7 +63,9 @@ class Operations(NamedTuple):
     ceil: Callable[[Real, str], Real]
     where: Callable[[Real, Real, Real], Real]
     compared: Callable[[Callable[[Real, Real], Real], Real, Real, str], Real] = _compared  # by a relation such as <
-    settled: Callable[[_Round, tuple[Any, ...]], tuple[Real, ...]] | None = None  # of a fixed point found in floats
+    cbrt: Callable[[Real], Real] | None = None  # cube root, where it is more than a power
+    settled: Callable[[_Round, tuple[Any, ...], Any], tuple[Real, ...]] | None = None  # at a fixed point
+    repeated: Callable[..., tuple[Real, ...]] | None = None  # of a loop whose end is open; `roots.repeated`
 
 
 _REGISTRY: dict[type, Operations] = {}
@@ -75,6 +79,29 @@ def register(kind: type, operations: Operations) -> None:
         operations: how to do each operation on them [record].
     """
     _REGISTRY[kind] = operations
+
+
+def operations_of(*values: Real) -> Operations:
+    """Operations of the kind of some numbers, of which those that are no floats are of one.
+
+    Args:
+        values: the numbers [any].
+
+    Returns:
+        The operations.
+    """
+    for value in values:
+        for base in type(value).__mro__:
+            found = _REGISTRY.get(base)
+            if found is not None and base not in _PLAIN:
+                return found
+    if all(isinstance(value, (float, int)) for value in values):
+        return _FLOATS
+    kinds = ", ".join(type(value).__name__ for value in values)
+    raise BadInput(
+        f"no operations are registered for {kinds}; for numpy arrays import roofline.arrays, "
+        "for sympy expressions roofline.formulas.symbols"
+    )
 
 
 def maximum(a: Real, b: Real, meaning: str = "") -> Real:
@@ -93,7 +120,7 @@ def maximum(a: Real, b: Real, meaning: str = "") -> Real:
     """
     if type(a) in _PLAIN and type(b) in _PLAIN:
         return a if a >= b else b
-    return _operations(a, b).maximum(a, b, meaning)
+    return operations_of(a, b).maximum(a, b, meaning)
 
 
 def minimum(a: Real, b: Real, meaning: str = "") -> Real:
@@ -112,7 +139,7 @@ def minimum(a: Real, b: Real, meaning: str = "") -> Real:
     """
     if type(a) in _PLAIN and type(b) in _PLAIN:
         return a if a <= b else b
-    return _operations(a, b).minimum(a, b, meaning)
+    return operations_of(a, b).minimum(a, b, meaning)
 
 
 def ceil(a: Real, meaning: str = "") -> Real:
@@ -130,7 +157,7 @@ def ceil(a: Real, meaning: str = "") -> Real:
     """
     if type(a) in _PLAIN:
         return float(math.ceil(a)) if math.isfinite(a) else a
-    return _operations(a).ceil(a, meaning)
+    return operations_of(a).ceil(a, meaning)
 
 
 def floor(a: Real, meaning: str = "") -> Real:
@@ -167,7 +194,7 @@ def where(condition: Real, a: Real, b: Real) -> Real:
         return a
     if condition is False:
         return b
-    return _operations(condition).where(condition, a, b)
+    return operations_of(condition).where(condition, a, b)
 
 
 def above(a: Real, b: Real, meaning: str = "") -> Real:
@@ -186,7 +213,7 @@ def above(a: Real, b: Real, meaning: str = "") -> Real:
     """
     if type(a) in _PLAIN and type(b) in _PLAIN:
         return a > b
-    return _operations(a, b).compared(operator.gt, a, b, meaning)
+    return operations_of(a, b).compared(operator.gt, a, b, meaning)
 
 
 def below(a: Real, b: Real, meaning: str = "") -> Real:
@@ -205,7 +232,7 @@ def below(a: Real, b: Real, meaning: str = "") -> Real:
     """
     if type(a) in _PLAIN and type(b) in _PLAIN:
         return a < b
-    return _operations(a, b).compared(operator.lt, a, b, meaning)
+    return operations_of(a, b).compared(operator.lt, a, b, meaning)
 
 
 def at_most(a: Real, b: Real, meaning: str = "") -> Real:
@@ -224,7 +251,7 @@ def at_most(a: Real, b: Real, meaning: str = "") -> Real:
     """
     if type(a) in _PLAIN and type(b) in _PLAIN:
         return a <= b
-    return _operations(a, b).compared(operator.le, a, b, meaning)
+    return operations_of(a, b).compared(operator.le, a, b, meaning)
 
 
 def never(condition: Real) -> bool:
@@ -273,25 +300,7 @@ def plain(number: Any) -> float:
     2.0
     """
     value: float = number if type(number) in _PLAIN else getattr(number, "value", number)
-    return value
-
-
-def settled(round_: _Round, values: tuple[Any, ...], among: Any) -> tuple[Real, ...]:
-    """Numbers where a calculation stands still, with whatever their kind remembers of what they depend on.
-
-    Args:
-        round_: gives the next numbers for some [function].
-        values: numbers that it leaves as they are, of floats or arrays [any].
-        among: a number of the kind that the calculation runs on [any].
-
-    Returns:
-        The numbers; those that carry derivatives get them by the theorem of implicit functions [any].
-    """
-    for base in type(among).__mro__:
-        operations = _REGISTRY.get(base)
-        if operations is not None and operations.settled is not None:
-            return operations.settled(round_, values)
-    return values
+    return number if value is None else value  # an open number has none
 
 
 def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:
@@ -313,6 +322,14 @@ def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:
         return a + b
     if p == math.inf:
         return maximum(a, b, meaning)
+    if type(a) in _PLAIN and a == 0.0:
+        return b
+    if type(b) in _PLAIN and b == 0.0:
+        return a
+    if p == _CUBIC:  # as programs compute it, to the bit
+        root = math.cbrt if type(a) in _PLAIN and type(b) in _PLAIN else operations_of(a, b).cbrt
+        if root is not None:
+            return root(a * a * a + b * b * b)
     return (a**p + b**p) ** (1.0 / p)
 
 
@@ -349,7 +366,7 @@ def comparable(record: type[_Record]) -> type[_Record]:
     Returns:
         The same class [type]. Its hash, where it states none, is that of its fields: one with an array has none.
     """
-    names: tuple[str, ...] = getattr(record, "_fields", ()) or tuple(getattr(record, "__dataclass_fields__", ()))
+    names: tuple[str, ...] = getattr(record, "__match_args__", ())
 
     def equal(one: Any, other: Any) -> Any:
         if one is other:
@@ -369,21 +386,6 @@ def comparable(record: type[_Record]) -> type[_Record]:
     for name, method in methods.items():
         setattr(record, name, method)
     return record
-
-
-def _operations(*values: Real) -> Operations:
-    for value in values:
-        for base in type(value).__mro__:
-            found = _REGISTRY.get(base)
-            if found is not None and base not in _PLAIN:
-                return found
-    if all(isinstance(value, (float, int)) for value in values):
-        return _FLOATS
-    kinds = ", ".join(type(value).__name__ for value in values)
-    raise BadInput(
-        f"no operations are registered for {kinds}; for numpy arrays import roofline.arrays, "
-        "for sympy expressions roofline.symbolic.symbols"
-    )
 
 
 _FLOATS = Operations(

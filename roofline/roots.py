@@ -7,11 +7,12 @@
 | `crossing` | any kind, between zero and a limit | the zero of a surplus that starts positive |
 | `largest_that_holds` | any kind, from one to a limit | the last whole number for which a condition holds |
 | `fixed_point` | several of any kind, from a start | where a round gives what it was given |
+| `repeated` | several of any kind, from a start | what replacing them again and again leads to |
 
 Two loops narrow a bracket, by the one step that they share. Of floats there is one case: the loop looks at every value
-and stops at 15 digits. Of other kinds there are many: elements of an array settle at different steps, and a sheet is
-asked cases that nobody has seen yet. So their loop looks at none, chooses by `ops.where`, keeps what has settled, and
-takes a number of steps that is known before.
+and stops at 15 digits. Of other kinds there are many: elements of an array settle at different steps, a sheet is
+asked cases that nobody has seen yet, and a graph holds the loop itself. So theirs choose by `ops.where`, keep what has
+settled, and leave the turns to `repeated`: the one loop of the tool whose end an answer depends on.
 """
 
 from __future__ import annotations
@@ -20,13 +21,23 @@ import math
 from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-from roofline import ops
-from roofline.elements import all_of, any_of
-from roofline.ops import Real, floor, maximum, minimum, plain, where
+from roofline.elements import all_of, any_of, negated
+from roofline.ops import Real, floor, maximum, minimum, operations_of, plain, where
+from roofline.records import NamedTuple
 
-__all__ = ["Settled", "crossing", "fixed_point", "largest_that_holds", "narrowed", "root"]
+__all__ = [
+    "Settled",
+    "carried_crossing",
+    "crossing",
+    "fixed_point",
+    "largest_that_holds",
+    "narrowed",
+    "repeated",
+    "root",
+    "turned",
+]
 
 _EXACT = 2.0**-50
 _MOST_STEPS = 200  # of floats
@@ -36,44 +47,46 @@ _MOST_HALVINGS = 64  # of a range of whole numbers
 _PRECISION = 4e-13  # relative, of what `crossing` finds
 _SETTLED = 2.0**-40  # relative, between a round and the next
 _MOST_ROUNDS = 120
+_MIXED = 2  # rounds before the last that are mixed with it
 _FAR, _NEAR = 4.0, 0.25  # times the last value that a round's may be
 _TINY = 2.0**-100
 
+_State = tuple[Any, ...]
+_Turn = Callable[[_State], tuple[_State, Any]]
 
-class _Bracket(NamedTuple):
-    """Two places between which a function changes sign."""
 
-    near: Real
-    at_near: Real  # the function there, or less of it
-    far: Real
-    at_far: Real
-    side: Real = 0.0  # which end moved last: 1 the near one, -1 the far one
+def _secant(bracket: _State) -> Real:
+    """Where the line through both ends of a bracket is zero."""
+    near, at_near, far, at_far, _ = bracket
+    return (near * at_far - far * at_near) / (at_far - at_near)
 
-    @property
-    def secant(self) -> Real:
-        """Where the line through both ends is zero."""
-        return (self.near * self.at_far - self.far * self.at_near) / (self.at_far - self.at_near)
 
-    def narrowed(self, middle: Real, value: Real, is_near: Real) -> _Bracket:
-        """The bracket with a place inside as one of its ends: the Illinois step.
+def _illinois(bracket: _State, middle: Real, value: Real, is_near: Real) -> _State:
+    """A bracket with a place inside as one of its ends: the Illinois step.
 
-        Args:
-            middle: the place [any].
-            value: of the function there [any].
-            is_near: whether it has the sign of the near end [condition].
+    Args:
+        bracket: the near end and the function there, or less of it; the far end likewise; which of them moved last:
+            1 the near one, -1 the far one [any].
+        middle: the place [any].
+        value: of the function there [any].
+        is_near: whether it has the sign of the near end [condition].
 
-        Returns:
-            The bracket; an end that stays twice counts for half of its value.
+    Returns:
+        The bracket; an end that stays twice counts for half of its value.
 
-        Source:
-            Dowell and Jarratt, BIT 11, 1971.
-        """
-        side = where(is_near, 1.0, -1.0)
-        again = side == self.side
-        near, far = where(is_near, middle, self.near), where(is_near, self.far, middle)
-        at_near = where(is_near, value, where(again, 0.5 * self.at_near, self.at_near))
-        at_far = where(is_near, where(again, 0.5 * self.at_far, self.at_far), value)
-        return _Bracket(near, at_near, far, at_far, side)
+    Source:
+        Dowell and Jarratt, BIT 11, 1971.
+    """
+    near, at_near, far, at_far, last = bracket
+    side = where(is_near, 1.0, -1.0)
+    again = side == last
+    return (
+        where(is_near, middle, near),
+        where(is_near, value, where(again, 0.5 * at_near, at_near)),
+        where(is_near, far, middle),
+        where(is_near, where(again, 0.5 * at_far, at_far), value),
+        side,
+    )
 
 
 def root(surplus: Callable[[float], float], start: float, best: float, worst: float) -> float:
@@ -122,19 +135,63 @@ def narrowed(function: Callable[[float], float], near: tuple[float, float], far:
     >>> round(narrowed(lambda value: value**2 - 2.0, (0.0, -2.0), (2.0, 2.0)), 12)
     1.414213562373
     """
-    bracket = _Bracket(*near, *far)
+    bracket: _State = (*near, *far, 0.0)
     for _ in range(_MOST_STEPS):
-        one, other = bracket.near, bracket.far
-        if bracket.at_near == 0.0 or abs(other - one) <= _EXACT * max(abs(one), abs(other)):
+        one, at_one, other = bracket[:3]
+        if at_one == 0.0 or abs(other - one) <= _EXACT * max(abs(one), abs(other)):
             break
-        middle = bracket.secant
+        middle = _secant(bracket)
         if not min(one, other) < middle < max(one, other):
             middle = 0.5 * (one + other)
         value = function(middle)
         if math.isnan(value):
             return math.nan
-        bracket = bracket.narrowed(middle, value, (value < 0.0) == (near[1] < 0.0) or value == 0.0)
-    return float(bracket.near)
+        bracket = _illinois(bracket, middle, value, (value < 0.0) == (near[1] < 0.0) or value == 0.0)
+    return float(bracket[0])
+
+
+def repeated(turn: _Turn, start: _State, most: int, among: _State = (), begins: Real = True) -> _State:
+    """Numbers that are replaced together, again and again, until no case goes on.
+
+    Args:
+        turn: from the numbers to those that replace them, and whether another turn follows [function].
+        start: the numbers at first [any].
+        most: turns at most [1].
+        among: further numbers of the kind that the calculation runs on, where those at first may be plain [any].
+        begins: whether there is a first turn [condition].
+
+    Returns:
+        The numbers at last. Elements of an array take as many turns as the slowest of them: a turn keeps what need not
+        change. A graph holds the loop.
+
+    >>> repeated(lambda x: ((x[0] * 2.0,), x[0] < 50.0), (3.0,), 100)
+    (192.0,)
+    """
+    loop = operations_of(*start, *among).repeated
+    return turned(turn, start, most, begins) if loop is None else loop(turn, start, most, among, begins)
+
+
+def turned(turn: _Turn, start: _State, most: int, begins: Real = True) -> _State:
+    """As `repeated`, by turning: of floats, of arrays, and of whatever knows whether a condition holds.
+
+    Args:
+        turn: from the numbers to those that replace them, and whether another turn follows [function].
+        start: the numbers at first [any].
+        most: turns at most [1].
+        begins: whether there is a first turn [condition].
+
+    Returns:
+        The numbers at last.
+
+    >>> turned(lambda x: ((x[0] + 1.0,), True), (3.0,), 2), turned(lambda x: ((x[0] + 1.0,), True), (3.0,), 2, False)
+    ((5.0,), (3.0,))
+    """
+    state, goes_on = start, begins
+    for _ in range(most):
+        if goes_on is not True and not any_of(goes_on):
+            break
+        state, goes_on = turn(state)
+    return state
 
 
 def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_STEPS) -> Real:
@@ -155,23 +212,40 @@ def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_S
     >>> crossing(lambda value: 6.0 - 2.0 * value, 2.0)
     inf
     """
+    return carried_crossing(lambda number, _: (surplus(number), ()), limit, (), steps)[0]
+
+
+def carried_crossing(
+    surplus: Callable[[Real, _State], tuple[Real, _State]], limit: Real, carried: _State, steps: int = _USUAL_STEPS
+) -> tuple[Real, _State]:
+    """As `crossing`, of a surplus that begins each time where it ended the last time.
+
+    Args:
+        surplus: of the number, and of what it carries from one number to the next [any].
+        limit: largest number to try [any].
+        carried: to begin with [any].
+        steps: steps taken at most [1].
+
+    Returns:
+        The number, and what was carried at last [any].
+    """
     low = 0.0
-    above, below = surplus(low), surplus(limit)
+    above, carried = surplus(low, carried)
+    below, carried = surplus(limit, carried)
     always, never = above <= 0.0, below > 0.0
-    above, below = where(always, 1.0, above), where(never, -1.0, below)
-    bracket = _Bracket(low, above, limit, below)
-    middle, found, is_open = low, low, True
-    for _ in range(steps):
-        before = middle
-        middle = bracket.secant
+
+    def step(state: _State) -> tuple[_State, Real]:
+        bracket, (before, found, is_open) = state[:5], state[5:8]
+        middle = _secant(bracket)
         found = where(is_open, middle, found)  # what has settled stays: rounding would lead it away
-        here = surplus(middle)
-        bracket = bracket.narrowed(middle, here, here > 0.0)
+        here, after = surplus(middle, state[8:])
         moves = abs(middle - before) > _PRECISION * middle
         is_open = where(is_open, moves, is_open)
-        if not any_of(is_open):
-            break
-    return where(never, float("inf"), where(always, 0.0, found))
+        return (*_illinois(bracket, middle, here, here > 0.0), middle, found, is_open, *after), is_open
+
+    start = (low, where(always, 1.0, above), limit, where(never, -1.0, below), 0.0, low, low, True, *carried)
+    state = repeated(step, start, steps, (above, below))
+    return where(never, float("inf"), where(always, 0.0, state[6])), state[8:]
 
 
 def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = _MOST_HALVINGS) -> Real:
@@ -188,15 +262,17 @@ def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = 
     >>> largest_that_holds(lambda n: n * n <= 50, 100.0)
     7.0
     """
-    low, high = limit * 0.0, limit
-    for _ in range(steps):
-        if not any_of(low < high):
-            break
+
+    def halved(state: _State) -> tuple[_State, Real]:
+        low, high = state
         middle = floor((low + high + 1.0) / 2.0)
         good, is_open = holds(maximum(middle, 1.0)), low < high
         high = where(is_open, where(good, high, middle - 1.0), high)
         low = where(is_open, where(good, middle, low), low)
-    return low
+        return (low, high), low < high
+
+    low = limit * 0.0
+    return repeated(halved, (low, limit), steps, begins=low < limit)[0]
 
 
 class Settled(NamedTuple):
@@ -225,56 +301,61 @@ def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: t
     >>> round(half.values[0], 12), half.is_found
     (1.414213562373, True)
     """
-    here = tuple(map(plain, start))
-    kind: Any = here[0]
-    before: list[tuple[tuple[Real, ...], tuple[Real, ...]]] = []  # results and residuals, the last first
-    last: Real = float("inf")
-    settled: Real = False
-    for _ in range(_MOST_ROUNDS):
+    size = len(start)
+    kind: Any = plain(start[0])
+
+    def round_of(state: _State) -> tuple[_State, Real]:
+        """Of numbers, results and residuals of the rounds before, how far the last one led, whether another follows."""
+        nonlocal kind
+        here, last = state[:size], state[-2]
+        before = [state[place : place + size] for place in range(size, len(state) - 2, size)]
         results = round_(here)
         kind = next((each for each in results if type(each) is not float), kind)
         found = tuple(map(plain, results))
         residual = tuple(new - old for new, old in zip(found, here, strict=True))
         weights = tuple(1.0 / (abs(new) + _TINY) for new in found)
-        size = reduce(maximum, (abs(each) * weight for each, weight in zip(residual, weights, strict=True)))
-        settled = size <= _SETTLED
+        far = reduce(maximum, (abs(each) * weight for each, weight in zip(residual, weights, strict=True)))
+        settled = far <= _SETTLED
         if all_of(settled):
-            here = found
-            break
-        mixed = _mixed(found, residual, weights, before[:2])
-        astray = size > 1.5 * last
+            return (*found, *state[size:-2], far, False), False
+        mixed = _mixed(found, residual, weights, before)
+        astray = far > 1.5 * last
         halfway = tuple(old + 0.5 * each for old, each in zip(here, residual, strict=True))
         towards = tuple(where(astray, half, best) for half, best in zip(halfway, mixed, strict=True))
         limited = (
             minimum(maximum(new, _NEAR * old), _FAR * maximum(old, result))
             for new, old, result in zip(towards, here, found, strict=True)
         )
-        here = tuple(where(settled, result, new) for result, new in zip(found, limited, strict=True))
-        before.insert(0, (found, residual))
-        last = size
-    return Settled(ops.settled(round_, here, kind), settled)
+        after = (where(settled, result, new) for result, new in zip(found, limited, strict=True))
+        is_open = negated(settled)
+        return (*after, *found, *residual, *state[size:-2][: 2 * size * (_MIXED - 1)], far, is_open), is_open
+
+    state = turned(round_of, (*map(plain, start), float("inf"), True), _MIXED)  # with fewer rounds before
+    state = repeated(round_of, state, _MOST_ROUNDS - _MIXED, (kind,), begins=state[-1])
+    implicit = operations_of(kind).settled  # of numbers that carry derivatives: the theorem of implicit functions
+    values = state[:size] if implicit is None else implicit(round_, state[:size], kind)
+    return Settled(values, negated(state[-1]))
 
 
 def _mixed(
     found: tuple[Real, ...],
     residual: tuple[Real, ...],
     weights: tuple[Real, ...],
-    before: list[tuple[tuple[Real, ...], tuple[Real, ...]]],
+    before: list[tuple[Real, ...]],
 ) -> tuple[Real, ...]:
     """Combination of the last rounds whose residual would be the least, were the calculation linear."""
     if not before:
         return tuple(new - 0.5 * each for new, each in zip(found, residual, strict=True))
-    results = [found, *(result for result, _ in before)]
-    residuals = [residual, *(each for _, each in before)]
+    results, residuals = [found, *before[::2]], [residual, *before[1::2]]
     moved = [tuple(a - b for a, b in zip(*pair, strict=True)) for pair in pairwise(results)]
-    turned = [tuple((a - b) * w for a, b, w in zip(*pair, weights, strict=True)) for pair in pairwise(residuals)]
+    changed = [tuple((a - b) * w for a, b, w in zip(*pair, weights, strict=True)) for pair in pairwise(residuals)]
     weighted = tuple(each * weight for each, weight in zip(residual, weights, strict=True))
-    one = _dot(turned[0], turned[0])
-    share = _dot(turned[0], weighted)
-    if len(turned) == 1:
+    one = _dot(changed[0], changed[0])
+    share = _dot(changed[0], weighted)
+    if len(changed) == 1:
         shares = [_over(share, one)]
     else:
-        both, other, rest = _dot(turned[0], turned[1]), _dot(turned[1], turned[1]), _dot(turned[1], weighted)
+        both, other, rest = _dot(changed[0], changed[1]), _dot(changed[1], changed[1]), _dot(changed[1], weighted)
         other = other * (1.0 + _SETTLED)  # two rounds that moved alike
         spread = one * other - both * both
         shares = [_over(share * other - rest * both, spread), _over(one * rest - both * share, spread)]

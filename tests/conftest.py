@@ -1,5 +1,7 @@
 """Random cases that the tests of several rings draw from, and deployments made of plain records."""
 
+import gc
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.catalog.engines import load_engine
+from roofline.formulas.inputs import HOST_TIMES
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.serving.precision import precision
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
@@ -18,11 +21,14 @@ from roofline.specs.gpu import Gpu, Link
 from roofline.specs.kernels import CALIBRATED, COLLECTIVES
 from roofline.specs.layers import DenseFfn, Gqa, Group, Layer, Mla, MoeFfn
 from roofline.specs.model import Model
-from roofline.symbolic.inputs import HOST_TIMES
 
 # The scripts of accuracy/ are no package: tests import them by name. (This is the only conftest: a second one would
 # hide this module from the tests that import it.)
 sys.path.insert(0, str(Path(__file__).parents[1] / "accuracy"))
+
+# Tests start the command some hundred times: it is compiled once, also where the environment writes no byte code.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "suite", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -66,6 +72,17 @@ SAMPLE_MODELS = (
 )
 
 shares = st.floats(0.1, 1.0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Modules and tests live until the end: the search for garbage leaves them out."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -288,3 +305,17 @@ def _multiplied(value, times):
     if isinstance(value, dict):
         return {name: rate * times for name, rate in value.items()}
     return value * times
+
+
+@pytest.fixture(scope="session")
+def javascript():
+    """What a function of some JavaScript gives for some numbers: ``javascript(source, name, numbers)``."""
+    from py_mini_racer import MiniRacer
+
+    with MiniRacer() as engine:
+
+        def called(source, name, numbers):
+            engine.eval(source)
+            return [float(each) for each in engine.eval(f"{name}({', '.join(map(repr, numbers))}).join()").split(",")]
+
+        yield called

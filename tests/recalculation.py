@@ -23,6 +23,7 @@ import re
 import shutil
 import signal
 import subprocess
+from functools import cache
 from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -187,15 +188,22 @@ class Live:
         return str(value) if isinstance(value, CellError) else value
 
 
+@cache
+def _profile(mode):
+    """A profile with a setting, until Python ends: LibreOffice takes seconds to fill a new one."""
+    folder = TemporaryDirectory()
+    (Path(folder.name) / "user").mkdir()
+    (Path(folder.name) / "user" / "registrymodifications.xcu").write_text(_PROFILE.format(mode=mode))
+    return folder
+
+
 def _libreoffice(paths, mode=0):
     with TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "profile" / "user").mkdir(parents=True)
-        (folder / "profile" / "user" / "registrymodifications.xcu").write_text(_PROFILE.format(mode=mode))
         copies = [folder / f"{place}.xlsx" for place in range(len(paths))]
         for path, copy in zip(paths, copies, strict=True):
             poison(path, copy)
-        profile = f"-env:UserInstallation={(folder / 'profile').as_uri()}"
+        profile = f"-env:UserInstallation={Path(_profile(mode).name).as_uri()}"
         convert = ["--headless", "--norestore", "--convert-to", "xlsx", "--outdir", folder / "out"]
         _run(["soffice", profile, *convert, *copies])
         answers = [Cells(folder / "out" / copy.name) for copy in copies]

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from every_case import each
+from source_trees import tree
 
 import roofline
 
@@ -29,13 +30,13 @@ def test_imports_are_absolute():
     relative = [
         inside(path)
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.ImportFrom) and node.level > 0
     ]
     assert relative == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=inside)
+@each("path", MODULES, ids=inside)
 def test_powers_of_ten_live_in_quantity_alone(path):
     if path.name == "quantity.py":
         return
@@ -44,14 +45,14 @@ def test_powers_of_ten_live_in_quantity_alone(path):
     assert not found, f"{inside(path)}: {found}"
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if inside(p).startswith("physics/")], ids=inside)
+@each("path", [p for p in MODULES if inside(p).startswith("physics/")], ids=inside)
 def test_formulas_use_ops_and_never_the_functions_of_one_kind_of_number(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "math":
             assert node.attr == "inf", f"{inside(path)}: math.{node.attr}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=inside)
+@each("path", MODULES, ids=inside)
 def test_modules_stop_at_400_lines(path):
     assert len(path.read_text().splitlines()) <= 400
 
@@ -73,21 +74,52 @@ def test_the_answer_from_the_shell_imports_neither_numpy_nor_sympy_nor_pydantic(
     assert done.stderr.strip().splitlines()[-1] == "[]"
 
 
+def imported_by(question: list[str]) -> set[str]:
+    """Modules of ours that a question to the command imports."""
+    code = (
+        "import sys\n"
+        "from roofline.cli.main import cli\n"
+        f"try:\n    cli({question!r})\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(*(name for name in sys.modules if name.startswith('roofline.')), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_the_help_imports_no_command_and_nothing_that_answers():
+    assert imported_by(["--help"]) == imported_by(["--version"])
+    assert imported_by(["--help"]) <= {
+        "roofline.cli", "roofline.cli.help", "roofline.cli.main", "roofline.cli.mistakes", "roofline.errors",
+    }  # fmt: skip
+
+
+def test_a_burst_imports_neither_what_answers_loads_nor_kinds_of_layers_that_the_model_lacks():
+    burst = imported_by(["ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm"])
+    rooms = ("roofline.serving.traffic", "roofline.symbolic", "roofline.analysis", "roofline.workbook")
+    assert not [name for name in burst if name.startswith(rooms)]
+    layers = {name.rpartition(".")[2] for name in burst if name.startswith("roofline.physics.layers.")}
+    assert layers == {"dense", "gqa", "indexer", "kind", "kinds"}
+    listed = imported_by(["gpus"])
+    assert "roofline.api.predict" in burst
+    assert "roofline.api.predict" not in listed
+    under_load = imported_by(["ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm", "-c", "8"])
+    assert "roofline.serving.traffic.load" in under_load
+
+
 def test_the_public_names_are_sorted_and_complete():
     assert list(roofline.__all__) == sorted(roofline.__all__)
     assert all(hasattr(roofline, name) for name in roofline.__all__)
     for path in MODULES:
-        tree = ast.parse(path.read_text())
         stated = [
             ast.literal_eval(node.value)
-            for node in tree.body
+            for node in tree(path).body
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
         ]
         if not stated:
             continue
         public = {
             node.name
-            for node in tree.body
+            for node in tree(path).body
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
         }
         assert public <= set(stated[0]), f"{inside(path)}: {public - set(stated[0])} missing from __all__"

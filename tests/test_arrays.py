@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,8 +31,8 @@ WORKLOADS = {
 }
 SLO = {"ttft": 0.5, "tpot": 0.02, "e2el": 20.0}
 
-every_deployment = pytest.mark.parametrize("deployment", DEPLOYMENTS.values(), ids=DEPLOYMENTS)
-every_workload = pytest.mark.parametrize("lengths", WORKLOADS.values(), ids=WORKLOADS)
+every_deployment = each("deployment", DEPLOYMENTS.values(), ids=DEPLOYMENTS)
+every_workload = each("lengths", WORKLOADS.values(), ids=WORKLOADS)
 
 
 def swept(deployment, lengths, slo=None):

@@ -7,12 +7,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from every_case import each
+from source_trees import tree
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FOLDERS = ("roofline", "accuracy", "tests", "docs", "examples")
 #: Import names that are not the distribution's in lower case with an underscore for the hyphen.
-NAMES = {"pyyaml": "yaml"}
+NAMES = {"mini-racer": "py_mini_racer", "pyyaml": "yaml"}
 #: Declared without an import, and why.
 TOOLS = {
     "build": "tests/test_packaging.py and .ci/run run it as a command",
@@ -30,7 +32,7 @@ LOADERS = ("import_module", "find_spec", "importorskip")
 
 def imports(path):
     """Top-level names of what a file imports."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -55,7 +57,7 @@ def declared():
             yield pytest.param(name, folders, id=f"{group}-{name}")
 
 
-@pytest.mark.parametrize(("name", "folders"), list(declared()))
+@each(("name", "folders"), list(declared()))
 def test_every_declared_dependency_is_imported_by_the_part_that_it_is_declared_for(name, folders):
     assert name in TOOLS or any(NAMES.get(name, name.replace("-", "_")) in imported(folder) for folder in folders)
 

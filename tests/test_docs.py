@@ -3,9 +3,12 @@
 import ast
 import re
 import runpy
+from functools import cache
 from pathlib import Path
 
 import pytest
+from every_case import each
+from source_trees import tree
 
 import roofline
 
@@ -20,11 +23,16 @@ def is_overload(node):
     return any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
 
 
+@cache
 def public_functions():
+    return list(_public_functions())
+
+
+def _public_functions():
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.is_relative_to(PACKAGE / "cli"):  # no API: a line that says what the signature does not
             continue
-        for node in ast.parse(path.read_text()).body:
+        for node in tree(path).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not is_overload(node):
                 is_command = any("command" in ast.unparse(d) or "group" in ast.unparse(d) for d in node.decorator_list)
                 if not is_command:
@@ -42,7 +50,7 @@ def section(docstring, name):
     return match[1] if match else ""
 
 
-@pytest.mark.parametrize("node", list(public_functions()))
+@each("node", public_functions)
 def test_a_public_docstring_names_all_parameters_in_order_with_units(node):
     docstring = ast.get_docstring(node)
     assert docstring, "no docstring"
@@ -60,7 +68,7 @@ def test_a_public_docstring_names_all_parameters_in_order_with_units(node):
             assert re.search(r"\[[^\]]+\]", text), f"{name} has no [unit]"
 
 
-@pytest.mark.parametrize("node", list(public_functions()))
+@each("node", public_functions)
 def test_a_public_docstring_keeps_the_order_of_sections(node):
     docstring = ast.get_docstring(node)
     found = [line for line in docstring.splitlines() if line in SECTIONS]
@@ -74,7 +82,7 @@ def test_every_public_parameter_is_in_the_glossary():
     names = {
         argument.arg
         for module in (PACKAGE / "api").glob("*.py")
-        for node in ast.parse(module.read_text()).body
+        for node in tree(module).body
         if isinstance(node, ast.FunctionDef) and node.name in roofline.__all__
         for argument in parameters(node)
     }

@@ -1,6 +1,7 @@
 """One base error, few children, and messages that say what was asked, what is wrong, and what to do."""
 
 import pytest
+from every_case import each
 
 import roofline as rl
 
@@ -45,7 +46,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("child", CHILDREN)
+@each("child", CHILDREN)
 def test_one_except_clause_catches_every_error(child):
     assert issubclass(child, rl.RooflineError)
     assert child is not rl.RooflineError
@@ -59,7 +60,7 @@ def test_the_errors_of_python_are_not_mistaken_for_ours():
     assert rl.RooflineError.__mro__[1:] == (Exception, BaseException, object)
 
 
-@pytest.mark.parametrize(("asked", "error", "words"), CASES, ids=[" ".join(map(str, case[0][1:])) for case in CASES])
+@each(("asked", "error", "words"), CASES, ids=[" ".join(map(str, case[0][1:])) for case in CASES])
 def test_a_message_names_what_was_asked_what_is_wrong_and_what_to_do(asked, error, words):
     model, gpu, options = asked
     with pytest.raises(error) as caught:
@@ -70,7 +71,7 @@ def test_a_message_names_what_was_asked_what_is_wrong_and_what_to_do(asked, erro
         assert word in message
 
 
-@pytest.mark.parametrize(("asked", "error", "words"), CASES, ids=[" ".join(map(str, case[0][1:])) for case in CASES])
+@each(("asked", "error", "words"), CASES, ids=[" ".join(map(str, case[0][1:])) for case in CASES])
 def test_an_error_hides_the_exception_of_the_library_that_led_to_it(asked, error, words):
     model, gpu, options = asked
     with pytest.raises(error) as caught:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 import yaml
 from cli.asking import answered, ask
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -27,9 +28,9 @@ from roofline.catalog.checks import SCHEMAS, checked_document
 from roofline.catalog.spec_text import spec_yaml
 from roofline.cli.render import print_table
 from roofline.errors import printable, shown
+from roofline.formulas.formula import Stages
 from roofline.huggingface.config import config_document
 from roofline.specs.names import name_fault
-from roofline.symbolic.formula import Stages
 from roofline.workbook.cell_text import text_literal
 
 #: What a terminal obeys, what turns or breaks a line, and what no file can hold.
@@ -110,9 +111,7 @@ def test_a_name_of_an_own_file_is_refused_on_its_line_in_a_message_that_any_term
         assert harmless(result.output)
 
 
-@pytest.mark.parametrize(
-    "name", ["a\x1b[31m", "a\u202eb", "a\nb", 'a"b', "a'b", "a\\b", "\u2028", " ", "x" * 201, None, 7]
-)
+@each("name", ["a\x1b[31m", "a\u202eb", "a\nb", 'a"b', "a'b", "a\\b", "\u2028", " ", "x" * 201, None, 7])
 def test_an_imported_model_keeps_the_rule_of_all_names(name):
     config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
               "intermediate_size": 128, "vocab_size": 100}  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from every_case import each
 
 import roofline as rl
 
@@ -130,7 +131,7 @@ def test_every_name_in_the_table_is_in_the_catalog(script):
     assert set(script.GPU_NAMES.values()) <= set(rl.gpus())
 
 
-@pytest.mark.parametrize(
+@each(
     ("told", "name"),
     [
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from every_case import each
+from source_trees import tree
 
 import roofline
 
@@ -17,7 +19,7 @@ MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
     *(
         PACKAGE / "serving" / f"{name}.py"
-        for name in ("latency", "prompt_cache", "knee", "interval", "answer", "cost", "lengths", "targets")
+        for name in ("latency", "prompt_cache", "knee", "interval", "answer", "cost", "lengths", "served", "targets")
     ),
     *(
         PACKAGE / "serving" / "traffic" / f"{name}.py"
@@ -76,7 +78,7 @@ EXCLUDED = {
     "analysis/goodput.py: attained": 'products of survival: "Goodput" in docs/method.md',
     "analysis/goodput.py: largest_rate": "a search: the root of what attained lacks",
     "serving/traffic/load.py: served": 'a fixed point of meeting: "A server under load"',
-    "serving/traffic/load.py: request_passes": "prefill and decode, at a batch of one and at Served.batch",
+    "serving/served.py: request_passes": "prefill and decode, at a batch of one and at Served.batch",
     "serving/traffic/load.py: mean_latencies": "prefill and decode of a burst; served of another load",
 }
 
@@ -100,9 +102,8 @@ CASES = [
 
 def formulas_of_the_code():
     for path in MODULES:
-        tree = ast.parse(path.read_text())
-        classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in CLASSES]
-        for place, nodes in (("", tree.body), *((f"{node.name}.", node.body) for node in classes)):
+        classes = [node for node in tree(path).body if isinstance(node, ast.ClassDef) and node.name in CLASSES]
+        for place, nodes in (("", tree(path).body), *((f"{node.name}.", node.body) for node in classes)):
             for node in nodes:
                 if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                     returns = {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}
@@ -148,11 +149,7 @@ def test_every_formula_of_the_code_is_on_the_page():
     assert EXCLUDED.keys() <= wanted
 
 
-def test_the_page_is_current():
-    assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), "run: python docs/build_method.py"
-
-
-@pytest.mark.parametrize("home", FORMULAS)
+@each("home", FORMULAS)
 def test_every_formula_has_its_equation_and_its_source_on_the_page(home):
     _, formula = FORMULAS[home]
     page = builder.PAGE.read_text(encoding="utf-8").partition(builder.START)[2].partition(builder.END)[0]
@@ -163,10 +160,30 @@ def test_every_formula_has_its_equation_and_its_source_on_the_page(home):
     assert "*Source:*" in remark
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.37])
-@pytest.mark.parametrize(("chapter", "formula", "case"), CASES)
-def test_an_equation_at_numbers_is_the_function_at_those_numbers(chapter, formula, case, scale):
+def test_the_page_is_current_and_its_equations_at_numbers_are_the_functions_at_those_numbers(monkeypatch):
+    """One test, since sympy takes half a minute to print the equations: once, for the page and for the numbers."""
+    known, printed = {}, builder.printed
+
+    def printed_once(chapter, formula, case):
+        if id(case) not in known:
+            known[id(case)] = printed(chapter, formula, case)
+        return known[id(case)]
+
+    monkeypatch.setattr(builder, "printed", printed_once)
+    an_equation_at_numbers_is_the_function_at_those_numbers()
+    assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), "run: python docs/build_method.py"
+    assert len(known) == len(CASES)
+
+
+@each(("chapter", "formula", "case"), CASES)
+def an_equation_at_numbers_is_the_function_at_those_numbers(chapter, formula, case):
     """As printed: read back from the text, in which earlier results stand for what they are."""
+    equations = builder.printed(chapter, formula, case)
+    for scale in (1.0, 0.37):
+        assert_equal_at(chapter, formula, case, equations, scale)
+
+
+def assert_equal_at(chapter, formula, case, equations, scale):
     whole = {"domain", "tp", "n" if formula.name == "link_roof" else ""}
     values = {name: number if name in whole else number * scale for name, (_, number) in chapter.letters.items()}
     if "across" in case.note:
@@ -175,7 +192,7 @@ def test_an_equation_at_numbers_is_the_function_at_those_numbers(chapter, formul
         values |= {"n": int(values["n"]), "domain": int(values["domain"])}
     numeric = builder.results(case, builder.Letters(values, made_up), made_up)
     known = values | {name: made_up(name) for shown in case.shown for name in shown.name.split(",")}
-    for left, equation in builder.printed(chapter, formula, case).items():
+    for left, equation in equations.items():
         there = float(numeric.get(left, 0.0))
         assert math.isclose(value(equation, known), there, rel_tol=1e-12), f"{left} = {equation}"
         if left == "1/rate":

@@ -4,10 +4,11 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+from source_trees import tree
+
 import roofline
 
 PACKAGE = Path(roofline.__file__).parent
-TREES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
 
 #: Name that two modules may give to a class or a public function -> why.
 EXCEPTIONS: dict[str, str] = {}
@@ -28,10 +29,10 @@ def is_overload(function):
 def homes(kinds, is_named):
     """Modules in which a name is given, by name."""
     found = defaultdict(list)
-    for module, tree in sorted(TREES.items()):
-        for node in tree.body:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in tree(path).body:
             if isinstance(node, kinds) and is_named(node):
-                found[node.name].append(module)
+                found[node.name].append(path.relative_to(PACKAGE).as_posix())
     return found
 
 

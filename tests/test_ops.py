@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import sympy
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline.arrays
-import roofline.symbolic.symbols  # noqa: F401  registers sympy's numbers
+import roofline.formulas.symbols  # noqa: F401  registers sympy's numbers
 from roofline import ops
 from roofline.errors import BadInput
 from roofline.physics.one_equation import Roof, Work, kernel_time
@@ -155,12 +156,12 @@ def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded()
     assert [(switch.left, switch.right) for switch in trace.switches] == [(number, 2.0)] * 2
 
 
-@pytest.mark.parametrize(
+@each(
     "number",
     [np.array([1.0, 1.0]), np.float64(1.0), sympy.Symbol("x"), CellPool().input("$A$1", np.array([1.0]))],
     ids=["array", "scalar of numpy", "symbol", "cell"],
 )
-@pytest.mark.parametrize("least", [0.5, 1.0, 2.0])
+@each("least", [0.5, 1.0, 2.0])
 def test_conditions_of_other_numbers_stay_open_whatever_they_hold(number, least):
     assert not ops.never(number > least)
     assert not ops.always(number > least)
@@ -170,7 +171,7 @@ class NoNumber:
     """Something without operations."""
 
 
-@pytest.mark.parametrize(
+@each(
     "operation",
     [
         lambda value: ops.maximum(value, value),
@@ -183,7 +184,7 @@ class NoNumber:
     ],
     ids=["maximum", "minimum", "mixed maximum", "mixed minimum", "norm", "ceil", "where"],
 )
-@pytest.mark.parametrize("value", [NoNumber(), "3", None, [1.0]], ids=["object", "text", "None", "list"])
+@each("value", [NoNumber(), "3", None, [1.0]], ids=["object", "text", "None", "list"])
 def test_what_is_no_number_is_refused_by_the_name_of_its_type(operation, value):
     with pytest.raises(BadInput, match=type(value).__name__):
         operation(value)

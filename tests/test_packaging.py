@@ -15,7 +15,7 @@ import roofline
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGS = ("engine_specs", "hardware_specs", "model_specs", "workload_specs")
 LICENCES = ("LICENSE", "NOTICE")
-NEEDED = ("pyproject.toml", "README.md", *LICENCES, "roofline", *CATALOGS)
+NEEDED = ("pyproject.toml", "README.md", "hatch_build.py", *LICENCES, "roofline", *CATALOGS)
 ANSWER = (
     'import sys; from roofline.cli.main import cli; cli(["ttft","-m","llama-3.1-70b","--isl","2000", *sys.argv[1:]])'
 )
@@ -68,6 +68,55 @@ def test_the_wheel_holds_every_file_of_the_catalog_unchanged(installed, catalog)
         assert (installed / "roofline" / path).read_bytes() == (ROOT / path).read_bytes()
 
 
+def test_the_wheel_holds_its_catalog_parsed(installed):
+    code = """
+import sys
+from roofline.catalog import files
+from roofline.catalog.shipped import shipped_document
+paths = [path for kind in ("gpu", "model", "engine", "workload") for path in files.yaml_files(files.shipped_root(kind))]
+documents = {path: shipped_document(path) for path in paths}
+assert "yaml" not in sys.modules
+from roofline.catalog.shipped_yaml import content_of_text
+assert all(documents[path] == content_of_text(files.spec_text(path)) for path in paths)
+print(len(paths))
+"""
+    done = run(installed, installed, code)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == sum(len(list((ROOT / catalog).rglob("*.yaml"))) for catalog in CATALOGS)
+
+
+def test_a_file_of_the_wheel_that_somebody_edits_is_what_answers(installed, tmp_path):
+    copy = tmp_path / "site-packages"
+    shutil.copytree(installed, copy)
+    (edited,) = copy.rglob("h100-sxm.yaml")
+    edited.write_text(edited.read_text().replace("usable: {value: 79.65 GiB", "usable: {value: 71.65 GiB"))
+    memory = "import roofline; print(roofline.load_gpu('h100-sxm').memory / 2**30)"
+    assert float(run(installed, tmp_path, memory).stdout) == pytest.approx(79.65)
+    assert float(run(copy, tmp_path, memory).stdout) == pytest.approx(71.65)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ttft", "-m", "llama-3.1-70b", "-g", "h100-sxm"],
+        ["ttft", "-m", "llama-3.1-70b", "--format", "json"],
+        ["gpus"],
+        ["models"],
+    ],
+    ids=" ".join,
+)
+def test_what_the_wheel_knows_is_asked_without_a_reader_of_yaml(installed, tmp_path, arguments):
+    code = """
+import sys
+from roofline.cli.main import cli
+cli(sys.argv[1:], standalone_mode=False)
+print(*{"yaml", "dataclasses", "pathlib", "pydantic", "numpy"} & set(sys.modules), file=sys.stderr)
+"""
+    done = run(installed, tmp_path, code, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split() == []
+
+
 def test_the_wheel_holds_every_module_and_nothing_beside_the_package(installed):
     modules = {path.relative_to(ROOT) for path in (ROOT / "roofline").rglob("*.py")}
     packed = {path.relative_to(installed) for path in installed.rglob("*.py")}
@@ -94,7 +143,7 @@ def test_the_wheel_names_its_licence_and_carries_it_with_the_notice(installed):
 
 def test_the_wheel_installs_the_command_and_asks_for_what_the_package_imports(installed):
     info = installed / f"roofline-{roofline.__version__}.dist-info"
-    assert "roofline = roofline.cli.main:main" in (info / "entry_points.txt").read_text()
+    assert "roofline = roofline.__main__:start" in (info / "entry_points.txt").read_text()
     metadata = (info / "METADATA").read_text()
     required = {
         line.split(": ")[1].split(">")[0].lower()

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pint
 import pytest
+from every_case import each
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ def ureg():
 # --- reading -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "dimension", "value"),
     [
         ("3.35 TB/s", "B/s", 3.35e12),
@@ -59,7 +60,7 @@ def test_a_data_sheets_own_text_is_read_into_si(text, dimension, value):
     assert from_text(text, dimension) == pytest.approx(value, rel=1e-15)
 
 
-@pytest.mark.parametrize(("dimension", "unit"), UNITS)
+@each(("dimension", "unit"), UNITS)
 def test_every_unit_means_what_pint_says_it_means(ureg, dimension, unit):
     si = {"B": "B", "B/s": "B/s", "USD/s": "USD/s"}.get(dimension, dimension)
     assert from_text(f"1 {unit}", dimension) == pytest.approx(ureg.Quantity(1.0, unit).to(si).magnitude, rel=1e-12)
@@ -78,7 +79,7 @@ def test_each_binary_prefix_is_1024_times_the_one_before(unit):
     assert [larger / smaller for smaller, larger in pairwise(values)] == [1024.0] * 4
 
 
-@pytest.mark.parametrize("prefix", DECIMAL)
+@each("prefix", DECIMAL)
 def test_eight_bits_are_a_byte_at_every_prefix(prefix):
     assert from_text(f"8 {prefix}bit/s", "B/s") == from_text(f"1 {prefix}B/s", "B/s")
 
@@ -104,13 +105,13 @@ def test_blanks_around_number_and_unit_do_not_matter(number, which):
 # --- refusing ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", ["Gb/s", "Tb/s", "Mb/s", "Gbps", "GBps", "Gb", "b/s"])
+@each("unit", ["Gb/s", "Tb/s", "Mb/s", "Gbps", "GBps", "Gb", "b/s"])
 def test_a_single_letter_bit_is_refused_as_ambiguous(unit):
     with pytest.raises(BadInput, match=r"ambiguous.*Gbit/s or GB/s"):
         from_text(f"400 {unit}", "B/s")
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["80", "80 ", "1e12", "", "   ", "GB", "GB 80", "1,5 GB", "1 000 GB", "1e GB", "--5 GB", "0x10 GB", "1_0 GB"],
 )
@@ -119,13 +120,13 @@ def test_what_is_not_a_number_with_a_unit_is_refused_with_an_example(text):
         from_text(text, "B")
 
 
-@pytest.mark.parametrize("value", [80, 80.0, 1e12, True, False, None, [], ["80 GB"], {"value": "80 GB"}, b"80 GB", 1j])
+@each("value", [80, 80.0, 1e12, True, False, None, [], ["80 GB"], {"value": "80 GB"}, b"80 GB", 1j])
 def test_a_bare_number_or_any_other_object_is_refused(value):
     with pytest.raises(BadInput, match="has no unit"):
         from_text(value, "B")
 
 
-@pytest.mark.parametrize("text", ["0 GB", "0.0 GB", "-80 GB", "-0 GB", "1e400 GB", "1e308 GB", "1e-400 GB"])
+@each("text", ["0 GB", "0.0 GB", "-80 GB", "-0 GB", "1e400 GB", "1e308 GB", "1e-400 GB"])
 def test_zero_negative_and_infinite_quantities_are_refused(text):
     with pytest.raises(BadInput, match="must be positive and finite"):
         from_text(text, "B")
@@ -143,7 +144,7 @@ def test_a_sparse_figure_is_refused_by_name(text):
         from_text(text, "FLOP/s")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "dimension"),
     [
         ("80 GB", "B/s"),
@@ -195,7 +196,7 @@ def test_anything_is_either_refused_or_a_positive_finite_number(value, dimension
 # --- writing -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "unit", "text"),
     [
         (3.35e12, "B/s", "3.35 TB/s"),
@@ -223,8 +224,8 @@ def test_a_time_that_rounds_to_a_thousand_seconds_has_no_exponent(value):
     assert to_text(value, "s") in ("1000 s", "1.00 ks")
 
 
-@pytest.mark.parametrize("unit", ["s", "B"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 0.0])
+@each("unit", ["s", "B"])
+@each("value", [math.nan, math.inf, -math.inf, 0.0])
 def test_what_has_no_digits_is_still_written(value, unit):
     written, written_unit = to_text(value, unit).split(" ")
     assert str(float(written)) == str(value)
@@ -261,7 +262,7 @@ def test_a_written_number_has_at_most_three_significant_digits_or_none_after_the
 # --- counts ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "count"),
     [
         ("37 B", 37e9),
@@ -282,7 +283,7 @@ def test_each_letter_of_a_count_is_a_thousand_times_the_one_before():
     assert values == [1e3, 1e6, 1e9, 1e12]
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [0, -1, True, False, 8.03e9, "8.03", "8.03e9", "8 G", "8 b", "8 billion", "-8 B", "0 B", "0.0 B", "", None, [], {}],
 )

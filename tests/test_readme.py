@@ -115,6 +115,25 @@ def test_the_figures_of_the_promise_are_those_of_the_accuracy_page():
         assert said in promise, said
 
 
+def test_the_figures_of_speed_are_those_of_the_performance_page():
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+
+    def cell(place, *of):
+        (row,) = (row for row in rows if row[: len(of)] == list(of))
+        return float(row[place].split()[0].replace(",", ""))
+
+    promise = re.sub(r"\s+", " ", README.split("**Instant.**")[1].split("![")[0])
+    llama = "Llama-3.1-8B on H100"
+    one_by_one, in_arrays = (cell(-1, *of) for of in ((f"{llama}, after many",), (llama, "1,000,000")))
+    for said in (
+        f"The first table takes {cell(1, '`roofline ttft -m llama-3.1-70b`'):.1f} times the CPU time",
+        f"one GPU {cell(1, '`roofline ttft -m llama-3.1-70b -g h100-sxm`'):.1f} times",
+        f"{float(f'{one_by_one:.2g}'):,.0f} cases a second one by one and {float(f'{in_arrays:.2g}'):,.0f} in arrays",
+    ):
+        assert said in promise, f"{said}; measured by python benchmarks/run.py"
+
+
 def test_the_picture_is_what_its_command_draws(tmp_path):
     pytest.importorskip("matplotlib")
     kept = (ROOT / "docs" / "curve.svg").read_text(encoding="utf-8")

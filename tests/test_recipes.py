@@ -15,6 +15,7 @@ import openpyxl
 import pytest
 import xlsxwriter
 from click.testing import CliRunner
+from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -419,7 +420,7 @@ def test_google_sheets_get_the_rows_of_the_table(monkeypatch, capsys, tmp_path):
     run(monkeypatch, "google_sheets", path, "--force")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_text_never_becomes_a_formula_in_csv(text):
     written = recipe("google_sheets").sheet_csv(
         [{"model": text, "warnings": [text, "b"], "change": -5.5, "fits": True}]
@@ -527,7 +528,7 @@ def test_the_levers_of_the_recipe_are_what_their_options_predict(monkeypatch, ca
             assert rl.predict(**best.options).latency(figure) == pytest.approx(best.figure(figure), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each("name", RECIPES)
 def test_a_recipe_is_short_and_on_the_page(name):
     most = 125 if name == "fill_workbook" else 80
     assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) <= most

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import NamedTuple
 
+from roofline.formulas.inputs import HOST_TIMES
 from roofline.ops import Real
 from roofline.physics.plan import Deployment
 from roofline.quantity import rounded, to_text
+from roofline.records import NamedTuple, replace
 from roofline.serving.latency import BURST, RATE, USERS, Workload, e2el
-from roofline.serving.traffic.load import lanes, mean_latencies, served
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import mean_latencies, served
 from roofline.specs.engine import Engine
-from roofline.symbolic.inputs import HOST_TIMES
 
 __all__ = ["CAUSES", "METRICS", "SUSPECTED", "Cause", "Figures", "Observed", "in_flight", "predicted_figures"]
 

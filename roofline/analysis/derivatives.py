@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from roofline.analysis.sensitivity import Sensitivities, Sensitivity
 from roofline.errors import printable
-from roofline.symbolic.formula_text import derivative_tex, equation_lines, equations_latex, parts_lines
+from roofline.formulas.formula_text import derivative_tex, equation_lines, equations_latex, parts_lines
 
 __all__ = ["latex_of_derivatives", "text_of_derivatives"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from roofline.analysis.causes import METRICS, SUSPECTED, Cause, Figures, Observed, predicted_figures
+from roofline.records import NamedTuple, dataclass, replace
 
 __all__ = ["NOISE", "NOTHING", "UNCLEAR", "Diagnosis", "Explanation", "Pair", "diagnosis", "paired_runs"]
 

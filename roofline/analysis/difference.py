@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from math import copysign, fsum, inf
-from typing import NamedTuple
 
 from roofline.number_types import Json
 from roofline.ops import norm
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import Kernel, LinkRoof
 from roofline.quantity import MICRO, rounded
+from roofline.records import NamedTuple, dataclass, field
 from roofline.specs.kernels import the
 
 __all__ = [
@@ -77,7 +76,7 @@ class Spent(NamedTuple):
     """What some kernels of a pass spend on each term of their equation, every term alone."""
 
     compute: float  # [s]
-    walk: float  # [s] serial depth that hides behind traffic as arithmetic does
+    serial_latency: float  # [s] serial depth that hides behind traffic as arithmetic does
     memory: float  # [s] traffic that may hide behind arithmetic
     serial: float  # [s] traffic that may not
     exponentials: float  # [s]
@@ -88,7 +87,7 @@ class Spent(NamedTuple):
     @property
     def slopes(self) -> tuple[float, float]:
         """By how much the norm grows with its arithmetic and with its traffic [1]."""
-        sides = self.compute + self.walk, self.memory
+        sides = self.compute + self.serial_latency, self.memory
         if self.order == inf:
             return float(sides[0] >= sides[1]), float(sides[1] >= sides[0])
         whole = norm(*sides, self.order)
@@ -165,9 +164,10 @@ def spent(kernels: Sequence[Kernel]) -> Spent:
         The pipeline of a collective fills at the rate of its link, and counts as link.
     """
     roof = kernels[0].roof
-    compute, walk, memory, serial, exponentials, link, latency = map(fsum, zip(*map(_terms, kernels), strict=True))
     order = inf if isinstance(roof, LinkRoof) else roof.efficiency.p
-    return Spent(compute, walk, memory, serial, exponentials, link, latency, order)
+    summed = _terms(kernels[0]) if len(kernels) == 1 else map(fsum, zip(*map(_terms, kernels), strict=True))
+    compute, serial_latency, memory, serial, exponentials, link, latency = summed
+    return Spent(compute, serial_latency, memory, serial, exponentials, link, latency, order)
 
 
 def effects(before: Sequence[Kernel], after: Sequence[Kernel]) -> dict[str, float]:
@@ -305,7 +305,7 @@ def _effects(old: Spent, new: Spent) -> dict[str, float]:
         "serial": old.serial - new.serial,
         "exponentials": old.exponentials - new.exponentials,
         "link": old.link - new.link,
-        "latency": old.latency - new.latency + arithmetic * (old.walk - new.walk),
+        "latency": old.latency - new.latency + arithmetic * (old.serial_latency - new.serial_latency),
     }
 
 
@@ -314,12 +314,12 @@ def _terms(kernel: Kernel) -> tuple[float, ...]:
     terms = kernel.terms
     parts = (
         terms.compute,
-        terms.walk,
+        terms.serial_latency,
         terms.overlapped,
         terms.serial,
         terms.exponentials,
-        terms.link + terms.fill,
-        terms.latency - terms.walk - terms.fill,
+        terms.link + terms.pipeline_latency,
+        terms.latency - terms.serial_latency - terms.pipeline_latency,
     )
     return tuple(kernel.count * part for part in parts)
 
@@ -328,13 +328,15 @@ def _cause(before: Sequence[Kernel], after: Sequence[Kernel]) -> str:
     """The term that moved some kernels most in the direction in which they moved."""
     if not before or not after:
         return _bound(before or after)
+    gained = fsum(kernel.time for kernel in before) - fsum(kernel.time for kernel in after)
+    if gained == 0.0:
+        return _bound(before)
     moved = effects(before, after)
     moved["memory"] += moved.pop("serial")
-    gained = fsum(kernel.time for kernel in before) - fsum(kernel.time for kernel in after)
     cause = max(moved, key=lambda term: copysign(1.0, gained) * moved[term])
     return cause if gained * moved[cause] > 0.0 else _bound(before)
 
 
-def _bound(kernels: Iterable[Kernel]) -> str:
+def _bound(kernels: Sequence[Kernel]) -> str:
     """What most of the time of some kernels is spent waiting for."""
-    return str(Pass(tuple(kernels)).bound)
+    return str(kernels[0].terms.bound if len(kernels) == 1 else Pass(tuple(kernels)).bound)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import NamedTuple
 
 from roofline.physics.plan import Deployment
+from roofline.records import NamedTuple, replace
 from roofline.roots import narrowed
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.latency import Workload
+from roofline.serving.served import Served, lanes
 from roofline.serving.targets import limited_latencies
-from roofline.serving.traffic.load import Served, lanes, served, server_of
+from roofline.serving.traffic.load import served, server_of
 from roofline.serving.traffic.mixture import Component, percentile, survival
 from roofline.serving.traffic.prompts import prompt_of
 from roofline.serving.traffic.slots import saturation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import cast
 
 from roofline.analysis.difference import (
@@ -20,6 +19,7 @@ from roofline.analysis.side_by_side import SideBySide, latencies, speedups
 from roofline.errors import RooflineError
 from roofline.number_types import Json
 from roofline.quantity import rounded
+from roofline.records import dataclass, field
 from roofline.serving.latency import load_text
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ComparedRow

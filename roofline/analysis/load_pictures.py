@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.analysis.figure import blank_figure, write_figure
 from roofline.errors import BadInput, printable
 from roofline.quantity import rounded
+from roofline.records import NamedTuple
 
 __all__ = ["Panel", "Series", "draw_panels", "panels_text"]
 

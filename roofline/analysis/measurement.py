@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from roofline.analysis.suspects import MOST_PLAUSIBLE, UNMEASURED, PartOf, Suspect, Timed, ranked_suspects
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import Kernel, Roof
 from roofline.physics.plan import Deployment
 from roofline.quantity import MILLI, rounded, to_text
+from roofline.records import NamedTuple, dataclass
 from roofline.serving.interval import HALF_WIDTH, pass_sigma
 from roofline.serving.latency import Workload
 from roofline.specs.kernels import HEAD, NETWORK

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
 from roofline.analysis.goodput import LEAST, SATURATION, Goodput
 from roofline.physics.plan import Deployment
+from roofline.records import NamedTuple, replace
 from roofline.roots import narrowed
 from roofline.serving.disaggregation import Pools
 from roofline.serving.latency import Workload
-from roofline.serving.traffic.load import lanes, served, server_of
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import served, server_of
 from roofline.serving.traffic.mixture import percentile, survival
 from roofline.serving.traffic.pools import pool_tails, pooled
 from roofline.serving.traffic.prompts import prompt_of

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import fsum
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from roofline.analysis.difference import Difference, difference, ratio_text, unchanged_text
 from roofline.analysis.side_by_side import SideBySide, latencies, speedups
@@ -15,8 +14,9 @@ from roofline.physics.one_equation import LIGHT, Kernel, Roof, kernel_time
 from roofline.physics.parameters import parameters
 from roofline.physics.plan import Precision
 from roofline.quantity import GIGA, rounded
-from roofline.serving.answer import assumed_kernels
+from roofline.records import NamedTuple, dataclass, replace
 from roofline.serving.latency import load_text
+from roofline.serving.limits import assumed_kernels
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import QuantizedRow
 from roofline.specs.kernels import GEMM, HOST, MOE
@@ -326,6 +326,8 @@ def _latency(kernel: Kernel) -> float:
     roof = kernel.roof
     if not isinstance(roof, Roof) or kernel.kind is HOST:
         return 0.0
+    if not (kernel.work.depth or kernel.work.serial_depth or kernel.work.items):
+        return float(kernel.count * roof.efficiency.t0)
     work = kernel.work._replace(depth=0.0, serial_depth=0.0, items=0.0)
     bare = roof if roof.efficiency is LIGHT else roof._replace(efficiency=replace(roof.efficiency, t0=0.0))
     return float(kernel.time - kernel.count * kernel_time(work, bare).total)

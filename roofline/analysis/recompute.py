@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.errors import BadInput
 from roofline.physics.plan import Deployment
 from roofline.quantity import MEGA
+from roofline.records import NamedTuple
 from roofline.roots import narrowed
 from roofline.serving.latency import chunks, prompt_chunk
 from roofline.serving.prompt_cache import prefix_bytes, tier_bandwidth

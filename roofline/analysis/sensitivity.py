@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 from roofline.errors import BadInput
+from roofline.formulas.case_trace import NO_FORMULA, RESULTS, CaseTrace, check_results
 from roofline.number_types import Json
+from roofline.ops import plain
+from roofline.records import dataclass, field
 from roofline.serving.prediction import Prediction
-from roofline.symbolic.case_trace import NO_FORMULA, RESULTS, CaseTrace, check_results
 
 if TYPE_CHECKING:
-    from roofline.symbolic.closed_form import ClosedForms, Expression
+    from roofline.formulas.closed_form import ClosedForms, Expression
 
 __all__ = ["Sensitivities", "Sensitivity", "sensitivities"]
 
@@ -131,7 +132,7 @@ class Sensitivities(Sequence[Sensitivity]):
         """
         if self.prediction.served is not None:
             raise BadInput(NO_FORMULA)
-        from roofline.symbolic.closed_form import ClosedForms
+        from roofline.formulas.closed_form import ClosedForms
 
         return ClosedForms(self.case)
 
@@ -163,7 +164,7 @@ class Sensitivities(Sequence[Sensitivity]):
         number = self.case.number(result)
         if number is None:
             return []
-        rows = [self._row(result, name, number.value, slope) for name, slope in number.gradient.items()]
+        rows = [self._row(result, name, plain(number), slope) for name, slope in self.case.gradient(result).items()]
         return sorted(rows, key=lambda row: (-abs(row.elasticity), row.input))
 
     def _row(self, result: str, name: str, value: float, slope: float) -> Sensitivity:
@@ -218,7 +219,7 @@ def sensitivities(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensit
         1 % are not counted as changes of regime.
 
     Source:
-        The chain rule, forward (Wengert, CACM 7(8), 1964).
+        The chain rule, backward (Linnainmaa, BIT 16(2), 1976).
     """
     found = Sensitivities(CaseTrace(prediction), check_results(of))
     if not found:

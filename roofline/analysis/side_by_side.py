@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.analysis.difference import Difference, difference_rows, ratio_text
 from roofline.number_types import Json
 from roofline.quantity import to_text
+from roofline.records import dataclass
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.row import row as row_of

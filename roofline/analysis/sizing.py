@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
 
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import GIGA, to_text
+from roofline.records import NamedTuple, replace
 from roofline.serving.latency import BURST, Workload
 from roofline.serving.sizing import MOST_GPUS, plan_fault, possible_tp
 from roofline.serving.targets import limit_shares
@@ -120,7 +119,7 @@ def fewest_gpus(
     """
     if workload.load != BURST:
         return _fewest_under_load(alone, workload, slo, fixed)
-    light = {preset: _trial(replace(one, basis="ideal"), preset, workload, slo) for preset, one in alone.items()}
+    light = {preset: _trial(one.on("ideal"), preset, workload, slo) for preset, one in alone.items()}
     nearest: Candidate | None = None
     tightest: Candidate | None = None
     slow: list[tuple[Candidate, Deployment]] = []
@@ -160,7 +159,7 @@ def _fewest_under_load(
         workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None, lengths=None, cold_start=None
     )
     bounded = slo if workload.lengths is None else {key: slo[key] for key in slo if key in LATENCIES}
-    light = {preset: _trial(replace(one, basis="ideal"), preset, idle, bounded) for preset, one in alone.items()}
+    light = {preset: _trial(one.on("ideal"), preset, idle, bounded) for preset, one in alone.items()}
     best: Candidate | None = None
     nearest: Candidate | None = None
     tightest: Candidate | None = None
@@ -184,7 +183,7 @@ def _fewest_under_load(
             continue
         trial = _fewest_replicas(plan, preset, workload, slo, most)
         if trial is None:
-            nearest = _nearer(_trial(replace(plan, replicas=most), preset, workload, slo), nearest)
+            nearest = _nearer(_trial(plan.copies(most), preset, workload, slo), nearest)
         if trial is not None and (best is None or _cost(trial) < _cost(best)):
             best = trial
     if best is not None:
@@ -205,7 +204,7 @@ def _fewest_replicas(
     """A plan with the fewest replicas that meet the SLO together; None where more than `most` would."""
 
     def trial(count: int) -> Candidate:
-        return _trial(replace(one, replicas=count), preset, workload, slo)
+        return _trial(one.copies(count), preset, workload, slo)
 
     count, before = 1, 0
     while (meets := trial(count)).worst > 1.0:
@@ -274,7 +273,7 @@ def _candidates(
     one = next(iter(alone.values()))
     for plan in possible_plans(one.model, one.gpu.node, workload.batch, fixed):
         for preset, stage in alone.items():
-            yield preset, replace(stage, plan=plan)
+            yield preset, stage.at(plan)
 
 
 def _trial(deployment: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float]) -> Candidate:

@@ -112,7 +112,7 @@ def _cause(term: str, old: Sequence[Kernel], new: Sequence[Kernel]) -> tuple[str
 def _spent(term: str, kernels: Sequence[Kernel]) -> float:
     """Time of some kernels on one term [s]."""
     parts: list[Spent] = [spent([kernel]) for kernel in kernels]
-    return fsum(getattr(part, term) + (part.walk if term == "latency" else 0.0) for part in parts)
+    return fsum(getattr(part, term) + (part.serial_latency if term == "latency" else 0.0) for part in parts)
 
 
 def _at_peak(kernels: Sequence[Kernel]) -> float:
@@ -128,7 +128,7 @@ def _basis(deployment: Deployment, kernels: Sequence[Kernel]) -> str:
     narrow = {
         scheme.key
         for scheme in precision.sections.values()
-        if scheme.peak == precision.wide_peak and scheme.weight_nbytes < _WIDE_NBYTES
+        if scheme.peak == precision.sixteen_bit_peak and scheme.weight_nbytes < _WIDE_NBYTES
     }
     is_weight_only = all(kernel.kind.bears_weights and kernel.dtype in narrow for kernel in kernels)
     said = ["weight-only"] if is_weight_only else []

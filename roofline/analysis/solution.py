@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from roofline.formulas.inputs import inputs
 from roofline.number_types import Json
 from roofline.quantity import MILLI, NANO, rounded, to_text
+from roofline.records import dataclass, field
 from roofline.serving.latency import USERS
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import row
 from roofline.serving.traffic.domain import restated
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.specs.slo import P99_WITHIN, key_text
-from roofline.symbolic.inputs import inputs
 
 if TYPE_CHECKING:
-    from roofline.symbolic.closed_form import Formula
+    from roofline.formulas.closed_form import Formula
 
 __all__ = ["MET", "Solution"]
 

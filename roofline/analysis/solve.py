@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from roofline.analysis.solution import MET, Solution
 from roofline.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
+from roofline.formulas.case_trace import CaseTrace
+from roofline.formulas.inputs import Input, changed, inputs, refuse_arrays
 from roofline.physics.forward import Pass
 from roofline.quantity import BILLION, BITS_PER_BYTE, NANO, rounded, to_text
+from roofline.records import dataclass, replace
 from roofline.roots import root
 from roofline.serving import answer
 from roofline.serving.latency import RATE, USERS
@@ -22,12 +24,10 @@ from roofline.specs.formats import FORMATS, format_symbol
 from roofline.specs.kernels import HOST
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.specs.slo import metric_and_level
-from roofline.symbolic.case_trace import CaseTrace
-from roofline.symbolic.inputs import Input, changed, inputs, refuse_arrays
 from roofline.symbolic.traced import is_rational
 
 if TYPE_CHECKING:
-    from roofline.symbolic.closed_form import Formula
+    from roofline.formulas.closed_form import Formula
 
 __all__ = ["ALIASES", "Solution", "solve_for"]
 
@@ -210,7 +210,7 @@ def _closed(prediction: Prediction, entry: Input, result: str, target: float) ->
     case, result = CaseTrace(prediction), metric_and_level(result)[0]  # of a burst all requests are alike
     if not is_rational(case.number(result), entry.name):
         return None
-    from roofline.symbolic.closed_form import ClosedForms
+    from roofline.formulas.closed_form import ClosedForms
 
     return ClosedForms(case).solved(result, entry.name, target)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from roofline.records import NamedTuple
 
 __all__ = ["MOST_PLAUSIBLE", "MOST_SUSPECTS", "UNMEASURED", "PartOf", "Suspect", "Timed", "ranked_suspects"]
 

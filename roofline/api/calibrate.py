@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.api.inputs.arguments import flag, folder, path, scalars, several
@@ -12,6 +11,7 @@ from roofline.catalog import find
 from roofline.catalog.checks import document_faults
 from roofline.errors import BadInput
 from roofline.measurements.kernel_table import kernel_groups
+from roofline.records import dataclass, field
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.kernels import ALL_REDUCE, KINDS

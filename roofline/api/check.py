@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.analysis.causes import METRICS, Observed
@@ -18,6 +17,7 @@ from roofline.measurements.fields import STATISTICS
 from roofline.measurements.results import Reading, check_complete, override, read_results, results
 from roofline.quantity import GIGA, rounded
 from roofline.reading import RESULT_BYTES
+from roofline.records import replace
 from roofline.serving.latency import e2el
 from roofline.serving.prediction import Prediction
 from roofline.specs.measurement import Measurement

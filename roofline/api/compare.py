@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.analysis.gpus import COMPARED_KEYS, Comparison, compared
@@ -16,6 +15,7 @@ from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.grammar.pools import pool_text
 from roofline.physics.footprint import kv_bytes_per_token
+from roofline.records import replace
 from roofline.serving import answer
 from roofline.serving.latency import BURST
 from roofline.serving.precision import canonical_preset, summary
@@ -176,7 +176,7 @@ def _in_format(model: str | Model, gpu: Any, name: str, kv: str | None, options:
             raise
         found = predict(model, gpu, **formats, **options, compute=wide)
         said = f"{record.name} has no tensor cores for {name}: weight-only, at the {wide} peak"
-        return replace(found, warnings=(*found.warnings, said))
+        return replace(found, added=(*found.added, said))
 
 
 def _at_largest(found: Prediction) -> Prediction | None:

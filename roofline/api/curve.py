@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -19,6 +18,7 @@ from roofline.api.table import table
 from roofline.api.writing import write_whole
 from roofline.errors import BadInput, shown
 from roofline.quantity import MILLI, rounded
+from roofline.records import dataclass, field, replace
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.row_types import Row
 from roofline.serving.traffic.load import served

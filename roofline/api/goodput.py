@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.goodput import LEAST, SATURATION, Goodput, largest_rate
@@ -14,12 +13,13 @@ from roofline.api.inputs.load import replicas
 from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import listed_names, plain_options, plain_value
-from roofline.api.outputs import refused_row
 from roofline.api.predict import DEFAULTS, predict
+from roofline.api.refused import refused_row
 from roofline.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.grammar.pools import Pool, pool_text
 from roofline.number_types import Json
 from roofline.quantity import rounded, to_text
+from roofline.records import dataclass, field, replace
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
 from roofline.serving.row import row as row_of
@@ -322,7 +322,7 @@ def _plans(start: Prediction, options: Mapping[str, Any]) -> Iterator[Prediction
             shared = 1 if count is None else replicas(plan, count)
         except BadInput:
             continue
-        yield replace(start, deployment=replace(deployment, plan=plan, replicas=shared))
+        yield replace(start, deployment=deployment.at(plan).copies(shared))
 
 
 def _why_none(one: Prediction, found: Goodput, slo: Mapping[str, float], share: float) -> str:

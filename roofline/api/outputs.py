@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from roofline.api.inputs import pools, shape, texts
-from roofline.api.inputs.case import LOADS
-from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
-from roofline.api.writing import is_stream, write_whole
-from roofline.catalog import find
-from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, printable
-from roofline.serving.latency import BURST
-from roofline.serving.row import ROW_KEYS
-from roofline.specs.model import Model
+from roofline.errors import BadInput, printable
 
-__all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "refused_row", "write_rows", "write_whole"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "write_rows"]
 
 #: Formats of tables, by the suffix of the file.
 SUFFIXES = (".csv", ".json", ".parquet", ".xlsx")
@@ -26,7 +20,7 @@ SCHEMA_VERSION = 1
 
 # A text that begins so would be calculated, the full-width signs in some languages; an apostrophe makes it a text.
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-_NEXT_CELL = re.compile(rf"([;\t]\s*)(?=[{re.escape(''.join(_FORMULA))}])")  # where other separators are usual
+_NEXT_CELL = r"([;\t]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])"  # where other separators are usual
 _WIDEST = 40  # characters of a column of a sheet
 
 
@@ -41,6 +35,10 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> 
     Raises:
         BadInput: another suffix, a library that is not installed, or a file that exists or cannot be written.
     """
+    from pathlib import Path
+
+    from roofline.api.writing import is_stream, write_whole
+
     suffix = Path(path).suffix.lower() or (SUFFIXES[0] if is_stream(path) else "")
     if suffix not in SUFFIXES:
         raise BadInput(f"{path}: not a table; end the name in {', '.join(SUFFIXES)}")
@@ -97,7 +95,7 @@ def _csv_cell(value: Any) -> Any:
         return "true" if cell else "false"
     if not isinstance(cell, str):
         return cell
-    text = _NEXT_CELL.sub(r"\1'", cell.replace("\r\n", "\n").replace("\r", "\n"))
+    text = re.sub(_NEXT_CELL, r"\1'", cell.replace("\r\n", "\n").replace("\r", "\n"))
     return printable(f"'{text}" if text.lstrip().startswith(_FORMULA) else text, lines=True)
 
 
@@ -149,37 +147,3 @@ def _fit(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fit(item) for item in value]
     return printable(value, lines=True) if isinstance(value, str) else value
-
-
-def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
-    """Row of the JSON contract for a GPU that cannot run a case: the reason, and nulls.
-
-    Args:
-        model: name, alias or record [text].
-        gpu: name or alias of the GPU [text].
-        error: why it was refused.
-        options: keyword arguments of `predict`.
-
-    Returns:
-        The row; `fits` is false where memory is the reason, else null.
-    """
-    named = options.get("specs"), options.get("assume")
-    record: Model = model if isinstance(model, Model) else find.find_model(model, *named).record
-    options = texts.plain_options(pools.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
-    asked = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
-    if any(asked[name] is not None for name in LOADS[1:]):
-        asked["batch"] = options.get("batch")
-    asked["prefix"] = texts.tokens_of_prefix(asked["prefix"], asked["isl"])
-    load = next((name for name in LOADS[1:] if asked[name] is not None), BURST)
-    return {
-        **dict.fromkeys(ROW_KEYS),
-        **asked,
-        **{name: options.get(name) for name in shape.TRAFFIC[:2]},
-        "load": load,
-        "model": record.short_name,
-        "model_id": record.name,
-        "gpu": pools.gpu_of(gpu, options.get("specs")).name,
-        "engine": options.get("engine", DEFAULT_ENGINE),
-        "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
-        "warnings": [f"{type(error).__name__}: {error}"],
-    }

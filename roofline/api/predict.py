@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from roofline.api.inputs import arguments, cache, case, load, measured_case, money, pools, shape, speculation, texts
-from roofline.api.inputs.arguments import COUNTS, PLAIN
+from roofline.api.inputs import arguments, cache, case, load, measured_case, pools, shape, speculation
 from roofline.api.inputs.case import LOADS
+from roofline.api.inputs.deployed import CaseOptions, deployed_case
 from roofline.api.inputs.slo import slo_limits
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.number_types import Numbers
 from roofline.ops import never
-from roofline.physics.efficiency import basis_of
-from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
+from roofline.physics.plan import DEFAULT_SKEW
+from roofline.records import replace
 from roofline.serving import answer
 from roofline.serving.correction import UNCORRECTED
 from roofline.serving.knee import Knees
-from roofline.serving.precision import precision
 from roofline.serving.prediction import Prediction, Predictions
 from roofline.serving.row import ROW_KEYS
-from roofline.serving.sizing import check_plan, does_not_fit
+from roofline.serving.sizing import does_not_fit
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
@@ -52,9 +50,6 @@ NO_KNEE = (
     "a knee is a batch, or a number of users: give batch or concurrency; under a request_rate the batch follows from "
     "it (solve --for request_rate says the rate at which an SLO is just met)"
 )
-_WORDS = (
-    "quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", "allow_oversize",
-)  # fmt: skip
 
 
 @overload
@@ -195,67 +190,57 @@ def predict(
     >>> rl.predict("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], basis="ideal").ttft.round(3)
     array([0.016, 0.033])
     """
-    if not COUNTS.issuperset(map(type, (tp, pp, ep, dp, num_gpus))):
-        tp, pp, ep, dp, num_gpus = texts.plain_counts(tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus)
-    words = (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize)
-    if not PLAIN.issuperset(map(type, words)):
-        quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, allow_oversize = (
-            arguments.scalars(**dict(zip(_WORDS, words, strict=True)))
-        )
-    specs = None if specs is None else arguments.folder(specs)
-    model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs, assume)
-    copies, pool = None, None if isinstance(gpu, Gpu) else pools.pool_of(gpu, specs)
-    if pool is not None:
-        gpu, tp, pp, ep, dp, num_gpus, quantization, copies = pools.opened(
-            pool, tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus, quantization=quantization
-        )
-    gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
     limits = None if slo is None else slo_limits(slo)
-    settings = {
-        "max_num_batched_tokens": max_num_batched_tokens,
-        "max_num_seqs": max_num_seqs,
-        "gpu_memory_utilization": gpu_memory_utilization,
-        "max_model_len": max_model_len,
-    }
-    if not PLAIN.issuperset(map(type, settings.values())):
-        settings = dict(zip(settings, arguments.scalars(**settings), strict=True))
-    profile = case.engine(engine, network, specs, **settings)
-    isl, osl, spread, start = shape.traffic(
-        isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
+    if type(allow_oversize) is not bool:
+        allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
+    settings = (max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len)
+    found = deployed_case(
+        CaseOptions(
+            model,
+            gpu,
+            (tp, pp, ep, dp, num_gpus),
+            (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, *settings),
+            (draft, draft_tokens, acceptance),
+            (derate, gpu_price),
+            (specs, assume),
+        )
     )
+    spread, start = None, None
+    if any(each is not None for each in (lengths, isl_cv, osl_cv, cold_start)):
+        isl, osl, spread, start = shape.traffic(
+            isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
+        )
     kept = cache.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
     workload = case.workload(isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, kept)
-    gpu, lost = shape.derated(money.priced(gpu, gpu_price), shape.losses_of(derate))
-    chosen = precision(model, gpu, quantization, weights, kv_cache_dtype, compute)
-    plan = Plan(1 if tp is None else tp, pp, ep, dp)
-    deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.skew(routing), engine=profile)
-    if not (draft is None and draft_tokens is None and acceptance is None):
-        deployment = speculation.drafted(deployment, draft, draft_tokens, acceptance, specs)
-    deployment = cache.deployed(deployment, workload.cache)
-    if tp is None:
+    deployment = cache.deployed(found.deployment, workload.cache)
+    if found.tp is None:
         deployment = load.at_smallest_tp(
-            deployment, workload, allow_oversize=allow_oversize, num_gpus=num_gpus, copies=copies, slo=limits
+            deployment,
+            workload,
+            allow_oversize=allow_oversize,
+            num_gpus=found.num_gpus,
+            copies=found.copies,
+            slo=limits,
         )
-    else:
-        check_plan(model, plan)
-    if num_gpus is not None:
-        deployment = replace(deployment, replicas=load.replicas(deployment.plan, num_gpus))
-    elif copies is not None:
-        deployment = replace(deployment, replicas=copies)
+    if found.num_gpus is not None:
+        deployment = deployment.copies(load.replicas(deployment.plan, found.num_gpus))
+    elif found.copies is not None:
+        deployment = deployment.copies(found.copies)
     speculation.check_draft_plan(deployment)
     load.check_longest(deployment, workload, allow_oversize=allow_oversize)
-    said = (*_given(model_note, gpu_note), *case.warnings(deployment, basis, workload, is_smallest_tp=tp is None))
+    said = (*found.notes, *case.warnings(deployment, found.basis, workload, is_smallest_tp=found.tp is None))
     corrected = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
     notes = (*speculation.draft_warnings(deployment), *cache.cache_notes(deployment, workload))
-    said = (*said, *lost, *notes, *measured_case.corrected(corrected))
+    said = (*said, *found.lost, *notes, *measured_case.corrected(corrected))
     prediction = answer.predict_deployment(
         deployment, workload, limits, said, allow_oversize=allow_oversize, correction=corrected
     )
-    if never(prediction.fits) and allow_oversize:
+    misses = never(prediction.fits)
+    if misses and allow_oversize:
         used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
         taken = f"does not fit: {used}; times are hypothetical"
-        return replace(prediction, warnings=(*prediction.warnings, taken))
-    if never(prediction.fits):
+        return replace(prediction, added=(*prediction.added, taken))
+    if misses:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return prediction if prediction.served is None else load.under_load(prediction)
 
@@ -285,7 +270,7 @@ def predict_each_gpu(
     for name in gpu_names:
         try:
             prediction = predict(model, name, **options)
-            found.append(replace(prediction, warnings=(*_given(note), *prediction.warnings)))
+            found.append(replace(prediction, said=(*_given(note), *prediction.said)))
         except UnknownName:
             raise
         except RooflineError as error:

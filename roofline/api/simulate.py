@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Unpack
@@ -14,16 +13,17 @@ from roofline.api.predict import predict
 from roofline.errors import BadInput, shown
 from roofline.number_types import Json
 from roofline.quantity import MILLI, rounded, to_text
+from roofline.records import dataclass, field, replace
 from roofline.serving.latency import USERS
 from roofline.serving.lengths import UNIFORM, Lengths, lengths_by_law
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import row
-from roofline.serving.traffic.load import lanes, served, server_of
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import served, server_of
 from roofline.serving.traffic.simulation import Arrivals, Finished, simulated
-from roofline.serving.traffic.tails import LEVELS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.slo import LATENCIES, key_of
+from roofline.specs.slo import LATENCIES, LEVELS, key_of
 
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Case

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.side_by_side import latencies
@@ -31,6 +30,7 @@ from roofline.grammar.pools import Pool
 from roofline.number_types import Json
 from roofline.physics.plan import Plan
 from roofline.quantity import rounded
+from roofline.records import dataclass, field
 from roofline.serving.latency import BURST
 from roofline.serving.precision import canonical_preset
 from roofline.serving.prediction import Prediction

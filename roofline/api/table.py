@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -13,10 +12,11 @@ from roofline.api import catalog
 from roofline.api.inputs import arguments, case, load, pools, shape
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import PromptShare, all_values, listed_names, plain_value
-from roofline.api.outputs import refused_row
 from roofline.api.predict import DEFAULTS, LOADS, predict
+from roofline.api.refused import refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA, rounded
+from roofline.records import replace
 from roofline.serving.lengths import LAWS, Lengths
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys

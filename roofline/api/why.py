@@ -19,15 +19,15 @@ from roofline.api.inputs.texts import plain_value
 from roofline.api.predict import LOADS, predict
 from roofline.api.writing import is_stream, write_whole
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.formulas.case_trace import NO_FORMULA, RESULTS, UNITS, CaseTrace
 from roofline.serving.prediction import Prediction
 from roofline.serving.sizing import possible_tp, widest_tp
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.symbolic.case_trace import NO_FORMULA, RESULTS, UNITS, CaseTrace
 
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Case, Slo, SolveOptions
-    from roofline.symbolic.closed_form import Formula
+    from roofline.formulas.closed_form import Formula
 
 __all__ = [
     "FORMULAS",
@@ -93,14 +93,14 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unp
 
     >>> import roofline as rl
     >>> rl.formula("llama-3.1-8b", "h100-sxm", "ridge_knee", basis="ideal")
-    <Formula ridge_knee = 326 sequences: 10 parts of 4 inputs; decode memory-bound>
+    <Formula ridge_knee = 326 sequences: 5 parts of 4 inputs; decode memory-bound>
     """
     asked = scalar(of)
     of = asked.replace("-", "_") if isinstance(asked, str) else ""
     if of not in FORMULAS:
         raise UnknownName(f"no formula for {shown(asked)}; choose from {', '.join(FORMULAS)}")
-    from roofline.symbolic.closed_form import ClosedForms
-    from roofline.symbolic.knee_form import knee_formula
+    from roofline.formulas.closed_form import ClosedForms
+    from roofline.formulas.knee_form import knee_formula
 
     prediction = predict(model, gpu, **options)
     if prediction.served is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import product
@@ -26,6 +25,7 @@ from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPre
 from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.plan import DEFAULT_SKEW, Deployment
 from roofline.quantity import to_text
+from roofline.records import replace
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, preset_name, wide_dtype
 from roofline.serving.prediction import Prediction

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from roofline.errors import BadInput
 from roofline.physics.one_equation import LinkRoof, Roof, Work, collective_time, kernel_time
 from roofline.quantity import MICRO, NANO
+from roofline.records import NamedTuple, dataclass
 from roofline.serving.interval import HALF_WIDTH
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.kernels import (
@@ -24,7 +24,7 @@ from roofline.specs.kernels import (
     KernelKind,
 )
 
-__all__ = ["Fit", "Form", "Sample", "fitted", "form", "log_ratio"]
+__all__ = ["Fit", "FittedTerms", "Sample", "fitted", "form", "log_ratio"]
 
 _LOSS_SCALE = 0.1  # of a log residual: beyond 10 % a row pulls linearly instead of quadratically
 _PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within a factor of some e of its start
@@ -32,7 +32,7 @@ _PRIOR_WEIGHT = 0.1  # the prior of one parameter weighs as much as one row that
 _STARTS = 3
 
 
-class Form(NamedTuple):
+class FittedTerms(NamedTuple):
     """Which parameters of the one equation a kind of kernel has: those to fit, with a start, and fixed ones."""
 
     start: Mapping[str, float]
@@ -100,7 +100,7 @@ class Fit:
     measurements: int
 
 
-def form(kind: KernelKind) -> Form:
+def form(kind: KernelKind) -> FittedTerms:
     """Which constants of its equation are fitted for a kind of kernel, from where, and which are not.
 
     Args:
@@ -110,10 +110,10 @@ def form(kind: KernelKind) -> Form:
         Values to start from, and fixed ones [s, 1].
     """
     if kind.is_collective:
-        return Form({name: _LINK_VALUES[name] for name in kind.terms}, {})
+        return FittedTerms({name: _LINK_VALUES[name] for name in kind.terms}, {})
     values = _VALUES[kind]
     fixed = {name: value for name, value in values.items() if name not in kind.terms}
-    return Form({name: values[name] for name in kind.terms}, {**fixed, "p": kind.order})
+    return FittedTerms({name: values[name] for name in kind.terms}, {**fixed, "p": kind.order})
 
 
 def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:

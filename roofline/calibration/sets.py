@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from roofline.calibration.text import parameter_texts
 from roofline.errors import BadInput
 from roofline.physics.efficiency import doublings, link_roof
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof, collective_time, kernel_time
+from roofline.records import NamedTuple
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.kernels import KINDS, MOE

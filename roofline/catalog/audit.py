@@ -10,13 +10,14 @@ import datetime as dt
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.catalog.checks import Checked, checked, located, ordered
 from roofline.catalog.files import ENDINGS, own_folder, shipped_entries, shipped_root, yaml_files
 from roofline.catalog.parameter_check import stated_faults
 from roofline.catalog.plausibility import Fault, doubts
 from roofline.errors import BadInput, BadSpec
+from roofline.records import NamedTuple
 from roofline.specs.build import model_record, without_nulls
 from roofline.specs.names import fold
 

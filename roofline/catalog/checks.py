@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -19,6 +19,7 @@ from roofline.catalog.schema_parts import Strict
 from roofline.catalog.workload_schema import WorkloadSpec
 from roofline.catalog.yaml_lines import Lines, fault_text, read_untrusted
 from roofline.errors import BadSpec, printable
+from roofline.records import NamedTuple
 from roofline.specs.layers import FFNS, MIXERS
 
 __all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "document_faults", "located", "ordered"]

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from roofline.catalog.schema_parts import Count, Deviation, Document, Fraction, Name, OneOf, Title, of_record
-from roofline.specs.engine import Engine, Tuning
+from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.formats import PEAKS
 from roofline.specs.kernels import CALIBRATED
 
@@ -23,7 +23,7 @@ def _check_year(value: object) -> object:
 
 
 _TUNING: Any = of_record(
-    Tuning,
+    KernelOverride,
     {
         "kind": (Annotated[str, OneOf(tuple(kind.name for kind in CALIBRATED))], ...),
         "peak": (Annotated[str, OneOf(PEAKS)], None),

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from roofline.catalog.files import ENDINGS, kind_of, own_folder, shipped_root, spec_text, yaml_files
-from roofline.catalog.shipped_yaml import shipped_content
+from roofline.catalog.shipped import shipped_figures
 from roofline.errors import UnknownName, did_you_mean, shown
 from roofline.specs.build import engine_record, without_nulls
 from roofline.specs.engine import Engine
@@ -132,4 +132,4 @@ def _own_record(path: str) -> Engine:
 @lru_cache(maxsize=16)
 def _content(path: str) -> dict[str, Any]:
     """A shipped file up to its sources, which no record needs."""
-    return shipped_content(spec_text(path).partition("\nsources:")[0])
+    return shipped_figures(path)

@@ -280,6 +280,7 @@ def _shipped_paths(kind: str) -> tuple[str, ...]:
     return tuple(path for path in yaml_files(shipped_root(kind)) if not _is_calibration(path))
 
 
+@cache
 def _shipped_entry(path: str, kind: str) -> Entry:
     """A shipped file by its first two lines, which hold nothing else; a GPU's vendor is its folder."""
     try:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.catalog.files import (
     ENDINGS,
@@ -23,9 +22,10 @@ from roofline.catalog.files import (
     spec_text,
     yaml_files,
 )
-from roofline.catalog.shipped_yaml import shipped_content, shipped_figures
+from roofline.catalog.shipped import shipped_document, shipped_figures
 from roofline.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
 from roofline.grammar.pools import counted_refusal
+from roofline.records import NamedTuple, replace
 from roofline.specs.build import calibration_record, gpu_record, model_record, sustained_efficiencies, without_nulls
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
@@ -33,6 +33,7 @@ from roofline.specs.model import Model
 from roofline.specs.names import LABELS, Entry, Match, fold, match_name, match_quantised, nearest_names
 
 __all__ = [
+    "FILES",
     "Found",
     "Listed",
     "document",
@@ -47,8 +48,9 @@ __all__ = [
 ]
 
 _WEIGHTS = (".json", ".safetensors", ".gguf")  # files that hold a model or its configuration
+FILES = (*ENDINGS, *_WEIGHTS)  #: endings of whatever is read from a file of one's own
 _GENERIC = "generic"  # calibration of generations that have none
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII).fullmatch
+_HUB_ID = r"(?a:[\w.-]+/[\w.-]+)"
 
 
 class Found(NamedTuple):
@@ -150,7 +152,7 @@ def find_model(name: str, specs: str | None = None, assume: str | None = None) -
         UnknownName: no such model, or several whose names begin so.
         BadSpec: the file has faults.
     """
-    place = None if assume is None else _place(name, "model", _own_specs(specs))
+    place = None if assume is None or not isinstance(name, str) else _place(name, "model", _own_specs(specs))
     if not isinstance(place, str):
         return _found(name, "model", specs)
     from roofline.huggingface.files import file_model
@@ -334,7 +336,7 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
     if kind != "model":
         raise UnknownName(counted_refusal(name, known) or refusal)
     refusal += ", or give the path of a Hugging Face config.json"
-    if not _HUB_ID(name.strip()):
+    if not re.fullmatch(_HUB_ID, name.strip()):
         raise UnknownName(refusal)
     from importlib.util import find_spec
 
@@ -354,7 +356,7 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
 def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] | None = None) -> Any:
     """Record of a file; a fault that only building shows is reported like any other."""
     if content is None:
-        content = _content(entry) if entry.own else shipped_figures(spec_text(entry.path))  # sources apart, but prices
+        content = _content(entry) if entry.own else shipped_figures(entry.path)  # sources apart, but prices
     try:
         if kind == "model":
             return model_record(content)
@@ -379,7 +381,7 @@ def _checked(path: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _plain(path: str) -> dict[str, Any]:
-    return shipped_content(spec_text(path))
+    return shipped_document(path)
 
 
 def _calibration(generation: str, specs: str | None) -> Calibration | None:
@@ -394,5 +396,5 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 def _shipped_calibration(generation: str) -> Calibration | None:
     path = os.path.join(shipped_root("gpu"), "calibration", f"{generation}.yaml")
     if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # a generation is no way elsewhere
-        return calibration_record(shipped_figures(spec_text(path)))
+        return calibration_record(shipped_figures(path))
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None

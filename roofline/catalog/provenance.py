@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadInput
 from roofline.quantity import DIMENSIONS, count_from_text, from_text
+from roofline.records import NamedTuple
 
 __all__ = ["Figure", "figures", "si_value", "sources", "with_si"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["shipped_content", "shipped_figures"]
+__all__ = ["content_of_text", "figures_of_text"]
 
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -22,7 +22,7 @@ _DECIMAL = re.compile(r"[-+]?[0-9]+\.[0-9]*(?:[eE][-+][0-9]+)?").fullmatch
 _DATED = r"^  {}:\n(?:    .*\n)*?    date: (\S+)"  # of a source
 
 
-def shipped_content(text: str) -> dict[str, Any]:
+def content_of_text(text: str) -> dict[str, Any]:
     """Content of a shipped specification; a date stays the text it is written as.
 
     Args:
@@ -31,7 +31,7 @@ def shipped_content(text: str) -> dict[str, Any]:
     Returns:
         The mapping.
 
-    >>> shipped_content("name: a\\ndomain: {value: 8, source: sheet}")
+    >>> content_of_text("name: a\\ndomain: {value: 8, source: sheet}")
     {'name': 'a', 'domain': {'value': 8, 'source': 'sheet'}}
     """
     loader = _LOADER(text)
@@ -44,7 +44,7 @@ def shipped_content(text: str) -> dict[str, Any]:
     return content
 
 
-def shipped_figures(text: str) -> dict[str, Any]:
+def figures_of_text(text: str) -> dict[str, Any]:
     """Content of a shipped specification without its sources, half of it, of which a record needs one date at most.
 
     Args:
@@ -54,7 +54,7 @@ def shipped_figures(text: str) -> dict[str, Any]:
         The mapping; of the sources that of the price, with its date.
     """
     figures, _, sources = text.partition("\nsources:\n")
-    content = shipped_content(figures)
+    content = content_of_text(figures)
     price = content.get("price")
     if price is not None:
         dated = re.search(_DATED.format(re.escape(price["source"])), sources, re.MULTILINE)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from roofline.catalog.files import ENDINGS, kind_of, own_entry, own_folder, shipped_root, spec_text, yaml_files
-from roofline.catalog.shipped_yaml import shipped_content
+from roofline.catalog.shipped import shipped_document
 from roofline.errors import UnknownName, did_you_mean, shown
 from roofline.specs.build import without_nulls, workload_record
 from roofline.specs.names import Entry, fold, nearest_names
@@ -108,4 +108,4 @@ def _own_record(path: str) -> NamedWorkload:
 
 @cache
 def _content(path: str) -> dict[str, Any]:
-    return shipped_content(spec_text(path))
+    return shipped_document(path)

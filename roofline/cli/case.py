@@ -12,7 +12,8 @@ import click
 from roofline.api.inputs.slo import with_p99_within
 from roofline.api.inputs.texts import plain_options
 from roofline.api.predict import LOADS
-from roofline.cli.options import CASE, LISTS, Command, gpu_option, model_option, specs_option
+from roofline.cli.case_options import CASE, LISTS
+from roofline.cli.options import Command, gpu_option, model_option, specs_option
 from roofline.cli.values import split_names
 
 __all__ = ["case_options", "list_options", "one_case"]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.predict import ROW_KEYS
 from roofline.cli.answers import binding_text
-from roofline.cli.screen import MARKS, Row, ScreenColumn
+from roofline.cli.screen import Row, ScreenColumn
+from roofline.records import replace
 
 __all__ = [
     "BELOW_RULE",
     "BOUND",
     "GPUS",
-    "MARK",
     "PLAN",
     "SLO_MET",
     "TOK_S_GPU",
@@ -33,10 +32,6 @@ __all__ = [
     "verdict_columns",
     "with_refusals",
 ]
-
-
-def _mark(row: Row) -> str:
-    return MARKS[row["basis"]][0] if row.get("basis") in MARKS else ""
 
 
 def _gpus(row: Row) -> str:
@@ -127,7 +122,6 @@ def is_above_rule(status: str, row: Row) -> bool:
     return status == "shipping" and row["basis"] != "generic" and row.get("usd_per_hour") is not None
 
 
-MARK = ScreenColumn("", "basis", cell=_mark)
 GPUS = ScreenColumn("GPU", "gpu", cell=_gpus, also=("num_gpus", "gpu"))
 PLAN = ScreenColumn("plan", "tp", 1, cell=plan_of, also=("tp", "pp", "ep", "dp", "num_gpus"))
 WEIGHTS = ScreenColumn("weights", "weight_dtype", 4)

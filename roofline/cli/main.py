@@ -109,7 +109,7 @@ def _printable_errors() -> Iterator[None]:
 
 
 _SETTINGS: dict[str, Any] = {
-    "help_option_names": ["-h", "--help"],
+    "help_option_names": ["--help", "-h"],
     "token_normalize_func": lambda token: token.replace("_", "-"),  # --tensor_parallel_size works, too
 }
 

@@ -40,7 +40,7 @@ __all__ = [
 #: Why a GPU cannot run a case, in a word or two; `refused` for what is not listed.
 REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrecision: "unsupported"}
 
-_MARKDOWN = re.compile(r"[\\|]|<(?=[a-zA-Z/!?])")  # what ends a cell, or begins a tag
+_MARKDOWN = r"[\\|]|<(?=[a-zA-Z/!?])"  # what ends a cell, or begins a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
 _DIGITS = 6
 _NAME = "NAME"  # of a row, in a note that several rows share
@@ -138,7 +138,7 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_
         from tabulate import tabulate
 
         alignment = ["right" if numeric else "left" for numeric in right]
-        cells = [[_MARKDOWN.sub(r"\\\g<0>", cell) for cell in row] for row in cells]
+        cells = [[re.sub(_MARKDOWN, r"\\\g<0>", cell) for cell in row] for row in cells]
         echo(tabulate(cells, headers=headings, tablefmt="github", colalign=alignment, disable_numparse=True))
         return
     # Plain columns without tabulate: its import reads package metadata, a fifth of the time of an answer.
@@ -184,8 +184,10 @@ def labelled(warnings: Iterable[tuple[str, Iterable[str]]], *, named: bool = Tru
     for label, texts in warnings:
         labels[label] = None
         for text in texts:
-            own = rf"(?<![\w-]){re.escape(label)}(?![\w-])"
-            alike = re.sub(own, _NAME, text.removeprefix(f"{label}: ")) if named else text
+            alike = text
+            if named and label in text:
+                own = rf"(?<![\w-]){re.escape(label)}(?![\w-])"
+                alike = re.sub(own, _NAME, text.removeprefix(f"{label}: "))
             owners.setdefault(alike, {})[label] = text
     notes = []
     for alike, found in owners.items():

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import compress
+from typing import Any
 
 import click
 
 from roofline.errors import printable
 from roofline.quantity import rounded
+from roofline.records import NamedTuple, dataclass, field
 
 __all__ = [
+    "MARK",
     "MARKS",
     "MOST_ROWS",
     "Flags",
@@ -73,6 +74,10 @@ class ScreenColumn:
     also: tuple[str, ...] = ()  # further keys that `cell` reads
 
 
+#: What the figures of a row stand on, as a mark.
+MARK = ScreenColumn("", "basis", cell=lambda row: MARKS.get(str(row.get("basis")), ("",))[0])
+
+
 @dataclass(frozen=True)
 class Screen:
     """What a table says to people."""
@@ -122,6 +127,10 @@ def prose(text: str, width: int | None = None, indent: str = "") -> str:
         The lines [text].
     """
     most = terminal_width() if width is None else width
+    if len(text) <= most and text.isprintable():
+        return text.rstrip(" ")
+    import textwrap
+
     return "\n".join(
         textwrap.wrap(text, most, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
     )
@@ -282,16 +291,12 @@ def _cell(column: ScreenColumn, row: Row) -> Cell:
 
 def _fitting(columns: list[ScreenColumn], rows: Sequence[Row], width: int) -> list[ScreenColumn]:
     """Columns that fit side by side, those of the lowest rank first."""
-    kept = [column for column in columns if column.rank == 0]
-    for column in sorted((column for column in columns if column.rank > 0), key=lambda column: column.rank):
-        tried = [each for each in columns if each in kept or each is column]
-        if _wide(tried, rows) <= width:
-            kept = tried
-    return kept
-
-
-def _wide(columns: Sequence[ScreenColumn], rows: Sequence[Row]) -> int:
-    return sum(max(map(len, _padded(column, rows))) for column in columns) + len(_GAP) * (len(columns) - 1)
+    wide = [len(_padded(column, rows)[0]) + len(_GAP) for column in columns]
+    kept = [column.rank == 0 for column in columns]
+    for place in sorted(range(len(columns)), key=lambda place: columns[place].rank):
+        if not kept[place] and sum(compress(wide, kept)) + wide[place] - len(_GAP) <= width:
+            kept[place] = True
+    return list(compress(columns, kept))
 
 
 def _padded(column: ScreenColumn, rows: Sequence[Row]) -> list[str]:

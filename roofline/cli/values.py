@@ -41,7 +41,7 @@ __all__ = [
     "split_names",
 ]
 
-_COUNT_BEFORE = re.compile(r"(?:.*,)?\s*(?:[0-9]+\s*[xX]\s*)?")  # of a name: other names, and a number of GPUs
+_COUNT_BEFORE = r"(?:.*,)?\s*(?:[0-9]+\s*[xX]\s*)?"  # of a name: other names, and a number of GPUs
 
 
 class GpuName(click.ParamType):
@@ -252,7 +252,7 @@ def _completions(names: Callable[[], tuple[str, ...]], incomplete: str) -> list[
     """Names that begin like the last one that was typed, after what stands before it."""
     from click.shell_completion import CompletionItem
 
-    before = _COUNT_BEFORE.match(incomplete)
+    before = re.match(_COUNT_BEFORE, incomplete)
     done = before[0] if before is not None else ""
     begun = incomplete[len(done) :].lower()
     try:

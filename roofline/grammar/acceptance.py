@@ -15,8 +15,8 @@ EXAMPLES_OF_ACCEPTANCE = (
     f"0.8, .92,.86,.8 (one for each token), '2.8 tokens' (per step), or {' or '.join(PRESETS_OF_ACCEPTANCE)}"
 )
 
-_TOKENS = re.compile(r"([0-9]*\.?[0-9]+)\s*tok(?:ens?)?(?:\s*(?:per|a|/)\s*step)?", re.IGNORECASE)
-_NAME = re.compile(r"[a-z][a-z0-9.-]*", re.IGNORECASE)
+_TOKENS = r"(?i:([0-9]*\.?[0-9]+)\s*tok(?:ens?)?(?:\s*(?:per|a|/)\s*step)?)"
+_NAME = r"(?i:[a-z][a-z0-9.-]*)"
 _ROUNDS = 60  # of a bisection
 
 
@@ -42,10 +42,10 @@ def acceptance_of_text(text: str, drafts: int | None) -> Acceptance:
     if preset is not None:
         found = preset.acceptance
         return found if drafts is None else found.of(_checked(drafts))
-    counted = _TOKENS.fullmatch(whole)
+    counted = re.fullmatch(_TOKENS, whole)
     if counted is not None:
         return acceptance_of_tokens(float(counted[1]), drafts)
-    if _NAME.fullmatch(whole):
+    if re.fullmatch(_NAME, whole):
         raise UnknownName(f"unknown acceptance {shown(text)}; write {EXAMPLES_OF_ACCEPTANCE}")
     try:
         rates = tuple(share_of_text(part) for part in whole.split(","))

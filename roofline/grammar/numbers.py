@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 from roofline.errors import BadInput, shown
 from roofline.quantity import BILLION, KIBI, duration
+from roofline.records import dataclass
 
 __all__ = [
     "PromptShare",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.errors import BadInput, UnknownName, shown
+from roofline.records import dataclass
 from roofline.specs.formats import is_format
 from roofline.specs.names import Entry, match_name
 

@@ -7,9 +7,8 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadSpec, UnknownName, did_you_mean, shown
 from roofline.huggingface.families import DEFAULTS, FAMILIES
@@ -24,6 +23,7 @@ from roofline.huggingface.unread import check_foreign, check_unread, family_of, 
 from roofline.huggingface.unstated import unstated_format
 from roofline.physics.parameters import parameters
 from roofline.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content
+from roofline.records import NamedTuple, replace
 from roofline.specs.build import model_record
 from roofline.specs.model import Model
 from roofline.specs.names import name_fault

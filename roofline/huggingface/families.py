@@ -10,7 +10,6 @@ vllm/model_executor/models).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.huggingface.experts import EXPERTS
@@ -25,6 +24,7 @@ from roofline.huggingface.readers.mixtures import MIXTURES, attention_windows
 from roofline.huggingface.readers.recent import RECENT
 from roofline.huggingface.readers.states import STATES
 from roofline.huggingface.readers.streams import STREAMS
+from roofline.records import dataclass, replace
 
 __all__ = ["DEFAULTS", "FAMILIES", "llama_like"]
 

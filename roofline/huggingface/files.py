@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline.huggingface.checkpoints.index import MATRICES, formats_of_names
@@ -13,6 +12,7 @@ from roofline.huggingface.checkpoints.safetensors import INDEX, Index, read_inde
 from roofline.huggingface.config import Imported, completed, config_document, described_model, read_config
 from roofline.physics.parameters import parameters
 from roofline.quantity import BILLION
+from roofline.records import replace
 from roofline.specs.build import model_record
 from roofline.specs.formats import number_format
 from roofline.specs.model import Model

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.huggingface.layers import LayerList
+from roofline.records import NamedTuple
 
 __all__ = ["groups"]
 

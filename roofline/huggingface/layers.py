@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.huggingface.fields import Fields
 from roofline.quantity import BILLION
+from roofline.records import dataclass, field
 
 __all__ = [
     "Block",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from roofline.huggingface.layers import Block
+from roofline.records import NamedTuple
 
 __all__ = ["Weight", "layer_weights"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import shown
 from roofline.huggingface.fields import Fields
 from roofline.huggingface.layers import Shape
+from roofline.records import replace
 
 __all__ = ["layer_by_layer"]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.huggingface.fields import Fields
 from roofline.huggingface.layers import Shape
 from roofline.huggingface.modules import Weight, layer_weights
 from roofline.huggingface.patterns import Names
 from roofline.quantity import MILLI
+from roofline.records import NamedTuple
 
 __all__ = ["Native", "native_formats"]
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.huggingface.fields import LARGEST, MOST_LAYERS, Fields
+from roofline.records import NamedTuple
 
 __all__ = ["ClassTensors", "MetaTensor", "class_tensors", "meta_tensors"]
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from roofline.errors import BadInput, shown
 
-__all__ = ["STATISTICS", "Fields", "Node", "as_list", "day", "first", "measured_times", "the_one"]
+__all__ = ["STATISTICS", "Fields", "JsonNode", "as_list", "day", "first", "measured_times", "the_one"]
 
 #: Statistic -> what tools call it; without a choice the first that a result states.
 STATISTICS: Mapping[str, tuple[str, ...]] = {"median": ("median", "p50"), "mean": ("mean", "avg"), "p99": ("p99",)}
@@ -23,18 +23,18 @@ Fields = dict[str, Any]
 _Value = TypeVar("_Value")
 
 
-class Node:
+class JsonNode:
     """A mapping of a document, and where it stands, for messages."""
 
     def __init__(self, data: object, source: str, path: str = "") -> None:
         self.data: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
         self.source, self.path = source, path
 
-    def at(self, *keys: str) -> Node:
+    def at(self, *keys: str) -> JsonNode:
         """Mapping below; an empty one where there is none."""
         node = self
         for key in keys:
-            node = Node(node.data.get(key), self.source, f"{node.path}{key}.")
+            node = JsonNode(node.data.get(key), self.source, f"{node.path}{key}.")
         return node
 
     def number(self, key: str) -> float | None:
@@ -88,7 +88,7 @@ class Node:
 
 
 def measured_times(
-    result: Node, statistic: str | None, time: Callable[[str, str], float | None], unit: float = 1.0
+    result: JsonNode, statistic: str | None, time: Callable[[str, str], float | None], unit: float = 1.0
 ) -> dict[str, Any]:
     """Measured times at the statistic that was asked for, else at the first that the result states.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadInput, shown
-from roofline.measurements.fields import STATISTICS, Fields, Node, as_list, day, first, measured_times, the_one
+from roofline.measurements.fields import STATISTICS, Fields, JsonNode, as_list, day, first, measured_times, the_one
 from roofline.quantity import MICRO, MILLI, NANO
+from roofline.records import NamedTuple
 
 __all__ = ["RESULT_FORMATS", "ResultFormat", "recognised"]
 
@@ -36,8 +37,8 @@ class ResultFormat(NamedTuple):
     name: str
     keys: str  # that it is recognised by
     fits: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Node, str | None], Fields]  # one run at a statistic
-    runs: Callable[[Node], list[Node]] = lambda document: [document]
+    read: Callable[[JsonNode, str | None], Fields]  # one run at a statistic
+    runs: Callable[[JsonNode], list[JsonNode]] = lambda document: [document]
 
 
 def recognised(document: Mapping[str, Any]) -> ResultFormat | None:
@@ -52,7 +53,7 @@ def recognised(document: Mapping[str, Any]) -> ResultFormat | None:
     return next((known for known in RESULT_FORMATS if known.fits(document)), None)
 
 
-def _vllm(result: Node, statistic: str | None) -> Fields:
+def _vllm(result: JsonNode, statistic: str | None) -> Fields:
     """`vllm bench serve --save-result` and `sglang.bench_serving --output-file`: milliseconds.
 
     vLLM: vllm/benchmarks/serve.py at 009e6d4 (2026); its `--metadata KEY=VALUE` adds texts of one's own,
@@ -96,7 +97,7 @@ def _vllm(result: Node, statistic: str | None) -> Fields:
     }
 
 
-def _vllm_load(result: Node, completed: float | None, notes: list[str]) -> Fields:
+def _vllm_load(result: JsonNode, completed: float | None, notes: list[str]) -> Fields:
     """How requests came: with a cap on those in flight, at a rate, or all at once."""
     rate, cap = result.rate("request_rate"), result.number("max_concurrency")
     prompts = result.number("num_prompts") or completed
@@ -116,13 +117,13 @@ def _vllm_load(result: Node, completed: float | None, notes: list[str]) -> Field
     return {"concurrency": prompts, "num_prompts": prompts}
 
 
-def _stated_plan(result: Node) -> Fields:
+def _stated_plan(result: JsonNode) -> Fields:
     """Degrees that a user of vLLM gave as metadata."""
     plan = {name: result.whole(name) for name in ("tp", "pp", "ep", "dp")}
     return {**plan, "tp": first((plan["tp"], result.whole("tensor_parallel_size")))}
 
 
-def _sglang_plan(server: Node) -> Fields:
+def _sglang_plan(server: JsonNode) -> Fields:
     """Degrees of an SGLang server: with data-parallel attention its dp_size divides its tp_size."""
     tp, dp = server.whole("tp_size"), server.whole("dp_size") or 1
     if tp is not None and server.data.get("enable_dp_attention") is True:
@@ -130,7 +131,7 @@ def _sglang_plan(server: Node) -> Fields:
     return {"tp": tp, "dp": dp, "pp": server.whole("pp_size"), "ep": server.whole("ep_size")}
 
 
-def _aiperf(result: Node, statistic: str | None) -> Fields:
+def _aiperf(result: JsonNode, statistic: str | None) -> Fields:
     """AIPerf's profile_export_aiperf.json and genai-perf's profile_export_genai_perf.json.
 
     `inter_token_latency` is (latency - TTFT) / (tokens - 1): vLLM's TPOT. AIPerf: aiperf/exporters/
@@ -148,7 +149,7 @@ def _aiperf(result: Node, statistic: str | None) -> Fields:
         return None if value is None else value * _TIME_UNITS[unit]
 
     config = result.at("input_config")
-    phases = [Node(phase, result.source, "input_config.phases.") for phase in as_list(config.data.get("phases"))]
+    phases = [JsonNode(phase, result.source, "input_config.phases.") for phase in as_list(config.data.get("phases"))]
     homes = [phase for phase in phases if phase.data.get("exclude_from_results") is not True][:1]
     homes += [config.at("loadgen"), config.at("perf_analyzer", "stimulus"), config]
     rates = [home.rate(key) for home in homes for key in ("rate", "request_rate") if home.data.get(key) != ""]
@@ -165,15 +166,15 @@ def _aiperf(result: Node, statistic: str | None) -> Fields:
     }
 
 
-def _aiperf_model(config: Node) -> str | None:
+def _aiperf_model(config: JsonNode) -> str | None:
     """Model of a run, in whichever form of the configuration; None for a run over several."""
-    items = [Node(item, config.source).text("name") for item in as_list(config.at("models").data.get("items"))]
+    items = [JsonNode(item, config.source).text("name") for item in as_list(config.at("models").data.get("items"))]
     homes = (items, config.at("endpoint").data.get("model_names"), config.data.get("model_names"))
     names = next((as_list(home) for home in (*homes, config.data.get("model")) if as_list(home)), [])
     return the_one(name for name in names if isinstance(name, str))
 
 
-def _gpu_names(result: Node) -> Iterator[str | None]:
+def _gpu_names(result: JsonNode) -> Iterator[str | None]:
     """Names of the GPUs whose telemetry AIPerf collected."""
     endpoints = result.at("telemetry_data", "endpoints")
     for endpoint in endpoints.data:
@@ -181,7 +182,7 @@ def _gpu_names(result: Node) -> Iterator[str | None]:
         yield from (gpus.at(gpu).text("gpu_name") for gpu in gpus.data)
 
 
-def _guidellm(run: Node, statistic: str | None) -> Fields:
+def _guidellm(run: JsonNode, statistic: str | None) -> Fields:
     """One run of GuideLLM's benchmarks.json.
 
     `inter_token_latency_ms` is vLLM's TPOT; `time_per_output_token_ms` holds the first token, too, and is
@@ -207,7 +208,7 @@ def _guidellm(run: Node, statistic: str | None) -> Fields:
     }
 
 
-def _guidellm_load(run: Node) -> Fields:
+def _guidellm_load(run: JsonNode) -> Fields:
     """Streams of a closed loop; else the requests that were in flight on average."""
     strategy = run.at("config", "strategy") if run.at("config").data else run.at("args", "strategy")
     kind = strategy.text("type_") or "unnamed"
@@ -220,14 +221,14 @@ def _guidellm_load(run: Node) -> Fields:
     return {"concurrency": in_flight, "request_rate": strategy.number("rate"), "note": note}
 
 
-def _guidellm_runs(report: Node) -> list[Node]:
+def _guidellm_runs(report: JsonNode) -> list[JsonNode]:
     runs = as_list(report.data.get("benchmarks"))
     if not runs:
         raise BadInput(f"{report.source}: benchmarks is empty: GuideLLM finished no benchmark")
-    return [Node(run, report.source, f"benchmarks[{place}].") for place, run in enumerate(runs)]
+    return [JsonNode(run, report.source, f"benchmarks[{place}].") for place, run in enumerate(runs)]
 
 
-def _inferencex(result: Node, statistic: str | None) -> Fields:
+def _inferencex(result: JsonNode, statistic: str | None) -> Fields:
     """InferenceX's (InferenceMAX's) agg_*.json: vLLM's keys in seconds.
 
     Source: utils/process_result.py at 843c625 (2026-08). Its tp counts all GPUs, which dp_attention

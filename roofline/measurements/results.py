@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadInput, shown
 from roofline.measurements.csv_rows import csv_rows
-from roofline.measurements.fields import STATISTICS, Fields, Node
+from roofline.measurements.fields import STATISTICS, Fields, JsonNode
 from roofline.measurements.formats import RESULT_FORMATS, recognised
 from roofline.quantity import MILLI
 from roofline.reading import RESULT_BYTES, Unreadable, bounded, check_json_amount, check_json_depth, content
+from roofline.records import NamedTuple
 from roofline.specs.measurement import Measurement
 
 __all__ = ["CSV_COLUMNS", "Reading", "check_complete", "override", "read_results", "results"]
@@ -159,7 +160,7 @@ def _json_runs(text: str, source: str, statistic: str | None) -> Iterator[Measur
             yield BadInput(_unknown(named, _held(document)))
             continue
         try:
-            runs = known.runs(Node(document, named))
+            runs = known.runs(JsonNode(document, named))
         except BadInput as fault:
             yield fault
             continue
@@ -167,7 +168,7 @@ def _json_runs(text: str, source: str, statistic: str | None) -> Iterator[Measur
             yield _run(known.read, run, named if len(runs) == 1 else f"{named}[{number}]", statistic)
 
 
-def _run(read: Any, run: Node, source: str, statistic: str | None) -> Measurement | BadInput:
+def _run(read: Any, run: JsonNode, source: str, statistic: str | None) -> Measurement | BadInput:
     """One measurement, or why there is none."""
     try:
         return _measurement(read(run, statistic), source)
@@ -237,12 +238,12 @@ def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measure
         if statistic not in (None, cells.get("statistic", statistic)):
             others += 1
             continue
-        yield _run(_csv_fields, Node(cells, place), place, statistic)
+        yield _run(_csv_fields, JsonNode(cells, place), place, statistic)
     if others and others == len(rows):
         raise BadInput(f"{source}: no row has statistic {statistic}; leave out --statistic or choose another")
 
 
-def _csv_fields(row: Node, statistic: str | None) -> Fields:  # noqa: ARG001  rows state their statistic
+def _csv_fields(row: JsonNode, statistic: str | None) -> Fields:  # noqa: ARG001  rows state their statistic
     """Fields of one row: times in milliseconds, one kind of load."""
     cells = {field: row.data[column] for column, field in CSV_COLUMNS.items() if column in row.data}
     fields: Fields = {name: cells[name] for name in _TEXTS if name in cells}
@@ -262,9 +263,9 @@ def _csv_fields(row: Node, statistic: str | None) -> Fields:  # noqa: ARG001  ro
     return fields
 
 
-def _csv_number(row: Node, column: str, cell: str) -> float:
+def _csv_number(row: JsonNode, column: str, cell: str) -> float:
     try:
-        return Node({column: float(cell)}, row.source).number(column) or 0.0
+        return JsonNode({column: float(cell)}, row.source).number(column) or 0.0
     except ValueError:
         raise BadInput(f"{row.source}: {column} = {shown(cell)} is not a number") from None
 

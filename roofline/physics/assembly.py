@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from roofline.ops import Real, above, ceil, never, where
 from roofline.physics import collectives, elementwise
 from roofline.physics.efficiency import link_roof, roof, tuned
@@ -11,6 +9,7 @@ from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Work, collective_time, host_kernel, kernel_time
 from roofline.physics.plan import Deployment, Precision
 from roofline.physics.projection import Multiplication
+from roofline.records import replace
 from roofline.specs.kernels import ALL_REDUCE, ELEMENTWISE, GEMM, MOE, STATE_DECODE, KernelKind
 
 __all__ = ["ACTIVATION_NBYTES", "Assembly", "rank_batch"]
@@ -60,8 +59,8 @@ class Assembly:
         self.engine = deployment.host
         self.kernels: list[Kernel] = []
         self._part = ""
-        self._roofs: dict[tuple[KernelKind, str, str], Roof] = {}
-        self._link_roofs: dict[tuple[KernelKind, int], LinkRoof] = {}
+        self._roofs: dict[tuple[KernelKind, str, str], Roof] = deployment.memo.setdefault("roofs", {})
+        self._link_roofs: dict[tuple[KernelKind, int], LinkRoof] = deployment.memo.setdefault("links", {})
 
     @property
     def stream_bytes(self) -> Real:
@@ -161,7 +160,7 @@ class Assembly:
         """
         return self.kernel(name, kind, self.precision.kv_key, self.precision.attention_peak, count, work)
 
-    def wide(self, name: str, count: Real, kind: KernelKind, work: Work) -> None:
+    def sixteen_bit(self, name: str, count: Real, kind: KernelKind, work: Work) -> None:
         """Add a kernel that computes in 16 bits whatever the weights are stored in.
 
         Args:
@@ -170,7 +169,7 @@ class Assembly:
             kind: kind of kernel.
             work: what it does.
         """
-        self.kernels.append(self.kernel(name, kind, "bf16", self.precision.wide_peak, count, work))
+        self.kernels.append(self.kernel(name, kind, "bf16", self.precision.sixteen_bit_peak, count, work))
 
     def elementwise(self, name: str, count: Real, work: Work) -> None:
         """Add a pass that only reads and writes.
@@ -180,7 +179,7 @@ class Assembly:
             count: times it runs in the pass [1].
             work: what it does.
         """
-        self.wide(name, count, ELEMENTWISE, work)
+        self.sixteen_bit(name, count, ELEMENTWISE, work)
 
     def norm(self, name: str, count: Real, tokens: Real) -> None:
         """Add norms of the residual stream.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 from roofline.errors import BadInput, shown
 from roofline.ops import Real, above, always, at_most, ceil, maximum, minimum, never, where
 from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof
 from roofline.physics.plan import Deployment
+from roofline.records import replace
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
-from roofline.specs.engine import Engine, Tuning
+from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.gpu import PCIE, Gpu
 from roofline.specs.kernels import ALL_REDUCE, P2P, KernelKind
 
@@ -187,7 +187,7 @@ def tuned(under: Roof, gpu: Gpu, engine: Engine, kind: KernelKind, key: str) -> 
     return under
 
 
-def _tuned(under: Roof, gpu: Gpu, tuning: Tuning) -> Roof:
+def _tuned(under: Roof, gpu: Gpu, tuning: KernelOverride) -> Roof:
     """A roof as one tuning moves it."""
     share = under.efficiency.eta_c if tuning.eta_c is None else tuning.eta_c
     efficiency = replace(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from roofline.ops import Real, ceil, comparable, floor, maximum, minimum, never, where
+from roofline.ops import Real, ceil, floor, maximum, minimum, never, same, where
 from roofline.physics import elementwise
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
@@ -12,22 +12,76 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.linear import gemm
 from roofline.physics.one_equation import Kernel
 from roofline.physics.plan import Deployment, Plan
+from roofline.physics.recurring import Recurring, recurring
 from roofline.physics.side_inputs import add_altup, add_layer_inputs, add_positions
 from roofline.specs.kernels import ALL_GATHER, HEAD, HOST, P2P
 from roofline.specs.layers import Ngrams
 from roofline.specs.model import Model
 
-__all__ = ["Pass", "crossings", "decode_pass", "draft_pass", "prefill_pass"]
+__all__ = ["Pass", "crossings", "decode_pass", "draft_pass", "every_kernel", "prefill_pass"]
 
 _MOVES = "a stage moves to another domain"
+_BOUNDS = ("compute", "memory", "latency", "exponentials", "link")
 
 
-@comparable
-@dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """The kernels of one forward pass in the order in which a layer runs them."""
+    """The kernels of one forward pass in the order in which a layer runs them.
 
-    kernels: tuple[Kernel, ...]
+    They are made when they are asked for. What is asked of passes of floats or arrays alone, such as `time`, comes from
+    a program, once the same was asked of a deployment often enough.
+    """
+
+    __slots__ = ("_kernels", "_question")
+
+    def __init__(self, kernels: tuple[Kernel, ...] | None, asked: Recurring | None = None) -> None:
+        self._kernels = kernels
+        self._question = asked
+
+    @classmethod
+    def of(cls, make: Callable[..., tuple[Kernel, ...]], deployment: Deployment, *numbers: Real) -> Pass:
+        """A pass that is made when it is needed.
+
+        Args:
+            make: its kernels, of a deployment and numbers [function].
+            deployment: whose pass it is.
+            numbers: lengths and batch [any].
+
+        Returns:
+            The pass.
+        """
+        asked = recurring(make, deployment, numbers)
+        return cls(make(deployment, *numbers) if asked is None else None, asked)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """All kernels, with what they do and how long."""
+        if self._kernels is None:
+            self._kernels = () if self._question is None else self._question.made()
+        return self._kernels
+
+    def figures(self, read: Callable[[Pass], tuple[Real, ...]]) -> tuple[Real, ...]:
+        """Figures of the pass.
+
+        Args:
+            read: what they are, of the kernels of a pass [function].
+
+        Returns:
+            The figures [any].
+        """
+        found = None if self._question is None else self._question.answered(read, Pass)
+        return read(self) if found is None else found
+
+    def __eq__(self, other: object) -> bool:
+        return same(self.kernels, other.kernels) if isinstance(other, Pass) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.kernels)
+
+    def __repr__(self) -> str:
+        return f"Pass(kernels={self.kernels!r})"
+
+    def __reduce__(self) -> tuple[type[Pass], tuple[tuple[Kernel, ...]]]:
+        return Pass, (self.kernels,)
 
     @property
     def launches(self) -> Real:
@@ -37,7 +91,7 @@ class Pass:
     @property
     def time(self) -> Real:
         """Time of the pass: every kernel after the other [s]."""
-        return sum(kernel.time for kernel in self.kernels)
+        return self.figures(_time)[0]
 
     @property
     def flop(self) -> Real:
@@ -52,21 +106,40 @@ class Pass:
     @property
     def bound(self) -> Real:
         """What most of the time is spent waiting for: the bound with the largest share of the pass."""
-        names = ("compute", "memory", "latency", "exponentials", "link")
-        shares = dict.fromkeys(names, 0.0)
-        for kernel in self.kernels:
-            bound, time = kernel.terms.bound, kernel.time
-            if type(bound) is str:
-                shares[bound] = shares[bound] + time
-            else:
-                shares = {name: share + where(bound == name, time, 0.0) for name, share in shares.items()}
-        best, largest = names[0], shares[names[0]]
-        for name in names[1:]:
-            best, largest = (
-                where(shares[name] > largest, name, best),
-                where(shares[name] > largest, shares[name], largest),
-            )
+        shares = self.figures(_bound_times)
+        best, largest = _BOUNDS[0], shares[0]
+        for name, share in zip(_BOUNDS[1:], shares[1:], strict=True):
+            best, largest = where(share > largest, name, best), where(share > largest, share, largest)
         return best
+
+
+def _bound_times(passed: Pass) -> tuple[Real, ...]:
+    """Time that kernels of each bound take."""
+    shares: dict[str, Real] = dict.fromkeys(_BOUNDS, 0.0)
+    for kernel in passed.kernels:
+        terms, time = kernel.terms, kernel.time
+        if type(terms.total) is float:
+            shares[terms.bound] = shares[terms.bound] + time
+            continue
+        parts: dict[str, Real] = {"compute": time}  # all of it is of the largest term
+        largest = terms.compute
+        for name in ("memory", "exponentials", "link", "latency"):
+            term = getattr(terms, name)
+            if type(term) is float and term == 0.0:
+                continue
+            keeps = largest >= term
+            parts = {each: where(keeps, part, 0.0) for each, part in parts.items()}
+            parts[name], largest = where(keeps, 0.0, time), maximum(largest, term)
+        for name, part in parts.items():
+            shares[name] = shares[name] + part
+    return tuple(shares.values())
+
+
+def _time(passed: Pass) -> tuple[Real, ...]:
+    total: Real = 0.0
+    for kernel in passed.kernels:
+        total = total + kernel.time
+    return (total,)
 
 
 def crossings(plan: Plan, domain: Real) -> Real:
@@ -109,13 +182,17 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
     Source:
         docs/method.md, "A pass" and "Engines": kernels run one after the other, then the host.
     """
+    return Pass.of(_prefill_kernels, deployment, batch, new, cached)
+
+
+def _prefill_kernels(deployment: Deployment, batch: Real, new: Real, cached: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, new)
     _whole_pass(assembly, Span(new, cached))
     if deployment.draft is not None:  # whatever proposes needs its own cache of the prompt
         assembly.kernels += _proposed(deployment, batch, new, Span(new, cached)).kernels
     _launch(assembly, assembly.engine.launch)
     assembly.host("host, prefill", assembly.engine.prefill)
-    return Pass(tuple(assembly.kernels))
+    return tuple(assembly.kernels)
 
 
 def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
@@ -139,6 +216,10 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
     Source:
         docs/method.md, "A pass" and "Engines": kernels run one after the other, then the host.
     """
+    return Pass.of(_decode_kernels, deployment, batch, context, steps)
+
+
+def _decode_kernels(deployment: Deployment, batch: Real, context: Real, steps: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, deployment.queries, deployment.queries)
     _whole_pass(assembly, Span(steps, context, is_decode=True))
     if deployment.draft is not None:
@@ -149,7 +230,7 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
     _launch(assembly, engine.launch_decode)
     time = engine.step + engine.layer * assembly.model.layers + engine.sequence * assembly.sequences
     assembly.host("host, decode step", time)
-    return Pass(tuple(assembly.kernels))
+    return tuple(assembly.kernels)
 
 
 def _launch(assembly: Assembly, each: Real) -> None:
@@ -164,6 +245,21 @@ def _launch(assembly: Assembly, each: Real) -> None:
         each * passed.launches - passed.time, 0.0, "the host launches kernels as fast as the GPU computes them"
     )
     assembly.host("host, launches", waiting)
+
+
+def every_kernel(deployment: Deployment) -> tuple[Kernel, ...]:
+    """Kernels that passes of a deployment may have, whatever their lengths and batch.
+
+    Args:
+        deployment: model, GPU, plan, precision and basis.
+
+    Returns:
+        Those of prompts and of decode steps, on the nodes of a graph.
+    """
+    from roofline.symbolic.graph import Graph  # when programs are worth it
+
+    numbers = tuple(map(Graph().input, ("batch", "tokens", "cached")))
+    return *_prefill_kernels(deployment, *numbers), *_decode_kernels(deployment, *numbers)
 
 
 def draft_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.ops import Real, comparable, floor, minimum
+from roofline.records import NamedTuple
 from roofline.specs.layers import Gqa, Mla
 
 __all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "windowed_pairs"]

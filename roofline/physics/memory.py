@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Generic, NamedTuple
+from typing import Generic
 
 from roofline.number_types import Flag, Number
 from roofline.ops import Real, comparable, floor, maximum, minimum, where
@@ -17,6 +17,8 @@ from roofline.physics.parameters import (
     stage_parameters,
 )
 from roofline.physics.plan import Deployment, Plan, Precision
+from roofline.physics.recurring import figures_of
+from roofline.records import NamedTuple
 from roofline.specs.layers import Stage
 from roofline.specs.model import Model
 
@@ -80,10 +82,21 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
         Arithmetic; the reserve is what the engine's gpu_memory_utilization leaves (CUDA context, graphs, buffers of
         communication, fragmentation).
     """
+    if not type(batch) is type(length) is float:
+        return Memory(*figures_of(_memory, deployment, batch, length))
+    asked, last = deployment.memo.get(memory, ((), None))  # first whether a case fits, then how much it takes
+    if asked != (batch, length):
+        last = Memory(*figures_of(_memory, deployment, batch, length))
+        deployment.memo[memory] = (batch, length), last
+    found: Memory = last
+    return found
+
+
+def _memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     sequences = rank_batch(batch, plan.dp) * plan.pp
     return Memory(
-        weights=weight_bytes(model, plan, precision) + _draft_weights(deployment),
+        weights=_all_weights(deployment),
         kv_cache=sequences * (kv_bytes_per_sequence(model, plan, precision, length) + _draft_cache(deployment, length)),
         activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length, deployment.queries),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
@@ -187,17 +200,30 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
     Source:
         `memory`, solved for the batch.
     """
+    return figures_of(_largest_batch, deployment, length)[0]
+
+
+def _largest_batch(deployment: Deployment, length: Real) -> tuple[Real, ...]:
     model, gpu, plan, precision = deployment.model, deployment.gpu, deployment.plan, deployment.precision
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
     kept = kv_bytes_per_sequence(model, plan, precision, length) + _draft_cache(deployment, length)
     one = plan.pp * kept + logits * deployment.queries
     per_token = _token_bytes(model, plan)
-    held = weight_bytes(model, plan, precision) + _draft_weights(deployment) + _kept_prefixes(deployment)
+    held = _all_weights(deployment) + _kept_prefixes(deployment)
     free = deployment.engine.gpu_memory_utilization * gpu.memory - held
     packed = maximum(floor((free - CHUNK_TOKENS * per_token) / one), 0.0)
     # Batches whose tokens do not fill a chunk need less: solve again with their own activations.
     loose = maximum(floor(free / (one + per_token * length)), 0.0)
-    return plan.dp * maximum(packed, minimum(loose, floor(CHUNK_TOKENS / length)))
+    return (plan.dp * maximum(packed, minimum(loose, floor(CHUNK_TOKENS / length))),)
+
+
+def _all_weights(deployment: Deployment) -> Real:
+    """Weights of the model and of what proposes tokens, counted once [B]."""
+    known: Real | None = deployment.memo.get(_all_weights)
+    if known is None:
+        known = weight_bytes(deployment.model, deployment.plan, deployment.precision) + _draft_weights(deployment)
+        deployment.memo[_all_weights] = known
+    return known
 
 
 def _draft_weights(deployment: Deployment) -> Real:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from roofline.ops import Real, comparable, maximum, minimum, norm, where
+from roofline.records import NamedTuple
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.kernels import HOST, KernelKind
 
@@ -126,9 +126,9 @@ class Terms(NamedTuple):
     latency: Real  # [s] launch, serial depth, items
     exponentials: Real = 0.0  # [s]
     link: Real = 0.0  # [s]
-    walk: Real = 0.0  # [s] of the latency: serial depth that hides behind traffic as arithmetic does
+    serial_latency: Real = 0.0  # [s] of the latency: serial depth that hides behind traffic as arithmetic does
     serial: Real = 0.0  # [s] of the memory: traffic that hides behind nothing
-    fill: Real = 0.0  # [s] of the latency: the pipeline of a collective
+    pipeline_latency: Real = 0.0  # [s] of the latency: the pipeline of a collective
 
     @property
     def overlapped(self) -> Real:
@@ -200,13 +200,21 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
         memory = work.nbytes / roof.bandwidth
         return Terms(maximum(compute, memory, CHANGES_SIDES), compute, memory, 0.0)
     compute = work.flop / (efficiency.eta_c * roof.peak)
-    walk = efficiency.kappa * work.depth
+    serial_latency = efficiency.kappa * work.depth
     memory = work.overlapped_bytes / (efficiency.eta_m * roof.bandwidth)
     serial = work.serial_bytes / (efficiency.eta_s * roof.bandwidth)
     exponentials = work.exponentials / (efficiency.eta_x * roof.exp_rate)
     latency = efficiency.t0 + efficiency.kappa_s * work.serial_depth + efficiency.eps * work.items
-    total = latency + norm(compute + walk, memory, efficiency.p, CHANGES_SIDES) + exponentials + serial
-    return Terms(total, compute, memory + serial, latency + walk, exponentials, walk=walk, serial=serial)
+    total = latency + norm(compute + serial_latency, memory, efficiency.p, CHANGES_SIDES) + exponentials + serial
+    return Terms(
+        total,
+        compute,
+        memory + serial,
+        latency + serial_latency,
+        exponentials,
+        serial_latency=serial_latency,
+        serial=serial,
+    )
 
 
 def collective_time(work: Work, roof: LinkRoof) -> Terms:
@@ -241,9 +249,9 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
     if efficiency.eta_switch is not None:
         reduced = minimum(link, roof.least * wire / efficiency.eta_switch, "ring and in-switch reduction swap")
         link = where(roof.in_switch, reduced, link)
-    fill = (efficiency.q * wire) ** 0.5
-    latency = efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + fill
-    return Terms(latency + link, 0.0, 0.0, latency, 0.0, link, fill=fill)
+    pipeline_latency = (efficiency.q * wire) ** 0.5
+    latency = efficiency.a0 + efficiency.a1 * (roof.ranks - 1) + efficiency.a2 * roof.doublings + pipeline_latency
+    return Terms(latency + link, 0.0, 0.0, latency, 0.0, link, pipeline_latency=pipeline_latency)
 
 
 def host_kernel(name: str, time: Real, part: str = "") -> Kernel:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.ops import Real, where
 from roofline.physics.layers.kinds import NETWORK_KINDS, mixer_parameters
-from roofline.physics.layers.moe import MOE
 from roofline.physics.projection import local
 from roofline.physics.side_inputs import altup_parameters, layer_input_parameters, lookup_parameters
+from roofline.records import NamedTuple
 from roofline.specs.layers import Ffn, Layer, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
 
@@ -284,5 +282,6 @@ def _of_network(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> Paramet
 
 def _expert_values(ffn: MoeFfn, hidden: Real) -> Real:
     """Parameters of one expert, biases included."""
-    matrices = (matrix for matrix in MOE.matrices.whole(ffn, hidden) if matrix.copies is not None)
+    moe = NETWORK_KINDS[type(ffn)]
+    matrices = (matrix for matrix in moe.matrices.whole(ffn, hidden) if matrix.copies is not None)
     return 1.0 * sum(local(matrix.columns, 1) * (local(matrix.inner, 1) + int(matrix.bias)) for matrix in matrices)

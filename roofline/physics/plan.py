@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 from roofline.ops import Real
 from roofline.quantity import MEGA
+from roofline.records import NamedTuple, dataclass, replace
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
@@ -85,7 +85,7 @@ class Precision(NamedTuple):
     kv_nbytes: float  # [B] per cached value
     kv_key: str  # dtype key of the attention calibration
     attention_peak: str  # dtype at which attention multiplies
-    wide_peak: str  # 16-bit dtype of everything that is not quantised
+    sixteen_bit_peak: str  # 16-bit dtype of everything that is not quantised
     notes: tuple[str, ...] = ()  # what was set or replaced, to be said in the result
 
 
@@ -110,8 +110,25 @@ class Draft:
         return self.joined > 0
 
 
+class _Remembering:
+    """What keeps what was computed of it; copies and changed ones begin with nothing."""
+
+    __slots__ = ("_memo",)
+    _memo: dict[Any, Any]
+
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """Programs of its figures, and whatever else holds for all of its cases."""
+        try:
+            found = self._memo
+        except AttributeError:
+            found = {}
+            object.__setattr__(self, "_memo", found)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(_Remembering):
     """A model on GPUs under a plan, a precision and a basis."""
 
     model: Model
@@ -124,6 +141,49 @@ class Deployment:
     engine: Engine = NO_ENGINE
     draft: Draft | None = None  # None: a token a step
     prefix_cache: Real = 0.0  # [B] of the memory of one replica, kept for cached prefixes
+
+    def at(self, plan: Plan) -> Deployment:
+        """The same with another plan.
+
+        Args:
+            plan: parallel degrees.
+
+        Returns:
+            The deployment; the same programs each time.
+        """
+        return self if plan == self.plan else self._known(plan, plan=plan)
+
+    def on(self, basis: str) -> Deployment:
+        """The same on another basis.
+
+        Args:
+            basis: ideal, calibrated, inherited or generic [text].
+
+        Returns:
+            The deployment; the same programs each time.
+        """
+        return self if basis == self.basis else self._known(basis, basis=basis)
+
+    def _known(self, key: Any, **changes: Any) -> Deployment:
+        known: Deployment | None = self.memo.get(key)
+        if known is None:
+            known = self.memo[key] = replace(self, **changes)
+        return known.copies(self.replicas)
+
+    def copies(self, replicas: int) -> Deployment:
+        """The same model on the same GPUs, another number of times.
+
+        Args:
+            replicas: how often [1].
+
+        Returns:
+            The deployment; programs of either serve both.
+        """
+        if replicas is self.replicas:
+            return self
+        found = replace(self, replicas=replicas)
+        object.__setattr__(found, "_memo", self.memo)
+        return found
 
     @property
     def host(self) -> Engine:

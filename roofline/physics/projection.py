@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.ops import Real, maximum
+from roofline.records import NamedTuple
 
 __all__ = ["Matrices", "Multiplication", "Projection", "Sharded", "local", "replicated"]
 

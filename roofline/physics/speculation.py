@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import BadInput
 from roofline.physics.layers.kinds import MIXER_KINDS
+from roofline.records import replace
 from roofline.specs.layers import DenseFfn, Group, Layer
 from roofline.specs.model import Model
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofline.physics.forward import Pass
 from roofline.physics.memory import Memory, memory
 from roofline.physics.plan import Deployment
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.latency import BURST, Workload
 from roofline.serving.prediction import Prediction
-from roofline.serving.targets import check_percentiles
-from roofline.serving.traffic.load import Served, request_passes, served
+from roofline.serving.served import Served, request_passes
 from roofline.specs.slo import Limits, check_limits
 
-__all__ = ["assumed_kernels", "memory_of", "predict_deployment"]
+__all__ = ["memory_of", "predict_deployment"]
+
+_PROOF = Workload(1000.0, 100.0)
 
 
 def predict_deployment(
@@ -47,10 +47,20 @@ def predict_deployment(
         A burst is alone on the server; `roofline.serving.traffic.load` says what was checked of the other loads.
     """
     if slo:
+        from roofline.serving.targets import check_percentiles
+
         check_limits(slo)
         check_percentiles(workload, slo)
-    found = None if workload.load == BURST else served(deployment, workload)
+    found = None
+    if workload.load != BURST:
+        from roofline.serving.traffic.load import served
+
+        found = served(deployment, workload)
     first, step = request_passes(deployment, workload, found)
+    if predict_deployment not in deployment.memo:  # what a deployment lacks is refused now, not where a time is read
+        for passed in request_passes(deployment, _PROOF, None):
+            passed.kernels  # noqa: B018  made for its errors
+        deployment.memo[predict_deployment] = True
     return Prediction(
         deployment=deployment,
         workload=workload,
@@ -58,7 +68,7 @@ def predict_deployment(
         decode=step,
         memory=memory_of(deployment, workload, found),
         slo=Limits(slo or {}),
-        warnings=(*warnings, *_assumptions(deployment, first, step)),
+        said=warnings,
         allow_oversize=allow_oversize,
         correction=correction,
         served=found,
@@ -79,32 +89,3 @@ def memory_of(deployment: Deployment, workload: Workload, found: Served | None) 
     if found is None:
         return memory(deployment, workload.batch, workload.isl + workload.osl)
     return memory(deployment, found.batch, workload.isl + deployment.engine.reserve * workload.osl)
-
-
-def assumed_kernels(deployment: Deployment, *passes: Pass) -> tuple[str, ...]:
-    """Kernels whose constants were assumed instead of measured; element-wise passes and hand-overs always are.
-
-    Args:
-        deployment: whose passes they are; all constants of a generic basis stand in for others, and none is named.
-        passes: prefill, decode or both.
-
-    Returns:
-        Dtype and kind of each, once [text].
-    """
-    if deployment.basis == "generic":
-        return ()
-    found = dict.fromkeys(
-        kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"
-        for passed in passes
-        for kernel in passed.kernels
-        if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor
-    )
-    return tuple(found)
-
-
-def _assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
-    found = assumed_kernels(deployment, *passes)
-    if not found:
-        return []
-    generation = deployment.gpu.generation
-    return [f"assumed, not measured on {generation}: {', '.join(found)} (see its calibration file)"]

@@ -11,8 +11,7 @@ from roofline.quantity import HOUR, MILLI, rounded, to_text
 from roofline.serving.latency import RATE, Workload
 from roofline.serving.precision import summary
 from roofline.serving.prompt_cache import cache_text
-from roofline.serving.traffic.tails import LEVELS
-from roofline.specs.slo import P99_WITHIN, key_of, key_text
+from roofline.specs.slo import LEVELS, P99_WITHIN, key_of, key_text
 
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction

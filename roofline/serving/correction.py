@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.ops import comparable
 from roofline.quantity import rounded
+from roofline.records import NamedTuple
 
 __all__ = ["SIGMA_TPOT", "SIGMA_TTFT", "UNCORRECTED", "Correction"]
 

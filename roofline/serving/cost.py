@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.ops import Real, always, comparable, never, where
 from roofline.quantity import MEGA
+from roofline.records import NamedTuple
 
 __all__ = ["ByPhase", "TokenPrices", "break_even_rate", "token_bill", "token_prices", "usd_per_m_output_tok"]
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 from roofline.ops import Real, maximum
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.plan import Deployment
+from roofline.records import NamedTuple, dataclass
 
 __all__ = [
     "KV_LINKS",

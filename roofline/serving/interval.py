@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.ops import Real, where
 from roofline.physics.forward import Pass
 from roofline.quantity import MILLI
-from roofline.serving.traffic.load import Served
+from roofline.serving.served import Served
 from roofline.specs.kernels import HOST, LOADING, NETWORK, KernelKind
 
 __all__ = ["HALF_WIDTH", "load_sigma", "pass_sigma", "spread"]
@@ -56,6 +56,12 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     Source:
         docs/method.md, "Intervals"; coverage in docs/accuracy.md.
     """
+    variance = passed.figures(_generic_variance if basis == "generic" else _variance)[0]
+    return (sigma * sigma + variance) ** 0.5 * (INHERITED if basis == "inherited" else 1.0)
+
+
+def _variance(passed: Pass, *, is_generic: bool = False) -> tuple[Real, ...]:
+    """Of the logarithm of a pass, whole passes apart."""
     times: dict[tuple[KernelKind, str], Real] = {}
     sigmas: dict[tuple[KernelKind, str], float] = {}
     for kernel in passed.kernels:
@@ -63,14 +69,19 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
             continue
         key = kernel.kind, kernel.dtype
         times[key] = times.get(key, 0.0) + kernel.time
-        sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, basis)
-    whole = sum(times.values())
-    total: Real = sigma * sigma
-    if any(kind.is_novel for kind, _ in times):
-        total = total + _NOVEL**2
+        sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, is_generic=is_generic)
+    whole: Real = 0.0
+    for time in times.values():
+        whole = whole + time
+    total: Real = _NOVEL**2 if any(kind.is_novel for kind, _ in times) else 0.0
     for key, time in times.items():
-        total = total + (time / whole * sigmas[key]) ** 2
-    return total**0.5 * (INHERITED if basis == "inherited" else 1.0)
+        share = time / whole * sigmas[key]
+        total = total + share * share
+    return (total,)
+
+
+def _generic_variance(passed: Pass) -> tuple[Real, ...]:
+    return _variance(passed, is_generic=True)
 
 
 def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real, stated: float | None) -> Real:
@@ -117,9 +128,9 @@ def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
     return time / factor, time * factor
 
 
-def _kernel_sigma(kind: KernelKind, sigma: float | None, basis: str) -> float:
+def _kernel_sigma(kind: KernelKind, sigma: float | None, *, is_generic: bool) -> float:
     if kind is HOST:
         return _HOST
-    if basis == "generic":
+    if is_generic:
         return _GENERIC
     return _ASSUMED if sigma is None else _SHARED * sigma

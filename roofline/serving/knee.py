@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple
+from typing import Generic
 
 from roofline.elements import span_text
 from roofline.number_types import Number, Word
@@ -11,6 +11,8 @@ from roofline.ops import Real, comparable, maximum, minimum, where
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
+from roofline.physics.recurring import figures_of
+from roofline.records import NamedTuple
 from roofline.roots import crossing, largest_that_holds
 
 __all__ = [
@@ -87,18 +89,18 @@ def knees(
     Returns:
         The knees [sequences].
     """
+    ridge, half, fits = figures_of(_knees, deployment, isl, osl)
+    return Knees(ridge, half, fits, None if meets is None else slo_knee(meets, fits))
+
+
+def _knees(deployment: Deployment, isl: Real, osl: Real) -> tuple[Real, ...]:
     steps = maximum(osl - 1.0, 1.0)
 
     def step(batch: Real) -> Pass:
         return decode_pass(deployment, batch, isl, steps)
 
-    fits = largest_batch(deployment, isl + osl)
-    return Knees(
-        ridge=ridge_knee(step, affine=is_affine(deployment)),
-        half=half_knee(step),
-        memory=fits,
-        slo=None if meets is None else slo_knee(meets, fits),
-    )
+    ridge = ridge_knee(step, affine=is_affine(deployment))
+    return ridge, half_knee(step), largest_batch(deployment, isl + osl)
 
 
 def is_affine(deployment: Deployment) -> bool:
@@ -234,6 +236,11 @@ def weight_sides(decode: Pass) -> tuple[Real, Real]:
     Source:
         Roofline of the GEMMs and experts; docs/method.md, "Knees".
     """
+    compute, memory = decode.figures(_sides)
+    return compute, memory
+
+
+def _sides(decode: Pass) -> tuple[Real, ...]:
     compute: Real = 0.0
     memory: Real = 0.0
     for kernel in decode.kernels:

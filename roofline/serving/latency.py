@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline.ops import Real, above, ceil, comparable, maximum, never, where
@@ -11,6 +10,7 @@ from roofline.physics.assembly import rank_batch
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import Kernel, host_kernel
 from roofline.physics.plan import Deployment
+from roofline.records import dataclass
 from roofline.serving.prompt_cache import PromptKind, prompt_kinds
 from roofline.specs.kernels import LOADING, NETWORK
 from roofline.specs.prompt_cache import PromptCache
@@ -104,11 +104,22 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
     Source:
         docs/method.md, "A pass" and "Engines".
     """
+    if workload.cache is None:
+        return Pass.of(_uncached_prompts, deployment, workload.isl, workload.batch, workload.prefix)
+    return Pass(_all_prompts(deployment, workload))
+
+
+def _uncached_prompts(deployment: Deployment, isl: Real, batch: Real, prefix: Real) -> tuple[Kernel, ...]:
+    return _all_prompts(deployment, Workload(isl, 1.0, batch, prefix))
+
+
+def _all_prompts(deployment: Deployment, workload: Workload) -> tuple[Kernel, ...]:
+    """What precedes a prefill on the host, and the kernels of each kind of prompt."""
     engine = deployment.host
     before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
     spent = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
     kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
-    return Pass((*spent, *(kernel for kind in kinds for kernel in _prompts(deployment, workload, kind))))
+    return (*spent, *(kernel for kind in kinds for kernel in _prompts(deployment, workload, kind)))
 
 
 def prefill_of_kinds(deployment: Deployment, workload: Workload) -> list[tuple[Real, Real]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
 
 from roofline.errors import BadInput, UnknownName, shown
+from roofline.records import dataclass
 from roofline.specs.workload import LAWS
 
 if TYPE_CHECKING:

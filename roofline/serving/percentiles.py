@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Generic
 
 from roofline.number_types import Flag, Number
 from roofline.ops import Real, always, never, where
-from roofline.serving.targets import burst_tails, of_tails
-from roofline.serving.traffic.tails import Tails, tails
 from roofline.specs.slo import LATENCIES, metric_and_level
 
 if TYPE_CHECKING:
     from roofline.physics.memory import Memory
     from roofline.physics.plan import Deployment
     from roofline.serving.latency import Workload
-    from roofline.serving.traffic.load import Served
+    from roofline.serving.served import Served
+    from roofline.serving.traffic.tails import Tails
 
 __all__ = ["Percentiles"]
 
@@ -38,9 +37,13 @@ class Percentiles(Generic[Number, Flag]):
     def tails(self) -> Tails | None:
         """Distributions of the latencies over requests; None for a burst of equal ones, and a run with its start."""
         if self.served is None:
+            from roofline.serving.targets import burst_tails
+
             return burst_tails(self.deployment, self.workload)
         if self.workload.num_prompts is not None:
             return None
+        from roofline.serving.traffic.tails import tails
+
         return tails(self.deployment, self.workload, self.served)
 
     def latency(self, key: str) -> Number | None:
@@ -94,15 +97,25 @@ class Percentiles(Generic[Number, Flag]):
             return None
         if is_of_means:
             return mean
+        from roofline.serving.targets import of_tails
+
         means = {name: getattr(self, name) for name in LATENCIES}
         if self.tails is None:
             return mean if metric in LATENCIES else of_tails(None, None, means, key)
         return self._where_fits(of_tails(self.tails, self.served, means, key))
 
     @cached_property
+    def _memory_fits(self) -> Real:
+        """Whether the memory is enough, found once for all elements."""
+        return self.memory.fits
+
+    @cached_property
     def _zero(self) -> Real:
         """Nothing, in the shape of the case: a float for one case, an array for many."""
-        numbers = (getattr(self.workload, name) for name in _LENGTHS)
+        case = self.workload
+        if self.served is None and type(case.isl) is type(case.osl) is type(case.batch) is type(case.prefix) is float:
+            return 0.0
+        numbers = (getattr(case, name) for name in _LENGTHS)
         return sum((0.0 * number for number in numbers if getattr(number, "shape", ())), start=0.0)
 
     def _each(self, time: Real) -> Real:
@@ -111,7 +124,7 @@ class Percentiles(Generic[Number, Flag]):
 
     def _where_fits(self, time: Real) -> Real:
         """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
-        fits: Real = self.memory.fits
+        fits = self._memory_fits
         time = self._each(time)
         if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
             time = where(self.served.is_stable, time, _NOT_APPLICABLE)

@@ -130,7 +130,7 @@ def precision(
         kv_nbytes=kv.nbytes,
         kv_key=on_cache.key,
         attention_peak=on_cache.peak,
-        wide_peak=wide,
+        sixteen_bit_peak=wide,
         notes=tuple(dict.fromkeys(notes)),
     )
 

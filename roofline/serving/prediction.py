@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
@@ -13,17 +12,17 @@ from roofline.physics.efficiency import basis_of, evidence
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import Memory
 from roofline.physics.plan import Deployment
-from roofline.serving.answer_text import prediction_line, prediction_text
+from roofline.records import dataclass, field, replace
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.interval import load_sigma, pass_sigma, spread
 from roofline.serving.knee import Knees, knees
 from roofline.serving.latency import USERS, Workload, e2el, time_per_token
+from roofline.serving.limits import assumptions
 from roofline.serving.percentiles import Percentiles
 from roofline.serving.priced import Priced
 from roofline.serving.row import row
+from roofline.serving.served import Served, lanes, request_passes
 from roofline.serving.sizing import longest_context
-from roofline.serving.targets import excess
-from roofline.serving.traffic.load import Served, lanes, request_passes, served
 
 if TYPE_CHECKING:
     from roofline.arrays import Array, Flags, Words
@@ -64,10 +63,16 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
     decode: Pass = field(repr=False)
     memory: Memory[Number, Flag] = field(repr=False)
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
-    warnings: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()  # what the reader should know of the case
     allow_oversize: bool = False  # whether arrays have times for cases that do not fit, too
     correction: Correction = UNCORRECTED  # by a measurement of this very deployment
     served: Served | None = field(default=None, repr=False)  # under users or a rate; None for a burst
+    added: tuple[str, ...] = ()  # what the reader should know of the answer
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader should know: of the case, of what was assumed for it, of the answer [text]."""
+        return (*self.said, *assumptions(self.deployment, self.prefill, self.decode), *self.added)
 
     @cached_property
     def ttft(self) -> Number:
@@ -83,7 +88,7 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
     @cached_property
     def ideal(self) -> tuple[Pass, Pass]:
         """Prefill and mean decode step at light speed: what the same work takes at full rates, without a host."""
-        return request_passes(replace(self.deployment, basis="ideal"), self.workload, self.served)
+        return request_passes(self.deployment.on("ideal"), self.workload, self.served)
 
     @property
     def load(self) -> str:
@@ -141,13 +146,16 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
         first, step = self.ideal
         if self.basis != "ideal":
             return {"prefill": first.time / self.ttft, "decode": self._per_token(step.time) / self._step}
-        real = replace(self.deployment, basis=basis_of(self.deployment.gpu, "calibrated"))
-        times = request_passes(real, self.workload, self.served) if self.served is None else served(real, self.workload)
-        if isinstance(times, Served):
-            return {"prefill": first.time / times.ttft, "decode": self._per_token(step.time) / times.tpot}
-        return {"prefill": first.time / times[0].time, "decode": step.time / times[1].time}
+        real = self.deployment.on(basis_of(self.deployment.gpu, "calibrated"))
+        if self.served is None:
+            real_first, real_step = request_passes(real, self.workload, None)
+            return {"prefill": first.time / real_first.time, "decode": step.time / real_step.time}
+        from roofline.serving.traffic.load import served
 
-    @property
+        means = served(real, self.workload)
+        return {"prefill": first.time / means.ttft, "decode": self._per_token(step.time) / means.tpot}
+
+    @cached_property
     def ttft_interval(self) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of `ttft` [s]; None on the ideal basis, which is a bound."""
         sigma = self._sigma("ttft")
@@ -159,7 +167,7 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
         ends = spread(self.ttft - network, sigma)
         return self._interval(self.ttft, (ends[0] + network, ends[1] + network), 0)
 
-    @property
+    @cached_property
     def tpot_interval(self) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of `tpot` [s]; None on the ideal basis and for a single output token."""
         sigma = self._sigma("tpot")
@@ -167,7 +175,7 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
             return None
         return self._interval(self.tpot, spread(self.tpot, sigma), 1)
 
-    @property
+    @cached_property
     def e2el_interval(self) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of `e2el` [s], as if both parts were off together."""
         first, sigma = self.ttft_interval, self._sigma("tpot")
@@ -245,7 +253,7 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
     @property
     def fits(self) -> Flag:
         """Whether weights, KV cache, activations and the reserve fit the GPUs' memory."""
-        fits: Any = self.memory.fits
+        fits: Any = self._memory_fits
         return fits if type(self._zero) is float else fits & (self._zero == 0.0)
 
     @property
@@ -319,14 +327,18 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
     def __hash__(self) -> int:
         """Of what is never an array; equal predictions are equal in all of their fields."""
         deployment = self.deployment
-        return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.warnings))
+        return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.said))
 
     def __str__(self) -> str:
         """A summary of one case, a small table of many."""
+        from roofline.serving.answer_text import prediction_text
+
         return prediction_text(self)
 
     def __repr__(self) -> str:
         """The answer in one line."""
+        from roofline.serving.answer_text import prediction_line
+
         return f"<Prediction {prediction_line(self)}>"
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
@@ -343,20 +355,25 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     def _sigma(self, result: str) -> Real | None:
         """Standard deviation of the logarithm of a result, None on the ideal basis."""
+        if result not in self._sigmas:
+            self._sigmas[result] = self._sigma_of(result)
+        return self._sigmas[result]
+
+    @cached_property
+    def _sigmas(self) -> dict[str, Real | None]:
+        return {}
+
+    def _sigma_of(self, result: str) -> Real | None:
         if self.basis == "ideal":
             return None
         engine, correction = self.deployment.engine, self.correction
+        alone = pass_sigma(self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result))
         if self.served is not None:
             sigma = load_sigma(self.decode, self.basis, result, self.served, self._users, engine.sigma_loaded_ttft)
-            alone = pass_sigma(self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result))
             sigma = where(self._users <= 1.0, alone, sigma)
-            measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
-            return sigma if measured is None else minimum(sigma, measured)
-        if result == "ttft":
-            passed, whole, measured = self.prefill, engine.sigma_ttft, correction.sigma_ttft
         else:
-            passed, whole, measured = self.decode, engine.sigma_tpot, correction.sigma_tpot
-        sigma = pass_sigma(passed, self.basis, DEFAULT_SIGMA if whole is None else whole)
+            sigma = alone
+        measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
         return sigma if measured is None else minimum(sigma, measured)
 
     @property
@@ -371,6 +388,8 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     def _meets(self, number: Real) -> Real:
         """Whether a batch, or so many users, meet every limit of the SLO."""
+        from roofline.serving.targets import excess
+
         workload = replace(self.workload, **{"batch" if self.served is None else USERS: number})
         return excess(self.deployment, workload, self.slo, self.correction) <= 1.0
 

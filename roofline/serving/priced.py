@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from typing import TYPE_CHECKING, Generic
 
 from roofline.number_types import Number
 from roofline.ops import Real, maximum, minimum
 from roofline.quantity import HOUR
+from roofline.records import NamedTuple, replace
 from roofline.serving.cost import ByPhase, TokenPrices, token_prices, usd_per_m_output_tok
 from roofline.serving.latency import Workload, prefill, steps_of_answer
 from roofline.serving.prompt_cache import prompt_kinds
-from roofline.serving.traffic.load import Served, lanes, server_of
-from roofline.serving.traffic.prompts import Prompt, prompt_of
-from roofline.serving.traffic.server import UNLIMITED, Server
-from roofline.serving.traffic.slots import saturation
+from roofline.serving.served import Served, lanes
 
 if TYPE_CHECKING:
     from roofline.physics.forward import Pass
     from roofline.physics.plan import Deployment
     from roofline.serving.correction import Correction
+    from roofline.serving.traffic.prompts import Prompt
+    from roofline.serving.traffic.server import Server
     from roofline.specs.gpu import Price
 
 __all__ = ["FullServer", "Priced", "full_server", "tokens_by_phase"]
@@ -61,6 +60,11 @@ def full_server(deployment: Deployment, workload: Workload) -> FullServer:
     Source:
         docs/method.md, "A server under load": a request ends with each (O - 1)/b of a step D.
     """
+    from roofline.serving.traffic.load import server_of
+    from roofline.serving.traffic.prompts import prompt_of
+    from roofline.serving.traffic.server import UNLIMITED
+    from roofline.serving.traffic.slots import saturation
+
     server = replace(server_of(deployment, replace(workload, concurrency=None, request_rate=1.0)), users=UNLIMITED)
     prompt = prompt_of(server)
     full = saturation(server, prompt)
@@ -130,7 +134,7 @@ class Priced(Generic[Number]):
         each: Number = self.price.typical * self.deployment.num_gpus / (self.output_tok_s / self.workload.osl)
         return each
 
-    @property
+    @cached_property
     def token_prices(self) -> TokenPrices | None:
         """What a million tokens of each kind cost [USD]: phases share the rent by the time that they take.
 
@@ -172,6 +176,9 @@ class Priced(Generic[Number]):
 
         A rank decodes in a share B of the time, but for prompts, rho of it; l requests a second share that.
         """
+        from roofline.serving.traffic.load import server_of
+        from roofline.serving.traffic.prompts import prompt_of
+
         server = server_of(self.deployment, self.workload)
         prompt = prompt_of(server)
         prefilled = found.nobody * prompt.alone + (1.0 - found.nobody) * found.prompt
@@ -187,6 +194,8 @@ class Priced(Generic[Number]):
 
 def _of_cached(server: Server, prompt: Prompt, nobody: Real, prefilled: Real) -> Real:
     """What cached tokens take of the time of a prompt [s]: attention to them, which a shorter prompt would not have."""
+    from roofline.serving.traffic.prompts import prompt_of
+
     attention: Real = 0.0
     alone: Real = 0.0
     for kind in server.kinds:

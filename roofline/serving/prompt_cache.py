@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import exp
-from typing import NamedTuple
 
 from roofline.errors import BadInput
 from roofline.ops import Real, comparable, maximum, plain
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION, to_text
+from roofline.records import NamedTuple
 from roofline.roots import root
 from roofline.specs.prompt_cache import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 

@@ -13,8 +13,7 @@ from roofline.ops import Real
 from roofline.quantity import GIGA, MILLI
 from roofline.serving.precision import summary
 from roofline.serving.prompt_cache import hit_rate, load_time
-from roofline.serving.traffic.tails import LEVELS
-from roofline.specs.slo import LATENCIES, key_of
+from roofline.specs.slo import LATENCIES, LEVELS, key_of
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from roofline.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.ops import Real, where
@@ -11,6 +10,7 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import BILLION, GIGA
+from roofline.records import replace
 from roofline.roots import largest_that_holds
 from roofline.serving.precision import precision
 from roofline.specs.layers import MoeFfn
@@ -131,12 +131,21 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
     Returns:
         The degree, or None where none fits [1].
     """
-    plan = deployment.plan
-    for tp in range(1, widest_tp(deployment) + 1):
-        candidate = deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
-        if plan_fault(deployment.model, candidate.plan) is None and memory(candidate, batch, length).fits:
-            return tp
+    for candidate in _candidates(deployment):
+        if memory(candidate, batch, length).fits:
+            return candidate.plan.tp
     return None
+
+
+def _candidates(deployment: Deployment) -> Iterator[Deployment]:
+    """The deployment at each tensor-parallel degree of its scale-up domain that divides the model."""
+    for tp in range(1, widest_tp(deployment) + 1):
+        plan = deployment.plan
+        candidate = deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
+        if plan_fault not in candidate.memo:
+            candidate.memo[plan_fault] = plan_fault(candidate.model, candidate.plan)
+        if candidate.memo[plan_fault] is None:
+            yield candidate
 
 
 def widest_tp(deployment: Deployment) -> int:
@@ -197,9 +206,8 @@ def _remedies(deployment: Deployment, batch: Real, length: Real) -> list[str]:
     most = int(largest_batch(deployment, length))
     if 0 < most < batch:
         found.append(f"batch = {most}")
-    longest = int(longest_context(deployment, batch))
-    if 0 < longest < length and not found:
-        found.append(f"isl + osl = {longest}")
+    if not found and memory(deployment, batch, 1.0).fits:
+        found.append(f"isl + osl = {int(longest_context(deployment, batch))}")
     for preset in ("fp8", "int4"):
         quantised = _quantised(deployment, preset)
         fewer = None if quantised is None else smallest_tp(quantised, batch, length)

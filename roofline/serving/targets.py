@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from roofline.errors import BadInput
 from roofline.ops import Real, maximum, never, where
@@ -11,7 +10,8 @@ from roofline.physics.plan import Deployment
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.latency import BURST, Workload, decode, e2el, prefill, prefill_of_kinds, time_per_token
 from roofline.serving.prompt_cache import is_a_mixture
-from roofline.serving.traffic.load import Served, request_passes, served
+from roofline.serving.served import Served, request_passes
+from roofline.serving.traffic.load import served
 from roofline.serving.traffic.mixture import Component, percentile
 from roofline.serving.traffic.tails import Tails, tails
 from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
@@ -70,7 +70,7 @@ def limited_latencies(
     else:
         first, step = found.ttft, found.tpot
     if correction != UNCORRECTED:
-        light = request_passes(replace(deployment, basis="ideal"), workload, found)
+        light = request_passes(deployment.on("ideal"), workload, found)
         first = maximum(correction.ttft * first, light[0].time + deployment.host.network)
         step = maximum(correction.tpot * step, time_per_token(deployment, workload.osl, light[1].time))
     whole = e2el(first, step, workload.osl) if found is None else first + found.decode * (step / found.tpot)

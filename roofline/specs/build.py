@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline.quantity import count_from_text, from_text
+from roofline.records import replace
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
-from roofline.specs.engine import Engine, Tuning
+from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
@@ -174,7 +174,10 @@ def engine_record(document: Mapping[str, Any]) -> Engine:
     """
     stated = _stated(Engine, document)
     return Engine(
-        **{**stated, "tunings": tuple(Tuning(**_stated(Tuning, entry)) for entry in stated.get("tunings", ()))}
+        **{
+            **stated,
+            "tunings": tuple(KernelOverride(**_stated(KernelOverride, entry)) for entry in stated.get("tunings", ())),
+        }
     )
 
 

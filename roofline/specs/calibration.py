@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from roofline.ops import Real
+from roofline.records import dataclass
 from roofline.specs.figures import Seconds, Share
 
 __all__ = ["Calibration", "CollectiveEfficiency", "Efficiency"]

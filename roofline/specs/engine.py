@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from roofline.ops import Real
+from roofline.records import dataclass
 from roofline.specs.figures import Seconds, Share
 
-__all__ = ["Engine", "Tuning"]
+__all__ = ["Engine", "KernelOverride"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class KernelOverride:
     """How the kernels of an engine differ from those that the calibrations were measured on."""
 
     kind: str  # of kernel
@@ -45,7 +44,7 @@ class Engine:
     gpu_memory_utilization: Share = 0.92  # of the usable memory, for weights, activations and KV cache
     max_model_len: int | None = None  # [tokens] of the longest request that is served; None: the model's own
     reserve: Share = 1.0  # share of the answer for which a request must find memory before it starts
-    tunings: tuple[Tuning, ...] = ()
+    tunings: tuple[KernelOverride, ...] = ()
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, kernels apart
     sigma_tpot: float | None = None
     sigma_loaded_ttft: float | None = None  # likewise of first tokens under a load

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from roofline.errors import UnknownName, did_you_mean, shown
 from roofline.quantity import BITS_PER_BYTE, MICRO
+from roofline.records import NamedTuple
 
 __all__ = [
     "COMPUTE",
@@ -95,7 +95,7 @@ STORED_BITS: dict[str, float] = {
 }  # fmt: skip
 
 _GGUF_ALIASES = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "q8": "q8_0"}  # as llama-quantize has them
-_BITS = re.compile(r"(?:([a-z0-9_]+)@)?(\d{1,3}(?:\.\d{1,6})?)_?bpw", re.ASCII)
+_BITS = r"(?a:(?:([a-z0-9_]+)@)?(\d{1,3}(?:\.\d{1,6})?)_?bpw)"
 _FEWEST_BITS, _MOST_BITS = 1.0, 32.0
 # Kernels that stand in for those of weights that are only stored so, by bits: 4-bit, 8-bit and plain ones.
 _NARROW, _HALF = 6.25, 12.0
@@ -298,7 +298,7 @@ def _stored(folded: str) -> Format | None:
     name = _GGUF_ALIASES.get(folded, folded)
     if name in STORED_BITS:
         return _of_bits(name, STORED_BITS[name])
-    stated = _BITS.fullmatch(folded)
+    stated = re.fullmatch(_BITS, folded)
     if stated is None or not float(stated[2]):
         return None
     if stated[1] is None:

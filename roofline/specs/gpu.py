@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from roofline.elements import span_text
+from roofline.records import NamedTuple, dataclass
 from roofline.specs.calibration import Calibration
 
 __all__ = ["PCIE", "Gpu", "Link", "Price"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any
+
+from roofline.records import dataclass
 
 __all__ = [
     "ALL_GATHER",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from roofline.ops import Real
+from roofline.records import NamedTuple, dataclass
 
 __all__ = [
     "FFNS",

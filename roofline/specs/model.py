@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 
+from roofline.records import dataclass
 from roofline.specs.layers import Ffn, Group, Mixer, MoeFfn, Ngrams, Stage
 
 __all__ = ["Model"]

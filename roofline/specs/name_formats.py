@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from roofline.records import NamedTuple
 from roofline.specs.formats import STORED_BITS
 
 __all__ = ["FormatInName", "base_names", "format_in_name"]
@@ -17,17 +17,16 @@ _MLX_OVERHEAD = 0.5  # bits: MLX keeps a 16-bit scale and a 16-bit bias for 64 w
 _VENDORS = {"nvidia": "nvfp4", "amd": "mxfp4"}
 _EIGHT_BITS = {"dynamic": "fp8", "static": "fp8_static", "block": "fp8_block"}
 #: Words that say something about a format and are none: how it was made, by which tool, for which cache.
-_QUALIFIERS = re.compile(
-    r"dynamic|static|block|kv|preview|marlin|qat|quantized|g\d{2,3}|h\d|exl[23]|mlx|autoround|i1|ud|unsloth|gs\d+"
-    r"|awq|gptq|gguf|bnb|\dbit|\d{1,2}(?:\.\d{1,3})?bpw",
-    re.ASCII,
+_QUALIFIERS = (
+    r"(?a:dynamic|static|block|kv|preview|marlin|qat|quantized|g\d{2,3}|h\d|exl[23]|mlx|autoround|i1|ud|unsloth|gs\d+"
+    r"|awq|gptq|gguf|bnb|\dbit|\d{1,2}(?:\.\d{1,3})?bpw)"
 )
-_PLAIN = re.compile(
-    r"nvfp4|mxfp4|fp4|fp8|int4|int8|w4a16|w8a16|w8a8|w4afp8|bf16|fp16|" + "|".join(sorted(STORED_BITS, key=len)[::-1])
+_PLAIN = r"nvfp4|mxfp4|fp4|fp8|int4|int8|w4a16|w8a16|w8a8|w4afp8|bf16|fp16|" + "|".join(
+    sorted(STORED_BITS, key=len)[::-1]
 )
-_BITS = re.compile(r"(\d)bit", re.ASCII)
-_SEAM = re.compile(r"[-:]|(?<=quantized)\.")
-_FLAVOUR = re.compile(r"-(?:instruct|it|chat|base|thinking|hf)(?=-|$)|-\d{4}(?:\d\d)?$", re.ASCII)
+_BITS = r"(?a:(\d)bit)"
+_SEAM = r"[-:]|(?<=quantized)\."
+_FLAVOUR = r"(?a:-(?:instruct|it|chat|base|thinking|hf)(?=-|$)|-\d{4}(?:\d\d)?$)"
 _LONGEST = 200  # characters of a name
 
 
@@ -55,7 +54,7 @@ def format_in_name(name: str) -> FormatInName | None:
     """
     name = name.strip().removesuffix(".gguf")
     owner, slash, last = name[:_LONGEST].rpartition("/")
-    parts = _SEAM.split(last)
+    parts = re.split(_SEAM, last)
     words: list[str] = []
     while len(parts) > 1 and _is_about_formats(parts[-1].lower()):
         words.append(parts.pop().lower())
@@ -69,7 +68,7 @@ def format_in_name(name: str) -> FormatInName | None:
 def base_names(name: str) -> Iterator[str]:
     """What the model that a checkpoint is made of may be called: its name, then without flavour, date and maker.
 
-    Tuning changes no shape: Instruct, chat and dated editions are counted alike.
+    KernelOverride changes no shape: Instruct, chat and dated editions are counted alike.
 
     Args:
         name: without what is about formats [text].
@@ -83,7 +82,7 @@ def base_names(name: str) -> Iterator[str]:
     last = name.rpartition("/")[2].lower()
     yield last
     plain = last
-    while (shorter := _FLAVOUR.sub("", plain, count=1)) != plain:
+    while (shorter := re.sub(_FLAVOUR, "", plain, count=1)) != plain:
         plain = shorter
         yield plain
     if plain.startswith("meta-"):
@@ -91,12 +90,12 @@ def base_names(name: str) -> Iterator[str]:
 
 
 def _is_about_formats(word: str) -> bool:
-    return _PLAIN.fullmatch(word) is not None or _QUALIFIERS.fullmatch(word) is not None
+    return re.fullmatch(_PLAIN, word) is not None or re.fullmatch(_QUALIFIERS, word) is not None
 
 
 def _length(last: str, parts: int) -> int:
     """Characters of the first parts of a name."""
-    seams = [seam.start() for seam in _SEAM.finditer(last)]
+    seams = [seam.start() for seam in re.finditer(_SEAM, last)]
     return seams[parts - 1] if parts <= len(seams) else len(last)
 
 
@@ -105,7 +104,7 @@ def _preset(words: frozenset[str], owner: str) -> str | None:
     for word in words:
         if word in STORED_BITS or word.endswith("bpw"):
             return word
-    bits = next((int(found[1]) for word in words if (found := _BITS.fullmatch(word))), None)
+    bits = next((int(found[1]) for word in words if (found := re.fullmatch(_BITS, word))), None)
     if "bnb" in words:
         return "bitsandbytes"
     if "fp8" in words:
@@ -114,7 +113,7 @@ def _preset(words: frozenset[str], owner: str) -> str | None:
         return _VENDORS.get(owner, "fp4")
     if words & {"gptq", "awq", "autoround"}:
         return "w8a16" if bits == 8 or "int8" in words else "int4"
-    plain = next((word for word in sorted(words) if _PLAIN.fullmatch(word)), None)
+    plain = next((word for word in sorted(words) if re.fullmatch(_PLAIN, word)), None)
     if plain is not None:
         return plain
     if bits is not None and ("mlx" in words or owner == "mlx-community"):

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import takewhile
-from typing import NamedTuple
 
 from roofline.errors import UnknownName, printable
+from roofline.records import NamedTuple
 from roofline.specs.name_formats import base_names, format_in_name
 
 __all__ = ["LABELS", "Entry", "Match", "fold", "match_name", "match_quantised", "name_fault", "nearest_names"]
@@ -22,8 +22,8 @@ __all__ = ["LABELS", "Entry", "Match", "fold", "match_name", "match_quantised", 
 LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
 
 _SEPARATORS = re.compile(r"[\s_-]+")
-_SEAMS = re.compile(r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
-_MORE_OF_A_NUMBER = re.compile(r"[\d.]|-\d+(?:-|$)")  # after a digit: b20 is no beginning of b200, nor k2 of k2.5
+_SEAMS = r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])"
+_MORE_OF_A_NUMBER = r"[\d.]|-\d+(?:-|$)"  # after a digit: b20 is no beginning of b200, nor k2 of k2.5
 _SHORTEST_BEGINNING = 3
 _LONGEST_NAME = 200
 # Letters and marks that show nothing: fillers, a blank of Braille, selectors of variants.
@@ -216,7 +216,7 @@ def _begins(spelling: str, wanted: str) -> bool:
     """Whether a name begins so, without cutting a number in two."""
     if "/" in spelling or not spelling.startswith(wanted):
         return False
-    return not (wanted[-1].isdigit() and _MORE_OF_A_NUMBER.match(spelling[len(wanted) :]))
+    return not (wanted[-1].isdigit() and re.match(_MORE_OF_A_NUMBER, spelling[len(wanted) :]))
 
 
 def _by_size(name: str) -> list[tuple[int, str]]:
@@ -226,7 +226,7 @@ def _by_size(name: str) -> list[tuple[int, str]]:
 
 def _loose(folded: str) -> str:
     """A folded name with dots and the seams between letters and digits as separators, too."""
-    return _SEPARATORS.sub("-", _SEAMS.sub("-", folded))
+    return _SEPARATORS.sub("-", re.sub(_SEAMS, "-", folded))
 
 
 def _last(name: str) -> str:

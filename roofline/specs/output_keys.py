@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from roofline.records import NamedTuple
 from roofline.specs.slo import LATENCIES, LEVELS, key_of, key_text
 
 __all__ = ["KEYS", "Key"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from roofline.ops import Real, comparable
+from roofline.records import dataclass
 
 __all__ = ["HBM", "HOST_MEMORY", "NETWORK_CACHE", "NVME", "TIERS", "PromptCache"]
 

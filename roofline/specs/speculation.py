@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
-from typing import NamedTuple
+
+from roofline.records import NamedTuple, dataclass
 
 __all__ = ["METHODS", "MOST_DRAFTS", "PRESETS_OF_ACCEPTANCE", "Acceptance", "AcceptancePreset"]
 

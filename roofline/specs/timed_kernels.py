@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 
+from roofline.records import dataclass, replace
 from roofline.specs.kernels import KINDS
 from roofline.specs.names import fold
 

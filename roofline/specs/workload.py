@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from roofline.records import dataclass
 from roofline.specs.figures import Share
 
 __all__ = ["ARRIVALS", "LAWS", "UNIFORM_CV", "NamedWorkload"]

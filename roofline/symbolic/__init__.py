@@ -1,1 +1,1 @@
-"""Numbers that remember where they came from, and the formulas that they print."""
+"""Formulas as graphs, and what is read off them: values, slopes, programs, and the text of several languages."""

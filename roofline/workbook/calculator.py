@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from roofline.formulas.inputs import HOST_TIMES
 from roofline.ops import where
 from roofline.quantity import GIGA, MILLI
+from roofline.records import NamedTuple
 from roofline.serving.latency import slo_excess
 from roofline.serving.prediction import Prediction
 from roofline.specs.slo import LATENCIES as SLO_KEYS
-from roofline.symbolic.inputs import HOST_TIMES
-from roofline.workbook.case import CHOICES, AnyCase, any_case
+from roofline.workbook.case import CHOICES, AnyCase, lookup_case
 from roofline.workbook.cell import INFINITE, Cell, CellPool, named, scope
-from roofline.workbook.cell_text import dependent, homes, shared
+from roofline.workbook.cell_text import homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of, times_shown
 from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_lines
 from roofline.workbook.trials import Trial, Trials, at_batches, curve_point, knees_of, one_trial
@@ -49,7 +50,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     """
     pool = CellPool()
     cells = {name: pool.input(name_of(name), np.array([contents.case[name]])) for name in CHOICES}
-    case = any_case(contents.catalog, asked(contents, pool, cells))
+    case = lookup_case(contents.catalog, asked(contents, pool, cells))
     slo = limits(contents, pool)
     rows = list(kernel_lines(case))
     columns = {name: 2 + place for place, name in enumerate(Trial._fields)}
@@ -61,10 +62,10 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     results = [*_results(case, trials), *_within(case, slo)]
     for result in results:
         named(result.label.partition(" [")[0], result.cell)
-    asked_at = pool.input(address(None, 1), np.array([_plain(batch) for batch in trials.batches]), "Knees")
+    asked_at = pool.input(address(None, 1, "Knees"), np.array([_plain(batch) for batch in trials.batches]))
     trial = at_batches(case, asked_at, slo)
     batches, prompts = (
-        pool.input(address(None, column), np.array(values), "Curves") for column, values in _curve_points(start)
+        pool.input(address(None, column, "Curves"), np.array(values)) for column, values in _curve_points(start)
     )
     bent = curve_point(case, batches, prompts)
     drawn = [
@@ -76,18 +77,14 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     shown = [*(result.cell for result in results), *trial, *drawn, *taken]
     roots = [*shown, *trials.batches, *(cell for row in rows for cell in row.cells)]
     staged = shared(roots, known, shown, [asked_at, batches, prompts])
-    asks, bends = dependent(roots, [asked_at]), dependent(roots, [batches, prompts])
     steps = homes(roots)
-    of_trial = [cell for cell in staged if id(cell) in asks]
-    of_curve = [cell for cell in staged if id(cell) in bends]
-    for place, cell in enumerate(of_trial):
-        places[id(cell)] = address(None, 2 + len(trial) + place)
-    for place, cell in enumerate(of_curve):
-        places[id(cell)] = address(None, 4 + place)
-    elsewhere = {id(cell) for cell in (*of_trial, *of_curve)}
-    looked_up = [cell for cell in staged if id(cell) not in elsewhere]
-    for place, cell in enumerate(looked_up):
-        places[id(cell)] = address(1 + place, 1, "Lookups")
+    of_trial = [cell for cell in staged if cell.reach & asked_at.reach]
+    of_curve = [cell for cell in staged if cell.reach & (batches.reach | prompts.reach)]
+    looked_up = [cell for cell in staged if not cell.reach & (asked_at.reach | batches.reach | prompts.reach)]
+    places |= {id(asked_at): address(None, 1), id(batches): address(None, 0), id(prompts): address(None, 1)}
+    places |= {id(cell): address(None, 2 + len(trial) + place) for place, cell in enumerate(of_trial)}
+    places |= {id(cell): address(None, 4 + place) for place, cell in enumerate(of_curve)}
+    places |= {id(cell): address(1 + place, 1, "Lookups") for place, cell in enumerate(looked_up)}
 
     _write_inputs(book, sheets["Calculator"], contents)
     _write_results(sheets["Calculator"], results, places)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.ops import Real, maximum, minimum, where
 from roofline.physics.efficiency import beyond_bridge
 from roofline.physics.forward import crossings
 from roofline.physics.plan import Deployment, Plan, Precision, Scheme
 from roofline.quantity import BILLION, HOUR, MEGA
+from roofline.records import NamedTuple, dataclass, replace
 from roofline.serving.latency import Workload
 from roofline.serving.limits import beyond
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, SECTIONS
@@ -26,10 +26,10 @@ from roofline.specs.model import Model
 from roofline.workbook.cell import INFINITE, Cell, CellPool, scope
 from roofline.workbook.lookups import found, is_number, joined, match, picked, rounded_to
 from roofline.workbook.parts import held_memory, passes
-from roofline.workbook.slots import Slot
+from roofline.workbook.slots import LayerKind
 from roofline.workbook.tables import COLLECTIVE, COLLECTIVE_KINDS, EFFICIENCY, MULTIPLIED, Catalog
 
-__all__ = ["CHOICES", "AnyCase", "Asked", "Bound", "any_case"]
+__all__ = ["CHOICES", "AnyCase", "Asked", "Bound", "lookup_case"]
 
 #: What is chosen for a case, in the order of its columns.
 CHOICES = (
@@ -71,7 +71,7 @@ class AnyCase(NamedTuple):
     pool: CellPool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _AnyModel(Model):
     """A model that has some layers of every kind, or none."""
 
@@ -109,7 +109,7 @@ class _AnyModel(Model):
 
 
 @scope("any case")
-def any_case(catalog: Catalog, asked: Asked) -> AnyCase:
+def lookup_case(catalog: Catalog, asked: Asked) -> AnyCase:
     """What the functions of a prediction say of a case that cells describe.
 
     Args:
@@ -151,7 +151,7 @@ class _Rows:
     @scope("rows")
     def __init__(self, catalog: Catalog, cells: Mapping[str, Cell]) -> None:
         self.catalog, self.cells = catalog, cells
-        self.pool: CellPool = cells["model"].pool
+        self.pool: CellPool = cells["model"].graph
         self.model = match(cells["model"], catalog.models.column("name"))
         self.gpu = match(cells["gpu"], catalog.gpus.column("name"))
         self.like = picked(catalog.gpus.column("kernels_like"), self.gpu)
@@ -251,7 +251,7 @@ def _model(catalog: Catalog, rows: _Rows) -> _AnyModel:
     )  # fmt: skip
 
 
-def _record(slot: Slot, number: Any) -> Any:
+def _record(slot: LayerKind, number: Any) -> Any:
     """A layer of a kind with the numbers of the model."""
     cells = {name: number(f"{slot.name}_{name}") for name in slot.numbers}
     inner = {name.removeprefix("indexer_"): cell for name, cell in cells.items() if name.startswith("indexer_")}

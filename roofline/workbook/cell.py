@@ -1,7 +1,7 @@
-"""Numbers that are spreadsheet cells: a formula, and the values that it has in a column of cases.
+"""Numbers that are spreadsheet cells: nodes of a graph that keeps the values that they have in a column of cases.
 
-The formulas of the inner rings run on them unchanged. What is computed twice is one cell: equal
-operations on equal arguments are the same object, so that a sheet can hold it once.
+The formulas of the inner rings run on them unchanged. What is computed twice is one node, so that a sheet can hold it
+once. What spreadsheets alone can do (texts, look-ups) are further operations of the graph.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from roofline.ops import Operations, Real, always, never, register
+from roofline.records import NamedTuple
+from roofline.symbolic.array_program import FUNCTIONS
+from roofline.symbolic.graph import CONDITIONS, Graph, Node
 
-__all__ = ["INFINITE", "Cell", "CellPool", "Column", "named", "node", "scope", "unmarked"]
+__all__ = ["INFINITE", "Cell", "CellPool", "Column", "named", "scope", "unmarked"]
 
 #: Stands for infinity, which a sheet does not know.
 INFINITE = 2.0**1000
@@ -34,45 +36,71 @@ class Column(NamedTuple):
     values: np.ndarray[Any, Any]
 
 
-class CellPool:
-    """Cells of one sheet: those made from the same are the same."""
+class CellPool(Graph):
+    """Cells of a sheet, each with a value for each case."""
 
-    def __init__(self) -> None:
-        self._cells: dict[tuple[Any, ...], Cell] = {}
-        self._made: list[Cell] = []
+    conditions = CONDITIONS | {"found", "is number"}
 
-    def input(self, address: str, values: Any, sheet: str = "") -> Cell:
+    def input(self, name: str, value: Any = None) -> Cell:
         """A cell that is typed in or looked up elsewhere.
 
         Args:
-            address: of the cell, or its name [text].
-            values: one for each case.
-            sheet: whose rows the address belongs to, where it names none itself [text].
+            name: address of the cell, or its name [text].
+            value: what it has in each case [any].
 
         Returns:
-            The cell.
+            The cell; the same for the same name.
         """
-        return self.cell("input", (address, sheet), lambda: np.asarray(values))
+        made: Cell = super().input(name, value)  # type: ignore[assignment]  # of its kind
+        return made
 
-    def cell(self, operation: str, args: tuple[Any, ...], value: Callable[[], Any]) -> Cell:
-        """The cell of an operation on arguments.
+    def node(self, operation: str, *args: Any) -> Cell:
+        """The cell of an operation, without infinities, with tables as inputs.
 
         Args:
-            operation: an operator, or a function of spreadsheets [text].
-            args: cells, numbers, texts or columns.
-            value: computes what it has, where it is new.
+            operation: an operator or a function [text].
+            args: cells, columns of tables, plain numbers and texts [any].
 
         Returns:
-            The cell.
+            The cell; the same for the same operation on the same arguments.
         """
-        key = (operation, *(id(arg) if isinstance(arg, (Cell, Column)) else (type(arg), arg) for arg in args))
-        found = self._cells.get(key)
-        if found is None:
-            with np.errstate(all="ignore"):
-                found = Cell(self, operation, args, value(), len(self._cells), _SCOPE.get())
-            self._cells[key] = found
-            self._made.append(found)
-        return found
+        made: Cell = super().node(operation, *map(self._plain, args))  # type: ignore[assignment]  # of its kind
+        return made
+
+    def _plain(self, arg: Any) -> Any:
+        if isinstance(arg, Column):
+            return self.input(*arg)
+        return INFINITE if isinstance(arg, float) and arg == float("inf") else arg
+
+    def value_of(self, operation: str, args: tuple[Any, ...]) -> Any:
+        """Values of an operation on arguments.
+
+        Args:
+            operation: an operator or a function [text].
+            args: cells, and plain numbers and texts [any].
+
+        Returns:
+            One for each case.
+        """
+        with np.errstate(all="ignore"):
+            return _VALUES[operation](*(arg.value if isinstance(arg, Node) else arg for arg in args))
+
+    def repeated(self, turn: Callable[..., Any], start: tuple[Any, ...], most: int, begins: Any = True) -> Any:
+        """Every turn as formulas of its own: a turn keeps what need not change.
+
+        Args:
+            turn: from some numbers to those that replace them, and whether there is another turn [function].
+            start: the numbers at first [any].
+            most: turns [1].
+            begins: whether there is a first turn: a sheet may be asked cases that need it [condition].
+
+        Returns:
+            The numbers at last.
+        """
+        del begins
+        for _ in range(most):
+            start, _ = turn(start)
+        return start
 
     def said(self, text: str) -> Any:
         """A text with cells in it, as a formula that follows them.
@@ -84,130 +112,31 @@ class CellPool:
             The cell; the text itself where no cell is in it.
         """
         parts = re.split(f"{_MARK}(\\d+){_MARK}", text)
-        pieces = [self._made[int(part)] if place % 2 else part for place, part in enumerate(parts)]
-        pieces = [piece for piece in pieces if isinstance(piece, Cell) or piece]
-        return text if len(parts) == 1 else reduce(lambda left, right: node("&", left, right), pieces)
+        pieces = [self.nodes[int(part)] if place % 2 else part for place, part in enumerate(parts)]
+        pieces = [piece for piece in pieces if isinstance(piece, Node) or piece]
+        return text if len(parts) == 1 else reduce(lambda left, right: self.node("&", left, right), pieces)
+
+    def _made(self, operation: str, args: tuple[Any, ...], value: Any, reach: int) -> Node:
+        made = super()._made(operation, args, value, reach)
+        made.home = _SCOPE.get()
+        return made
+
+    @property
+    def kind(self) -> type[Node]:
+        """Class of its nodes."""
+        return Cell
 
 
-class Cell:
-    """Formula of a cell, with its values."""
+class Cell(Node):
+    """Formula of a cell, with its values. Its home is the step of the answer; empty: that of what is made of it."""
 
-    __slots__ = ("args", "home", "operation", "pool", "serial", "value")
+    __slots__ = ()
 
-    def __init__(
-        self, pool: CellPool, operation: str, args: tuple[Any, ...], value: Any, serial: int, home: str
-    ) -> None:
-        self.pool = pool
-        self.operation = operation
-        self.args = args
-        self.value = value
-        self.serial = serial  # arguments are older than what is made of them
-        self.home = home  # step of the answer that it belongs to; empty: that of what is made of it
-
-    def __repr__(self) -> str:
-        return f"Cell({self.operation}, {self.value!r})"
+    graph: CellPool
 
     def __format__(self, spec: str) -> str:
         """A mark in a text, which `CellPool.said` makes a formula of."""
-        return f"{_MARK}{self.serial}{_MARK}"
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __bool__(self) -> bool:
-        """A number of a sheet is there, whatever it is; what a condition says is not known before it is asked."""
-        if self.operation in _CONDITIONS:
-            raise TypeError(f"a condition of cells has no truth of its own: {self.operation}")
-        return True
-
-    def any(self) -> bool:
-        """Whether a loop goes on: always, as the sheet may be asked other cases."""
-        return True
-
-    def __add__(self, other: Real) -> Real:
-        if _is(other, 0.0):
-            return self
-        return node("+", self, other)
-
-    def __radd__(self, other: Real) -> Real:
-        return self if _is(other, 0.0) else node("+", other, self)
-
-    def __sub__(self, other: Real) -> Real:
-        if _is(other, 0.0):
-            return self
-        if isinstance(other, Cell) and other.operation == "neg":
-            return node("+", self, other.args[0])
-        return node("-", self, other)
-
-    def __rsub__(self, other: Real) -> Real:
-        return -self if _is(other, 0.0) else node("-", other, self)
-
-    def __neg__(self) -> Real:
-        return self.args[0] if self.operation == "neg" else node("neg", self)
-
-    def __mul__(self, other: Real) -> Real:
-        if _is(other, 0.0):
-            return 0.0
-        return self if _is(other, 1.0) else node("*", self, other)
-
-    def __rmul__(self, other: Real) -> Real:
-        if _is(other, 0.0):
-            return 0.0
-        return self if _is(other, 1.0) else node("*", other, self)
-
-    def __truediv__(self, other: Real) -> Real:
-        return self if _is(other, 1.0) else node("/", self, other)
-
-    def __rtruediv__(self, other: Real) -> Real:
-        return 0.0 if _is(other, 0.0) else node("/", other, self)
-
-    def __mod__(self, other: Real) -> Real:
-        return node("MOD", self, other)
-
-    def __rmod__(self, other: Real) -> Real:
-        return node("MOD", other, self)
-
-    def __pow__(self, other: Real) -> Real:
-        if _is(other, 1.0):
-            return self
-        return node("SQRT", self) if _is(other, 0.5) else node("POWER", self, other)
-
-    def __rpow__(self, other: Real) -> Real:
-        return node("POWER", other, self)
-
-    def __abs__(self) -> Real:
-        return node("ABS", self)
-
-    def __lt__(self, other: Real) -> Any:
-        return node("<", self, other)
-
-    def __le__(self, other: Real) -> Any:
-        return node("<=", self, other)
-
-    def __gt__(self, other: Real) -> Any:
-        return node(">", self, other)
-
-    def __ge__(self, other: Real) -> Any:
-        return node(">=", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return node("=", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return node("<>", self, other)
-
-    def __invert__(self) -> Any:
-        return node("NOT", self)
-
-    def __and__(self, other: Real) -> Any:
-        return self if always(other) else node("AND", self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Real) -> Any:
-        return self if never(other) else node("OR", self, other)
-
-    __ror__ = __or__
+        return f"{_MARK}{self.place}{_MARK}"
 
 
 @contextmanager
@@ -254,36 +183,6 @@ def unmarked(text: str) -> str:
     return "n".join(text.split(_MARK)[::2])
 
 
-def node(operation: str, *args: Any) -> Any:
-    """The cell of an operation.
-
-    Args:
-        operation: an operator, or a function of spreadsheets [text].
-        args: cells, one at least, and plain numbers or texts [any].
-
-    Returns:
-        The cell.
-    """
-    pool = next(arg.pool for arg in args if isinstance(arg, Cell))
-    plain = tuple(INFINITE if isinstance(arg, float) and arg == float("inf") else arg for arg in args)
-    return pool.cell(operation, plain, lambda: _VALUES[operation](*map(_value, plain)))
-
-
-def _value(arg: Any) -> Any:
-    return arg.value if isinstance(arg, Cell) else arg
-
-
-def _is(other: Any, number: float) -> bool:
-    return type(other) in (float, int) and other == number
-
-
-def _where(condition: Any, left: Any, right: Any) -> Any:
-    """A choice; conditions that are no cells were settled before."""
-    if left is right or (type(left) in (float, int, str, bool) and type(left) is type(right) and left == right):
-        return left
-    return node("IF", condition, left, right)
-
-
 def _chosen(condition: Any, left: Any, right: Any) -> Any:
     kinds = {np.asarray(side).dtype.kind for side in (left, right)}
     if kinds <= {"f", "i", "b"}:
@@ -314,43 +213,25 @@ def _same(left: Any, right: Any) -> Any:
     return left == right
 
 
-_CONDITIONS = frozenset({"<", "<=", ">", ">=", "=", "<>", "NOT", "AND", "OR", "ISNUMBER", "found"})
+def _rows(wanted: Any, keys: Any) -> Any:
+    """Row of each text from 1 on, the first where there are several, 0 for none; sheets do not tell capitals."""
+    rows: dict[str, int] = {}
+    for row, key in enumerate(keys.tolist(), 1):
+        rows.setdefault(str(key).lower(), row)
+    return np.array([rows.get(str(text).lower(), 0) for text in np.atleast_1d(wanted).tolist()])
+
 
 _VALUES: dict[str, Callable[..., Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": np.divide,
-    "neg": lambda a: -a,
-    "MOD": np.mod,
-    "POWER": lambda a, b: np.power(np.asarray(a, dtype=float), b),
-    "SQRT": np.sqrt,
-    "ABS": np.abs,
-    "INT": np.floor,
-    "ROUND": np.round,
-    "MAX": np.maximum,
-    "MIN": np.minimum,
-    "IF": _chosen,
-    "NOT": np.logical_not,
-    "AND": np.logical_and,
-    "OR": np.logical_or,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "=": _same,
-    "<>": lambda a, b: np.logical_not(_same(a, b)),
+    **{operation: getattr(np, name) for operation, name in FUNCTIONS.items()},
+    "**": lambda a, b: np.power(np.asarray(a, dtype=float), b),
+    "where": _chosen,
+    "==": _same,
+    "!=": lambda a, b: np.logical_not(_same(a, b)),
     "&": _joined,
-    "ISNUMBER": _is_typed,
+    "is number": _is_typed,
+    "round": np.round,
+    "found": lambda wanted, keys: _rows(wanted, keys) > 0,
+    "row": lambda wanted, keys: np.maximum(_rows(wanted, keys), 1),
+    "at row": lambda column, row: column[row.astype(int) - 1],
+    "at row and column": lambda columns, row, place: columns[row.astype(int) - 1, place.astype(int) - 1],
 }
-
-
-register(
-    Cell,
-    Operations(
-        maximum=lambda a, b, _: node("MAX", a, b),
-        minimum=lambda a, b, _: node("MIN", a, b),
-        ceil=lambda a, _: -node("INT", -a),
-        where=_where,
-    ),
-)

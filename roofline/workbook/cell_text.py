@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from roofline.errors import BadInput, printable
-from roofline.workbook.cell import Cell, Column
+from roofline.symbolic.graph import INPUT, Node, nodes_of
+from roofline.symbolic.languages import SPREADSHEET, Form, text_of
 
-__all__ = ["LONGEST", "dependent", "homes", "shared", "spreadsheet_formula", "text_literal"]
+__all__ = ["LONGEST", "homes", "shared", "spreadsheet_formula", "text_literal"]
 
 #: Characters of a formula that Excel takes.
 LONGEST = 8192
 
-_COMPARISON, _CONCATENATION, _SUM, _PRODUCT, _ATOM = range(5)
-_LEVELS = {
-    "=": _COMPARISON,
-    "<>": _COMPARISON,
-    "<": _COMPARISON,
-    "<=": _COMPARISON,
-    ">": _COMPARISON,
-    ">=": _COMPARISON,
-    "&": _CONCATENATION,
-    "+": _SUM,
-    "-": _SUM,
-    "neg": _SUM,
-    "*": _PRODUCT,
-    "/": _PRODUCT,
-}
-_FLAT = ("MAX", "MIN", "AND", "OR")  # MAX(MAX(a, b), c) is MAX(a, b, c)
-_UNDERFLOW = 700  # e to the minus of it is the smallest number, nearly
 _PLACE = 7  # characters of an address
-_WHOLE = 2.0**50  # below it whole numbers are written without a point
 _DEEP = 30  # operations inside each other, likewise: Excel takes 64 functions, LibreOffice and others fewer
 _LONG = 1500  # characters after which a formula goes on in another cell
 _WORTH = 100  # characters that a cell of its own must save
 _LONG_SUM = 8  # terms
 _ADDRESS = re.compile(r"((?:\w+!)?\$[A-Z]+)\$(\d+)")
+
+#: LibreOffice has no result where a power would be next to 0.
+_POWER = "IF(({1})*LN({0})<-700,0,POWER({0},{1}))"
 
 
 def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
@@ -56,32 +42,26 @@ def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
     Raises:
         BadInput: it is longer than spreadsheets take.
     """
-    text = _text(cell, places)[0] if isinstance(cell, Cell) else _literal(cell)
+
+    def elsewhere(node: Node) -> str | None:
+        place = places.get(id(node)) if node is not cell else None
+        if place is not None:
+            return place
+        if node.operation == "+":
+            return _summed(node, places, elsewhere)
+        if node.operation == "**" and getattr(node.args[1], "operation", "neg") != "neg":
+            return _POWER.format(*(text_of(arg, _FORMULA, elsewhere) for arg in node.args))
+        return None
+
+    text = text_of(cell, _FORMULA, elsewhere)
     if len(text) >= LONGEST:
         raise BadInput(f"a formula of {len(text)} characters exceeds the spreadsheet limit; choose fewer models")
     return text
 
 
-def dependent(roots: Iterable[Any], inputs: Sequence[Cell]) -> set[int]:
-    """Cells that depend on some inputs, by id.
-
-    Args:
-        roots: cells that are looked through.
-        inputs: the inputs.
-
-    Returns:
-        Their ids [1].
-    """
-    found = {id(cell) for cell in inputs}
-    for cell in _all(roots):
-        if any(id(arg) in found for arg in cell.args):
-            found.add(id(cell))
-    return found
-
-
 def shared(
-    roots: Iterable[Any], placed: Iterable[Any] = (), shown: Iterable[Any] = (), rows: Sequence[Cell] = ()
-) -> list[Cell]:
+    roots: Iterable[Any], placed: Iterable[Any] = (), shown: Iterable[Any] = (), rows: Sequence[Node] = ()
+) -> list[Any]:
     """Cells that deserve a place, arguments before their use.
 
     Those used several times whose text is long, and what many rows would compute again and again.
@@ -95,28 +75,28 @@ def shared(
     Returns:
         The cells, oldest first.
     """
-    roots = list(roots)
-    cells, varying = _all(roots), dependent(roots, rows)
+    cells = nodes_of(roots)
+    varying = sum(row.reach for row in rows)
     addressed = {id(cell) for cell in placed}
     kept = {id(cell) for cell in shown}
     uses: dict[int, int] = {}
     repeated: set[int] = set()
     for cell in cells:
         for arg in cell.args:
-            if isinstance(arg, Cell):
+            if isinstance(arg, Node):
                 uses[id(arg)] = uses.get(id(arg), 0) + 1
-                if id(cell) in varying and id(arg) not in varying:
+                if cell.reach & varying and not arg.reach & varying:
                     repeated.add(id(arg))
     lengths: dict[int, int] = {}
     depths: dict[int, int] = {}
-    chosen: list[Cell] = []
+    chosen: list[Any] = []
     for cell in cells:
-        depths[id(cell)] = 1 + max((depths[id(arg)] for arg in cell.args if isinstance(arg, Cell)), default=0)
-        own = sum(lengths[id(arg)] if isinstance(arg, Cell) else len(_literal(arg)) for arg in cell.args)
-        length = lengths[id(cell)] = own + len(cell.operation) + len(cell.args) + 1
-        if cell.operation == "input" or id(cell) in addressed:
+        if cell.operation == INPUT or id(cell) in addressed:
             lengths[id(cell)], depths[id(cell)] = _PLACE, 0
             continue
+        depths[id(cell)] = 1 + max((depths[id(arg)] for arg in cell.args if isinstance(arg, Node)), default=0)
+        own = sum(lengths[id(arg)] if isinstance(arg, Node) else len(text_of(arg, _FORMULA)) for arg in cell.args)
+        length = lengths[id(cell)] = own + len(_FORMULA.form(cell).pattern) - 2 * len(cell.args)
         is_worth = (
             length > _LONG or depths[id(cell)] > _DEEP or (uses.get(id(cell), 0) - 1) * (length - _PLACE) > _WORTH
         )
@@ -135,26 +115,14 @@ def homes(roots: Iterable[Any]) -> dict[int, str]:
     Returns:
         Names of the steps; empty where no cell that is made of it belongs to any [text].
     """
-    cells = _all(roots)
+    cells = nodes_of(roots)
     found = {id(cell): cell.home for cell in cells}
     for cell in reversed(cells):  # the oldest one that is made of it comes last
         home = found[id(cell)]
         for arg in cell.args:
-            if isinstance(arg, Cell) and not arg.home and home:
+            if isinstance(arg, Node) and not arg.home and home:
                 found[id(arg)] = home
     return found
-
-
-def _all(roots: Iterable[Any]) -> list[Cell]:
-    """Cells that others are made of, oldest first."""
-    cells: dict[int, Cell] = {}
-    open_ = [cell for cell in roots if isinstance(cell, Cell)]
-    while open_:
-        cell = open_.pop()
-        if id(cell) not in cells:
-            cells[id(cell)] = cell
-            open_ += [arg for arg in cell.args if isinstance(arg, Cell)]
-    return sorted(cells.values(), key=lambda cell: cell.serial)
 
 
 def text_literal(text: str) -> str:
@@ -172,58 +140,16 @@ def text_literal(text: str) -> str:
     return '"' + printable(text, lines=True).replace('"', '""') + '"'
 
 
-def _text(cell: Cell, places: Mapping[int, str]) -> tuple[str, int]:
-    """Text of a cell's own formula, and how tightly its outermost operation binds."""
-    operation, args = cell.operation, cell.args
-    if operation == "input":
-        return args[0], _ATOM
-    if operation == "row":
-        return f"IFERROR(MATCH({_argument(args[0], places)},{args[1].name},0),1)", _ATOM
-    if operation == "found":
-        return f"ISNUMBER(MATCH({_argument(args[0], places)},{args[1].name},0))", _ATOM
-    if operation == "neg":
-        return f"0-{_operand(args[0], places, _PRODUCT)}", _SUM
-    if operation == "POWER" and isinstance(args[1], Cell) and args[1].operation != "neg":
-        base, order = (_argument(arg, places) for arg in args)  # LibreOffice has no result where it would be next to 0
-        return f"IF(({order})*LN({base})<-{_UNDERFLOW},0,POWER({base},{order}))", _ATOM
-    level = _LEVELS.get(operation)
-    if operation == "+":
-        function = _summed(cell, places)
-        if function is not None:
-            return function, _ATOM
-    if level is not None:
-        return f"{_operand(args[0], places, level)}{operation}{_operand(args[1], places, level + 1)}", level
-    inner = _flattened(cell, places, operation) if operation in _FLAT else args
-    return f"{operation}({','.join(_argument(arg, places) for arg in inner)})", _ATOM
-
-
-def _flattened(cell: Cell, places: Mapping[int, str], operation: str) -> Sequence[Any]:
-    """Arguments of a nest of the same operation, in order."""
-    found: list[Any] = []
-    open_: list[Any] = [*reversed(cell.args)]
-    while open_:
-        arg = open_.pop()
-        if isinstance(arg, Cell) and arg.operation == operation and id(arg) not in places:
-            open_ += reversed(arg.args)
-        else:
-            found.append(arg)
-    return found
-
-
-def _summed(cell: Cell, places: Mapping[int, str]) -> str | None:
+def _summed(cell: Node, places: Mapping[int, str], elsewhere: Callable[[Node], str | None]) -> str | None:
     """A long sum as a function, over a range where its terms stand side by side."""
-    terms, inner = [], cell
-    while True:
-        terms.append(inner.args[1])
-        first = inner.args[0]
-        if not isinstance(first, Cell) or first.operation != "+" or id(first) in places:
-            break
-        inner = first
-    terms.append(first)
-    if len(terms) < _LONG_SUM:
+    terms: list[Any] = []
+    first: Any = cell
+    while getattr(first, "operation", "") == "+" and (first is cell or id(first) not in places):
+        first, last = first.args
+        terms.insert(0, last)
+    if len(terms) + 1 < _LONG_SUM:
         return None
-    texts = [_argument(term, places) for term in reversed(terms)]
-    return f"SUM({','.join(_ranges(texts))})"
+    return f"SUM({','.join(_ranges([text_of(term, _FORMULA, elsewhere) for term in (first, *terms)]))})"
 
 
 def _ranges(addresses: Sequence[str]) -> list[str]:
@@ -243,34 +169,15 @@ def _follows(before: str, after: str) -> bool:
     return left is not None and right is not None and left[1] == right[1] and int(right[2]) - int(left[2]) == 1
 
 
-def _argument(arg: Any, places: Mapping[int, str]) -> str:
-    """An argument of a function, or a whole formula."""
-    if not isinstance(arg, Cell):
-        return _literal(arg)
-    place = places.get(id(arg))
-    return _text(arg, places)[0] if place is None else place
-
-
-def _operand(arg: Any, places: Mapping[int, str], least: int) -> str:
-    """An operand, in brackets where it binds less tightly than what is around it."""
-    if not isinstance(arg, Cell):
-        text = _literal(arg)
-        return f"({text})" if text.startswith("-") else text
-    place = places.get(id(arg))
-    if place is not None:
-        return place
-    text, level = _text(arg, places)
-    return text if level >= least else f"({text})"
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, Column):
-        return value.name
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return text_literal(value)
-    number = float(value)
-    if number != number:  # noqa: PLR0124
-        return "NA()"
-    return str(int(number)) if number.is_integer() and abs(number) < _WHOLE else repr(number).upper()
+_FORMULA = SPREADSHEET._replace(
+    forms={
+        **SPREADSHEET.forms,
+        "row": Form("IFERROR(MATCH({0},{1},0),1)"),
+        "found": Form("ISNUMBER(MATCH({0},{1},0))"),
+        "at row": Form("INDEX({0},{1})"),
+        "at row and column": Form("INDEX({0},{1},{2})"),
+        "is number": Form("ISNUMBER({0})"),
+        "round": Form("ROUND({0},{1})"),
+    },
+    quoted=text_literal,
+)

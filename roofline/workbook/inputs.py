@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from roofline.formulas.inputs import HOST_TIMES
 from roofline.ops import Real, where
 from roofline.physics.efficiency import BASES
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW
 from roofline.quantity import HOUR, MILLI
+from roofline.records import dataclass, field, replace
 from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, PRESETS
 from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS
 from roofline.specs.slo import LATENCIES as SLO_KEYS
-from roofline.symbolic.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES, Asked, Bound
 from roofline.workbook.cell import INFINITE, Cell, CellPool, scope
 from roofline.workbook.lookups import is_number

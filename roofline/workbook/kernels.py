@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.physics.one_equation import Kernel, Roof, Work
+from roofline.records import NamedTuple
 from roofline.specs.kernels import HOST
 from roofline.workbook.case import AnyCase
 from roofline.workbook.cell import named

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from roofline.workbook.cell import Cell, Column, node
+from roofline.workbook.cell import Cell, Column
 
 __all__ = ["found", "is_number", "joined", "match", "picked", "rounded_to"]
 
@@ -21,10 +17,7 @@ def match(wanted: Cell, keys: Column) -> Cell:
     Returns:
         The row, from 1 on.
     """
-    rows = _rows(keys)
-    return wanted.pool.cell(
-        "row", (wanted, keys), lambda: np.array([rows.get(str(text).lower(), 1) for text in _flat(wanted)])
-    )
+    return wanted.graph.node("row", wanted, keys)
 
 
 def found(wanted: Cell, keys: Column) -> Cell:
@@ -37,10 +30,7 @@ def found(wanted: Cell, keys: Column) -> Cell:
     Returns:
         The condition.
     """
-    rows = _rows(keys)
-    return wanted.pool.cell(
-        "found", (wanted, keys), lambda: np.array([str(text).lower() in rows for text in _flat(wanted)])
-    )
+    return wanted.graph.node("found", wanted, keys)
 
 
 def picked(column: Column, row: Cell, place: Cell | None = None) -> Cell:
@@ -55,10 +45,8 @@ def picked(column: Column, row: Cell, place: Cell | None = None) -> Cell:
         The cell.
     """
     if place is None:
-        return row.pool.cell("INDEX", (column, row), lambda: column.values[row.value.astype(int) - 1])
-    return row.pool.cell(
-        "INDEX", (column, row, place), lambda: column.values[row.value.astype(int) - 1, place.value.astype(int) - 1]
-    )
+        return row.graph.node("at row", column, row)
+    return row.graph.node("at row and column", column, row, place)
 
 
 def joined(first: Cell, *others: Cell | str) -> Cell:
@@ -72,7 +60,7 @@ def joined(first: Cell, *others: Cell | str) -> Cell:
         The text.
     """
     for other in others:
-        first = node("&", first, other)
+        first = first.graph.node("&", first, other)
     return first
 
 
@@ -85,8 +73,7 @@ def is_number(cell: Cell) -> Cell:
     Returns:
         The condition.
     """
-    typed: Cell = node("ISNUMBER", cell)
-    return typed
+    return cell.graph.node("is number", cell)
 
 
 def rounded_to(cell: Cell, digits: int) -> Cell:
@@ -99,17 +86,4 @@ def rounded_to(cell: Cell, digits: int) -> Cell:
     Returns:
         The rounded number.
     """
-    rounded: Cell = node("ROUND", cell, digits)
-    return rounded
-
-
-def _flat(cell: Cell) -> list[Any]:
-    return list(np.atleast_1d(cell.value).tolist())
-
-
-def _rows(keys: Column) -> dict[str, int]:
-    """Rows by key, the first where there are several; spreadsheets do not tell capitals."""
-    rows: dict[str, int] = {}
-    for row, key in enumerate(keys.values.tolist(), 1):
-        rows.setdefault(str(key).lower(), row)
-    return rows
+    return cell.graph.node("round", cell, digits)

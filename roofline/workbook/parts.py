@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from roofline.ops import Real, where
@@ -12,6 +11,7 @@ from roofline.physics.forward import Pass
 from roofline.physics.memory import Memory, memory
 from roofline.physics.one_equation import LinkRoof, Terms
 from roofline.physics.plan import Deployment
+from roofline.records import replace
 from roofline.serving.latency import Workload, decode, prefill
 from roofline.specs.kernels import HOST
 from roofline.workbook.cell import named, scope, unmarked

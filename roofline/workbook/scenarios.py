@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from roofline.ops import maximum, where
 from roofline.physics.memory import largest_batch
 from roofline.quantity import GIGA, MILLI
+from roofline.records import NamedTuple
 from roofline.serving.latency import slo_excess
-from roofline.workbook.case import CHOICES, AnyCase, any_case
+from roofline.workbook.case import CHOICES, AnyCase, lookup_case
 from roofline.workbook.cell import INFINITE, Cell, CellPool, named, unmarked
 from roofline.workbook.cell_text import homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits
@@ -41,7 +42,7 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     count = len(contents.scenarios) + contents.spare
     pool = CellPool()
     cells = {name: pool.input(address(None, place), _column(contents, name)) for place, name in enumerate(CHOICES)}
-    case = any_case(contents.catalog, asked(contents, pool, cells))
+    case = lookup_case(contents.catalog, asked(contents, pool, cells))
     answers = list(_answers(case, limits(contents, pool)))
     for answer in answers:
         named(answer.heading.partition(" [")[0], answer.cell)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadInput
 from roofline.ops import Real, ceil, floor
+from roofline.records import NamedTuple
 from roofline.specs.layers import Ffn, Mixer
 from roofline.specs.model import Model
 
-__all__ = ["Slot", "fullest_stages", "number_of", "own_stages", "slots_of"]
+__all__ = ["LayerKind", "fullest_stages", "number_of", "own_stages", "slots_of"]
 
 _MOST_SLOTS = 24
 
 
-class Slot(NamedTuple):
+class LayerKind(NamedTuple):
     """A kind of layer of which a model may have some: one mixer, or one feed-forward network."""
 
     name: str
@@ -24,7 +25,7 @@ class Slot(NamedTuple):
     numbers: tuple[str, ...]  # fields that differ from model to model, those of an indexer with its name before
 
 
-def slots_of(models: Sequence[Model]) -> tuple[tuple[Slot, ...], dict[str, dict[str, tuple[int, Any]]]]:
+def slots_of(models: Sequence[Model]) -> tuple[tuple[LayerKind, ...], dict[str, dict[str, tuple[int, Any]]]]:
     """Kinds of layers of all models, and what each model has of them.
 
     Args:
@@ -36,7 +37,7 @@ def slots_of(models: Sequence[Model]) -> tuple[tuple[Slot, ...], dict[str, dict[
     Raises:
         BadInput: more kinds than a workbook holds.
     """
-    slots: dict[tuple[Any, int], Slot] = {}
+    slots: dict[tuple[Any, int], LayerKind] = {}
     held: dict[str, dict[str, tuple[int, Any]]] = {}
     numbers: dict[str, int] = {}
     for model in models:
@@ -49,7 +50,7 @@ def slots_of(models: Sequence[Model]) -> tuple[tuple[Slot, ...], dict[str, dict[
             if slot is None:
                 kind = type(record).__name__.lower()
                 numbers[kind] = numbers.get(kind, 0) + 1
-                slot = slots[structure, place] = Slot(f"{kind}_{numbers[kind]}", record, names)
+                slot = slots[structure, place] = LayerKind(f"{kind}_{numbers[kind]}", record, names)
             mine[slot.name] = count, record
         held[model.name] = mine
         if len(slots) > _MOST_SLOTS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +15,7 @@ from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.one_equation import Roof
 from roofline.physics.plan import Scheme
 from roofline.quantity import HOUR
+from roofline.records import replace
 from roofline.serving.precision import MATRICES, NATIVE, PRESETS, SECTIONS, cache_scheme, precision, scheme, wide_dtype
 from roofline.specs.engine import Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from roofline.ops import Real, minimum
 from roofline.physics.forward import Pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.one_equation import HOST_ROOF, Kernel, Terms, Work
+from roofline.records import NamedTuple, dataclass, field, replace
 from roofline.roots import crossing, largest_that_holds
 from roofline.serving.knee import (
     LARGEST_BATCH,

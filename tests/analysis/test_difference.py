@@ -4,6 +4,7 @@ import math
 
 import pytest
 from conftest import SAMPLE_MODELS, deploy, faster, gpus, models, plans, with_shorter_latencies
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,11 +115,9 @@ def test_a_kernel_in_one_of_the_passes_alone_is_moved_by_what_binds_it_there():
     assert (causes["absorb"], causes["expand"]) == ("latency", "compute")
 
 
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("model", ["llama-3.1-70b", "deepseek-r1"])
-@pytest.mark.parametrize(
-    ("rate", "term"), [("bandwidth", "memory"), ("peaks", "compute"), ("exp_rate", "exponentials"), ("link", "link")]
-)
+@each("basis", ["ideal", "calibrated"])
+@each("model", ["llama-3.1-70b", "deepseek-r1"])
+@each(("rate", "term"), [("bandwidth", "memory"), ("peaks", "compute"), ("exp_rate", "exponentials"), ("link", "link")])
 def test_a_single_rate_that_grows_is_the_cause_of_every_gain(model, rate, term, basis):
     slow = rl.load_gpu("h200-sxm")
     case = {"isl": 2000, "osl": 300, "batch": 16, "tp": 8, "basis": basis}
@@ -205,9 +204,9 @@ def assert_adds_up(found):
     assert math.fsum(entry.after for entry in found.kernels) == pytest.approx(found.after, rel=1e-12)
 
 
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("model", KINDS_OF_MODEL)
-@pytest.mark.parametrize("gpu", KINDS_OF_LINK)
+@each("basis", ["ideal", "calibrated"])
+@each("model", KINDS_OF_MODEL)
+@each("gpu", KINDS_OF_LINK)
 def test_the_difference_of_two_predictions_adds_up(model, gpu, basis):
     case = {"isl": 2000, "osl": 300, "batch": 16, "tp": 8, "basis": basis, "allow_oversize": True}
     one, other = rl.predict(model, "b200", **case), rl.predict(model, gpu, **case)
@@ -234,7 +233,7 @@ def test_at_light_speed_twice_the_rates_halve_every_kernel(model, gpu):
     assert all(entry.contribution == pytest.approx(entry.after / found.after, abs=1e-12) for entry in found.kernels)
 
 
-@pytest.mark.parametrize("model", SAMPLE_MODELS)
+@each("model", SAMPLE_MODELS)
 def test_every_kind_of_kernel_has_a_name_for_people(model):
     deployment = deploy(model, "h100-sxm", plan=Plan(tp=2, pp=2), engine="generic")
     for passed in (decode_pass(deployment, 2.0, 100.0), prefill_pass(deployment, 2.0, 100.0)):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.analysis.gpus import why_faster
@@ -27,8 +28,8 @@ def figures(sentence):
     return float(speedup), total
 
 
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("model", ["llama-3.1-70b", "gpt-oss-120b", "qwen3-next-80b-a3b"])
+@each("basis", ["ideal", "calibrated"])
+@each("model", ["llama-3.1-70b", "gpt-oss-120b", "qwen3-next-80b-a3b"])
 def test_the_figures_of_a_sentence_add_up_to_its_speedup(model, basis):
     rows = compare(model, SEVERAL, basis=basis, allow_oversize=True, **CASE).to_records()
     assert len(rows) == len(SEVERAL)
@@ -39,8 +40,8 @@ def test_the_figures_of_a_sentence_add_up_to_its_speedup(model, basis):
             assert total == pytest.approx(speedup - 1.0, abs=1e-9), row[f"why_{name}"]
 
 
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-r1"])
+@each("basis", ["ideal", "calibrated"])
+@each("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-r1"])
 def test_the_kernels_of_the_answer_add_up_to_its_ratios(model, basis):
     found = compare(model, ("gb200-nvl72", "mi300x", "l40s"), tp=8, basis=basis, allow_oversize=True, **CASE)
     kernels = found.kernel_records()
@@ -179,7 +180,7 @@ def test_where_none_can_run_it_the_error_names_each():
         compare("deepseek-r1", ["h100-sxm", "a100-sxm-80gb"], **CASE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpus", "options", "message"),
     [
         (["h100-sxm"], {}, "two GPUs or more"),

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.analysis.quantization import FORMATS, why_quantized
@@ -73,8 +74,8 @@ def test_weights_in_memory_are_the_parameters_times_the_bytes_of_the_format():
 # --- sums --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-r1", "qwen3-next-80b-a3b"])
+@each("basis", ["ideal", "calibrated"])
+@each("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-r1", "qwen3-next-80b-a3b"])
 def test_the_kernels_of_the_answer_add_up_to_its_speedups(model, basis):
     found = quantize(model, "b300", basis=basis, **CASE)
     kernels = found.kernel_records()
@@ -90,7 +91,7 @@ def test_the_kernels_of_the_answer_add_up_to_its_speedups(model, basis):
             assert math.fsum(mine) == pytest.approx(row[f"{name}_speedup"] - 1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("baseline", FORMATS)
+@each("baseline", FORMATS)
 def test_speedups_are_ratios_of_latencies_against_any_baseline(baseline):
     found = quantize("llama-3.1-8b", "b200", baseline=baseline.upper(), **CASE)
     reference = row_of(found, baseline)
@@ -101,7 +102,7 @@ def test_speedups_are_ratios_of_latencies_against_any_baseline(baseline):
         assert row["decode_speedup"] == pytest.approx(reference["tpot_ms"] / row["tpot_ms"], rel=1e-12)
 
 
-@pytest.mark.parametrize("quantization", FORMATS)
+@each("quantization", FORMATS)
 def test_a_row_is_the_prediction_in_its_formats(quantization):
     row = row_of(quantize("llama-3.1-70b", "b200", tp=2, **CASE), quantization, "fp8")
     one = rl.predict("llama-3.1-70b", "b200", tp=2, quantization=quantization, kv_cache_dtype="fp8", **CASE).to_dict()
@@ -278,7 +279,7 @@ def test_a_single_token_has_no_decode_to_speed_up():
     assert row["prefill_speedup"] > 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"isl": [1000, 2000]}, "isl.*not an array"),

@@ -3,14 +3,17 @@
 import math
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 from conftest import SAMPLE_GPUS, SAMPLE_MODELS
+from every_case import each
 
 import roofline as rl
-from roofline.symbolic.case_trace import RESULTS, CaseTrace
-from roofline.symbolic.inputs import changed, with_inputs
-from roofline.symbolic.traced import plain as value_of
+from roofline.formulas.case_trace import RESULTS, CaseTrace
+from roofline.formulas.inputs import changed, with_inputs
+from roofline.ops import plain as value_of
+from roofline.symbolic.gradient import gradient
 
 KEYS = ["result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin"]
 KINDS = {"rate", "latency", "efficiency", "workload", "precision", "plan"}
@@ -54,9 +57,10 @@ def test_rows_keep_the_contract_and_are_sorted_by_magnitude():
     assert all(record["derivative"] == 0.0 and record["formula"] == "0" for record in zeros)
 
 
-@pytest.mark.parametrize("model", SAMPLE_MODELS)
+@each("model", SAMPLE_MODELS)
 def test_every_kind_of_model_has_sensitivities_that_sum_to_minus_one(model):
-    for gpu in SAMPLE_GPUS[:: 1 if model == "gpt-oss-120b" else 6]:
+    turn = SAMPLE_MODELS.index(model) % len(SAMPLE_GPUS)
+    for gpu in SAMPLE_GPUS if model == "gpt-oss-120b" else SAMPLE_GPUS[turn : turn + 1]:
         rows = rows_of(model, gpu, allow_oversize=True, isl=3000, prefix=100, batch=3)
         for result in RESULTS:
             total = math.fsum(
@@ -82,7 +86,7 @@ def test_the_derivative_to_a_continuous_tp_is_a_central_difference_of_each_kerne
         for kernel, above, below in zip(kernels, high, low, strict=True):
             if kernel.name.startswith(("head", "logits")):
                 continue  # whole columns of the vocabulary: a staircase, followed by its trend
-            found = getattr(kernel.time, "gradient", {}).get("tp", 0.0) * 2.0
+            found = gradient(kernel.time).get("tp", 0.0) * 2.0
             slope = (above.time - below.time) / (2.0 * step)
             assert math.isclose(found, slope, rel_tol=1e-6, abs_tol=1e-6 * below.time)
             compared += abs(slope) > 1e-3 * below.time
@@ -135,8 +139,8 @@ def test_a_regime_ends_where_it_is_said_to(name):
     assert bound(1.001) != bound(0.999)
 
 
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-120b", "gemma-3-27b"])
+@each("basis", ["ideal", "calibrated"])
+@each("model", ["llama-3.1-8b", "gpt-oss-120b", "gemma-3-27b"])
 def test_no_kernel_and_no_pass_changes_its_bound_inside_a_margin(model, basis):
     rows = rows_of(model, "h100-sxm", basis=basis, isl=1500, osl=40, batch=4, tp=2, of=("ttft", "tpot"))
     names = {"ttft": "prefill", "tpot": "decode"}
@@ -197,8 +201,20 @@ def test_a_domain_without_a_network_beyond_it_has_no_upper_side():
     assert row.elasticity_above == row.elasticity
 
 
-@pytest.mark.parametrize("basis", ["calibrated", "ideal"])
-@pytest.mark.parametrize("model", rl.models())
+def structures():
+    """A model of each structure: kinds of layers with what they have and lack, streams, formats."""
+    found = {}
+    for name in rl.models():
+        model = rl.load_model(name)
+        parts = {part for group in model.groups for layer in group.layers for part in (layer.mixer, layer.ffn)}
+        kinds = frozenset((type(part), *(bool(getattr(part, entry.name)) for entry in fields(part))) for part in parts)
+        ends = (model.tied, model.streams > 1, model.parallel, bool(model.mtp_layers), *sorted(model.native.items()))
+        found.setdefault((kinds, ends), name)
+    return list(found.values())
+
+
+@each("basis", ["calibrated", "ideal"])
+@each("model", structures)
 def test_every_choice_that_can_end_a_regime_says_what_it_means(model, basis):
     for options in ({"tp": 8, "prefix": 100}, {"tp": 16, "pp": 2, "dp": 2, "batch": 9, "isl": 20_000, "prefix": 9000}):
         try:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import SAMPLE_MODELS
+from every_case import each
 
 import roofline as rl
 from roofline.analysis.sizing import MOST_RANKS, Degrees, possible_plans
@@ -156,8 +157,8 @@ def test_plans_of_experts_are_all_that_two_sequences_can_use_of_four_gpus():
     assert set(plans) == {Plan(tp, 1, ep, dp) for (tp, dp), eps in degrees.items() for ep in eps}
 
 
-@pytest.mark.parametrize("model", ["gpt-oss-120b", "deepseek-r1", "mixtral-8x7b"])
-@pytest.mark.parametrize(("domain", "batch"), [(8, 1.0), (8, 3.0), (72, 64.0), (100_000, 2000.0)])
+@each("model", ["gpt-oss-120b", "deepseek-r1", "mixtral-8x7b"])
+@each(("domain", "batch"), [(8, 1.0), (8, 3.0), (72, 64.0), (100_000, 2000.0)])
 def test_plans_of_experts_are_possible_sorted_and_within_domain_and_batch(model, domain, batch):
     record = rl.load_model(model)
     plans = possible_plans(record, domain, batch, Degrees())
@@ -180,7 +181,7 @@ def test_what_needs_more_gpus_than_lie_together_is_said():
 # --- limits --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", SAMPLE_MODELS)
+@each("model", SAMPLE_MODELS)
 def test_no_plan_is_faster_than_its_share_of_light_speed_on_one_gpu(model):
     record = rl.load_model(model)
     for gpu, batch in (("h100-sxm", 1), ("gb200-nvl72", 64)):
@@ -333,7 +334,7 @@ def test_the_dump_of_a_fleet_is_small(catalog):
 # --- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "words"),
     [
         ({"slo": {}}, rl.BadInput, "needs an SLO"),

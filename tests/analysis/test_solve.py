@@ -4,9 +4,10 @@ import math
 
 import pytest
 from conftest import close
+from every_case import each
 
 import roofline as rl
-from roofline.symbolic.inputs import changed
+from roofline.formulas.inputs import changed
 
 FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
 CASES = {
@@ -19,11 +20,12 @@ CASES = {
 UNKNOWNS = ("bandwidth", "peak", "batch", "isl", "weights", "link_bandwidth", "osl", "kv_bits")
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("unknown", UNKNOWNS)
-def test_predicting_at_a_solution_gives_the_target_and_solving_gives_the_input_back(case, basis, unknown):
-    model, gpu, options = case
+@each("name", CASES)
+@each("unknown", UNKNOWNS)
+def test_predicting_at_a_solution_gives_the_target_and_solving_gives_the_input_back(name, unknown):
+    model, gpu, options = CASES[name]
+    # Each case and each unknown with both bases, though not each two of them.
+    basis = ("ideal", "calibrated")[(list(CASES).index(name) + UNKNOWNS.index(unknown)) % 2]
     base = rl.predict(model, gpu, basis=basis, **options)
     turn = UNKNOWNS.index(unknown) + len(model)  # each result in its turn: all three would take a minute
     for result in (("ttft", "tpot", "e2el")[turn % 3],):
@@ -42,7 +44,7 @@ def test_predicting_at_a_solution_gives_the_target_and_solving_gives_the_input_b
                 assert math.isclose(back.value, 1.3 * found.present, rel_tol=1e-9)
 
 
-@pytest.mark.parametrize(
+@each(
     ("unknown", "target"),
     [("bandwidth", {"tpot": 0.02}), ("peak", {"ttft": 0.6}), ("batch", {"ttft": 1.0}), ("isl", {"ttft": 0.9}),
      ("prefix", {"ttft": 0.5}), ("weights", {"tpot": 0.012}), ("link_bandwidth", {"ttft": 1.0})],
@@ -172,7 +174,7 @@ def test_two_times_that_differ_little_are_told_apart():
     assert asked.removeprefix("tpot = ") not in left
 
 
-@pytest.mark.parametrize(
+@each(
     ("unknown", "options", "error", "said"),
     [
         ("bandwith", {"ttft": 0.3}, rl.UnknownName, "did you mean bandwidth"),

@@ -5,6 +5,7 @@ import inspect
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.api.compare import compare, quantize
@@ -61,7 +62,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("question", ANSWERS)
+@each("question", ANSWERS)
 def test_an_answer_is_one_readable_line_in_a_repl(question):
     answer = ANSWERS[question]()
     line = repr(answer)
@@ -73,7 +74,7 @@ def test_an_answer_is_one_readable_line_in_a_repl(question):
     assert line in repr([answer])
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "end"),
     [
         ({"batch": 16}, "; isl 1024, osl 128, batch 16>"),
@@ -101,8 +102,8 @@ def test_the_line_of_many_cases_has_ranges():
     assert repr(p).endswith("; 3 cases, isl 500 to 2000, osl 128, batch 2>")
 
 
-@pytest.mark.parametrize(("model", "gpu"), [("llama-3.3-70b", "h200"), ("deepseek-r1", "gb200-nvl72")])
-@pytest.mark.parametrize("case", LONG)
+@each(("model", "gpu"), [("llama-3.3-70b", "h200"), ("deepseek-r1", "gb200-nvl72")])
+@each("case", LONG)
 def test_a_summary_fits_a_screen(model, gpu, case):
     text = str(rl.predict(model, gpu, **LONG[case]))
     assert max(map(len, text.splitlines())) <= 80
@@ -200,12 +201,12 @@ def examples(thing):
     return "".join(example.source for example in doctest.DocTestParser().get_examples(inspect.getdoc(thing) or ""))
 
 
-@pytest.mark.parametrize("name", [name for name in rl.__all__ if inspect.isfunction(getattr(rl, name))])
+@each("name", [name for name in rl.__all__ if inspect.isfunction(getattr(rl, name))])
 def test_every_public_function_has_an_example_that_calls_it(name):
     assert f"{name}(" in examples(getattr(rl, name))
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         name

@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 from conftest import SAMPLE_GPUS, SAMPLE_MODELS
+from every_case import each
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -150,7 +151,7 @@ PRESETS = {
 }
 
 
-@pytest.mark.parametrize(("asked", "formats_set"), PRESETS.items(), ids=[f"{case[0]}-{case[1]}" for case in PRESETS])
+@each(("asked", "formats_set"), PRESETS.items(), ids=[f"{case[0]}-{case[1]}" for case in PRESETS])
 def test_a_preset_sets_weights_kv_cache_and_compute_and_says_so(asked, formats_set):
     preset, gpu = asked
     if formats_set is None:
@@ -175,7 +176,7 @@ def test_the_spelling_of_a_preset_does_not_matter(spelling):
 LINEAR, REST = 6_979_321_856, 1_050_939_392
 
 
-@pytest.mark.parametrize(
+@each(
     ("preset", "bits"),
     [
         ("bf16", 16),
@@ -192,7 +193,7 @@ def test_a_preset_takes_the_bytes_of_its_format_scales_included(preset, bits):
     assert prediction.memory.weights == pytest.approx(LINEAR * bits / 8 + REST * 2, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "dtype", "nbytes"),
     [
         ({}, "bf16", 2),
@@ -226,10 +227,8 @@ def test_a_format_that_no_kv_cache_has_is_refused_with_those_that_it_may_have(dt
         rl.predict(*SMALL, kv_cache_dtype=dtype)
 
 
-@pytest.mark.parametrize(
-    "options", [{"quantization": "nvfp4"}, {"weights": "nvfp4"}, {"compute": "fp4"}, {"compute": "nvfp4"}]
-)
-@pytest.mark.parametrize("gpu", ["h100-sxm", "h200-sxm"])
+@each("options", [{"quantization": "nvfp4"}, {"weights": "nvfp4"}, {"compute": "fp4"}, {"compute": "nvfp4"}])
+@each("gpu", ["h100-sxm", "h200-sxm"])
 def test_four_bit_arithmetic_on_hopper_is_refused_with_the_dtypes_that_exist_and_the_way_out(gpu, options):
     with pytest.raises(rl.UnsupportedPrecision) as caught:
         rl.predict("llama-3.1-8b", gpu, **options)
@@ -295,8 +294,8 @@ def test_weights_cannot_be_multiplied_in_a_dtype_without_kernels_for_them(weight
         rl.predict(*SMALL, weights=weights, compute=compute)
 
 
-@pytest.mark.parametrize("weights", ["fp8", "fp8_block", "int8", "int4", "mxfp4", "nvfp4", "fp16"])
-@pytest.mark.parametrize("compute", ["bf16", "bfloat16", "fp16"])
+@each("weights", ["fp8", "fp8_block", "int8", "int4", "mxfp4", "nvfp4", "fp16"])
+@each("compute", ["bf16", "bfloat16", "fp16"])
 def test_any_weights_can_be_multiplied_in_sixteen_bits(weights, compute):
     wide = compute.replace("bfloat", "bf")
     assert formats(*SMALL, weights=weights, compute=compute) == (weights, "bf16", wide)
@@ -317,7 +316,7 @@ def test_int8_elsewhere_is_not_said_to_be_slower():
     assert not said(rl.predict(*SMALL, **CASE, quantization="int8"), "slower")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "near"),
     [
         ({"quantization": "fp9"}, "fp8"),
@@ -340,10 +339,8 @@ def test_an_unknown_name_is_answered_with_the_nearest(options, near):
     assert near in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "option", ["quantization", "weights", "kv_cache_dtype", "compute", "basis", "engine", "routing"]
-)
-@pytest.mark.parametrize("value", [8, 8.0, True, [], ["fp8"], {}, b"fp8", object()], ids=short)
+@each("option", ["quantization", "weights", "kv_cache_dtype", "compute", "basis", "engine", "routing"])
+@each("value", [8, 8.0, True, [], ["fp8"], {}, b"fp8", object()], ids=short)
 def test_what_is_no_text_is_no_name_of_a_format(option, value):
     if option == "routing" and isinstance(value, (int, float)):
         return  # a skew is a number
@@ -373,9 +370,7 @@ def test_an_unknown_engine_is_refused_with_those_that_exist():
         rl.predict(*SMALL, engine="vllm2")
 
 
-@pytest.mark.parametrize(
-    "routing", [0, -1.0, math.nan, math.inf, 10**400, "none", "", None, [0.5], "0", "nan", 1e-300], ids=short
-)
+@each("routing", [0, -1.0, math.nan, math.inf, 10**400, "none", "", None, [0.5], "0", "nan", 1e-300], ids=short)
 def test_a_routing_that_is_neither_uniform_nor_a_skew_is_refused(routing):
     with pytest.raises(rl.BadInput, match="routing"):
         rl.predict("mixtral-8x7b", "h100-sxm", tp=2, routing=routing)
@@ -394,7 +389,7 @@ def test_routing_may_be_a_number_or_its_text():
 # --- plans -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "tp", "possible"),
     [
         ("llama-3.1-70b", 3, "1, 2, 4, 8"),
@@ -425,8 +420,8 @@ def test_a_tp_beyond_the_kv_heads_replicates_them():
     assert wide.memory.weights < narrow.memory.weights / 4.0
 
 
-@pytest.mark.parametrize("name", ["tp", "pp", "ep", "dp", "num_gpus"])
-@pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, True, "2.5", [2], math.nan, math.inf, -(10**400)], ids=short)
+@each("name", ["tp", "pp", "ep", "dp", "num_gpus"])
+@each("value", [0, -1, 1.0, 2.5, True, "2.5", [2], math.nan, math.inf, -(10**400)], ids=short)
 def test_a_degree_that_is_no_count_of_gpus_is_refused(name, value):
     with pytest.raises(rl.BadInput, match=f"{name} = "):
         rl.predict(*SMALL, **{name: value})
@@ -527,7 +522,7 @@ def test_more_gpus_add_replicas_that_answer_no_faster_but_more():
     assert four.usd_per_hour == pytest.approx(4.0 * one.usd_per_hour, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "gpu", "options", "tp"),
     [
         ("llama-3.1-8b", "h100-sxm", {}, 1),  # 16.1 GB of 85.5
@@ -607,7 +602,7 @@ OVERSIZED = [
 ]
 
 
-@pytest.mark.parametrize(("model", "gpu", "options"), OVERSIZED, ids=["-".join(map(str, case)) for case in OVERSIZED])
+@each(("model", "gpu", "options"), OVERSIZED, ids=["-".join(map(str, case)) for case in OVERSIZED])
 def test_what_the_error_proposes_really_fits(model, gpu, options):
     with pytest.raises(rl.DoesNotFit) as caught:
         rl.predict(model, gpu, **options)
@@ -636,9 +631,7 @@ def test_a_model_that_fits_eight_gpus_in_fp8_is_offered_that_on_one():
     assert "fp8" in remedies
 
 
-@pytest.mark.parametrize(
-    ("model", "gpu", "options"), OVERSIZED[:12], ids=["-".join(map(str, case)) for case in OVERSIZED[:12]]
-)
+@each(("model", "gpu", "options"), OVERSIZED[:12], ids=["-".join(map(str, case)) for case in OVERSIZED[:12]])
 def test_an_oversized_plan_is_predicted_on_request(model, gpu, options):
     prediction = rl.predict(model, gpu, **options, allow_oversize=True)
     assert prediction.fits is False
@@ -705,8 +698,8 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize("value", IMPOSSIBLE, ids=short)
-@pytest.mark.parametrize("name", [*NUMBERS, "concurrency", "request_rate"])
+@each("value", IMPOSSIBLE, ids=short)
+@each("name", [*NUMBERS, "concurrency", "request_rate"])
 def test_what_is_no_length_is_refused_by_name(name, value):
     if value is None and name in LOADS:
         return  # another load, or none at all
@@ -721,8 +714,8 @@ def test_no_load_is_a_burst_of_one_request():
     assert rl.predict(*SMALL) == rl.predict(*SMALL, **dict.fromkeys(LOADS)) == one
 
 
-@pytest.mark.parametrize("name", ["isl", "osl", "batch", "concurrency"])
-@pytest.mark.parametrize("value", [0, 0.0, 0.999, [0, 1], np.zeros(3)], ids=short)
+@each("name", ["isl", "osl", "batch", "concurrency"])
+@each("value", [0, 0.0, 0.999, [0, 1], np.zeros(3)], ids=short)
 def test_less_than_one_token_or_sequence_is_refused(name, value):
     with pytest.raises(rl.BadInput, match=rf"^{name} = .* must be at least 1$"):
         rl.predict(*SMALL, **{name: value})
@@ -780,7 +773,7 @@ def test_a_column_of_contexts_of_which_one_is_too_long_is_said():
     assert said(rl.predict(*SMALL, isl=[1000, 140_000], osl=10), "exceeds the 131072-token context")
 
 
-@pytest.mark.parametrize(
+@each(
     ("within", "beyond", "words"),
     [
         ({"isl": 8192, "batch": 16}, {"isl": 8192, "batch": 17}, "131,072 prompt tokens in one pass"),
@@ -821,14 +814,14 @@ def test_a_single_token_has_no_time_per_further_token():
 # --- limits ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [0, -1.0, math.nan, math.inf, "0.3", None, True, [0.3], 1j, 10**400], ids=short)
-@pytest.mark.parametrize("key", ["ttft", "tpot", "e2el"])
+@each("limit", [0, -1.0, math.nan, math.inf, "0.3", None, True, [0.3], 1j, 10**400], ids=short)
+@each("key", ["ttft", "tpot", "e2el"])
 def test_a_limit_that_is_no_positive_time_is_refused(key, limit):
     with pytest.raises(rl.BadInput, match=key):
         rl.predict(*SMALL, slo={key: limit})
 
 
-@pytest.mark.parametrize("key", ["tppt", "TT FT", "", "ttft p", 5, None])
+@each("key", ["tppt", "TT FT", "", "ttft p", 5, None])
 def test_a_limit_on_what_is_no_latency_is_refused_with_those_that_are(key):
     with pytest.raises(rl.UnknownName, match="ttft, tpot, e2el"):
         rl.predict(*SMALL, slo={key: 1.0})
@@ -865,7 +858,7 @@ def test_limits_that_no_batch_meets_give_a_knee_of_zero():
 # --- arrays ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "isl",
     [
         [1000, 2000],
@@ -907,12 +900,8 @@ def test_rows_and_columns_broadcast_to_a_table():
             assert table.ttft[row, column] == pytest.approx(single.ttft, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [([1, 2], [1, 2, 3]), (np.ones((2, 3)), np.ones((3, 2))), (np.ones((2, 2)), np.ones(3))]
-)
-@pytest.mark.parametrize(
-    "names", [("isl", "osl"), ("isl", "batch"), ("osl", "batch"), ("isl", "prefix"), ("prefix", "batch")]
-)
+@each(("one", "other"), [([1, 2], [1, 2, 3]), (np.ones((2, 3)), np.ones((3, 2))), (np.ones((2, 2)), np.ones(3))])
+@each("names", [("isl", "osl"), ("isl", "batch"), ("osl", "batch"), ("isl", "prefix"), ("prefix", "batch")])
 def test_shapes_that_do_not_go_together_are_refused(names, one, other):
     with pytest.raises(rl.BadInput, match="broadcast"):
         rl.predict(*SMALL, **dict(zip(names, (one, other), strict=True)))
@@ -1172,8 +1161,13 @@ def test_the_calibrated_basis_is_never_faster_than_the_ideal_one():
 
 
 def test_every_model_and_every_gpu_runs_or_is_refused_for_its_size():
-    pairs = {(model, gpu) for model in rl.models() for gpu in ("h100-sxm", "mi300x", "gb300-nvl72")}
-    pairs |= {(model, gpu) for model in SAMPLE_MODELS for gpu in rl.gpus() if gpu != "rubin-cpx"}
+    usual = ("h100-sxm", "mi300x", "gb300-nvl72")
+    pairs = {(model, usual[place % 3]) for place, model in enumerate(rl.models())}
+    pairs |= {(model, gpu) for model in SAMPLE_MODELS for gpu in usual}
+    for place, gpu in enumerate(name for name in rl.gpus() if name != "rubin-cpx"):
+        pairs |= {(model, gpu) for model in SAMPLE_MODELS[place % 4 :: 4]}
+    assert {model for model, _ in pairs} == set(rl.models())
+    assert {gpu for _, gpu in pairs} == set(rl.gpus()) - {"rubin-cpx"}
     for model, gpu in sorted(pairs):
         try:
             row = rl.predict(model, gpu, **CASE).to_dict()

@@ -8,6 +8,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.api.inputs.arguments import scalar, several
@@ -82,7 +83,7 @@ def test_a_scalar_is_a_plain_value_and_what_is_none_stays_as_it_is():
     assert several("isl", range(3)) == several("isl", iter([0, 1, 2])) == several("isl", np.arange(3)) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "said"),
     [
         ({1, 2}, "is an unordered set; use a list"),
@@ -167,7 +168,7 @@ def test_odd_arguments_of_the_other_questions_are_refused_by_the_packages_own_er
         refused_or_answered(answer.to_dict, value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("ask", "said"),
     [
         (lambda: rl.table(*CASE, dp=0), "dp = 0 must be between 1"),

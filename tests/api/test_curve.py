@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import close
+from every_case import each
 
 import roofline as rl
 from roofline.api.curve import CURVE_KEYS, curves_text, save_curves
@@ -143,7 +144,7 @@ def test_a_file_that_no_picture_can_be_written_to_is_refused(rates, tmp_path, na
 # --- what is refused ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"against": "x"}, "against = 'x' must be rate or users"),

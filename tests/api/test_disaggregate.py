@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.specs.output_keys import KEYS
@@ -92,7 +93,7 @@ def test_the_link_is_nvlink_in_one_domain_else_the_slower_network():
     assert free.ttft < same.ttft
 
 
-@pytest.mark.parametrize(
+@each(
     ("prefill", "decode", "options", "error", "said"),
     [
         ("b200:tp2x0", "h200:tp4", {}, rl.BadInput, "prefill pool: 'b200:tp2x0' has no GPUs"),

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from conftest import close, faster, with_shorter_host_times, with_shorter_latencies
+from every_case import each
 
 import roofline as rl
 from roofline.analysis.goodput import SATURATION, attained, largest_rate
@@ -31,8 +32,8 @@ def at(found, rate, slo):
 # --- what it is --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("shape", [{}, SPREAD, {"engine": "sglang"}], ids=str)
+@each("share", [0.5, 0.9, 0.99])
+@each("shape", [{}, SPREAD, {"engine": "sglang"}], ids=str)
 def test_where_plain_limits_bind_just_that_share_of_the_requests_meets_them(share, shape):
     found = one(share=share, **shape)
     assert found.found.binding in ("ttft", "tpot")
@@ -281,13 +282,13 @@ def test_a_row_is_a_prediction_at_the_goodput():
 # --- what is refused ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share", [0, 1, 1.5, -1, 0.0, 1.0, float("nan"), "most", None, [0.9]], ids=str)
+@each("share", [0, 1, 1.5, -1, 0.0, 1.0, float("nan"), "most", None, [0.9]], ids=str)
 def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(rl.BadInput, match="share"):
         one(share=share)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"batch": 1}, "leave out batch"),
@@ -317,7 +318,7 @@ def test_an_unknown_gpu_or_model_is_refused():
         rl.goodput("lama-3", GPU, slo="ttft:300")
 
 
-@pytest.mark.parametrize(
+@each(
     ("derate", "error", "said"),
     [
         ("bandwith:5%", rl.UnknownName, "unknown rate 'bandwith' to derate; choose from bandwidth, peak, link"),

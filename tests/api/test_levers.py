@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.analysis.goodput import largest_rate
@@ -202,7 +203,7 @@ def test_users_have_levers_too():
     assert any("without an SLO" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "smaller"),
     [
         ("llama-3.3-70b", "llama-3.1-8b"),  # no 3.3 that is smaller: the latest of Llama 3
@@ -256,7 +257,7 @@ def test_a_row_has_the_keys_of_a_prediction_and_its_own(chat):
     assert str(chat).count("\n") >= len(chat.alone) + len(chat.refused)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({}, "give --request-rate or --concurrency"),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.serving.row import ROW_KEYS
@@ -84,7 +85,7 @@ def test_thousands_of_rows_are_predicted_together():
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "said"),
     [
         ({"isl": []}, rl.BadInput, "isl must not be an empty list"),

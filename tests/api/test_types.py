@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy
+from every_case import each
 
 import roofline as rl
 from roofline import arrays
@@ -135,8 +136,8 @@ def has_any(hint):
 
 def annotations(thing):
     """Annotations of a function, those of its overloads where it has some."""
-    for each in typing.get_overloads(thing) or [thing]:
-        yield from hints(each).items()
+    for signature in typing.get_overloads(thing) or [thing]:
+        yield from hints(signature).items()
 
 
 def attributes(record):
@@ -153,14 +154,14 @@ def attributes(record):
                 yield from ((f"{name}, {part}", hint) for part, hint in annotations(function))
 
 
-@pytest.mark.parametrize("name", CALLED)
+@each("name", CALLED)
 def test_no_parameter_or_answer_of_a_public_function_is_any(name):
     stated = list(annotations(getattr(rl, name)))
     assert "return" in {part for part, _ in stated}
     assert [part for part, hint in stated if has_any(hint)] == []
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@each("name", RECORDS)
 def test_no_public_attribute_of_a_public_record_is_any(name):
     stated = list(attributes(getattr(rl, name)))
     assert stated

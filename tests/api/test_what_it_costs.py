@@ -1,6 +1,7 @@
 """What a deployment costs at a load, and from which load on it beats an API."""
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.serving.priced import tokens_by_phase
@@ -92,7 +93,7 @@ def test_a_gpu_without_a_price_asks_for_one():
     assert "--gpu-price" in unpriced.to_dict()["reason"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"api_price": "in:0.5"}, "needs out"),

@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 from conftest import close
+from every_case import each
 
 import roofline as rl
 from roofline.api.workloads import WORKLOAD_KEYS, workload_rows
@@ -23,7 +24,7 @@ sources: {logs: {title: Our gateway, date: 2026-10-08}}
 """
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_every_workload_is_answered_under_a_rate(name):
     workload, options = rl.load_workload(name), rl.workload_options(name)
     assert set(options) <= set(inspect.signature(rl.predict).parameters)
@@ -39,7 +40,7 @@ def test_every_workload_is_answered_under_a_rate(name):
     assert 0.0 < row["ttft_p50_ms"] < row["ttft_p99_ms"] < row["e2el_p99_ms"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_burst_of_a_workload_has_its_means_alone(name):
     options = rl.workload_options(name, loaded=False)
     assert not {"isl_cv", "osl_cv", "lengths"} & set(options)

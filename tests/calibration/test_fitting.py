@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
+from every_case import each
 
 import roofline as rl
 from roofline.api.calibrate import calibrate
@@ -95,7 +96,7 @@ KNOWN = {
 STRONG = {"t0", "eta_c", "eta_m", "eta"}
 
 
-@pytest.mark.parametrize("kind", KNOWN)
+@each("kind", KNOWN)
 def test_what_made_the_times_is_found_again(kind):
     group = timed(kind, KNOWN[kind])
     found = fit(group)
@@ -111,7 +112,7 @@ def test_what_made_the_times_is_found_again(kind):
     assert np.median(np.abs(log_ratio(kernel_sample(fresh, rl.load_gpu(H100)), found.parameters))) < 0.03
 
 
-@pytest.mark.parametrize("kind", KNOWN)
+@each("kind", KNOWN)
 def test_the_forms_have_the_constants_of_the_equation_and_no_others(kind):
     start, fixed = form(KINDS[kind])
     fields = CollectiveEfficiency if "eta" in KNOWN[kind] else Efficiency

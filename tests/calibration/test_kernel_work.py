@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import close, deploy
+from every_case import each
 
 import roofline as rl
 from roofline.calibration.kernel_work import compute_dtype, kernel_work
@@ -36,7 +37,7 @@ def assert_same(rows, work, place=0):
 H100 = "h100-sxm"
 
 
-@pytest.mark.parametrize("preset", ["bf16", "fp8", "fp8_static", "fp8_block", "int8", "int4", "mxfp4"])
+@each("preset", ["bf16", "fp8", "fp8_static", "fp8_block", "int8", "int4", "mxfp4"])
 def test_a_gemm_does_what_the_same_matrix_does_in_a_pass(preset):
     deployment = deploy("llama-3.1-8b", H100, quantization=preset)
     rows = group("gemm", preset, m=[1000, 7], n=[6144, 4096], k=[4096, 14336])
@@ -72,8 +73,8 @@ def test_latent_attention_does_what_that_of_deepseek_does_in_a_pass():
         assert_same(kernel_work(group(kind, **shape), deployment.gpu), found.work)
 
 
-@pytest.mark.parametrize(("routing", "skew"), [("uniform", None), ("skewed", 0.66)])
-@pytest.mark.parametrize(("tp", "ep"), [(1, 1), (2, 1), (1, 4), (2, 4)])
+@each(("routing", "skew"), [("uniform", None), ("skewed", 0.66)])
+@each(("tp", "ep"), [(1, 1), (2, 1), (1, 4), (2, 4)])
 def test_experts_do_what_they_do_in_a_pass(routing, skew, tp, ep):
     deployment = deploy("qwen3-30b-a3b", "h200-sxm", Plan(tp=tp * ep, ep=ep), skew=skew)
     shape = {"tokens": [16], "hidden": [2048], "width": [768], "top_k": [8], "experts": [128], "tp": [tp], "ep": [ep]}
@@ -143,7 +144,7 @@ def test_a_dtype_that_the_gpu_or_the_kind_does_not_have_is_refused(gpu, kind, dt
         compute_dtype(rl.load_gpu(gpu), KINDS[kind], dtype)
 
 
-@pytest.mark.parametrize(
+@each(
     ("gpu", "kind", "dtype", "peak"),
     [
         (H100, "gemm", "bf16", "bf16"),

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from every_case import each
 from spec_texts import CALIBRATION, FULL_GPU, GPU, MIXED_MODEL, MODEL, line_of
 
 import roofline as rl
@@ -23,7 +24,7 @@ def found(tmp_path, text, name="spec.yaml"):
 # --- the shipped catalogs ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", spec_files(None), ids=lambda path: Path(path).stem)
+@each("path", spec_files(None), ids=lambda path: Path(path).stem)
 def test_a_shipped_file_has_no_faults(path):
     assert rl.check_specs(path) == []
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from every_case import each
 from spec_texts import ENGINE, faults, line_of
 
 import roofline as rl
@@ -46,7 +47,7 @@ def test_the_shipped_profiles_are_listed_none_first():
     assert {"generic", "trtllm", "vllm", "sglang"} <= set(names)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_shipped_profile_is_named_after_its_file_and_is_the_same_read_by_the_safe_loader(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert content["name"] == path.stem
@@ -54,7 +55,7 @@ def test_a_shipped_profile_is_named_after_its_file_and_is_the_same_read_by_the_s
     assert load_engine(path.stem) == load_engine(str(path))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_shipped_profile_states_versions_year_and_dated_sources(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     engine = load_engine(path.stem)
@@ -66,7 +67,7 @@ def test_a_shipped_profile_states_versions_year_and_dated_sources(path):
         assert int(str(source["date"])[:4]) >= 2023
 
 
-@pytest.mark.parametrize("name", engine_names())
+@each("name", engine_names())
 def test_a_profile_adds_time_and_never_takes_any_away(name):
     engine = load_engine(name)
     assert engine.name == name
@@ -91,7 +92,7 @@ def test_no_engine_is_the_record_that_adds_nothing():
 # --- names -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_profile_answers_to_its_aliases_in_any_spelling(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     for alias in (content["name"], *content["aliases"]):
@@ -115,13 +116,13 @@ def test_an_unknown_profile_is_answered_with_those_that_exist(name):
     assert all(known in str(caught.value) for known in engine_names())
 
 
-@pytest.mark.parametrize("name", [None, 5, 1.0, True, b"vllm", [], ["vllm"], {}, {"name": "vllm"}], ids=repr)
+@each("name", [None, 5, 1.0, True, b"vllm", [], ["vllm"], {}, {"name": "vllm"}], ids=repr)
 def test_what_is_no_text_is_no_name_of_a_profile(name):
     with pytest.raises(rl.UnknownName):
         rl.predict(*SMALL, engine=name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("engine", "version", "profile"),
     [
         (None, None, "generic"),
@@ -304,7 +305,7 @@ ENGINE_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "field", "words"), ENGINE_FAULTS, ids=[case[1] for case in ENGINE_FAULTS])
+@each(("old", "new", "field", "words"), ENGINE_FAULTS, ids=[case[1] for case in ENGINE_FAULTS])
 def test_a_fault_of_a_profile_is_refused_with_its_line_and_field(profile, old, new, field, words):
     path = profile((old, new))
     with pytest.raises(rl.BadSpec) as caught:
@@ -357,7 +358,7 @@ def test_only_name_and_sources_are_required_and_a_limit_may_be_null(tmp_path, li
     assert load_engine(str(path)) == Engine("own")
 
 
-@pytest.mark.parametrize(
+@each(
     "tunings", ["tunings:", "tunings: 5", "tunings: gemm", "tunings: [5]", "tunings: [null]", "tunings: {kind: gemm}"]
 )
 def test_tunings_that_are_no_list_of_mappings_are_refused(profile, tunings):

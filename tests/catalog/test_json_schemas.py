@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from every_case import each
 from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL
 from test_bad_specs import GPU_FAULTS, MODEL_FAULTS
 from test_engines import ENGINE_FAULTS
@@ -53,7 +54,7 @@ def test_a_schema_is_one_and_explains_every_field(kind):
             assert field["description"].endswith("."), name
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "path"),
     [
         *(("gpu", path) for path in GPU_FILES),
@@ -68,7 +69,7 @@ def test_a_shipped_file_keeps_its_schema(kind, path):
     assert errors(kind, path.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text"),
     [
         ("gpu", GPU),
@@ -128,7 +129,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "old", "new"), MISTAKES, ids=[case[3][:30] for case in MISTAKES])
+@each(("kind", "text", "old", "new"), MISTAKES, ids=[case[3][:30] for case in MISTAKES])
 def test_a_usual_mistake_is_underlined(kind, text, old, new):
     assert old in text
     assert errors(kind, text.replace(old, new, 1))

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from every_case import each
 from spec_texts import CALIBRATION, GPU, MODEL
 
 import roofline as rl
@@ -225,8 +226,8 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
-@pytest.mark.parametrize("folder", ["missing", "my-gpu.yaml", "no\0folder", "~nobody-of-this-name/specs", "x" * 5000])
+@each("question", QUESTIONS.values(), ids=QUESTIONS)
+@each("folder", ["missing", "my-gpu.yaml", "no\0folder", "~nobody-of-this-name/specs", "x" * 5000])
 def test_a_folder_that_is_none_gives_one_clear_message(specs, folder, question):
     path = folder if folder.startswith(("~", "no\0")) else str(specs / folder)
     with pytest.raises(rl.BadSpec) as caught:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from every_case import each
 from spec_texts import GPU, MODEL
 
 import roofline as rl
@@ -38,9 +39,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "path", ["my-model/config.json", "my-model", "./my-model", "my-model/", "other.json", "org/name", " other.json "]
-)
+@each("path", ["my-model/config.json", "my-model", "./my-model", "my-model/", "other.json", "org/name", " other.json "])
 def test_a_configuration_or_its_folder_serves_as_a_model(here, path):
     model = rl.load_model(path)
     assert (model.layers, model.hidden) == (4, 2048)

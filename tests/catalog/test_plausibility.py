@@ -1,6 +1,7 @@
 """Figures that cannot be true are refused on reading, doubtful ones by the check alone; a note answers both."""
 
 import pytest
+from every_case import each
 from spec_texts import FULL_GPU, GPU, faults, line_of
 
 import roofline as rl
@@ -111,7 +112,7 @@ def test_a_doubtful_figure_can_be_read_and_needs_a_note_for_the_check(tmp_path, 
     assert rl.check_specs(str(path)) == []
 
 
-@pytest.mark.parametrize("name", rl.gpus())
+@each("name", rl.gpus())
 def test_no_shipped_gpu_is_a_slip(name):
     from roofline.catalog import find as reader
     from roofline.catalog.plausibility import slips

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from checkpoint_files import LLAMA_8B
+from every_case import each
 
 import roofline as rl
 
@@ -25,7 +26,7 @@ ANSWERED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "base", "preset"), ANSWERED)
+@each(("name", "base", "preset"), ANSWERED)
 def test_a_quantised_name_answers_as_its_base_with_the_format_chosen(name, base, preset):
     options = {"gpu": "b200", "tp": 8, "isl": 4000, "osl": 100, "batch": 16}
     answer, expected = rl.predict(name, **options), rl.predict(base, quantization=preset, **options)
@@ -90,7 +91,7 @@ def test_a_configuration_that_does_not_state_the_format_of_its_name_is_warned_ab
 PUBLISHED = {"q4_k_m": 4.58, "q5_k_m": 5.33, "q6_k": 6.14, "q8_0": 7.95, "iq4_xs": 4.17, "q2_k": 2.95}
 
 
-@pytest.mark.parametrize("preset", PUBLISHED)
+@each("preset", PUBLISHED)
 def test_mixtures_of_llama_cpp_take_what_it_states(preset):
     answer = rl.predict("llama-3.1-8b", "h100", quantization=preset.upper())
     assert answer.memory.weights / 2**30 == pytest.approx(PUBLISHED[preset], abs=0.006)

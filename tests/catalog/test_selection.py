@@ -1,6 +1,7 @@
 """GPUs and models by vendor, generation, status, family, size and kind."""
 
 import pytest
+from every_case import each
 from spec_texts import GPU, MODEL
 
 import roofline as rl
@@ -13,7 +14,7 @@ def test_a_generation_takes_in_those_whose_name_begins_so():
     assert {rl.load_gpu(name).generation.split("-")[0] for name in all_of_them} == {"blackwell"}
 
 
-@pytest.mark.parametrize("vendor", sorted({rl.load_gpu(name).vendor for name in rl.gpus()}))
+@each("vendor", sorted({rl.load_gpu(name).vendor for name in rl.gpus()}))
 def test_the_gpus_of_a_vendor_are_all_of_them_and_no_others(vendor):
     chosen = rl.gpus(vendor=vendor.lower())
     assert list(chosen) == [name for name in rl.gpus() if rl.load_gpu(name).vendor == vendor]
@@ -42,7 +43,7 @@ def test_bounds_that_leave_nothing_out_leave_nothing_out(bound):
     assert rl.models(**limits) == rl.models()
 
 
-@pytest.mark.parametrize(
+@each(
     ("ask", "words"),
     [
         (lambda: rl.gpus(vendor="acme"), r"no GPU has vendor 'acme'; choose from .*AMD.*NVIDIA"),
@@ -58,7 +59,7 @@ def test_an_unknown_word_is_answered_with_the_known_ones(ask, words):
         ask()
 
 
-@pytest.mark.parametrize(
+@each(
     "limits",
     [
         {"min_parameters": -1.0},

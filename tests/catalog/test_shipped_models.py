@@ -1,7 +1,7 @@
 """The shipped models and the importer judge each other: both tell the same layers of every configuration."""
 
-import pytest
 from configurations import IDS, OTHER_TOTALS, config_of, layers
+from every_case import each
 
 from roofline.catalog import find as reader
 from roofline.catalog.files import shipped_entries
@@ -26,7 +26,7 @@ def formats(content):
     return {section: native[section].replace("fp16", "bf16") for section in sections}
 
 
-@pytest.mark.parametrize("model_id", IDS)
+@each("model_id", IDS)
 def test_the_shipped_file_says_what_the_importer_reads(model_id):
     config, quantization = config_of(model_id)
     read, content = config_document(config, model_id, quantization).document, shipped(model_id)
@@ -54,7 +54,7 @@ def test_the_layers_of_gpt_j_add_up_to_its_matrices_biases_and_norms():
     assert parameters(reader.load_model("gpt-j-6b")).total == total
 
 
-@pytest.mark.parametrize("model_id", IDS)
+@each("model_id", IDS)
 def test_a_shipped_total_that_the_layers_miss_says_why(model_id):
     content = shipped(model_id)
     total = content["parameters"]["total"]
@@ -64,7 +64,7 @@ def test_a_shipped_total_that_the_layers_miss_says_why(model_id):
     assert gap == 0.0 or total["note"]
 
 
-@pytest.mark.parametrize("model_id", IDS)
+@each("model_id", IDS)
 def test_a_shipped_architecture_cites_the_file_it_was_read_from(model_id):
     content = shipped(model_id)
     source = content["architecture"]["source"]
@@ -78,7 +78,7 @@ def test_a_shipped_architecture_cites_the_file_it_was_read_from(model_id):
     assert "active" in figures or not reader.load_model(model_id).is_moe or "Gemma" in model_id
 
 
-@pytest.mark.parametrize(
+@each(
     ("spelling", "name"),
     [
         ("meta-llama/Meta-Llama-3.1-70B", "meta-llama/Llama-3.1-70B"),

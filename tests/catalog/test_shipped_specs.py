@@ -2,16 +2,18 @@
 
 import datetime as dt
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
+from every_case import each
 
 import roofline as rl
 from roofline.catalog import files, provenance
 from roofline.catalog import find as reader
 from roofline.catalog.checks import checked_document
-from roofline.catalog.shipped_yaml import shipped_content
+from roofline.catalog.shipped_yaml import content_of_text
 from roofline.quantity import from_text
 from roofline.specs.build import gpu_record, model_record
 from roofline.specs.names import fold
@@ -45,6 +47,7 @@ def stem(path):
     return path.stem
 
 
+@cache
 def content(path):
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
@@ -72,12 +75,12 @@ def day(date):
 # --- files -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+@each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
 def test_a_shipped_file_keeps_the_schema_that_files_of_ones_own_must_keep(path):
     assert checked_document(str(path))["name"] == content(path)["name"]
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+@each("path", ENTRIES, ids=stem)
 def test_a_shipped_file_begins_with_its_name_and_aliases_on_a_line_each(path):
     text = path.read_text(encoding="utf-8")
     first, second = text.splitlines()[:2]
@@ -88,7 +91,7 @@ def test_a_shipped_file_begins_with_its_name_and_aliases_on_a_line_each(path):
     assert yaml.safe_load(second) == {"aliases": content(path)["aliases"]}
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+@each("path", ENTRIES, ids=stem)
 def test_the_scanner_of_headers_reads_the_names_that_yaml_reads(path):
     document = content(path)
     names = [fold(name) for name in (document["name"], *document["aliases"])]
@@ -96,7 +99,7 @@ def test_the_scanner_of_headers_reads_the_names_that_yaml_reads(path):
     assert entry.names == files._header(path.read_text(encoding="utf-8")) == tuple(dict.fromkeys(names))
 
 
-@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+@each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
 def test_the_fast_reader_reads_what_the_safe_loader_of_yaml_reads(path):
     def dates_as_texts(value):
         if isinstance(value, dict):
@@ -105,28 +108,28 @@ def test_the_fast_reader_reads_what_the_safe_loader_of_yaml_reads(path):
             return [dates_as_texts(item) for item in value]
         return str(value) if isinstance(value, dt.date) else value
 
-    assert shipped_content(path.read_text(encoding="utf-8")) == dates_as_texts(content(path))
+    assert content_of_text(path.read_text(encoding="utf-8")) == dates_as_texts(content(path))
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+@each("path", ENTRIES, ids=stem)
 def test_a_file_called_like_a_name_is_that_of_the_entry(path):
     kind = "gpu" if path in GPU_FILES else "model"
     assert files.shipped_entry(path.stem, kind).path == str(path)
     assert files.shipped_entry("no-such-entry", kind) is None
 
 
-@pytest.mark.parametrize("path", GPU_FILES, ids=stem)
+@each("path", GPU_FILES, ids=stem)
 def test_a_gpu_is_the_same_read_in_full_and_read_without_its_sources(path):
     gpu = rl.load_gpu(path.stem)
     assert gpu_record(checked_document(str(path)), gpu.calibration) == gpu
 
 
-@pytest.mark.parametrize("path", MODEL_FILES, ids=stem)
+@each("path", MODEL_FILES, ids=stem)
 def test_a_model_is_the_same_read_in_full_and_read_without_its_sources(path):
     assert model_record(checked_document(str(path))) == rl.load_model(path.stem)
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+@each("path", ENTRIES, ids=stem)
 def test_a_file_is_named_after_its_entry(path):
     document = content(path)
     assert path.stem in (document["name"], document["aliases"][0])
@@ -135,7 +138,7 @@ def test_a_file_is_named_after_its_entry(path):
 MEASURED_FILES = [path for path in CALIBRATION_FILES if path.stem != "generic"]
 
 
-@pytest.mark.parametrize("path", MEASURED_FILES, ids=stem)
+@each("path", MEASURED_FILES, ids=stem)
 def test_a_calibration_is_named_after_the_generation_of_the_gpus_it_was_measured_on(path):
     document = content(path)
     assert document["name"] == path.stem
@@ -153,7 +156,7 @@ def sets(path):
     return kernels | document["collectives"]
 
 
-@pytest.mark.parametrize("path", MEASURED_FILES, ids=stem)
+@each("path", MEASURED_FILES, ids=stem)
 def test_a_set_states_its_measurements_and_how_far_they_lie_from_it_or_is_an_assumption(path):
     measured = {key for key, entry in sets(path).items() if "measurements" in entry}
     assert len(measured) >= 10
@@ -220,14 +223,14 @@ def test_no_name_belongs_to_two_entries(files):
                 assert owners.setdefault(spelling, path) == path, f"{spelling}: {owners[spelling].stem}, {path.stem}"
 
 
-@pytest.mark.parametrize("path", GPU_FILES, ids=stem)
+@each("path", GPU_FILES, ids=stem)
 def test_every_alias_loads_its_gpu(path):
     document = content(path)
     for alias in (document["name"], *document["aliases"]):
         assert rl.load_gpu(alias).name == document["name"]
 
 
-@pytest.mark.parametrize("path", MODEL_FILES, ids=stem)
+@each("path", MODEL_FILES, ids=stem)
 def test_every_alias_loads_its_model_with_and_without_the_organisation(path):
     document = content(path)
     for alias in (document["name"], *document["aliases"]):
@@ -238,7 +241,7 @@ def test_every_alias_loads_its_model_with_and_without_the_organisation(path):
 # --- figures -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+@each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
 def test_every_source_has_a_title_and_a_date(path):
     sources = content(path)["sources"]
     assert sources
@@ -247,7 +250,7 @@ def test_every_source_has_a_title_and_a_date(path):
         assert day(str(source["date"])) > dt.date(2017, 1, 1)
 
 
-@pytest.mark.parametrize("path", ENTRIES + CALIBRATION_FILES, ids=stem)
+@each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
 def test_every_figure_cites_a_source_of_its_file(path):
     document = content(path)
     figures = [
@@ -260,7 +263,7 @@ def test_every_figure_cites_a_source_of_its_file(path):
         assert item.get("source") in document["sources"], where
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+@each("path", ENTRIES, ids=stem)
 def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
     kind = "gpu" if path in GPU_FILES else "model"
     document = reader.document(path.stem, kind)
@@ -272,7 +275,7 @@ def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
         assert day(figure.date) > dt.date(2017, 1, 1)
 
 
-@pytest.mark.parametrize("path", ENTRIES, ids=stem)
+@each("path", ENTRIES, ids=stem)
 def test_the_list_of_sources_has_every_source_of_the_file(path):
     document = content(path)
     kind = "gpu" if path in GPU_FILES else "model"
@@ -306,7 +309,7 @@ def test_the_h100_is_what_its_data_sheet_says():
     assert (gpu.vendor, gpu.generation) == ("NVIDIA", "hopper")
 
 
-@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+@each("name", sorted(FIRST_GPUS))
 def test_eight_bits_run_at_twice_the_rate_of_sixteen(name):
     gpu = rl.load_gpu(name)
     assert gpu.peaks["fp16"] == gpu.peaks["bf16"]
@@ -347,13 +350,13 @@ RIDGES = {
 }
 
 
-@pytest.mark.parametrize(("name", "ridge"), RIDGES.items())
+@each(("name", "ridge"), RIDGES.items())
 def test_the_ridge_is_that_of_the_dense_peak(name, ridge):
     gpu = rl.load_gpu(name)
     assert gpu.peaks["bf16"] / gpu.bandwidth == pytest.approx(ridge, rel=0.04)
 
 
-@pytest.mark.parametrize("name", rl.gpus())
+@each("name", rl.gpus())
 def test_nodes_of_a_gpu_are_gpus_of_the_catalog_with_the_same_chip_and_another_domain(name):
     gpu = rl.load_gpu(name)
     for other in map(rl.load_gpu, gpu.other_nodes):
@@ -363,7 +366,7 @@ def test_nodes_of_a_gpu_are_gpus_of_the_catalog_with_the_same_chip_and_another_d
         assert other.link.domain != gpu.link.domain
 
 
-@pytest.mark.parametrize("name", rl.gpus())
+@each("name", rl.gpus())
 def test_a_card_on_pcie_reaches_no_network_and_no_host_faster_than_its_slot(name):
     gpu = rl.load_gpu(name)
     if gpu.node_link != "pcie":
@@ -391,13 +394,13 @@ def test_shares_of_the_peaks_that_are_inherited_are_those_that_the_card_sustains
     assert "eta_c" not in rl.predict("llama-3.1-8b", "h100-nvl", isl=2000, basis="ideal").basis_detail
 
 
-@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+@each("name", sorted(FIRST_GPUS))
 def test_usable_memory_is_the_label_in_one_unit_or_the_other(name):
     gpu = rl.load_gpu(name)
     assert 0.9 * gpu.memory_label < gpu.memory < 1.08 * gpu.memory_label
 
 
-@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+@each("name", sorted(FIRST_GPUS))
 def test_a_link_is_slower_than_memory_and_a_price_lies_within_its_range(name):
     gpu = rl.load_gpu(name)
     assert gpu.link.bandwidth < gpu.bandwidth
@@ -407,7 +410,7 @@ def test_a_link_is_slower_than_memory_and_a_price_lies_within_its_range(name):
     assert 0.0 < gpu.price.low <= gpu.price.typical <= gpu.price.high
 
 
-@pytest.mark.parametrize("name", sorted(FIRST_GPUS))
+@each("name", sorted(FIRST_GPUS))
 def test_every_shipped_gpu_stands_on_measured_kernels_of_its_generation(name):
     gpu = rl.load_gpu(name)
     assert gpu.calibration is not None
@@ -416,7 +419,7 @@ def test_every_shipped_gpu_stands_on_measured_kernels_of_its_generation(name):
     assert basis == ("calibrated" if measured else "inherited")
 
 
-@pytest.mark.parametrize("path", CALIBRATION_FILES, ids=stem)
+@each("path", CALIBRATION_FILES, ids=stem)
 def test_no_measured_kernel_exceeds_the_peaks_of_the_catalog(path):
     document = content(path)
     shares = [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from every_case import each
 from spec_texts import faults, line_of
 
 from roofline.catalog.audit import audit, spec_files
@@ -75,7 +76,7 @@ def test_the_shipped_workloads_are_those_of_mlperf_inferencex_and_seven_uses():
     assert set(workload_names()) == mlperf | inferencex | OTHERS
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_shipped_workload_keeps_its_schema_and_is_the_same_read_by_the_safe_loader(path):
     assert checked(str(path)).faults == []
     assert kind_of(path.read_text(encoding="utf-8")) == "workload"
@@ -83,7 +84,7 @@ def test_a_shipped_workload_keeps_its_schema_and_is_the_same_read_by_the_safe_lo
     assert load_workload(path.stem) == workload_record(shipped(path)) == load_workload(str(path))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_shipped_workload_cites_dated_sources_with_addresses_and_each_is_named_in_a_note(path):
     content, workload = shipped(path), load_workload(path.stem)
     for source in content["sources"].values():
@@ -97,7 +98,7 @@ def test_a_shipped_workload_cites_dated_sources_with_addresses_and_each_is_named
     assert (workload.source, workload.url, workload.date) == (first["title"], first["url"], str(first["date"]))
 
 
-@pytest.mark.parametrize("name", workload_names())
+@each("name", workload_names())
 def test_the_lengths_of_a_shipped_workload_can_be_and_its_slo_parses(name):
     workload = load_workload(name)
     assert 0 <= workload.prefix <= workload.isl
@@ -160,7 +161,7 @@ def test_shipped_workloads_load_without_pydantic_and_numpy():
 # --- names -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each("path", FILES, ids=lambda path: path.stem)
 def test_a_workload_answers_to_its_aliases_in_any_spelling(path):
     content = shipped(path)
     for alias in (content["name"], *content["aliases"]):
@@ -176,7 +177,7 @@ def test_no_name_belongs_to_two_workloads_and_none_is_a_pair_of_lengths():
             assert not re.fullmatch(r"[\d.]+k?(?:[x/,:]|(?<=k))[\d.]+k?", name), name
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "near"),
     [
         ("chatt", "chat"),
@@ -202,7 +203,7 @@ def test_what_names_nothing_is_answered_with_workloads_that_exist(name):
         load_workload(name)
 
 
-@pytest.mark.parametrize("name", [None, 5, True, b"chat", ["chat"], {}], ids=repr)
+@each("name", [None, 5, True, b"chat", ["chat"], {}], ids=repr)
 def test_what_is_no_text_is_no_name_of_a_workload(name):
     with pytest.raises(UnknownName):
         load_workload(name)
@@ -334,7 +335,7 @@ WORKLOAD_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "field", "words"), WORKLOAD_FAULTS, ids=[case[1] for case in WORKLOAD_FAULTS])
+@each(("old", "new", "field", "words"), WORKLOAD_FAULTS, ids=[case[1] for case in WORKLOAD_FAULTS])
 def test_a_fault_of_a_workload_is_refused_with_its_file_line_and_field(own, old, new, field, words):
     path = own((old, new))
     with pytest.raises(BadSpec) as caught:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from asking import answered, ask, csv_rows, document, rows, shown
 from click.testing import CliRunner
+from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -267,7 +268,7 @@ def test_a_command_that_cannot_be_is_a_usage_error(arguments):
     assert ask("check", *arguments).exit_code == 2
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ("--tp", "9" * 400),

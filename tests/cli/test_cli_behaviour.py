@@ -10,6 +10,7 @@ import click
 import pytest
 from asking import answered, ask, strict_json
 from click.testing import CliRunner
+from every_case import each
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -57,8 +58,8 @@ def test_the_commands_are_the_questions():
     assert set(ALL_COMMANDS) >= expected
 
 
-@pytest.mark.parametrize("words", ALL_COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("option", ["--help", "-h"])
+@each("words", ALL_COMMANDS, ids=" ".join)
+@each("option", ["--help", "-h"])
 def test_every_command_has_help_with_an_example(words, option):
     text = answered(*words, option)
     example_text = text[text.index("Example") :] if words else text
@@ -123,7 +124,7 @@ def test_an_unknown_question_ends_in_exit_code_2(word):
 LONG = "roofline models show deepseek-v3"
 
 
-@pytest.mark.parametrize(
+@each(
     "script",
     [
         "roofline ttft -m llama-3.1-8b -g h100-sxm | head -1",
@@ -223,8 +224,8 @@ def test_every_terminal_can_show_the_catalog(encoding):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"NO_COLOR": ""}, {}])
-@pytest.mark.parametrize(
+@each("env", [{"NO_COLOR": "1"}, {"NO_COLOR": ""}, {}])
+@each(
     "arguments", [("ttft", "-m", "llama-3.1-8b"), ("gpus", "show", "h100"), ("ttft", "--help"), ("ttft", "-m", "lama")]
 )
 def test_pipes_and_no_color_get_no_escape_codes(arguments, env):
@@ -252,8 +253,8 @@ def test_bytes_that_are_no_text_are_refused_without_a_traceback(arguments):
     assert b"Error: " in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--tp", "--pp", "--ep", "--dp", "--num-gpus", "--batch", "--isl", "--osl"])
-@pytest.mark.parametrize("digits", [10, 400])
+@each("option", ["--tp", "--pp", "--ep", "--dp", "--num-gpus", "--batch", "--isl", "--osl"])
+@each("digits", [10, 400])
 def test_an_absurd_number_is_refused_and_never_walked_through(option, digits):
     arguments = ["ttft", "-m", "llama-3.1-8b", "-g", "h100", option, "9" * digits]
     done = subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, check=False, timeout=20)

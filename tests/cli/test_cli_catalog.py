@@ -4,6 +4,7 @@ import re
 
 import pytest
 from asking import answered, ask, cells, csv_rows, document, rows
+from every_case import each
 
 import roofline as rl
 from roofline.catalog import find as reader
@@ -26,8 +27,8 @@ def body(text, output):
     return [line.split()[0] for line in lines]
 
 
-@pytest.mark.parametrize(("listing", "names"), [("gpus", rl.gpus), ("models", rl.models)])
-@pytest.mark.parametrize("output", ["table", "markdown", "csv"])
+@each(("listing", "names"), [("gpus", rl.gpus), ("models", rl.models)])
+@each("output", ["table", "markdown", "csv"])
 def test_a_listing_holds_every_entry_once(listing, names, output):
     assert body(answered(listing, "-f", output), output) == list(names())
 
@@ -81,7 +82,7 @@ def test_counted_parameters_agree_with_the_stated_ones_or_a_note_says_why():
             assert reader.document(line["model"], "model")["parameters"]["total"]["note"], line["model"]
 
 
-@pytest.mark.parametrize("name", rl.gpus())
+@each("name", rl.gpus())
 def test_every_figure_of_a_gpu_is_shown_with_unit_source_and_date(name):
     found = rows("gpus", "show", name)
     fields = [line["field"] for line in found]
@@ -101,7 +102,7 @@ def test_every_figure_of_a_gpu_is_shown_with_unit_source_and_date(name):
     assert "USD/h" in values.get("price", "2 USD/h")
 
 
-@pytest.mark.parametrize("name", rl.models())
+@each("name", rl.models())
 def test_every_figure_of_a_model_is_shown_with_source_and_date(name):
     found = rows("models", "show", name)
     assert "architecture" in [line["field"] for line in found]
@@ -110,8 +111,8 @@ def test_every_figure_of_a_model_is_shown_with_source_and_date(name):
         assert re.fullmatch(r"\d{4}(-\d{2}){0,2}", line["date"])
 
 
-@pytest.mark.parametrize(("listing", "name"), [("gpus", "h100-sxm"), ("models", "deepseek-v3")])
-@pytest.mark.parametrize("output", FORMATS)
+@each(("listing", "name"), [("gpus", "h100-sxm"), ("models", "deepseek-v3")])
+@each("output", FORMATS)
 def test_the_sources_are_shown_in_every_format(listing, name, output):
     text = answered(listing, "show", name, "-f", output)
     for line in rows(listing, "show", name):
@@ -152,10 +153,8 @@ def test_an_unknown_entry_is_answered_with_the_nearest(listing, near):
     assert near in result.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments", [("show",), ("list",), ("show", "h100", "b200"), ("-f", "xml"), ("--everything",)]
-)
-@pytest.mark.parametrize("listing", ["gpus", "models"])
+@each("arguments", [("show",), ("list",), ("show", "h100", "b200"), ("-f", "xml"), ("--everything",)])
+@each("listing", ["gpus", "models"])
 def test_a_wrong_use_ends_in_exit_code_2(listing, arguments):
     result = ask(listing, *arguments)
     assert result.exit_code == 2
@@ -186,7 +185,7 @@ def test_listings_are_data_on_stdout_and_say_nothing_beside():
 # --- chosen by kind ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "chosen"),
     [
         (("gpus", "--vendor", "amd"), lambda: rl.gpus(vendor="amd")),
@@ -227,7 +226,7 @@ def test_an_unknown_kind_is_answered_with_the_known_ones(arguments, words):
     assert words in result.stderr
 
 
-@pytest.mark.parametrize("size", ["", "big", "-7B", "7GB", "0", "1e9"])
+@each("size", ["", "big", "-7B", "7GB", "0", "1e9"])
 def test_a_size_that_is_none_is_a_wrong_use(size):
     result = ask("models", "--min-size", size)
     assert result.exit_code == 2

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from asking import answered, ask, cells, csv_rows, document, noted, row, rows, shown
+from every_case import each
 
 import roofline as rl
 from roofline.api.curve import CURVE_KEYS
@@ -243,7 +244,7 @@ def test_cold_starts_and_coefficients_are_options():
 # --- slips -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "code", "said"),
     [
         (("goodput", *CASE), 2, "--slo ttft:300,tpot:25"),

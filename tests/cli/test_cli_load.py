@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from asking import answered, ask, document, noted, row, rows, shown
+from every_case import each
 
 import roofline as rl
 
@@ -12,8 +13,8 @@ CASE = ("-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "1000", "--osl", "200")
 LENGTHS = {"isl": 1000, "osl": 200}
 
 
-@pytest.mark.parametrize("command", ["ttft", "tpot", "predict"])
-@pytest.mark.parametrize(
+@each("command", ["ttft", "tpot", "predict"])
+@each(
     ("option", "load"),
     [
         (("--concurrency", "32"), {"concurrency": 32}),
@@ -80,7 +81,7 @@ def test_a_simulation_stands_beside_the_closed_forms():
     assert found["simulated_tpot_ms"] == pytest.approx(found["tpot_ms"], rel=0.05)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (("ttft", *CASE, "-c", "8", "--rate", "2"), "a case has one load"),

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from asking import answered, ask, cells, csv_rows, document, noted, shown, strict_json
+from every_case import each
 
 from roofline.analysis.quantization import FORMATS
 from roofline.api.compare import compare, quantize
@@ -175,7 +176,7 @@ def test_json_of_compare_has_kernels_that_add_up():
 # --- refusals ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("question", "code", "message"),
     [
         (("compare", "-m", "llama-3.1-8b", "-g", "h100-sxm"), 2, "two GPUs or more"),

@@ -7,6 +7,7 @@ import re
 import click
 import pytest
 from asking import answered, ask, cells, csv_rows, document, noted, row, rows, shown
+from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -93,7 +94,7 @@ def test_every_question_names_plan_and_figures_with_units(question, headings):
     assert {line[1] for line in body} == {"llama-3.1-8b", "qwen3-8b"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("load", "words", "column"),
     [
         (("--concurrency", "16"), "16 users", "req/s"),
@@ -101,7 +102,7 @@ def test_every_question_names_plan_and_figures_with_units(question, headings):
     ],
     ids=["users", "rate"],
 )
-@pytest.mark.parametrize("question", ["ttft", "tpot", "predict"])
+@each("question", ["ttft", "tpot", "predict"])
 def test_a_load_is_said_above_the_table_which_shows_what_it_amounts_to(question, load, words, column):
     case = (question, "-m", "llama-3.1-8b", "-g", "h100", "-g", "b200", *load)
     assert answered(*case).split("\n")[0] == f"llama-3.1-8b bf16 \u00b7 1024 in, 128 out \u00b7 {words}"
@@ -147,7 +148,7 @@ def test_predict_answers_a_single_case_in_sentences():
     assert answered("predict", *CASE).split("\n  ")[0] == text.split("\n  ")[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         (0.04432, "0.0443"),
@@ -293,8 +294,8 @@ def test_csv_holds_the_refused_with_the_reason():
     assert "DoesNotFit" in line[header.index("warnings")]
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("output", ["table", "markdown", "csv", "json"])
+@each("question", QUESTIONS)
+@each("output", ["table", "markdown", "csv", "json"])
 def test_a_plan_that_was_asked_for_and_does_not_fit_ends_in_an_error(question, output):
     result = ask(question, "-m", "llama-3.1-405b", "-g", "h100", "--tp", "1", "-f", output)
     assert result.exit_code == 1
@@ -325,7 +326,7 @@ def test_an_oversized_plan_is_shown_on_request():
     assert line["ttft_ms"] > 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "words"),
     [
         (("-m", "lama-3.1-8b"), ("model 'lama-3.1-8b'", "did you mean llama-3.1-8b")),
@@ -364,7 +365,7 @@ def test_an_oversized_plan_is_shown_on_request():
         (("-m", "llama-3.1-8b", "-g", "h100", "-q", "nvfp4"), ("no fp4 tensor cores", "--compute bf16")),
     ],
 )
-@pytest.mark.parametrize("output", ["table", "json"])
+@each("output", ["table", "json"])
 def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(arguments, words, output):
     result = ask("ttft", *arguments, "-f", output)
     assert result.exit_code == 1
@@ -375,7 +376,7 @@ def test_what_is_wrong_with_the_case_ends_in_one_message_and_exit_code_1(argumen
         assert word in result.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         (),
@@ -447,7 +448,7 @@ def test_a_wrong_use_of_the_options_ends_in_exit_code_2(arguments):
 # --- options -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "expected"),
     [
         (("--isl", "2000"), {"isl": 2000, "osl": 128}),
@@ -679,7 +680,7 @@ EXPLAINED = [
 ]
 
 
-@pytest.mark.parametrize("case", EXPLAINED, ids=" ".join)
+@each("case", EXPLAINED, ids=" ".join)
 def test_the_kernels_sum_to_the_answer(case):
     found = document("predict", *case, "--explain")
     assert list(found) == ["schema_version", "rows", "kernels"]
@@ -711,7 +712,7 @@ def evaluated(equation):
     return eval(left, names), float(number) * UNITS[unit]
 
 
-@pytest.mark.parametrize("case", EXPLAINED, ids=" ".join)
+@each("case", EXPLAINED, ids=" ".join)
 def test_every_printed_equation_comes_out_at_its_right_side_and_at_the_time_of_its_kernel(case):
     kernels = document("predict", *case, "--explain")["kernels"]
     assert len(kernels) >= 15

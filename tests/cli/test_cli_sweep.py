@@ -7,6 +7,7 @@ import json
 import pytest
 from asking import ask, row, rows
 from click.testing import CliRunner
+from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -55,7 +56,7 @@ def test_rows_are_written_to_a_file_and_counted(tmp_path):
     assert "--force" in again.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "code", "said"),
     [
         (("--isl", "1e3"), 2, "not a whole number"),
@@ -84,7 +85,7 @@ def test_a_single_length_is_written_as_those_of_a_list_are(written, meant):
     assert row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", written)["isl"] == meant
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "meant"),
     [
         ("1:16:x2", [1, 2, 4, 8, 16]),
@@ -100,9 +101,7 @@ def test_lists_take_ranges_by_steps_and_by_factors(written, meant):
     assert [entry["batch"] for entry in found] == meant
 
 
-@pytest.mark.parametrize(
-    "written", ["1:16:x1", "1:16:0", "16:1", "1:2:3:4", "1:", ":4", "-1:4", "0:8:x2", "1:1q", "x2", ""]
-)
+@each("written", ["1:16:x1", "1:16:0", "16:1", "1:2:3:4", "1:", ":4", "-1:4", "0:8:x2", "1:1q", "x2", ""])
 def test_what_is_no_range_is_refused(written):
     result = ask("sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--batch", written)
     assert result.exit_code == 2

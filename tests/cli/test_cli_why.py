@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -132,7 +133,7 @@ def test_a_knee_without_a_closed_form_says_so():
     assert "half_knee has no closed form" in done.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "code", "said"),
     [
         (("formula", "speed", *CASE), 2, "'speed' is not one of"),

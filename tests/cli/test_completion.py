@@ -27,15 +27,15 @@ def environment(**more):
     return {**os.environ, "PATH": f"{COMMANDS}{os.pathsep}{os.environ['PATH']}", **more}
 
 
-def completed(line, **env):
-    """What bash would offer after a line whose last word is being typed."""
-    words = line.split(" ")
-    script = (
-        f"{LOAD}\nCOMP_WORDS=({' '.join(map(shlex.quote, words))}) COMP_CWORD={len(words) - 1}\n"
-        '_roofline_completion roofline\nprintf "%s\\n" "${COMPREPLY[@]}"'
-    )
+def completed(*lines, **env):
+    """What one bash would offer after each of some lines whose last word is being typed."""
+    script = [LOAD]
+    for line in lines:
+        words = line.split(" ")
+        script.append(f"COMP_WORDS=({' '.join(map(shlex.quote, words))}) COMP_CWORD={len(words) - 1} COMPREPLY=()")
+        script.append('_roofline_completion roofline\nprintf "%s\\n" "${COMPREPLY[@]}" "---"')
     done = subprocess.run(
-        [BASH, "--norc", "-c", script],
+        [BASH, "--norc", "-c", "\n".join(script)],
         capture_output=True,
         text=True,
         check=False,
@@ -43,7 +43,9 @@ def completed(line, **env):
         env=environment(**env),
     )
     assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
+    *offers, rest = done.stdout.split("---\n")
+    assert (len(offers), rest) == (len(lines), "")
+    return [offer.split() for offer in offers]
 
 
 def begin(names, beginning):
@@ -53,37 +55,38 @@ def begin(names, beginning):
     return found
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("roofline ttft -m ", list(rl.models())),
-        ("roofline ttft -m LLAMA-3.1", begin(rl.models(), "llama-3.1")),
-        ("roofline tpot -m qwen3-32b -g ", list(rl.gpus())),
-        ("roofline compare -g h100-sxm,b2", ["h100-sxm,b200"]),
-        ("roofline gpus show h100", begin(rl.gpus(), "h100")),
-        ("roofline check result.json -g mi3", begin(rl.gpus(), "mi3")),
-        ("roofline size -q ", list(PRESETS)),
-        ("roofline sweep -q bf16,int", [f"bf16,{name}" for name in begin(PRESETS, "int")]),
-        ("roofline predict --engine trt", begin(engine_names(), "trt")),
-        ("roofline solve --for ba", ["bandwidth", "batch"]),
-        ("roofline goodput --workload inf", begin(rl.workloads(), "inf")),
-        ("roofline ttft --format ", ["table", "markdown", "csv", "json"]),
-        ("roofline sensitivity -f la", ["latex"]),
-        ("roofline curve --against ", ["rate", "users"]),
-        ("roofline kn", ["knee"]),
-        ("roofline ", list(cli.list_commands(None))),
-        ("roofline ttft --kv", ["--kv-cache-dtype"]),
-        ("roofline ttft --isl", ["--isl", "--isl-cv"]),
-        ("roofline gpus sh", ["show"]),
-    ],
-)
-def test_bash_completes_commands_options_and_their_values(line, expected):
-    assert completed(line) == expected
+COMPLETIONS = [
+    ("roofline ttft -m ", list(rl.models())),
+    ("roofline ttft -m LLAMA-3.1", begin(rl.models(), "llama-3.1")),
+    ("roofline tpot -m qwen3-32b -g ", list(rl.gpus())),
+    ("roofline compare -g h100-sxm,b2", ["h100-sxm,b200"]),
+    ("roofline gpus show h100", begin(rl.gpus(), "h100")),
+    ("roofline check result.json -g mi3", begin(rl.gpus(), "mi3")),
+    ("roofline size -q ", list(PRESETS)),
+    ("roofline sweep -q bf16,int", [f"bf16,{name}" for name in begin(PRESETS, "int")]),
+    ("roofline predict --engine trt", begin(engine_names(), "trt")),
+    ("roofline solve --for ba", ["bandwidth", "batch"]),
+    ("roofline goodput --workload inf", begin(rl.workloads(), "inf")),
+    ("roofline ttft --format ", ["table", "markdown", "csv", "json"]),
+    ("roofline sensitivity -f la", ["latex"]),
+    ("roofline curve --against ", ["rate", "users"]),
+    ("roofline kn", ["knee"]),
+    ("roofline ", list(cli.list_commands(None))),
+    ("roofline ttft --kv", ["--kv-cache-dtype"]),
+    ("roofline ttft --isl", ["--isl", "--isl-cv"]),
+    ("roofline gpus sh", ["show"]),
+]
+
+
+def test_bash_completes_commands_options_and_their_values():
+    offers = completed(*(line for line, _ in COMPLETIONS))
+    wrong = {line: offer for (line, expected), offer in zip(COMPLETIONS, offers, strict=True) if offer != expected}
+    assert wrong == {}
 
 
 @pytest.mark.parametrize("specs", ["no-such-folder", "~nobody-of-this-name/specs"])
 def test_completion_is_silent_where_the_catalog_cannot_be_read(specs):
-    assert completed("roofline ttft -g h", ROOFLINE_SPECS=specs) == []
+    assert completed("roofline ttft -g h", ROOFLINE_SPECS=specs) == [[]]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -3,8 +3,8 @@
 import re
 
 import click
-import pytest
 from asking import answered
+from every_case import each
 
 from roofline.cli.help import GROUPS, Question, names_of
 from roofline.cli.main import SECTIONS, cli
@@ -33,8 +33,8 @@ def sections(text):
     return found
 
 
-@pytest.mark.parametrize("words", list(pages()), ids=" ".join)
-@pytest.mark.parametrize("columns", ["80", "200"])
+@each("words", list(pages()), ids=" ".join)
+@each("columns", ["80", "200"])
 def test_no_line_of_help_is_wider_than_80_columns(words, columns):
     lines = answered(*words, "--help", env={"COLUMNS": columns}).split("\n")
     assert [line for line in lines if len(line) > 80] == []
@@ -59,7 +59,7 @@ def test_every_command_stands_under_its_question_with_a_sentence():
             assert re.fullmatch(r"[A-Z][a-z]+ [^.]{10,}\.", sentence), sentence
 
 
-@pytest.mark.parametrize("words", list(pages()), ids=" ".join)
+@each("words", list(pages()), ids=" ".join)
 def test_a_page_begins_with_a_whole_sentence(words):
     text = answered(*words, "--help")
     paragraph = " ".join(text.split("\n\n")[1].split())
@@ -70,7 +70,7 @@ def test_all_but_the_catalog_show_their_options_in_groups():
     assert {name for name in NAMES if name not in GROUPED} <= {"gpus", "models"}
 
 
-@pytest.mark.parametrize("name", GROUPED)
+@each("name", GROUPED)
 def test_options_stand_in_groups_each_once_and_the_common_ones_first(name):
     command = cli.get_command(CONTEXT, name)
     found = sections(answered(name, "--help"))
@@ -88,7 +88,7 @@ def test_options_stand_in_groups_each_once_and_the_common_ones_first(name):
         assert kept == [option for option in long if option in kept]
 
 
-@pytest.mark.parametrize("name", ["predict", "ttft", "tpot", "compare", "sweep", "goodput", "size"])
+@each("name", ["predict", "ttft", "tpot", "compare", "sweep", "goodput", "size"])
 def test_a_question_about_a_case_begins_with_the_case(name):
     found = sections(answered(name, "--help"))
     case = next(iter(title for title in found if not title.startswith("Options of")))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from asking import ask
+from every_case import each
 
 LLAMA = "-m llama-3.1-8b"
 CASE = f"{LLAMA} -g h100"
@@ -64,7 +65,7 @@ MISTAKES = [
     (f"quantize {CASE} -q fp8", 2, ("quantize takes no -q", "--baseline")),
     # usage
     ("ttft -g h100 --isl 2000", 2, ("Missing option '-m'", "--model")),
-    (f"ttft {CASE} --gpus b200", 2, ("'--gpus'", "Did you mean", "--gpu")),
+    (f"ttft {CASE} --gpus b200", 2, ("--gpus", "--gpu", "--num-gpus")),
     (f"ttft {CASE} --format yaml", 2, ("'yaml' is not one of", "table", "json")),
     (f"ttft {CASE} --explain -f csv", 2, ("--explain has no CSV form", "--format json")),
     (f"goodput {CASE} --slo ttft:300 --rate 4", 2, ("goodput takes no --rate", "the request rate is the answer")),
@@ -119,7 +120,7 @@ def message(result):
     return text
 
 
-@pytest.mark.parametrize(("line", "code", "words"), MISTAKES, ids=[line for line, _, _ in MISTAKES])
+@each(("line", "code", "words"), MISTAKES, ids=[line for line, _, _ in MISTAKES])
 def test_a_mistake_ends_in_one_message_that_says_what_is_wrong_and_what_to_do(line, code, words):
     result = ask(*shlex.split(line))
     assert result.exit_code == code

@@ -6,8 +6,8 @@ import typing
 from pathlib import Path
 
 import jsonschema
-import pytest
 from asking import ask, strict_json
+from every_case import each
 
 from roofline.cli.main import cli
 from roofline.serving import row_types
@@ -84,9 +84,7 @@ def errors(command, document):
     return [f"{error.json_path}: {error.message[:200]}" for error in found]
 
 
-@pytest.mark.parametrize(
-    ("command", "words"), [(command, words) for command, questions in QUESTIONS.items() for words in questions]
-)
+@each(("command", "words"), [(command, words) for command, questions in QUESTIONS.items() for words in questions])
 def test_what_a_command_prints_keeps_the_schema(command, words):
     done = ask(*command.split(), *words, "--format", "json")
     document = strict_json(done.stdout)

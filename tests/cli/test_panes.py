@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pyte
 import pytest
+from every_case import each
 
 PANES = Path(__file__).with_name("panes")
 RESULT = Path(__file__).parents[1] / "fixtures" / "results" / "vllm.json"
@@ -135,7 +136,7 @@ def pane(command, size, written):
     return "\n".join(drawn(typed + written + b"$ ", *SIZES[size])).rstrip("\n") + "\n"
 
 
-@pytest.mark.parametrize(("command", "size"), CASES, ids=[f"{command}-{size}" for command, size in CASES])
+@each(("command", "size"), CASES, ids=[f"{command}-{size}" for command, size in CASES])
 def test_a_pane_is_as_it_was_read(outputs, command, size):
     shown = pane(command, size, outputs[command, size])
     path = PANES / f"{command}-{size}.txt"
@@ -149,7 +150,7 @@ def test_every_pane_is_one_of_a_command():
     assert {path.name for path in PANES.iterdir()} == {f"{command}-{size}.txt" for command, size in CASES}
 
 
-@pytest.mark.parametrize(("command", "size"), CASES, ids=[f"{command}-{size}" for command, size in CASES])
+@each(("command", "size"), CASES, ids=[f"{command}-{size}" for command, size in CASES])
 def test_no_line_is_wider_than_the_pane_and_all_of_the_answer_is_on_it(outputs, command, size):
     columns, rows = SIZES[size]
     lines = unwrapped(outputs[command, size])
@@ -161,7 +162,7 @@ def test_no_line_is_wider_than_the_pane_and_all_of_the_answer_is_on_it(outputs, 
     assert not [line for line in lines if line.startswith("note: ")]
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in PLAIN])
+@each("command", [command for command in COMMANDS if command not in PLAIN])
 def test_a_wider_pane_loses_nothing_that_a_narrow_one_shows(outputs, command):
     """Headings of the table, or words of the prose: those of 80 columns are among those of 120."""
     narrow, wide = (set(" ".join(unwrapped(outputs[command, size])).split()) for size in ("80x24", "120x40"))
@@ -169,7 +170,7 @@ def test_a_wider_pane_loses_nothing_that_a_narrow_one_shows(outputs, command):
     assert lost <= {"..."}, lost
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in PLAIN])
+@each("command", [command for command in COMMANDS if command not in PLAIN])
 def test_a_terminal_gets_colours(outputs, command):
     assert all(b"\x1b[" in outputs[command, size] for size in SIZES)
     assert outputs[command, "80x24"].count(b"\x1b[") % 2 == 0  # each is ended

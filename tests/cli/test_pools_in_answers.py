@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from asking import ask, row, rows
 from click.shell_completion import BashComplete
+from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -14,7 +15,7 @@ from roofline.errors import BadInput
 MODEL = "llama-3.1-8b"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "options"),
     [
         ("8xh100", {"num_gpus": 8}),
@@ -74,7 +75,7 @@ def test_one_gpu_may_be_compared_with_itself_at_another_plan():
     assert {line["label"] for line in json.loads(done.stdout)["kernels"]} == {"h100-sxm:tp8:fp8"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("question", "said"),
     [
         (lambda: rl.predict(MODEL, "h100:tp4", tp=8), r"tp is stated twice: 4 in 'h100:tp4', and tp = 8"),

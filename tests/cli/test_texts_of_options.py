@@ -2,6 +2,7 @@
 
 import pytest
 from asking import row, rows
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def alike(first, second):
     return first == (pytest.approx(second, rel=1e-12) if isinstance(second, float) else second)
 
 
-@pytest.mark.parametrize(("name", "text", "value"), ALIKE)
+@each(("name", "text", "value"), ALIKE)
 def test_shell_and_python_read_a_text_as_the_same_value(name, text, value):
     load = {"concurrency": 4} if name in LOADED else {}
     words = ["-c", "4"] if load else []
@@ -61,7 +62,7 @@ def test_shell_and_python_read_a_text_as_the_same_value(name, text, value):
         assert differing == set()
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text", "values"),
     [
         ("isl", "1k,4k", [1024, 4096]),
@@ -108,7 +109,7 @@ def test_targets_shares_and_counts_of_other_questions_are_texts_too():
     assert str(rl.compare(CASE[0], gpus, isl="1k")) == str(rl.compare(CASE[0], ["h100", "b200"], isl=1024))
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"isl": "4k tokens"}, "isl = '4k tokens' is not a whole number such as 4096, 4k or 32K"),

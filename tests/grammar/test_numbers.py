@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -164,7 +165,7 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize(("parse", "text", "advice"), NONSENSE)
+@each(("parse", "text", "advice"), NONSENSE)
 def test_nonsense_is_refused_with_what_to_write_instead(parse, text, advice):
     with pytest.raises(BadInput) as caught:
         parse(text)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,7 +39,7 @@ def test_case_of_parts_and_blanks_do_not_matter(pool):
     assert pool_of_text(f" {spaced} ") == pool
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "pool"),
     [
         ("h100", Pool("h100")),
@@ -61,7 +62,7 @@ def test_what_a_text_means(text, pool):
     assert pool_of_text(text) == pool
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "advice"),
     [
         ("b200:", "write 8xh100, b200:tp4"),

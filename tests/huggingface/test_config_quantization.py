@@ -2,6 +2,7 @@
 
 import pytest
 from configurations import LATENT, LLAMA, MOE, config_of, imported, model, refusal, without
+from every_case import each
 
 
 def native(config, quantization=None):
@@ -16,7 +17,7 @@ def test_unquantised_weights_have_the_stated_type():
     assert "float32" in cautions[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("section", "expected"),
     [
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block"),
@@ -48,7 +49,7 @@ def compressed(weights, *, ignore=("lm_head",), packing="pack-quantized", inputs
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("section", "expected"),
     [
         (compressed({"num_bits": 4, "type": "int", "group_size": 128}), "int4"),
@@ -154,7 +155,7 @@ def test_a_cache_scheme_is_a_word_or_a_mapping(scheme):
     assert native(LLAMA | {"quantization_config": section})["kv"] == "fp8"
 
 
-@pytest.mark.parametrize(
+@each(
     ("section", "field"),
     [
         ({"quant_method": "hqq"}, "quant_method"),

@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 from configurations import FIXTURES, LLAMA, config_of, document, imported, layers, refusal
+from every_case import each
 
 from roofline.errors import BadSpec
 from roofline.physics.parameters import parameters
@@ -78,12 +79,12 @@ def test_torch_has_a_word_on_most_of_the_catalog_and_on_sixty_types():
     assert len(DRAWN) >= 60
 
 
-@pytest.mark.parametrize("model_id", CATALOG)
+@each("model_id", CATALOG)
 def test_a_catalog_configuration_has_the_parameters_that_torch_counts(model_id):
     assert disagreement(document(*config_of(model_id)), CATALOG[model_id], model_id) == 0
 
 
-@pytest.mark.parametrize("model_id", RESAVED)
+@each("model_id", RESAVED)
 def test_saved_again_by_transformers_it_is_the_same_model(model_id):
     config, quantization = config_of(model_id)
     before = document(config, quantization)
@@ -95,7 +96,7 @@ def test_saved_again_by_transformers_it_is_the_same_model(model_id):
     }
 
 
-@pytest.mark.parametrize("model_type", DRAWN)
+@each("model_type", DRAWN)
 def test_drawn_sizes_and_switches_are_counted_as_torch_counts_or_refused(model_type):
     for row in DRAWN[model_type]:
         try:
@@ -147,7 +148,7 @@ def test_a_field_may_be_stated_layer_by_layer_alone():
     assert [ffn["width"] for _, ffn in layers(document(config | {"per_layer_config": own}))] == [64, 72, 80, 88]
 
 
-@pytest.mark.parametrize(
+@each(
     ("own", "field"),
     [
         ([], "per_layer_config"),

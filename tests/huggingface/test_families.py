@@ -8,6 +8,7 @@ import json
 
 import pytest
 from configurations import FIXTURES, LATENT, LLAMA, MOE, document, layers, model, refusal
+from every_case import each
 
 import roofline as rl
 from roofline.errors import BadInput
@@ -61,7 +62,7 @@ COUNTED = [
 ]
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each("name", TYPES)
 def test_a_drawn_configuration_has_the_parameters_that_torch_counts(name):
     rows = [row for row in DRAWN if row["type"] == name]
     assert rows
@@ -78,7 +79,7 @@ def test_a_drawn_configuration_has_the_parameters_that_torch_counts(name):
     assert counted
 
 
-@pytest.mark.parametrize(("name", "fields", "count"), COUNTED)
+@each(("name", "fields", "count"), COUNTED)
 def test_a_small_configuration_has_the_parameters_that_torch_counts(name, fields, count):
     assert parameters(model({"model_type": name} | fields)).total == count
 
@@ -147,7 +148,7 @@ def test_layers_that_share_a_cache_keep_nothing_and_read_as_much():
     assert read[0] == read[1] > 0
 
 
-@pytest.mark.parametrize("name", ["lfm2_moe", "falcon_h1", "gemma4_text", "hunyuan_v1_moe", "gpt2", "lfm3", "phimoe"])
+@each("name", ["lfm2_moe", "falcon_h1", "gemma4_text", "hunyuan_v1_moe", "gpt2", "lfm3", "phimoe"])
 def test_every_matrix_is_multiplied_with_once_a_token(name):
     config = next(row["config"] for row in DRAWN if row["type"] == name)
     found = model(config)

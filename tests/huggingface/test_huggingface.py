@@ -2,6 +2,7 @@
 
 import pytest
 from configurations import LATENT, LLAMA, MOE, config_of, document, imported, layers, model, refusal, without
+from every_case import each
 
 from roofline.errors import BadSpec, UnknownName
 from roofline.huggingface.config import config_document
@@ -31,7 +32,7 @@ def test_a_stated_head_dim_wins_over_the_quotient():
     assert mixers(LLAMA | {"head_dim": 128})[0]["head_dim"] == 128
 
 
-@pytest.mark.parametrize(
+@each(
     ("model_type", "tied"),
     [("llama", False), ("qwen2", False), ("gemma2", True), ("cohere", True), ("granite", False), ("starcoder2", True)],
 )
@@ -217,15 +218,13 @@ def test_all_missing_fields_are_named_at_once():
     assert "vocab_size" in text
 
 
-@pytest.mark.parametrize(
-    "field", ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"]
-)
-@pytest.mark.parametrize("value", [-1, 0, 1.5, "64", True, [64], 10**12, float("nan"), {}])
+@each("field", ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"])
+@each("value", [-1, 0, 1.5, "64", True, [64], 10**12, float("nan"), {}])
 def test_a_malformed_size_is_refused_by_its_field(field, value):
     assert f" {field}: " in refusal(LLAMA | {field: value})
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "field"),
     [
         ({"num_key_value_heads": 3}, "num_key_value_heads"),
@@ -278,7 +277,7 @@ def test_a_family_that_is_known_is_read_as_itself_whatever_is_assumed():
     assert (content, cautions) == imported(MOE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("num_experts", 64),
@@ -295,7 +294,7 @@ def test_an_unknown_type_with_a_field_that_llama_has_not_is_refused_by_it(field,
         config_document(LLAMA | {"model_type": "newcomer", field: value}, "org/model", assume="llama")
 
 
-@pytest.mark.parametrize("name", ["roformer", "big_bird", "data2vec-text", "ernie", "xmod", "git", "xlnet", "trocr"])
+@each("name", ["roformer", "big_bird", "data2vec-text", "ernie", "xmod", "git", "xlnet", "trocr"])
 def test_encoders_that_can_be_run_as_decoders_are_refused(name):
     assert f"'{name}' is not supported; only decoder language models are" in refusal(LLAMA | {"model_type": name})
 

@@ -2,6 +2,7 @@
 
 import pytest
 from configurations import LATENT, LLAMA, config_of, document, layers, model, refusal, without
+from every_case import each
 
 import roofline as rl
 from roofline.huggingface.readers.streams import _primes
@@ -122,7 +123,7 @@ def test_a_kimi_linear_saved_again_has_the_layers_of_its_lists():
     assert layers(document(again)) == layers(document(config))
 
 
-@pytest.mark.parametrize(
+@each(
     ("config", "fault"),
     [
         (FLASH_NEXT | {"indexer_kv_heads": 2}, "indexer_kv_heads: only one head"),

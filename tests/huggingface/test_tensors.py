@@ -6,6 +6,7 @@ from math import prod
 
 import pytest
 from configurations import FIXTURES, imported
+from every_case import each
 
 from roofline.errors import BadSpec
 from roofline.huggingface.config import config_document
@@ -67,12 +68,12 @@ def held(shape: Shape):
     ).total
 
 
-@pytest.mark.parametrize("model_type", CLEAR)
+@each("model_type", CLEAR)
 def test_every_value_of_every_tensor_is_counted_once(model_type):
     assert held(grouped(model_type)) == sum(map(prod, tensors_of(model_type).values()))
 
 
-@pytest.mark.parametrize("model_type", [name for name in CLEAR if name in FAMILIES])
+@each("model_type", [name for name in CLEAR if name in FAMILIES])
 def test_shapes_and_fields_say_the_same_layers(model_type):
     by_fields, by_shapes = FAMILIES[model_type](facts_of(model_type)), grouped(model_type)
     biased = [ffn.pop("router_bias", None) for _, ffn in by_shapes.layers if model_type == "minimax_m2"]
@@ -86,14 +87,14 @@ def test_shapes_and_fields_say_the_same_layers(model_type):
     )
 
 
-@pytest.mark.parametrize("model_type", OPEN)
+@each("model_type", OPEN)
 def test_what_shapes_leave_open_is_refused_with_the_exact_count(model_type):
     with pytest.raises(BadSpec, match=OPEN[model_type]) as fault:
         grouped(model_type)
     assert f"has exactly {sum(map(prod, tensors_of(model_type).values()))} parameters" in str(fault.value)
 
 
-@pytest.mark.parametrize("model_type", CLEAR)
+@each("model_type", CLEAR)
 def test_a_tensor_more_or_less_is_noticed(model_type):
     tensors = tensors_of(model_type)
     with pytest.raises(BadSpec, match="exactly"):

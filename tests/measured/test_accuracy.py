@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cases import Case, published_cases, score
+from every_case import each
 from serving_rows import HELD_OUT_MODELS
 
 import roofline as rl
@@ -45,7 +46,7 @@ def kernels() -> dict[str, tuple[list[float], list[float], list[bool]]]:
     return found
 
 
-@pytest.mark.parametrize("key", GATES["published"])
+@each("key", GATES["published"])
 def test_the_median_error_on_published_points_is_no_worse_than_its_gate(key):
     metric, name = key.split()
     cases = [case for case in published() if case.metric == metric and name in (case.engine, case.load)]
@@ -53,14 +54,14 @@ def test_the_median_error_on_published_points_is_no_worse_than_its_gate(key):
     assert score(cases).median <= GATES["published"][key]
 
 
-@pytest.mark.parametrize("kind", GATES["kernels held out"])
+@each("kind", GATES["kernels held out"])
 def test_the_median_error_on_kernels_of_unseen_gpus_is_no_worse_than_its_gate(kind):
     errors, _, _ = kernels()[kind]
     assert len(errors) >= 20
     assert statistics.median(errors) <= GATES["kernels held out"][kind]
 
 
-@pytest.mark.parametrize("kind", GATES["kernels held out"])
+@each("kind", GATES["kernels held out"])
 def test_the_calibrated_equation_is_nearer_to_the_kernels_than_the_ideal_roofline(kind):
     errors, ideal, _ = kernels()[kind]
     assert statistics.median(errors) < 0.6 * statistics.median(ideal)
@@ -119,6 +120,16 @@ def test_servers_whose_experts_are_spread_over_ranks_are_within_their_gate(metri
     assert found["median"] <= GATES["servers fitted, experts spread over ranks: median"][metric]
 
 
+@pytest.mark.parametrize("metric", GATES["separate pools, GB200 and DeepSeek-R1: median and mean"])
+def test_the_errors_on_separate_pools_are_no_worse_than_their_gates(metric):
+    slices = {row["slice"]: row for row in SCOREBOARD["pools_deployment"]}
+    found = slices[f"{metric} gb200-nvl72 deepseek-r1"]
+    assert (found["count"], found["split"]) == (41, "not fitted")
+    median, mean = GATES["separate pools, GB200 and DeepSeek-R1: median and mean"][metric]
+    assert found["median"] <= median
+    assert found["mean"] <= mean
+
+
 def test_every_slice_whose_interval_misses_has_a_cause_and_every_engine_holds_its_own():
     assert all(row["count"] >= 50 and row["cause"] != "not known" for row in SCOREBOARD["coverage"])
     for metric in ("ttft", "tpot"):
@@ -126,7 +137,7 @@ def test_every_slice_whose_interval_misses_has_a_cause_and_every_engine_holds_it
             assert 70.0 <= row["coverage"] <= 92.0 or row["split"] == "held out", row
 
 
-@pytest.mark.parametrize("key", GATES["servers fitted, median and mean"])
+@each("key", GATES["servers fitted, median and mean"])
 def test_the_errors_on_servers_with_users_are_no_worse_than_their_gates(key):
     # The rows are in a wheel of 120 MB that the tests do not install: docs/accuracy.json has what it gave.
     (found,) = (row for row in SCOREBOARD["servers_arrivals"] if (row["slice"], row["split"]) == (key, "fit"))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.serving.precision import PRESETS
@@ -85,12 +85,12 @@ def test_a_measurement_is_listed_once():
     assert not [row for row, count in same.items() if count > 1]
 
 
-@pytest.mark.parametrize("gpu", sorted({row["gpu"] for row in ROWS}))
+@each("gpu", sorted({row["gpu"] for row in ROWS}))
 def test_every_gpu_is_named_as_the_catalog_names_it(gpu):
     assert rl.load_gpu(gpu).name == gpu
 
 
-@pytest.mark.parametrize("model", sorted({row["model"] for row in ROWS}))
+@each("model", sorted({row["model"] for row in ROWS}))
 def test_every_model_resolves_in_the_catalog(model):
     assert rl.load_model(model).short_name == model
 

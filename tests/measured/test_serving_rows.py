@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from every_case import each
 
 import roofline as rl
 
@@ -318,7 +319,7 @@ def test_a_blank_precision_is_the_checkpoint_in_16_bit_and_said():
     assert (stated.quantization, stated.kv_cache_dtype, stated.precision_stated) == ("fp8_static", "fp8", True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "dtype", "known"),
     [
         ({"backend": "trtllm"}, "fp8", True),
@@ -346,7 +347,7 @@ def test_a_disaggregated_run_is_set_aside_whatever_it_is_called():
         assert row.excluded == "disaggregated"
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "split"),
     [
         ({}, "fit"),

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.measurements.kernel_table import kernel_groups
@@ -105,7 +106,7 @@ def test_the_example_of_the_page_has_every_kind_of_kernel(table):
 # --- refused -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "line", "words"),
     [
         ("gemm,bf16,32", "gem,bf16,32", 5, ("kind 'gem'", "gemm, attention_prefill")),
@@ -140,7 +141,7 @@ def test_a_routing_that_is_none_is_refused_with_those_that_are(table):
     assert "uniform, balanced, skewed" in message
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ("", "is not a table of kernels: its first line must name the columns"),

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,7 +148,7 @@ def test_aiperf_gpus_that_differ_are_no_gpu():
     assert of(document).gpu is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("config", "model", "concurrency", "rate"),
     [
         ({"endpoint": {"model_names": ["m"]}, "loadgen": {"concurrency": 4}}, "m", 4.0, None),
@@ -260,7 +261,7 @@ def rewritten(data):
     ]
 
 
-@pytest.mark.parametrize("name", FILES)
+@each("name", FILES)
 def test_marks_line_ends_and_blank_lines_do_not_matter(name):
     data = (FOLDER / name).read_bytes()
     plain = results(data, name)
@@ -338,7 +339,7 @@ def test_whatever_a_file_holds_is_read_or_refused(data):
 # --- refusals ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "words"),
     [
         (b"", ("the file is empty",)),
@@ -376,7 +377,7 @@ def test_a_file_that_cannot_be_read_is_refused_by_what_is_wrong(data, words):
         assert word in message
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "words"),
     [
         ({"median_ttft_ms": "120"}, ("median_ttft_ms = '120'", "must be a number, not text")),

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from conftest import SAMPLE_GPUS, close, deploy, deployments, gqas, mlas, models
+from every_case import each
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -33,7 +33,7 @@ def sees(query, key, mixer):
     return True
 
 
-every_mask = pytest.mark.parametrize(
+every_mask = each(
     "mixer",
     [attention(), *(attention(window=n) for n in (1, 3, 8, 50)), *(attention(chunk=n) for n in (1, 3, 8, 50))],
     ids=lambda mixer: f"window {mixer.window} chunk {mixer.chunk}",
@@ -167,8 +167,8 @@ def test_a_few_tokens_after_a_long_prefix_take_less_arithmetic_than_expanding_it
     assert extra(0.99 * crossover) < expand_prefix < extra(1.01 * crossover)
 
 
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@each("gpu", SAMPLE_GPUS)
+@each("basis", ["ideal", "calibrated"])
 def test_one_token_after_a_long_prefix_is_computed_in_the_latent_and_a_whole_prompt_is_not(gpu, basis):
     deployment = deploy("deepseek-v3", gpu, plan=Plan(tp=8), basis=basis)
 

@@ -5,6 +5,7 @@ import statistics
 
 import pytest
 from conftest import close, moe_ffns
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,8 +54,8 @@ def test_skewed_routing_never_touches_more_experts_than_uniform_routing(ffn, ske
     assert distinct_experts(ffn, tokens, skew) <= distinct_experts(ffn, tokens, None) * (1.0 + 1e-11)
 
 
-@pytest.mark.parametrize("routing", [1e-4, 1e-3, 0.01, 0.66, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18])
-@pytest.mark.parametrize("name", ["mixtral-8x7b", "qwen3-30b-a3b"])
+@each("routing", [1e-4, 1e-3, 0.01, 0.66, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18])
+@each("name", ["mixtral-8x7b", "qwen3-30b-a3b"])
 def test_a_skew_is_refused_or_lets_one_token_touch_its_top_k(name, routing):
     def weights(skew):
         found = rl.predict(name, "h200-sxm", routing=skew)

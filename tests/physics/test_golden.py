@@ -3,8 +3,8 @@
 import csv
 from pathlib import Path
 
-import pytest
 from conftest import deploy
+from every_case import each
 
 import roofline as rl
 from roofline.physics.forward import decode_pass, prefill_pass
@@ -70,7 +70,7 @@ def case(row):
     return f"{row['model'].split('/')[1]}-{row['B']}x{row['ctx']}"
 
 
-every_row = pytest.mark.parametrize("row", ROWS, ids=case)
+every_row = each("row", ROWS, ids=case)
 
 
 def test_three_rows_of_each_of_the_twenty_models_are_compared():
@@ -78,8 +78,8 @@ def test_three_rows_of_each_of_the_twenty_models_are_compared():
     assert {row["model"] for row in ROWS} == set(_NAMES)
 
 
-@pytest.mark.parametrize("row", ROWS[::3], ids=case)
-@pytest.mark.parametrize("tokens", [2048, 32768])
+@each("row", ROWS[::3], ids=case)
+@each("tokens", [2048, 32768])
 def test_prefill_flops_are_those_worked_out_by_hand(row, tokens):
     passed = prefill_pass(of(row), 1.0, float(tokens))
     assert agrees(passed.flop / 1e12, row[f"prefill_TFLOP_S{tokens}"], row["model"])

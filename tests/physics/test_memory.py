@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import SAMPLE_GPUS, SAMPLE_MODELS, close, deploy, deployments
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,9 +23,9 @@ def assert_largest(deployment, length):
     assert not memory(deployment, most + 1.0, length).fits
 
 
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("name", SAMPLE_MODELS)
-@pytest.mark.parametrize("plan", [Plan(), Plan(tp=8), Plan(tp=4, pp=2), Plan(tp=2, dp=4), Plan(pp=3)], ids=str)
+@each("gpu", SAMPLE_GPUS)
+@each("name", SAMPLE_MODELS)
+@each("plan", [Plan(), Plan(tp=8), Plan(tp=4, pp=2), Plan(tp=2, dp=4), Plan(pp=3)], ids=str)
 def test_the_largest_batch_fits_and_one_more_does_not(gpu, name, plan):
     for length in (1.0, 130.0, 2048.0, 9001.0, 131072.0):
         assert_largest(deploy(name, gpu, plan), length)
@@ -57,7 +58,7 @@ def test_memory_used_is_the_sum_of_its_shares(deployment, length, batch):
     assert need.fits == (need.used_fraction <= 1.0)
 
 
-@pytest.mark.parametrize("name", rl.models())
+@each("name", rl.models())
 def test_weights_of_one_gpu_are_the_parameters_at_their_formats(name):
     deployment = deploy(name, "h100-sxm")
     count, sections = parameters(deployment.model), deployment.precision.sections
@@ -90,8 +91,8 @@ def test_the_latent_cache_does_not_shrink_with_tensor_parallelism_but_with_data_
     assert close(8.0 * cached[Plan(dp=8)], cached[Plan()])
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-405b", "gemma-3-27b", "deepseek-v3"])
-@pytest.mark.parametrize("pp", [2, 3, 7])
+@each("name", ["llama-3.1-405b", "gemma-3-27b", "deepseek-v3"])
+@each("pp", [2, 3, 7])
 def test_the_fullest_stage_holds_at_least_its_share_of_the_model(name, pp):
     deployment = deploy(name, "h200-sxm", Plan(tp=8))
     model, chosen = deployment.model, deployment.precision

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import close, deploy, models
+from every_case import each
 from hypothesis import given
 
 import roofline as rl
@@ -39,7 +40,7 @@ _KV = {
 }
 
 
-@pytest.mark.parametrize(("name", "count"), _EXACT.items())
+@each(("name", "count"), _EXACT.items())
 def test_parameters_equal_the_checkpoint_to_the_unit(name, count):
     assert parameters(rl.load_model(name)).total == count
 
@@ -54,7 +55,7 @@ def test_parameters_equal_the_published_total_to_the_printed_digits(name, billio
 EXCEPTIONS = {"deepseek-v4-pro", "falcon-40b", "falcon-7b", "kimi-k2.5", "llama-4-scout", "mimo-7b"}
 
 
-@pytest.mark.parametrize("name", sorted({*rl.models()} - EXCEPTIONS))
+@each("name", sorted({*rl.models()} - EXCEPTIONS))
 def test_every_model_of_the_catalog_is_within_a_percent_of_its_stated_total(name):
     model = rl.load_model(name)
     assert model.stated_total is not None
@@ -70,7 +71,7 @@ def test_active_parameters_are_the_published_ones(name, billions, tolerance):
     assert abs(active_parameters(rl.load_model(name)) / 1e9 / billions - 1.0) < tolerance
 
 
-@pytest.mark.parametrize(("name", "expected"), _KV.items())
+@each(("name", "expected"), _KV.items())
 def test_kv_bytes_per_token_are_the_published_ones(name, expected):
     held, growing = expected
     deployment = deploy(name, "h100-sxm")
@@ -85,8 +86,8 @@ def test_kv_bytes_per_token_are_the_published_ones(name, expected):
     assert cache(beyond + 1.0) - cache(beyond) == growing
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "qwen3-235b-a22b", "deepseek-v3"])
-@pytest.mark.parametrize("tp", [2, 4, 8])
+@each("name", ["llama-3.1-8b", "mixtral-8x7b", "qwen3-235b-a22b", "deepseek-v3"])
+@each("tp", [2, 4, 8])
 def test_shards_sum_to_the_whole_but_for_what_is_replicated(name, tp):
     model = rl.load_model(name)
     for group in model.groups:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import close
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,8 +54,8 @@ def test_what_was_measured_at_another_point_is_met_there():
 # --- elsewhere ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", [1, 8, 64])
-@pytest.mark.parametrize("isl", [100, 2000, 20_000])
+@each("batch", [1, 8, 64])
+@each("isl", [100, 2000, 20_000])
 def test_other_points_are_scaled_by_the_same_factors(isl, batch):
     plain = rl.predict(*SMALL, isl=2000, osl=300, batch=16, tp=1)
     measured = {"ttft": 1.5 * plain.ttft, "tpot": 1.2 * plain.tpot, "isl": 2000, "osl": 300, "batch": 16}
@@ -120,8 +121,8 @@ def test_a_measurement_is_said_in_the_answer():
 # --- intervals ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", ["h100-sxm", "h200-sxm", "mi300x", "l40s"])
-@pytest.mark.parametrize("batch", [1, 64])
+@each("gpu", ["h100-sxm", "h200-sxm", "mi300x", "l40s"])
+@each("batch", [1, 64])
 def test_a_measurement_narrows_the_interval_or_leaves_it(gpu, batch):
     plain = rl.predict("llama-3.1-8b", gpu, batch=batch, tp=1, **CASE)
     measured = {"ttft": 1.5 * plain.ttft, "tpot": 1.5 * plain.tpot}
@@ -172,7 +173,7 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize("measured", NONSENSE, ids=lambda value: repr(value)[:40])
+@each("measured", NONSENSE, ids=lambda value: repr(value)[:40])
 def test_what_is_no_measurement_is_refused_in_one_message(measured):
     with pytest.raises(rl.BadInput) as caught:
         rl.predict(*SMALL, **CASE, measured=measured)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import SAMPLE_GPUS, SAMPLE_MODELS, close, deploy, deployments, engines
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from roofline.serving.latency import Workload, decode, prefill
 from roofline.serving.traffic.prompts import prompt_of
 from roofline.serving.traffic.queueing import meeting
 from roofline.serving.traffic.server import Server
-from roofline.specs.engine import Engine, Tuning
+from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.kernels import ALL_REDUCE, GEMM, HOST
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
@@ -71,7 +72,7 @@ def test_the_times_of_a_profile_are_rows_of_the_breakdown():
     assert close(sum(found.breakdown["decode"].values()), found.tpot)
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@each("name", SERVERS)
 def test_the_step_grows_by_the_time_of_a_sequence_for_each(name):
     engine = load_engine(name)
     for batch in (1, 64, 200):
@@ -108,7 +109,7 @@ def test_the_default_is_the_generic_profile_and_says_what_it_was_fitted_on():
     assert "none: kernels only" in str(rl.predict(*SMALL, engine="none", **CASE))
 
 
-@pytest.mark.parametrize(
+@each(
     "network",
     [-1e-9, -1, float("nan"), float("inf"), 1e6, True, None, "soon", "20", "-20ms", "20 kg", [0.02]],
     ids=repr,
@@ -137,7 +138,7 @@ def served(tuning, gpu="h100-sxm", quantization=None):
 
 
 def test_a_tuning_multiplies_the_shares_of_the_kernels_that_it_names_and_of_no_others():
-    plain, tuned = served(Tuning("gemm", compute=0.5, memory=0.25))
+    plain, tuned = served(KernelOverride("gemm", compute=0.5, memory=0.25))
     assert plain.keys() == tuned.keys()
     for name, kernel in plain.items():
         before, after = kernel.roof.efficiency, tuned[name].roof.efficiency
@@ -151,11 +152,11 @@ def test_a_tuning_multiplies_the_shares_of_the_kernels_that_it_names_and_of_no_o
 @pytest.mark.parametrize(
     ("tuning", "holds"),
     [
-        (Tuning("gemm", dtype="bf16", compute=0.5), True),
-        (Tuning("gemm", dtype="fp8", compute=0.5), False),
-        (Tuning("gemm", generation="hopper", compute=0.5), True),
-        (Tuning("gemm", generation="ampere", compute=0.5), False),
-        (Tuning("gemm", dtype="bf16", generation="ampere", compute=0.5), False),
+        (KernelOverride("gemm", dtype="bf16", compute=0.5), True),
+        (KernelOverride("gemm", dtype="fp8", compute=0.5), False),
+        (KernelOverride("gemm", generation="hopper", compute=0.5), True),
+        (KernelOverride("gemm", generation="ampere", compute=0.5), False),
+        (KernelOverride("gemm", dtype="bf16", generation="ampere", compute=0.5), False),
     ],
 )
 def test_a_tuning_holds_for_its_dtype_and_generation(tuning, holds):
@@ -165,7 +166,7 @@ def test_a_tuning_holds_for_its_dtype_and_generation(tuning, holds):
 
 
 def test_a_tuning_may_name_the_units_that_multiply():
-    plain, tuned = served(Tuning("attention_prefill", peak="fp32", eta_c=0.5))
+    plain, tuned = served(KernelOverride("attention_prefill", peak="fp32", eta_c=0.5))
     fp32 = rl.load_gpu("h100-sxm").peaks["fp32"]
     before, after = plain["attention"].roof, tuned["attention"].roof
     assert (after.peak, after.efficiency.eta_c) == (fp32, 0.5)
@@ -173,14 +174,14 @@ def test_a_tuning_may_name_the_units_that_multiply():
 
 
 def test_no_tuning_takes_a_kernel_beyond_the_rates_of_the_gpu():
-    _, tuned = served(Tuning("gemm", compute=100.0, memory=100.0))
+    _, tuned = served(KernelOverride("gemm", compute=100.0, memory=100.0))
     assert (tuned["qkv"].roof.efficiency.eta_c, tuned["qkv"].roof.efficiency.eta_m) == (1.0, 1.0)
 
 
 # --- light -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", engine_names())
+@each("name", engine_names())
 def test_the_ideal_basis_has_no_engine(name):
     options = {**CASE, "basis": "ideal"}
     found = rl.predict("mixtral-8x7b", "h100-sxm", tp=4, engine=name, network=0.5, **options)
@@ -190,8 +191,8 @@ def test_the_ideal_basis_has_no_engine(name):
     assert gpu_kernels(found.prefill) == list(found.prefill.kernels)
 
 
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("name", engine_names())
+@each("gpu", SAMPLE_GPUS)
+@each("name", engine_names())
 def test_no_engine_makes_a_pass_or_a_kernel_faster_than_light(name, gpu):
     compared = 0
     for model in SAMPLE_MODELS[1::3]:
@@ -214,7 +215,7 @@ def test_no_engine_makes_a_pass_or_a_kernel_faster_than_light(name, gpu):
     assert compared > 100
 
 
-@pytest.mark.parametrize("name", engine_names())
+@each("name", engine_names())
 def test_the_share_of_light_speed_is_what_ideal_and_served_answers_say(name):
     served = rl.predict("llama-3.1-70b", "b200", tp=2, engine=name, **CASE)
     ideal = rl.predict("llama-3.1-70b", "b200", tp=2, engine=name, basis="ideal", **CASE)
@@ -281,8 +282,8 @@ def test_what_an_arrival_waits_comes_with_the_company_and_without_a_jump(schedul
         assert 0.038 <= waits[-1] <= (0.045 if "concurrency" in load else 0.04)
 
 
-@pytest.mark.parametrize("scheduler", ["decode first", "prompts first"])
-@pytest.mark.parametrize("time", ["arrival", "prefill", "launch", "launch_decode"])
+@each("scheduler", ["decode first", "prompts first"])
+@each("time", ["arrival", "prefill", "launch", "launch_decode"])
 def test_a_slower_host_never_answers_sooner(time, scheduler):
     engine = replace(load_engine("generic"), scheduler=scheduler, launch_decode=2e-5)
     slower = replace(engine, **{time: 1.5 * getattr(engine, time)})
@@ -317,7 +318,7 @@ def test_a_program_whose_host_launches_every_kernel_is_slower_where_kernels_are_
             rl.predict(model, "h100-sxm", tp=1, quantization="fp8", isl=isl, osl=300, engine=name)
             for name in ("eager", "none")
         )
-        for slow, passed, each, is_slower in zip(
+        for slow, passed, launch, is_slower in zip(
             (host.prefill, host.decode),
             (kernels.prefill, kernels.decode),
             (engine.launch, engine.launch_decode),
@@ -325,7 +326,7 @@ def test_a_program_whose_host_launches_every_kernel_is_slower_where_kernels_are_
             strict=True,
         ):
             assert gpu_kernels(slow) == list(passed.kernels)
-            floor = each * sum(kernel.count for kernel in passed.kernels)
+            floor = launch * sum(kernel.count for kernel in passed.kernels)
             assert close(slow.time, max(floor, passed.time))
             assert (slow.time > passed.time) is is_slower
 

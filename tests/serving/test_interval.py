@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import SAMPLE_GPUS, close, deploy
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,9 +53,9 @@ def test_the_ends_lie_as_far_below_as_above_in_logarithms(time, deviation):
     assert math.log(high / time) == pytest.approx(HALF_WIDTH * deviation, abs=1e-12)
 
 
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3.2"])
-@pytest.mark.parametrize("engine", ["generic", "none", "trtllm-0.9"])
+@each("gpu", SAMPLE_GPUS)
+@each("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3.2"])
+@each("engine", ["generic", "none", "trtllm-0.9"])
 def test_an_answer_lies_inside_its_interval(model, gpu, engine):
     found = rl.predict(model, gpu, engine=engine, allow_oversize=True, **CASE)
     for result in RESULTS:
@@ -102,8 +103,8 @@ def test_a_single_token_has_an_interval_of_its_first_token_and_of_all_of_it():
 # --- how wide ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("result", RESULTS)
-@pytest.mark.parametrize("engine", ["none", "generic"])
+@each("result", RESULTS)
+@each("engine", ["none", "generic"])
 def test_the_further_the_evidence_the_wider_the_interval(result, engine):
     calibrated, inherited, generic = (
         rl.predict("llama-3.1-8b", gpu, engine=engine, **CASE) for gpu in ("h100-sxm", "h200-sxm", "mi300x")

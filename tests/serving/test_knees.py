@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import SAMPLE_GPUS, close, deploy, deployments, faster, models, with_shorter_latencies
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,16 +37,16 @@ def sides(passed):
 # --- ridge --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("name", DENSE)
+@each("gpu", SAMPLE_GPUS)
+@each("name", DENSE)
 def test_at_the_ridge_knee_weights_take_as_long_to_read_as_to_multiply(name, gpu):
     step = step_of(deploy(name, gpu, basis="ideal"))
     compute, memory_side = sides(step(ridge_knee(step, affine=True)))
     assert close(compute, memory_side, 1e-11)  # a difference of two nearly equal sums was solved
 
 
-@pytest.mark.parametrize("gpu", ["h100-sxm", "h200-sxm", "b200"])
-@pytest.mark.parametrize("name", SPARSE)
+@each("gpu", ["h100-sxm", "h200-sxm", "b200"])
+@each("name", SPARSE)
 def test_at_the_ridge_knee_experts_take_as_long_to_move_as_to_multiply(name, gpu):
     step = step_of(deploy(name, gpu, basis="ideal", skew=None))
     knee = ridge_knee(step, affine=False)
@@ -71,9 +72,9 @@ def test_weight_bearing_kernels_turn_from_memory_to_compute_at_the_ridge_knee(de
         assert compute < memory_side
 
 
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("name", DENSE)
+@each("basis", ["ideal", "calibrated"])
+@each("gpu", SAMPLE_GPUS)
+@each("name", DENSE)
 def test_the_closed_form_of_the_ridge_knee_is_the_root_that_a_search_finds(name, gpu, basis):
     step = step_of(deploy(name, gpu, Plan(tp=2), basis=basis))
     assert close(ridge_knee(step, affine=True), ridge_knee(step, affine=False), ROOT)
@@ -89,8 +90,8 @@ def test_the_ridge_knee_of_pure_weights_is_the_ridge_of_the_machine():
 # --- half ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("name", DENSE)
+@each("gpu", SAMPLE_GPUS)
+@each("name", DENSE)
 def test_the_half_knee_of_a_memory_bound_step_is_its_fixed_part_over_its_slope(name, gpu):
     limitless = faster(rl.load_gpu(gpu), 1e9, ("peaks",))  # no arithmetic: D = D0 + D1 b exactly
     deployment = deploy(name, limitless, basis="ideal")
@@ -125,8 +126,8 @@ def test_throughput_at_the_half_knee_is_half_of_its_asymptote(deployment, contex
 SLOS = ({"tpot": 0.02}, {"ttft": 0.5}, {"ttft": 0.2, "tpot": 0.03}, {"e2el": 3.0}, {"tpot": 1e-9}, {"tpot": 1e9})
 
 
-@pytest.mark.parametrize("slo", SLOS, ids=str)
-@pytest.mark.parametrize(
+@each("slo", SLOS, ids=str)
+@each(
     ("name", "gpu", "options"),
     [
         ("llama-3.1-8b", "h100-sxm", {"tp": 1}),
@@ -159,9 +160,9 @@ def test_the_memory_knee_is_the_largest_batch_that_fits(name):
         assert knee == largest_batch(found.deployment, 3500.0)
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "gemma-3-27b"])
-@pytest.mark.parametrize("slo", [None, {"tpot": 0.008}, {"ttft": 0.1}, {"tpot": 1.0}], ids=str)
-@pytest.mark.parametrize("isl", [100, 8000])
+@each("name", ["llama-3.1-8b", "mixtral-8x7b", "gemma-3-27b"])
+@each("slo", [None, {"tpot": 0.008}, {"ttft": 0.1}, {"tpot": 1.0}], ids=str)
+@each("isl", [100, 8000])
 def test_the_knee_is_the_smallest_and_its_bound_names_it(name, slo, isl):
     found = rl.predict(name, "h200-sxm", isl=isl, tp=1 if "8b" in name else 2, slo=slo)
     each = {bound: getattr(found.knees, bound) for bound in ("ridge", "half", "memory", "slo")}
@@ -194,8 +195,8 @@ def test_an_slo_on_something_else_is_refused():
         rl.predict("llama-3.1-8b", "h100-sxm", slo={"throughput": 1.0})
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@each("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
+@each("basis", ["ideal", "calibrated"])
 def test_knees_do_not_move_when_the_whole_machine_gets_faster(name, basis):
     slow = rl.predict(name, "b200", tp=8, basis=basis, engine="none", slo={"tpot": 0.03, "ttft": 0.3})
     quick_gpu = with_shorter_latencies(faster(slow.deployment.gpu, 3.0), 3.0)

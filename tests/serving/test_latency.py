@@ -3,8 +3,8 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import pytest
 from conftest import SAMPLE_GPUS, close, engines, faster, with_shorter_host_times, with_shorter_latencies
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,8 +105,8 @@ def test_data_parallel_ranks_run_their_share_of_the_batch(batch):
     assert close(spread.output_tok_s, batch * 128 / spread.e2el)
 
 
-@pytest.mark.parametrize("name", SHAREABLE)
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@each("name", SHAREABLE)
+@each("basis", ["ideal", "calibrated"])
 def test_at_least_one_prompt_token_is_always_computed(name, basis):
     all_cached, all_but_one = (predict(name, "h200-sxm", isl=900, prefix=n, basis=basis) for n in (900, 899))
     assert all_cached.ttft == all_but_one.ttft > 0.0
@@ -128,9 +128,9 @@ def test_a_longer_cached_prefix_never_makes_the_first_token_later(model, gpu, ba
     assert predict(model, gpu, basis=basis, isl=isl, batch=batch).ttft >= shorter * (1.0 - 1e-12)
 
 
-@pytest.mark.parametrize("gpu", SAMPLE_GPUS)
-@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
-@pytest.mark.parametrize("isl", [1024, 8192, 65536])
+@each("gpu", SAMPLE_GPUS)
+@each("basis", ["ideal", "calibrated"])
+@each("isl", [1024, 8192, 65536])
 def test_a_longer_cached_prefix_never_makes_the_first_token_of_latent_attention_later(gpu, basis, isl):
     # Of the kernels: absorbed attention has one more a layer, which a host takes its time to launch.
     deployment = predict("deepseek-v3", gpu, basis=basis, tp=8, engine="none").deployment
@@ -164,7 +164,7 @@ def test_a_machine_and_host_k_times_as_fast_throughout_answer_k_times_as_fast(
     assert close(quick.output_tok_s, slow.output_tok_s * times)
 
 
-@pytest.mark.parametrize("name", SHAREABLE)
+@each("name", SHAREABLE)
 def test_the_breakdown_adds_up_to_the_whole(name):
     found = predict(name, "h200-sxm", isl=700, prefix=20)
     assert close(sum(found.breakdown["prefill"].values()), found.ttft)

@@ -6,6 +6,7 @@ import statistics
 import numpy as np
 import pytest
 from conftest import close
+from every_case import each
 
 import roofline as rl
 from roofline.measurements.trace import read_trace
@@ -35,7 +36,7 @@ def trace(tmp_path, monkeypatch):
 # --- laws --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("law", "cv"), SPREADS)
+@each(("law", "cv"), SPREADS)
 def test_nodes_have_the_mean_and_the_variance_that_were_asked_for(law, cv):
     spread = lengths_by_law(law, cv, 0.0).prompts
     mean = sum(weight * length for weight, length in spread.nodes)
@@ -47,7 +48,7 @@ def test_nodes_have_the_mean_and_the_variance_that_were_asked_for(law, cv):
     assert close(spread.biased, 1.0 + cv**2)
 
 
-@pytest.mark.parametrize(("law", "cv"), SPREADS)
+@each(("law", "cv"), SPREADS)
 def test_slices_are_whole_and_hold_the_quantiles_of_the_law(law, cv):
     spread = lengths_by_law(law, 0.0, cv).answers
     assert close(sum(weight for weight, _ in spread.slices), 1.0, 1e-9)
@@ -72,7 +73,7 @@ def test_prompts_and_answers_spread_each_by_its_own():
     assert EQUAL.is_fixed
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "said"),
     [
         ({"isl_cv": -0.1}, rl.BadInput, "isl_cv = -0.1 must be between 0 and 3"),
@@ -170,7 +171,7 @@ def test_columns_may_be_named_as_public_traces_name_them(trace):
     assert read_trace(trace("osl,isl\n1,2\n", "turned.csv")) == [(2.0, 1.0)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("isl,osl\n100,10\n-5,10\n", r"trace\.csv:3: isl = '-5' must be from 1 to a billion tokens"),

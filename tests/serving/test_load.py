@@ -6,12 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import close
+from every_case import each
 
 import roofline as rl
 from roofline.catalog.engines import engine_names
+from roofline.formulas.inputs import changed, inputs
 from roofline.serving.traffic.load import server_of
 from roofline.serving.traffic.queueing import Prompt, idle_time, queue_wait
-from roofline.symbolic.inputs import changed, inputs
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 SERVERS = {
@@ -28,8 +29,8 @@ SHORT = {"isl": 1000, "osl": 500}
 USERS = np.array([1, 1.5, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512])
 SHARES = np.array([1e-3, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 
-every_server = pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS)
-schedulers = pytest.mark.parametrize("engine", ["vllm", "sglang"])
+every_server = each("server", SERVERS.values(), ids=SERVERS)
+schedulers = each("engine", ["vllm", "sglang"])
 
 
 def answer(server, **options):
@@ -44,12 +45,12 @@ def most(server, **options):
 # --- one load ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "loads",
     [{"batch": 2, "concurrency": 2}, {"batch": 1, "request_rate": 1.0}, {"concurrency": 2, "request_rate": 1.0}],
     ids=str,
 )
-@pytest.mark.parametrize("ask", [rl.predict, rl.ttft, rl.tpot, rl.knee, rl.sensitivity, rl.table])
+@each("ask", [rl.predict, rl.ttft, rl.tpot, rl.knee, rl.sensitivity, rl.table])
 def test_a_case_has_one_load(ask, loads):
     with pytest.raises(rl.BadInput, match="a case has one load"):
         ask(*SMALL, **loads)

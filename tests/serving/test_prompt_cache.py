@@ -7,6 +7,7 @@ from statistics import fmean
 
 import pytest
 from conftest import close
+from every_case import each
 
 import roofline as rl
 from roofline.errors import BadInput, DoesNotFit, Overloaded, UnknownName
@@ -25,7 +26,7 @@ LOADS = (
     {"request_rate": 2.0, "isl_cv": 0.5, "osl_cv": 0.5},
     {"concurrency": 20, "num_prompts": 200},
 )
-each_load = pytest.mark.parametrize("load", LOADS, ids=[" ".join(load) or "one" for load in LOADS])
+each_load = each("load", LOADS, ids=[" ".join(load) or "one" for load in LOADS])
 ABOUT_THE_CACHE = {"cache_hit", "cache_tier", "cache_load_ms", "warnings"}
 
 
@@ -169,7 +170,7 @@ def test_ches_approximation_is_that_of_an_exact_sum_and_meets_a_simulated_lru():
 # --- what is refused, and what is said ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "says"),
     [
         ({"cache_hit": 1.5}, BadInput, "cache_hit = 1.5"),

@@ -17,7 +17,8 @@ from roofline.serving.disaggregation import (
 )
 from roofline.serving.latency import Workload
 from roofline.serving.lengths import EQUAL, UNIFORM, lengths_by_law
-from roofline.serving.traffic.load import lanes, server_of
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import server_of
 from roofline.serving.traffic.mixture import percentile
 from roofline.serving.traffic.pool_simulation import pools_simulated
 from roofline.serving.traffic.pools import pool_tails, pooled

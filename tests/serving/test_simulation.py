@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from build_load_page import judged_rate, judged_saturation, judged_users
 from conftest import close, deploy
+from every_case import each
 
 import roofline as rl
 from roofline.catalog.engines import load_engine
@@ -69,8 +70,8 @@ def test_a_simulation_is_the_same_for_the_same_seed_and_another_for_another():
     assert one.ttft != other.ttft
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang", "none"])
-@pytest.mark.parametrize("load", [{"concurrency": 8}, {"request_rate": 6.0}], ids=str)
+@each("engine", ["vllm", "sglang", "none"])
+@each("load", [{"concurrency": 8}, {"request_rate": 6.0}], ids=str)
 def test_requests_in_a_simulation_are_counted_and_obey_little(engine, load):
     found = rl.simulate(*SMALL, engine=engine, requests=400, **load, **CASE)
     assert found.requests >= 400

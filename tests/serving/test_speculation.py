@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.grammar.acceptance import acceptance_of_text
@@ -48,8 +49,8 @@ def test_tokens_of_a_step_are_those_of_all_outcomes():
     assert Acceptance(rates).variance == pytest.approx(variance, rel=1e-12)
 
 
-@pytest.mark.parametrize(("rate", "tokens"), [(0.0, 1.0), (1.0, 4.0)])
-@pytest.mark.parametrize("load", [{}, {"request_rate": 2.0}, {"concurrency": 16}])
+@each(("rate", "tokens"), [(0.0, 1.0), (1.0, 4.0)])
+@each("load", [{}, {"request_rate": 2.0}, {"concurrency": 16}])
 def test_none_kept_costs_and_all_kept_give_every_token(rate, tokens, load):
     plain, found = drafted(**load), drafted(draft="eagle", draft_tokens=3, acceptance=rate, **load)
     assert found.itl / found.tpot == pytest.approx(tokens, rel=1e-12)
@@ -210,7 +211,7 @@ def test_rows_are_the_predictions_and_the_best_is_the_least():
 # --- what cannot be ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "said"),
     [
         ({"draft": "mtp", "acceptance": 0.8}, rl.BadInput, "llama-3.3-70b has no MTP module"),

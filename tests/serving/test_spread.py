@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.physics.collectives import all_reduce_bytes
@@ -34,8 +35,8 @@ def test_an_ideal_all_reduce_over_two_nodes_is_what_each_port_and_the_switch_mus
     assert wire == pytest.approx(max(port, tensor / 450e9), rel=1e-12)
 
 
-@pytest.mark.parametrize("collective", [kind for kind in COLLECTIVES if kind is not P2P], ids=str)
-@pytest.mark.parametrize("ranks", [2, 8, 16, 64, 256])
+@each("collective", [kind for kind in COLLECTIVES if kind is not P2P], ids=str)
+@each("ranks", [2, 8, 16, 64, 256])
 def test_light_never_needs_longer_than_one_transfer_after_the_other(collective, ranks):
     for name in rl.gpus():
         gpu = rl.load_gpu(name)

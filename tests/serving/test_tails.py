@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from build_load_page import SCHEDULERS, drawn, drawn_lengths
 from conftest import close
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import gamma
 
 import roofline as rl
 from roofline.serving.targets import limited_latencies
@@ -47,8 +47,10 @@ def at_rates(first, seed, lengths):
 # --- gammas ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [1.0, 1.001, 1.5, 2.0, 4.0, 12.0, 80.0])
+@each("shape", [1.0, 1.001, 1.5, 2.0, 4.0, 12.0, 80.0])
 def test_the_survival_of_a_gamma_is_that_of_scipy(shape):
+    from scipy.stats import gamma  # a second to import, in every worker
+
     times = [share * 6.0 / 60 * (1.0 + 1.0 / shape) for share in range(1, 61)]
     off = [abs(gamma_survival(time, 1.0, 1.0 / shape) - float(gamma.sf(time * shape, shape))) for time in times]
     assert max(off) <= 0.012  # Wilson and Hilferty at their worst, k just above 1 and short times
@@ -118,10 +120,8 @@ def test_percentiles_are_ordered_and_more_requests_lower_none(first, spread):
     assert looked_at >= 3 * len(UTILS)
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-@pytest.mark.parametrize(
-    "shape", [{}, SPREAD, {"lengths": "uniform", "isl_cv": 0.4}, {"cold_start": "2%:1.5s"}], ids=str
-)
+@each("engine", ["vllm", "sglang"])
+@each("shape", [{}, SPREAD, {"lengths": "uniform", "isl_cv": 0.4}, {"cold_start": "2%:1.5s"}], ids=str)
 def test_an_element_of_an_array_has_the_percentiles_of_the_scalar(engine, shape):
     case = {**CASE, "engine": engine, "max_num_seqs": 64, **shape}
     users = [1, 24, 100]  # the last with fewer slots than users
@@ -143,7 +143,7 @@ def test_an_element_of_an_array_has_the_percentiles_of_the_scalar(engine, shape)
         rl.predict(*SMALL, request_rate=rates[-1], **case)
 
 
-@pytest.mark.parametrize(
+@each(
     "load",
     [
         {"request_rate": 1.0},
@@ -241,7 +241,7 @@ def test_all_requests_may_start_cold():
     assert cold.latency("e2el_p99") > warm.latency("e2el_p99") + 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "said"),
     [
         ("1%", "a share and a time"),

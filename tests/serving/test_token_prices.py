@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.serving.cost import ByPhase, token_prices
@@ -21,8 +22,8 @@ def paid(found):
     return sum(parts) / 1e6
 
 
-@pytest.mark.parametrize("load", LOADS, ids=str)
-@pytest.mark.parametrize("prefix", [0, 1500, 2000])
+@each("load", LOADS, ids=str)
+@each("prefix", [0, 1500, 2000])
 def test_tokens_pay_the_whole_rent(load, prefix):
     found = rl.predict(MODEL, GPU, **CASE, **load, prefix=prefix)
     rate = found.output_tok_s / CASE["osl"]
@@ -109,7 +110,7 @@ def test_every_question_takes_the_price_given():
     assert [row["usd_per_hour"] for row in rows] == pytest.approx([2.0, 3.0])
 
 
-@pytest.mark.parametrize("price", ["cheap", "4-2", (4, 2), 0, -1, [1, 2, 3], "2 EUR/h", math.inf])
+@each("price", ["cheap", "4-2", (4, 2), 0, -1, [1, 2, 3], "2 EUR/h", math.inf])
 def test_a_price_that_is_none_is_refused_by_name(price):
     with pytest.raises(rl.BadInput, match="gpu_price"):
         rl.predict(MODEL, GPU, gpu_price=price)

@@ -1,6 +1,7 @@
 """Number formats in the words of engines and quantisers."""
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.serving.precision import PRESETS, canonical_preset
@@ -16,7 +17,7 @@ def dtypes(gpu, **options):
 
 # vLLM's --quantization and llm-compressor's schemes, SGLang's --quantization, ModelOpt's formats, TensorRT-LLM's
 # algorithms: what each stores, and what multiplies it.
-@pytest.mark.parametrize(
+@each(
     ("word", "stored", "multiplied"),
     [
         ("awq", "int4", "bf16"),
@@ -70,7 +71,7 @@ def test_four_bit_floats_are_those_of_the_vendor():
         rl.sheet("a.xlsx", *SMALL, quantization="fp4")
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "advice"),
     [
         ("w4a8", "int8 activations, for which no kernel is modelled; w4afp8"),
@@ -103,7 +104,7 @@ def test_a_preset_that_states_its_compute_dtype_agrees_with_the_option_or_is_ref
         rl.predict(*SMALL, weights="w8a16")
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "kept"),
     [
         ("fp8_e4m3", "fp8"),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from conftest import deploy
+from every_case import each
+from source_trees import tree
 from spec_texts import ENGINE
 
 import roofline as rl
@@ -116,7 +118,7 @@ def test_every_kind_but_the_host_is_timed_or_has_a_stand_in():
     assert [kind for kind in EVERY if not kind.columns and kind.stand_in is None] == [HOST]
 
 
-@pytest.mark.parametrize("kind", [*CALIBRATED, *COLLECTIVES], ids=str)
+@each("kind", [*CALIBRATED, *COLLECTIVES], ids=str)
 def test_every_kind_that_can_be_timed_can_be_fitted(kind):
     start, fixed = form(kind)
     assert tuple(start) == kind.terms
@@ -128,7 +130,7 @@ def test_every_kind_that_can_be_timed_can_be_fitted(kind):
     assert fixed.get("p") == (None if kind.is_collective else kind.order)
 
 
-@pytest.mark.parametrize("gpu", ["a100-sxm-80gb", "l40s", "h100-sxm", "b200", "gb300-nvl72", "rtx-pro-6000", "mi300x"])
+@each("gpu", ["a100-sxm-80gb", "l40s", "h100-sxm", "b200", "gb300-nvl72", "rtx-pro-6000", "mi300x"])
 def test_shipped_calibrations_have_constants_for_the_terms_of_each_kind_alone(gpu):
     calibration, plain = rl.load_gpu(gpu).calibration, Efficiency()
     constants = [entry.name for entry in fields(Efficiency) if entry.name not in ("p", "sigma", "is_measured")]
@@ -178,7 +180,7 @@ def test_tables_of_kernels_have_a_shape_for_every_kind_that_can_be_timed():
     assert all(SHAPES[kind.name] == ("ranks", "nbytes") for kind in COLLECTIVES)
 
 
-@pytest.mark.parametrize("kind", COLLECTIVES, ids=str)
+@each("kind", COLLECTIVES, ids=str)
 def test_a_collective_sends_by_its_kind(kind):
     expected = {ALL_REDUCE: 12.0, P2P: 8.0}.get(kind, 6.0)  # of 8 bytes among four ranks
     assert sent_bytes(kind, 8.0, 4) == expected
@@ -186,7 +188,7 @@ def test_a_collective_sends_by_its_kind(kind):
 
 def test_no_code_compares_a_kind_with_a_text():
     for path in Path(rl.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.Compare) and "kernel.kind" in ast.unparse(node):
                 texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
                 assert not texts & set(KINDS), f"{path.name}:{node.lineno}"
@@ -195,7 +197,7 @@ def test_no_code_compares_a_kind_with_a_text():
 # --- words ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=str)
+@each("kind", EVERY, ids=str)
 def test_every_kind_has_a_label_without_an_article(kind):
     assert kind.label
     assert not kind.label.startswith(("the ", "a "))
@@ -227,7 +229,7 @@ def test_expert_exchange_is_one_part_whichever_way():
 # --- one object a kind ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KINDS)
+@each("name", KINDS)
 def test_a_kind_stays_itself_in_copies_and_other_processes(name):
     kind = KINDS[name]
     assert kind.name == name == str(kind)

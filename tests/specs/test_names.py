@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from every_case import each
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from roofline.catalog.find import find_gpu, find_model
 from roofline.specs.names import Entry, fold, match_name
 
 
-@pytest.mark.parametrize(
+@each(
     ("spelling", "name"),
     [
         ("H100_SXM", "h100-sxm"),
@@ -31,7 +32,7 @@ def test_case_and_separators_of_a_gpu_do_not_matter(spelling, name):
     assert rl.load_gpu(spelling).name == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("spelling", "name"),
     [
         ("Meta-Llama-3.1-8B", "llama-3.1-8b"),
@@ -52,7 +53,7 @@ def test_case_and_separators_of_a_model_do_not_matter(spelling, name):
     assert rl.load_model(spelling).short_name == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("load", "spelling", "name"),
     [
         (rl.load_gpu, "h100sxm", "h100-sxm"),
@@ -72,7 +73,7 @@ def test_dots_seams_and_the_vendor_do_not_matter_where_one_entry_fits(load, spel
 # --- what is said ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("find", "typed", "note"),
     [
         (find_gpu, "h100-sxm", None),
@@ -137,7 +138,7 @@ def test_the_beginning_of_a_number_is_not_the_beginning_of_a_name(name, asked):
     assert match_name(asked, [Entry("file.yaml", (name,))], "gpu") is None
 
 
-@pytest.mark.parametrize("asked", ["", " ", "m", "mi", "meta-llama/", "meta-llama/Llama-3.1-8", "/", "-"])
+@each("asked", ["", " ", "m", "mi", "meta-llama/", "meta-llama/Llama-3.1-8", "/", "-"])
 def test_too_little_of_a_name_and_half_of_an_id_are_no_beginning(asked):
     entries = [Entry("a.yaml", ("mi300x",)), Entry("b.yaml", ("meta-llama/llama-3.1-8b", "llama-3.1-8b"))]
     assert match_name(asked, entries, "gpu") is None
@@ -156,7 +157,7 @@ def test_folding_twice_is_folding_once(name):
     assert fold(fold(name)) == fold(name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("load", "asked", "near"),
     [
         (rl.load_gpu, "h1000", "h100-sxm"),
@@ -200,8 +201,8 @@ def test_any_text_is_a_name_or_an_unknown_name(name):
             assert any(spelt in alias.rpartition("/")[2] or spelt == alias.replace("/", "") for alias in known)
 
 
-@pytest.mark.parametrize("name", [None, 5, 1.5, ["h100"], b"h100", ("h100",), {"name": "h100"}])
-@pytest.mark.parametrize("load", [rl.load_gpu, rl.load_model])
+@each("name", [None, 5, 1.5, ["h100"], b"h100", ("h100",), {"name": "h100"}])
+@each("load", [rl.load_gpu, rl.load_model])
 def test_what_is_not_even_a_text_is_no_name(load, name):
     with pytest.raises(rl.UnknownName):
         load(name)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from conftest import close
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from roofline.specs.slo import Limits, check_limits, key_of, key_text, limits_of
 SMALL = ("llama-3.1-8b", "h100-sxm")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "limits"),
     [
         ("ttft:300", {"ttft": 0.3}),
@@ -46,7 +47,7 @@ def test_a_text_names_latencies_percentiles_and_times(text, limits):
     assert type(found) is Limits
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "", "   ", ",", "300", "ttft", "ttft:", ":300", "ttft:300,", "ttft:300,,tpot:25", "ttft=300", "ttft:fast",
@@ -77,7 +78,7 @@ def test_a_text_of_many_characters_is_refused_without_repeating_them():
     assert len(str(fault.value)) < 150
 
 
-@pytest.mark.parametrize(
+@each(
     ("slo", "limits"),
     [
         ({"ttft": 0.3}, {"ttft": 0.3}),
@@ -97,7 +98,7 @@ def test_a_mapping_has_seconds_or_units_and_percentiles_in_key_or_value(slo, lim
     assert slo_limits(slo) == limits
 
 
-@pytest.mark.parametrize(
+@each(
     ("slo", "error", "said"),
     [
         ({"ttft": 300}, rl.BadInput, "300 is over a minute .bare numbers are seconds.; write 0.3 for 300 ms"),

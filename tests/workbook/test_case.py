@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.api.inputs import case as cases
-from roofline.workbook.case import CHOICES, Asked, any_case
+from roofline.workbook.case import CHOICES, Asked, lookup_case
 from roofline.workbook.cell import Cell, CellPool
 from roofline.workbook.slots import fullest_stages, own_stages
 from roofline.workbook.tables import catalog
@@ -53,7 +54,7 @@ def predicted(row, known):
         return None
 
 
-@pytest.mark.parametrize("start", range(0, len(MODELS), 17))
+@each("start", range(0, len(MODELS), 17))
 def test_cells_say_what_python_says_for_every_model(start):
     check_cells([rl.load_model(name) for name in MODELS[start : start + 17]], random.Random(start))
 
@@ -76,7 +77,7 @@ def check_cells(models, draw):
     }
     engine = cases.engine("generic", 0.0)
     tables = catalog(list(known_models.values()), [rl.load_gpu(name) for name in GPUS], engine)
-    found = any_case(tables, Asked(cells, engine, 0.66))
+    found = lookup_case(tables, Asked(cells, engine, 0.66))
     answers = {
         "ttft": found.prediction.ttft, "step": found.prediction.decode.time, "used": found.prediction.memory.used,
         "tokens": found.prediction.output_tok_s, "reason": found.reason,
@@ -118,7 +119,7 @@ def test_cells_know_when_experts_on_several_ranks_start(start):
         assert experts.t0 == (stated if ep == 1 or start is None else start)
         pool = CellPool()
         cells = {name: pool.input(f"${name}\0", np.array([case[name]])) for name in CHOICES}
-        found = any_case(tables, Asked(cells, engine, 0.66))
+        found = lookup_case(tables, Asked(cells, engine, 0.66))
         assert found.prediction.decode.time.value.item() == pytest.approx(known.decode.time, rel=1e-12)
 
 

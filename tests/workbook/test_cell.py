@@ -9,7 +9,8 @@ from recalculation import Live
 
 from roofline.errors import BadInput
 from roofline.ops import ceil, floor, maximum, minimum, norm, where
-from roofline.workbook.cell import CellPool, Column, named, scope, unmarked
+from roofline.symbolic.graph import LOOP, Graph
+from roofline.workbook.cell import INFINITE, CellPool, Column, named, scope, unmarked
 from roofline.workbook.cell_text import homes, shared, spreadsheet_formula
 from roofline.workbook.lookups import found, is_number, joined, match, picked
 from roofline.workbook.writer import Book
@@ -118,8 +119,30 @@ def test_neutral_numbers_leave_no_trace():
 def test_a_condition_has_no_truth_but_a_number_is_there():
     a, b, _ = inputs(CellPool())
     assert bool(a)
-    with pytest.raises(TypeError, match="no truth"):
-        bool(a < b)
+    for condition in (a < b, is_number(a), ~(a < b)):
+        with pytest.raises(TypeError, match="no truth"):
+            bool(condition)
+
+
+def test_infinity_is_a_number_so_large_that_nothing_reaches_it():
+    a, b, _ = inputs(CellPool())
+    chosen = where(a < b, a, math.inf)
+    assert text(chosen) == f"IF($A$1<$A$2,$A$1,{INFINITE!r})".replace("e", "E")
+    assert chosen.value.tolist() == [INFINITE]
+    assert a / math.inf == 0.0
+
+
+def test_an_iteration_is_written_turn_by_turn_and_a_loop_of_another_graph_refused():
+    def halved(state):
+        return (state[0] * 0.5 + 1.0,), state[0] > 3.0
+
+    a, _, _ = inputs(pool := CellPool())
+    (last,) = pool.repeated(halved, (a,), 3)
+    assert text(last) == "(($A$1*0.5+1)*0.5+1)*0.5+1"
+    assert last.value.tolist() == [((A * 0.5 + 1.0) * 0.5 + 1.0) * 0.5 + 1.0]
+    graph = Graph()
+    with pytest.raises(BadInput, match="a spreadsheet has no formula for an iteration"):
+        text(graph.node(LOOP, graph.input("a")) + 1.0)
 
 
 def test_a_formula_longer_than_spreadsheets_take_is_refused():

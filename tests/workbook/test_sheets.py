@@ -11,11 +11,12 @@ from html import unescape
 import openpyxl
 import pandas as pd
 import pytest
+from every_case import each
 from recalculation import Cells, Live, edit, libreoffice_is_installed, recalculated, recalculated_many
 
 import roofline as rl
 from roofline.catalog.engines import load_engine
-from roofline.symbolic.inputs import HOST_TIMES
+from roofline.formulas.inputs import HOST_TIMES
 from roofline.workbook.case import CHOICES
 from roofline.workbook.sheets import SHEETS
 
@@ -175,24 +176,27 @@ def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
     assert refused >= 1
 
 
-def test_any_row_of_the_scenarios_may_be_changed_on_its_own(book, live):
+def test_any_rows_of_the_scenarios_may_be_changed_and_no_other_notices(book, live):
     heads = headed(book, "Scenarios")
     draw, answered = random.Random(4), 0
     before = live.value("Scenarios", f"{heads['TTFT [ms]']}2")
-    for _ in range(30):
-        case, row = drawn(draw), draw.randint(3, 19)
-        live.set_many({("Scenarios", f"{heads[name]}{row}"): case[name] for name in CHOICES})
-        known = answer(case)
-        reason = live.value("Scenarios", f"{heads['reason']}{row}")
-        if isinstance(known, rl.RooflineError):
-            assert reason, (case, known)
-            continue
-        answered += 1
-        assert reason in ("", None), (case, reason)
-        shown = {label: live.value("Scenarios", f"{heads[label]}{row}") for label in SCENARIOS}
-        told = known.to_dict()
-        for label, key in SCENARIOS.items():
-            assert agrees(shown[label], told[key]), (label, shown[label], told[key], case)
+    for _ in range(2):
+        cases = {row: drawn(draw) for row in draw.sample(range(3, 20), 15)}
+        live.set_many(
+            {("Scenarios", f"{heads[name]}{row}"): case[name] for row, case in cases.items() for name in CHOICES}
+        )
+        for row, case in cases.items():
+            known = answer(case)
+            reason = live.value("Scenarios", f"{heads['reason']}{row}")
+            if isinstance(known, rl.RooflineError):
+                assert reason, (case, known)
+                continue
+            answered += 1
+            assert reason in ("", None), (case, reason)
+            shown = {label: live.value("Scenarios", f"{heads[label]}{row}") for label in SCENARIOS}
+            told = known.to_dict()
+            for label, key in SCENARIOS.items():
+                assert agrees(shown[label], told[key]), (label, shown[label], told[key], case)
     assert answered >= 12
     assert live.value("Scenarios", f"{heads['TTFT [ms]']}2") == before  # rows do not know of each other
 
@@ -208,7 +212,7 @@ def test_a_blank_row_says_nothing_until_it_is_filled_in(book, live):
     assert agrees(live.value("Scenarios", f"{heads['TTFT [ms]']}{last}"), known.ttft * 1000)
 
 
-@pytest.mark.parametrize(
+@each(
     ("case", "notes"),
     [
         ({"isl": 1000, "batch": 1}, 0),
@@ -263,7 +267,7 @@ def test_a_gpu_and_a_model_of_ones_own_may_be_filled_in(tmp_path):
         assert agrees(live.value("Calculator", f"F{results[label]}"), known[CALCULATOR[label]]), label
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "said"),
     [
         ({"model": "no-such"}, "unknown model no-such; the sheet Models lists all"),
@@ -304,7 +308,7 @@ def own(tmp_path_factory):
     return path, live
 
 
-@pytest.mark.parametrize(
+@each(
     ("sheet", "name", "value", "said"),
     [
         ("GPUs", "HBM bandwidth [B/s]", "fast", "my-gpu: HBM bandwidth [B/s] must be above 0"),
@@ -458,8 +462,11 @@ def test_every_constant_of_a_kernel_stands_under_its_heading(book):
 
 
 @pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
-def test_libreoffice_agrees_after_edits(tmp_path):
-    book = tmp_path / "small.xlsx"
+def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_many_kinds_of_layers(tmp_path):
+    """One test: its start takes LibreOffice longer than all of the workbooks."""
+    book, uniform, many = (tmp_path / f"{name}.xlsx" for name in ("small", "uniform", "many"))
+    rl.sheet(str(uniform), "gpt-oss-20b", "h100-sxm", isl=8000, routing="uniform", spare=0)
+    rl.sheet(str(many), ["jamba-v0.1", "qwen3-next-80b-a3b", "gemma-3-27b"], ["b300"], spare=0)
     rl.sheet(str(book), MODELS, GPUS[:2], tp=8, slo={"ttft": 0.5, "tpot": 0.025}, spare=0)
     inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
     draw, cases, paths = random.Random(2), [], []
@@ -470,18 +477,12 @@ def test_libreoffice_agrees_after_edits(tmp_path):
         paths.append(tmp_path / f"case{len(cases)}.xlsx")
         edit(book, paths[-1], {("Calculator", f"B{inputs[name]}"): case[name] for name in CHOICES})
         cases.append(case)
-    for case, anew in zip(cases, recalculated_many(paths, "libreoffice"), strict=True):
+    *edited, of_uniform, of_many = recalculated_many([*paths, uniform, many], "libreoffice")
+    for case, anew in zip(cases, edited, strict=True):
         row = answer(case, slo={"ttft": 0.5, "tpot": 0.025}).to_dict()
         for label, key in CALCULATOR.items():
             assert agrees(anew.value("Calculator", f"F{results[label]}"), row[key]), (label, case)
-
-
-@pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
-def test_libreoffice_finds_the_knees_of_uniform_routing_and_of_many_kinds_of_layers(tmp_path):
-    uniform, many = tmp_path / "uniform.xlsx", tmp_path / "many.xlsx"
-    rl.sheet(str(uniform), "gpt-oss-20b", "h100-sxm", isl=8000, routing="uniform", spare=0)
-    rl.sheet(str(many), ["jamba-v0.1", "qwen3-next-80b-a3b", "gemma-3-27b"], ["b300"], spare=0)
-    for path, anew in zip((uniform, many), recalculated_many([uniform, many], "libreoffice"), strict=True):
+    for path, anew in ((uniform, of_uniform), (many, of_many)):
         says = Cells(path)
         for label, row in placed(path, "Calculator", "E").items():
             here, there = (cells.value("Calculator", f"F{row}") for cells in (says, anew))

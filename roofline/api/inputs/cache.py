@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import number, scalar
@@ -14,6 +13,7 @@ from roofline.grammar.numbers import number_of_text
 from roofline.ops import Real
 from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION, from_text, rounded, to_text
+from roofline.records import replace
 from roofline.serving.latency import Workload, prefill_of_kinds
 from roofline.serving.prompt_cache import (
     cached_prefixes,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import PLAIN, refuse_masked, scalar
 from roofline.api.inputs.cache import with_cache
 from roofline.api.inputs.texts import plain_value, tokens_of_prefix
 from roofline.catalog.engines import engine_names, load_engine
-from roofline.elements import all_of, any_of
+from roofline.elements import all_of, any_of, largest_of, smallest_of
 from roofline.errors import BadInput, shown
 from roofline.ops import Real
 from roofline.physics.efficiency import BASES, calibrated_set, measured_kind
@@ -18,9 +17,10 @@ from roofline.physics.forward import crossings
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment
 from roofline.quantity import BILLION, MICRO, MINUTE
+from roofline.records import replace
 from roofline.serving.latency import BURST, RATE, USERS, Workload
 from roofline.serving.lengths import Lengths
-from roofline.serving.limits import beyond
+from roofline.serving.limits import beyond, is_within
 from roofline.serving.precision import PRESETS, preset_name
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import PCIE
@@ -84,6 +84,10 @@ def workload(
         BadInput: several loads; not numbers, not finite, below one or absurdly large, a prefix beyond the prompt, a run
             of fewer requests than users, shapes that do not broadcast together.
     """
+    if all(each is None for each in (concurrency, request_rate, num_prompts, lengths, cold_start, cache)):
+        plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
+        if plain is not None:
+            return plain
     loads = dict(zip(LOADS, (batch, concurrency, request_rate), strict=True))
     stated = [name for name, value in loads.items() if value is not None]
     if len(stated) > 1:
@@ -103,7 +107,7 @@ def workload(
     values = {name: _number(name, value) for name, value in given.items()}
     for name, value in values.items():
         least = _LEAST.get(name, 1.0)
-        if not all_of((value >= least) & (value <= _LONGEST)):
+        if not (smallest_of(value) >= least and largest_of(value) <= _LONGEST):  # of NaN neither
             is_small = any_of(~(value >= least)) if hasattr(value, "shape") else not value >= least
             raise BadInput(f"{name} = {_plain_text(given[name])} must be {_bound(name, least, is_small=is_small)}")
     try:
@@ -130,6 +134,17 @@ def workload(
         cold_start,
     )
     return with_cache(wanted, cache)
+
+
+def _burst(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload | None:
+    """A burst of plain numbers that can be; None for whatever takes a closer look."""
+    for value in (isl, osl, batch, prefix):
+        if type(value) is not int and type(value) is not float:
+            return None
+    has_room = 1.0 <= isl <= _LONGEST and 1.0 <= osl <= _LONGEST and 1.0 <= batch <= _LONGEST
+    if has_room and (prefix == 0.0 or 1.0 <= prefix <= isl):
+        return Workload(float(isl), float(osl), float(batch), float(prefix))
+    return None
 
 
 def skew(routing: str | float) -> float | None:
@@ -214,17 +229,26 @@ def warnings(
         said.append(f"tp = {plan.tp} for all cases: the smallest that fits the largest of them")
     elif is_smallest_tp and wanted.load != BURST:
         said.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
+    lasting = deployment.memo.get((warnings, requested))
+    if lasting is None:
+        lasting = deployment.memo[warnings, requested] = tuple(map(tuple, _lasting(deployment, requested)))
+    return (*said, *lasting[0], *length_warnings(deployment, wanted), *lasting[1])
+
+
+def _lasting(deployment: Deployment, requested: str) -> Iterator[list[str]]:
+    """What holds for every case of a deployment: of its basis, and of its links and kernels."""
+    gpu, said = deployment.gpu, []
     if requested == "calibrated" and deployment.basis == "ideal":
         said.append(f"basis ideal: no calibration for {gpu.name}; times are the hardware limit, which no GPU reaches")
     if deployment.basis == "generic":
         said.append(
             f"{gpu.name}: no kernels of its generation were timed; constants are medians of others, the range is wide"
         )
-    said += length_warnings(deployment, wanted)
-    said += _link_warnings(deployment)
+    yield said
+    said = [*_link_warnings(deployment)]
     if gpu.exp_rate is None and deployment.basis != "ideal":
         said.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
-    return (*said, *_stand_ins(deployment))
+    yield [*said, *_stand_ins(deployment)]
 
 
 def _link_warnings(deployment: Deployment) -> Iterator[str]:
@@ -254,6 +278,8 @@ def length_warnings(deployment: Deployment, wanted: Workload) -> list[str]:
     Returns:
         One sentence each, for whatever element of an array exceeds them [text].
     """
+    if is_within(deployment, wanted):
+        return []
     return [said for exceeds, said in beyond(deployment, wanted) if any_of(exceeds)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 from roofline.api.inputs.shape import cold_start_warnings
 from roofline.elements import all_of, any_of, largest_of
@@ -13,8 +12,10 @@ from roofline.ops import Real, where
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import rounded
+from roofline.records import replace
 from roofline.serving.latency import BURST, USERS, Workload
 from roofline.serving.prediction import Prediction
+from roofline.serving.served import UNDER_LOAD, Served, lanes
 from roofline.serving.sizing import (
     check_count,
     check_degrees,
@@ -25,12 +26,6 @@ from roofline.serving.sizing import (
     smallest_tp,
     widest_tp,
 )
-from roofline.serving.targets import excess
-from roofline.serving.traffic.domain import UNDER_LOAD, domain, outside
-from roofline.serving.traffic.load import Served, lanes, server_of
-from roofline.serving.traffic.prompts import prompt_of
-from roofline.serving.traffic.server import UNLIMITED
-from roofline.serving.traffic.slots import saturation
 
 __all__ = ["UNDER_LOAD", "at_smallest_tp", "check_longest", "domains", "replicas", "under_load"]
 
@@ -71,7 +66,9 @@ def at_smallest_tp(
     plan = deployment.plan
     if num_gpus is not None:
         check_count("num_gpus", num_gpus)
-    check_degrees(deployment.model, plan)
+    if check_degrees not in deployment.memo:
+        check_degrees(deployment.model, plan)
+        deployment.memo[check_degrees] = True
     length = wanted.isl + wanted.osl
     batch, longest = largest_of(wanted.batch), largest_of(length)
     tp = smallest_tp(deployment, batch, longest)
@@ -91,7 +88,7 @@ def at_smallest_tp(
         tp = _for_the_limits(deployment, tp, wanted, num_gpus, slo)
     elif wanted.load != BURST:
         tp = _for_the_load(deployment, tp, wanted, num_gpus, copies)
-    return deployment if tp == plan.tp else replace(deployment, plan=replace(plan, tp=tp))
+    return deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
 
 
 def _wider(deployment: Deployment, least: int) -> list[int]:
@@ -105,13 +102,15 @@ def _for_the_limits(
     deployment: Deployment, least: int, wanted: Workload, num_gpus: int, slo: Mapping[str, float]
 ) -> int:
     """Smallest degree that meets limits on so many GPUs; where none does, the one that comes nearest."""
+    from roofline.serving.targets import excess
+
     best, nearest = least, math.inf
     for tp in _wider(deployment, least):
-        plan = replace(deployment.plan, tp=tp)
-        copies, rest = divmod(num_gpus, plan.num_gpus)
+        one = deployment.at(replace(deployment.plan, tp=tp))
+        copies, rest = divmod(num_gpus, one.plan.num_gpus)
         if rest or not copies:
             continue
-        worst = float(excess(replace(deployment, plan=plan, replicas=copies), wanted, slo))
+        worst = float(excess(one.copies(copies), wanted, slo))
         if worst < nearest:
             best, nearest = tp, worst
         if worst <= 1.0:
@@ -139,11 +138,16 @@ def _for_the_load(
 
 def _taken(deployment: Deployment, tp: int, wanted: Workload, num_gpus: int | None, stated: int | None) -> Real | None:
     """Users that a deployment of some tp holds at once, or requests per second it answers; None: no whole copy."""
-    plan = replace(deployment.plan, tp=tp)
-    copies, rest = (stated or 1, 0) if type(num_gpus) is not int else divmod(num_gpus, plan.num_gpus)
+    one = deployment.at(replace(deployment.plan, tp=tp))
+    copies, rest = (stated or 1, 0) if type(num_gpus) is not int else divmod(num_gpus, one.plan.num_gpus)
     if rest or not copies:
         return None
-    one = replace(deployment, plan=plan, replicas=copies)
+    one = one.copies(copies)
+    from roofline.serving.traffic.load import server_of
+    from roofline.serving.traffic.prompts import prompt_of
+    from roofline.serving.traffic.server import UNLIMITED
+    from roofline.serving.traffic.slots import saturation
+
     server = server_of(one, wanted)
     if wanted.load == USERS:
         return server.slots * lanes(one)
@@ -215,9 +219,11 @@ def under_load(prediction: Prediction) -> Prediction:
     found, deployment, wanted = prediction.served, prediction.deployment, prediction.workload
     if found is None:
         return prediction
+    from roofline.serving.traffic.domain import domain, outside
+
     if type(found.ttft) is not float:
         said = f"{UNDER_LOAD}: {_share_outside(deployment, wanted, found)}"
-        return replace(prediction, warnings=(*prediction.warnings, said))
+        return replace(prediction, added=(*prediction.added, said))
     if found.ttft == math.inf:
         rate = float(wanted.request_rate or 0.0)
         why = "exceeds that"
@@ -229,7 +235,7 @@ def under_load(prediction: Prediction) -> Prediction:
             "it, or add GPUs (--num-gpus)"
         )
     fails = [said for is_outside, said in outside(deployment, wanted, found) if is_outside]
-    return replace(prediction, warnings=(*prediction.warnings, domain(fails), *cold_start_warnings(prediction)))
+    return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))
 
 
 def domains(prediction: Prediction, size: int) -> list[list[str]]:
@@ -245,6 +251,8 @@ def domains(prediction: Prediction, size: int) -> list[list[str]]:
     found = prediction.served
     if found is None:
         return [[] for _ in range(size)]
+    from roofline.serving.traffic.domain import domain, outside
+
     conditions = list(outside(prediction.deployment, prediction.workload, found))
     return [
         [domain([said for fails, said in conditions if (fails[place] if hasattr(fails, "shape") else fails)])]
@@ -254,6 +262,8 @@ def domains(prediction: Prediction, size: int) -> list[list[str]]:
 
 def _share_outside(deployment: Deployment, wanted: Workload, found: Served) -> str:
     """How many cases of an array lie outside the checked domain."""
+    from roofline.serving.traffic.domain import outside
+
     conditions = outside(deployment, wanted, found)
     named = [said for fails, said in conditions if any_of(where(found.is_stable, fails, fails < 0))]
     said = "all cases are inside the validated range"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import scalar
@@ -15,7 +14,7 @@ from roofline.physics.plan import Deployment
 from roofline.quantity import BILLION, rounded, to_text
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, Correction
 from roofline.serving.latency import BURST, Workload, time_per_token
-from roofline.serving.traffic.load import mean_latencies, request_passes, served
+from roofline.serving.served import request_passes
 
 __all__ = ["corrected", "correction"]
 
@@ -61,6 +60,8 @@ def correction(deployment: Deployment, wanted: Workload, measured: Any) -> Corre
     values = {name: measured.get(name, getattr(wanted, name)) for name in needed}
     cache = wanted.cache if values["prefix"] else None
     at = workload(**{"batch": None, **{name: measured[name] for name in stated}, **values}, cache=cache)
+    from roofline.serving.traffic.load import mean_latencies
+
     predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, at), strict=True))
     least_of = dict(zip(("ttft", "tpot"), _light(deployment, at), strict=True))
     factors = {}
@@ -116,6 +117,8 @@ def corrected(found: Correction) -> tuple[str, ...]:
 
 def _light(deployment: Deployment, at: Workload) -> tuple[Real, Real]:
     """TTFT and TPOT of a case at light speed, as many sequences together as the calibrated kernels have [s]."""
+    from roofline.serving.traffic.load import served
+
     found = None if at.load == BURST else served(deployment, at)
-    first, step = request_passes(replace(deployment, basis="ideal"), at, found)
+    first, step = request_passes(deployment.on("ideal"), at, found)
     return first.time, time_per_token(deployment, at.osl, step.time)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import number, scalar, values_of
@@ -11,6 +10,7 @@ from roofline.api.inputs.texts import plain_value
 from roofline.errors import BadInput, shown
 from roofline.grammar.prices import API_TOKENS, api_price_of_text
 from roofline.quantity import HOUR, MEGA
+from roofline.records import replace
 from roofline.serving.cost import ByPhase
 from roofline.specs.gpu import Gpu, Price
 

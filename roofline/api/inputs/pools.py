@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.api.inputs.arguments import name_or_record, scalar
 from roofline.catalog import find
 from roofline.errors import BadInput, shown
 from roofline.grammar.pools import DEGREES, Pool, is_pool, pool_of_text, pool_text
+from roofline.records import NamedTuple
 from roofline.specs.gpu import Gpu
 
 __all__ = ["POOLED", "GpuChoice", "Opened", "choice", "choice_of_formats", "fixed_count", "gpu_of", "opened", "pool_of"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import number, scalar, several
@@ -12,12 +11,11 @@ from roofline.api.inputs.texts import plain_value
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.grammar.numbers import share_of_text, time_of_text
 from roofline.quantity import BILLION, HOUR, KIBI, to_text
+from roofline.records import replace
 from roofline.serving.lengths import LAWS, LOG_NORMAL, Lengths, lengths_by_law, lengths_of_rows
 from roofline.serving.prediction import Prediction
-from roofline.serving.traffic.mixture import percentile
-from roofline.serving.traffic.tails import LEVELS
 from roofline.specs.gpu import Gpu
-from roofline.specs.slo import metric_and_level
+from roofline.specs.slo import LEVELS, metric_and_level
 
 __all__ = [
     "RATES",
@@ -182,6 +180,8 @@ def cold_start_warnings(prediction: Prediction) -> list[str]:
     levels = [level for level in _levels(prediction.slo) if abs(share + level / 100.0 - 1.0) <= _EXACTLY * share]
     if not levels:
         return []
+    from roofline.serving.traffic.mixture import percentile
+
     warm = [part._replace(weight=part.weight / (1.0 - share)) for part in prediction.tails.ttft]
     warm = warm[: len(warm) // 2]
     slowest, fastest = percentile(warm, _SLOWEST), percentile(warm, _FASTEST) + time

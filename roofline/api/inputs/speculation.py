@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import scalar, several
@@ -11,6 +10,7 @@ from roofline.errors import BadInput, UnknownName, shown
 from roofline.grammar.acceptance import EXAMPLES_OF_ACCEPTANCE, acceptance_of_rates, acceptance_of_text
 from roofline.physics.plan import Deployment, Draft
 from roofline.physics.speculation import eagle_head, mtp_module
+from roofline.records import replace
 from roofline.serving.precision import precision
 from roofline.serving.sizing import plan_fault
 from roofline.specs.model import Model

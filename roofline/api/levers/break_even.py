@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.quantity import HOUR, KILO, MEGA, rounded
+from roofline.records import dataclass
 from roofline.serving.cost import ByPhase, break_even_rate, token_bill
 
 __all__ = ["BREAK_EVEN_KEYS", "BreakEven", "break_even", "break_even_row"]

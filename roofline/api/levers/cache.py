@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.recompute import EvenPrefix, Recompute, even_prefix, recompute
 from roofline.api import catalog
 from roofline.api.inputs.pools import gpu_of
 from roofline.api.inputs.texts import listed_names, plain_options
-from roofline.api.outputs import refused_row
 from roofline.api.predict import predict
+from roofline.api.refused import refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.number_types import Json
 from roofline.ops import floor
 from roofline.quantity import GIGA, MICRO, MILLI, NANO, rounded, to_text
+from roofline.records import dataclass, field
 from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.prompt_cache import cached_prefixes, computed, hit_rate, load_time, tier_bandwidth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.api.levers.quality import CHECK, SAME_ANSWERS, VERIFIED, cache_quality, weights_quality
 from roofline.api.levers.siblings import MORE_BANDWIDTH, smaller_sibling, wider_gpu
@@ -12,6 +12,7 @@ from roofline.api.levers.splits import splits
 from roofline.errors import RooflineError
 from roofline.physics.footprint import kv_bytes_per_token
 from roofline.quantity import rounded
+from roofline.records import NamedTuple
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.precision import precision, summary
 from roofline.serving.prediction import Prediction

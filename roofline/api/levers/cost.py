@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.goodput import largest_rate
 from roofline.api import catalog
@@ -17,12 +16,13 @@ from roofline.api.inputs.pools import GpuChoice, choice
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import listed_names, plain_options, plain_value
 from roofline.api.levers.break_even import BREAK_EVEN_KEYS, BreakEven, break_even, break_even_row
-from roofline.api.outputs import refused_row
 from roofline.api.predict import predict
+from roofline.api.refused import refused_row
 from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.grammar.pools import Pool, pool_text
 from roofline.number_types import Json
 from roofline.quantity import MEGA, rounded
+from roofline.records import NamedTuple, dataclass, field, replace
 from roofline.serving.cost import ByPhase, TokenPrices, token_prices
 from roofline.serving.prediction import Prediction
 from roofline.serving.priced import full_server, tokens_by_phase
@@ -254,7 +254,7 @@ def _at_best_tp(start: Prediction, options: Mapping[str, Any]) -> Prediction:
         copies, rest = (deployment.replicas, 0) if count is None else divmod(count, plan.num_gpus)
         if tp < deployment.plan.tp or rest or not copies or plan_fault(deployment.model, plan) is not None:
             continue
-        one = replace(start, deployment=replace(deployment, plan=plan, replicas=copies))
+        one = replace(start, deployment=deployment.at(plan).copies(copies))
         each = float(full_server(one.deployment, one.workload).request_rate) / one.deployment.num_gpus
         if each > best[1]:
             best = one, each

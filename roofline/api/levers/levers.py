@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.analysis.goodput import largest_rate
@@ -19,6 +18,7 @@ from roofline.api.levers.quality import SAME_ANSWERS, both_qualities, is_free
 from roofline.api.levers.splits import POOLS, pooled_answer, split_options
 from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, shown
+from roofline.records import replace
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
 from roofline.specs.gpu import Gpu

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from roofline.analysis.goodput import largest_rate
 from roofline.analysis.pool_goodput import Crossover, crossovers, pool_goodput
@@ -13,6 +11,7 @@ from roofline.ops import always
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment
 from roofline.quantity import rounded, to_text
+from roofline.records import NamedTuple, dataclass, replace
 from roofline.serving.disaggregation import Pools
 from roofline.serving.latency import Workload
 from roofline.serving.traffic.load import served

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,14 @@ from roofline.errors import BadInput
 from roofline.grammar.pools import Pool, pool_text
 from roofline.number_types import Json
 from roofline.quantity import HOUR, MILLI, rounded, to_text
+from roofline.records import dataclass, field, replace
 from roofline.roots import largest_that_holds
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.disaggregation import PoolRatio, Pools, best_pool_ratio
 from roofline.serving.latency import Workload, load_text
 from roofline.serving.row import check_keys, listed_keys
-from roofline.serving.traffic.load import lanes, server_of
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import server_of
 from roofline.serving.traffic.mixture import percentile
 from roofline.serving.traffic.pools import Pooled, pool_tails
 from roofline.serving.traffic.tails import Tails

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline.api.inputs.arguments import flag, scalar
@@ -15,6 +14,7 @@ from roofline.api.predict import predict
 from roofline.errors import BadInput, DoesNotFit, RooflineError, shown
 from roofline.physics.plan import Deployment
 from roofline.quantity import HOUR, MEGA, from_text, to_text
+from roofline.records import replace
 from roofline.serving.disaggregation import KV_LINKS, NVLINK, PCIE_LINK, RDMA, KvLink
 from roofline.specs.gpu import PCIE, Gpu, Price
 from roofline.specs.model import Model

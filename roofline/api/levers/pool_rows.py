@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from roofline.number_types import Json
 from roofline.quantity import GIGA, MILLI
-from roofline.serving.traffic.tails import LEVELS
-from roofline.specs.slo import LATENCIES, key_of, limits_text
+from roofline.specs.slo import LATENCIES, LEVELS, key_of, limits_text
 
 if TYPE_CHECKING:
     from roofline.api.levers.pool_answer import Disaggregation

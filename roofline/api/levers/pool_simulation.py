@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from roofline.api.inputs.arguments import number
 from roofline.errors import BadInput, shown
 from roofline.quantity import to_text
+from roofline.records import dataclass, field
 from roofline.serving.latency import USERS
 from roofline.serving.lengths import UNIFORM, lengths_by_law
 from roofline.serving.traffic.pool_simulation import pools_simulated
 from roofline.serving.traffic.simulation import Arrivals
-from roofline.serving.traffic.tails import LEVELS
-from roofline.specs.slo import LATENCIES, key_of
+from roofline.specs.slo import LATENCIES, LEVELS, key_of
 
 if TYPE_CHECKING:
     from roofline.api.levers.pool_answer import Disaggregation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from roofline.analysis.goodput import Goodput
@@ -14,6 +13,7 @@ from roofline.api.levers.splits import reason_of_pools
 from roofline.errors import BadInput
 from roofline.number_types import Json
 from roofline.quantity import HOUR, to_text
+from roofline.records import dataclass, field
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.analysis.difference import Difference, difference
 from roofline.analysis.goodput import SATURATION, Goodput
 from roofline.analysis.gpus import why_faster
 from roofline.quantity import rounded, to_text
+from roofline.records import NamedTuple
 from roofline.serving.latency import time_per_token
 from roofline.serving.prediction import Prediction
 from roofline.specs.slo import key_text

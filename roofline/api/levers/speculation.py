@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.api.inputs.case import LEAST_RATE, LOADS
@@ -14,6 +13,7 @@ from roofline.api.predict import Prediction, predict
 from roofline.errors import BadInput
 from roofline.physics.plan import Draft
 from roofline.quantity import rounded, to_text
+from roofline.records import dataclass, field, replace
 from roofline.serving.answer import predict_deployment
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
@@ -209,6 +209,8 @@ def speculate(
     start: Prediction[Any, Any, Any] = predict(model, gpu, **plain)
     if type(start.ttft) is not float:
         raise BadInput("speculate takes one case; lengths must be numbers, not arrays")
+    if start.tpot is None:
+        raise BadInput("osl = 1: drafts quicken the tokens after the first; give an osl of 2 or more")
     asked = draft_of(start.deployment, draft, draft_tokens or _most(acceptance), acceptance, plain.get("specs"))
     if asked is None:
         raise BadInput("speculate needs a draft: mtp, eagle, ngram, or the name of a smaller model")

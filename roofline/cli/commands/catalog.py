@@ -9,11 +9,10 @@ import click
 
 from roofline.api import catalog, listing
 from roofline.api.catalog import spec_report
-from roofline.cli.columns import MARK
 from roofline.cli.help import Question
 from roofline.cli.options import output_options, specs_option
 from roofline.cli.render import echo, notes, one_line, show
-from roofline.cli.screen import Screen, ScreenColumn
+from roofline.cli.screen import MARK, Screen, ScreenColumn
 from roofline.cli.values import GpuName, ModelName, Size
 
 __all__ = ["check_specs", "gpus", "models", "workloads"]

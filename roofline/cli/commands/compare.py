@@ -10,13 +10,12 @@ import click
 
 from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
-from roofline.api.outputs import refused_row
+from roofline.api.refused import refused_row
 from roofline.cli.answers import answer_text, case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BOUND,
     GPUS,
-    MARK,
     PLAN,
     TOK_S_GPU,
     TOK_S_USER,
@@ -33,7 +32,7 @@ from roofline.cli.columns import (
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import REASONS, digits, echo, labelled, print_table, show
-from roofline.cli.screen import Screen, ScreenColumn
+from roofline.cli.screen import MARK, Screen, ScreenColumn
 from roofline.errors import RooflineError
 
 __all__ = ["compare", "print_kernels"]

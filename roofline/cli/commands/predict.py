@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roofline.api import catalog
-from roofline.api.outputs import refused_row
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu
+from roofline.api.refused import refused_row
 from roofline.cli.answers import answer_text, case_text, gpus_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import BELOW_RULE, GPUS, MARK, PLAN, is_above_rule, model_column, with_refusals
+from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, is_above_rule, model_column, with_refusals
 from roofline.cli.commands.views import of_all, of_knee, of_tpot, of_ttft
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import REASONS, echo, labelled, notes, show
-from roofline.cli.screen import Screen, ScreenColumn, keys_of
+from roofline.cli.screen import MARK, Screen, ScreenColumn, keys_of
 from roofline.cli.values import Count
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.quantity import rounded_down, to_text
+from roofline.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.api.simulate import Simulation
@@ -231,7 +231,8 @@ def _cases(
         cases.predictions.extend(predictions)
         cases.rows.extend(dict(prediction.to_dict(keys)) for prediction in predictions)
         for name, error in refused.items():
-            cases.refusals.append(refused_row(model, name, error, **options))
+            if (model, name) not in cases.refused:  # a model may be named twice
+                cases.refusals.append(refused_row(model, name, error, **options))
             cases.refused[model, name] = error, not predictions
     return cases
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from roofline.cli.render import echo, print_rows, show, with_unit
 from roofline.cli.screen import MOST_ROWS, Screen, ScreenColumn, flags
 from roofline.cli.values import PathName
 from roofline.quantity import rounded, to_text
+from roofline.records import replace
 
 __all__ = ["sensitivity"]
 

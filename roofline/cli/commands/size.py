@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from textwrap import shorten
 from typing import Any
@@ -18,7 +17,6 @@ from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
     GPUS,
-    MARK,
     PLAN,
     TOK_S_GPU,
     USD_HOUR,
@@ -35,10 +33,11 @@ from roofline.cli.completion import SuggestedWords
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import labelled, show
-from roofline.cli.screen import Row, Screen, ScreenColumn, flags, keys_of, terminal_width
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
 from roofline.cli.values import Count
 from roofline.errors import RooflineError
 from roofline.quantity import rounded
+from roofline.records import replace
 
 __all__ = ["size"]
 

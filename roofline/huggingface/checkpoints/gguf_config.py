@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadSpec, shown
 from roofline.huggingface.checkpoints.tensors import Checkpoint
+from roofline.records import NamedTuple
 
 __all__ = ["gguf_config", "gguf_name"]
 

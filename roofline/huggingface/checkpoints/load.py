@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.errors import BadSpec, printable
@@ -21,6 +20,7 @@ from roofline.huggingface.layers import Shape
 from roofline.huggingface.quantization import native_formats
 from roofline.physics.parameters import ParameterCount, parameters
 from roofline.quantity import BILLION, BITS_PER_BYTE, MILLI
+from roofline.records import dataclass, field
 from roofline.specs.build import model_record
 from roofline.specs.formats import at_bits
 from roofline.specs.names import name_fault

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from roofline.huggingface.checkpoints.tensors import Tensor
 from roofline.quantity import BITS_PER_BYTE
+from roofline.records import NamedTuple
 
 __all__ = ["BITS_ALONE", "Held", "Packing", "held_weights", "owner_of"]
 

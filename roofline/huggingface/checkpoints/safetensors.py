@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadSpec, printable, shown
 from roofline.huggingface.checkpoints.tensors import Checkpoint, Tensor, shards
@@ -18,6 +18,7 @@ from roofline.reading import (
     content,
     excerpt,
 )
+from roofline.records import NamedTuple
 
 __all__ = ["INDEX", "Index", "read_index", "safetensors_checkpoint"]
 

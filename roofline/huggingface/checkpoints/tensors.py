@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadSpec, printable
+from roofline.records import NamedTuple, dataclass, field
 
 __all__ = ["Checkpoint", "Tensor", "shards"]
 

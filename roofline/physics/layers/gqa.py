@@ -181,7 +181,7 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> Non
         index_heads = indexer.heads * local_kv_heads(mixer, tp) / mixer.kv_heads
         keys = _index_nbytes(mixer, nbytes)
         scores = index_scores(indexer, index_heads, assembly.sequences, span, keys, indexer.ratio)
-        assembly.wide("index scores", count, INDEXER, scores)
+        assembly.sixteen_bit("index scores", count, INDEXER, scores)
     if span.is_decode:
         work = gqa_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
     else:

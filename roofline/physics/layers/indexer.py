@@ -73,7 +73,7 @@ def add_scores(assembly: Assembly, count: Real, scores: Work) -> None:
         count: layers that have them [1].
         scores: what they do.
     """
-    peak = score_dtype(assembly.gpu, assembly.precision.wide_peak)
+    peak = score_dtype(assembly.gpu, assembly.precision.sixteen_bit_peak)
     assembly.kernels.append(assembly.kernel("index scores", INDEXER, peak, peak, count, scores))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.ops import Real
 from roofline.physics.assembly import Assembly
 from roofline.physics.geometry import Span
 from roofline.physics.plan import Plan
 from roofline.physics.projection import Matrices
+from roofline.records import NamedTuple
 from roofline.specs.kernels import KernelKind
 
 __all__ = ["MixerKind", "NetworkKind"]

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TypeVar
 
 from roofline.ops import Real
-from roofline.physics.layers.conv import SHORT_CONV
-from roofline.physics.layers.cross import CROSS
-from roofline.physics.layers.csa import CSA
-from roofline.physics.layers.delta import GDN, KDA
-from roofline.physics.layers.dense import DENSE
-from roofline.physics.layers.gqa import GQA
 from roofline.physics.layers.indexer import own_indexer
 from roofline.physics.layers.kind import MixerKind, NetworkKind
-from roofline.physics.layers.lightning import LIGHTNING
-from roofline.physics.layers.mamba import MAMBA1, MAMBA2
-from roofline.physics.layers.mla import MLA
-from roofline.physics.layers.moe import MOE
-from roofline.physics.layers.square import LINEAR, LINEAR_NETWORK, NO_MIXER, NO_NETWORK
 from roofline.specs.kernels import INDEXER, KINDS, KernelKind
 from roofline.specs.layers import (
     CrossAttention,
@@ -42,29 +33,50 @@ from roofline.specs.layers import (
 
 __all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "mixer_kinds", "mixer_parameters"]
 
+_Kind = TypeVar("_Kind", MixerKind, NetworkKind)
+
+
+class _Kinds(dict[type, _Kind]):
+    """Kinds by record, each imported when a model first has such a layer."""
+
+    def __init__(self, homes: Mapping[type, str]) -> None:
+        super().__init__()
+        self._homes = homes
+
+    def __missing__(self, record: type) -> _Kind:
+        module, name = self._homes[record].split(".")
+        kind: _Kind = getattr(import_module(f"roofline.physics.layers.{module}"), name)
+        self[record] = kind
+        return kind
+
+
 #: Record of a mixer -> what its kind says of itself.
-MIXER_KINDS: Mapping[type[Mixer], MixerKind] = {
-    Gqa: GQA,
-    Mla: MLA,
-    Csa: CSA,
-    Gdn: GDN,
-    Kda: KDA,
-    Lightning: LIGHTNING,
-    Mamba1: MAMBA1,
-    Mamba2: MAMBA2,
-    ShortConv: SHORT_CONV,
-    CrossAttention: CROSS,
-    Linear: LINEAR,
-    NoMixer: NO_MIXER,
-}
+MIXER_KINDS: Mapping[type[Mixer], MixerKind] = _Kinds(
+    {
+        Gqa: "gqa.GQA",
+        Mla: "mla.MLA",
+        Csa: "csa.CSA",
+        Gdn: "delta.GDN",
+        Kda: "delta.KDA",
+        Lightning: "lightning.LIGHTNING",
+        Mamba1: "mamba.MAMBA1",
+        Mamba2: "mamba.MAMBA2",
+        ShortConv: "conv.SHORT_CONV",
+        CrossAttention: "cross.CROSS",
+        Linear: "square.LINEAR",
+        NoMixer: "square.NO_MIXER",
+    }
+)
 
 #: Record of a feed-forward network -> what its kind says of itself.
-NETWORK_KINDS: Mapping[type[Ffn], NetworkKind] = {
-    DenseFfn: DENSE,
-    MoeFfn: MOE,
-    LinearFfn: LINEAR_NETWORK,
-    NoFfn: NO_NETWORK,
-}
+NETWORK_KINDS: Mapping[type[Ffn], NetworkKind] = _Kinds(
+    {
+        DenseFfn: "dense.DENSE",
+        MoeFfn: "moe.MOE",
+        LinearFfn: "square.LINEAR_NETWORK",
+        NoFfn: "square.NO_NETWORK",
+    }
+)
 
 
 def mixer_parameters(mixer: Mixer, hidden: Real, tp: Real = 1) -> tuple[Real, Real]:

@@ -286,7 +286,7 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
 def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list[Kernel]:
     """Attention in the latent, with the multiplications into and out of it, on 16-bit activations."""
     nbytes, tp = assembly.precision.sections["attention"].weight_nbytes, assembly.tp
-    wide = assembly.precision.wide_peak
+    wide = assembly.precision.sixteen_bit_peak
     into = mla_absorb(mixer, assembly.tokens, mixer.nope, nbytes, tp)
     out = mla_absorb(mixer, assembly.tokens, mixer.v, nbytes, tp)
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.ops import Real
 from roofline.physics import elementwise
@@ -12,6 +12,7 @@ from roofline.physics.geometry import Span
 from roofline.physics.layers.kind import MixerKind
 from roofline.physics.one_equation import Work
 from roofline.physics.projection import Matrices, Sharded, local
+from roofline.records import NamedTuple
 from roofline.specs.kernels import STATE_DECODE, STATE_PREFILL
 
 __all__ = ["CHUNK", "State", "channels", "recurrence", "recurrent_kind", "short_conv", "state_bytes"]
@@ -155,7 +156,7 @@ def recurrent_kind(
         if carried.conv is not None:
             assembly.elementwise("conv" + tag, count, short_conv(carried, assembly.tokens))
         kind = STATE_DECODE if span.is_decode else STATE_PREFILL
-        assembly.wide("recurrence" + tag, count, kind, recurrence(carried, assembly.sequences, span))
+        assembly.sixteen_bit("recurrence" + tag, count, kind, recurrence(carried, assembly.sequences, span))
         gated = elementwise.activation(assembly.tokens, carried.width, gated=True)
         assembly.elementwise("gated norm" + tag, count, gated)
         assembly.multiply(OUT + tag, count, on_rank[OUT])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.ops import Real, maximum, minimum
+from roofline.records import NamedTuple
 from roofline.serving.traffic.server import STABLE, Server
 
 __all__ = ["LinkWait", "link_rate", "link_wait"]

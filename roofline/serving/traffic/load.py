@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
 
-from roofline.elements import all_of
-from roofline.ops import Real, above, comparable, maximum, minimum, never, where
-from roofline.physics.forward import Pass
+from roofline.elements import negated
+from roofline.ops import Real, above, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
-from roofline.roots import crossing, fixed_point
+from roofline.records import replace
+from roofline.roots import carried_crossing, fixed_point, repeated
 from roofline.serving.latency import BURST, Workload, decode, prefill, time_per_token
 from roofline.serving.lengths import EQUAL
+from roofline.serving.served import Served, lanes
 from roofline.serving.traffic.link import link_rate, link_wait
 from roofline.serving.traffic.prompts import Prompt, added, prompt_of
 from roofline.serving.traffic.queueing import Meeting, meeting
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
 from roofline.serving.traffic.slots import Saturation, saturation, slot_wait
 
-__all__ = ["FULL", "Served", "lanes", "mean_latencies", "request_passes", "served", "server_of"]
+__all__ = ["FULL", "mean_latencies", "served", "server_of"]
 
 #: Share of a limit beyond which a rate is none that can be served.
 FULL = 0.9999
@@ -30,47 +29,6 @@ _ORDER = 3.0  # of the interpolation between one user and many, where answers ar
 _ROOT = 0.5  # power of the step to the next throughput: a loop answers more load with less throughput each
 
 _State = tuple[Real, ...]  # others who decode, `Meeting.seen`, requests per second of a rank
-
-
-@comparable
-class Served(NamedTuple):
-    """What requests see under a load; means over requests, counts and rates of the whole deployment."""
-
-    ttft: Real  # [s]; infinite where more come than can be served
-    tpot: Real  # [s]
-    decode: Real  # [s] from the first token to the last; (osl - 1) tpot where all answers are equal
-    queue: Real  # [s] of the ttft: all but request, network and one's own prompt
-    concurrency: Real  # [requests] in flight
-    request_rate: Real  # [1/s] answered
-    max_request_rate: Real  # [1/s] that can be answered at most
-    batch: Real  # sequences of a replica that decode together when a request does, itself included
-    slots: Real  # [sequences] that a rank runs at most
-    rho: Real  # share of the time that prompts take [1]
-    rho_chunks: Real  # share of the time that prompts would take, were they computed in full steps [1]
-    prompt_share: Real  # what a prompt adds to others, over the decode steps of a request [1]
-    waiting_share: Real  # of requests that wait for a slot [1]
-    is_stable: Real  # whether no more come than can be served [condition]
-    state: tuple[Real, ...]  # where the equations agree, for whoever asks for a case nearby
-    prompt: Real = float("nan")  # [s] that a prompt adds to the steps of others
-    nobody: Real = float("nan")  # probability that nobody decodes when a request comes [1]
-
-    @property
-    def util(self) -> Real:
-        """Answered over what can be answered at most [1]."""
-        return self.request_rate / self.max_request_rate
-
-
-def lanes(deployment: Deployment) -> Real:
-    """Ranks that share a load evenly: of data parallelism, in each turn of the pipeline, on every replica.
-
-    Args:
-        deployment: plan and replicas.
-
-    Returns:
-        How many [1].
-    """
-    plan = deployment.plan
-    return deployment.replicas * plan.pp * plan.dp
 
 
 def server_of(deployment: Deployment, workload: Workload) -> Server:
@@ -119,23 +77,6 @@ def served(
     if workload.concurrency is None:
         return _open(server, prompt, full, workload, lanes(deployment), start)
     return _closed(server, prompt, full, workload, lanes(deployment), start, together)
-
-
-def request_passes(deployment: Deployment, workload: Workload, found: Served | None) -> tuple[Pass, Pass]:
-    """Prefill and mean decode step of a request: those of a burst, or what one among others runs in.
-
-    Args:
-        deployment: model, GPU, plan, precision, basis and engine.
-        workload: lengths and load.
-        found: what requests see under the load; None for a burst.
-
-    Returns:
-        Prefill of the burst, or of one prompt; the decode step without any prompt beside it.
-    """
-    if found is None:
-        return prefill(deployment, workload), decode(deployment, workload)
-    one = replace(workload, batch=1.0)
-    return prefill(deployment, one), decode(deployment, replace(one, batch=found.batch))
 
 
 def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
@@ -238,10 +179,10 @@ def _closed(
     begin = _guess(server, prompt, inside)
     settled = fixed_point(round_, start or begin)
     values = settled.values
-    if not all_of(settled.is_found):  # prompts take nearly all of the time: the rounds lead away from where they meet
-        none = 0.0 * begin[2]
-        narrowed = _narrowed(met_at, round_, (none, plain + none, begin[2]), inside / alone, inside, server)
-        values = tuple(where(settled.is_found, one, other) for one, other in zip(values, narrowed, strict=True))
+    search = _narrowing(met_at, round_, inside / alone, inside, server)
+    none = 0.0 * begin[2]
+    narrowed = repeated(search, (none, plain + none, begin[2]), 1, values, begins=negated(settled.is_found))
+    values = tuple(where(settled.is_found, one, other) for one, other in zip(values, narrowed, strict=True))
     met, rate = met_at(values), values[2]
     late = link_wait(server, rate, inside).over_all
     ttft = maximum(users / rate - met.decode, before + late + maximum(met.stage, prompt.alone))
@@ -260,9 +201,7 @@ def _closed(
         concurrency=workload.concurrency,
         request_rate=answered,
         max_request_rate=maximum(full.rate * ranks, answered),
-        batch=minimum(
-            1.0 if server.users is None else server.users, (1.0 + minimum(settled.values[0], others)) * plan.dp
-        ),
+        batch=minimum(1.0 if server.users is None else server.users, (1.0 + minimum(values[0], others)) * plan.dp),
         slots=full.slots,
         rho=met.rho,
         rho_chunks=met.rho_chunks,
@@ -316,31 +255,41 @@ def _guess(server: Server, prompt: Prompt, inside: Real) -> _State:
     return others * decoding / whole, seen, inside / whole
 
 
-def _narrowed(
+def _narrowing(
     met_at: Callable[[_State], Meeting],
     round_: Callable[[_State], _State],
-    start: _State,
     most: Real,
     inside: Real,
     server: Server,
-) -> _State:
-    """The state of users where rounds by themselves do not find it: throughput by bracketing, the rest by rounds."""
-    before = server.before
-    state = list(start)
+) -> Callable[[_State], tuple[_State, bool]]:
+    """The only turn of the search where rounds by themselves find no state: throughput by bracketing, rest by rounds.
 
-    def surplus(rate: Real) -> Real:
-        for _ in range(_INNER):
-            others, seen, _ = round_((state[0], state[1], maximum(rate, _LEAST * most)))
-            state[:2] = 0.5 * (state[0] + others), 0.5 * (state[1] + seen)
-        met = met_at((state[0], state[1], rate))
+    Prompts take nearly all of the time then, and the rounds lead away from where they meet.
+    """
+    before = server.before
+
+    def averaged(state: _State, rate: Real, rounds: int) -> _State:
+        slow = maximum(rate, _LEAST * most)
+
+        def half_a_round(state: _State) -> tuple[_State, bool]:
+            others, seen, _ = round_((*state, slow))
+            return (0.5 * (state[0] + others), 0.5 * (state[1] + seen)), True
+
+        return repeated(half_a_round, state, rounds, (slow,))
+
+    def surplus(rate: Real, state: _State) -> tuple[Real, _State]:
+        state = averaged(state, rate, _INNER)
+        met = met_at((*state, rate))
         late = link_wait(server, rate, inside).over_all
         taken = maximum(rate * (before + late + met.stage + met.decode) / inside, rate * met.in_full)
-        return 1.0 - (taken if server.is_free_of_loads else maximum(taken, rate / link_rate(server)))
+        return 1.0 - (taken if server.is_free_of_loads else maximum(taken, rate / link_rate(server))), state
 
-    rate = minimum(crossing(surplus, most), most)
-    for _ in range(_INNER):
-        surplus(rate)
-    return state[0], state[1], rate
+    def search(state: _State) -> tuple[_State, bool]:
+        rate, state = carried_crossing(surplus, most, state[:2])
+        rate = minimum(rate, most)
+        return (*averaged(state, rate, _INNER * _INNER), rate), False
+
+    return search
 
 
 def _of_a_run(

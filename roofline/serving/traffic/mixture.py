@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
 
 from roofline.ops import Real, comparable, maximum, minimum, never, where
 from roofline.quantity import NANO
+from roofline.records import NamedTuple
 from roofline.roots import crossing
 from roofline.serving.lengths import Spread
 

@@ -9,16 +9,17 @@ import random
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from roofline.ops import Real
 from roofline.physics.forward import decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.quantity import NANO
+from roofline.records import dataclass, field, replace
 from roofline.serving.disaggregation import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.latency import Workload
-from roofline.serving.traffic.load import lanes, server_of
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import server_of
 from roofline.serving.traffic.prompt_rank import prompt_rank
 from roofline.serving.traffic.simulation import Arrivals, Finished, drawn_steps
 

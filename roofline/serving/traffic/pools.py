@@ -5,15 +5,14 @@ The pools know each other by the rate alone: prompts never delay a decode step, 
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
-
 from roofline.ops import Real, comparable, maximum, minimum, never, where
 from roofline.quantity import NANO
+from roofline.records import NamedTuple, replace
 from roofline.roots import crossing, fixed_point
 from roofline.serving.disaggregation import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.latency import Workload, time_per_token
-from roofline.serving.traffic.load import FULL, lanes, server_of
+from roofline.serving.served import lanes
+from roofline.serving.traffic.load import FULL, server_of
 from roofline.serving.traffic.mixture import Component
 from roofline.serving.traffic.prompt_rank import PromptQueue, PromptRank, prompt_queue, prompt_rank
 from roofline.serving.traffic.prompts import PromptNode

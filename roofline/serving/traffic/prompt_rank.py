@@ -6,11 +6,9 @@ second prompt, they are computed one by one. Between both the equations interpol
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
-
 from roofline.ops import Real, ceil, comparable, maximum, minimum
 from roofline.quantity import NANO
+from roofline.records import NamedTuple, dataclass, replace
 from roofline.roots import fixed_point
 from roofline.serving.latency import chunks
 from roofline.serving.traffic.prompts import Prompt, PromptNode, prompt_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from roofline.ops import Real, comparable, floor, maximum, minimum
+from roofline.records import NamedTuple
 from roofline.serving.prompt_cache import PromptKind
 from roofline.serving.traffic.server import PROMPTS_FIRST, Server
 

@@ -7,10 +7,9 @@ the equations, and how far they are from a simulation of every step.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.ops import Real, comparable, maximum, minimum, never, where
 from roofline.quantity import NANO
+from roofline.records import NamedTuple
 from roofline.serving.traffic.prompts import Prompt, added, added_by_node, turns
 from roofline.serving.traffic.server import PROMPTS_FIRST, STABLE, Server
 

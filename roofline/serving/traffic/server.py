@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from roofline.ops import Real, comparable, floor, maximum, minimum, never
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
+from roofline.physics.recurring import figures_of
 from roofline.quantity import BILLION
+from roofline.records import NamedTuple, dataclass
 from roofline.serving.latency import chunks, prompt_chunk, steps_of_answer
 from roofline.serving.lengths import EQUAL, Lengths
 from roofline.serving.prompt_cache import PromptKind, computed, prompt_kinds
@@ -221,15 +221,24 @@ class Server:
             The times; the pass over a chunk is a mean one, in which what is cached grows evenly, so that pairs sum
             exactly.
         """
-        count = chunks(tokens, self.engine.max_num_batched_tokens)
-        chunk = prompt_chunk(self.deployment, 1.0, cached + tokens, tokens)
-        attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
-        head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
-        return PromptTimes(attention, head, count * chunk.time, self.engine.launch * chunk.launches)
+        return PromptTimes(*figures_of(_prompt_times, self.deployment, tokens, cached))
+
+
+def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[Real, ...]:
+    engine = deployment.host
+    count = chunks(tokens, engine.max_num_batched_tokens)
+    chunk = prompt_chunk(deployment, 1.0, cached + tokens, tokens)
+    attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
+    head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
+    return attention, head, count * chunk.time, engine.launch * chunk.launches
 
 
 def _parts(passed: Pass) -> StepParts:
     """Kernels of a pass by what they share."""
+    return StepParts(*passed.figures(_part_times))
+
+
+def _part_times(passed: Pass) -> tuple[Real, ...]:
     linear: Real = 0.0
     apart: Real = 0.0
     host: Real = 0.0
@@ -241,4 +250,4 @@ def _parts(passed: Pass) -> StepParts:
             apart = apart + time
         else:
             linear = linear + time
-    return StepParts(linear, apart, host)
+    return linear, apart, host

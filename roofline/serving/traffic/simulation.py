@@ -11,16 +11,15 @@ import random
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import NamedTuple
 
 from roofline.ops import Real
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
 from roofline.quantity import NANO
+from roofline.records import NamedTuple, dataclass
 from roofline.serving.lengths import EQUAL, UNIFORM, Lengths
 from roofline.serving.traffic.server import PROMPTS_FIRST, Server
 from roofline.specs.kernels import HEAD

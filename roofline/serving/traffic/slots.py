@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from roofline.elements import any_of
-from roofline.ops import Real, above, below, maximum, minimum, where
+from roofline.ops import Real, above, below, maximum, minimum, never, where
+from roofline.records import NamedTuple
+from roofline.roots import repeated
 from roofline.serving.traffic.link import link_rate
 from roofline.serving.traffic.prompts import Prompt, added
 from roofline.serving.traffic.queueing import LEAST_BUDGET, Meeting
@@ -88,6 +87,8 @@ def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others
     Source:
         Birth and death of the number that decodes (Erlang's C with a service that slows down).
     """
+    if never(rate > 0.0):  # one user, whom nobody makes wait
+        return 0.0, 0.0
     steps, slots = server.steps, full.slots
     middle = 1.0 + others
     slope = (full.step - met.plain) / maximum(full.sequences - middle, 1.0)
@@ -101,14 +102,16 @@ def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others
 
     last = served(slots)
     load = minimum(rate / last, STABLE)
-    weight = total = 0.0 * rate + 1.0
-    number = slots
-    for _ in range(_MOST_SLOTS):
+
+    def one_less(state: tuple[Real, ...]) -> tuple[tuple[Real, ...], Real]:
+        weight, total, number = state
         weight = where(number >= 1.0, minimum(weight * served(maximum(number, 1.0)) / rate, _NEVER), 0.0)
-        total = total + weight
-        number = number - 1.0
-        if not any_of(above(number, 0.0)) or not any_of(below(total, _NEVER)):
-            break
+        total, number = total + weight, number - 1.0
+        is_left = above(number, 0.0)
+        return (weight, total, number), is_left if never(is_left) else is_left & below(total, _NEVER)
+
+    one = 0.0 * rate + 1.0
+    _, total, _ = repeated(one_less, (one, one, slots), _MOST_SLOTS, (last,))
     waiting = 1.0 / (1.0 - load)
     share = waiting / (total - 1.0 + waiting)
     share = where(total >= _NEVER, 0.0, share)

@@ -8,16 +8,16 @@ they are from a simulation of every step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 from roofline.ops import Real, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
 from roofline.quantity import NANO
+from roofline.records import NamedTuple, replace
 from roofline.serving.latency import Workload, time_per_token
+from roofline.serving.served import Served, lanes
 from roofline.serving.traffic.link import link_wait
-from roofline.serving.traffic.load import FULL, Served, lanes, server_of
+from roofline.serving.traffic.load import FULL, server_of
 from roofline.serving.traffic.mixture import Component, by_prompt_length
 from roofline.serving.traffic.prompts import Prompt, PromptNode, added, added_by_node, prompt_of, prompt_tokens, turns
 from roofline.serving.traffic.queueing import Meeting, meeting, step_of_answer

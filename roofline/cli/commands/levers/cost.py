@@ -13,11 +13,11 @@ from roofline.api.goodput import DEFAULT_SHARE
 from roofline.api.levers import cost as api
 from roofline.cli.answers import asked_format, case_text, gpus_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import BELOW_RULE, GPUS, MARK, PLAN, is_above_rule, latency, model_column, percent
+from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, is_above_rule, latency, model_column, percent
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import labelled, show
-from roofline.cli.screen import Row, Screen, ScreenColumn, terminal_width
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.values import ApiPrice, NumberOrShare, ShareOfRequests
 from roofline.errors import RooflineError
 from roofline.quantity import rounded

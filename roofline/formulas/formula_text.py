@@ -10,13 +10,13 @@ import sympy
 from sympy.printing.latex import LatexPrinter
 
 from roofline.errors import printable
+from roofline.formulas.expressions import written
+from roofline.formulas.formula import Definition
+from roofline.formulas.inputs import Input
 from roofline.quantity import rounded
-from roofline.symbolic.expressions import written
-from roofline.symbolic.formula import Definition
-from roofline.symbolic.inputs import Input
 
 if TYPE_CHECKING:
-    from roofline.symbolic.closed_form import Formula
+    from roofline.formulas.closed_form import Formula
 
 __all__ = [
     "derivative_tex",

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from roofline.errors import BadInput
+from roofline.formulas import formula_text
+from roofline.formulas.case_trace import UNITS, CaseTrace
+from roofline.formulas.formula import Definition, Stages
+from roofline.formulas.inputs import Input
 from roofline.number_types import Json
 from roofline.quantity import rounded, to_text
-from roofline.symbolic import formula_text
-from roofline.symbolic.case_trace import UNITS, CaseTrace
-from roofline.symbolic.formula import Definition, Stages
-from roofline.symbolic.inputs import Input
+from roofline.symbolic.traced import depends
 
 if TYPE_CHECKING:
     import sympy
@@ -105,13 +106,11 @@ class ClosedForms:
         self.case = case
         self.stages = Stages()
         self._expressions: dict[str, Any] = {}
-        for name, passed in case.passes("e2el"):
+        for result, (name, passed) in zip(("ttft", "tpot"), case.passes("e2el"), strict=False):
             self.stages.name_kernels(passed, f"{name}_")
-        for name in ("ttft", "tpot"):
-            number = case.number(name)
-            if number is not None:
-                self.stages.name_result(name, number)
-                self._expressions[name] = self.stages.definitions[self.stages.expression(number)].expression
+            number: Any = case.number(result)
+            self.stages.name_result(result, number)
+            self._expressions[result] = self.stages.definitions[self.stages.expression(number)].expression
 
     def expression(self, result: str) -> Any:
         """Expression of a result, of inputs and of the named parts in `stages`.
@@ -161,8 +160,7 @@ class ClosedForms:
 
     def _end(self, result: str, name: str) -> str:
         """Where the regime ends along an input."""
-        number = self.case.number(result)
-        if number is None or name not in number.gradient:
+        if not depends(self.case.number(result), name):
             return ""
         change, label = self.case.margin(result, name)
         return "" if change is None else f"regime ends at {100.0 * change:+.3g} %: {label}"

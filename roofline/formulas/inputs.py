@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import BadInput
 from roofline.ops import Real, plain
 from roofline.physics.plan import Deployment, Precision
 from roofline.quantity import BITS_PER_BYTE
+from roofline.records import NamedTuple, replace
 from roofline.serving.answer import memory_of
 from roofline.serving.latency import BURST, Workload
 from roofline.serving.precision import MATRICES
 from roofline.serving.prediction import Prediction
 from roofline.serving.prompt_cache import is_a_mixture
-from roofline.serving.traffic.load import request_passes, served
+from roofline.serving.served import request_passes
+from roofline.serving.traffic.load import served
 from roofline.specs.calibration import Calibration
 from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
@@ -145,10 +146,10 @@ def with_inputs(
     if found is not None:
         with part(LOAD):
             found = served(deployment, again, tuple(map(plain, found.state)))
-    with part("prefill"):
-        first, _ = request_passes(deployment, again, found)
+    with part("prefill"):  # each part makes choices of its own: none is remembered from another one
+        first, _ = request_passes(replace(deployment), again, found)
     with part("decode"):
-        _, step = request_passes(deployment, again, found)
+        _, step = request_passes(replace(deployment), again, found)
     factors = {
         name: value
         if value == 1.0

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy
 
+from roofline.formulas.expressions import Calculus, Printer, coefficients, exact, symbol_of, written
+from roofline.formulas.inputs import Input
 from roofline.ops import Real
 from roofline.physics.forward import Pass
-from roofline.physics.one_equation import Kernel
-from roofline.symbolic.expressions import Calculus, Printer, coefficients, exact, symbol_of, written
-from roofline.symbolic.inputs import Input
-from roofline.symbolic.traced import FLAT, FOLLOWED, Traced
+from roofline.records import NamedTuple
+from roofline.symbolic.gradient import follows, gradient
+from roofline.symbolic.graph import INPUT, Node
 
 __all__ = ["Definition", "Stages"]
 
@@ -38,29 +39,35 @@ class Stages:
 
     def __init__(self) -> None:
         self.definitions: dict[Any, Definition] = {}
-        self._known: dict[int, Any] = {}
-        self._kept: list[Traced] = []  # so that no other number takes over the identity of one that is known
+        self._known: dict[int, Any] = {}  # by place in the graph
         self._slopes: dict[tuple[Any, Any], Any] = {}
         self._flat: dict[Any, str] = {}
         self._depends: dict[Any, set[Any]] = {}  # symbols that the value of a named one moves with
-        self._results: dict[Any, Traced] = {}
+        self._results: dict[Any, Node] = {}
         self._inputs: dict[str, float] = {}
         self._label = "answer"
         self._printer, self._calculus = Printer(self._bracketed), Calculus()
 
     def name_kernels(self, passed: Pass, prefix: str = "") -> None:
-        """Name the time of every kernel of a pass.
+        """Name the time of every kernel of a pass; numbers that another pass has, too, get names of their own.
 
         Args:
             passed: the pass, on traced numbers.
             prefix: before every name [text].
         """
+        self._known = {number.place: symbol for symbol, number in self._results.items()}
+        times = []
         for kernel in passed.kernels:
-            if type(kernel.terms.total) is Traced and kernel.count:
-                self._name_kernel(kernel, prefix + _slug(kernel.name))
+            if isinstance(kernel.terms.total, Node) and kernel.count:
+                symbol = self._name_kernel(kernel.terms.total, prefix + _slug(kernel.name))
+                times.append(self.expression(kernel.count) * symbol)
+            else:
+                times.append(exact(float(kernel.time)))
+        if isinstance(passed.time, Node):  # by the names of all, also of kernels that take as long as another
+            self._known[passed.time.place] = sympy.Add(*times)
         self._label = "answer"
 
-    def name_result(self, name: str, number: Traced) -> None:
+    def name_result(self, name: str, number: Node) -> None:
         """Name a result that further ones build on; its derivatives get names, too.
 
         Args:
@@ -68,7 +75,7 @@ class Stages:
             number: the result, on traced numbers.
         """
         symbol = self._define(name, self.expression(number), number.value)
-        self._known[id(number)] = symbol
+        self._known[number.place] = symbol
         self._results[symbol] = number
 
     def expression(self, number: Real) -> Any:
@@ -80,13 +87,11 @@ class Stages:
         Returns:
             The sympy expression, of inputs and of what was named.
         """
-        if type(number) is not Traced:
+        if not isinstance(number, Node):
             return exact(float(number))
-        found = self._known.get(id(number))
+        found = self._known.get(number.place)
         if found is None:
-            found = self._built(number)
-            self._known[id(number)] = found
-            self._kept.append(number)
+            found = self._known[number.place] = self._built(number)
         return found
 
     def derivative(self, expression: Any, name: str) -> Any:
@@ -215,44 +220,45 @@ class Stages:
         found = coefficients(expression, symbol)
         return found if found is not None and set(found) <= set(_COEFFICIENTS) else None
 
-    def _name_kernel(self, kernel: Kernel, name: str) -> None:
+    def _name_kernel(self, total: Node, name: str) -> Any:
         self._label = name
-        total = kernel.terms.total
-        if id(total) not in self._known:
-            self._known[id(total)] = self._define(f"t_{name}", self._built(total), total.value)
-            self._kept.append(total)
+        known = self._known.get(total.place)
+        symbol = self._define(f"t_{name}", self._built(total) if known is None else known, total.value)
+        if known is None:
+            self._known[total.place] = symbol
+        return symbol
 
-    def _built(self, number: Traced) -> Any:
+    def _built(self, number: Node) -> Any:
         """Expression of one operation on numbers."""
         operation, args = number.operation, number.args
-        if operation == "input":
+        if operation == INPUT:
             self._inputs[args[0]] = number.value
             return symbol_of(args[0])
         if operation == "**":
             return self._power(number)
-        if operation == "-" and args[0] == 0.0 and getattr(args[1], "operation", "") in (FLAT, FOLLOWED):
-            return self._rounded(number, args[1], is_up=False)
-        if operation in (FLAT, FOLLOWED):
-            return self._rounded(number, number, is_up=True)
+        if operation in ("ceil", "floor"):
+            return self._rounded(number)
         parts = [self.expression(argument) for argument in args]
         match operation:
             case "+":
                 return parts[0] + parts[1]
             case "-":
                 return parts[0] - parts[1]
+            case "neg":
+                return -parts[0]
             case "*":
                 return parts[0] * parts[1]
             case _:
                 return parts[0] / parts[1]
 
-    def _rounded(self, number: Traced, raised: Traced, *, is_up: bool) -> Any:
-        """A number rounded up, or down: the negative of its negative rounded up."""
-        inner = self.expression(raised.args[0]) * (1 if is_up else -1)
-        whole = sympy.ceiling(inner) if is_up else sympy.floor(inner)
-        follows = inner if raised.operation == FOLLOWED else None
-        return self._define(f"whole_{self._label}", whole, number.value, is_step=True, inner=follows)
+    def _rounded(self, number: Node) -> Any:
+        """A number rounded up, or down."""
+        inner = self.expression(number.args[0])
+        whole = (sympy.ceiling if number.operation == "ceil" else sympy.floor)(inner)
+        followed = inner if follows(number) else None
+        return self._define(f"whole_{self._label}", whole, number.value, is_step=True, inner=followed)
 
-    def _power(self, number: Traced) -> Any:
+    def _power(self, number: Node) -> Any:
         """A power; what is raised gets a name, the two sides of a norm theirs."""
         base, order = number.args
         sides = _sides(base, order)
@@ -268,7 +274,7 @@ class Stages:
         if expression.is_Atom:
             return expression
         symbol = self._define(name, expression, number.value)
-        self._known[id(number)] = symbol
+        self._known[number.place] = symbol
         return symbol
 
     def _define(self, name: str, expression: Any, value: float, *, is_step: bool = False, inner: Any = None) -> Any:
@@ -307,7 +313,7 @@ class Stages:
         name = f"d_{part}_d_{symbol}"
         if symbol_of(name) in self.definitions:
             return symbol_of(name)
-        return self._define(name, slope, self._results[part].gradient[symbol.name])
+        return self._define(name, slope, gradient(self._results[part])[symbol.name])
 
     def _bracketed(self, symbol: Any) -> str | None:
         """What a symbol stands for, in inputs alone; None for an input."""
@@ -315,19 +321,19 @@ class Stages:
             return None
         found = self._flat.get(symbol)
         if found is None:
-            found = self._flat[symbol] = f"({self.flat(self.definitions[symbol].expression)})"
+            expression = self.definitions[symbol].expression
+            text = self.flat(expression)
+            found = self._flat[symbol] = text if expression.is_Symbol else f"({text})"
         return found
 
 
-def _sides(base: Real, order: Real) -> tuple[Traced, Traced, float] | None:
+def _sides(base: Real, order: Real) -> tuple[Node, Node, float] | None:
     """Both sides and p where (a^p + b^p)^(1/p) is taken, else None."""
-    if type(base) is not Traced or base.operation != "+":
-        return None
-    if not all(type(side) is Traced and side.operation == "**" for side in base.args):
+    if getattr(base, "operation", "") != "+" or not all(getattr(side, "operation", "") == "**" for side in base.args):
         return None
     (one, p), (other, q) = (side.args for side in base.args)
-    is_norm = type(p) is not Traced and p == q and order == 1.0 / p
-    return (one, other, p) if is_norm and type(one) is type(other) is Traced else None
+    is_norm = not isinstance(p, Node) and p == q and order == 1.0 / p
+    return (one, other, p) if is_norm and isinstance(one, Node) and isinstance(other, Node) else None
 
 
 def _slug(name: str) -> str:

@@ -7,15 +7,17 @@ from functools import cached_property
 from typing import Any
 
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.formulas.inputs import LOAD, Input, refuse_arrays, with_inputs
+from roofline.formulas.regimes import NOWHERE, End, Regime, nearer
 from roofline.ops import Real, plain
 from roofline.physics.efficiency import DOUBLING
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import CHANGES_SIDES
 from roofline.serving.latency import load_text
 from roofline.serving.prediction import LIGHT_BINDS, Prediction
-from roofline.symbolic.inputs import Input, inputs, refuse_arrays, with_inputs
-from roofline.symbolic.regimes import Boundary, moves, nearest
-from roofline.symbolic.traced import Trace, Traced
+from roofline.symbolic.gradient import gradient
+from roofline.symbolic.graph import Node
+from roofline.symbolic.traced import Switch, Trace, depends
 
 __all__ = ["NO_FORMULA", "RESULTS", "UNITS", "CaseTrace", "check_results"]
 
@@ -49,19 +51,21 @@ class CaseTrace:
     def __init__(self, prediction: Prediction) -> None:
         refuse_arrays(prediction, "a derivative")
         self.prediction = prediction
-        self.inputs: dict[str, Input] = inputs(prediction)
+        self.inputs: dict[str, Input] = {}
         self.trace = Trace()
-        self.traced = with_inputs(
-            prediction, lambda entry: self.trace.input(entry.name, entry.value), self.trace.section
-        )
-        total: Any = self.traced.e2el
-        ends = total.gradient
-        costs_doublings = any(name.startswith("a2_") for name in ends)
-        self.trace.switches = [
-            switch for switch in self.trace.switches if costs_doublings or switch.meaning != DOUBLING
+        self.traced = with_inputs(prediction, self._input, self.trace.scope)
+        total: Any = self.traced.e2el  # every choice is made with it
+        costs_doublings = any(name.startswith("a2_") and depends(total, name) for name in self.inputs)
+        self._switches = [
+            switch for switch in dict.fromkeys(self.trace.switches) if costs_doublings or switch.meaning != DOUBLING
         ]
-        self._boundaries: dict[str, list[Boundary]] = {}
-        self._margins: dict[tuple[tuple[str, ...], str], tuple[float | None, str]] = {}
+        self._slopes: dict[str, dict[str, float]] = {}
+        self._ends: dict[tuple[str, str], End] = {}
+        self._beside: dict[tuple[str, float], tuple[Trace, Prediction]] = {}
+
+    def _input(self, entry: Input) -> Node:
+        self.inputs[entry.name] = entry
+        return self.trace.input(entry.name, entry.value)
 
     @property
     def title(self) -> str:
@@ -78,7 +82,7 @@ class CaseTrace:
             f"{load_text(workload)}, prefix {workload.prefix:g}, {prediction.basis}, engine {prediction.engine}"
         )
 
-    def number(self, result: str) -> Traced | None:
+    def number(self, result: str) -> Node | None:
         """A result on traced numbers.
 
         Args:
@@ -87,7 +91,7 @@ class CaseTrace:
         Returns:
             The number; None where it does not apply.
         """
-        found: Traced | None = getattr(self.traced, result)
+        found: Node | None = getattr(self.traced, result)
         return found
 
     def passes(self, result: str) -> tuple[tuple[str, Pass], ...]:
@@ -113,7 +117,21 @@ class CaseTrace:
         """
         return ", ".join(f"{name} {self._bound[name]}-bound" for name in self._parts(result))
 
-    def margin(self, result: str, name: str) -> tuple[float | None, str]:
+    def gradient(self, result: str) -> dict[str, float]:
+        """Slopes of a result.
+
+        Args:
+            result: one of `UNITS` [text].
+
+        Returns:
+            Slope by name of every input that the result came from; none where it does not apply.
+        """
+        found = self._slopes.get(result)
+        if found is None:
+            found = self._slopes[result] = gradient(self.number(result))
+        return found
+
+    def margin(self, result: str, name: str) -> End:
         """How far an input may move before a result changes its regime.
 
         Args:
@@ -124,11 +142,16 @@ class CaseTrace:
             The nearest change, relative to the input and signed; None where there is none within a factor of a
             thousand [1]. What happens there [text].
         """
-        key = self._parts(result), name
-        found = self._margins.get(key)
+        best = NOWHERE
+        for section in (*self._parts(result), LOAD):
+            best = nearer(best, self._end(section, name))
+        return best
+
+    def _end(self, section: str, name: str) -> End:
+        found = self._ends.get((section, name))
         if found is None:
-            entry = self.inputs[name]
-            found = self._margins[key] = nearest(self._bounds(result), entry) if entry.value else (None, "")
+            entry, regime = self.inputs[name], self._regimes.get(section)
+            found = self._ends[section, name] = NOWHERE if regime is None or not entry.value else regime.nearest(entry)
         return found
 
     def is_tie(self, result: str, name: str) -> bool:
@@ -141,10 +164,9 @@ class CaseTrace:
         Returns:
             Whether it does [bool].
         """
+        parts = self._parts(result)
         return any(
-            switch.is_tie and moves(switch.left, switch.right, name)
-            for switch in self.trace.switches
-            if switch.section in self._parts(result) or switch.meaning == LIGHT_BINDS
+            name in moved for switch, moved in self._ties if switch.section in parts or switch.meaning == LIGHT_BINDS
         )
 
     def beside(self, result: str, name: str) -> tuple[float | None, float | None]:
@@ -160,22 +182,28 @@ class CaseTrace:
         found: list[float | None] = []
         here = getattr(self.prediction, result)
         for side in (1.0 - _BESIDE, 1.0 + _BESIDE):
-            trace = Trace()
             try:
-                again = with_inputs(
-                    self.prediction,
-                    lambda entry, trace=trace, side=side: trace.input(  # type: ignore[misc]  # bound now, not later
-                        entry.name, entry.value * (side if entry.name == name else 1.0)
-                    ),
-                )
+                trace, again = self._at(name, side)
                 number = getattr(again, result)
             except (RooflineError, ZeroDivisionError):
                 found.append(None)
             else:
-                if abs(number.value / here - 1.0) > _JUMP and name in trace.stepped:
+                if abs(number.value / here - 1.0) > _JUMP and trace.stepped & trace.bit(name):
                     return None, None  # a step: neither side has a slope, the answer is followed along whole numbers
-                found.append(number.gradient.get(name, 0.0) * self.inputs[name].value / number.value)
+                found.append(gradient(number).get(name, 0.0) * self.inputs[name].value / number.value)
         return found[0], found[1]
+
+    def _at(self, name: str, side: float) -> tuple[Trace, Prediction]:
+        """The case traced with an input to one side of its value."""
+        found = self._beside.get((name, side))
+        if found is None:
+            trace = Trace()
+            again = with_inputs(
+                self.prediction,
+                lambda entry: trace.input(entry.name, entry.value * (side if entry.name == name else 1.0)),
+            )
+            found = self._beside[name, side] = trace, again
+        return found
 
     @cached_property
     def _bound(self) -> dict[str, Real]:
@@ -185,43 +213,45 @@ class CaseTrace:
         several = self.prediction.tpot is not None
         return _PARTS.get(result, ("prefill", "decode") if several else ("prefill",))
 
-    def _bounds(self, result: str) -> list[Boundary]:
-        """Changes of what binds a kernel that matters, and choices that formulas made."""
-        found = self._boundaries.get(result)
-        if found is None:
-            parts = ("", *self._parts(result))
-            every = (*self._kernel_bounds, *self._kinks)
-            found = self._boundaries[result] = [boundary for section, boundary in every if section in parts]
-        return found
-
     @cached_property
-    def _kernel_bounds(self) -> list[tuple[str, Boundary]]:
+    def _ties(self) -> list[tuple[Switch, set[str]]]:
+        """Choices whose sides are equal, and the inputs that move one side against the other."""
         found = []
-        for section in self._parts("e2el"):
-            found += [(section, boundary) for boundary in _pass_bounds(getattr(self.traced, section), section)]
-            total = plain(getattr(self.prediction, section).time)
-            for kernel in getattr(self.traced, section).kernels:
-                is_light = self.prediction.basis == "ideal"  # every kernel has a kink where its sides are equal
-                if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_light):
-                    continue
-                terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
-                binding = _binding(terms)
-                found += [
-                    (section, Boundary(terms[binding], term, f"{section} {kernel.name} turns {name}-bound"))
-                    for name, term in terms.items()
-                    if name != binding
-                ]
+        for switch in self._switches:
+            if switch.is_tie:
+                left, right = gradient(switch.left), gradient(switch.right)
+                found.append((switch, {name for name in left | right if left.get(name, 0.0) != right.get(name, 0.0)}))
         return found
 
     @cached_property
-    def _kinks(self) -> list[tuple[str, Boundary]]:
+    def _regimes(self) -> dict[str, Regime]:
+        """Changes of what binds a kernel that matters, and choices that formulas made, by part of the answer."""
+        sides: dict[str, list[tuple[Real, Real, str]]] = {}
+        for section in self._parts("e2el"):
+            sides[section] = [*_pass_bounds(getattr(self.traced, section), section), *self._kernel_bounds(section)]
         at_light_speed = self.prediction.basis == "ideal"  # then kernels have their bounds already
-        return [
-            (switch.section, Boundary(switch.left, switch.right, switch.meaning or _UNSAID))
-            for switch in self.trace.switches
-            if not (at_light_speed and switch.meaning == CHANGES_SIDES)
-            and (switch.section or switch.meaning == LIGHT_BINDS)  # light speed itself matters where it binds alone
-        ]
+        for switch in self._switches:
+            if at_light_speed and switch.meaning == CHANGES_SIDES:
+                continue
+            if switch.section or switch.meaning == LIGHT_BINDS:  # light speed itself matters where it binds alone
+                sides.setdefault(switch.section, []).append((switch.left, switch.right, switch.meaning or _UNSAID))
+        return {section: Regime(self.trace, each) for section, each in sides.items()}
+
+    def _kernel_bounds(self, section: str) -> list[tuple[Real, Real, str]]:
+        found = []
+        total = plain(getattr(self.prediction, section).time)
+        is_light = self.prediction.basis == "ideal"  # every kernel has a kink where its sides are equal
+        for kernel in getattr(self.traced, section).kernels:
+            if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_light):
+                continue
+            terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
+            binding = _binding(terms)
+            found += [
+                (terms[binding], term, f"{section} {kernel.name} turns {name}-bound")
+                for name, term in terms.items()
+                if name != binding
+            ]
+        return found
 
 
 def check_results(of: Sequence[str]) -> tuple[str, ...]:
@@ -253,7 +283,7 @@ def _binding(terms: dict[str, Real]) -> str:
     return max(terms, key=lambda name: plain(terms[name]))
 
 
-def _pass_bounds(passed: Pass, name: str) -> list[Boundary]:
+def _pass_bounds(passed: Pass, name: str) -> list[tuple[Real, Real, str]]:
     """Where another bound takes the largest share of a pass."""
     shares: dict[str, Real] = {}
     for kernel in passed.kernels:
@@ -261,7 +291,7 @@ def _pass_bounds(passed: Pass, name: str) -> list[Boundary]:
         shares[bound] = shares.get(bound, 0.0) + kernel.time
     binding = _binding(shares)
     return [
-        Boundary(shares[binding], share, f"{name} turns {bound}-bound")
+        (shares[binding], share, f"{name} turns {bound}-bound")
         for bound, share in shares.items()
         if bound != binding and plain(share)
     ]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from roofline.errors import BadInput, UnknownName
+from roofline.formulas.case_trace import CaseTrace
+from roofline.formulas.closed_form import Formula
+from roofline.formulas.formula import Stages
+from roofline.formulas.inputs import Input
 from roofline.ops import Real, maximum
 from roofline.physics.forward import Pass, decode_pass
 from roofline.physics.memory import largest_batch
 from roofline.quantity import rounded
 from roofline.serving.knee import asymptotic_time, half_surplus, is_affine, ridge_knee, ridge_surplus
-from roofline.symbolic.case_trace import CaseTrace
-from roofline.symbolic.closed_form import Formula
-from roofline.symbolic.formula import Stages
-from roofline.symbolic.inputs import Input
-from roofline.symbolic.traced import Traced
+from roofline.symbolic.graph import Node
 
 __all__ = ["KNEES", "knee_formula"]
 
@@ -58,7 +58,7 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
 
     def step(batch: Real) -> Pass:
         passed = decode_pass(deployment, batch, workload.isl, steps)
-        passes.append(("" if isinstance(batch, Traced) else "asymptote_", passed))
+        passes.append(("" if isinstance(batch, Node) else "asymptote_", passed))
         return passed
 
     slope: Real | None = None
@@ -75,9 +75,9 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
         raise BadInput(f"{which} = {rounded(value)} has no formula here: with dp, the batch per rank moves in steps")
     for name, passed in passes:
         stages.name_kernels(passed, name)
-    if isinstance(slope, Traced):
+    if isinstance(slope, Node):
         stages.name_result("time_per_sequence", slope)
-    if not isinstance(number, Traced):
+    if not isinstance(number, Node):
         raise BadInput(f"{which} = {rounded(value)} has no formula here: it is a bound")
     return Formula(
         which,

@@ -9,7 +9,7 @@ from conftest import calibrations, deploy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import roofline.symbolic.symbols  # noqa: F401  registers sympy's numbers
+import roofline.formulas.symbols  # noqa: F401  registers sympy's numbers
 from roofline.physics.forward import decode_pass, prefill_pass
 from roofline.physics.geometry import pairs
 from roofline.physics.layers.moe import distinct_experts

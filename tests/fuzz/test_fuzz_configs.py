@@ -1,0 +1,32 @@
+"""Any config.json, of changed fields or damaged letters, becomes a valid model or is refused."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from fuzz.strategies import configuration_texts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.physics.parameters import parameters
+
+
+@given(text=configuration_texts, assume=st.sampled_from((None, None, "llama", "x")))
+@settings(max_examples=60)
+def test_any_configuration_is_a_model_or_is_refused(text, assume):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.json"
+        path.write_text(text, encoding="utf-8", newline="")
+        try:
+            model = rl.load_model(str(path), assume=assume)
+        except rl.RooflineError as error:
+            assert str(error)
+            return
+    assert parameters(model).total > 0
+    try:
+        prediction = rl.predict(model, "h100-sxm", isl=100, osl=10, allow_oversize=True)
+    except rl.RooflineError as error:
+        assert str(error)
+        return
+    json.dumps(prediction.to_dict(), allow_nan=False)

@@ -1,0 +1,33 @@
+"""Any table of timed kernels is read or refused; what is read is finite, and fits or is refused."""
+
+import math
+import tempfile
+from pathlib import Path
+
+from fuzz.strategies import kernel_tables
+from hypothesis import given, settings
+
+import roofline as rl
+from roofline.api.calibrate import calibrate
+from roofline.measurements.kernel_table import kernel_groups
+
+
+@given(text=kernel_tables())
+@settings(max_examples=60)
+def test_any_kernel_table_is_read_or_refused(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.csv"
+        path.write_text(text, encoding="utf-8", newline="")
+        try:
+            groups = kernel_groups([str(path)])
+        except rl.BadInput as error:
+            assert str(error)
+            return
+        for group in groups:
+            assert all(0.0 <= number < math.inf for column in group.columns.values() for number in column)
+        try:
+            fit = calibrate([str(path)], "h100-sxm")
+        except rl.BadInput as error:
+            assert str(error)
+        else:
+            assert fit.text

@@ -1,0 +1,36 @@
+"""Any result file of a benchmark tool is read or refused; what is read is finite, and is judged."""
+
+import math
+from dataclasses import asdict
+
+from fuzz.strategies import result_texts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roofline as rl
+from roofline.api.check import check_readings, results
+
+
+@given(text=result_texts(), statistic=st.sampled_from((None, None, "mean", "p99")))
+@settings(max_examples=80)
+def test_any_result_is_read_and_judged_or_refused(text, statistic):
+    try:
+        reading = results(text.encode("utf-8", "surrogatepass"), "result", statistic)
+    except rl.BadInput as error:
+        assert str(error)
+        return
+    assert all(str(fault) for fault in reading.faults)
+    for measurement in reading.measurements:
+        numbers = [value for value in asdict(measurement).values() if isinstance(value, (int, float))]
+        assert all(0.0 <= number < math.inf for number in numbers)
+    few = reading._replace(measurements=reading.measurements[:2])
+    checks, refusals = check_readings([few], {"gpu": "h100-sxm", "tp": 1, "model": "llama-3.1-8b"})
+    assert all(isinstance(refusal, rl.RooflineError) and str(refusal) for refusal in refusals)
+    for check in checks:
+        shares = [
+            check.mfu,
+            check.mbu,
+            *(share(metric) for metric in ("ttft", "tpot", "e2el") for share in (check.ratio, check.light_share)),
+        ]
+        assert all(share is None or 0.0 <= share < math.inf for share in shares)
+        assert all(check.suspect_texts)

@@ -1,0 +1,56 @@
+"""Any file of a GPU, model, calibration or workload is read or refused, and what is read predicts."""
+
+import json
+import math
+import tempfile
+from pathlib import Path
+
+from fuzz.strategies import SPECIFICATIONS, documents_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spec_texts import faults
+
+import roofline as rl
+from roofline.catalog.checks import checked_document
+
+
+@st.composite
+def specifications(draw):
+    """A kind of specification, and its text."""
+    kind = draw(st.sampled_from(sorted(set(SPECIFICATIONS) - {"engine"})))
+    return kind, draw(documents_of(kind))
+
+
+def predicted(kind, name, specs):
+    """A prediction with what the file describes."""
+    if kind == "model":
+        return rl.predict(name, "h100-sxm", isl=100, osl=10, specs=specs, allow_oversize=True)
+    if kind == "workload":
+        return rl.predict("llama-3.1-8b", "h100-sxm", concurrency=4, **rl.workload_options(name, specs))
+    return rl.predict("llama-3.1-8b", name if kind == "gpu" else "my-gpu", isl=100, osl=10, specs=specs)
+
+
+@given(specification=specifications())
+@settings(max_examples=80)
+def test_any_specification_is_read_or_refused_with_file_and_line(specification):
+    kind, text = specification
+    with tempfile.TemporaryDirectory() as specs:
+        path = Path(specs) / ("hopper.yaml" if kind == "calibration" else "own.yaml")  # found by its generation
+        path.write_text(text, encoding="utf-8", newline="")
+        if kind == "calibration":
+            (Path(specs) / "gpu.yaml").write_text(SPECIFICATIONS["gpu"][0], encoding="utf-8")
+        try:
+            name = checked_document(str(path), kind)["name"]
+        except rl.BadSpec as error:
+            assert faults(error)
+            assert rl.check_specs(specs) or kind == "workload"
+            return
+        rl.check_specs(specs)
+        try:
+            prediction = predicted(kind, name, specs)
+            times = (prediction.ttft, prediction.tpot, prediction.e2el)
+        except rl.RooflineError as error:
+            assert str(error)
+            return
+    assert all(time is None or 0.0 <= time < math.inf for time in times)  # none: an answer of one token
+    json.dumps(prediction.to_dict(), allow_nan=False)

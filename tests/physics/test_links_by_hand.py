@@ -1,0 +1,233 @@
+"""Collectives worked out by hand: one of each kind, within a scale-up domain, beyond it, and beyond a bridge."""
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+from conftest import deploy
+
+import roofline.arrays  # noqa: F401  ranks may be an array
+from roofline.errors import BadInput
+from roofline.physics.assembly import Assembly
+from roofline.physics.collectives import sent_bytes
+from roofline.physics.efficiency import basis_of, calibrated_set, doublings, link_efficiency, link_roof
+from roofline.physics.forward import crossings, prefill_pass
+from roofline.physics.one_equation import LIGHT_LINK, Work, collective_time
+from roofline.physics.plan import Plan
+from roofline.specs.calibration import Calibration, CollectiveEfficiency
+from roofline.specs.gpu import Gpu, Link
+from roofline.specs.kernels import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    COLLECTIVES,
+    GEMM,
+    MOE_COMBINE,
+    MOE_DISPATCH,
+    P2P,
+    REDUCE_SCATTER,
+)
+
+SIZE = 8e6  # bytes of the tensor
+EFFICIENCY = CollectiveEfficiency(a0=1e-6, a1=2e-7, a2=3e-7, q=1e-6, eta=0.8, eta_switch=0.5)
+OVER_PCIE = CollectiveEfficiency(a0=5e-6, a1=4e-7, a2=6e-7, q=4e-6, eta=0.6)
+NODE = Gpu(
+    name="gpu", aliases=(), vendor="", generation="random", peaks={"bf16": 1e15}, bandwidth=1e12, memory=1e11,
+    memory_label=1e11, link=Link("nvlink", 1e11, 4), scale_out=1e10, host_link=2.5e10,
+    calibration=Calibration(
+        "random", ("gpu",), {}, {**{kind.name: EFFICIENCY for kind in COLLECTIVES}, "pcie": OVER_PCIE}
+    ),
+)  # fmt: skip
+SWITCH = replace(NODE, link=replace(NODE.link, in_switch_reduction=True))
+MESH = replace(NODE, link=replace(NODE.link, peer_bandwidth=2e10))
+#: Bridges join pairs; four of them are in a host, over PCIe.
+BRIDGE = replace(NODE, link=replace(NODE.link, domain=2), host_domain=4)
+QUICK = replace(NODE, scale_out=1e11)
+
+
+def time(gpu, basis, kind, ranks):
+    """Terms of one collective of a tensor of `SIZE`."""
+    return collective_time(Work(link_bytes=sent_bytes(kind, SIZE, ranks)), link_roof(gpu, basis, kind, ranks))
+
+
+def over(wire, ranks, doublings, efficiency=EFFICIENCY):
+    """Alpha-beta time of a collective whose bytes take so long on the bare links."""
+    start = efficiency.a0 + efficiency.a1 * (ranks - 1) + efficiency.a2 * doublings
+    return start + sqrt(efficiency.q * wire) + wire / efficiency.eta
+
+
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [
+        (ALL_REDUCE, 2 * 7 / 8),  # twice around a ring
+        (ALL_GATHER, 7 / 8),
+        (REDUCE_SCATTER, 7 / 8),
+        (ALL_TO_ALL, 7 / 8),
+        (MOE_DISPATCH, 7 / 8),
+        (MOE_COMBINE, 7 / 8),
+        (P2P, 1),
+    ],
+)
+def test_eight_ranks_send_what_was_counted_by_hand(kind, share):
+    assert sent_bytes(kind, SIZE, 8) == share * SIZE
+
+
+# A tensor of 8 MB; a link of 100 GB/s within 4 GPUs, a network of 10 GB/s a GPU: bare times [s] on 4 ranks, and on 8
+# within a node and between two. A ring works in the node first: 3/4 of the tensor is sent there, each way of an
+# all-reduce, and the quarter that is left is exchanged between the nodes. Of an exchange 3 of 7 peers are near.
+KINDS = [
+    (ALL_REDUCE, 12e6 / 1e11, 12e6 / 1e11, 2e6 / 1e10),
+    (ALL_GATHER, 6e6 / 1e11, 6e6 / 1e11, 1e6 / 1e10),
+    (REDUCE_SCATTER, 6e6 / 1e11, 6e6 / 1e11, 1e6 / 1e10),
+    (MOE_DISPATCH, 6e6 / 1e11, 3e6 / 1e11, 4e6 / 1e10),
+    (MOE_COMBINE, 6e6 / 1e11, 3e6 / 1e11, 4e6 / 1e10),
+    (P2P, 8e6 / 1e11, 0.0, 8e6 / 1e10),
+]
+
+
+@pytest.mark.parametrize(("kind", "domain", "near", "far"), KINDS, ids=[str(kind) for kind, *_ in KINDS])
+def test_one_collective_of_each_kind_takes_what_was_worked_out_by_hand(kind, domain, near, far):
+    four, eight = (1, 1) if kind is P2P else (2, 3)  # doublings; a hand-over has two ends
+    assert time(NODE, "ideal", kind, 4).total == pytest.approx(domain)
+    assert time(NODE, "calibrated", kind, 4).total == pytest.approx(over(domain, 4, four))
+    assert time(NODE, "ideal", kind, 8).total == pytest.approx(max(near, far))  # every link at once
+    assert time(NODE, "calibrated", kind, 8).total == pytest.approx(over(near + far, 8, eight))  # one after the other
+
+
+def test_terms_of_a_collective_are_those_worked_out_by_hand():
+    terms = time(NODE, "calibrated", ALL_REDUCE, 4)
+    fill = sqrt(1e-6 * 120e-6)
+    assert terms.pipeline_latency == pytest.approx(fill)
+    assert terms.latency == pytest.approx(1e-6 + 3 * 2e-7 + 2 * 3e-7 + fill)
+    assert terms.link == pytest.approx(120e-6 / 0.8)
+    assert (terms.compute, terms.memory, terms.exponentials, terms.bound) == (0.0, 0.0, 0.0, "link")
+    assert time(NODE, "ideal", ALL_REDUCE, 4).link == pytest.approx(120e-6)
+
+
+def test_a_switch_that_reduces_carries_the_tensor_once():
+    start = over(120e-6, 4, 2) - 120e-6 / 0.8
+    assert time(SWITCH, "ideal", ALL_REDUCE, 4).total == pytest.approx(8e6 / 1e11)
+    # ring 120 us / 0.8 = 150, switch 80 us / 0.5 = 160: the ring is the faster one; at 0.8 of the rate the switch is
+    assert time(SWITCH, "calibrated", ALL_REDUCE, 4).total == pytest.approx(start + 150e-6)
+    better = {**NODE.calibration.collectives, "all_reduce": replace(EFFICIENCY, eta_switch=0.8)}
+    quick = replace(SWITCH, calibration=replace(NODE.calibration, collectives=better))
+    assert time(quick, "calibrated", ALL_REDUCE, 4).total == pytest.approx(start + 100e-6)
+    # beyond the domain calibrated as any other; at the hardware limit the node's part is one tensor
+    assert time(quick, "calibrated", ALL_REDUCE, 8) == time(NODE, "calibrated", ALL_REDUCE, 8)
+    assert time(replace(SWITCH, scale_out=1e11), "ideal", ALL_REDUCE, 8).total == pytest.approx(80e-6)
+    assert time(QUICK, "ideal", ALL_REDUCE, 8).total == pytest.approx(120e-6)
+    assert time(SWITCH, "ideal", ALL_GATHER, 4) == time(NODE, "ideal", ALL_GATHER, 4)  # there is nothing to reduce
+
+
+@pytest.mark.parametrize(("ranks", "rate"), [(2, 2e10), (3, 4e10), (4, 6e10)])
+def test_of_a_mesh_the_links_to_the_ranks_that_take_part_carry_a_collective(ranks, rate):
+    sent = (ranks - 1) / ranks * SIZE
+    assert time(MESH, "ideal", ALL_GATHER, ranks).total == pytest.approx(sent / rate)
+    full = replace(MESH, link=replace(MESH.link, peer_bandwidth=9e10))
+    assert time(full, "ideal", ALL_GATHER, ranks).total == pytest.approx(sent / min(9e10 * (ranks - 1), 1e11))
+
+
+def test_cards_beyond_their_bridge_work_over_pcie():
+    # 4 cards, 2 a bridge, PCIe of 25 GB/s: calibrated, all of the 12 MB of an all-reduce over PCIe
+    assert time(BRIDGE, "calibrated", ALL_REDUCE, 4).total == pytest.approx(over(12e6 / 2.5e10, 4, 2, OVER_PCIE))
+    # at the hardware limit the bridge takes the tensor (80 us), PCIe half of it (160 us)
+    assert time(BRIDGE, "ideal", ALL_REDUCE, 4).total == pytest.approx(4e6 / 2.5e10)
+    # 8 cards in two hosts: 12 MB in a host, then a quarter of the tensor between them
+    assert time(BRIDGE, "calibrated", ALL_REDUCE, 8).total == pytest.approx(
+        over(12e6 / 2.5e10 + 2e6 / 1e10, 8, 3, OVER_PCIE)
+    )
+    assert time(BRIDGE, "ideal", ALL_REDUCE, 8).total == pytest.approx(2e6 / 1e10)
+    # a pair is joined by its bridge, and its parameters are those of the bridge
+    assert time(BRIDGE, "calibrated", ALL_REDUCE, 2).total == pytest.approx(over(8e6 / 1e11, 2, 1))
+
+
+@pytest.mark.parametrize("basis", ["ideal", "calibrated"])
+@pytest.mark.parametrize("gpu", [NODE, SWITCH, MESH, BRIDGE], ids=["node", "switch", "mesh", "bridge"])
+def test_an_element_of_an_array_of_ranks_takes_what_so_many_ranks_take(gpu, basis):
+    ranks = np.array([2, 3, 4, 6, 8])
+    for kind in (ALL_REDUCE, ALL_GATHER, MOE_DISPATCH):
+        each = [time(gpu, basis, kind, int(number)).total for number in ranks]
+        assert time(gpu, basis, kind, ranks).total == pytest.approx(each, rel=1e-12)
+
+
+def test_without_a_calibration_links_reach_their_full_rate():
+    assert link_efficiency(replace(NODE, calibration=None), ALL_REDUCE) is LIGHT_LINK
+    bare = time(replace(NODE, calibration=None), "calibrated", ALL_REDUCE, 4)
+    assert bare.total == pytest.approx(120e-6)
+
+
+@pytest.mark.parametrize(("ranks", "number"), [(1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (8, 3), (9, 4), (2**21, 20)])
+def test_doublings_are_counted_to_a_million_ranks(ranks, number):
+    assert doublings(ranks) == number
+
+
+def test_what_is_no_basis_and_what_was_never_timed_are_refused():
+    with pytest.raises(BadInput, match="unknown basis 'fast'; choose from calibrated, ideal"):
+        basis_of(NODE, "fast")
+    with pytest.raises(BadInput, match="the calibration has no parameters for gemm kernels"):
+        calibrated_set({}, GEMM, "bf16")
+
+
+def test_a_rate_that_no_specification_states_is_refused_by_name():
+    with pytest.raises(BadInput, match="8 ranks exceed the 4-GPU nvlink domain of gpu"):
+        time(replace(NODE, scale_out=None), "ideal", ALL_REDUCE, 8)
+    with pytest.raises(BadInput, match="gpu: its specification has no host_link"):
+        time(replace(BRIDGE, host_link=None), "ideal", ALL_REDUCE, 4)
+    alone = replace(NODE, calibration=replace(NODE.calibration, collectives={}))
+    with pytest.raises(BadInput, match="calibration random has no all_reduce parameters"):
+        time(alone, "calibrated", ALL_REDUCE, 4)
+
+
+# --- in a pass -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plan", "domain", "expected"),
+    [
+        (Plan(tp=4, pp=4), 8, 1),  # stages 1 and 2 | 3 and 4
+        (Plan(tp=8, pp=4), 8, 3),
+        (Plan(tp=2, pp=4, dp=2), 8, 1),
+        (Plan(tp=1, pp=8), 8, 0),
+        (Plan(tp=1, pp=9), 8, 1),
+        (Plan(tp=16, pp=2), 8, 1),  # never more than there are hand-overs
+        (Plan(tp=4), 8, 0),
+    ],
+)
+def test_hand_overs_between_nodes_are_counted(plan, domain, expected):
+    assert crossings(plan, domain) == expected
+
+
+def of_kind(deployment, kind, tokens=10.0):
+    kernels = prefill_pass(deployment, 1.0, tokens).kernels
+    return {kernel.name: (kernel.count, kernel.work.link_bytes) for kernel in kernels if kernel.kind is kind}
+
+
+def test_stages_hand_over_the_stream_of_their_tokens():
+    # llama-3.1-8b: 10 tokens of 4096 values in 16 bits; of 3 hand-overs of stages of 4 GPUs one leaves a node of 8
+    stream = 10 * 4096 * 2
+    handed = of_kind(deploy("llama-3.1-8b", "h100-sxm", Plan(tp=4, pp=4)), P2P)
+    assert sorted(handed.values()) == [(1.0, stream), (2.0, stream)]
+    assert of_kind(deploy("llama-3.1-8b", "h100-sxm", Plan(tp=4)), P2P) == {}
+
+
+def test_collectives_of_a_dense_layer_are_two_sums_of_the_stream_and_one_gather_of_the_logits():
+    deployment = deploy("llama-3.1-8b", "h100-sxm", Plan(tp=4))
+    ring = 2 * 3 / 4 * 10 * 4096 * 2
+    reduced = of_kind(deployment, ALL_REDUCE)
+    assert reduced == {"attention all-reduce": (32, ring), "ffn all-reduce": (32, ring)}
+    assert of_kind(deployment, ALL_GATHER) == {"logits all-gather": (1, 3 / 4 * 128256 * 2)}
+    assert of_kind(deploy("llama-3.1-8b", "h100-sxm"), ALL_REDUCE) == {}
+
+
+def test_an_all_reduce_of_an_engine_takes_its_time_more():
+    deployment, times = deploy("llama-3.1-8b", "h100-sxm", Plan(tp=4)), {}
+    slower = replace(deployment, engine=replace(deployment.engine, all_reduce=7e-6))
+    for added in (False, True):
+        assembly = Assembly(slower if added else deployment, 1.0, 10.0)
+        assembly.all_reduce("sum", 1)
+        assembly.collective("gather", ALL_GATHER, 1, 8e6, 4)
+        times[added] = [(kernel.terms.total, kernel.terms.latency) for kernel in assembly.kernels]
+    (plain, gathered), (longer, gathered_too) = times[False], times[True]
+    assert longer == pytest.approx((plain[0] + 7e-6, plain[1] + 7e-6))
+    assert gathered == gathered_too

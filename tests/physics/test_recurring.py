@@ -1,0 +1,155 @@
+"""Answers of programs are those of the formulas: to the bit of floats, to rounding of arrays."""
+
+import copy
+import pickle
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from every_case import each
+
+import roofline as rl
+from roofline.api.inputs import deployed as deployed_room
+from roofline.physics import forward, memory, recurring
+from roofline.physics.forward import Pass, every_kernel, prefill_pass
+from roofline.physics.plan import Plan
+from roofline.physics.recurring import figures_of
+from roofline.serving import interval, knee
+from roofline.serving.traffic import server
+
+CASES = (
+    ("llama-3.1-8b", "h100-sxm", {}),
+    ("llama-3.1-70b", "b200", {"tp": 2, "quantization": "fp8"}),
+    ("deepseek-v3", "h200-sxm", {"tp": 8}),
+    ("deepseek-v3", "b200", {"tp": 1, "dp": 8, "ep": 8}),
+    ("qwen3-next-80b-a3b", "h100-sxm", {"tp": 4}),
+    ("gpt-oss-120b", "h100-sxm", {"tp": 2, "pp": 2}),
+    ("gemma-3-27b", "a100-sxm-80gb", {"tp": 2}),
+    ("nemotron-h-56b", "h100-sxm", {"tp": 4, "basis": "ideal"}),
+    ("deepseek-v3", "h200-sxm", {"tp": 8, "draft": "mtp", "draft_tokens": 2, "acceptance": "0.8,0.6"}),
+    ("llama-3.1-8b", "rtx-4090", {"engine": "vllm", "quantization": "int4"}),
+)
+READ = (
+    forward._time,
+    forward._bound_times,
+    interval._variance,
+    interval._generic_variance,
+    knee._sides,
+    server._part_times,
+)
+
+
+def deployment(model, gpu, options):
+    return rl.predict(model, gpu, allow_oversize=True, **options).deployment
+
+
+def ask_often(read, make, one, numbers):
+    """What a program answers, after as many questions as it takes."""
+    for _ in range(recurring._FEW + 1):
+        found = recurring.recurring(make, one, numbers).answered(read, Pass)
+    return found
+
+
+@each(("model", "gpu", "options"), CASES)
+def test_a_program_of_floats_gives_what_the_formulas_give_to_the_bit(model, gpu, options):
+    one, draw = deployment(model, gpu, options), random.Random(7)
+    for make in (forward._prefill_kernels, forward._decode_kernels):
+        for read in READ:
+            for _ in range(12):
+                numbers = (
+                    float(draw.randint(1, 300)),
+                    float(draw.choice((1, 17, 3000, 40_000))),
+                    float(draw.randint(1, 9000)),
+                )
+                found = ask_often(read, make, one, numbers)
+                assert found is not None
+                assert found == read(Pass(make(one, *numbers)))
+    for make, numbers in ((memory._memory, (7.0, 3333.0)), (memory._largest_batch, (4321.0,))):
+        plain = make(one, *numbers)
+        for _ in range(recurring._FEW + 2):
+            assert figures_of(make, one, *numbers) == tuple(plain)
+        assert callable(one.memo[recurring._itself, make, None])
+
+
+@each(("model", "gpu", "options"), CASES)
+@each("size", [100, (1 << 14) + 1])
+def test_a_program_of_arrays_gives_what_floats_give(model, gpu, options, size):
+    draw = np.random.default_rng(3)
+    batch, tokens = draw.integers(1, 300, size).astype(float), draw.integers(1, 40_000, size).astype(float)
+    one = deployment(model, gpu, options)
+    for numbers in ((batch, tokens, 700.0), (3.0, tokens, 1.0), (batch[:, None], tokens[:7], 5.0)):
+        for make in (forward._prefill_kernels, forward._decode_kernels):
+            times = Pass.of(make, one, *numbers).time
+            assert times.shape == np.broadcast(*numbers).shape
+            flat = [np.broadcast_to(number, times.shape).ravel() for number in numbers]
+            for place in (0, 50, times.size - 1):
+                at = Pass(make(one, *(float(values[place]) for values in flat))).time
+                assert times.ravel()[place] == pytest.approx(at, rel=1e-12)
+    assert any(callable(known) for known in one.memo.values())
+
+
+def test_where_arithmetic_has_no_result_the_formulas_answer():
+    one = deployment(*CASES[0])
+    for _ in range(recurring._FEW + 2):
+        with pytest.raises(ZeroDivisionError):
+            Pass.of(forward._decode_kernels, one, 1.0, 100.0, 0.0).time  # noqa: B018  asked for its error
+
+
+def test_a_structure_that_hangs_on_its_numbers_has_no_program():
+    one = deployment(*CASES[0])
+
+    def halves(_, number):
+        return (number / 2.0 if number > 1.0 else -1.0,)
+
+    for _ in range(recurring._FEW + 3):
+        assert figures_of(halves, one, 4.0) == (2.0,)
+        assert figures_of(halves, one, 1.0) == (-1.0,)
+    assert one.memo[recurring._itself, halves, None] is None
+
+
+def test_kernels_can_be_read_whatever_was_asked_before():
+    one = deployment(*CASES[0])
+    for _ in range(recurring._FEW + 2):
+        time = prefill_pass(one, 1.0, 1000.0).time
+    asked = prefill_pass(one, 1.0, 1000.0)
+    assert asked.time == time == sum(kernel.time for kernel in asked.kernels)
+    assert asked == prefill_pass(one, 1.0, 1000.0) != prefill_pass(one, 1.0, 1001.0)
+    assert hash(asked) == hash(prefill_pass(one, 1.0, 1000.0))
+    assert {kernel.name for kernel in asked.kernels} <= {kernel.name for kernel in every_kernel(one)}
+
+
+def test_copies_leave_programs_behind_and_replicas_share_them():
+    one = deployment(*CASES[0])
+    for _ in range(recurring._FEW + 2):
+        prefill_pass(one, 1.0, 1000.0).time  # noqa: B018  asked often
+    assert one.memo
+    for twin in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert twin == one
+        assert twin.memo == {}
+    assert one.copies(3).memo is one.memo
+    assert one.copies(3).replicas == 3
+    assert one.at(Plan(tp=2)) is one.at(Plan(tp=2))
+    assert one.at(Plan(tp=2)).memo is not one.memo
+    assert one.copies(2).at(Plan(tp=4)).replicas == 2
+    assert one.on("ideal").basis == "ideal"
+
+
+def test_a_case_is_deployed_once_but_for_files_of_ones_own(tmp_path):
+    one = rl.predict("llama-3.1-8b", "h100-sxm", isl=100)
+    assert rl.predict("llama-3.1-8b", "h100-sxm", isl=200).deployment is one.deployment
+    assert rl.predict("llama-3.1-8b", "h100-sxm", engine="vllm").deployment is not one.deployment
+    assert rl.predict("llama-3.1-8b", "h100-sxm", derate={"peak": 0.1}).deployment.gpu != one.deployment.gpu
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(profile_text(0.004))
+    first = rl.predict("llama-3.1-8b", "h100-sxm", engine=str(profile)).ttft
+    profile.write_text(profile_text(0.104))
+    assert rl.predict("llama-3.1-8b", "h100-sxm", engine=str(profile)).ttft == pytest.approx(first + 0.1)
+    deployed_room._KNOWN.clear()
+    assert rl.predict("llama-3.1-8b", "h100-sxm", isl=100) == one
+
+
+def profile_text(request):
+    """A profile whose requests take so long [s]."""
+    shipped = (Path(__file__).parents[2] / "engine_specs" / "vllm.yaml").read_text()
+    return shipped.replace("request: 7.9 ms", f"request: {request * 1000:g} ms")

@@ -1,0 +1,266 @@
+"""Edges of what an answer rests on: pools outside of what was checked, equal requests, single tokens, refusals."""
+
+import statistics
+from dataclasses import replace
+
+import pytest
+
+import roofline as rl
+from roofline.errors import BadInput, UnknownName
+from roofline.physics.speculation import eagle_head
+from roofline.serving.correction import Correction
+from roofline.serving.disaggregation import KvLink, Pools
+from roofline.serving.knee import Knees
+from roofline.serving.latency import Workload
+from roofline.serving.lengths import UNIFORM, lengths_by_law
+from roofline.serving.precision import cache_scheme, precision, scheme
+from roofline.serving.prompt_cache import cached_prefixes, hit_rate
+from roofline.serving.row import row
+from roofline.serving.targets import limited_latencies
+from roofline.serving.traffic.domain import restated
+from roofline.serving.traffic.load import served, server_of
+from roofline.serving.traffic.mixture import percentile
+from roofline.serving.traffic.pool_domain import pools_outside
+from roofline.serving.traffic.pool_simulation import pools_simulated
+from roofline.serving.traffic.pools import pool_tails, pooled
+from roofline.serving.traffic.simulation import Arrivals, simulated
+from roofline.specs.formats import number_format
+from roofline.specs.layers import DenseFfn, Group, Layer, Mamba1, NoFfn
+from roofline.specs.prompt_cache import PromptCache
+
+H100 = rl.predict("llama-3.1-8b", "h100:tp1", isl=1000, osl=100, request_rate=1e-3).deployment
+POOLS = Pools(H100, H100, KvLink("rdma", 50e9))
+CASE = Workload(1000.0, 100.0, request_rate=1.0)
+INSIDE = "under load: inside the validated range of separate pools"
+
+# what is changed, of the means, the pools or the requests, and what is said; each is met exactly and then exceeded
+EDGES = {
+    "prefill": ({"request_rate": 0.8}, {"request_rate": 0.801}, "prefill pool above 80% of what it takes"),
+    "decode": ({"max_decode_rate": 0.5 / 0.8}, {"max_decode_rate": 0.49 / 0.8}, "decode pool above 80%"),
+    "link": ({"max_link_rate": 1.0}, {"max_link_rate": 0.99}, "link above 50%"),
+    "slots": ({"waiting_share": 0.001}, {"waiting_share": 0.0011}, "requests wait for slots"),
+}
+
+
+def means(**changes):
+    at = {"request_rate": 0.5, "max_prefill_rate": 1.0, "max_decode_rate": 2.0, "max_link_rate": 2.0}
+    return pooled(POOLS, CASE)._replace(**{**at, "waiting_share": 0.0, **changes})
+
+
+@pytest.mark.parametrize(("within", "outside", "said"), EDGES.values(), ids=EDGES)
+def test_two_pools_were_checked_up_to_a_load_and_not_beyond(within, outside, said):
+    assert pools_outside(POOLS, CASE, means(**within)) == INSIDE
+    text = pools_outside(POOLS, CASE, means(**outside))
+    assert text == f"under load: outside the validated range of separate pools ({said}); see simulate"
+
+
+def test_two_pools_were_checked_for_short_prompts_of_like_lengths_in_a_steady_state_of_one_stage():
+    budget = H100.engine.max_num_batched_tokens
+    half = replace(CASE, isl=budget / 2 + 200.0, prefix=200.0)
+    assert pools_outside(POOLS, half, means()) == INSIDE
+    assert "(prompts above half of the token budget)" in pools_outside(POOLS, replace(half, prefix=199.0), means())
+    for cv, said in ((0.3, INSIDE), (0.31, "(prompt length cv above 0.3)")):
+        assert said in pools_outside(POOLS, replace(CASE, lengths=lengths_by_law(UNIFORM, cv, 0.0)), means())
+    run = replace(CASE, request_rate=None, concurrency=4.0, num_prompts=40.0)
+    assert "(a run that includes its start)" in pools_outside(POOLS, run, means())
+    staged = replace(POOLS, decode=replace(H100, plan=replace(H100.plan, pp=2)))
+    assert "(pipeline parallelism)" in pools_outside(staged, CASE, means())
+    both = pools_outside(staged, run, means(request_rate=0.9))
+    assert "(prefill pool above 80% of what it takes, a run that includes its start, pipeline parallelism)" in both
+
+
+def test_pools_have_the_gpus_of_both_and_answer_a_share_of_what_they_can():
+    wide = rl.predict("llama-3.1-8b", "h100:tp2x3", isl=1000, osl=100, request_rate=1e-3).deployment
+    assert Pools(wide, H100, KvLink("rdma", 50e9)).num_gpus == 7
+    found = pooled(POOLS, CASE)
+    assert found.util == found.request_rate / found.max_request_rate
+
+
+def test_answers_of_one_token_are_sent_by_the_pool_of_prompts_alone():
+    alone = replace(CASE, osl=1.0)
+    seen = pools_simulated(POOLS, alone, Arrivals(200, rate=1.0, seed=3))
+    assert all(each.e2el == each.ttft for each in seen)
+    slow = replace(POOLS, link=KvLink("rdma", 1e6))  # nothing is moved over it
+    assert [each.ttft for each in pools_simulated(slow, alone, Arrivals(200, rate=1.0, seed=3))] == [
+        each.ttft for each in seen
+    ]
+
+
+def test_requests_that_start_cold_wait_so_much_longer_in_a_simulation():
+    late = replace(CASE, cold_start=(1.0, 5.0), request_rate=1e-3)
+    arrivals = Arrivals(60, rate=1e-3, seed=3)
+    for seen in (
+        [simulated(server_of(H100, case), arrivals) for case in (replace(late, cold_start=None), late)],
+        [pools_simulated(POOLS, case, arrivals) for case in (replace(late, cold_start=None), late)],
+    ):
+        warm, cold = (sum(each.ttft for each in answers) / len(answers) for answers in seen)
+        assert cold - warm == pytest.approx(5.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "trtllm"])
+def test_very_many_users_of_very_short_answers_take_as_long_as_in_a_simulation(engine):
+    # prompts take nearly all of the time: what users meet is found by bracketing, not by rounds
+    found = rl.predict("llama-3.1-8b", "h100:tp1", isl=100, osl=5, concurrency=300, engine=engine)
+    seen = simulated(server_of(found.deployment, found.workload), Arrivals(3000, users=300, seed=3))
+    assert found.e2el == pytest.approx(sum(each.e2el for each in seen) / len(seen), rel=0.03)
+    assert found.request_rate * found.e2el == pytest.approx(300.0, rel=1e-9)
+    assert found.util < 1.0
+
+
+def test_a_simulation_tells_how_far_it_is():
+    told = {"one": [], "two": []}
+    simulated(server_of(H100, CASE), Arrivals(300, rate=1.0, seed=3), told["one"].append)
+    pools_simulated(POOLS, CASE, Arrivals(300, rate=1.0, seed=3), told["two"].append)
+    for counts in told.values():
+        assert counts == sorted(counts)
+        assert all(0 <= count <= 300 for count in counts)
+    assert told["one"] or told["two"]
+
+
+SMALL = replace(H100, gpu=replace(H100.gpu, memory=2.4e10))  # room for four requests of 8200 tokens beside the weights
+LONG = Workload(8000.0, 200.0, concurrency=16.0)
+
+
+def test_memory_that_holds_four_requests_makes_sixteen_users_wait_as_in_a_simulation():
+    found, roomy = served(SMALL, LONG), served(H100, LONG)
+    seen = simulated(server_of(SMALL, LONG), Arrivals(600, users=16, seed=3))
+    assert found.slots == 4 < 16 < roomy.slots
+    assert found.ttft == pytest.approx(sum(each.ttft for each in seen) / len(seen), rel=0.03)
+    assert found.tpot == pytest.approx(sum(each.tpot for each in seen) / len(seen), rel=0.03)
+    assert found.ttft > 10 * roomy.ttft
+    pools = Pools(H100, SMALL, KvLink("rdma", 50e9))
+    both = pooled(pools, LONG)
+    apart = pools_simulated(pools, LONG, Arrivals(600, users=16, seed=3))
+    assert both.ttft == pytest.approx(sum(each.ttft for each in apart) / len(apart), rel=0.01)
+    assert both.tpot == pytest.approx(sum(each.tpot for each in apart) / len(apart), rel=0.01)
+
+
+def test_ranks_of_data_parallelism_in_pools_are_met_as_in_a_simulation():
+    ranks = rl.predict("llama-3.1-8b", "h100:tp1dp2", isl=1000, osl=100, request_rate=1e-3, engine="vllm").deployment
+    pools, workload = Pools(ranks, ranks, KvLink("rdma", 50e9)), Workload(3000.0, 100.0, request_rate=6.0)
+    found, seen = pooled(pools, workload), pools_simulated(pools, workload, Arrivals(2000, rate=6.0, seed=3))
+    assert found.ttft == pytest.approx(sum(each.ttft for each in seen) / len(seen), rel=0.03)
+    assert found.tpot == pytest.approx(sum(each.tpot for each in seen) / len(seen), rel=0.01)
+
+
+def test_percentiles_of_users_of_two_pools_have_the_median_that_a_simulation_sees():
+    found, seen = pooled(POOLS, LONG), pools_simulated(POOLS, LONG, Arrivals(2000, users=16, seed=3))
+    spread = pool_tails(POOLS, LONG, found)
+    levels = [percentile(spread.ttft, level) for level in (10.0, 50.0, 90.0, 99.0)]
+    assert levels == sorted(levels)
+    assert levels[1] == pytest.approx(statistics.median(each.ttft for each in seen), rel=0.1)
+
+
+def test_a_trace_of_requests_is_drawn_from_in_a_simulation():
+    isls, osls = [500, 1500, 1000, 3000], [50, 150, 100, 20]
+    found = rl.predict("llama-3.1-8b", "h100:tp1", lengths={"isl": isls, "osl": osls}, request_rate=0.5, engine="vllm")
+    seen = simulated(
+        server_of(found.deployment, found.workload), Arrivals(3000, rate=0.5, lengths=found.workload.lengths, seed=3)
+    )
+    assert found.e2el == pytest.approx(sum(each.e2el for each in seen) / len(seen), rel=0.05)
+
+
+def test_the_hit_rate_of_no_prefix_at_all_is_zero():
+    cache = PromptCache(size=2e10, working_set=2e11, zipf=0.9)
+    assert hit_rate(H100, 0.0, cache) == 0.0
+    assert 0.0 < hit_rate(H100, 500.0, cache) < 1.0
+
+
+def test_what_was_said_of_one_load_is_said_anew_of_another():
+    found = rl.predict("llama-3.1-8b", "h100:tp1", isl=1000, osl=100, request_rate=1.0)
+    warnings = ("a batch is large", "under load: outside of the validated range (old)")
+    assert restated(warnings, found.deployment, found.workload, None) == ("a batch is large",)
+    anew = restated(warnings, found.deployment, found.workload, found.served)
+    assert anew[0] == "a batch is large"
+    assert len(anew) == 2
+    assert anew[1] in found.warnings
+
+
+def test_how_far_a_single_token_reaches_above_its_median_is_a_matter_of_the_first():
+    shares = {}
+    for osl in (1.0, 100.0):
+        case = rl.predict("llama-3.1-8b", "h100:tp1", isl=2000, osl=osl, request_rate=8.0, isl_cv=0.3, engine="vllm")
+        keys = ("p99_within", "ttft_p99", "ttft_p50", "tpot_p99", "tpot_p50")
+        shares[osl] = limited_latencies(case.deployment, case.workload, keys if osl > 1.0 else keys[:3])
+    first = {osl: found["ttft_p99"] / found["ttft_p50"] for osl, found in shares.items()}
+    assert shares[1.0]["p99_within"] == pytest.approx(first[1.0], rel=1e-12)
+    steps = shares[100.0]["tpot_p99"] / shares[100.0]["tpot_p50"]
+    assert shares[100.0]["p99_within"] == pytest.approx(max(first[100.0], steps), rel=1e-12)
+    burst = rl.predict("llama-3.1-8b", "h100:tp1", isl=2000, osl=100)
+    assert limited_latencies(burst.deployment, burst.workload, ["p99_within"]) == {"p99_within": 1.0}
+
+
+# --- in words, and refused -----------------------------------------------------------------------
+
+
+def test_knees_and_corrections_are_said_in_a_line():
+    assert repr(Knees(300.0, 9.0, 50.0, None)) == "<Knees ridge 300, half 9, memory 50; smallest: half>"
+    nothing = "<Knees none: the batch follows from the request rate>"
+    assert repr(Knees(None, None, None, None)) == nothing
+    assert Knees(None, None, None, None).smallest == (None, None)
+    assert repr(Correction()) == "<Correction none: nothing was measured>"
+    assert repr(Correction(2.0, 1.25, 0.25, 0.1)) == "<Correction TTFT x 2, TPOT x 1.25>"
+
+
+def test_one_prediction_is_one_key_of_a_dictionary():
+    one, same, other = (rl.predict("llama-3.1-8b", "h100", batch=batch) for batch in (1, 1, 2))
+    assert {one: "a", same: "b"} == {one: "b"}
+    assert one != other
+    assert hash(one) == hash(same)
+
+
+@pytest.mark.parametrize("keys", ["ttft_ms", b"ttft_ms", {"ttft_ms"}, {"ttft_ms": 1}, 5])
+def test_keys_of_a_row_are_a_list(keys):
+    with pytest.raises(BadInput, match="must be a list of keys of a row"):
+        row(rl.predict("llama-3.1-8b", "h100"), keys)
+
+
+@pytest.mark.parametrize("key", ["tftt_ms", 5])
+def test_keys_that_are_none_are_refused_with_those_that_are(key):
+    with pytest.raises(UnknownName, match=r"unknown key .*; choose from model"):
+        row(rl.predict("llama-3.1-8b", "h100"), ["ttft_ms", key])
+
+
+def test_an_unknown_law_of_lengths_is_refused_with_those_that_are():
+    with pytest.raises(UnknownName, match="unknown length distribution 'normal'; choose from lognormal, uniform"):
+        lengths_by_law("normal", 0.1, 0.1)
+
+
+def test_formats_of_whole_files_hold_embedding_and_head_too():
+    found = precision(rl.load_model("llama-3.1-8b"), rl.load_gpu("h100"), "q4_k_m").sections
+    assert {name for name, each in found.items() if each.format == "q4_k_m"} == {
+        "linear", "attention", "embed", "head",
+    }  # fmt: skip
+    assert found["linear"].weight_nbytes == pytest.approx(4.8944 / 8)
+
+
+def test_one_format_of_weights_or_of_a_cache_alone_has_its_scheme():
+    h100, a100 = rl.load_gpu("h100"), rl.load_gpu("a100")
+    assert scheme(number_format("fp8"), h100, asked=True).peak == "fp8"
+    assert scheme(number_format("fp8"), a100, asked=False).peak == "bf16"
+    with pytest.raises(rl.UnsupportedPrecision):
+        scheme(number_format("fp8"), a100, asked=True)
+    assert tuple(cache_scheme(number_format("fp8"), a100)) == ("fp8", 1.0, 2.0, "bf16", "fp8", False)
+
+
+def test_rent_is_that_of_all_gpus_by_the_hour():
+    found = rl.predict("llama-3.1-70b", "h100:tp4")
+    low, high = (found.price.low * 3600 * 4, found.price.high * 3600 * 4)
+    (line,) = (line for line in " ".join(str(found).split()).split("; ") if line.startswith("rent: "))
+    assert line.partition(" basis")[0].endswith(f"{low:.3g}-{high:.3g} USD/h")
+
+
+def test_prefixes_that_a_cache_holds_are_its_size_over_what_all_ranks_keep_of_one():
+    wide = rl.predict("llama-3.1-8b", "h100:tp2pp2", isl=1000, osl=100).deployment
+    assert cached_prefixes(wide, 500.0, 2e10) == pytest.approx(2e10 / (500 * 131072))  # 131072 bytes a token in all
+
+
+def test_a_head_over_hidden_states_attends_as_the_last_layer_does():
+    deep = rl.load_model("gemma-3-27b")
+    last = deep.groups[-1].layers[-1]
+    head = eagle_head(deep).groups[0].layers[0]
+    assert (head.mixer, head.ffn) == (last.mixer, last.ffn)
+    first, second = Mamba1(64, 16, 6, 4), Mamba1(64, 8, 6, 4)
+    bare = replace(deep, groups=(Group(1, (Layer(first, NoFfn()), Layer(second, NoFfn()))),))
+    assert eagle_head(bare).groups[0].layers[0] == Layer(second, DenseFfn(4 * bare.hidden))
+    assert eagle_head(bare).vocab == 32_000

@@ -1,0 +1,238 @@
+"""What fits, what is suggested where it does not, which shapes were timed, and the SLO knee at the hardware limit."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from conftest import deploy
+
+import roofline as rl
+from roofline.errors import BadInput
+from roofline.physics.memory import largest_batch, memory
+from roofline.physics.plan import Plan
+from roofline.serving.correction import Correction
+from roofline.serving.latency import Workload, load_text
+from roofline.serving.limits import beyond, is_within
+from roofline.serving.sizing import (
+    check_plan,
+    does_not_fit,
+    longest_context,
+    plan_fault,
+    possible_tp,
+    smallest_tp,
+    widest_tp,
+)
+from roofline.serving.targets import excess, limit_shares, limited_latencies
+
+CASE = {"isl": 600, "osl": 100}
+
+
+def fits(deployment, batch, length, **degrees):
+    return memory(replace(deployment, plan=replace(deployment.plan, **degrees)), batch, length).fits
+
+
+def of_memory(deployment, share):
+    """On GPUs that have a share of the memory."""
+    return replace(deployment, gpu=replace(deployment.gpu, memory=deployment.gpu.memory * share))
+
+
+def suggested(deployment, batch, length):
+    """What an error says to try, as a list."""
+    message = str(does_not_fit(deployment, batch, length))
+    return message.partition("; try ")[2].split(", or ")
+
+
+# --- what does not fit ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [1.0, 0.8, 0.55, 0.3, 0.2, 0.1])
+@pytest.mark.parametrize("name", ["llama-3.1-405b", "llama-3.1-70b", "qwen3-235b-a22b"])
+def test_the_suggested_stages_are_the_fewest_that_fit_at_the_widest_tp(name, share):
+    deployment = of_memory(deploy(name, "h100-sxm"), share)
+    tps = [tp for tp in range(1, 9) if not plan_fault(deployment.model, Plan(tp=tp))]
+    (text,) = [each for each in suggested(deployment, 4.0, 3000.0) if "pp =" in each] or [None]
+    pps = [pp for pp in range(2, 17) if fits(deployment, 4.0, 3000.0, tp=max(tps), pp=pp)]
+    if any(fits(deployment, 4.0, 3000.0, tp=tp) for tp in tps) or not pps:
+        assert text is None
+    else:
+        assert text == f"tp = {max(tps)}, pp = {pps[0]}"
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.4, 0.25])
+@pytest.mark.parametrize(("batch", "length"), [(1.0, 4000.0), (300.0, 4000.0), (2.0, 400_000.0), (2.0, 4e6)])
+def test_suggestions_are_the_nearest_cases_that_fit(share, batch, length):
+    deployment = of_memory(deploy("llama-3.1-70b", "h100-sxm", Plan(tp=2)), share)
+    remedies = suggested(deployment, batch, length)
+    tps = [tp for tp in (1, 2, 4, 8) if fits(deployment, batch, length, tp=tp)]
+    expected = [f"tp = {tps[0]}"] if tps else []
+    most = largest_batch(deployment, length)
+    expected += [f"batch = {most:.0f}"] if 0 < most < batch else []
+    longest = longest_context(deployment, batch)
+    expected += [f"isl + osl = {longest:.0f}"] if 0 < longest < length and not expected else []
+    assert remedies[: len(expected)] == expected
+    assert longest == 0 or fits(deployment, batch, longest)
+    assert not fits(deployment, batch, longest + 1.0)
+    fewer = {}
+    for preset in ("int4", "fp8"):
+        quantised = replace(deployment, precision=deploy("llama-3.1-70b", "h100-sxm", quantization=preset).precision)
+        fitting = [tp for tp in (1, 2, 4, 8) if fits(quantised, batch, length, tp=tp)]
+        if fitting and (not tps or fitting[0] < tps[0]):
+            fewer = {"preset": preset, "tp": fitting[0]}
+    text = [each for each in remedies if "--quantization" in each]
+    assert text == ([f"--quantization {fewer['preset']} at tp = {fewer['tp']}"] if fewer else [])
+
+
+def test_formats_that_a_gpu_does_not_run_or_that_save_nothing_are_not_suggested():
+    assert not [each for each in suggested(deploy("llama-3.1-405b", "a100-sxm-80gb"), 1.0, 1000.0) if "fp8" in each]
+    stored = replace(deploy("llama-3.1-405b", "h100-sxm", quantization="int4"))
+    assert not [each for each in suggested(of_memory(stored, 0.4), 1.0, 1000.0) if "--quantization" in each]
+
+
+def test_where_nothing_helps_the_message_says_so():
+    tiny = of_memory(deploy("llama-3.1-405b", "h100-sxm"), 0.01)
+    assert str(does_not_fit(tiny, 1.0, 1000.0)).endswith("; try a smaller model, or a GPU with more memory")
+
+
+def test_the_message_adds_up():
+    deployment = replace(deploy("llama-3.1-70b", "h100-sxm"), prefix_cache=2e9)
+    need, message = memory(deployment, 2.0, 4000.0), str(does_not_fit(deployment, 2.0, 4000.0))
+    parts = [float(each) for each in re.findall(r"([\d.]+) GB", message)]
+    shown = (need.weights, need.kv_cache, need.activations, need.reserve, need.prefixes, need.usable)
+    assert parts[:6] == [round(part / 1e9, 1) for part in shown]
+    assert parts[6] == pytest.approx(sum(parts[:5]) - parts[5], abs=0.3)
+    assert need.prefixes == 2e9
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+def test_degrees_that_divide_a_model_are_counted_by_hand():
+    # 32 heads, 8 KV heads (split, or whole copies of them), width 14336 = 2^11 x 7
+    assert possible_tp(rl.load_model("llama-3.1-8b"), 40) == [1, 2, 4, 8, 16, 32]
+    # 64 heads of values, 8 KV heads, experts of 2880 = 2^6 x 45 in width
+    model = rl.load_model("gpt-oss-120b")
+    assert possible_tp(model, 70) == [1, 2, 4, 8, 16, 32, 64]
+    assert plan_fault(model, Plan(tp=8, dp=2, ep=16)) is None
+    assert "expert width 2880 of gpt-oss-120b does not divide over 128 ranks" in plan_fault(model, Plan(tp=8, dp=16))
+    assert plan_fault(model, Plan(tp=2, ep=4)) == "ep = 4 must divide tp x dp = 2, the ranks that hold the experts"
+    assert "ep = 3 must divide the 128 experts of gpt-oss-120b" in plan_fault(model, Plan(tp=1, dp=3, ep=3))
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (Plan(tp=3), r"tp = 3 does not divide llama-3.1-8b \(32 heads\); choose from 1, 2, 4, 8, 16, 32$"),
+        (Plan(tp=2, ep=2), "ep = 2 needs a mixture of experts; llama-3.1-8b is dense"),
+        (Plan(pp=33), "pp = 33 must not exceed the 32 layers"),
+        (Plan(tp=0), "tp = 0 must be between 1 and 1000000"),
+        (Plan(dp=1_000_001), "dp = 1000001 must be between 1 and 1000000"),
+        (Plan(tp=8, dp=500_000), "tp x pp x dp = 4000000 must be between 1 and 1000000"),
+        (Plan(tp=True), "tp = True must be a whole number"),
+        (Plan(tp=2.0), "tp = 2.0 must be a whole number"),
+    ],
+)
+def test_plans_that_cannot_be_are_refused(plan, message):
+    with pytest.raises(BadInput, match=message):
+        check_plan(rl.load_model("llama-3.1-8b"), plan)
+
+
+def test_as_many_gpus_as_there_may_be_are_taken():
+    check_plan(rl.load_model("llama-3.1-8b"), Plan(tp=1, dp=1_000_000))
+    check_plan(rl.load_model("llama-3.1-8b"), Plan(pp=32))
+
+
+@pytest.mark.parametrize(("dp", "widest"), [(1, 8), (2, 4), (3, 2), (8, 1), (16, 1)])
+def test_tensor_parallelism_takes_what_data_parallelism_leaves_of_a_node(dp, widest):
+    assert widest_tp(deploy("llama-3.1-8b", "h100-sxm", Plan(dp=dp))) == widest
+
+
+def test_the_smallest_tp_is_the_first_that_divides_and_fits():
+    deployment = deploy("llama-3.1-70b", "h100-sxm")
+    fitting = [tp for tp in (1, 2, 4, 8) if fits(deployment, 8.0, 4000.0, tp=tp)]
+    assert smallest_tp(deployment, 8.0, 4000.0) == fitting[0] > 1
+    assert smallest_tp(deployment, 1e6, 4000.0) is None
+
+
+# --- shapes that were timed ----------------------------------------------------------------------
+
+LIMITS = [
+    ((131_072.0, 0.0, 1.0), (131_073.0, 0.0, 1.0), Plan(), ["prompt tokens", "context beyond", "isl + osl"]),
+    ((65_536.0, 65_536.0, 1.0), (65_536.0, 65_537.0, 1.0), Plan(), ["context beyond", "isl + osl"]),
+    ((64.0, 8.0, 2048.0), (64.0, 8.0, 2049.0), Plan(), ["prompt tokens", "batch beyond"]),
+    ((32.0, 8.0, 4096.0), (32.0, 8.0, 4097.0), Plan(dp=2), ["prompt tokens", "batch beyond"]),
+]
+
+
+@pytest.mark.parametrize(("within", "outside", "plan", "words"), LIMITS)
+def test_limits_of_what_was_timed_are_met_exactly_and_exceeded_by_one(within, outside, plan, words):
+    deployment = deploy("llama-3.1-8b", "h100-sxm", plan)  # of 131,072 tokens of context, without an engine's budget
+
+    def said(lengths):
+        return [text for exceeded, text in beyond(deployment, Workload(*lengths)) if exceeded]
+
+    assert said(within) == []
+    found = said(outside)
+    assert len(found) == len(words)
+    assert all(any(word in text for text in found) for word in words)
+    assert is_within(deployment, Workload(*within)) == (plan == Plan())  # of one rank alone: then nothing need be asked
+    assert not is_within(deployment, Workload(*outside))
+
+
+def test_light_has_no_shapes_and_a_model_without_a_context_no_end():
+    deployment = deploy("llama-3.1-8b", "h100-sxm", basis="ideal")
+    case = Workload(200_000.0, 1.0, 5000.0)
+    assert [text for exceeded, text in beyond(deployment, case) if exceeded] == [
+        "isl + osl exceeds the 131072-token context of llama-3.1-8b"
+    ]
+    endless = replace(deployment, model=replace(deployment.model, max_context=None))
+    assert list(beyond(endless, case)) == []
+    assert is_within(endless, Workload(100.0, 1.0))
+    short = replace(deployment, model=replace(deployment.model, max_context=120))
+    assert [is_within(short, Workload(100.0, osl)) for osl in (20.0, 21.0)] == [True, False]
+
+
+def test_a_cached_prefix_is_no_token_of_the_pass():
+    deployment = deploy("llama-3.1-8b", "h100-sxm")
+    several = Workload(60_000.0, 1.0, 3.0)
+    assert next(beyond(deployment, several))[0]
+    assert not next(beyond(deployment, replace(several, prefix=20_000.0)))[0]
+    budget = replace(deployment, engine=replace(deployment.engine, max_num_batched_tokens=30_000))
+    assert not next(beyond(budget, several))[0]  # two steps of 30,000 x 3
+
+
+# --- limits on latencies -------------------------------------------------------------------------
+
+
+def test_a_correction_lowers_no_latency_below_the_hardware_limit_and_the_network():
+    answer = rl.predict("llama-3.1-8b", "h100-sxm", **CASE, batch=8)
+    deployment, workload = answer.deployment, answer.workload
+    light = rl.predict("llama-3.1-8b", "h100-sxm", **CASE, batch=8, basis="ideal")
+    tiny = Correction(1e-6, 1e-6, 0.1, 0.1)
+    floor = light.ttft + deployment.engine.network
+    found = limited_latencies(deployment, workload, ("ttft", "tpot", "e2el"), tiny)
+    assert found == pytest.approx({"ttft": floor, "tpot": light.tpot, "e2el": floor + 99 * light.tpot}, rel=1e-12)
+    doubled = limited_latencies(deployment, workload, ("ttft", "tpot"), Correction(2.0, 3.0, 0.1, 0.1))
+    assert doubled == pytest.approx({"ttft": 2 * answer.ttft, "tpot": 3 * answer.tpot}, rel=1e-12)
+    slo = {"ttft": 4 * floor, "tpot": 2 * light.tpot}
+    assert limit_shares(deployment, workload, slo, tiny) == pytest.approx({"ttft": 0.25, "tpot": 0.5}, rel=1e-12)
+    assert excess(deployment, workload, slo, tiny) == pytest.approx(0.5, rel=1e-12)
+
+
+@pytest.mark.parametrize("key", ["ttft", "tpot"])
+def test_the_slo_knee_of_a_deployment_at_the_hardware_limit_is_that_of_the_limit(key):
+    def light(batch):
+        found = rl.predict("llama-3.1-8b", "h100-sxm", **CASE, batch=batch, basis="ideal")
+        return found.ttft + answer.deployment.engine.network if key == "ttft" else found.tpot
+
+    answer = rl.predict("llama-3.1-8b", "h100-sxm", **CASE)
+    limit = (light(6) + light(7)) / 2.0  # between the sixth and the seventh sequence
+    plain = replace(answer, slo={key: limit})
+    measured = replace(plain, correction=Correction(1e-6, 1e-6, 0.1, 0.1))
+    assert measured.knees.slo == 6
+    assert plain.knees.slo < 6
+
+
+def test_loads_are_said_in_a_few_words():
+    run = Workload(1.0, 1.0, concurrency=8.0, num_prompts=80.0)
+    texts = [load_text(case) for case in (Workload(1.0, 1.0, 16.0), run, Workload(1.0, 1.0, request_rate=1.5))]
+    assert texts == ["batch 16", "8 users, a run of 80 requests", "1.5 requests/s"]
