@@ -194,27 +194,21 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
     >>> kernel_time(Work(flop=2e12, weight_bytes=1e9), Roof.ideal(peak=1e15, bandwidth=4e12)).total
     0.002
     """
-    efficiency = roof.efficiency
+    flop, weights, kv, activations, serial_bytes, exponentials, depth, serial_depth, items, _ = work
+    peak, bandwidth, exp_rate, efficiency = roof
+    overlapped = weights + kv + activations
     if efficiency is LIGHT:
-        compute = work.flop / roof.peak
-        memory = work.nbytes / roof.bandwidth
+        compute = flop / peak
+        memory = (overlapped + serial_bytes) / bandwidth
         return Terms(maximum(compute, memory, CHANGES_SIDES), compute, memory, 0.0)
-    compute = work.flop / (efficiency.eta_c * roof.peak)
-    serial_latency = efficiency.kappa * work.depth
-    memory = work.overlapped_bytes / (efficiency.eta_m * roof.bandwidth)
-    serial = work.serial_bytes / (efficiency.eta_s * roof.bandwidth)
-    exponentials = work.exponentials / (efficiency.eta_x * roof.exp_rate)
-    latency = efficiency.t0 + efficiency.kappa_s * work.serial_depth + efficiency.eps * work.items
-    total = latency + norm(compute + serial_latency, memory, efficiency.p, CHANGES_SIDES) + exponentials + serial
-    return Terms(
-        total,
-        compute,
-        memory + serial,
-        latency + serial_latency,
-        exponentials,
-        serial_latency=serial_latency,
-        serial=serial,
-    )
+    compute = flop / (efficiency.eta_c * peak)
+    serial_latency = efficiency.kappa * depth
+    memory = overlapped / (efficiency.eta_m * bandwidth)
+    serial = serial_bytes / (efficiency.eta_s * bandwidth)
+    softmax = exponentials / (efficiency.eta_x * exp_rate)
+    latency = efficiency.t0 + efficiency.kappa_s * serial_depth + efficiency.eps * items
+    total = latency + norm(compute + serial_latency, memory, efficiency.p, CHANGES_SIDES) + softmax + serial
+    return Terms(total, compute, memory + serial, latency + serial_latency, softmax, 0.0, serial_latency, serial)
 
 
 def collective_time(work: Work, roof: LinkRoof) -> Terms:
