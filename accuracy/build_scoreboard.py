@@ -228,7 +228,7 @@ def _batch(case: Case) -> str:
 
 
 def possible(rows: Iterable[ServingRow]) -> list[ServingRow]:
-    """Rows that are not faster than light at the batch that they state."""
+    """Rows that are not faster than the hardware limit at the batch that they state."""
     found = []
     for row in rows:
         light = rl.predict(

@@ -34,7 +34,7 @@ HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
 
 @dataclass(frozen=True)
 class Case:
-    """One figure: measured, predicted with its interval, and at light speed; times in seconds."""
+    """One figure: measured, predicted with its interval, and at the hardware limit; times in seconds."""
 
     dataset: str
     split: str  # fit, held out or, of published rows, not fitted
@@ -182,7 +182,7 @@ def _offline(row: dict[str, str]) -> Case:
         gpu=found.deployment.gpu.name,
         model=model.short_name,
         kind=kind(model),
-        dtype=found.deployment.precision.sections["experts" if model.is_moe else "linear"].format,
+        dtype=found.deployment.quantization.sections["experts" if model.is_moe else "linear"].format,
         engine="trtllm",
         tp=found.deployment.plan.tp * found.deployment.plan.dp,
         batch=slots,
@@ -236,7 +236,7 @@ def _case(p: rl.Prediction, metric: str, measured: float, dataset: str, split: s
         gpu=deployment.gpu.name,
         model=deployment.model.short_name,
         kind=kind(deployment.model),
-        dtype=deployment.precision.sections["experts" if deployment.model.is_moe else "linear"].format,
+        dtype=deployment.quantization.sections["experts" if deployment.model.is_moe else "linear"].format,
         engine=deployment.engine.name,
         tp=deployment.plan.tp * deployment.plan.dp,
         batch=p.workload.batch,
@@ -345,7 +345,7 @@ def _server(row: Any, engine: str | None, prompts_per_user: float | None = None)
             gpu=row.gpu,
             model=row.model,
             kind=kind(model),
-            dtype=found.deployment.precision.sections["experts" if model.is_moe else "linear"].format,
+            dtype=found.deployment.quantization.sections["experts" if model.is_moe else "linear"].format,
             engine=row.engine,
             tp=row.tp * row.dp,
             batch=row.concurrency,

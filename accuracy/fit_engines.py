@@ -36,7 +36,7 @@ IDLE = {"request": (8e-3, 0.5), "launch": (40e-6, 0.5)}
 #: Constants of the profile `eager`.
 EAGER = {"launch": (100e-6, 0.5), "launch_decode": (30e-6, 0.5), "compute": (0.7, 0.5)}
 
-NAMES = ("arrival", "prefill", "stretch", "step", "sequence")
+NAMES = ("arrival", "prefill", "prefill_slowdown", "step", "sequence")
 WIDTH = (1.0, 1.5, 0.3, 1.5, 1.5)
 FIRST_ARRIVAL = 0.03  # [s] where a file states none
 MOST_ARRIVAL = 0.12  # [s] many first tokens of loaded servers take longer than any term explains
@@ -132,7 +132,7 @@ def fitted_loaded(rows: list[ServingRow], engine: str, idle: dict[str, float]) -
         return np.concatenate([TTFT_WEIGHT * weight * np.asarray(first), weight * np.asarray(step)])
 
     centre = np.log([float(getattr(shipped, name)) for name in NAMES])
-    low = [0.0 if name == "stretch" else -np.inf for name in NAMES]
+    low = [0.0 if name == "prefill_slowdown" else -np.inf for name in NAMES]
     high = [np.log(MOST_ARRIVAL) if name == "arrival" else np.inf for name in NAMES]
     return _nearest(NAMES, centre, WIDTH, off, low, high, LOSS_SCALE * len(known) ** 0.5 / 10.0)
 

@@ -194,7 +194,7 @@ def pool_cases(rows: Iterable[PoolRow]) -> Iterator[Case]:
                 dataset="pools", split=row.split, metric=metric, measured=getattr(row, metric),
                 predicted=getattr(found, metric), ideal=getattr(ideal, metric), low=float("nan"), high=float("nan"),
                 gpu=row.gpu, model=row.model, kind=kind(model),
-                dtype=found.pools.decode.precision.sections["experts" if model.is_moe else "linear"].format,
+                dtype=found.pools.decode.quantization.sections["experts" if model.is_moe else "linear"].format,
                 engine=row.engine, tp=row.decode.tp * row.decode.dp, batch=row.concurrency,
                 basis=found.pools.decode.basis, load="overloaded" if row.is_overloaded else "loaded",
                 source=row.source, ep=row.decode.ep,

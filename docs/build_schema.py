@@ -225,7 +225,7 @@ _DESCRIPTIONS = {
     "prefill": "Per pass that computes prompts.",
     "launch": "Of the host per kernel of a pass over prompts alone: the pass takes at least that long.",
     "launch_decode": "Likewise per kernel of a decode step, where no CUDA graph replays it.",
-    "stretch": "Factor on the time of a prompt's steps while other requests decode.",
+    "prefill_slowdown": "Factor on the time of a prompt's steps while other requests decode.",
     "step": "Per decode step.",
     "layer": "Per layer of a decode step, where no CUDA graph replays it.",
     "sequence": "Per sequence of a decode step.",

@@ -21,7 +21,7 @@ except ImportError:
     sys.exit("this recipe needs openpyxl: pip install openpyxl")
 
 NEEDED = {"model": "models", "gpu": "gpus", "isl": "isl", "osl": "osl"}  # heading: option of rl.table
-CHOICES = {"precision": "quantization", "tp": "tp", "num_gpus": "num_gpus", "slo": "slo"}
+CHOICES = {name: name for name in ("quantization", "tp", "num_gpus", "slo")} | {"precision": "quantization"}
 LOADS = {"batch": "batch"} | dict.fromkeys(("users", "concurrent users", "concurrency"), "concurrency")
 LOADS |= dict.fromkeys(("req/s", "requests/s", "request rate", "request rate [req/s]", "request_rate"), "request_rate")
 ALWAYS = ("TTFT [ms]", "TPOT [ms]", "GPUs", "fits", "reason")

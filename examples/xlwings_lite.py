@@ -26,40 +26,40 @@ BLANK = (None, "", 0)  # what Excel hands over for a cell that holds nothing
 
 
 @func(namespace="roofline")
-def ttft(model: str, gpu: str, isl: float, osl: float, batch: float = 1, precision: str = "", tp: int = 0) -> float:
+def ttft(model: str, gpu: str, isl: float, osl: float, batch: float = 1, quantization: str = "", tp: int = 0) -> float:
     """Time to first token [ms]; without tp on the fewest GPUs that fit."""
-    return times(model, gpu, isl, osl, batch, precision, tp)["ttft_ms"]
+    return times(model, gpu, isl, osl, batch, quantization, tp)["ttft_ms"]
 
 
 @func(namespace="roofline")
-def tpot(model: str, gpu: str, isl: float, osl: float, batch: float = 1, precision: str = "", tp: int = 0) -> float:
+def tpot(model: str, gpu: str, isl: float, osl: float, batch: float = 1, quantization: str = "", tp: int = 0) -> float:
     """Time per output token after the first [ms]; without tp on the fewest GPUs that fit."""
-    return times(model, gpu, isl, osl, batch, precision, tp)["tpot_ms"]
+    return times(model, gpu, isl, osl, batch, quantization, tp)["tpot_ms"]
 
 
 @func(namespace="roofline")
-def reason(model: str, gpu: str, isl: float, osl: float, batch: float = 1, precision: str = "", tp: int = 0) -> str:
+def reason(model: str, gpu: str, isl: float, osl: float, batch: float = 1, quantization: str = "", tp: int = 0) -> str:
     """Why a case has no times, or "ok"."""
-    return outcome(model, gpu, isl, osl, batch, precision, tp)["reason"] or "ok"
+    return outcome(model, gpu, isl, osl, batch, quantization, tp)["reason"] or "ok"
 
 
 @func(namespace="roofline")
 def fill(cases: Annotated[list, {"ndim": 2}]) -> list:
-    """RESULTS of cases; their first row has the headings model, gpu, isl, osl, batch and perhaps precision and tp."""
+    """RESULTS of cases; their first row has the headings model, gpu, isl, osl, batch, perhaps quantization, tp."""
     names = [str(name).strip().lower() for name in cases[0]]
     if missing := [name for name in NEEDED if name not in names]:
         raise rl.BadInput(f"the first row has no heading {', '.join(missing)}")
     filled = [RESULTS]
     for cells in cases[1:]:
-        case = {name: cell for name, cell in zip(names, cells, strict=True) if name in (*NEEDED, "precision", "tp")}
+        case = {name: cell for name, cell in zip(names, cells, strict=True) if name in (*NEEDED, "quantization", "tp")}
         blank = case["model"] in BLANK and case["gpu"] in BLANK
         filled.append([""] * len(RESULTS) if blank else [outcome(**case).get(key) for key in RESULTS])
     return filled
 
 
-def outcome(model: str, gpu: str, isl: float, osl: float, batch: float, precision: str = "", tp: int = 0) -> dict:
+def outcome(model: str, gpu: str, isl: float, osl: float, batch: float, quantization: str = "", tp: int = 0) -> dict:
     """Row of `rl.table`; its `reason` says why there are no times."""
-    formats, degree = (None if given in BLANK else given for given in (precision, tp))
+    formats, degree = (None if given in BLANK else given for given in (quantization, tp))
     try:
         case = {"isl": isl, "osl": osl, "batch": batch, "quantization": formats, "tp": degree}
         return rl.table([model], [gpu], **case, keys=RESULTS[:-1])[0]  # the reason comes with every row

@@ -1,19 +1,16 @@
-"""The `roofline` command, before anything of it is imported."""
+"""Entry point of the `roofline` command; what it needs is imported when it runs."""
 
 from __future__ import annotations
 
 import atexit
 import gc
 
-__all__ = ["start"]
-
-_RARELY = 1 << 17  # objects more, between searches for garbage
+_RARELY = 1 << 17  # new objects between two collections
 
 
 def start() -> None:
-    """Run the command line."""
-    gc.set_threshold(_RARELY)  # next to nothing that one answer builds is garbage before its end
-    atexit.register(gc.freeze)  # nor is there anything to look for in it after that
+    gc.set_threshold(_RARELY)  # one answer leaves next to no garbage behind
+    atexit.register(gc.freeze)  # nor at exit
     from roofline.cli.main import main
 
     main()

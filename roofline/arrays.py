@@ -1,4 +1,4 @@
-"""numpy's home: arrays as a kind of number, and the door through which they enter as float64."""
+"""The home of numpy: arrays as a kind of number, which enter here as float64."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from roofline.errors import BadInput, shown
 from roofline.ops import Operations, register
 
-__all__ = ["Array", "Flags", "Words", "as_array", "block_functions", "gauss_nodes", "in_blocks"]
-
-#: Arrays of an answer, one element a case: numbers, conditions and texts.
+#: Arrays of an answer, one element for each case: numbers, conditions and texts.
 Array: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
 Words: TypeAlias = NDArray[np.str_]
@@ -32,19 +30,9 @@ _BLOCK = 1 << 14  # elements whose buffers stay in the cache of a core
 
 
 def as_array(name: str, value: Any) -> Any:
-    """A float, or a float64 array of any shape, from whatever numpy can read as numbers.
+    """A float or a float64 array from anything numpy reads as numbers; `name` is for the error message.
 
-    Integers become float64: token counts times widths overflow int64 silently.
-
-    Args:
-        name: what the value is, for the message [text].
-        value: number, sequence, array, pandas or polars column [any].
-
-    Returns:
-        A float for a scalar, else a float64 array of the same shape [as `value`].
-
-    Raises:
-        BadInput: not numbers, or an empty array.
+    Integers become float64: token counts times widths would silently overflow int64.
     """
     try:
         array = np.asarray(value)
@@ -59,14 +47,14 @@ def as_array(name: str, value: Any) -> Any:
 
 
 def gauss_nodes(law: str, count: int) -> list[tuple[float, float]]:
-    """Weights and places that integrate against a law: a normal of unit variance, or an even one from -1 to 1.
+    """Gauss quadrature against a standard normal, or a uniform density from -1 to 1: weights and places.
 
     Args:
-        law: ``hermite`` for the normal, ``legendre`` for the even one [text].
-        count: of the nodes: polynomials up to twice as many less one are integrated exactly [1].
+        law: ``hermite`` for the normal, ``legendre`` for the uniform density.
+        count: n nodes, exact for polynomials up to degree 2n - 1 [1].
 
     Returns:
-        Weights, which sum to one, and places [1].
+        Pairs of a weight and a place; weights sum to one [1].
 
     Source:
         Abramowitz and Stegun, Handbook of Mathematical Functions, 25.4.46 and 25.4.29.
@@ -83,11 +71,7 @@ def gauss_nodes(law: str, count: int) -> list[tuple[float, float]]:
 
 
 def block_functions() -> dict[str, Callable[..., Any]]:
-    """Functions that programs of arrays call, with a buffer for the result as the last argument.
-
-    Returns:
-        Each by its name, and what floats need.
-    """
+    """Functions of numpy by name that array programs call, with the buffer for the result as the last argument."""
     named = (
         "add", "subtract", "multiply", "divide", "negative", "power", "mod", "absolute", "maximum", "minimum", "ceil",
         "floor", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
@@ -99,31 +83,24 @@ def block_functions() -> dict[str, Callable[..., Any]]:
 def in_blocks(
     run: Callable[..., tuple[Any, ...]], is_array: tuple[bool, ...], floats: int, flags: int
 ) -> Callable[..., tuple[Any, ...]]:
-    """A program of blocks as a function of whole arrays, which takes memory for a block and for the results.
+    """A program over blocks as a function of floats and of arrays that broadcast together.
 
-    Args:
-        run: of floats and blocks, and of buffers for numbers and for conditions.
-        is_array: which of its numbers are arrays [bool].
-        floats: buffers for numbers [1].
-        flags: buffers for conditions [1].
-
-    Returns:
-        A function of floats and of arrays that broadcast together; it gives arrays of their common shape, and floats
-        of what depends on none.
+    Memory holds one block and the results. `run` takes the values of a block, then `floats` buffers for numbers and
+    `flags` buffers for conditions; `is_array` says which values are arrays.
     """
 
     def whole(*values: Any) -> tuple[Any, ...]:
-        arrays = np.broadcast_arrays(*(value for value, is_one in zip(values, is_array, strict=True) if is_one))
+        arrays = np.broadcast_arrays(*(value for value, varies in zip(values, is_array, strict=True) if varies))
         shape, size = arrays[0].shape, arrays[0].size
         flat = iter([np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays])
-        given = [next(flat) if is_one else value for value, is_one in zip(values, is_array, strict=True)]
+        inputs = [next(flat) if varies else value for value, varies in zip(values, is_array, strict=True)]
         length = min(size, _BLOCK)
         buffers = [np.empty(length) for _ in range(floats)] + [np.empty(length, dtype=bool) for _ in range(flags)]
         results: list[Any] = []
         with np.errstate(all="ignore"):
             for start in range(0, size, _BLOCK):
                 end = min(start + _BLOCK, size)
-                blocks = (value[start:end] if is_one else value for value, is_one in zip(given, is_array, strict=True))
+                blocks = (value[start:end] if varies else value for value, varies in zip(inputs, is_array, strict=True))
                 parts = run(*blocks, *(buffer[: end - start] for buffer in buffers))
                 if not results:
                     results = [np.empty(size, part.dtype) if hasattr(part, "dtype") else part for part in parts]

@@ -1,4 +1,4 @@
-"""Questions about all elements of a number, which may be an array of them, and their text for people."""
+"""Questions about the elements of a number, which may be an array, and their text for people."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ import math
 from roofline.ops import Real
 from roofline.quantity import rounded, to_text
 
-__all__ = ["all_of", "any_of", "figure_text", "largest_of", "negated", "smallest_of", "span_text"]
-
 
 def any_of(condition: Real) -> bool:
     """Whether a condition holds for any element.
-
-    Args:
-        condition: of a number, or of the elements of an array [condition].
-
-    Returns:
-        Whether it does [bool].
 
     >>> any_of(1.0 < 2.0)
     True
@@ -28,12 +20,6 @@ def any_of(condition: Real) -> bool:
 def all_of(condition: Real) -> bool:
     """Whether a condition holds for every element.
 
-    Args:
-        condition: of a number, or of the elements of an array [condition].
-
-    Returns:
-        Whether it does [bool].
-
     >>> all_of(1.0 < 2.0)
     True
     """
@@ -42,12 +28,6 @@ def all_of(condition: Real) -> bool:
 
 def negated(condition: Real) -> Real:
     """Whether a condition fails, element by element.
-
-    Args:
-        condition: of a number, or of the elements of an array [condition].
-
-    Returns:
-        The condition that holds where it does not [condition].
 
     >>> negated(1.0 < 2.0)
     False
@@ -58,12 +38,6 @@ def negated(condition: Real) -> Real:
 def largest_of(values: Real) -> float:
     """Largest element.
 
-    Args:
-        values: a number, or an array of them [any].
-
-    Returns:
-        A float [any].
-
     >>> largest_of(2.0)
     2.0
     """
@@ -73,12 +47,6 @@ def largest_of(values: Real) -> float:
 def smallest_of(values: Real) -> float:
     """Smallest element.
 
-    Args:
-        values: a number, or an array of them [any].
-
-    Returns:
-        A float [any].
-
     >>> smallest_of(2.0)
     2.0
     """
@@ -86,14 +54,7 @@ def smallest_of(values: Real) -> float:
 
 
 def figure_text(value: Real, unit: str | None = None) -> str:
-    """A number at three digits.
-
-    Args:
-        value: number; None for what does not apply [any].
-        unit: SI unit that takes a prefix; None for a bare number [text].
-
-    Returns:
-        Text; a dash for what does not apply or is not finite [text].
+    """A number in three digits.
 
     >>> figure_text(0.0448, "s"), figure_text(None)
     ('44.8 ms', '-')
@@ -104,14 +65,7 @@ def figure_text(value: Real, unit: str | None = None) -> str:
 
 
 def span_text(value: Real, unit: str | None = None) -> str:
-    """A number at three digits, or the range of the elements of an array; NaN is left out.
-
-    Args:
-        value: a number, or an array of them [any].
-        unit: SI unit that takes a prefix; None for bare numbers [text].
-
-    Returns:
-        Text such as ``44.8 ms`` or ``500 to 1000`` [text].
+    """A number in three digits, or the range of an array; NaN is left out.
 
     >>> span_text(0.0448, "s")
     '44.8 ms'

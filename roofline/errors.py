@@ -1,25 +1,12 @@
-"""The errors that roofline raises: what was asked, what is wrong with it, what to do."""
+"""The errors that roofline raises, and how they show texts and values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "BadInput",
-    "BadSpec",
-    "DoesNotFit",
-    "Overloaded",
-    "RooflineError",
-    "UnknownName",
-    "UnsupportedPrecision",
-    "did_you_mean",
-    "printable",
-    "shown",
-]
-
 
 class RooflineError(Exception):
-    """Base of every error that a caller can cause and correct; its message is fit for any terminal."""
+    """Base of every error that a caller can cause and correct; any terminal can print its message."""
 
     def __str__(self) -> str:
         return printable(super().__str__(), lines=True)
@@ -38,25 +25,19 @@ class DoesNotFit(RooflineError):
 
 
 class Overloaded(RooflineError):
-    """More requests come than the deployment can answer."""
+    """Requests arrive faster than the deployment can answer them."""
 
 
 class BadSpec(RooflineError):
-    """A specification file with faults; the message lists all of them as file:line: field: fault."""
+    """A faulty specification file; the message lists every fault as file:line: field: fault."""
 
 
 class BadInput(RooflineError):
-    """A number or a plan that cannot be: negative, not finite, absurdly large, not divisible."""
+    """An impossible number or plan: negative, not finite, absurdly large, not divisible."""
 
 
 def did_you_mean(nearest: Iterable[str]) -> str:
-    """The end of a message on an unknown name: the nearest known ones.
-
-    Args:
-        nearest: known names, best first [text].
-
-    Returns:
-        A question after a semicolon; empty where nothing is near [text].
+    """The end of a message about an unknown name: known names, nearest first.
 
     >>> did_you_mean(["h100-sxm", "h100-pcie", "h100-nvl"]), did_you_mean([])
     ('; did you mean h100-sxm, h100-pcie or h100-nvl?', '')
@@ -68,17 +49,10 @@ def did_you_mean(nearest: Iterable[str]) -> str:
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """A text that shows what it is: control, bidirectional and other unprintable characters as their escapes.
+    """A text with control, bidirectional and other unprintable characters escaped.
 
-    Text from files and options goes through here before a person sees it: a terminal obeys an escape
-    sequence, U+202E turns a line round, U+2028 breaks one, and half a surrogate pair cannot be written.
-
-    Args:
-        text: whatever it holds [text].
-        lines: leave line ends as they are [bool].
-
-    Returns:
-        Text that any terminal and any file can hold [text].
+    Every text from a file or an option passes through here before a person sees it: a terminal obeys escape
+    sequences, U+202E reverses a line, U+2028 breaks one, and half a surrogate pair cannot be written.
 
     >>> printable("red \\x1b[31m, turned \\u202e")
     'red \\\\x1b[31m, turned \\\\u202e'
@@ -93,13 +67,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message can show it: short, whatever it is.
-
-    Args:
-        value: anything [any].
-
-    Returns:
-        Text of at most 60 characters [text].
+    """A value as a message shows it, in at most 60 characters.
 
     >>> shown(2000), shown(10**5000)
     ('2000', 'a huge number')

@@ -1,11 +1,10 @@
-"""The few operations beyond ``+ - * / **`` that a formula may use, over every kind of number.
+"""The few operations beyond ``+ - * / **`` that a formula may use, for every kind of number.
 
-A formula written with these runs unchanged on floats, numpy arrays, symbols and whatever kind of
-number comes later. Each kind registers its operations from its own home (`register`), so that this
-module imports none of them.
+A formula written with them runs unchanged on floats, numpy arrays, symbols, traced numbers and spreadsheet cells.
+Each kind registers its operations from its own module (`register`), so this module imports none of them.
 
-A choice may say what it means: what happens where its two sides are equal, such as ``a window is
-filled``. Kinds that keep record of choices, as traced numbers do, keep it with them; others leave it.
+A choice may carry a meaning: what happens where its two sides are equal, such as ``a window is filled``. Kinds that
+record choices, as traced numbers do, keep it; the others ignore it.
 """
 
 from __future__ import annotations
@@ -18,27 +17,6 @@ from typing import Any, TypeVar
 from roofline.errors import BadInput
 from roofline.records import NamedTuple
 
-__all__ = [
-    "Operations",
-    "Real",
-    "above",
-    "always",
-    "at_most",
-    "below",
-    "ceil",
-    "comparable",
-    "floor",
-    "maximum",
-    "minimum",
-    "never",
-    "norm",
-    "operations_of",
-    "plain",
-    "register",
-    "same",
-    "where",
-]
-
 #: A number of any kind: float, numpy array, symbol, spreadsheet cell.
 Real = Any
 _Record = TypeVar("_Record")
@@ -46,8 +24,7 @@ _Record = TypeVar("_Record")
 _PLAIN = frozenset({float, int})
 _CUBIC = 3.0
 
-
-#: A calculation that gives the next of some numbers.
+#: One round of a fixed-point iteration.
 _Round = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 
@@ -56,7 +33,7 @@ def _compared(relation: Callable[[Real, Real], Real], a: Real, b: Real, _: str) 
 
 
 class Operations(NamedTuple):
-    """What one kind of number can do; the text is what a choice means, empty where it was not said."""
+    """What one kind of number can do; texts are the meanings of choices, empty where none is given."""
 
     maximum: Callable[[Real, Real, str], Real]
     minimum: Callable[[Real, Real, str], Real]
@@ -64,37 +41,25 @@ class Operations(NamedTuple):
     where: Callable[[Real, Real, Real], Real]
     compared: Callable[[Callable[[Real, Real], Real], Real, Real, str], Real] = _compared  # by a relation such as <
     cbrt: Callable[[Real], Real] | None = None  # cube root, where it is more than a power
-    settled: Callable[[_Round, tuple[Any, ...], Any], tuple[Real, ...]] | None = None  # at a fixed point
-    repeated: Callable[..., tuple[Real, ...]] | None = None  # of a loop whose end is open; `roots.repeated`
+    settled: Callable[[_Round, tuple[Any, ...], Any], tuple[Real, ...]] | None = None  # derivatives at a fixed point
+    repeated: Callable[..., tuple[Real, ...]] | None = None  # a loop that ends on a condition; `roots.repeated`
 
 
 _REGISTRY: dict[type, Operations] = {}
 
 
 def register(kind: type, operations: Operations) -> None:
-    """Make a type a kind of number: its operations serve it and its subclasses.
-
-    Args:
-        kind: type of the numbers, or of the conditions that comparing them gives [type].
-        operations: how to do each operation on them [record].
-    """
+    """Make a type and its subclasses a kind of number."""
     _REGISTRY[kind] = operations
 
 
 def operations_of(*values: Real) -> Operations:
-    """Operations of the kind of some numbers, of which those that are no floats are of one.
-
-    Args:
-        values: the numbers [any].
-
-    Returns:
-        The operations.
-    """
+    """Operations of the one kind that the values have, floats apart."""
     for value in values:
         for base in type(value).__mro__:
-            found = _REGISTRY.get(base)
-            if found is not None and base not in _PLAIN:
-                return found
+            operations = _REGISTRY.get(base)
+            if operations is not None and base not in _PLAIN:
+                return operations
     if all(isinstance(value, (float, int)) for value in values):
         return _FLOATS
     kinds = ", ".join(type(value).__name__ for value in values)
@@ -107,14 +72,6 @@ def operations_of(*values: Real) -> Operations:
 def maximum(a: Real, b: Real, meaning: str = "") -> Real:
     """Larger of two numbers, element by element.
 
-    Args:
-        a: number [any].
-        b: number [any].
-        meaning: what happens where both are equal [text].
-
-    Returns:
-        The larger [any].
-
     >>> maximum(2.0, 3.0)
     3.0
     """
@@ -125,14 +82,6 @@ def maximum(a: Real, b: Real, meaning: str = "") -> Real:
 
 def minimum(a: Real, b: Real, meaning: str = "") -> Real:
     """Smaller of two numbers, element by element.
-
-    Args:
-        a: number [any].
-        b: number [any].
-        meaning: what happens where both are equal [text].
-
-    Returns:
-        The smaller [any].
 
     >>> minimum(2.0, 3.0)
     2.0
@@ -145,13 +94,6 @@ def minimum(a: Real, b: Real, meaning: str = "") -> Real:
 def ceil(a: Real, meaning: str = "") -> Real:
     """Smallest whole number not below a number.
 
-    Args:
-        a: number [any].
-        meaning: what happens where it is whole [text].
-
-    Returns:
-        The whole number, of the kind of `a` (a float for a float) [any].
-
     >>> ceil(2.1)
     3.0
     """
@@ -163,13 +105,6 @@ def ceil(a: Real, meaning: str = "") -> Real:
 def floor(a: Real, meaning: str = "") -> Real:
     """Largest whole number not above a number.
 
-    Args:
-        a: number [any].
-        meaning: what happens where it is whole [text].
-
-    Returns:
-        The whole number [any].
-
     >>> floor(2.9)
     2.0
     """
@@ -178,14 +113,6 @@ def floor(a: Real, meaning: str = "") -> Real:
 
 def where(condition: Real, a: Real, b: Real) -> Real:
     """One of two numbers, by a condition, element by element.
-
-    Args:
-        condition: what a comparison of two numbers gives [condition].
-        a: number where it holds [any].
-        b: number where it does not [any].
-
-    Returns:
-        `a` or `b` [any].
 
     >>> where(1.0 < 2.0, 3.0, 4.0)
     3.0
@@ -198,15 +125,7 @@ def where(condition: Real, a: Real, b: Real) -> Real:
 
 
 def above(a: Real, b: Real, meaning: str = "") -> Real:
-    """Whether a number exceeds another: `a > b`, and what it means.
-
-    Args:
-        a: number [any].
-        b: number [any].
-        meaning: what happens where both are equal [text].
-
-    Returns:
-        The condition [condition].
+    """`a > b`, with a meaning.
 
     >>> above(3.0, 2.0, "the second rank begins")
     True
@@ -217,15 +136,7 @@ def above(a: Real, b: Real, meaning: str = "") -> Real:
 
 
 def below(a: Real, b: Real, meaning: str = "") -> Real:
-    """Whether a number is less than another: `a < b`, and what it means.
-
-    Args:
-        a: number [any].
-        b: number [any].
-        meaning: what happens where both are equal [text].
-
-    Returns:
-        The condition [condition].
+    """`a < b`, with a meaning.
 
     >>> below(3.0, 2.0, "the second rank ends")
     False
@@ -236,15 +147,7 @@ def below(a: Real, b: Real, meaning: str = "") -> Real:
 
 
 def at_most(a: Real, b: Real, meaning: str = "") -> Real:
-    """Whether a number is no more than another: `a <= b`, and what it means.
-
-    Args:
-        a: number [any].
-        b: number [any].
-        meaning: what happens where both are equal [text].
-
-    Returns:
-        The condition [condition].
+    """`a <= b`, with a meaning.
 
     >>> at_most(2.0, 2.0, "the third rank begins")
     True
@@ -255,15 +158,10 @@ def at_most(a: Real, b: Real, meaning: str = "") -> Real:
 
 
 def never(condition: Real) -> bool:
-    """Whether a condition is settled and fails: what depends on it need not be written down.
+    """Whether a condition is known to fail for every case, so that what depends on it can be left out.
 
-    Args:
-        condition: what a comparison of two numbers gives [condition].
-
-    Returns:
-        True where a comparison of floats, or of traced numbers by their values, fails. Not where it is open: a cell
-        may be asked another case, a symbol has no value yet, and the cases of an array share one list of kernels,
-        whatever its elements say [bool].
+    Known are comparisons of floats, and of traced numbers by their values. Cells, symbols and arrays stay open: they
+    stand for other cases, have no value yet, or share one list of kernels.
 
     >>> never(1.0 > 2.0), never(1.0 < 2.0)
     (True, False)
@@ -272,14 +170,7 @@ def never(condition: Real) -> bool:
 
 
 def always(condition: Real) -> bool:
-    """Whether a condition is settled and holds: what its failure would bring need not be written down.
-
-    Args:
-        condition: what a comparison of two numbers gives [condition].
-
-    Returns:
-        True where a comparison of floats, or of traced numbers by their values, holds; not where it is open, as with
-        `never` [bool].
+    """Whether a condition is known to hold for every case; see `never`.
 
     >>> always(1.0 < 2.0), always(1.0 > 2.0)
     (True, False)
@@ -288,32 +179,17 @@ def always(condition: Real) -> bool:
 
 
 def plain(number: Any) -> float:
-    """The value alone of a number that remembers more than it.
-
-    Args:
-        number: number [any].
-
-    Returns:
-        The value of a number that carries derivatives; any other number itself [any].
+    """The value of a number that carries derivatives or its trace; any other number itself.
 
     >>> plain(2.0)
     2.0
     """
     value: float = number if type(number) in _PLAIN else getattr(number, "value", number)
-    return number if value is None else value  # an open number has none
+    return number if value is None else value  # a symbol without a value
 
 
 def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:
     r"""Smooth maximum :math:`\lVert a, b \rVert_p = (a^p + b^p)^{1/p}` of two non-negative numbers.
-
-    Args:
-        a: non-negative number [any].
-        b: non-negative number [any].
-        p: order: 1 is the sum, infinity the maximum [1].
-        meaning: what happens where the maximum changes sides [text].
-
-    Returns:
-        A number between the maximum and the sum [any].
 
     >>> norm(3.0, 4.0, 2.0)
     5.0
@@ -334,14 +210,7 @@ def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal, arrays of one shape element by element, and what does not apply (NaN) to itself.
-
-    Args:
-        a: number, text, or a collection of them [any].
-        b: likewise [any].
-
-    Returns:
-        One answer, whatever the values hold [bool].
+    """Whether two values are equal: arrays element by element, NaN to NaN.
 
     >>> same((1.0, "fp8", float("nan")), (1, "fp8", float("nan")))
     True
@@ -358,13 +227,9 @@ def same(a: Any, b: Any) -> bool:
 
 
 def comparable(record: type[_Record]) -> type[_Record]:
-    """Decorator of records that may hold arrays: they are equal where all fields are the `same`.
+    """Decorator of records that may hold arrays: equal where all fields are the `same`.
 
-    Args:
-        record: a named tuple, or a dataclass that is written with ``eq=False`` [type].
-
-    Returns:
-        The same class [type]. Its hash, where it states none, is that of its fields: one with an array has none.
+    A dataclass must be written with ``eq=False``. A record with an array has no hash.
     """
     names: tuple[str, ...] = getattr(record, "__match_args__", ())
 
@@ -376,8 +241,8 @@ def comparable(record: type[_Record]) -> type[_Record]:
         return all(same(getattr(one, name), getattr(other, name)) for name in names)
 
     def differs(one: Any, other: Any) -> Any:
-        found = equal(one, other)
-        return found if found is NotImplemented else not found
+        is_equal = equal(one, other)
+        return is_equal if is_equal is NotImplemented else not is_equal
 
     def hashed(one: Any) -> int:
         return hash(tuple(getattr(one, name) for name in names))

@@ -11,28 +11,6 @@ import re
 
 from roofline.errors import BadInput
 
-__all__ = [
-    "BILLION",
-    "BITS_PER_BYTE",
-    "DIMENSIONS",
-    "GIGA",
-    "HOUR",
-    "KIBI",
-    "KILO",
-    "MEGA",
-    "MICRO",
-    "MILLI",
-    "MINUTE",
-    "NANO",
-    "TERA",
-    "count_from_text",
-    "duration",
-    "from_text",
-    "rounded",
-    "rounded_down",
-    "to_text",
-]
-
 NANO = 1e-9
 MICRO = 1e-6
 MILLI = 1e-3
@@ -75,17 +53,7 @@ _COUNT_SCALE = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
 def from_text(text: object, dimension: str) -> float:
-    """SI value of a unit-bearing text.
-
-    Args:
-        text: a number and a unit, e.g. ``3.35 TB/s`` [text].
-        dimension: one of the keys of `DIMENSIONS`, e.g. ``B/s`` [text].
-
-    Returns:
-        The value in SI units of the dimension [FLOP/s, B, B/s, exp/s, s, W, Hz, USD/s].
-
-    Raises:
-        BadInput: no unit, an unknown or ambiguous unit, a negative, zero or non-finite number.
+    """SI value of a text with a unit of the given dimension, a key of `DIMENSIONS`.
 
     >>> from_text("3.35 TB/s", "B/s")
     3350000000000.0
@@ -115,16 +83,7 @@ def from_text(text: object, dimension: str) -> float:
 
 
 def duration(text: str) -> float:
-    """A time from text with its unit, or a bare number of milliseconds.
-
-    Args:
-        text: such as ``20ms``, ``0.3 s`` or ``25`` [text].
-
-    Returns:
-        The time [s].
-
-    Raises:
-        BadInput: neither.
+    """A time [s] from text; a bare number is in milliseconds.
 
     >>> duration("20ms"), duration("25")
     (0.02, 0.025)
@@ -137,15 +96,6 @@ def duration(text: str) -> float:
 
 def count_from_text(value: object) -> float:
     """Number of parameters from an integer or a text such as ``37 B``.
-
-    Args:
-        value: a positive integer, or a number with K, M, B or T [1].
-
-    Returns:
-        The count [1].
-
-    Raises:
-        BadInput: anything else.
 
     >>> count_from_text("37 B")
     37000000000.0
@@ -168,14 +118,7 @@ def count_from_text(value: object) -> float:
 
 
 def rounded(number: float, digits: int = 3) -> str:
-    """A number for people: significant digits, no exponent unless it is tiny.
-
-    Args:
-        number: finite number [any].
-        digits: significant digits; whole numbers keep all of theirs [1].
-
-    Returns:
-        Text [text].
+    """A number for people: significant digits, no exponent unless the number is tiny.
 
     >>> rounded(0.044321), rounded(999.6), rounded(12345.0)
     ('0.0443', '1000', '12345')
@@ -185,14 +128,7 @@ def rounded(number: float, digits: int = 3) -> str:
 
 
 def rounded_down(number: float, digits: int = 3) -> str:
-    """A number for people that is no larger than it is: what is typed back still holds.
-
-    Args:
-        number: finite number, not negative [any].
-        digits: significant digits [1].
-
-    Returns:
-        Text [text].
+    """A number for people, rounded down: a limit that is typed back is still met.
 
     >>> rounded_down(2.4399), rounded_down(0.0)
     ('2.43', '0')
@@ -204,15 +140,7 @@ def rounded_down(number: float, digits: int = 3) -> str:
 
 
 def to_text(value: float, unit: str, digits: int = 3) -> str:
-    """Text of an SI value with the decimal prefix that suits it.
-
-    Args:
-        value: SI value [any].
-        unit: SI unit that takes a prefix, e.g. ``B/s`` or ``s`` [text].
-        digits: significant digits [1].
-
-    Returns:
-        Text such as ``3.35 TB/s`` or ``44.8 ms`` [text].
+    """Text of an SI value with a fitting decimal prefix.
 
     >>> to_text(3.35e12, "B/s")
     '3.35 TB/s'
@@ -234,7 +162,6 @@ def to_text(value: float, unit: str, digits: int = 3) -> str:
 
 
 def _advice(dimension: str) -> str:
-    """What to write instead."""
     examples = {
         "FLOP/s": ("989.4 TFLOP/s", "1979 TOP/s"),
         "B": ("80 GB", "79.65 GiB"),

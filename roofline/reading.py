@@ -1,28 +1,14 @@
-"""Reading what somebody names: regular files and pipes, up to a limit, never a wait for what does not come."""
+"""Reading files and pipes that a user names: up to a size limit, and without waiting on a FIFO."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-__all__ = [
-    "CONFIG_BYTES",
-    "HEADER_BYTES",
-    "RESULT_BYTES",
-    "SPEC_BYTES",
-    "Unreadable",
-    "bounded",
-    "check_json_amount",
-    "check_json_depth",
-    "content",
-    "descriptor_of",
-    "excerpt",
-]
-
-#: Most bytes of a specification, of a configuration, and of a result or a table of kernels.
+#: Size limits of a specification, of a configuration, and of a result or kernel table [B].
 SPEC_BYTES, CONFIG_BYTES, RESULT_BYTES = 1 << 20, 1 << 24, 1 << 26
 
-#: Most bytes of the header of a file of weights: as many as safetensors itself allows are never needed.
+#: Size limit of the header of a weights file [B]; safetensors allows more, but no file needs it.
 HEADER_BYTES = 1 << 26
 
 _MEBI = 20  # bits
@@ -38,58 +24,36 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
-# What readers of JSON spend their time on: lists and mappings, fields (1 us each) and values (0.3 us each).
+# What a JSON reader spends its time on: lists and mappings, fields (1 us each), values (0.3 us each).
 _MOST_CONTAINERS, _MOST_FIELDS, _MOST_VALUES, _DEEPEST = 1 << 19, 3 << 18, 1 << 22, 64
 
 
 class Unreadable(Exception):
-    """Why something cannot be read, without its name."""
+    """Why a file cannot be read; the message leaves out its name."""
 
 
 def content(path: str, most: int, kind: str) -> bytes:
-    """Content of a regular file, or of a pipe that the shell or the caller opened (``/dev/stdin``, ``/dev/fd/63``).
+    """Bytes of a regular file, or of a pipe that the shell or the caller opened (``/dev/stdin``, ``/dev/fd/63``).
 
-    Args:
-        path: the file [path].
-        most: longest content allowed [B].
-        kind: what it should be, for the message [text].
-
-    Returns:
-        The bytes.
-
-    Raises:
-        Unreadable: not there, not allowed, another kind of file, longer than allowed.
+    `most` is the size limit [B]; `kind` says in the message what the file should be.
     """
     try:
         stream = descriptor_of(path)
         if stream is None:
-            _refuse_other_kinds(os.stat(path))  # before it is opened, which alone wakes the other end of a FIFO
+            _refuse_other_kinds(os.stat(path))  # before opening it, which would wake the other end of a FIFO
         opened = os.open(path, _OPENED) if stream is None else os.dup(stream)
         try:
             if stream is None:
-                _refuse_other_kinds(os.fstat(opened))  # what is there now
+                _refuse_other_kinds(os.fstat(opened))  # it may have changed since
             return bounded(_read(opened, most + 1), most, kind)
         finally:
             os.close(opened)
-    except (OSError, ValueError, OverflowError) as fault:  # a zero byte in the name is a ValueError
+    except (OSError, ValueError, OverflowError) as fault:  # ValueError: a zero byte in the name
         raise Unreadable(f"cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
 
 
 def excerpt(path: str, start: int, length: int, kind: str) -> tuple[bytes, int]:
-    """Part of a regular file, however large the file is.
-
-    Args:
-        path: the file [path].
-        start: first byte [B].
-        length: most bytes to read [B].
-        kind: what the file should be, for the message [text].
-
-    Returns:
-        The bytes, fewer at the end of the file, and the size of the file [B].
-
-    Raises:
-        Unreadable: not there, not allowed, another kind of file.
-    """
+    """Bytes of a part of a regular file, fewer at its end, and the size of the whole file [B]."""
     try:
         if descriptor_of(path) is not None:
             raise Unreadable(f"cannot be read: a {kind} cannot come through a pipe")
@@ -106,32 +70,14 @@ def excerpt(path: str, start: int, length: int, kind: str) -> tuple[bytes, int]:
 
 
 def bounded(data: bytes, most: int, kind: str) -> bytes:
-    """Bytes that are not longer than allowed.
-
-    Args:
-        data: the bytes.
-        most: longest content allowed [B].
-        kind: what it should be, for the message [text].
-
-    Returns:
-        The same bytes.
-
-    Raises:
-        Unreadable: there are more.
-    """
+    """The data, unless it exceeds the size limit [B]."""
     if len(data) > most:
         raise Unreadable(f"is too large for a {kind}: the limit is {most >> _MEBI} MiB")
     return data
 
 
 def descriptor_of(path: str) -> int | None:
-    """Number of the open file that a path stands for, its own links followed.
-
-    Args:
-        path: e.g. ``/dev/stdin`` or ``/dev/fd/63`` [path].
-
-    Returns:
-        The number; None for any other path [1].
+    """File descriptor that a path such as /dev/stdin stands for, links followed; None for any other path.
 
     >>> descriptor_of("/dev/stdout"), descriptor_of("/dev/fd/63"), descriptor_of("a.yaml")
     (1, 63, None)
@@ -145,20 +91,13 @@ def descriptor_of(path: str) -> int | None:
             return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else None
         try:
             path = os.path.join(os.path.dirname(path), os.readlink(path))
-        except (OSError, ValueError):  # no link
+        except (OSError, ValueError):  # not a link
             return None
     return None
 
 
 def check_json_amount(text: str) -> None:
-    """Refuse a JSON text that would take too long, before it is read.
-
-    Args:
-        text: of any number of documents [text].
-
-    Raises:
-        Unreadable: too many lists, mappings or values.
-    """
+    """Refuse JSON that would take too long to parse."""
     containers, fields, values = text.count("[") + text.count("{"), text.count(":"), text.count(",")
     if containers > _MOST_CONTAINERS:
         raise Unreadable(f"has {containers} lists and mappings; the limit is {_MOST_CONTAINERS}")
@@ -169,13 +108,7 @@ def check_json_amount(text: str) -> None:
 
 
 def check_json_depth(document: object) -> None:
-    """Refuse a document that later readers, which call themselves, could not follow.
-
-    Args:
-        document: of a reader of JSON [any].
-
-    Raises:
-        Unreadable: nested deeper than anything that is read.
+    """Refuse a document nested too deeply for recursive readers.
 
     >>> check_json_depth([[1], {"a": 2}])
     """

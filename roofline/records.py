@@ -1,10 +1,10 @@
-"""Dataclasses that cost little to define: what the standard library compiles for each class is closures here.
+"""Dataclasses that are cheap to define.
 
-A program that is asked one question defines dozens of records and builds few of them, and `dataclasses` compiles half
-a dozen methods for each. Here the constructor alone is compiled, when the first record is built. All else is as there,
-and what takes a dataclass takes these records: `dataclasses.fields`, `replace`, `asdict`, `pprint`, type checkers. Left
-out is what no record of ours needs: `order`, `unsafe_hash`, `InitVar`, `ClassVar`, `__post_init__`, and of `field` all
-but its default, `repr` and `compare`.
+One question from the shell defines dozens of record classes and builds few records, but `dataclasses` compiles half a
+dozen methods for each class. Here they are closures, and the constructor alone is compiled, when the first record is
+built. `dataclasses.fields`, `replace`, `asdict`, `pprint` and type checkers take these records as dataclasses. Not
+supported: `order`, `unsafe_hash`, `InitVar`, `ClassVar`, `__post_init__`, and options of `field` beyond its default,
+`repr` and `compare`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ else:
             return "<factory>"
 
     _UNSET = _Unset()
-    _OF_THE_CLASS = {"__dict__", "__weakref__"}  # made with it, not stated in it
+    _OF_THE_CLASS = {"__dict__", "__weakref__"}  # of every class
     _OF_THE_TUPLE = {"__annotations__", "__module__", "__qualname__"}
 
     class _TupleType(type):
-        """Makes named tuples of classes; their annotations stay texts, which `typing` would compile one by one."""
+        """Turns classes into named tuples; annotations stay texts, which `typing` would compile one by one."""
 
         def __new__(cls, name, bases, space):
             if not bases:
@@ -40,16 +40,16 @@ else:
             defaults = [space[field] for field in kinds if field in space]
             made = namedtuple(name, kinds, defaults=defaults, module=space["__module__"])
             made.__annotations__ = made.__new__.__annotations__ = kinds
-            for stated, value in space.items():
-                if stated not in kinds and stated not in _OF_THE_TUPLE:
-                    setattr(made, stated, value)
+            for attribute, value in space.items():
+                if attribute not in kinds and attribute not in _OF_THE_TUPLE:
+                    setattr(made, attribute, value)
             return made
 
     class NamedTuple(metaclass=_TupleType):
-        """What classes of named tuples state as their base, as `typing.NamedTuple`; one that is generic states that."""
+        """Base of named tuples, like `typing.NamedTuple`, which generic ones still need."""
 
     class field:  # noqa: N801  stands in for the function
-        """What a field holds where nothing is given, whether texts show it, and whether it tells records apart."""
+        """Default of a field, whether `repr` shows it, and whether it takes part in comparisons."""
 
         __slots__ = ("compare", "default", "default_factory", "repr")
 
@@ -57,7 +57,7 @@ else:
             self.default, self.default_factory, self.repr, self.compare = default, default_factory, repr, compare
 
     class _Late:
-        """An attribute of a class that is made when it is first asked for."""
+        """A class attribute that is made on first access."""
 
         def __init__(self, make) -> None:
             self.make = make
@@ -71,31 +71,19 @@ else:
             return made.__get__(instance, owner) if hasattr(made, "__get__") else made
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, eq=True, repr=True, kw_only=False):  # noqa: A002
-        """Class whose annotated names are its fields, as `dataclasses.dataclass` makes it.
-
-        Args:
-            cls: the class; None where the decorator has arguments [type].
-            frozen: whether fields cannot be set [bool].
-            slots: whether records have no dictionary [bool].
-            eq: whether records with equal fields are equal [bool].
-            repr: whether the text of a record is the call that makes it [bool].
-            kw_only: whether fields are given by name alone [bool].
-
-        Returns:
-            Another class of this name [type].
-        """
+        """Like `dataclasses.dataclass`."""
         options = {"frozen": frozen, "eq": eq, "repr": repr, "kw_only": kw_only}
         if cls is None:
             return lambda cls: dataclass(cls, slots=slots, **options)
-        stated = {name: value for name, value in vars(cls).items() if name not in _OF_THE_CLASS}
-        own = tuple(cls.__annotations__)
+        attributes = {name: value for name, value in vars(cls).items() if name not in _OF_THE_CLASS}
+        own_names = tuple(cls.__annotations__)
         fields = {}
         for base in reversed(cls.__mro__):
             fields |= getattr(base, "__record_fields__", {})
-        for name in own:
-            default = stated.pop(name, _UNSET)
+        for name in own_names:
+            default = attributes.pop(name, _UNSET)
             fields[name] = default if isinstance(default, field) else field(default=default)
-        made = _methods(fields, slots=slots, **options) | stated
+        made = _methods(fields, slots=slots, **options) | attributes
         made |= {
             "__init__": _Late(_constructor),
             "__dataclass_fields__": _Late(lambda record: _standard(record).__dataclass_fields__),
@@ -105,26 +93,18 @@ else:
             "__record_options__": options,
         }
         if slots:
-            made["__slots__"] = own
+            made["__slots__"] = own_names
         else:
-            made |= {name: fields[name].default for name in own if fields[name].default is not _UNSET}
+            made |= {name: fields[name].default for name in own_names if fields[name].default is not _UNSET}
         return type(cls)(cls.__name__, cls.__bases__, made)
 
     def replace(record, /, **changes):
-        """Record with some fields changed, as `dataclasses.replace` makes it.
-
-        Args:
-            record: a record of any class [record].
-            changes: field -> value [any].
-
-        Returns:
-            Another record of its class [record].
-        """
+        """Like `dataclasses.replace`."""
         kept = {name: getattr(record, name) for name in record.__record_fields__ if name not in changes}
         return type(record)(**kept, **changes)
 
     def _methods(fields, *, frozen, slots, eq, repr, kw_only):  # noqa: A002, ARG001
-        """What a record can do, as its class asks for it."""
+        """Methods of a record by the options of its class."""
         names = [name for name, one in fields.items() if one.compare]
         values = attrgetter(*names) if len(names) > 1 else lambda one: tuple(getattr(one, name) for name in names)
         methods = {"__replace__": replace}
@@ -159,45 +139,45 @@ else:
 
     @recursive_repr()
     def _text(record):
-        """The call that makes a record."""
+        """`repr` of a record."""
         shown = [f"{name}={getattr(record, name)!r}" for name, one in record.__record_fields__.items() if one.repr]
         return f"{type(record).__qualname__}({', '.join(shown)})"
 
     def _constructor(cls):
-        """`__init__` of a class of records, a line a field."""
+        """`__init__` of a record class, one line for each field."""
         fields, options = cls.__record_fields__, cls.__record_options__
-        given, lines, known = ["self", "*"] if options["kw_only"] else ["self"], [], {"_unset": _UNSET}
+        arguments, lines, known = ["self", "*"] if options["kw_only"] else ["self"], [], {"_unset": _UNSET}
         for name, one in fields.items():
             value = name
             if one.default_factory is not _UNSET:
                 known[f"_{name}"], value = one.default_factory, f"_{name}() if {name} is _unset else {name}"
-                given.append(f"{name}=_unset")
+                arguments.append(f"{name}=_unset")
             elif one.default is not _UNSET:
                 known[f"_{name}"] = one.default
-                given.append(f"{name}=_{name}")
+                arguments.append(f"{name}=_{name}")
             else:
-                given.append(name)
+                arguments.append(name)
             lines.append(f"_set(self, {name!r}, {value})" if options["frozen"] else f"self.{name} = {value}")
         known["_set"] = object.__setattr__
         body = "\n  ".join(lines) or "pass"
-        text = f"def make({', '.join(known)}):\n def __init__({', '.join(given)}):\n  {body}\n return __init__"
+        text = f"def make({', '.join(known)}):\n def __init__({', '.join(arguments)}):\n  {body}\n return __init__"
         space = {}
-        exec(text, vars(modules[cls.__module__]), space)  # noqa: S102  a text of names that are Python's
+        exec(text, vars(modules[cls.__module__]), space)  # noqa: S102  made of identifiers alone
         made = space["make"](**known)
         made.__qualname__ = f"{cls.__qualname__}.__init__"
         made.__annotations__ = {**_annotations(cls), "return": None}
         return made
 
     def _annotations(cls):
-        """Field -> type, as its class or a base states it."""
-        stated = {}
+        """Type annotations by field, those of bases included."""
+        annotations = {}
         for base in reversed(cls.__mro__):
             if "__record_fields__" in vars(base):
-                stated |= base.__annotations__
-        return stated
+                annotations |= base.__annotations__
+        return annotations
 
     def _standard(cls):
-        """The standard library's dataclass of the same fields, which describes them in its own words."""
+        """The standard dataclass with the same fields, for `__dataclass_fields__` and `__dataclass_params__`."""
         import dataclasses
 
         fields = []

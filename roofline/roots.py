@@ -1,18 +1,18 @@
-"""Where a monotone function of one number changes sign: every search of the tool.
+"""Roots, largest arguments and fixed points: every search of the tool.
 
-| | of which numbers | finds |
+| | numbers | finds |
 |---|---|---|
-| `root` | floats, from a start, the range as wide as it may be | the zero of a surplus |
-| `narrowed` | floats, between two places | the zero, or the place of a jump |
+| `root` | floats, from a start, over any range | the zero of a surplus |
+| `narrowed` | floats, between two places | the zero, or the jump |
 | `crossing` | any kind, between zero and a limit | the zero of a surplus that starts positive |
 | `largest_that_holds` | any kind, from one to a limit | the last whole number for which a condition holds |
-| `fixed_point` | several of any kind, from a start | where a round gives what it was given |
-| `repeated` | several of any kind, from a start | what replacing them again and again leads to |
+| `fixed_point` | several of any kind, from a start | numbers that a round leaves unchanged |
+| `repeated` | several of any kind, from a start | numbers after the last turn of a loop |
 
-Two loops narrow a bracket, by the one step that they share. Of floats there is one case: the loop looks at every value
-and stops at 15 digits. Of other kinds there are many: elements of an array settle at different steps, a sheet is
-asked cases that nobody has seen yet, and a graph holds the loop itself. So theirs choose by `ops.where`, keep what has
-settled, and leave the turns to `repeated`: the one loop of the tool whose end an answer depends on.
+Two loops narrow a bracket with the same step. Floats are one case: the loop looks at every value and stops at 15
+digits. Other kinds stand for many cases: elements of an array settle at different steps, a sheet is asked cases that
+come later, and a graph holds the loop itself. Those loops choose by `ops.where`, keep what has settled, and run in
+`repeated`, the one loop whose end depends on its numbers.
 """
 
 from __future__ import annotations
@@ -26,18 +26,6 @@ from typing import Any
 from roofline.elements import all_of, any_of, negated
 from roofline.ops import Real, floor, maximum, minimum, operations_of, plain, where
 from roofline.records import NamedTuple
-
-__all__ = [
-    "Settled",
-    "carried_crossing",
-    "crossing",
-    "fixed_point",
-    "largest_that_holds",
-    "narrowed",
-    "repeated",
-    "root",
-    "turned",
-]
 
 _EXACT = 2.0**-50
 _MOST_STEPS = 200  # of floats
@@ -62,14 +50,13 @@ def _secant(bracket: _State) -> Real:
 
 
 def _illinois(bracket: _State, middle: Real, value: Real, is_near: Real) -> _State:
-    """A bracket with a place inside as one of its ends: the Illinois step.
+    """The Illinois step: a place inside the bracket becomes one of its ends.
 
     Args:
-        bracket: the near end and the function there, or less of it; the far end likewise; which of them moved last:
-            1 the near one, -1 the far one [any].
-        middle: the place [any].
-        value: of the function there [any].
-        is_near: whether it has the sign of the near end [condition].
+        bracket: near end and function there, or part of it; far end likewise; which moved last: 1 near, -1 far.
+        middle: a place inside.
+        value: the function there.
+        is_near: whether it has the sign of the near end.
 
     Returns:
         The bracket; an end that stays twice counts for half of its value.
@@ -92,16 +79,8 @@ def _illinois(bracket: _State, middle: Real, value: Real, is_near: Real) -> _Sta
 def root(surplus: Callable[[float], float], start: float, best: float, worst: float) -> float:
     """Value at which a monotone surplus vanishes: at most zero towards `best`, positive towards `worst`.
 
-    Brackets by factors from a start, then narrows.
-
-    Args:
-        surplus: of the value [any].
-        start: a value to begin at [any].
-        best: end of the range where the surplus is at most zero [any].
-        worst: end where it is positive [any].
-
-    Returns:
-        The value, to some 15 digits; of a surplus that jumps, the last value at which it is at most zero [any].
+    Brackets by factors from a start, then narrows to some 15 digits. Where the surplus jumps, the result is the last
+    value at which it is at most zero.
 
     >>> round(root(lambda value: value**2 - 2.0, 8.0, 0.0, 100.0), 12)
     1.414213562373
@@ -110,11 +89,11 @@ def root(surplus: Callable[[float], float], start: float, best: float, worst: fl
     good = bad = min(max(start, low), high)
     below = above = here = surplus(good)
     factor = _STRIDE if (best > worst) == (here > 0.0) else 1.0 / _STRIDE
-    while below > 0.0 and good != best:  # towards the best until the target is met
+    while below > 0.0 and good != best:  # towards the best until the surplus is gone
         bad, above = good, below
         good = min(max(good * factor, low), high)
         below = surplus(good)
-    while above <= 0.0 and bad != worst:  # or away from it until it is missed
+    while above <= 0.0 and bad != worst:  # or away from it until there is one
         good, below = bad, above
         bad = min(max(bad * factor, low), high)
         above = surplus(bad)
@@ -122,15 +101,9 @@ def root(surplus: Callable[[float], float], start: float, best: float, worst: fl
 
 
 def narrowed(function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float]) -> float:
-    """Zero of a function between two places where it has different signs, by regula falsi.
+    """Zero of a function between two places where its signs differ, to some 15 digits, by regula falsi.
 
-    Args:
-        function: of the place [any].
-        near: a place, and the function there [any].
-        far: a place where it has the other sign, and the function there [any].
-
-    Returns:
-        The place, to some 15 digits, on the side of `near` where the function jumps; NaN where it has no value [any].
+    Places come with the function there. A jump gives its side towards `near`; NaN where the function has no value.
 
     >>> round(narrowed(lambda value: value**2 - 2.0, (0.0, -2.0), (2.0, 2.0)), 12)
     1.414213562373
@@ -151,18 +124,11 @@ def narrowed(function: Callable[[float], float], near: tuple[float, float], far:
 
 
 def repeated(turn: _Turn, start: _State, most: int, among: _State = (), begins: Real = True) -> _State:
-    """Numbers that are replaced together, again and again, until no case goes on.
+    """Numbers after repeated turns, until no case goes on or after the `most` turns.
 
-    Args:
-        turn: from the numbers to those that replace them, and whether another turn follows [function].
-        start: the numbers at first [any].
-        most: turns at most [1].
-        among: further numbers of the kind that the calculation runs on, where those at first may be plain [any].
-        begins: whether there is a first turn [condition].
-
-    Returns:
-        The numbers at last. Elements of an array take as many turns as the slowest of them: a turn keeps what need not
-        change. A graph holds the loop.
+    A turn gives the next numbers and whether another turn follows. Elements of an array take as many turns as the
+    slowest, so a turn keeps what has settled. `among` are further numbers of the kind, if those at first are floats;
+    `begins` says whether there is a first turn.
 
     >>> repeated(lambda x: ((x[0] * 2.0,), x[0] < 50.0), (3.0,), 100)
     (192.0,)
@@ -172,16 +138,7 @@ def repeated(turn: _Turn, start: _State, most: int, among: _State = (), begins: 
 
 
 def turned(turn: _Turn, start: _State, most: int, begins: Real = True) -> _State:
-    """As `repeated`, by turning: of floats, of arrays, and of whatever knows whether a condition holds.
-
-    Args:
-        turn: from the numbers to those that replace them, and whether another turn follows [function].
-        start: the numbers at first [any].
-        most: turns at most [1].
-        begins: whether there is a first turn [condition].
-
-    Returns:
-        The numbers at last.
+    """`repeated` by a loop in Python, for kinds whose conditions have a value.
 
     >>> turned(lambda x: ((x[0] + 1.0,), True), (3.0,), 2), turned(lambda x: ((x[0] + 1.0,), True), (3.0,), 2, False)
     ((5.0,), (3.0,))
@@ -197,15 +154,8 @@ def turned(turn: _Turn, start: _State, most: int, begins: Real = True) -> _State
 def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_STEPS) -> Real:
     """Number at which a surplus that starts positive at zero vanishes, by regula falsi; infinite beyond a limit.
 
-    One step where the surplus is affine, as it nearly is, and a bracket that only narrows where it is not.
-
-    Args:
-        surplus: of the number [any].
-        limit: largest number to try [any].
-        steps: steps taken at most [1].
-
-    Returns:
-        The number to some 12 digits, zero where the surplus is never positive [any].
+    Found to some 12 digits: in one step where the surplus is affine, as it nearly is, by a narrowing bracket elsewhere.
+    Zero where the surplus is never positive.
 
     >>> crossing(lambda value: 6.0 - 2.0 * value, 100.0)
     3.0
@@ -218,30 +168,20 @@ def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_S
 def carried_crossing(
     surplus: Callable[[Real, _State], tuple[Real, _State]], limit: Real, carried: _State, steps: int = _USUAL_STEPS
 ) -> tuple[Real, _State]:
-    """As `crossing`, of a surplus that begins each time where it ended the last time.
-
-    Args:
-        surplus: of the number, and of what it carries from one number to the next [any].
-        limit: largest number to try [any].
-        carried: to begin with [any].
-        steps: steps taken at most [1].
-
-    Returns:
-        The number, and what was carried at last [any].
-    """
+    """`crossing` of a surplus that carries numbers from one evaluation to the next, and those numbers at last."""
     low = 0.0
     above, carried = surplus(low, carried)
     below, carried = surplus(limit, carried)
     always, never = above <= 0.0, below > 0.0
 
     def step(state: _State) -> tuple[_State, Real]:
-        bracket, (before, found, is_open) = state[:5], state[5:8]
+        bracket, (before, settled, is_open) = state[:5], state[5:8]
         middle = _secant(bracket)
-        found = where(is_open, middle, found)  # what has settled stays: rounding would lead it away
+        settled = where(is_open, middle, settled)  # rounding must not move it again
         here, after = surplus(middle, state[8:])
         moves = abs(middle - before) > _PRECISION * middle
         is_open = where(is_open, moves, is_open)
-        return (*_illinois(bracket, middle, here, here > 0.0), middle, found, is_open, *after), is_open
+        return (*_illinois(bracket, middle, here, here > 0.0), middle, settled, is_open, *after), is_open
 
     start = (low, where(always, 1.0, above), limit, where(never, -1.0, below), 0.0, low, low, True, *carried)
     state = repeated(step, start, steps, (above, below))
@@ -250,14 +190,6 @@ def carried_crossing(
 
 def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = _MOST_HALVINGS) -> Real:
     """Largest whole number from 1 to a limit for which a monotone condition holds, else 0, by bisection.
-
-    Args:
-        holds: the condition, of a number [condition].
-        limit: largest number to try [1].
-        steps: halvings of the range that are done at most [1].
-
-    Returns:
-        The number [1].
 
     >>> largest_that_holds(lambda n: n * n <= 50, 100.0)
     7.0
@@ -276,23 +208,23 @@ def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = 
 
 
 class Settled(NamedTuple):
-    """Where a round gives what it was given."""
+    """A fixed point."""
 
     values: tuple[Real, ...]
-    is_found: Real  # whether they stand still [condition]
+    is_found: Real  # whether they are a fixed point
 
 
 def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: tuple[Real, ...]) -> Settled:
-    """Positive numbers that a round of a calculation leaves as they are.
+    """Positive numbers that a round of a calculation leaves unchanged.
 
-    Anderson's mixing of the last three rounds; where it leads astray, half a step.
+    Anderson mixing of the last three rounds, or half a step where that leads astray.
 
     Args:
-        round_: gives the next numbers for some [function].
-        start: numbers to begin at [any].
+        round_: gives the next numbers.
+        start: where to begin.
 
     Returns:
-        The numbers to some 12 digits, and whether they were found: elements of an array settle one by one.
+        The numbers to some 12 digits, and whether they were found; elements of an array settle one by one.
 
     Source:
         Anderson, J. ACM 12(4), 1965; Walker and Ni, SIAM J. Numer. Anal. 49(4), 2011.
@@ -305,49 +237,49 @@ def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: t
     kind: Any = plain(start[0])
 
     def round_of(state: _State) -> tuple[_State, Real]:
-        """Of numbers, results and residuals of the rounds before, how far the last one led, whether another follows."""
+        """State: numbers, results and residuals of earlier rounds, length of the last step, whether another follows."""
         nonlocal kind
         here, last = state[:size], state[-2]
         before = [state[place : place + size] for place in range(size, len(state) - 2, size)]
         results = round_(here)
         kind = next((each for each in results if type(each) is not float), kind)
-        found = tuple(map(plain, results))
-        residual = tuple(new - old for new, old in zip(found, here, strict=True))
-        weights = tuple(1.0 / (abs(new) + _TINY) for new in found)
+        new_results = tuple(map(plain, results))
+        residual = tuple(new - old for new, old in zip(new_results, here, strict=True))
+        weights = tuple(1.0 / (abs(new) + _TINY) for new in new_results)
         far = reduce(maximum, (abs(each) * weight for each, weight in zip(residual, weights, strict=True)))
         settled = far <= _SETTLED
         if all_of(settled):
-            return (*found, *state[size:-2], far, False), False
-        mixed = _mixed(found, residual, weights, before)
+            return (*new_results, *state[size:-2], far, False), False
+        mixed = _mixed(new_results, residual, weights, before)
         astray = far > 1.5 * last
         halfway = tuple(old + 0.5 * each for old, each in zip(here, residual, strict=True))
         towards = tuple(where(astray, half, best) for half, best in zip(halfway, mixed, strict=True))
         limited = (
             minimum(maximum(new, _NEAR * old), _FAR * maximum(old, result))
-            for new, old, result in zip(towards, here, found, strict=True)
+            for new, old, result in zip(towards, here, new_results, strict=True)
         )
-        after = (where(settled, result, new) for result, new in zip(found, limited, strict=True))
+        following = (where(settled, result, new) for result, new in zip(new_results, limited, strict=True))
         is_open = negated(settled)
-        return (*after, *found, *residual, *state[size:-2][: 2 * size * (_MIXED - 1)], far, is_open), is_open
+        return (*following, *new_results, *residual, *state[size:-2][: 2 * size * (_MIXED - 1)], far, is_open), is_open
 
     state = turned(round_of, (*map(plain, start), float("inf"), True), _MIXED)  # with fewer rounds before
     state = repeated(round_of, state, _MOST_ROUNDS - _MIXED, (kind,), begins=state[-1])
-    implicit = operations_of(kind).settled  # of numbers that carry derivatives: the theorem of implicit functions
+    implicit = operations_of(kind).settled  # derivatives by the implicit function theorem
     values = state[:size] if implicit is None else implicit(round_, state[:size], kind)
     return Settled(values, negated(state[-1]))
 
 
 def _mixed(
-    found: tuple[Real, ...],
+    results: tuple[Real, ...],
     residual: tuple[Real, ...],
     weights: tuple[Real, ...],
     before: list[tuple[Real, ...]],
 ) -> tuple[Real, ...]:
-    """Combination of the last rounds whose residual would be the least, were the calculation linear."""
+    """The combination of the last rounds with the least residual, if the calculation were linear."""
     if not before:
-        return tuple(new - 0.5 * each for new, each in zip(found, residual, strict=True))
-    results, residuals = [found, *before[::2]], [residual, *before[1::2]]
-    moved = [tuple(a - b for a, b in zip(*pair, strict=True)) for pair in pairwise(results)]
+        return tuple(new - 0.5 * each for new, each in zip(results, residual, strict=True))
+    last_results, residuals = [results, *before[::2]], [residual, *before[1::2]]
+    moved = [tuple(a - b for a, b in zip(*pair, strict=True)) for pair in pairwise(last_results)]
     changed = [tuple((a - b) * w for a, b, w in zip(*pair, weights, strict=True)) for pair in pairwise(residuals)]
     weighted = tuple(each * weight for each, weight in zip(residual, weights, strict=True))
     one = _dot(changed[0], changed[0])
@@ -361,7 +293,7 @@ def _mixed(
         shares = [_over(share * other - rest * both, spread), _over(one * rest - both * share, spread)]
     return tuple(
         new - sum(share * move[place] for share, move in zip(shares, moved, strict=True))
-        for place, new in enumerate(found)
+        for place, new in enumerate(results)
     )
 
 
@@ -370,6 +302,6 @@ def _dot(left: tuple[Real, ...], right: tuple[Real, ...]) -> Real:
 
 
 def _over(above: Real, below: Real) -> Real:
-    """A quotient, zero where there is nothing to divide by."""
+    """A quotient, zero where the divisor is."""
     none = abs(below) < _TINY * _TINY
     return where(none, 0.0, above / where(none, 1.0, below))

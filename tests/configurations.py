@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,13 @@ def config_of(model_id):
     """Content of a fixture, and what lies beside it on the hub."""
     config = json.loads((FIXTURES / "configs" / f"{model_id.replace('/', '__')}.json").read_text())
     return config, config.pop("_hf_quant_config", None)
+
+
+@cache
+def imported_fixture(model_id):
+    """What the importer makes of a fixture: read once, changed by nobody."""
+    config, quantization = config_of(model_id)
+    return config_document(config, model_id, quantization).document
 
 
 def imported(config, quantization=None):

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import roofline as rl
 from roofline.catalog.engines import load_engine
 from roofline.formulas.inputs import HOST_TIMES
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
-from roofline.serving.precision import precision
+from roofline.serving.quantization import resolved_quantization
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu, Link
@@ -76,19 +77,66 @@ shares = st.floats(0.1, 1.0)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Modules and tests live until the end: the search for garbage leaves them out."""
+    """Modules and tests live until the end: the search for garbage leaves them out, and is made a tenth as often."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(5_000, 10, 100)
         gc.enable()
+
+
+#: Files whose tests read the same configurations, or the same syntax trees: one worker reads them for all.
+TOGETHER = {
+    "tests/catalog/test_shipped_models.py": "configurations",
+    "tests/huggingface/test_counts_of_torch.py": "configurations",
+    "tests/huggingface/test_imported_specs.py": "configurations",
+    "tests/specs/test_kernels.py": "trees",
+    "tests/test_architecture.py": "trees",
+    "tests/test_dependencies.py": "trees",
+    "tests/test_names_in_the_house.py": "trees",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Files go to workers as `--dist loadfile` sends them, those of `TOGETHER` to one worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            path = nodeid.split("::", 1)[0]
+            return TOGETHER.get(path, path)
+
+    return Together(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _shipped_catalog_only():
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("ROOFLINE_SPECS", raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def _figures_predicted_once():
+    """Diagnoses of one server under one load predict the same figures hundreds of times: here, each once."""
+    from roofline.analysis import causes, diagnosis
+
+    known, predict = {}, causes.predicted_figures
+
+    def remembered(run):
+        content = pickle.dumps((run.deployment, run.workload, run.kernels, run.near))
+        if content not in known:
+            known[content] = predict(run)
+        return known[content]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (causes, diagnosis):
+            patch.setattr(module, "predicted_figures", remembered)
         yield
 
 
@@ -231,7 +279,7 @@ engines = st.just(Engine("none")) | st.builds(
     prefill=seconds(0.005),
     launch=seconds(1e-4),
     launch_decode=seconds(5e-5),
-    stretch=st.floats(1.0, 1.5),
+    prefill_slowdown=st.floats(1.0, 1.5),
     step=seconds(0.001),
     layer=seconds(2e-5),
     sequence=seconds(3e-5),
@@ -250,16 +298,18 @@ def deployments(draw, of=None, basis=None):
         plan=draw(plans),
         quantization=draw(st.sampled_from((None, "fp8", "int4"))),
         basis=draw(st.sampled_from(("ideal", "calibrated"))) if basis is None else basis,
-        skew=draw(st.none() | st.floats(0.3, 10.0)),
+        routing_skew=draw(st.none() | st.floats(0.3, 10.0)),
     )
 
 
-def deploy(model, gpu, plan=Plan(), quantization=None, basis="calibrated", skew=DEFAULT_SKEW, engine="none"):  # noqa: B008  frozen
+def deploy(model, gpu, plan=Plan(), quantization=None, basis="calibrated", routing_skew=DEFAULT_SKEW, engine="none"):  # noqa: B008  frozen
     """A deployment of records, or of names of the catalog; its kernels alone where no engine is named."""
     model = rl.load_model(model) if isinstance(model, str) else model
     gpu = rl.load_gpu(gpu) if isinstance(gpu, str) else gpu
     engine = load_engine(engine) if isinstance(engine, str) else engine
-    return Deployment(model, gpu, plan, precision(model, gpu, quantization), basis, skew, engine=engine)
+    return Deployment(
+        model, gpu, plan, resolved_quantization(model, gpu, quantization), basis, routing_skew, engine=engine
+    )
 
 
 def faster(gpu, times, rates=("peaks", "bandwidth", "exp_rate", "link", "scale_out", "host_link")):

@@ -34,7 +34,7 @@ def model(*layers, **changes):
 
 def deployed(*layers, plan=Plan(tp=2), **changes):  # noqa: B008  frozen
     """In 16 bits, under uniform routing."""
-    return replace(deploy("llama-3.1-8b", "h100-sxm", plan, skew=None), model=model(*layers, **changes))
+    return replace(deploy("llama-3.1-8b", "h100-sxm", plan, routing_skew=None), model=model(*layers, **changes))
 
 
 def counted(kernels):

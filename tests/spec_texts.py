@@ -193,7 +193,7 @@ versions: "Acme 1.2"
 year: 2026
 request: 5 ms
 prefill: 200 us
-stretch: 1.1
+prefill_slowdown: 1.1
 step: 0.5 ms
 sequence: 10 us
 scheduler: prompts first

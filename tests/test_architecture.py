@@ -106,20 +106,31 @@ def test_a_burst_imports_neither_what_answers_loads_nor_kinds_of_layers_that_the
     assert "roofline.serving.traffic.load" in under_load
 
 
+def names_of_a_door(path: Path) -> list[str] | None:
+    """What `__all__` of a module lists, if it has one."""
+    for node in tree(path).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(node.value)
+    return None
+
+
 def test_the_public_names_are_sorted_and_complete():
     assert list(roofline.__all__) == sorted(roofline.__all__)
     assert all(hasattr(roofline, name) for name in roofline.__all__)
+
+
+def test_a_module_lists_its_names_only_where_it_is_a_door_to_those_of_others():
     for path in MODULES:
-        stated = [
-            ast.literal_eval(node.value)
-            for node in tree(path).body
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
-        ]
-        if not stated:
+        listed = names_of_a_door(path)
+        if listed is None:
             continue
-        public = {
-            node.name
-            for node in tree(path).body
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
+        own = {node for node in tree(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        public = {node.name for node in own if not node.name.startswith("_")}
+        imported = {
+            name.asname or name.name
+            for node in ast.walk(tree(path))
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for name in node.names
         }
-        assert public <= set(stated[0]), f"{inside(path)}: {public - set(stated[0])} missing from __all__"
+        assert public <= set(listed), f"{inside(path)}: {public - set(listed)} missing from __all__"
+        assert imported & set(listed), f"{inside(path)}: every name is its own; leave __all__ out"

@@ -37,13 +37,18 @@ def imports(path):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield node.module.split(".")[0]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in LOADERS:
+        elif isinstance(node, ast.Call) and (getattr(node.func, "attr", "") or getattr(node.func, "id", "")) in LOADERS:
             yield from (arg.value.split(".")[0] for arg in node.args if isinstance(arg, ast.Constant))
 
 
 @cache
-def imported(folder):
-    return frozenset(name for path in (ROOT / folder).rglob("*.py") for name in imports(path))
+def texts(folder):
+    return {path: path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*.py")}
+
+
+def is_imported(name, folder):
+    """Whether a file imports a module: of those that mention it, the first one that does."""
+    return any(name in imports(path) for path, text in texts(folder).items() if name in text)
 
 
 def declared():
@@ -59,7 +64,7 @@ def declared():
 
 @each(("name", "folders"), list(declared()))
 def test_every_declared_dependency_is_imported_by_the_part_that_it_is_declared_for(name, folders):
-    assert name in TOOLS or any(NAMES.get(name, name.replace("-", "_")) in imported(folder) for folder in folders)
+    assert name in TOOLS or any(is_imported(NAMES.get(name, name.replace("-", "_")), folder) for folder in folders)
 
 
 def test_every_tool_that_is_excepted_is_declared_for_developers_alone():

@@ -48,8 +48,9 @@ def test_all_failures_are_named_and_the_first_are_shown():
     def claim(number):
         assert number < 0
 
-    with pytest.raises(ExceptionGroup, match=f"; {2 * SHOWN - 1}$") as group:
+    with pytest.raises(ExceptionGroup) as group:
         claim()
+    assert group.value.message.endswith(f"; {2 * SHOWN - 1}")
     assert len(group.value.exceptions) == SHOWN
 
 

@@ -116,7 +116,8 @@ def test_the_notice_names_every_place_that_many_specifications_cite():
     cited = defaultdict(set)
     for folder in ("hardware_specs", "model_specs", "engine_specs", "workload_specs"):
         for path in (ROOT / folder).rglob("*.yaml"):
-            for source in yaml.safe_load(path.read_text(encoding="utf-8")).get("sources", {}).values():
+            content = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            for source in content.get("sources", {}).values():
                 if source.get("url"):
                     cited[place(source["url"])].add(path)
     often = {where for where, paths in cited.items() if len(paths) >= OFTEN}

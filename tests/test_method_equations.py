@@ -5,9 +5,10 @@ import importlib.util
 import math
 import re
 import sys
+from functools import partial
 from pathlib import Path
+from zlib import crc32
 
-import pytest
 from every_case import each
 from source_trees import tree
 
@@ -92,12 +93,16 @@ def load_builder():
 
 
 builder = load_builder()
-FORMULAS = {formula.home: (chapter, formula) for chapter in builder.chapters() for formula in chapter.formulas}
-CASES = [
-    pytest.param(chapter, formula, case, id=f"{home} {case.note}".strip())
-    for home, (chapter, formula) in FORMULAS.items()
-    for case in formula.cases
-]
+FORMULAS = {formula.home: formula for formula in builder.formulas()}
+#: Sizes at which both sides of a choice occur: products of a rate and a time near one, more experts than are chosen.
+SIZES = {
+    "rate": 1.5, "added": 0.2, "decode_step": 0.03, "loading": 0.1, "mean": 0.3, "each": 0.2, "alone": 0.3,
+    "before": 0.1, "arrival": 0.05, "others": 4.0, "users": 6.0, "budget": 8.0, "experts": 128.0, "top_k": 8.0,
+    "c": 0.66, "waiting_share": 0.001, "gpu_memory_utilization": 0.6, "isl": 4.0, "max_num_seqs": 9.0,
+    "largest_batch": 9.0, "memory": 1e6, "weight_bytes": 1e5, "token_bytes": 30.0, "osl": 1.0, "z": 0.3,
+    "tiny": 0.01, "variance": 0.1,
+}  # fmt: skip
+DRAWS, SPREADS = 24, (0.2, 1.0, 2.0)  # numbers tried, and decades on either side of a size
 
 
 def formulas_of_the_code():
@@ -111,34 +116,34 @@ def formulas_of_the_code():
                         yield f"{path.relative_to(PACKAGE).as_posix()}: {place}{node.name}"
 
 
-def made_up(name, *arguments):
-    """A number for a function shown by name: any, as long as both sides take the same."""
-    seed = 1.0 + sum(map(ord, name)) % 7
-    return seed + sum((place + seed) * argument / 1e3 for place, argument in enumerate(arguments))
+def numbers(case, draw):
+    """A number for every symbol, and for a function of which the name alone is known: any, as both sides take it."""
+    fixed = {"e": math.e, **case.values}
+
+    def number(name, *arguments):
+        if name in fixed:
+            return fixed[name]
+        size = SIZES.get(name, 1.0 + sum(map(ord, name)) % 7)
+        size *= 10.0 ** (SPREADS[draw % 3] * (crc32(f"{draw} {name}".encode()) / 2.0**31 - 1.0))
+        if name in ("ep", "pp"):  # with one of them there is nothing to share, and no equation
+            return 1.0 + size
+        return size * (1.0 + sum(value / (place + 2.0 + abs(value)) for place, value in enumerate(arguments)))
+
+    return number
 
 
-def value(equation, known):
+def value(equation, known, number):
     """Value of a printed equation: a product has no sign, `x^y` is a power, a name with arguments a function."""
-    choice = re.fullmatch(r"(.*) if (.*), else (.*)", equation)
-    if choice:
-        return value(choice[1 if value(choice[2], known) else 3], known | {"infinity": math.inf})
-    names = {"max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "sqrt": math.sqrt}
-    python, before = "", " "
-    for token in re.findall(r"[A-Za-z]\w*\(?|[\d.]+|\S|\s+", equation):
-        name = token.rstrip("(")
-        if before in (") ", "x ") and re.match(r"[\w(]", token):
-            python += "*"
-        if token[0].isalpha():
-            if token.endswith("("):
-                names.setdefault(name, lambda *arguments, name=name: made_up(name, *arguments))
-            else:
-                names[name] = known[name]
-            python += f"names[{name!r}]" + token[len(name) :]
-        else:
-            python += {"^": "**"}.get(token, token)
-        ends = "x" if token[-1].isalnum() else token
-        before = before + " " if token.isspace() else ends
-    return float(eval(python, {"names": names}))  # of the repository's own page
+    functions = {"max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "sqrt": math.sqrt}
+    symbols = {"inf": math.inf} | known
+    names = {
+        "function": lambda name: functions.get(name) or partial(number, name),
+        "symbol": lambda name: symbols[name] if name in symbols else number(name),
+    }
+    python = re.sub(r"(?<=[\w)]) (?!if\b|else\b)(?=[\w(])(?<!\bif )(?<!\belse )", "*", equation).replace("^", "**")
+    python = re.sub(r"\b([a-z_]\w*)\(", r"function('\1')(", python)
+    python = re.sub(r"(?<!')\b(?!if\b|else\b|function\b)[A-Za-z]\w*\b(?!')", r"symbol('\g<0>')", python)
+    return float(eval(python, names))  # of the repository's own page
 
 
 def test_every_formula_of_the_code_is_on_the_page():
@@ -151,51 +156,39 @@ def test_every_formula_of_the_code_is_on_the_page():
 
 @each("home", FORMULAS)
 def test_every_formula_has_its_equation_and_its_source_on_the_page(home):
-    _, formula = FORMULAS[home]
+    formula = FORMULAS[home]
     page = builder.PAGE.read_text(encoding="utf-8").partition(builder.START)[2].partition(builder.END)[0]
-    chapter = page.partition(f"### `{home.partition(':')[0]}`\n")[2].partition("\n### ")[0]
+    chapter = page.partition(f"### `{formula.path}`\n")[2].partition("\n### ")[0]
     equations, _, remarks = chapter.partition("\n* ")
     assert re.search(rf"^    {formula.name} .*= ", equations, re.MULTILINE)
     (remark,) = [entry for entry in remarks.split("\n* ") if f"`{formula.name}`" in entry.partition(": ")[0]]
     assert "*Source:*" in remark
 
 
-def test_the_page_is_current_and_its_equations_at_numbers_are_the_functions_at_those_numbers(monkeypatch):
-    """One test, since sympy takes half a minute to print the equations: once, for the page and for the numbers."""
-    known, printed = {}, builder.printed
+@each("path", builder.NOTES)
+def test_what_a_note_explains_is_in_its_chapter(path):
+    page = builder.page().partition(f"### `{path}.py`\n")[2].partition("\n### ")[0]
+    equations = " ".join(line for line in page.partition("\n* ")[0].splitlines() if line.startswith("    "))
+    names = set(re.findall(r"`([a-z_]+)(?:\.\.\.)?`", builder.NOTES[path])) - builder.LETTERS.keys()
+    assert names
+    assert [name for name in names if not re.search(rf"\b{name}", equations)] == []
 
-    def printed_once(chapter, formula, case):
-        if id(case) not in known:
-            known[id(case)] = printed(chapter, formula, case)
-        return known[id(case)]
 
-    monkeypatch.setattr(builder, "printed", printed_once)
-    an_equation_at_numbers_is_the_function_at_those_numbers()
+def test_the_page_is_current():
     assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), "run: python docs/build_method.py"
-    assert len(known) == len(CASES)
 
 
-@each(("chapter", "formula", "case"), CASES)
-def an_equation_at_numbers_is_the_function_at_those_numbers(chapter, formula, case):
-    """As printed: read back from the text, in which earlier results stand for what they are."""
-    equations = builder.printed(chapter, formula, case)
-    for scale in (1.0, 0.37):
-        assert_equal_at(chapter, formula, case, equations, scale)
-
-
-def assert_equal_at(chapter, formula, case, equations, scale):
-    whole = {"domain", "tp", "n" if formula.name == "link_roof" else ""}
-    values = {name: number if name in whole else number * scale for name, (_, number) in chapter.letters.items()}
-    if "across" in case.note:
-        values["n"] = 24
-    if formula.name == "link_roof":
-        values |= {"n": int(values["n"]), "domain": int(values["domain"])}
-    numeric = builder.results(case, builder.Letters(values, made_up), made_up)
-    known = values | {name: made_up(name) for shown in case.shown for name in shown.name.split(",")}
-    for left, equation in equations.items():
-        there = float(numeric.get(left, 0.0))
-        assert math.isclose(value(equation, known), there, rel_tol=1e-12), f"{left} = {equation}"
-        if left == "1/rate":
-            known["rate"] = 1.0 / there
-        elif isinstance(case.left, tuple):
-            known[left] = there
+@each("home", FORMULAS)
+def test_equations_at_numbers_are_the_function_at_those_numbers(home):
+    """As printed: read back from the text, in which names of earlier equations stand for what they are."""
+    formula = FORMULAS[home]
+    for case, equations in zip(formula.cases, builder.equations(formula), strict=True):
+        for draw in range(DRAWS):
+            number, known = numbers(case, draw), {}
+            results, _ = builder.called(formula, case, builder.Letters(case, number))
+            for left, equation in equations.items():
+                known[left] = value(equation, known, number)
+            for left, there in results.items():
+                shown = formula.name if left == "" not in equations else left
+                here = known[shown] if shown in known else number(shown)  # a symbol as it is has no equation
+                assert math.isclose(here, there, rel_tol=1e-12), f"{shown} in {equations}"

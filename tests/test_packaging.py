@@ -48,8 +48,8 @@ def installed(wheel, tmp_path_factory):
 
 
 def run(installed, cwd, code, *arguments):
-    """Result of Python code that sees the unpacked wheel before anything else."""
-    env = {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+    """Result of Python code that sees the unpacked wheel before anything else, and keeps its byte code elsewhere."""
+    env = {"PYTHONPATH": str(installed), "PYTHONPYCACHEPREFIX": f"{installed}-bytecode", "HOME": "/nonexistent"}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=60)
 

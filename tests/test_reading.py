@@ -182,7 +182,7 @@ SLOW = {
     "a date": GPU.replace("2026-01-02", '"' + "2" * MANY + '"'),
     "brackets": GPU + "z: " + "[" * MANY,
     "a model of blanks": MODEL.replace("1.2 B", '"1' + " " * MANY + 'x"'),
-    "an engine of sixties": ENGINE + "stretch: 1" + ":1" * MANY,
+    "an engine of sixties": ENGINE + "prefill_slowdown: 1" + ":1" * MANY,
     "constants of sixties": CALIBRATION + "date: 1" + ":1" * MANY,
 }
 

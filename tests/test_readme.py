@@ -115,6 +115,64 @@ def test_the_figures_of_the_promise_are_those_of_the_accuracy_page():
         assert said in promise, said
 
 
+def _tables(page, columns):
+    """Rows of all tables of a page that have so many columns."""
+    lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+    rows = ([cell.strip(" *") for cell in line.strip().strip("|").split("|")] for line in lines if line.startswith("|"))
+    return [row for row in rows if len(row) == columns]
+
+
+def test_the_errors_that_the_guide_states_are_those_of_the_accuracy_page():
+    guide = re.sub(r"\s+", " ", GUIDE.split("How far off is it?")[1].split("## Your own")[0])
+    summary = {tuple(row[:3]): row[3:] for row in _tables("accuracy.md", 10) if row[3].isdigit()}
+    seen = {data: float(row[1]) for (data, _, split), row in summary.items() if split == "held out"}
+    ttft, tpot = (summary["servers under load", metric, "held out"] for metric in ("ttft", "tpot"))
+    inside = sorted(round(float(row[5])) for row in (ttft, tpot))
+    kernels = ("gemm", "attention_decode", "attention_prefill", "moe", "moe, ep > 1")
+    ideal = [round(float(row[6])) for row in (ttft, tpot)]
+    ideal += [round(float(summary[f"kernels, {kind}", "time", "held out"][6])) for kind in kernels]
+    count = sum(int(row[0]) for (data, *_), row in summary.items() if data.startswith("kernels"))
+    runs = sum(
+        int(row[0]) for (data, metric, _), row in summary.items() if (data, metric) == ("servers under load", "ttft")
+    )
+    published = sum(int(row[0]) for (data, *_), row in summary.items() if data == "published")
+    gemm, decode, prefill, experts, spread = (seen[f"kernels, {kind}"] for kind in kernels)
+    for said in (
+        f"{round(count, -3):,} timed kernels, {runs:,} runs of servers, {published} published figures",
+        f"{gemm:.1f} % for GEMMs, {decode:.1f} % for decode attention, {prefill:.0f} % for prefill attention",
+        f"{experts:.0f} % for experts ({spread:.1f} % with expert parallelism)",
+        f"{float(tpot[1]):.1f} % for the TPOT and {float(ttft[1]):.0f} % for the TTFT",
+        f"{inside[0]} to {inside[1]} % of those servers lie inside",
+        f"off by {min(ideal)} to {max(ideal)} %",
+        *_errors_of_the_closed_forms(),
+    ):
+        assert said in guide, said
+
+
+def _errors_of_the_closed_forms():
+    (tpot, ttft) = next(row[2:4] for row in _tables("load.md", 6) if row[0] == "all, inside the domain")
+    yield f"mean of {_mean(tpot)} % (TPOT) and {_mean(ttft)} % (TTFT)"
+    inside = [row for row in _tables("load.md", 11) if row[0].endswith(", inside the domain")]
+    tails = [sorted((_mean(row[column]) for row in inside), key=float) for column in (7, 5)]  # TPOT, TTFT
+    yield "their p99 by " + " and ".join(f"{errors[0]} to {errors[-1]} %" for errors in tails)
+
+
+def _mean(errors):
+    """Of median / mean / 90th percentile."""
+    return errors.split(" / ")[1]
+
+
+def test_the_errors_by_arrivals_that_the_guide_states_are_those_of_the_accuracy_page():
+    fit = {row[0]: row[3:5] for row in _tables("accuracy.md", 9) if row[1] == "fit"}
+    shown = [row[1:] for row in _tables("guide.md", 3) if row[1].endswith("%)")]
+    arrivals = ("as known, or as the source does", "ten requests for each in flight", "a steady state")
+    assert len(shown) == len(arrivals)
+    for cells, name in zip(shown, arrivals, strict=True):
+        for cell, metric in zip(cells, ("ttft", "tpot"), strict=True):
+            for number, error in zip(re.findall(r"[\d.]+", cell), fit[f"{metric}: {name}"], strict=True):
+                assert float(number) == pytest.approx(float(error), abs=0.05 if "." in number else 0.5), name
+
+
 def test_the_figures_of_speed_are_those_of_the_performance_page():
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]

@@ -58,7 +58,7 @@ def plan(tmp_path):
         given.hide()
         sheet = book.add_worksheet("Demand")
         sheet.merge_range("A1:C1", "Demand of 2027", money)
-        sheet.write_row(2, 0, ["note", " Model", "GPU ", "Batch", "ISL", "OSL", "TTFT [ms]", "tp", "Precision"])
+        sheet.write_row(2, 0, ["note", " Model", "GPU ", "Batch", "ISL", "OSL", "TTFT [ms]", "tp", "Quantization"])
         sheet.write_row(3, 0, ["chat", "llama-3.1-8b", "h100-sxm"])
         sheet.write_formula("D4", "=Assumptions!B2", None, 16)
         sheet.write_row(3, 4, [2000, 300, "old", None, "fp8"])
@@ -193,7 +193,7 @@ def test_a_formula_that_was_never_calculated_is_no_default(plan, tmp_path):
     recipe("fill_workbook").fill(plan, tmp_path / "filled.xlsx")
     assert results(tmp_path / "filled.xlsx")[4]["TTFT [ms]"] is None
     assert "gpu is a formula without a stored value" in results(tmp_path / "filled.xlsx")[4]["reason"]
-    for heading in ("I", "H", "D"):  # precision, tp and batch: no preset, no smallest tp, no load in their place
+    for heading in ("I", "H", "D"):  # quantization, tp and batch: no preset, no smallest tp, no load in their place
         book["Demand"]["C4"], book["Demand"][f"{heading}4"] = "h100-sxm", "=Assumptions!A1"
         book.save(plan)
         recipe("fill_workbook").fill(plan, tmp_path / "filled.xlsx", force=True)
@@ -240,7 +240,7 @@ def test_a_planner_s_sheet_of_users_gets_percentiles_prices_and_a_verdict(tmp_pa
     slo, strict = "ttft:500@p95,tpot:40", "ttft:250@p95,tpot:40"
     times = ("TTFT [ms]", "TTFT p95 [ms]", "TPOT [ms]", "TPOT p99 [ms]", "E2EL [ms]")
     money = ("tok/s", "USD/h", "USD/M tok", "USD/M output tok")
-    head = (*INPUTS, "users", "SLO", "precision", "tp", "num_gpus", *times, "GPUs", *money, "SLO met")
+    head = (*INPUTS, "users", "SLO", "quantization", "tp", "num_gpus", *times, "GPUs", *money, "SLO met")
     rows = filled(tmp_path, head, (*CASE, 64, slo), (*CASE, 64, strict), (*CASE, 64, slo, "fp8", 2, 8), (*CASE, 64))
     chosen = {"quantization": "fp8", "tp": 2, "num_gpus": 8}
     for row, options in zip(rows, ({"slo": slo}, {"slo": strict}, {"slo": slo, **chosen}, {}), strict=True):

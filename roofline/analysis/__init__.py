@@ -1,1 +1,1 @@
-"""Questions about predictions: what moves them, what would meet a target, how they compare."""
+"""Analyses of predictions: sensitivities, inverse questions, sizing, goodput, comparisons and measurements."""

@@ -1,4 +1,4 @@
-"""What can have changed between two runs of a server, each cause with the one number that says how much."""
+"""Causes that may explain why two runs of a server differ, each with one number for its size."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from roofline.serving.served import lanes
 from roofline.serving.traffic.load import mean_latencies, served
 from roofline.specs.engine import Engine
 
-__all__ = ["CAUSES", "METRICS", "SUSPECTED", "Cause", "Figures", "Observed", "in_flight", "predicted_figures"]
-
-#: What a diagnosis may name.
+#: Causes that a diagnosis can name.
 CAUSES = ("kernels", "host", "batch limit", "cache", "load")
-#: What a run may have measured: times [s] and the requests that were answered [1/s].
+#: Figures of a run: times [s] and answered requests [1/s].
 METRICS = ("ttft", "tpot", "e2el", "answered_rate")
 
-#: Times of an engine that no GPU shortens: all but its all-reduces, which the GPU runs.
+#: Engine times that a faster GPU does not shorten: all but the all-reduces, which run on the GPU.
 _HOST = tuple(name for name in HOST_TIMES if name != "all_reduce")
+# Sizes that are tried.
 _SLOWER = (0.25, 0.45, 0.65, 0.82, 0.93, 1.08, 1.22, 1.55, 2.2, 4.0)
 _HOSTS = (0.1, 0.35, 0.7, 1.3, 2.1, 3.5, 6.0, 10.0)
 _MORE = (-1.0, -0.4, -0.15, -0.05, 0.05, 0.12, 0.25, 0.5, 1.0, 3.0)  # of the shortest predicted TPOT
@@ -34,43 +33,32 @@ _LIMITS = (0.03, 0.08, 0.16, 0.27, 0.4, 0.53, 0.66, 0.8, 0.93)  # of the sequenc
 
 
 class Observed(NamedTuple):
-    """A run of a server: what is known of it, and what was measured."""
-
     deployment: Deployment
     workload: Workload
     measured: Mapping[str, float]  # of `METRICS`
-    kernels: float = 1.0  # time of the GPU's work over the predicted one [1]
-    near: tuple[Real, ...] | None = None  # where the equations of a load agreed for a run like it
+    kernels: float = 1.0  # factor on predicted GPU time [1]
+    near: tuple[Real, ...] | None = None  # steady state of a similar run, where the solver starts
 
 
 class Figures(NamedTuple):
-    """What is predicted for a run."""
-
-    values: Mapping[str, float]  # of `METRICS`
-    state: tuple[Real, ...] | None = None  # where the equations of a load agree
+    values: Mapping[str, float]  # predicted, by `METRICS`
+    state: tuple[Real, ...] | None = None  # steady state of the load
 
 
 class Cause(NamedTuple):
-    """One thing that may have changed, by how much at most, and how to say it."""
+    """One possible change, parametrised by its size."""
 
     name: str  # one of `CAUSES`
-    sizes: Callable[[list[Observed]], tuple[float, ...]]  # that are tried, of the runs that may have it; ascending
-    moved: Callable[[Observed, float], Observed | None]  # a run that has it; None where it cannot
+    sizes: Callable[[list[Observed]], tuple[float, ...]]  # to try on these runs; ascending
+    moved: Callable[[Observed, float], Observed | None]  # the run with this change; None where it cannot have it
     text: Callable[[list[Observed], float], str]
-    is_before: bool = False  # whether the run before has it, so that the run after has lost it
+    is_before: bool = False  # the run before had it, the run after lost it
 
 
 def predicted_figures(run: Observed) -> Figures | None:
-    """What is predicted for a run.
+    """Figures of a run; None where there is no steady state.
 
-    Times whose kernels take k times as long are k times those of a host that is k times as fast and of requests that
-    come k times as often.
-
-    Args:
-        run: deployment, load and the factor on its kernels.
-
-    Returns:
-        The figures; None where no steady state is predicted.
+    Kernels k times slower are computed as a host k times faster and a request rate k times higher, times scaled by k.
     """
     factor = run.kernels
     deployment, workload = run.deployment, run.workload
@@ -80,43 +68,39 @@ def predicted_figures(run: Observed) -> Figures | None:
         if workload.request_rate is not None:
             workload = replace(workload, request_rate=workload.request_rate * factor)
     if workload.load == BURST:
-        first, step = (float(time) for time in mean_latencies(deployment, workload))
-        whole = float(e2el(first, step, workload.osl))
-        return Figures(_scaled(factor, first, step, whole, None))
-    found = served(deployment, workload, run.near)
-    if not found.is_stable or not math.isfinite(found.ttft):
+        ttft, tpot = (float(time) for time in mean_latencies(deployment, workload))
+        total = float(e2el(ttft, tpot, workload.osl))
+        return Figures(_scaled(factor, ttft, tpot, total, None))
+    means = served(deployment, workload, run.near)
+    if not means.is_stable or not math.isfinite(means.ttft):
         return None
-    values = _scaled(
-        factor, float(found.ttft), float(found.tpot), float(found.ttft + found.decode), float(found.request_rate)
-    )
-    return Figures(values, found.state)
+    total = float(means.ttft + means.decode)
+    values = _scaled(factor, float(means.ttft), float(means.tpot), total, float(means.request_rate))
+    return Figures(values, means.state)
 
 
 def in_flight(run: Observed) -> float:
-    """Sequences that the ranks of a run have at once at most, as predicted.
-
-    Args:
-        run: deployment and load.
-
-    Returns:
-        Sequences of one data-parallel rank [sequences].
-    """
+    """Most sequences that one data-parallel rank runs at once, as predicted."""
     workload, ranks = run.workload, float(lanes(run.deployment))
     if workload.load == USERS:
         return max(float(workload.concurrency or 1.0) / ranks, 1.0)
-    found = predicted_figures(run)
-    mean = 1.0 if found is None else float(workload.request_rate or 0.0) * found.values["e2el"] / ranks
+    figures = predicted_figures(run)
+    mean = 1.0 if figures is None else float(workload.request_rate or 0.0) * figures.values["e2el"] / ranks
     return mean + 2.0 * math.sqrt(mean) + 1.0  # Poisson: rarely more
 
 
-def _scaled(factor: float, first: float, step: float, whole: float, rate: float | None) -> dict[str, float]:
-    times = {"ttft": factor * first, "tpot": factor * step, "e2el": factor * whole}
+def _scaled(factor: float, ttft: float, tpot: float, e2e: float, rate: float | None) -> dict[str, float]:
+    times = {"ttft": factor * ttft, "tpot": factor * tpot, "e2el": factor * e2e}
     return times if rate is None else {**times, "answered_rate": rate / factor}
 
 
 def _with_engine(run: Observed, **changes: float) -> Observed:
     engine: Engine = replace(run.deployment.engine, **changes)  # type: ignore[arg-type]
     return run._replace(deployment=replace(run.deployment, engine=engine))
+
+
+def _with_workload(run: Observed, **changes: Real) -> Observed:
+    return run._replace(workload=replace(run.workload, **changes))
 
 
 def _slower_kernels(run: Observed, size: float) -> Observed:
@@ -147,7 +131,9 @@ def _longer_steps(run: Observed, size: float) -> Observed | None:
 
 
 def _step_sizes(runs: list[Observed]) -> tuple[float, ...]:
-    shortest = min((found.values["tpot"] for found in map(predicted_figures, runs) if found is not None), default=0.0)
+    shortest = min(
+        (figures.values["tpot"] for figures in map(predicted_figures, runs) if figures is not None), default=0.0
+    )
     least = -min(float(run.deployment.engine.step) for run in runs)
     sizes = {max(share * shortest, least) for share in _MORE}
     return tuple(sorted(sizes))
@@ -156,10 +142,10 @@ def _step_sizes(runs: list[Observed]) -> tuple[float, ...]:
 def _limited(run: Observed, size: float) -> Observed | None:
     if run.workload.load == BURST:
         return None
-    ranks = float(run.deployment.plan.pp)
-    stated = run.deployment.engine.max_num_seqs
-    limit = max(size, 1.0) * ranks
-    return run if stated is not None and stated <= limit else _with_engine(run, max_num_seqs=limit)
+    stages = float(run.deployment.plan.pp)
+    present = run.deployment.engine.max_num_seqs
+    limit = max(size, 1.0) * stages
+    return run if present is not None and present <= limit else _with_engine(run, max_num_seqs=limit)
 
 
 def _limits(runs: list[Observed]) -> tuple[float, ...]:
@@ -169,41 +155,32 @@ def _limits(runs: list[Observed]) -> tuple[float, ...]:
 
 def _cached(run: Observed, size: float) -> Observed:
     workload = run.workload
-    prefix = workload.prefix + size * (workload.isl - workload.prefix)
-    return run._replace(workload=replace(workload, prefix=prefix))
+    return _with_workload(run, prefix=workload.prefix + size * (workload.isl - workload.prefix))
 
 
 def _uncached(run: Observed, size: float) -> Observed | None:
-    workload = run.workload
-    if not workload.prefix:
-        return None
-    return run._replace(workload=replace(workload, prefix=(1.0 - size) * workload.prefix))
+    prefix = run.workload.prefix
+    return _with_workload(run, prefix=(1.0 - size) * prefix) if prefix else None
 
 
 def _more_requests(run: Observed, size: float) -> Observed | None:
     workload = run.workload
-    if workload.load == BURST:
-        return run._replace(workload=replace(workload, batch=max(workload.batch * size, 1.0)))
-    name = USERS if workload.load == USERS else RATE
-    number = getattr(workload, name) * size
-    if name == USERS:
-        number = max(number, 1.0)
-        prompts = workload.num_prompts
-        workload = workload if prompts is None else replace(workload, num_prompts=max(prompts, number))
-    return run._replace(workload=replace(workload, **{name: number}))
+    if workload.request_rate is not None:
+        return _with_workload(run, request_rate=workload.request_rate * size)
+    if workload.concurrency is None:
+        return _with_workload(run, batch=max(workload.batch * size, 1.0))
+    users = max(workload.concurrency * size, 1.0)
+    if workload.num_prompts is not None:
+        run = _with_workload(run, num_prompts=max(workload.num_prompts, users))
+    return _with_workload(run, concurrency=users)
 
 
 def _longer_answers(run: Observed, size: float) -> Observed:
-    return run._replace(workload=replace(run.workload, osl=max(run.workload.osl * size, 1.0)))
+    return _with_workload(run, osl=max(run.workload.osl * size, 1.0))
 
 
 def _always(*sizes: float) -> Callable[[list[Observed]], tuple[float, ...]]:
-    """Sizes that are tried whatever the runs."""
-
-    def of(_: list[Observed]) -> tuple[float, ...]:
-        return sizes
-
-    return of
+    return lambda _: sizes
 
 
 def _percent(factor: float) -> str:
@@ -218,8 +195,8 @@ def _host_text(runs: list[Observed], size: float) -> str:
     engine, layers = runs[0].deployment.engine, runs[0].deployment.model.layers
     word = "more" if size > 1.0 else "less"
     step = abs(float(engine.step + engine.layer * layers) * (size - 1.0))
-    first = abs(float(engine.request + engine.arrival + engine.prefill) * (size - 1.0))
-    return f"host: {to_text(step, 's', 2)} {word} a step, {to_text(first, 's', 2)} {word} a request"
+    request = abs(float(engine.request + engine.arrival + engine.prefill) * (size - 1.0))
+    return f"host: {to_text(step, 's', 2)} {word} a step, {to_text(request, 's', 2)} {word} a request"
 
 
 def _step_text(_: list[Observed], size: float) -> str:
@@ -267,13 +244,14 @@ def _sequences(runs: list[Observed], size: float) -> str:
     return rounded(max(size, 1.0) * float(plan.dp * plan.pp), 2)
 
 
-#: Everything that is suspected, each with one number.
-SUSPECTED: tuple[Cause, ...] = (
-    Cause("kernels", _always(*_SLOWER), _slower_kernels, _kernels_text),
+SLOWER_KERNELS = Cause("kernels", _always(*_SLOWER), _slower_kernels, _kernels_text)
+SLOWER_HOST = Cause("host", _always(*_HOSTS), _slower_host, _host_text)
+SUSPECTED = (
+    SLOWER_KERNELS,
     Cause("kernels", _always(*_SLOWER), _slower_rates, _kernels_text),
     Cause("host", _step_sizes, _longer_steps, _step_text),
     Cause("host", _step_sizes, _longer_steps, _shorter_step_text, is_before=True),
-    Cause("host", _always(*_HOSTS), _slower_host, _host_text),
+    SLOWER_HOST,
     Cause("batch limit", _limits, _limited, _limit_text),
     Cause("batch limit", _limits, _limited, _lifted_text, is_before=True),
     Cause("cache", _always(*_SHARES), _cached, _cached_text),

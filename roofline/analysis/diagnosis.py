@@ -1,96 +1,98 @@
-"""What changed between two runs of a server: each cause re-predicted at the size that explains the difference best."""
+"""What changed between two runs of a server: every cause is predicted anew, at the size that fits best."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from roofline.analysis.causes import METRICS, SUSPECTED, Cause, Figures, Observed, predicted_figures
+from roofline.analysis.causes import (
+    METRICS,
+    SLOWER_HOST,
+    SLOWER_KERNELS,
+    SUSPECTED,
+    Cause,
+    Figures,
+    Observed,
+    predicted_figures,
+)
 from roofline.records import NamedTuple, dataclass, replace
 
-__all__ = ["NOISE", "NOTHING", "UNCLEAR", "Diagnosis", "Explanation", "Pair", "diagnosis", "paired_runs"]
-
-#: Standard deviation of the logarithm of a measured figure, from run to run of one server.
+#: Run-to-run standard deviation of ln(measured figure) on one server.
 NOISE = 0.05
-#: Answers besides the causes.
+#: Answers other than a cause.
 NOTHING, UNCLEAR = "nothing changed", "cannot tell"
 
-_SHAPE = 0.15  # of the size of a predicted change, or of what is known to differ: forms are that far off (docs/load.md)
-_OFF = 0.04  # of the kernels, of which a server close to saturation makes much more
-_GPUS = 0.12  # sigma of ln(one GPU's kernels over another's), predicted; docs/accuracy.md
-_ENGINES = 0.5  # the same of the host's time of two engines
-_FIRST = 0.15  # what forms of a TTFT under a load may be off by
-_STEEP = 10.0  # gain of a figure at saturation
-_SOME = 5.0  # gain in chi-square below which nothing changed
-_REAL = 10.0  # gain in chi-square that a cause must bring to be one at all
-_AHEAD = 4.0  # gain over the next cause
+# Relative errors of predictions.
+_SHAPE = 0.15  # of a predicted change (docs/load.md)
+_OFF = 0.04  # of kernel times; amplified close to saturation
+_GPUS = 0.12  # sigma of ln(kernel time of one GPU over another's); docs/accuracy.md
+_ENGINES = 0.5  # sigma of ln(host time of one engine over another's)
+_FIRST = 0.15  # of TTFT under load
+_KERNELS_PRIOR, _HOST_PRIOR = 0.2, 0.5  # sigma of ln(actual / predicted time)
+
+_STEEP = 10.0  # most that a figure moves per relative slowdown of the kernels, as at saturation
+# Thresholds in chi-square.
+_SOME = 5.0  # gain below which nothing changed
+_REAL = 10.0  # least gain of a cause
+_AHEAD = 4.0  # least lead over the next cause
+_OUT = 20.0  # lag behind the best at which a cause is given up
 _WORST = 3.1  # standard deviations beyond which even the best cause explains too little
-_OUT = 20.0  # chi-square above the best of what is looked at no further
+
+# Iterations.
 _TURNS = 8
-_REFINED = 5  # steps between the sizes that are tried
+_REFINED = 5  # between the sizes tried
+_ROUNDS, _STEP = 4, 0.02
 _GOLDEN = 0.381966
 
 
 class Pair(NamedTuple):
-    """A run, and the one before it whose load is nearest."""
-
     before: Observed
     after: Observed
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A cause at the size that explains the difference best."""
+    """A cause at its best-fitting size."""
 
     cause: str
     text: str
-    size: float  # factor, seconds, sequences or share, as the text says
-    chi2: float  # what remains unexplained, in variances of the noise
+    size: float  # factor, seconds, sequences or share, as in the text
+    chi2: float  # unexplained remainder, in variances of the noise
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What explains the difference between the runs."""
-
     answer: str  # one of `CAUSES`, `NOTHING` or `UNCLEAR`
-    explanations: tuple[Explanation, ...]  # best first, one of each cause
-    unexplained: float  # chi-square where nothing changed
-    figures: int  # that were compared
-    loads: int  # that were compared
-    known: tuple[str, ...] = ()  # what is known to differ
+    explanations: tuple[Explanation, ...]  # best first, one per cause
+    unexplained: float  # chi-square without any cause
+    figures: int  # number compared
+    loads: int  # number compared
+    known: tuple[str, ...] = ()  # stated differences, accounted for
 
     @property
     def best(self) -> Explanation | None:
-        """The answer with its size; None where there is none."""
+        """The explanation behind the answer; None for `NOTHING` and `UNCLEAR`."""
         return self.explanations[0] if self.explanations and self.explanations[0].cause == self.answer else None
 
 
 def paired_runs(before: Sequence[Observed], after: Sequence[Observed]) -> list[Pair]:
-    """Each run after with the run before whose load is nearest.
-
-    Args:
-        before: the runs before.
-        after: the runs after.
-
-    Returns:
-        Pairs of one kind of load; none where no such are there.
-    """
-    found = []
+    """Each later run with the earlier one of the nearest load; runs without one of their kind of load are left out."""
+    pairs = []
     for run in after:
         alike = [other for other in before if other.workload.load == run.workload.load]
         if alike:
-            found.append(Pair(min(alike, key=lambda other: _apart(other, run)), run))
-    return found
+            pairs.append(Pair(min(alike, key=lambda other: _load_distance(other, run)), run))
+    return pairs
 
 
-def diagnosis(paired: Sequence[Pair]) -> Diagnosis:
-    """What explains the difference between runs.
+def diagnosis(pairs: Sequence[Pair]) -> Diagnosis:
+    """Most likely cause of the difference between runs.
 
-    What is known to differ is taken out by the two predictions; a cause is then the better the less of the rest it
-    leaves, over all loads and figures.
+    The two predictions account for the stated differences; the best cause leaves the least of the rest unexplained over
+    all loads and figures.
 
     Args:
-        paired: runs after, each with the run before that it is compared with.
+        pairs: earlier and later runs.
 
     Returns:
         The answer, and how well each cause explains the difference.
@@ -98,23 +100,23 @@ def diagnosis(paired: Sequence[Pair]) -> Diagnosis:
     Source:
         Least squares in the logarithms at the noise of a measurement, one parameter a cause: docs/measurements.md.
     """
-    paired = _at_baseline(paired)
-    plain = [(predicted_figures(pair.before), predicted_figures(pair.after)) for pair in paired]
+    pairs = _corrected_runs(pairs)
+    predictions = [(predicted_figures(pair.before), predicted_figures(pair.after)) for pair in pairs]
     usable = [
         (pair, before, after)
-        for pair, (before, after) in zip(paired, plain, strict=True)
+        for pair, (before, after) in zip(pairs, predictions, strict=True)
         if before is not None and after is not None
     ]
     compared = _Compared(usable)
     unexplained = compared.cost(None, 0.0)
-    least = unexplained
-    found: dict[str, Explanation] = {}
+    lowest = unexplained
+    explanations: dict[str, Explanation] = {}
     for cause in SUSPECTED:
-        explained = _explained(cause, compared, least + _OUT)
-        if explained is not None and (cause.name not in found or explained.chi2 < found[cause.name].chi2):
-            found[cause.name] = explained
-            least = min(least, explained.chi2)
-    ranked = tuple(sorted(found.values(), key=lambda one: one.chi2))
+        explained = _best_fit(cause, compared, lowest + _OUT)
+        if explained is not None and (cause.name not in explanations or explained.chi2 < explanations[cause.name].chi2):
+            explanations[cause.name] = explained
+            lowest = min(lowest, explained.chi2)
+    ranked = tuple(sorted(explanations.values(), key=lambda explanation: explanation.chi2))
     loads = len({_load(pair.after) for pair, _, _ in usable})
     return Diagnosis(_answer(ranked, unexplained, compared.count), ranked, unexplained, compared.count, loads)
 
@@ -124,26 +126,26 @@ def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> 
         return UNCLEAR
     best = ranked[0].chi2
     if unexplained - best < _REAL:
-        return NOTHING if unexplained - best < _SOME and unexplained < _limit(count) else UNCLEAR
-    if best > _limit(count - 1):
+        return NOTHING if unexplained - best < _SOME and unexplained < _most_chi2(count) else UNCLEAR
+    if best > _most_chi2(count - 1):
         return UNCLEAR
     if len(ranked) > 1 and ranked[1].chi2 - best < _AHEAD:
         return UNCLEAR
     return ranked[0].cause
 
 
-def _limit(count: int) -> float:
-    """Chi-square that so many figures rarely exceed: Wilson and Hilferty's approximation."""
+def _most_chi2(count: int) -> float:
+    """Chi-square that `count` figures rarely exceed (Wilson-Hilferty approximation)."""
     few = 2.0 / (9.0 * max(count, 1))
     return max(count, 1) * (1.0 - few + _WORST * math.sqrt(few)) ** 3
 
 
 class _Compared:
-    """Differences of all pairs beside what a cause at a size makes of them."""
+    """Measured differences of all pairs, and what a cause of some size predicts for them."""
 
     def __init__(self, usable: Iterable[tuple[Pair, Figures, Figures]]) -> None:
-        # The fullest first: it tells most, and a cause that it rules out needs no other.
-        self.usable = sorted(usable, key=lambda each: -each[2].values["e2el"])
+        # The busiest server first: it tells causes apart best, so that most are ruled out early.
+        self.usable = sorted(usable, key=lambda entry: -entry[2].values["e2el"])
         self.names = [
             [
                 name
@@ -159,49 +161,45 @@ class _Compared:
         self.nuisances = self._nuisances()
 
     def _nuisances(self) -> list[list[float]]:
-        """Directions in which the predictions themselves may differ, a sigma long: other GPUs, other engines."""
-        found = []
+        """Prediction errors of one sigma that differ between the two sides: other GPUs, other engines."""
+        directions = []
         deployments = [(pair.before.deployment, pair.after.deployment) for pair, _, _ in self.usable]
-        kinds = (
-            (
-                0,
-                _GPUS,
-                any(
-                    (a.gpu, a.model, a.precision, a.plan) != (b.gpu, b.model, b.precision, b.plan)
-                    for a, b in deployments
-                ),
-            ),
-            (4, _ENGINES, any(a.engine.name != b.engine.name for a, b in deployments)),
+        is_other_gpu = any(
+            (a.gpu, a.model, a.quantization, a.plan) != (b.gpu, b.model, b.quantization, b.plan) for a, b in deployments
         )
-        for place, sigma, differs in kinds:
+        is_other_engine = any(a.engine.name != b.engine.name for a, b in deployments)
+        for cause, sigma, differs in (
+            (SLOWER_KERNELS, _GPUS, is_other_gpu),
+            (SLOWER_HOST, _ENGINES, is_other_engine),
+        ):
             if not differs:
                 continue
-            moved = [self.shift(SUSPECTED[place], math.exp(sigma), pair) for pair in range(len(self.usable))]
-            if all(step is not None for step in moved):
-                steps = zip(self.names, moved, strict=True)
-                found.append([step[name] for names, step in steps for name in names if step is not None])
-        return found
+            shifts = [self.shift(cause, math.exp(sigma), pair) for pair in range(len(self.usable))]
+            if all(step is not None for step in shifts):
+                steps = zip(self.names, shifts, strict=True)
+                directions.append([step[name] for names, step in steps for name in names if step is not None])
+        return directions
 
     def runs(self, cause: Cause) -> list[Observed]:
-        """The runs that would have a cause."""
+        """The runs that a cause would have changed."""
         return [pair.before if cause.is_before else pair.after for pair, _, _ in self.usable]
 
     def shift(self, cause: Cause, size: float, place: int) -> dict[str, float] | None:
-        """What a cause adds to the logarithm of each figure of a pair; None where it cannot be."""
+        """What a cause adds to ln(figure) of a pair; None where it is impossible."""
         pair, before, after = self.usable[place]
         changed = cause.moved(pair.before if cause.is_before else pair.after, size)
         plain, sign = (before, -1.0) if cause.is_before else (after, 1.0)
-        found = None if changed is None else predicted_figures(changed._replace(near=plain.state))
-        if found is None:
+        moved = None if changed is None else predicted_figures(changed._replace(near=plain.state))
+        if moved is None:
             return None
         return {
             name: sign * math.log(value / plain.values[name])
-            for name, value in found.values.items()
+            for name, value in moved.values.items()
             if name in plain.values
         }
 
-    def cost(self, cause: Cause | None, size: float, most: float = math.inf) -> float:
-        """What a cause leaves unexplained, in variances; where it is more than the most that matters, infinite."""
+    def cost(self, cause: Cause | None, size: float, limit: float = math.inf) -> float:
+        """Chi-square that a cause leaves; infinite beyond the limit."""
         residuals: list[float] = []
         variances: list[float] = []
         total = 0.0
@@ -210,20 +208,20 @@ class _Compared:
             if shifts is None:
                 return math.inf
             for name in self.names[place]:
-                known = math.log(after.values[name] / before.values[name])
+                expected = math.log(after.values[name] / before.values[name])
                 measured = math.log(pair.after.measured[name] / pair.before.measured[name])
                 shift = shifts.get(name, 0.0)
-                changes = (_SHAPE * shift) ** 2 + (_SHAPE * known) ** 2
+                changes = (_SHAPE * shift) ** 2 + (_SHAPE * expected) ** 2
                 variances.append(2.0 * NOISE**2 + changes + (_OFF * self.gains[place][name]) ** 2)
-                residuals.append(measured - known - shift)
-            total = _least(residuals, variances, self.nuisances)
-            if total > most:
+                residuals.append(measured - expected - shift)
+            total = _least_chi2(residuals, variances, self.nuisances)
+            if total > limit:
                 return math.inf
         return total
 
 
 def _gains(run: Observed, plain: Figures) -> dict[str, float]:
-    """What a figure moves by where kernels are a little slower, over what they are slower by."""
+    """Relative change of each figure per relative slowdown of the kernels."""
     slower = predicted_figures(run._replace(kernels=run.kernels * (1.0 + _STEP), near=plain.state))
     if slower is None:
         return dict.fromkeys(plain.values, _STEEP)
@@ -232,8 +230,8 @@ def _gains(run: Observed, plain: Figures) -> dict[str, float]:
     }
 
 
-def _least(residuals: list[float], variances: list[float], nuisances: list[list[float]]) -> float:
-    """Chi-square with each nuisance at its likeliest, and the logarithms of the variances over that of the noise."""
+def _least_chi2(residuals: list[float], variances: list[float], nuisances: list[list[float]]) -> float:
+    """Chi-square with each nuisance at its likeliest, plus ln(variance / noise variance)."""
     left, amounts = residuals, [0.0] * len(nuisances)
     for _ in range(_TURNS if len(nuisances) > 1 else 1):
         for number, direction in enumerate(nuisances):
@@ -248,82 +246,83 @@ def _least(residuals: list[float], variances: list[float], nuisances: list[list[
     )
 
 
-def _explained(cause: Cause, compared: _Compared, most: float) -> Explanation | None:
-    """A cause at its best size; None where it leaves more than the most that matters."""
+def _best_fit(cause: Cause, compared: _Compared, limit: float) -> Explanation | None:
+    """A cause at its best size; None where its chi-square exceeds the limit."""
     runs = compared.runs(cause)
     sizes = cause.sizes(runs) if runs else ()
-    costs = [compared.cost(cause, size, most) for size in sizes]
+    costs = [compared.cost(cause, size, limit) for size in sizes]
     place = min(range(len(sizes)), key=costs.__getitem__, default=0)
     if not costs or not math.isfinite(costs[place]):
         return None
     low, high = sizes[max(place - 1, 0)], sizes[min(place + 1, len(sizes) - 1)]
-    size, least = _refined(lambda size: compared.cost(cause, size, most), low, sizes[place], high, costs[place])
-    return Explanation(cause.name, cause.text(runs, size), size, least)
+    size, cost = _golden_section(lambda size: compared.cost(cause, size, limit), low, sizes[place], high, costs[place])
+    return Explanation(cause.name, cause.text(runs, size), size, cost)
 
 
-def _refined(cost: Callable[[float], float], low: float, size: float, high: float, least: float) -> tuple[float, float]:
-    """The least of a function between two of the places where it was tried: golden section."""
+def _golden_section(
+    cost: Callable[[float], float], low: float, size: float, high: float, lowest: float
+) -> tuple[float, float]:
+    """Golden-section search for the minimum between two sizes."""
     for _ in range(_REFINED):
         right = high - size > size - low
-        tried = size + _GOLDEN * (high - size) if right else size - _GOLDEN * (size - low)
-        value = cost(tried)
-        if value < least:
+        candidate = size + _GOLDEN * (high - size) if right else size - _GOLDEN * (size - low)
+        value = cost(candidate)
+        if value < lowest:
             low, high = (size, high) if right else (low, size)
-            size, least = tried, value
+            size, lowest = candidate, value
         elif right:
-            high = tried
+            high = candidate
         else:
-            low = tried
-    return size, least
+            low = candidate
+    return size, lowest
 
 
-_KERNELS_PRIOR, _HOST_PRIOR = 0.2, 0.5  # sigma of what a prediction may be off by, in logarithms
-_ROUNDS, _STEP = 4, 0.02
+def _corrected_runs(pairs: Sequence[Pair]) -> list[Pair]:
+    """The runs with kernel and host times corrected as on the side that is nearer to its prediction.
 
-
-def _at_baseline(paired: Sequence[Pair]) -> list[Pair]:
-    """The runs with kernels and host as the side has them that is nearer to its prediction.
-
-    What is off in both alike is no change, yet close to saturation it decides how much a change moves.
+    An error common to both sides is no change, but close to saturation it decides how much a change moves.
     """
-    sides = [_baseline([pair.before for pair in paired]), _baseline([pair.after for pair in paired])]
+    sides = [_baseline([pair.before for pair in pairs]), _baseline([pair.after for pair in pairs])]
     _, kernels, host = min(sides)
-    return [Pair(_biased(pair.before, kernels, host), _biased(pair.after, kernels, host)) for pair in paired]
+    return [Pair(_scaled_run(pair.before, kernels, host), _scaled_run(pair.after, kernels, host)) for pair in pairs]
 
 
 def _baseline(runs: list[Observed]) -> tuple[float, float, float]:
-    """What remains of the differences to the predictions, and the likeliest ln of the factors on kernels and host."""
-    place = (0.0, 0.0)
-    at = _off(runs, place)
-    cost = math.inf if at is None else _remaining(at, place)
+    """Remaining chi-square, and the likeliest ln(factor) on kernel and host times (Gauss-Newton)."""
+    factors = (0.0, 0.0)
+    residuals = _residuals(runs, factors)
+    cost = math.inf if residuals is None else _chi2(residuals, factors)
     for _ in range(_ROUNDS):
-        along = [_off(runs, (place[0] + _STEP, place[1])), _off(runs, (place[0], place[1] + _STEP))]
-        if at is None or along[0] is None or along[1] is None:
+        shifted = [
+            _residuals(runs, (factors[0] + _STEP, factors[1])),
+            _residuals(runs, (factors[0], factors[1] + _STEP)),
+        ]
+        if residuals is None or shifted[0] is None or shifted[1] is None:
             break
         rows = [
             (here, (more - here) / _STEP, (host - here) / _STEP, variance)
-            for (here, variance), (more, _), (host, _) in zip(at, along[0], along[1], strict=True)
+            for (here, variance), (more, _), (host, _) in zip(residuals, shifted[0], shifted[1], strict=True)
         ]
         kk = sum(k * k / v for _, k, _, v in rows) + 1.0 / _KERNELS_PRIOR**2
         hh = sum(h * h / v for _, _, h, v in rows) + 1.0 / _HOST_PRIOR**2
         kh = sum(k * h / v for _, k, h, v in rows)
-        k0 = -sum(k * r / v for r, k, _, v in rows) - place[0] / _KERNELS_PRIOR**2
-        h0 = -sum(h * r / v for r, _, h, v in rows) - place[1] / _HOST_PRIOR**2
-        whole = kk * hh - kh**2
-        tried = (place[0] + (hh * k0 - kh * h0) / whole, place[1] + (kk * h0 - kh * k0) / whole)
-        there = _off(runs, tried)
-        if there is None or _remaining(there, tried) >= cost:
+        k0 = -sum(k * r / v for r, k, _, v in rows) - factors[0] / _KERNELS_PRIOR**2
+        h0 = -sum(h * r / v for r, _, h, v in rows) - factors[1] / _HOST_PRIOR**2
+        determinant = kk * hh - kh**2
+        candidate = (factors[0] + (hh * k0 - kh * h0) / determinant, factors[1] + (kk * h0 - kh * k0) / determinant)
+        moved = _residuals(runs, candidate)
+        if moved is None or _chi2(moved, candidate) >= cost:
             break
-        at, place, cost = there, tried, _remaining(there, tried)
-    return cost, *place
+        residuals, factors, cost = moved, candidate, _chi2(moved, candidate)
+    return cost, *factors
 
 
-def _remaining(at: list[tuple[float, float]], place: tuple[float, float]) -> float:
-    prior = (place[0] / _KERNELS_PRIOR) ** 2 + (place[1] / _HOST_PRIOR) ** 2
-    return prior + sum(off * off / variance for off, variance in at)
+def _chi2(residuals: list[tuple[float, float]], factors: tuple[float, float]) -> float:
+    prior = (factors[0] / _KERNELS_PRIOR) ** 2 + (factors[1] / _HOST_PRIOR) ** 2
+    return prior + sum(off * off / variance for off, variance in residuals)
 
 
-def _biased(run: Observed, kernels: float, host: float) -> Observed:
+def _scaled_run(run: Observed, kernels: float, host: float) -> Observed:
     engine = run.deployment.engine
     times = {
         name: getattr(engine, name) * math.exp(host) for name in ("request", "prefill", "step", "layer", "sequence")
@@ -332,14 +331,14 @@ def _biased(run: Observed, kernels: float, host: float) -> Observed:
     return run._replace(deployment=deployment, kernels=math.exp(kernels))
 
 
-def _off(runs: list[Observed], place: tuple[float, float]) -> list[tuple[float, float]] | None:
-    """ln(predicted / measured) of every figure, with its variance; None where there is no prediction."""
-    found = []
+def _residuals(runs: list[Observed], factors: tuple[float, float]) -> list[tuple[float, float]] | None:
+    """ln(predicted / measured) and variance of every figure; None where a run has no prediction."""
+    residuals = []
     for run in runs:
-        predicted = predicted_figures(_biased(run, *place))
+        predicted = predicted_figures(_scaled_run(run, *factors))
         if predicted is None:
             return None
-        found += [
+        residuals += [
             (
                 math.log(predicted.values[name] / run.measured[name]),
                 NOISE**2 + (_FIRST if name == "ttft" else _OFF) ** 2,
@@ -347,7 +346,7 @@ def _off(runs: list[Observed], place: tuple[float, float]) -> list[tuple[float, 
             for name in METRICS
             if name in run.measured and name in predicted.values
         ]
-    return found
+    return residuals
 
 
 def _load(run: Observed) -> tuple[object, ...]:
@@ -355,11 +354,7 @@ def _load(run: Observed) -> tuple[object, ...]:
     return workload.load, workload.concurrency, workload.request_rate, workload.batch, workload.isl, workload.osl
 
 
-def _apart(one: Observed, other: Observed) -> float:
-    """How far the loads of two runs are from each other."""
-    names = (
-        "isl",
-        "osl",
-        "concurrency" if one.workload.concurrency else "request_rate" if one.workload.request_rate else "batch",
-    )
-    return sum(abs(math.log(getattr(one.workload, name) / getattr(other.workload, name))) for name in names)
+def _load_distance(run: Observed, other: Observed) -> float:
+    first, second = run.workload, other.workload
+    load = "concurrency" if first.concurrency else "request_rate" if first.request_rate else "batch"
+    return sum(abs(math.log(getattr(first, name) / getattr(second, name))) for name in ("isl", "osl", load))

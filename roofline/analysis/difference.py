@@ -1,4 +1,4 @@
-"""Why two passes take different times: the exact difference, kernel by kernel, and what it is called."""
+"""Why two passes take different times: the exact difference by kernel, and its wording."""
 
 from __future__ import annotations
 
@@ -13,72 +13,54 @@ from roofline.quantity import MICRO, rounded
 from roofline.records import NamedTuple, dataclass, field
 from roofline.specs.kernels import the
 
-__all__ = [
-    "Difference",
-    "KernelDifference",
-    "Share",
-    "Spent",
-    "decimals",
-    "difference",
-    "difference_rows",
-    "effects",
-    "ratio_text",
-    "shares",
-    "spent",
-    "unchanged",
-    "unchanged_text",
-]
-
-_SAME = 0.005  # relative; what moves less is said not to change
+_SAME = 0.005  # relative change below which a part counts as unchanged
 _WORTH_SAYING = 0.02  # share of a pass
-_ORDERS = (10.0, 100.0)  # from which a ratio has one decimal place, and none
-_SMALL = 0.1  # below it a ratio has two significant digits
+_ORDERS = (10.0, 100.0)  # ratios from here on are given with one decimal place, and none
+_SMALL = 0.1  # ratios below are given with two significant digits
 
 
 @dataclass(frozen=True, slots=True)
 class KernelDifference:
-    """One kernel of two passes; where one of them lacks it, it takes no time there."""
+    """One kernel in two passes, with zero time in a pass that lacks it."""
 
     name: str
-    part: str  # label of the part of the pass that it belongs to
-    bound: str  # what it waits for in the reference, or in the other pass where the reference lacks it
+    part: str  # label of its part of the pass
+    bound: str  # in the reference, or in the other pass if the reference lacks it
     other_bound: str
-    cause: str  # term of its time whose change moved it most; its bound where only one of the passes has it
+    cause: str  # term of its time that changed most; its bound where only one pass has it
     before: float  # [s] in the reference
     after: float  # [s] in the other pass
-    contribution: float  # to speed-up - 1: time saved over the time of the whole other pass [1]
+    contribution: float  # to speed-up - 1: time saved over the total time of the other pass [1]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two passes, and every kernel's part in the difference of their times."""
-
     before: float  # [s] the reference
     after: float  # [s] the other pass
     kernels: tuple[KernelDifference, ...] = field(repr=False)
 
     @property
     def speedup(self) -> float:
-        """How many times faster the other pass is: 1 + the sum of all contributions [1]."""
+        """Reference time over the other pass's: 1 + the sum of all contributions [1]."""
         return self.before / self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Contribution of the kernels of one part of a pass that the same term moved."""
+    """Contribution of the kernels of one part of a pass that have the same cause."""
 
     part: str
     cause: str  # compute, memory, exponentials, link or latency
     contribution: float  # to speed-up - 1 [1]
 
 
-class Spent(NamedTuple):
-    """What some kernels of a pass spend on each term of their equation, every term alone."""
+class TermTimes(NamedTuple):
+    """Time of some kernels by term of their equation, each term on its own."""
 
     compute: float  # [s]
-    serial_latency: float  # [s] serial depth that hides behind traffic as arithmetic does
-    memory: float  # [s] traffic that may hide behind arithmetic
-    serial: float  # [s] traffic that may not
+    serial_latency: float  # [s] serial depth, which overlaps with traffic as arithmetic does
+    memory: float  # [s] traffic that overlaps with arithmetic
+    serial: float  # [s] traffic that does not
     exponentials: float  # [s]
     link: float  # [s]
     latency: float  # [s]
@@ -86,14 +68,14 @@ class Spent(NamedTuple):
 
     @property
     def slopes(self) -> tuple[float, float]:
-        """By how much the norm grows with its arithmetic and with its traffic [1]."""
+        """Partial derivatives of the norm with respect to arithmetic and traffic [1]."""
         sides = self.compute + self.serial_latency, self.memory
         if self.order == inf:
             return float(sides[0] >= sides[1]), float(sides[1] >= sides[0])
-        whole = norm(*sides, self.order)
-        if whole == 0.0:
+        total = norm(*sides, self.order)
+        if total == 0.0:
             return 1.0, 1.0
-        return (sides[0] / whole) ** (self.order - 1.0), (sides[1] / whole) ** (self.order - 1.0)
+        return (sides[0] / total) ** (self.order - 1.0), (sides[1] / total) ** (self.order - 1.0)
 
 
 def difference(reference: Pass, other: Pass) -> Difference:
@@ -111,16 +93,16 @@ def difference(reference: Pass, other: Pass) -> Difference:
         Times [s] and contributions [1].
 
     Valid:
-        Passes of single cases, not of arrays. A kernel's whole gain goes to one term of its time, the one whose change
-        moved it most: what it waits for may be another, and other terms may have moved it a little.
+        Passes of single cases, not of arrays. The whole gain of a kernel goes to the term that changed most, which need
+        not be its bound; smaller changes of other terms are ignored.
     """
-    old, new = _named(reference), _named(other)
+    before_by_name, after_by_name = _by_name(reference), _by_name(other)
     after = fsum(kernel.time for kernel in other.kernels)
-    found = []
-    for name in dict.fromkeys((*old, *new)):
-        first, second = old.get(name, []), new.get(name, [])
+    kernels = []
+    for name in dict.fromkeys((*before_by_name, *after_by_name)):
+        first, second = before_by_name.get(name, []), after_by_name.get(name, [])
         times = [fsum(kernel.time for kernel in side) for side in (first, second)]
-        found.append(
+        kernels.append(
             KernelDifference(
                 name=name,
                 part=(first or second)[0].label,
@@ -132,114 +114,73 @@ def difference(reference: Pass, other: Pass) -> Difference:
                 contribution=(times[0] - times[1]) / after,
             )
         )
-    return Difference(fsum(kernel.time for kernel in reference.kernels), after, tuple(found))
+    return Difference(fsum(kernel.time for kernel in reference.kernels), after, tuple(kernels))
 
 
-def shares(found: Difference) -> list[Share]:
-    """Contributions by part of the pass and by the term that moved its kernels, largest first.
-
-    Args:
-        found: the difference of two passes.
-
-    Returns:
-        Shares whose contributions add up to speed-up - 1.
-    """
+def shares(change: Difference) -> list[Share]:
+    """Contributions by part of the pass and cause, largest first."""
     grouped: dict[tuple[str, str], list[float]] = {}
-    for kernel in found.kernels:
+    for kernel in change.kernels:
         grouped.setdefault((kernel.part, kernel.cause), []).append(kernel.contribution)
     summed = [Share(part, cause, fsum(parts)) for (part, cause), parts in grouped.items()]
     return sorted(summed, key=lambda share: -abs(share.contribution))
 
 
-def spent(kernels: Sequence[Kernel]) -> Spent:
-    """What some kernels spend on each term of their equation.
-
-    Args:
-        kernels: of one pass, at least one, whose equations have the same form.
-
-    Returns:
-        Times of all runs, every term alone [s].
-
-    Valid:
-        The pipeline of a collective fills at the rate of its link, and counts as link.
-    """
+def term_times(kernels: Sequence[Kernel]) -> TermTimes:
+    """Time of kernels whose equations have the same form, at least one; pipeline fill counts as link."""
     roof = kernels[0].roof
     order = inf if isinstance(roof, LinkRoof) else roof.efficiency.p
     summed = _terms(kernels[0]) if len(kernels) == 1 else map(fsum, zip(*map(_terms, kernels), strict=True))
     compute, serial_latency, memory, serial, exponentials, link, latency = summed
-    return Spent(compute, serial_latency, memory, serial, exponentials, link, latency, order)
+    return TermTimes(compute, serial_latency, memory, serial, exponentials, link, latency, order)
 
 
 def effects(before: Sequence[Kernel], after: Sequence[Kernel]) -> dict[str, float]:
-    r"""How much of the time that some kernels gain each term of their equation gives.
+    r"""Time that some kernels gain, by term of their equation.
 
     .. math:: g_i = \bar w_i (t_{0i} - t_{1i}),\quad w_i = \left(\frac{t_i}{\lVert t \rVert_p}\right)^{p - 1}
 
-    Arithmetic and traffic hide behind each other, so that w is the slope of the norm there, the mean of both sides;
-    terms outside the norm count in full.
+    Arithmetic and traffic overlap: w is the slope of the norm, averaged over both passes. Others count in full.
 
     Args:
         before: kernels of one name in the reference.
         after: the same kernels in the other pass.
 
     Returns:
-        Time gained by compute, memory, serial (traffic that hides behind nothing), exponentials, link and latency [s].
+        Time gained by compute, memory, serial (traffic without overlap), exponentials, link and latency [s].
 
     Valid:
-        Kernels are paired in the order of the passes; where a pass has more of them, each side counts as one. The sum
-        is about the time gained; it is exact where no term hides another.
+        Kernels are paired in the order of the passes; if their numbers differ, each side counts as one. The sum
+        approximates the time gained; it is exact without overlap.
     """
     if len(before) == len(after):
-        pairs = [_effects(spent([old]), spent([new])) for old, new in zip(before, after, strict=True)]
+        pairs = [_gains(term_times([old]), term_times([new])) for old, new in zip(before, after, strict=True)]
         return {term: fsum(pair[term] for pair in pairs) for term in pairs[0]}
-    return _effects(spent(before), spent(after))
+    return _gains(term_times(before), term_times(after))
 
 
-def unchanged(found: Difference) -> list[tuple[str, float]]:
-    """Parts of a pass that take as long as before, with their share of the other pass, largest first.
-
-    Args:
-        found: the difference of two passes.
-
-    Returns:
-        Parts worth naming, and shares [1].
-    """
+def unchanged(change: Difference) -> list[tuple[str, float]]:
+    """Parts of a pass that take as long as before, with their shares of the other pass [1], largest first."""
     parts: dict[str, list[KernelDifference]] = {}
-    for kernel in found.kernels:
+    for kernel in change.kernels:
         parts.setdefault(kernel.part, []).append(kernel)
-    kept = []
+    shares_by_part = []
     for part, kernels in parts.items():
         before, after = fsum(kernel.before for kernel in kernels), fsum(kernel.after for kernel in kernels)
         moved = fsum(abs(kernel.before - kernel.after) for kernel in kernels)
-        if moved <= _SAME * before and after >= _WORTH_SAYING * found.after:
-            kept.append((part, after / found.after))
-    return sorted(kept, key=lambda entry: -entry[1])
+        if moved <= _SAME * before and after >= _WORTH_SAYING * change.after:
+            shares_by_part.append((part, after / change.after))
+    return sorted(shares_by_part, key=lambda entry: -entry[1])
 
 
-def unchanged_text(found: Difference, of: str) -> str:
-    """The two largest parts that do not change, as the end of a sentence.
-
-    Args:
-        found: the difference of two passes.
-        of: what the pass is called: ``step`` or ``pass`` [text].
-
-    Returns:
-        Text such as ``unchanged: the all-reduces (8 % of the new step)``, empty where all change [text].
-    """
-    kept = [f"{the(part)} ({100.0 * share:.0f} %" for part, share in unchanged(found)[:2]]
-    return f"unchanged: {'), '.join([f'{kept[0]} of the new {of}', *kept[1:]])})" if kept else ""
+def unchanged_text(change: Difference, pass_name: str) -> str:
+    """Such as ``unchanged: the all-reduces (8 % of the new step)``, two parts at most; empty where all change."""
+    texts = [f"{the(part)} ({100.0 * share:.0f} %" for part, share in unchanged(change)[:2]]
+    return f"unchanged: {'), '.join([f'{texts[0]} of the new {pass_name}', *texts[1:]])})" if texts else ""
 
 
-def difference_rows(found: Difference, **labels: str) -> list[dict[str, Json]]:
-    """Kernels of a difference as flat rows.
-
-    Args:
-        found: the difference of two passes.
-        labels: first keys of every row, such as `gpu` [any].
-
-    Returns:
-        Rows with microseconds; `contribution` adds up to speed-up - 1.
-    """
+def difference_rows(change: Difference, **labels: str) -> list[dict[str, Json]]:
+    """Kernels as flat rows that begin with the labels; contributions add up to speed-up - 1."""
     return [
         {
             **labels,
@@ -253,18 +194,12 @@ def difference_rows(found: Difference, **labels: str) -> list[dict[str, Json]]:
             "gain_us": (kernel.before - kernel.after) / MICRO,
             "contribution": kernel.contribution,
         }
-        for kernel in found.kernels
+        for kernel in change.kernels
     ]
 
 
 def ratio_text(ratio: float) -> str:
-    """A ratio for people.
-
-    Args:
-        ratio: how many times [1].
-
-    Returns:
-        Text [text].
+    """A ratio at three significant digits; two below 0.1.
 
     >>> ratio_text(1.8349), ratio_text(12.349), ratio_text(0.0249)
     ('1.83x', '12.3x', '0.025x')
@@ -275,13 +210,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def decimals(ratio: float) -> int:
-    """Decimal places at which a ratio of two times has three significant digits or fewer.
-
-    Args:
-        ratio: how many times [1].
-
-    Returns:
-        Places [1].
+    """Decimal places that give a ratio at most three significant digits.
 
     >>> decimals(2.41), decimals(24.1), decimals(241.0)
     (2, 1, 0)
@@ -289,15 +218,14 @@ def decimals(ratio: float) -> int:
     return sum(ratio < limit for limit in _ORDERS)
 
 
-def _named(passed: Pass) -> dict[str, list[Kernel]]:
-    found: dict[str, list[Kernel]] = {}
-    for kernel in passed.kernels:
-        found.setdefault(kernel.name, []).append(kernel)
-    return found
+def _by_name(pass_: Pass) -> dict[str, list[Kernel]]:
+    by_name: dict[str, list[Kernel]] = {}
+    for kernel in pass_.kernels:
+        by_name.setdefault(kernel.name, []).append(kernel)
+    return by_name
 
 
-def _effects(old: Spent, new: Spent) -> dict[str, float]:
-    """Time that each term of one kernel gives [s]."""
+def _gains(old: TermTimes, new: TermTimes) -> dict[str, float]:
     arithmetic, traffic = (sum(slopes) / 2.0 for slopes in zip(old.slopes, new.slopes, strict=True))
     return {
         "compute": arithmetic * (old.compute - new.compute),
@@ -310,7 +238,7 @@ def _effects(old: Spent, new: Spent) -> dict[str, float]:
 
 
 def _terms(kernel: Kernel) -> tuple[float, ...]:
-    """Terms of all runs of a kernel, in the order of `Spent` [s]."""
+    """Terms of all runs, in the order of `TermTimes` [s]."""
     terms = kernel.terms
     parts = (
         terms.compute,
@@ -325,18 +253,17 @@ def _terms(kernel: Kernel) -> tuple[float, ...]:
 
 
 def _cause(before: Sequence[Kernel], after: Sequence[Kernel]) -> str:
-    """The term that moved some kernels most in the direction in which they moved."""
+    """The term that contributed most to the change of total time."""
     if not before or not after:
         return _bound(before or after)
-    gained = fsum(kernel.time for kernel in before) - fsum(kernel.time for kernel in after)
-    if gained == 0.0:
+    saved = fsum(kernel.time for kernel in before) - fsum(kernel.time for kernel in after)
+    if saved == 0.0:
         return _bound(before)
-    moved = effects(before, after)
-    moved["memory"] += moved.pop("serial")
-    cause = max(moved, key=lambda term: copysign(1.0, gained) * moved[term])
-    return cause if gained * moved[cause] > 0.0 else _bound(before)
+    gains = effects(before, after)
+    gains["memory"] += gains.pop("serial")
+    cause = max(gains, key=lambda term: copysign(1.0, saved) * gains[term])
+    return cause if saved * gains[cause] > 0.0 else _bound(before)
 
 
 def _bound(kernels: Sequence[Kernel]) -> str:
-    """What most of the time of some kernels is spent waiting for."""
     return str(kernels[0].terms.bound if len(kernels) == 1 else Pass(tuple(kernels)).bound)

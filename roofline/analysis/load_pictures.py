@@ -1,4 +1,4 @@
-"""plotext's home: pictures of a load, in a terminal or in a file."""
+"""Charts of a load, in a terminal (plotext) or in a file (matplotlib)."""
 
 from __future__ import annotations
 
@@ -11,55 +11,37 @@ from roofline.errors import BadInput, printable
 from roofline.quantity import rounded
 from roofline.records import NamedTuple
 
-__all__ = ["Panel", "Series", "draw_panels", "panels_text"]
-
 _INCHES = (7.5, 3.3)  # of a panel
-_WIDEST = 160  # columns of a terminal that are used
-_TICKS = 4  # above zero along the height of a picture, or so
-_ROOM = 1.25  # times the highest value, up to which a limit is drawn
-_SIGNS = ("▞", "*", "o", "x", "+", "#", "@", "%")  # as they look in a legend
+_WIDEST = 160  # terminal columns
+_TICKS = 4  # approximate number on the y axis above zero
+_ROOM = 1.25  # of the highest value, up to which a limit is drawn
+_SIGNS = ("▞", "*", "o", "x", "+", "#", "@", "%")  # markers in the legend
 _MARKERS = ("hd", "*", "o", "x", "+", "#", "@", "%")
 _COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
 
 
 class Series(NamedTuple):
-    """A line of a picture."""
-
     label: str
     places: Sequence[float]
     values: Sequence[float]
-    colour: int = 0  # number of the deployment that it belongs to
+    colour: int = 0  # index of its deployment
     is_dashed: bool = False
     is_point: bool = False
 
 
 class Panel(NamedTuple):
-    """One picture: lines, and limits across it."""
-
     title: str
     x_label: str
     y_label: str
     series: Sequence[Series]
-    levels: Mapping[str, float] = {}  # horizontal lines by their labels
-    ends: Mapping[str, float] = {}  # vertical lines by their labels
-    is_logarithmic: bool = False  # of its x axis
-    top: float | None = None  # of its y axis; None for the highest value
+    levels: Mapping[str, float] = {}  # horizontal lines by label
+    ends: Mapping[str, float] = {}  # vertical lines by label
+    is_logarithmic: bool = False  # x axis
+    top: float | None = None  # of the y axis; None for the highest value
 
 
 def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
-    """Pictures for a terminal, one below the other.
-
-    Args:
-        panels: the pictures.
-        width: of the terminal [columns].
-        height: of each picture [rows].
-
-    Returns:
-        Text without colour [text].
-
-    Raises:
-        BadInput: plotext is not installed.
-    """
+    """Charts for a terminal without colour, one below the other; height is in rows each."""
     try:
         import plotext
     except ImportError:
@@ -75,7 +57,7 @@ def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
 
 
 def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
-    """One picture, its legend below it: within, it would hide the lines."""
+    """One chart with the legend below, where it hides no line."""
     import math
     import textwrap
 
@@ -88,9 +70,9 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     step = float(f"{highest / _TICKS:.1g}") or 1.0
     heights = [step * part for part in range(int(highest / step) + 1)]
     figure.ruler("y").ticks(heights, list(map(rounded, heights)))
-    said = []
+    legend_labels = []
     for number, line in enumerate(panel.series):
-        said.append(f"{_SIGNS[number % len(_SIGNS)]} {line.label}")
+        legend_labels.append(f"{_SIGNS[number % len(_SIGNS)]} {line.label}")
         points = [(place(x), y) for x, y in zip(line.places, line.values, strict=True) if y <= highest]
         if not points:
             continue
@@ -101,10 +83,10 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     for label, value in panel.levels.items():
         if value <= highest * _ROOM:
             figure.line(value, "h")
-            said.append(f"─ {label}")
+            legend_labels.append(f"─ {label}")
     for label, value in panel.ends.items():
         figure.line(place(value), "v")
-        said.append(f"│ {label}")
+        legend_labels.append(f"│ {label}")
     if panel.is_logarithmic:
         ticks = sorted({x for line in panel.series for x in line.places})
         shown = [x for x in ticks if math.log2(x).is_integer()]
@@ -112,23 +94,12 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     figure.title(printable(panel.title))
     figure.label(printable(panel.x_label), "x")
     text: str = plotext.uncolorize(str(figure.build()))
-    legend = textwrap.wrap("   ".join(printable(label) for label in said), width, break_long_words=False)
+    legend = textwrap.wrap("   ".join(printable(label) for label in legend_labels), width, break_long_words=False)
     return "\n".join(line.rstrip() for line in [*text.splitlines(), *legend])
 
 
 def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str) -> None:
-    """Write pictures to a file, one below the other.
-
-    Args:
-        panels: the pictures.
-        title: above them [text].
-        path: of the file [path].
-        form: format, such as png, svg or pdf [text].
-
-    Raises:
-        BadInput: matplotlib is not installed or knows no such format.
-        OSError: it cannot be written.
-    """
+    """Write charts to a file, one below the other."""
     figure = blank_figure(_INCHES[0], _INCHES[1] * len(panels) + 0.5, title, "medium")
     for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         _draw_panel(axes, panel)
@@ -136,7 +107,6 @@ def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str) -> N
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:
-    """Lines, limits and labels of one picture."""
     highest = 0.0
     for line in panel.series:
         colour = _COLOURS[line.colour % len(_COLOURS)]

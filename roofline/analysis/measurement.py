@@ -1,4 +1,4 @@
-"""A measurement beside its prediction: ratios, how much of the machine was used, and what would explain the gap."""
+"""A measurement beside its prediction: ratios, utilization, and what would explain the gap."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
     "parts",
 ]
 
-#: Times of two runs of one server scatter as much [1].
+#: Relative run-to-run scatter of one server.
 AGREES = 0.02
 
-_TIMES = 2.0  # ratio from which a time is said to be so many times as long
+_TIMES = 2.0  # ratio from which a verdict gives a factor instead of per cent
 _BESIDE = "queue and other prompts"
-_ROUNDING = 2.0**-30  # of a sum over kernels
+_ROUNDING = 2.0**-30  # relative error of a sum over kernels
 _TOO_FAST = {"ttft": "prompts were cached, or GPU, plan, formats", "tpot": "GPU, plan, formats, requests in flight"}
 
 
 class Expected(NamedTuple):
-    """What is predicted for a measurement: its times, and the passes that they stand for."""
+    """Prediction for a measurement."""
 
     deployment: Deployment
     prefill: Pass
@@ -54,64 +54,63 @@ class Expected(NamedTuple):
     workload: Workload | None = None
 
     def interval(self, metric: str) -> tuple[float, float] | None:
-        """Ends of the 80 % range of a time [s]; None where there is none."""
+        """80 % range of a time [s]; None where there is none."""
         return {"ttft": self.ttft_interval, "tpot": self.tpot_interval, "e2el": self.e2el_interval}[metric]
 
     def holds(self, metric: str, time: float) -> bool | None:
-        """Whether the 80 % range holds a measured time; None where there is none."""
+        """Whether a time lies inside the 80 % range; None without a range."""
         ends = self.interval(metric)
         return None if ends is None else ends[0] <= time <= ends[1]
 
 
 class Part(NamedTuple):
-    """A group of kernels of a pass, and what it would take for it alone to explain a measured time."""
+    """A group of kernels, with the factor on its time that alone would explain a measured time."""
 
     name: str
     time: float  # [s] predicted
     share: float  # of the predicted pass
-    factor: float | None  # on its time; None where no positive one would do
-    sigma: float | None = None  # of ln(predicted / measured) of such kernels; None where no residuals say
+    factor: float | None  # None where no positive one would do
+    sigma: float | None = None  # of ln(predicted / measured) of such kernels; None without residuals
 
     @property
     def is_plausible(self) -> bool:
-        """Whether the factor is one that a part may be off by."""
         return self.factor is not None and 1.0 / MOST_PLAUSIBLE <= self.factor <= MOST_PLAUSIBLE
 
 
 @dataclass(frozen=True)
 class MeasurementCheck:
-    """A measurement, its prediction and the speed of light; None where a time was not measured."""
+    """A measurement, its prediction and the hardware limit; None for times not measured."""
 
     measured: Measurement
     expected: Expected
-    light: Expected  # the same on the ideal basis
+    ideal: Expected  # the same on the ideal basis
     mfu: float | None  # of the prefill
     mbu: float | None  # of the mean decode step
     prefill_parts: tuple[Part, ...]  # most plausible first
     decode_parts: tuple[Part, ...]
 
     def ratio(self, metric: str) -> float | None:
-        """Measurement over predicted time [1]."""
-        return _over(getattr(self.measured, metric), getattr(self.expected, metric))
+        """Measured over predicted time [1]."""
+        return _ratio(getattr(self.measured, metric), getattr(self.expected, metric))
 
-    def light_share(self, metric: str) -> float | None:
+    def ideal_share(self, metric: str) -> float | None:
         """Time at the hardware limit over the measured one [1]."""
-        return _over(getattr(self.light, metric), getattr(self.measured, metric))
+        return _ratio(getattr(self.ideal, metric), getattr(self.measured, metric))
 
     def inside(self, metric: str) -> bool | None:
-        """Whether a measured time is inside the 80 % range of its prediction; None where either is missing."""
+        """Whether a measured time lies inside the 80 % range; None where either is missing."""
         time = getattr(self.measured, metric)
         return None if time is None else self.expected.holds(metric, time)
 
     def verdict(self, metric: str) -> str:
-        """How a measured time compares with its prediction, and whether it is inside the 80 % range."""
+        """How a measured time compares with its prediction and the 80 % range, in words."""
         ratio, ends = self.ratio(metric), self.expected.interval(metric)
         if ratio is None:
             return "not predicted"
         off = f"{rounded(100.0 * abs(ratio - 1.0), 2)} %"
         word = "slower" if ratio > 1.0 else "faster"
-        if (self.light_share(metric) or 0.0) > 1.0 + _ROUNDING:
-            return f"faster than the hardware allows, {to_text(getattr(self.light, metric), 's')}: not what was stated"
+        if (self.ideal_share(metric) or 0.0) > 1.0 + _ROUNDING:
+            return f"faster than the hardware allows, {to_text(getattr(self.ideal, metric), 's')}: not what was stated"
         if ends is None:
             return f"{rounded(ratio)} x the hardware limit (no range: basis {self.expected.deployment.basis})"
         if abs(ratio - 1.0) <= AGREES:
@@ -127,16 +126,15 @@ class MeasurementCheck:
 
     @property
     def suspect_texts(self) -> tuple[str, ...]:
-        """The suspects in words."""
         return tuple(
-            f"{one.part}: {rounded(one.factor)}x its predicted time ({rounded(one.sigmas, 2)} times its uncertainty); "
-            f"explains {' and '.join(metric.upper() for metric in one.explains)}"
-            for one in self.suspects
+            f"{suspect.part}: {rounded(suspect.factor)}x its predicted time ({rounded(suspect.sigmas, 2)} times its "
+            f"uncertainty); explains {' and '.join(metric.upper() for metric in suspect.explains)}"
+            for suspect in self.suspects
         )
 
     @property
     def unexplained(self) -> str | None:
-        """What to look at for times outside their range that no part alone explains; None where there are none."""
+        """What to check for times outside their range without a suspect; None where there are none."""
         explained = {metric for suspect in self.suspects for metric in suspect.explains}
         gaps = {
             metric: getattr(self.measured, metric) - getattr(self.expected, metric)
@@ -147,62 +145,50 @@ class MeasurementCheck:
             return "E2EL alone is outside: the answers may be longer or shorter than stated."
         if not gaps:
             return None
-        said = f"No single part explains {' and '.join(metric.upper() for metric in gaps)}"
+        problem = f"No single part explains {' and '.join(metric.upper() for metric in gaps)}"
         more = [to_text(gap, "s") for gap in gaps.values() if gap > 0.0]
         if more:
             return (
-                f"{said}: {' and '.join(more)} more than the kernels, host and queue may take; check GPU, plan, "
+                f"{problem}: {' and '.join(more)} more than the kernels, host and queue may take; check GPU, plan, "
                 "formats, lengths and load."
             )
         cached = ", cached prompts" if "ttft" in gaps else ""
-        return f"{said}: check GPU, plan, formats, lengths, requests in flight{cached} and engine."
+        return f"{problem}: check GPU, plan, formats, lengths, requests in flight{cached} and engine."
 
     @cached_property
     def suspects(self) -> tuple[Suspect, ...]:
-        """What may explain the times outside their range, the most plausible first; none where nothing is outside."""
-        metrics = (("ttft", self.prefill_parts, self.light.prefill), ("tpot", self.decode_parts, self.light.decode))
+        """Possible explanations of times outside their range, the most plausible first."""
+        metrics = (("ttft", self.prefill_parts, self.ideal.prefill), ("tpot", self.decode_parts, self.ideal.decode))
         times = [self._timed(metric, predicted, _times(fastest)) for metric, predicted, fastest in metrics if predicted]
         return ranked_suspects(times) if any(timed.is_outside for timed in times) else ()
 
     def _timed(self, metric: str, predicted: tuple[Part, ...], fastest: dict[str, float]) -> Timed:
-        """A measured time with its parts and how uncertain each is."""
         ends = self.expected.interval(metric)
-        whole = UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
-        held = tuple(  # where nobody measured a part: as if all that is uncertain of the time were its own
-            PartOf(part.name, part.time, part.sigma or whole / part.share, fastest.get(part.name, 0.0))
+        sigma = UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
+        parts = tuple(  # without residuals, a part carries the whole uncertainty of the time
+            PartOf(part.name, part.time, part.sigma or sigma / part.share, fastest.get(part.name, 0.0))
             for part in predicted
         )
         time, middle = getattr(self.measured, metric), getattr(self.expected, metric)
-        return Timed(metric, time, middle, held, whole, self.inside(metric) is False)
+        return Timed(metric, time, middle, parts, sigma, self.inside(metric) is False)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know."""
-        said = [
+        too_fast = [
             f"{metric} is below the hardware limit: {cause} or lengths differ from what is stated"
             for metric, cause in _TOO_FAST.items()
-            if (self.light_share(metric) or 0.0) > 1.0
+            if (self.ideal_share(metric) or 0.0) > 1.0
         ]
-        return tuple(dict.fromkeys((*self.expected.notes, *said)))
+        return tuple(dict.fromkeys((*self.expected.notes, *too_fast)))
 
 
-def measurement_check(measurement: Measurement, expected: Expected, light: Expected) -> MeasurementCheck:
-    """A measurement beside its prediction and the speed of light.
-
-    Args:
-        measurement: with the times that were measured.
-        expected: what was predicted for it.
-        light: the same at the hardware limit.
-
-    Returns:
-        Ratios, shares and what would explain the gap.
-    """
+def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:
     ttft, tpot, bandwidth = measurement.ttft, measurement.tpot, float(expected.deployment.gpu.bandwidth)
     basis = expected.deployment.basis
     return MeasurementCheck(
         measured=measurement,
         expected=expected,
-        light=light,
+        ideal=ideal,
         mfu=None if ttft is None else mfu(expected.prefill, ttft),
         mbu=None if tpot is None or expected.tpot is None else mbu(expected.decode, bandwidth, tpot),
         prefill_parts=() if ttft is None else parts(expected.prefill, expected.ttft, ttft, basis),
@@ -212,90 +198,90 @@ def measurement_check(measurement: Measurement, expected: Expected, light: Expec
     )
 
 
-def mfu(passed: Pass, time: float) -> float:
+def mfu(pass_: Pass, time: float) -> float:
     r"""Share of the peak arithmetic rate that a pass reached, each kernel at the peak of its own compute dtype.
 
     .. math:: MFU = \frac{1}{t} \sum_k \frac{F_k}{P_k}
 
-    With one dtype this is the usual F / (t P). With pipeline parallelism it is that of the stage at work.
+    With one dtype this is the usual F / (t P). With pipeline parallelism it is the share of the active stage.
 
     Args:
-        passed: the kernels of one GPU.
-        time: that the pass took [s].
+        pass_: the kernels of one GPU.
+        time: measured time of the pass [s].
 
     Returns:
-        The share [1]; above one the time cannot be that of this pass.
+        The share [1]; above one, the time cannot belong to this pass.
 
     Source:
         Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B, here with the arithmetic of attention.
     """
     at_peak = sum(
-        kernel.count * kernel.work.flop / kernel.roof.peak for kernel in passed.kernels if isinstance(kernel.roof, Roof)
+        kernel.count * kernel.work.flop / kernel.roof.peak for kernel in pass_.kernels if isinstance(kernel.roof, Roof)
     )
     return float(at_peak) / time
 
 
-def mbu(passed: Pass, bandwidth: float, time: float) -> float:
+def mbu(pass_: Pass, bandwidth: float, time: float) -> float:
     r"""Share of the HBM bandwidth that a pass reached.
 
     .. math:: MBU = \frac{Q}{t W}
 
     Args:
-        passed: the kernels of one GPU.
+        pass_: the kernels of one GPU.
         bandwidth: HBM rate W [B/s].
-        time: that the pass took [s].
+        time: measured time of the pass [s].
 
     Returns:
-        The share [1]; above one the time cannot be that of this pass.
+        The share [1]; above one, the time cannot belong to this pass.
 
     Source:
         Databricks, "LLM Inference Performance Engineering: Best Practices", 2023, here with all traffic
-        of the pass, activations included.
+        of the pass, including activations.
 
     >>> mbu(Pass(()), 1.0, 1.0)
     0.0
     """
-    return float(passed.nbytes) / (time * bandwidth)
+    return float(pass_.nbytes) / (time * bandwidth)
 
 
-def parts(passed: Pass, expected: float, measured: float, basis: str = "calibrated") -> tuple[Part, ...]:
-    r"""Groups of kernels of a pass, each with the factor on its time that would by itself explain the measured time.
+def parts(pass_: Pass, expected: float, measured: float, basis: str = "calibrated") -> tuple[Part, ...]:
+    r"""Groups of kernels of a pass, each with the factor on its time that alone would explain the measured time.
 
     .. math:: t - t_i + x_i t_i = t_{measured} \quad\Rightarrow\quad x_i = 1 + (t_{measured} - t) / t_i
 
     Args:
-        passed: the kernels of the pass.
-        expected: its predicted time t; what exceeds the kernels is a part, too [s].
-        measured: the time that was measured [s].
-        basis: calibrated, inherited or generic, which says how uncertain kernels are [text].
+        pass_: the kernels of the pass.
+        expected: its predicted time t; what exceeds the kernels forms a part of its own [s].
+        measured: measured time [s].
+        basis: calibrated, inherited, generic or ideal; sets how uncertain kernel times are.
 
     Returns:
-        The groups, the factor nearest to one first; those without a positive factor last.
+        The groups, those with a factor nearest to one first and those without a positive factor last.
     """
-    times = _times(passed)
+    times = _times(pass_)
     beside = expected - sum(times.values())
     if beside > _ROUNDING * expected:
         times[_BESIDE] = beside
-    found = [
-        Part(name, time, time / expected, _factor(time, measured - expected), _sigma(passed, name, basis))
+    groups = [
+        Part(name, time, time / expected, _factor(time, measured - expected), _sigma(pass_, name, basis))
         for name, time in times.items()
         if time > 0.0
     ]
-    return tuple(sorted(found, key=lambda part: math.inf if part.factor is None else abs(math.log(part.factor))))
+    return tuple(sorted(groups, key=lambda part: math.inf if part.factor is None else abs(math.log(part.factor))))
 
 
-def _times(passed: Pass) -> dict[str, float]:
-    """Time of each group of kernels [s]."""
+def _times(pass_: Pass) -> dict[str, float]:
+    """Time by group of kernels [s]."""
     times: dict[str, float] = {}
-    for kernel in passed.kernels:
+    for kernel in pass_.kernels:
         name = _group(kernel)
         times[name] = times.get(name, 0.0) + float(kernel.time)
     return times
 
 
-def _sigma(passed: Pass, name: str, basis: str) -> float | None:
-    """Sigma of the time of a group of kernels; None of what is none, and where light speed is the basis."""
-    kernels = tuple(kernel for kernel in passed.kernels if _group(kernel) == name and kernel.part != NETWORK)
+def _sigma(pass_: Pass, group: str, basis: str) -> float | None:
+    """Sigma of ln(time) of a group of kernels; None for an empty group or the ideal basis."""
+    kernels = tuple(kernel for kernel in pass_.kernels if _group(kernel) == group and kernel.part != NETWORK)
     if basis == "ideal" or not sum(float(kernel.time) for kernel in kernels) > 0.0:
         return None
     return float(pass_sigma(Pass(kernels), basis, 0.0))
@@ -307,9 +293,8 @@ def _factor(time: float, gap: float) -> float | None:
 
 
 def _group(kernel: Kernel) -> str:
-    """What a reader calls the part of a step that a kernel belongs to."""
     return HEAD if kernel.label == HEAD else kernel.kind.group or kernel.kind.label
 
 
-def _over(above: float | None, below: float | None) -> float | None:
+def _ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or below is None else above / below

@@ -1,4 +1,4 @@
-"""A cached prefix, loaded or computed again: both times, and the length at which they are equal."""
+"""Loading a cached prefix or recomputing it: both times, and the break-even length."""
 
 from __future__ import annotations
 
@@ -11,43 +11,41 @@ from roofline.serving.latency import chunks, prompt_chunk
 from roofline.serving.prompt_cache import prefix_bytes, tier_bandwidth
 from roofline.specs.prompt_cache import PromptCache
 
-__all__ = ["EvenPrefix", "Recompute", "even_prefix", "recompute"]
-
-_LONGEST = MEGA  # tokens of a prefix, where the model states no context
-_STRAIGHT = 0.1  # of the time to compute, that constant a and b may be off at half and twice the length
+_LONGEST = MEGA  # [tokens] where the model states no maximum context
+_STRAIGHT = 0.1  # relative error of constant a and b at half and twice the length
 
 
 class Recompute(NamedTuple):
-    """Time that a cached prefix saves, as a parabola through it."""
+    """Time that a cached prefix saves, as a parabola in its length."""
 
     time: float  # [s]
-    per_token: float  # [s] a, of everything that grows with the tokens
-    per_square: float  # [s] b, arithmetic of the causal attention of the prefix on itself, per token squared
+    per_token: float  # [s] a, everything linear in the tokens
+    per_square: float  # [s] b, causal attention of the prefix on itself, per token squared
 
     def at(self, prefix: float) -> float:
-        """Time of another prefix, with the same a and b [s]."""
+        """Time of another prefix length with the same a and b [s]."""
         return self.per_token * prefix + self.per_square * prefix * prefix
 
 
 class EvenPrefix(NamedTuple):
-    """The prefix whose load takes as long as to compute it again."""
+    """The prefix length at which loading takes as long as recomputing."""
 
-    prefix: float  # [tokens]; shorter ones are computed sooner, longer ones loaded
-    load_per_token: float  # [s] kv / W there
-    recompute: Recompute  # there
-    is_straight: bool  # whether the same a and b hold at half and twice the length, as the closed form has it
+    prefix: float  # [tokens]; shorter prefixes are recomputed faster, longer ones loaded
+    load_per_token: float  # [s] kv / W at this length
+    recompute: Recompute  # at this length
+    is_straight: bool  # a and b also hold at half and twice the length, as the closed form assumes
 
 
 def recompute(deployment: Deployment, rest: float, prefix: float) -> Recompute:
-    r"""Time to compute a prefix again, before the rest of its prompt, on an idle server.
+    r"""Time to recompute a prefix before the rest of its prompt, on an idle server.
 
     .. math:: R(p) = T(p + m\ \text{after}\ 0) - T(m\ \text{after}\ p) = a\, p + b\, p^2
 
-    The rest attends to the prefix either way, so that of the attention only that of the prefix on itself remains: b
-    does not depend on m. What is not arithmetic of attention grows with the tokens, and is a.
+    The rest attends to the prefix either way, so only the attention of the prefix on itself remains: b does not depend
+    on m. Everything but attention is linear in the tokens, a.
 
     Args:
-        deployment: model, GPU, plan, precision and engine.
+        deployment: model, GPU, plan, quantization and engine.
         rest: prompt tokens after the prefix, m [tokens].
         prefix: p [tokens].
 
@@ -55,36 +53,36 @@ def recompute(deployment: Deployment, rest: float, prefix: float) -> Recompute:
         R, a and b at this prefix.
 
     Valid:
-        a and b are constant where the prompt is long enough to be bound by arithmetic. Where it is so short that its
-        kernels read the weights all the same, a is smaller.
+        a and b are constant for prompts long enough to be compute-bound. For short prompts, bound by reading the
+        weights, a is smaller.
 
     Source:
         The prefill pass of docs/method.md, with and without the prefix.
     """
-    whole, alone = (_parts(deployment, prefix + rest, new) for new in (prefix + rest, rest))
-    time, attention = (more - less for more, less in zip(whole, alone, strict=True))
+    uncached, cached = (_parts(deployment, prefix + rest, new) for new in (prefix + rest, rest))
+    time, attention = (more - less for more, less in zip(uncached, cached, strict=True))
     return Recompute(time, (time - attention) / prefix, attention / (prefix * prefix))
 
 
 def even_prefix(deployment: Deployment, rest: float, cache: PromptCache) -> EvenPrefix | None:
-    r"""The prefix at which a load takes as long as to compute the prefix again.
+    r"""Break-even prefix: loading it takes as long as recomputing it.
 
     .. math:: \frac{kv}{W} = a + b\, p,\quad p = \frac{kv / W - a}{b}
 
     Args:
-        deployment: model, GPU, plan, precision and engine.
+        deployment: model, GPU, plan, quantization and engine.
         rest: prompt tokens after the prefix [tokens].
         cache: tier and bandwidth.
 
     Returns:
-        The prefix, with a, b and the KV cache per token as they are there; None where computing is sooner at any length
-        that the model takes.
+        The prefix with a, b and load time per token at its length; None where recomputing is faster at any length that
+        the model takes.
 
     Raises:
-        BadInput: a tier whose bandwidth is not known; the memory of the GPU, from which nothing is loaded.
+        BadInput: a tier of unknown bandwidth, or GPU memory, from which nothing is loaded.
 
     Valid:
-        The closed form has constant a and b: `is_straight` says whether they are.
+        The closed form assumes constant a and b; `is_straight` says whether they are.
 
     Source:
         `recompute` and `roofline.serving.prompt_cache.load_time`.
@@ -95,30 +93,30 @@ def even_prefix(deployment: Deployment, rest: float, cache: PromptCache) -> Even
     speed = float(rate)
 
     def surplus(prefix: float) -> float:
-        """What a load takes beyond computing, per token."""
+        """Load time less recompute time, per token [s]."""
         return (
             float(prefix_bytes(deployment, prefix)) / speed / prefix - recompute(deployment, rest, prefix).time / prefix
         )
 
-    most = max((deployment.model.max_context or _LONGEST) - rest, 1.0)
+    longest = max((deployment.model.max_context or _LONGEST) - rest, 1.0)
     low = high = 1.0
-    above = at = surplus(low)
-    while at > 0.0 and high < most:
-        low, above = high, at
-        high = min(2.0 * high, most)
-        at = surplus(high)
-    if at > 0.0:
+    surplus_low = surplus_high = surplus(low)
+    while surplus_high > 0.0 and high < longest:
+        low, surplus_low = high, surplus_high
+        high = min(2.0 * high, longest)
+        surplus_high = surplus(high)
+    if surplus_high > 0.0:
         return None
-    prefix = low if above <= 0.0 else narrowed(surplus, (high, at), (low, above))
-    there = recompute(deployment, rest, prefix)
-    beside = ((length, recompute(deployment, rest, length).time) for length in (0.5 * prefix, 2.0 * prefix))
-    is_straight = all(abs(there.at(length) - time) <= _STRAIGHT * time for length, time in beside)
-    return EvenPrefix(prefix, float(prefix_bytes(deployment, prefix)) / speed / prefix, there, is_straight)
+    prefix = low if surplus_low <= 0.0 else narrowed(surplus, (high, surplus_high), (low, surplus_low))
+    saved = recompute(deployment, rest, prefix)
+    neighbours = ((length, recompute(deployment, rest, length).time) for length in (0.5 * prefix, 2.0 * prefix))
+    is_straight = all(abs(saved.at(length) - time) <= _STRAIGHT * time for length, time in neighbours)
+    return EvenPrefix(prefix, float(prefix_bytes(deployment, prefix)) / speed / prefix, saved, is_straight)
 
 
 def _parts(deployment: Deployment, isl: float, new: float) -> tuple[float, float]:
-    """Time of the prefill of one prompt, and what of it is arithmetic of attention [s]."""
-    count = chunks(new, deployment.host.max_num_batched_tokens)
+    """Prefill time of one prompt, and the attention arithmetic in it [s]."""
+    count = chunks(new, deployment.effective_engine.max_num_batched_tokens)
     kernels = prompt_chunk(deployment, 1.0, isl, new).kernels
     attention = sum(
         kernel.count * (kernel.terms.compute + kernel.terms.exponentials)

@@ -1,4 +1,4 @@
-"""What moves an answer: elasticities and derivatives of every result to every quantity it depends on."""
+"""Elasticities and derivatives of every result with respect to every quantity it depends on."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from roofline.serving.prediction import Prediction
 if TYPE_CHECKING:
     from roofline.formulas.closed_form import ClosedForms, Expression
 
-__all__ = ["Sensitivities", "Sensitivity", "sensitivities"]
 
 _PERCENT = 100.0
-_NOTHING = 2.0**-44  # elasticities below it are rounding
+_NOTHING = 2.0**-44  # elasticities below are rounding errors
 
 
 @dataclass(frozen=True, repr=False)
 class Sensitivity:
-    """How one result moves with one input.
+    """How one result changes with one input.
 
     >>> import roofline as rl
     >>> row = rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")[0]
@@ -36,32 +35,31 @@ class Sensitivity:
 
     result: str
     input: str
-    kind: str  # rate, latency, efficiency, workload, precision or plan
+    kind: str  # rate, latency, efficiency, workload, quantization or plan
     unit: str  # of the input
     meaning: str  # of the input
     value: float  # of the input, SI
     elasticity: float  # d ln(result) / d ln(input)
     derivative: float  # d result / d input, SI
-    regime: str  # in which both hold
-    margin: float | None  # [% of the input] to the nearest change of regime, signed; None where none is near
-    elasticity_below: float  # just below the value, and just above: the same but at a tie
+    regime: str  # in which the derivative holds
+    margin: float | None  # [% of the input] to the nearest change of regime, signed; None where there is none near
+    elasticity_below: float  # just below the value; differs from that above only at a tie
     elasticity_above: float
     _forms: Sensitivities = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        """The elasticity in one line."""
         return f"<Sensitivity of {self.result} to {self.input}: {self.elasticity:+.3g} % per +1 %>"
 
     @property
     def formula(self) -> str | None:
-        """The derivative as a formula of inputs, read by Python and by `sympy.sympify`; None under a load [text]."""
+        """The derivative as Python text that `sympy.sympify` reads, too; None under a load."""
         if self._forms.prediction.served is not None:
             return None
         return self._forms.closed.derivative_text(self.result, self.input) if self.derivative else "0"
 
     @property
     def expression(self) -> Expression:
-        """The derivative as a sympy expression of inputs and of the named parts of `Sensitivities.closed`."""
+        """The derivative as a sympy expression of inputs and named parts of `Sensitivities.closed`."""
         return self._forms.closed.derivative(self.result, self.input)
 
     def to_dict(self) -> dict[str, Json]:
@@ -84,13 +82,13 @@ class Sensitivity:
 
 
 class Sensitivities(Sequence[Sensitivity]):
-    """Rows of every result, the most important input of each first.
+    """Rows of every result, each with its most important input first.
 
     >>> import roofline as rl
-    >>> found = rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")
-    >>> found.what_to_buy["tpot"]
+    >>> result = rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")
+    >>> result.what_to_buy["tpot"]
     <Sensitivity of tpot to bandwidth: -1 % per +1 %>
-    >>> len(found.to_records()) == len(found.to_dict()["rows"]) == len(found)
+    >>> len(result.to_records()) == len(result.to_dict()["rows"]) == len(result)
     True
     """
 
@@ -114,7 +112,7 @@ class Sensitivities(Sequence[Sensitivity]):
         return iter(self._rows)
 
     def __str__(self) -> str:
-        """One line a row: result, input, elasticity."""
+        """One line per row: result, input, elasticity."""
         width = max((len(row.input) for row in self), default=0)
         return "\n".join(f"{row.result} to {row.input.ljust(width)}  {row.elasticity:+.4f}" for row in self)
 
@@ -125,10 +123,10 @@ class Sensitivities(Sequence[Sensitivity]):
 
     @cached_property
     def closed(self) -> ClosedForms:
-        """The closed forms behind the rows; sympy is imported for them alone.
+        """Closed forms of the rows (imports sympy).
 
         Raises:
-            BadInput: a load, of which an answer is a fixed point.
+            BadInput: under a load, whose answer is a fixed point.
         """
         if self.prediction.served is not None:
             raise BadInput(NO_FORMULA)
@@ -138,12 +136,12 @@ class Sensitivities(Sequence[Sensitivity]):
 
     @property
     def what_to_buy(self) -> dict[str, Sensitivity]:
-        """Of each result, the rate of the hardware that moves it most."""
-        found: dict[str, Sensitivity] = {}
+        """The hardware rate that moves each result most, by result."""
+        largest: dict[str, Sensitivity] = {}
         for row in self:
             if row.kind == "rate":
-                found.setdefault(row.result, row)
-        return found
+                largest.setdefault(row.result, row)
+        return largest
 
     def to_records(self) -> list[dict[str, Json]]:
         """Rows of the JSON contract."""
@@ -197,7 +195,7 @@ class Sensitivities(Sequence[Sensitivity]):
 
 
 def sensitivities(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensitivities:
-    r"""Elasticities and derivatives of results to every quantity that they depend on.
+    r"""Elasticities and derivatives of results with respect to every quantity they depend on.
 
     .. math:: e = \frac{\partial \ln y}{\partial \ln x} = \frac{x}{y} \frac{\partial y}{\partial x}
 
@@ -205,23 +203,23 @@ def sensitivities(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensit
 
     Args:
         prediction: a single case.
-        of: results: ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user [text].
+        of: results: ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user.
 
     Returns:
-        The rows, exact to rounding: the functions of the prediction run on numbers that carry derivatives.
+        The rows, exact to rounding (automatic differentiation of the prediction).
 
     Raises:
-        UnknownName: a result that is none.
+        UnknownName: no such result.
         BadInput: isl, osl, batch or prefix is an array, or no result applies.
 
     Valid:
-        In the stated regime: a maximum keeps its larger side, what is rounded up stays where it is. Steps finer than
-        1 % are not counted as changes of regime.
+        In the stated regime: the larger side of a maximum stays larger, rounded-up values stay constant. Steps
+        finer than 1 % do not count as changes of regime.
 
     Source:
         The chain rule, backward (Linnainmaa, BIT 16(2), 1976).
     """
-    found = Sensitivities(CaseTrace(prediction), check_results(of))
-    if not found:
+    rows = Sensitivities(CaseTrace(prediction), check_results(of))
+    if not rows:
         raise BadInput("tpot needs at least two output tokens; osl is 1: ask for ttft, or raise --osl")
-    return found
+    return rows

@@ -1,4 +1,4 @@
-"""What the catalogs hold: names and records, and whether their files are sound."""
+"""What the catalogs hold: names, records, and faults in their files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from roofline.api.inputs.arguments import flag, folder, scalars
 from roofline.catalog import find
-from roofline.catalog.find import Found, find_gpu, find_model, load_gpu, load_model
+from roofline.catalog.find import find_gpu, find_model, load_gpu, load_model
 from roofline.specs.names import LABELS
 
 if TYPE_CHECKING:
     from roofline.catalog.audit import Report
 
 __all__ = [
-    "Found",
     "check_specs",
     "find_gpu",
     "find_model",
@@ -32,19 +31,19 @@ def gpus(
     generation: str | None = None,
     status: str | None = None,
 ) -> tuple[str, ...]:
-    """Canonical names of the GPUs of the catalog, all of them or those of a kind.
+    """Canonical names of GPUs in the catalog, filtered.
 
     Args:
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-        vendor: name of the vendor, or the beginning of it [text].
-        generation: likewise; ``blackwell`` takes in ``blackwell-ultra`` [text].
-        status: likewise; shipping, announced, pre-release or end-of-life [text].
+        specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        vendor: name of the vendor, or its beginning.
+        generation: name or its beginning; ``blackwell`` includes ``blackwell-ultra``.
+        status: shipping, announced, pre-release or end-of-life, or the beginning.
 
     Returns:
-        Names, sorted [text].
+        Names, sorted.
 
     Raises:
-        UnknownName: no GPU at all is of such a vendor, generation or status.
+        UnknownName: no GPU has this vendor, generation or status.
         BadSpec: a specification has faults.
 
     >>> import roofline as rl
@@ -52,7 +51,7 @@ def gpus(
     ('rubin-cpx', 'vr200-nvl72')
     """
     specs = folder(specs)
-    if all(wanted is None for wanted in (vendor, generation, status)):
+    if all(value is None for value in (vendor, generation, status)):
         return find.gpu_names(specs)
     from roofline.catalog.selection import chosen_gpus
 
@@ -68,21 +67,21 @@ def models(
     max_parameters: float | None = None,
     moe: bool | None = None,
 ) -> tuple[str, ...]:
-    """Short names of the models of the catalog, all of them or those of a kind.
+    """Short names of models in the catalog, filtered.
 
     Args:
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-        family: name of the family, or the beginning of it [text].
+        specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        family: name of the family, or its beginning.
         min_parameters: fewest parameters, counted from the layers [1].
         max_parameters: most parameters [1].
-        moe: mixtures of experts alone, dense models alone, or both where None [bool].
+        moe: True for mixtures of experts, False for dense models, None for both.
 
     Returns:
-        Names, sorted [text].
+        Names, sorted.
 
     Raises:
-        UnknownName: no model at all is of such a family.
-        BadInput: bounds that are no numbers, or nothing between them.
+        UnknownName: no model has this family.
+        BadInput: bounds that are not numbers, or an empty range.
         BadSpec: a specification has faults.
 
     >>> import roofline as rl
@@ -92,7 +91,7 @@ def models(
     specs = folder(specs)
     min_parameters, max_parameters = scalars(min_parameters=min_parameters, max_parameters=max_parameters)
     moe = None if moe is None else flag("moe", moe)
-    if all(wanted is None for wanted in (family, min_parameters, max_parameters, moe)):
+    if all(value is None for value in (family, min_parameters, max_parameters, moe)):
         return find.model_names(specs)
     from roofline.catalog.selection import chosen_models
 
@@ -101,16 +100,16 @@ def models(
 
 
 def check_specs(path: str | None = None) -> list[str]:
-    """Faults of specification files: schema, units, figures that cannot be, counts, names and sources.
+    """Faults in specification files: schema, units, impossible figures, counts, names and sources.
 
     Args:
-        path: a folder or a file; None for the shipped catalogs [path].
+        path: a folder or a file; None for the shipped catalogs.
 
     Returns:
-        Each as ``file:line: field: fault``; none where all is well [text].
+        Each as ``file:line: field: fault``.
 
     Raises:
-        BadSpec: nothing is there to check.
+        BadSpec: there is nothing to check.
 
     >>> import roofline as rl
     >>> rl.check_specs()
@@ -120,17 +119,7 @@ def check_specs(path: str | None = None) -> list[str]:
 
 
 def spec_report(path: str | None = None) -> Report:
-    """What `check_specs` found, with the number of files of each kind.
-
-    Args:
-        path: a folder or a file; None for the shipped catalogs [path].
-
-    Returns:
-        Files by what people call their kind, and the faults.
-
-    Raises:
-        BadSpec: nothing is there to check.
-    """
+    """What `check_specs` finds, with the number of files of each kind; None checks the shipped catalogs."""
     from roofline.catalog.audit import audit, spec_files
 
     report = audit(spec_files(folder(path)))

@@ -1,4 +1,4 @@
-"""A measurement beside its prediction: which case it stands for, and how the two compare."""
+"""Measurements compared with predictions, and runs before and after a change compared with each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.analysis.causes import METRICS, Observed
 from roofline.analysis.diagnosis import NOTHING, UNCLEAR, Diagnosis, diagnosis, paired_runs
-from roofline.analysis.measurement import Expected, MeasurementCheck, Part, measurement_check
+from roofline.analysis.measurement import Expected, MeasurementCheck, measurement_check
 from roofline.api.inputs.texts import tokens_of_prefix
 from roofline.api.predict import predict
 from roofline.catalog.engines import profile_of
@@ -30,9 +30,7 @@ __all__ = [
     "STATISTICS",
     "UNCLEAR",
     "Diagnosis",
-    "Measurement",
     "MeasurementCheck",
-    "Part",
     "Reading",
     "check_measurement",
     "check_readings",
@@ -49,60 +47,40 @@ _SETTINGS = (
     "prefix", "batch", "concurrency", "request_rate", "statistic",
 )  # fmt: skip
 _TAIL, _TAIL_LEVEL = "p99", 99.0
-_MOSTLY = 0.5  # share of the requests of a run that makes its median
+_MOSTLY = 0.5  # share of the requests of a run that decides its median
 
 
 def check_readings(
-    readings: Iterable[Reading], stated: Mapping[str, Any], **options: Any
+    readings: Iterable[Reading], overrides: Mapping[str, Any], **options: Any
 ) -> tuple[list[MeasurementCheck], list[RooflineError]]:
-    """Measurements of several files, each beside its prediction.
-
-    Args:
-        readings: what the files hold.
-        stated: fields of a measurement that override what the files say; None for those that do not [any].
-        options: keyword arguments of `predict`, such as `basis` and `specs`; the engine is the measurement's.
-
-    Returns:
-        The comparisons, and the errors of those that cannot be compared, each with its file.
-    """
-    found: list[MeasurementCheck] = []
+    """Comparisons of all measurements, and the errors of the others; `overrides` replace fields of the files."""
+    checks: list[MeasurementCheck] = []
     failures: list[RooflineError] = []
     for reading in readings:
         failures += reading.faults
         for measurement in reading.measurements:
             try:
-                _check_names(measurement, stated)
-                complete = override(measurement, **_resolved(measurement, stated))
+                _check_names(measurement, overrides)
+                complete = override(measurement, **_with_prefix_tokens(measurement, overrides))
                 check_complete(complete)
                 engine = profile_of(complete.engine, complete.engine_version)
-                found.append(check_measurement(complete, engine=engine, **options))
+                checks.append(check_measurement(complete, engine=engine, **options))
             except RooflineError as error:
-                failures.append(_placed(error, measurement, stated))
-    return found, failures
+                failures.append(_with_source(error, measurement, overrides))
+    return checks, failures
 
 
-def _resolved(measurement: Measurement, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields with a share of the prompt as its tokens."""
-    isl = stated.get("isl") or measurement.isl
-    prefix = stated.get("prefix")
+def _with_prefix_tokens(measurement: Measurement, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides in which a prefix given as a share of the prompt is in tokens."""
+    isl = overrides.get("isl") or measurement.isl
+    prefix = overrides.get("prefix")
     if prefix is None or isl is None:
-        return dict(stated)
-    return {**stated, "prefix": tokens_of_prefix(prefix, float(isl))}
+        return dict(overrides)
+    return {**overrides, "prefix": tokens_of_prefix(prefix, float(isl))}
 
 
 def what_changed(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> Diagnosis:
-    """What explains the difference between runs of a server before and after.
-
-    Args:
-        before: the runs before.
-        after: the runs after, each compared with the one before whose load is nearest.
-
-    Returns:
-        The answer: a cause with its size, that nothing changed, or that it cannot be told.
-
-    Raises:
-        BadInput: no two runs have one kind of load.
-    """
+    """What explains the difference between runs of a server before and after; runs are paired by their load."""
     models = {run.expected.deployment.model.short_name for run in (*before, *after)}
     if len(models) > 1:
         raise BadInput(f"what changed cannot be told: runs of different models, {' and '.join(sorted(models))}")
@@ -114,11 +92,10 @@ def what_changed(before: Sequence[MeasurementCheck], after: Sequence[Measurement
             "what changed cannot be told: no run before has the kind of load (concurrency, request rate or batch) "
             "of one after"
         )
-    return replace(diagnosis(paired), known=_known(before, after))
+    return replace(diagnosis(paired), known=_changed_settings(before, after))
 
 
 def _observed(run: MeasurementCheck) -> Observed:
-    """A run as a diagnosis reads it: what is known of it, and its figures."""
     figures = {name: getattr(run.measured, name) for name in METRICS}
     workload = run.expected.workload
     if workload is None:
@@ -126,46 +103,32 @@ def _observed(run: MeasurementCheck) -> Observed:
     return Observed(run.expected.deployment, workload, {key: value for key, value in figures.items() if value})
 
 
-def _known(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> tuple[str, ...]:
-    """What the results themselves say differs between all runs before and all after."""
-    said = []
+def _changed_settings(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> tuple[str, ...]:
+    """Settings that differ between all runs before and all runs after."""
+    changes = []
     for name in _SETTINGS:
         first, last = ({_setting(run, name) for run in side} for side in (before, after))
         if first != last and len(first) == len(last) == 1:
-            said.append(f"{name.replace('_', ' ')} {first.pop()}, then {last.pop()}")
-    return tuple(said)
+            changes.append(f"{name.replace('_', ' ')} {first.pop()}, then {last.pop()}")
+    return tuple(changes)
 
 
 def _setting(run: MeasurementCheck, name: str) -> str:
     deployment = run.expected.deployment
-    found = {"model": deployment.model.short_name, "gpu": deployment.gpu.name}
-    value = found.get(name, getattr(run.measured, name))
+    names = {"model": deployment.model.short_name, "gpu": deployment.gpu.name}
+    value = names.get(name, getattr(run.measured, name))
     return "not stated" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def check_measurement(measurement: Measurement, **options: Any) -> MeasurementCheck:
-    """A measurement beside its prediction and the speed of light.
-
-    Args:
-        measurement: complete: model, GPU, tp, lengths and a load are stated.
-        options: keyword arguments of `predict`, such as `basis` and `specs`.
-
-    Returns:
-        Ratios, shares and what would explain the gap.
-
-    Raises:
-        BadInput: no load, or a case that cannot be.
-        Overloaded: a rate that is predicted not to be answered.
-        DoesNotFit: the weights alone exceed the memory.
-        UnknownName: no such model or GPU.
-    """
+    """A complete measurement compared with its prediction and the hardware limit."""
     predicted = expected(measurement, **options)
-    light = _at_light_speed(measurement, predicted, options)
-    return measurement_check(measurement, predicted, light)
+    ideal = _at_hardware_limit(measurement, predicted, options)
+    return measurement_check(measurement, predicted, ideal)
 
 
-def _at_light_speed(measurement: Measurement, predicted: Expected, options: dict[str, Any]) -> Expected:
-    """The same work at light speed: a burst, or the prompt of one request and the step that it decodes in."""
+def _at_hardware_limit(measurement: Measurement, predicted: Expected, options: dict[str, Any]) -> Expected:
+    """The same work at the hardware limit: a burst, or the prefill of one request and the decode step it joins."""
     ideal = {**options, "basis": "ideal"}
     steps = expected(measurement, batch=predicted.batch, **ideal)
     if measurement.batch is not None:
@@ -176,27 +139,11 @@ def _at_light_speed(measurement: Measurement, predicted: Expected, options: dict
 
 
 def expected(measurement: Measurement, *, batch: float | None = None, **options: Any) -> Expected:
-    """What is predicted for a measurement: the one place that says which case a measurement stands for.
+    """Prediction of the case that a measurement stands for; `batch` replaces its load by a burst.
 
-    Requests that started together are a burst; requests in flight are users who ask again, in a run of as many requests
-    as the result states; a rate alone is that of Poisson arrivals.
-
-    Args:
-        measurement: complete: model, GPU, tp, lengths and a load are stated.
-        batch: of a burst, whatever the load; None for what the measurement states [sequences].
-        options: keyword arguments of `predict`, such as `basis` and `specs`.
-
-    Returns:
-        The times and their passes.
-
-    Raises:
-        BadInput: no load, or a case that cannot be.
-        Overloaded: a rate that is predicted not to be answered.
-        DoesNotFit: the weights alone exceed the memory.
-        UnknownName: no such model or GPU.
-
-    Valid:
-        Lengths are taken to be those of the mean request.
+    Requests that started together are a burst. Requests in flight are users in a closed loop, for a run of
+    `num_prompts` requests where the result states it. A rate alone means Poisson arrivals. Lengths are those of the
+    mean request.
     """
     osl = 1.0 if measurement.osl is None else measurement.osl
     case = {
@@ -212,44 +159,44 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         "allow_oversize": True,  # it ran: see _oversize_notes
         **options,
     }
-    load, notes = ({"batch": batch}, ()) if batch is not None else _load(measurement)
+    load, notes = ({"batch": batch}, ()) if batch is not None else _load_options(measurement)
     try:
-        found = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
+        prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
     except Overloaded as error:
         raise Overloaded(
             f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (--concurrency) instead"
         ) from None
-    keys, said = _keys(measurement, found)
-    latencies = {metric: found.latency(key) for metric, key in keys.items()}
+    keys, tail_notes = _latency_keys(measurement, prediction)
+    latencies = {metric: prediction.latency(key) for metric, key in keys.items()}
     times = {metric: None if time is None else float(time) for metric, time in latencies.items()}
     return Expected(
-        deployment=found.deployment,
-        prefill=found.prefill,
-        decode=found.decode,
+        deployment=prediction.deployment,
+        prefill=prediction.prefill,
+        decode=prediction.decode,
         ttft=times["ttft"] or 0.0,
         tpot=times["tpot"],
         e2el=times["e2el"] or 0.0,
-        batch=float(found.decode_batch),
-        notes=(*notes, *said, *found.warnings, *_oversize_notes(found)),
-        ttft_interval=found.latency_interval(keys["ttft"]),
-        tpot_interval=found.latency_interval(keys["tpot"]),
-        e2el_interval=found.latency_interval(keys["e2el"]),
-        workload=found.workload,
+        batch=float(prediction.decode_batch),
+        notes=(*notes, *tail_notes, *prediction.warnings, *_oversize_notes(prediction)),
+        ttft_interval=prediction.latency_interval(keys["ttft"]),
+        tpot_interval=prediction.latency_interval(keys["tpot"]),
+        e2el_interval=prediction.latency_interval(keys["e2el"]),
+        workload=prediction.workload,
     )
 
 
-def _keys(measurement: Measurement, found: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Which latencies of a prediction a measurement is compared with, by metric, and what to say of it."""
+def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Keys of the predicted latencies to compare with, by metric, and notes."""
     means = {metric: metric for metric in LATENCIES}
-    if measurement.statistic != _TAIL or found.served is None:
+    if measurement.statistic != _TAIL or prediction.served is None:
         return means, ()
-    if found.workload.num_prompts is not None:
+    if prediction.workload.num_prompts is not None:
         return means, (f"{_TAIL}: compared with the predicted mean of the run",)
     return {metric: key_of(metric, _TAIL_LEVEL) for metric in means}, ()
 
 
-def _load(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Load of a measurement as keyword arguments of `predict`, and what to say of it."""
+def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Load of a measurement as keyword arguments of `predict`, and notes."""
     if measurement.batch is not None:
         return {"batch": measurement.batch}, ()
     if measurement.concurrency is None:
@@ -259,57 +206,55 @@ def _load(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
             f"{measurement.request_rate:g} requests/s: predicted as Poisson arrivals",
         )
     users = max(measurement.concurrency, 1.0)
-    said = f"{users:g} request{'s' if users > 1.0 else ''} in flight: predicted as a closed loop of users"
+    note = f"{users:g} request{'s' if users > 1.0 else ''} in flight: predicted as a closed loop of users"
     prompts = measurement.num_prompts
-    if prompts is None or users <= 1.0 or (_is_median(measurement) and users < _MOSTLY * prompts):
-        return {"concurrency": users}, (said,)
+    is_median = measurement.statistic == "median"  # unmoved by the start of a run, unless most requests belong to it
+    if prompts is None or users <= 1.0 or (is_median and users < _MOSTLY * prompts):
+        return {"concurrency": users}, (note,)
     return {"concurrency": users, "num_prompts": prompts}, (
-        f"{said}, in a run of {prompts:g} requests that starts all users at once",
+        f"{note}, in a run of {prompts:g} requests that starts all users at once",
     )
 
 
-def _is_median(measurement: Measurement) -> bool:
-    """Whether the times are medians: of those the start of a run moves none, unless most requests belong to it."""
-    return measurement.statistic == "median"
-
-
-def _oversize_notes(steps: Prediction) -> tuple[str, ...]:
-    """What to make of a case that ran, and does not fit by our count."""
-    memory = steps.memory
+def _oversize_notes(prediction: Prediction) -> tuple[str, ...]:
+    """Notes on a case that ran although it does not fit by our count."""
+    memory = prediction.memory
     if memory.fits:
         return ()
-    gpu, plan = steps.deployment.gpu, steps.deployment.plan
+    gpu, plan = prediction.deployment.gpu, prediction.deployment.plan
     if memory.weights > memory.usable:
         raise DoesNotFit(
-            f"the weights of {steps.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
+            f"the weights of {prediction.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
             f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
             "what was measured; check --tp, --gpu and --quantization"
         )
-    said = f"a batch of {rounded(steps.decode_batch)} takes {memory.used_fraction:.0%} of the usable memory as computed"
-    return (f"{said}: the server ran a smaller batch, or stores less per request",)
+    batch = rounded(prediction.decode_batch)
+    note = f"a batch of {batch} takes {memory.used_fraction:.0%} of the usable memory as computed"
+    return (f"{note}: the server ran a smaller batch, or stores less per request",)
 
 
-def _check_names(measurement: Measurement, stated: Mapping[str, Any]) -> None:
-    """Refuse names that are none, and files: which further file is read is for the command line alone to say."""
+def _check_names(measurement: Measurement, overrides: Mapping[str, Any]) -> None:
+    """Refuse invalid names, and paths: only the command line may say which further file is read."""
     for name in ("model", "gpu", "engine"):
         text = getattr(measurement, name)
-        if stated.get(name) is not None or text is None:
+        if overrides.get(name) is not None or text is None:
             continue
         if names_a_file(text):
             raise BadInput(
                 f"{measurement.source}: {name} = {shown(text)} is a path, which a result must not choose; "
                 f"if it is right, give --{name}"
             )
-        fault = None if name == "engine" else name_fault(text)  # engines go by parts of what they are called
+        fault = None if name == "engine" else name_fault(text)  # parts of an engine's name are enough
         if fault is not None:
             raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give --{name}")
 
 
-def _placed(error: RooflineError, measurement: Measurement, given: Mapping[str, Any]) -> RooflineError:
-    """The error with the file that it is about, and the way out where the file names what no catalog knows."""
+def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapping[str, Any]) -> RooflineError:
+    """The error with the file it is about, and a way out where the file names something unknown."""
     text = str(error)
     hint = ""
     if isinstance(error, UnknownName):
-        unsaid = [name for name in ("model", "gpu") if given.get(name) is None and getattr(measurement, name) in text]
-        hint = f"; or give --{unsaid[0]}" if unsaid else ""
+        from_file = [name for name in ("model", "gpu") if overrides.get(name) is None]
+        unknown = [name for name in from_file if getattr(measurement, name) in text]
+        hint = f"; or give --{unknown[0]}" if unknown else ""
     return RooflineError(text if text.startswith(measurement.source) else f"{measurement.source}: {text}{hint}")

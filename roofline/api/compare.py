@@ -1,4 +1,4 @@
-"""Cases beside each other: one model in several number formats, one model on several GPUs."""
+"""Cases side by side: one model in several number formats, or on several GPUs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from roofline.physics.footprint import kv_bytes_per_token
 from roofline.records import replace
 from roofline.serving import answer
 from roofline.serving.latency import BURST
-from roofline.serving.precision import canonical_preset, summary
 from roofline.serving.prediction import Prediction
+from roofline.serving.quantization import canonical_preset, summary
 from roofline.serving.sizing import smallest_tp
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
@@ -48,24 +48,24 @@ _NOT_OF_GPUS = {"measured": "a measurement is of one deployment only"}
 def quantize(
     model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[QuantizeOptions]
 ) -> Quantization:
-    """One case in bf16, fp8, int8, int4, mxfp4 and nvfp4, each with a KV cache at 16 and at 8 bits.
+    """One case in bf16, fp8, int8, int4, mxfp4 and nvfp4, each with a 16-bit and an 8-bit KV cache.
 
-    All formats run at one plan: the tp given, else the smallest at which the baseline fits, else the
-    widest of the scale-up domain. Rows that do not fit say so and have the times it would take.
-    Weights that the GPU cannot multiply as they are run weight-only, at its 16-bit peak.
+    All formats run at one plan: the given tp, else the smallest at which the baseline fits, else the widest of the
+    scale-up domain. Rows that do not fit say so, and have hypothetical times. Weights in a format that the GPU cannot
+    multiply run weight-only, at its 16-bit peak.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
-        baseline: format of the weights that all others are compared with, its KV cache at 16 bits [text].
-        options: keyword arguments of `predict`, formats and `measured` apart; lengths and batch are single numbers.
+        model: name, alias or record.
+        gpu: name, alias or record.
+        baseline: weight format that all others are compared with, with a 16-bit KV cache.
+        options: keyword arguments of `predict` without formats and `measured`; lengths and batch are single numbers.
 
     Returns:
-        Memory, latencies and knees of every format, its speed-ups, and the kernels that make them.
+        Memory, latencies, knees and speed-ups of every format, and the kernels that cause them.
 
     Raises:
         UnknownName: no such model, GPU or baseline.
-        BadInput: a number or a plan that cannot be, an array, an option that does not belong here.
+        BadInput: an impossible number or plan, an array, or an option that does not apply.
         RooflineError: as `predict` raises.
 
     >>> import roofline as rl
@@ -84,41 +84,40 @@ def quantize(
     for name in FORMATS:
         for kv in (None, _NARROW_KV) if has_cache else (None,):
             is_reference = name == chosen and kv is None
-            found = reference if is_reference else _in_format(model, pooled.gpu, name, kv, plain)
-            rows.append(quantized(name, found, reference, _at_largest(found), _fewest_gpus(found)))
-    notes = (*_said_of_formats(rows, reference), *_said_of_slow_kernels(rows, reference))
+            prediction = reference if is_reference else _in_format(model, pooled.gpu, name, kv, plain)
+            rows.append(quantized(name, prediction, reference, _at_largest_load(prediction), _fewest_gpus(prediction)))
+    notes = (*_format_notes(rows, reference), *_slow_kernel_notes(rows, reference))
     return Quantization(tuple(rows), chosen, notes)
 
 
 def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[CompareOptions]) -> Comparison:
-    """One case on several GPUs beside each other; the first that can run it is the reference.
+    """One case on several GPUs side by side; the first that can run it is the reference.
 
-    All run at one plan: the tp given, else the smallest at which the case fits on each of them. Pools such as
-    ``h100:tp4:fp8`` state plan and format of their own, so that one GPU may be compared with itself.
+    All run at one plan: the given tp, else the smallest at which the case fits on each of them. Pools such as
+    ``h100:tp4:fp8`` state their own plan and format, so that a GPU may be compared with itself.
 
     Args:
-        model: name, alias or record [text].
-        gpus: names, aliases, pools or records, two or more [text].
-        options: keyword arguments of `predict`, `measured` apart; lengths and batch are single numbers.
+        model: name, alias or record.
+        gpus: names, aliases, pools or records, two or more.
+        options: keyword arguments of `predict` without `measured`; lengths and batch are single numbers.
 
     Returns:
-        Predictions, how many times faster than the reference each is, and the kernels that make it so;
-        beside them the GPUs that cannot run the case, with the reason.
+        Predictions, their speed-ups over the reference, and the kernels that cause them; GPUs that cannot run the
+        case, with the reason.
 
     Raises:
         UnknownName: no such model, GPU or format.
-        BadInput: fewer than two GPUs, one of them twice at the same plan and format, a number or a plan that cannot be,
-            an array.
-        RooflineError: what is wrong with the case on every GPU alike.
+        BadInput: fewer than two GPUs, the same GPU, plan and format twice, an impossible number or plan, or an array.
+        RooflineError: no GPU can run the case.
 
     >>> import roofline as rl
     >>> rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")  # 4.8 TB/s over 3.35 TB/s
     <Comparison llama-3.1-8b, decode against h100-sxm: h200-sxm 1.43x>
     """
     plain = _single(dict(options), "compare", _NOT_OF_GPUS)
-    chosen = _several(gpus, plain)
+    chosen = _choices_by_label(gpus, plain)
     still_open = [label for label, pooled in chosen.items() if pooled.options.get("tp") is None]
-    predictions, refused = _on_each(model, _with(chosen, still_open, num_gpus=None))
+    predictions, refused = _predict_each(model, _with_options(chosen, still_open, num_gpus=None))
     notes = []
     fits = {label: predictions[label].fits for label in still_open if label in predictions}
     if fits:
@@ -127,24 +126,24 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Com
         on = "each of them" if len(fitting) == len(chosen) else ", ".join(fitting)
         where = f"the smallest that fits {on}" if fitting else "the largest; it fits none of them"
         notes.append(f"tp = {tp} for {'all' if len(still_open) == len(chosen) else ', '.join(fits)}: {where}")
-        again, more = _on_each(model, _with({label: chosen[label] for label in fits}, list(fits), tp=tp))
+        again, more = _predict_each(model, _with_options({label: chosen[label] for label in fits}, list(fits), tp=tp))
         refused = {**refused, **more}
         predictions |= again
     predictions = {label: predictions[label] for label in chosen if label in predictions and label not in refused}
     refused = {label: refused[label] for label in chosen if label in refused}
     if not predictions:
-        raise _worst(refused)
+        raise _combined_error(refused)
     first, reference = next(iter(predictions.items()))
     if first != next(iter(chosen)):
         notes.append(f"{first} is the reference, because {next(iter(chosen))} cannot run the case")
     if reference.served is not None:
         notes.append(_UNDER_LOAD)
-    beside = tuple(compared(found, reference, label, first) for label, found in predictions.items())
-    return Comparison(beside, tuple(notes), dict(refused))
+    rows = tuple(compared(prediction, reference, label, first) for label, prediction in predictions.items())
+    return Comparison(rows, tuple(notes), dict(refused))
 
 
 def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> dict[str, Any]:
-    """Options of one case; arrays and what does not belong to the question refused."""
+    """Options of a single case; arrays and options that do not apply are refused."""
     options = plain_options(options)
     for name, why in refused.items():
         if options.get(name) is not None:
@@ -165,68 +164,67 @@ def _baseline(name: object) -> str:
 
 
 def _in_format(model: str | Model, gpu: Any, name: str, kv: str | None, options: dict[str, Any]) -> Prediction:
-    """Prediction in one pair of formats, weight-only where the GPU cannot multiply the weights as they are."""
+    """Prediction in one pair of formats, weight-only where the GPU cannot multiply the weights directly."""
     record = gpu_of(gpu, options.get("specs"))
-    wide = "bf16" if "bf16" in record.peaks else "fp16"
-    formats: dict[str, Any] = {"quantization": name, "kv_cache_dtype": kv or wide}
+    sixteen_bit = "bf16" if "bf16" in record.peaks else "fp16"
+    formats: dict[str, Any] = {"quantization": name, "kv_cache_dtype": kv or sixteen_bit}
     try:
         return predict(model, gpu, **formats, **options)
     except UnsupportedPrecision:
-        if wide not in record.peaks:
+        if sixteen_bit not in record.peaks:
             raise
-        found = predict(model, gpu, **formats, **options, compute=wide)
-        said = f"{record.name} has no tensor cores for {name}: weight-only, at the {wide} peak"
-        return replace(found, added=(*found.added, said))
+        prediction = predict(model, gpu, **formats, **options, compute=sixteen_bit)
+        note = f"{record.name} has no tensor cores for {name}: weight-only, at the {sixteen_bit} peak"
+        return replace(prediction, added=(*prediction.added, note))
 
 
-def _at_largest(found: Prediction) -> Prediction | None:
-    """The same formats and plan at the largest batch, or with the most users, that fit."""
-    most = found.knees.memory
+def _at_largest_load(prediction: Prediction) -> Prediction | None:
+    """The same formats and plan at the largest batch, or the most users, that fit."""
+    most = prediction.knees.memory
     if most is None or not most >= 1.0:
         return None
-    load = "batch" if found.load == BURST else found.load
+    load = "batch" if prediction.load == BURST else prediction.load
     fullest: dict[str, Any] = {load: most, "num_prompts": None}
-    return answer.predict_deployment(found.deployment, replace(found.workload, **fullest))
+    return answer.predict_deployment(prediction.deployment, replace(prediction.workload, **fullest))
 
 
-def _fewest_gpus(found: Prediction) -> int | None:
-    """GPUs of one replica at the smallest tp that fits."""
-    deployment, workload = found.deployment, found.workload
-    tp = smallest_tp(deployment, found.decode_batch, workload.isl + workload.osl)
+def _fewest_gpus(prediction: Prediction) -> int | None:
+    """GPUs of one replica at the smallest tp that fits; None where none does."""
+    deployment, workload = prediction.deployment, prediction.workload
+    tp = smallest_tp(deployment, prediction.decode_batch, workload.isl + workload.osl)
     return None if tp is None else replace(deployment.plan, tp=tp).num_gpus
 
 
-def _said_of_formats(rows: list[Quantized], reference: Prediction) -> list[str]:
-    """What a reader of the whole table should know."""
+def _format_notes(rows: list[Quantized], reference: Prediction) -> list[str]:
     model, plan = reference.deployment.model, reference.deployment.plan
-    said = [f"all rows at tp = {plan.tp}; smaller formats may need fewer GPUs"]
-    kept = kept_sections(model, [row.prediction.deployment.precision for row in rows])
-    if kept:
-        named = "; ".join(f"{', '.join(sections)} {name}" for name, sections in kept.items())
-        said.append(f"weights unchanged in every format: {named}")
+    notes = [f"all rows at tp = {plan.tp}; smaller formats may need fewer GPUs"]
+    unchanged = kept_sections(model, [row.prediction.deployment.quantization for row in rows])
+    if unchanged:
+        named = "; ".join(f"{', '.join(sections)} {name}" for name, sections in unchanged.items())
+        notes.append(f"weights unchanged in every format: {named}")
     if reference.served is not None:
-        said.append(_UNDER_LOAD)
+        notes.append(_UNDER_LOAD)
     if not reference.fits:
-        said.append("the baseline does not fit; speed-ups are relative to its hypothetical times")
-    return said
+        notes.append("the baseline does not fit; speed-ups are relative to its hypothetical times")
+    return notes
 
 
-def _said_of_slow_kernels(rows: list[Quantized], reference: Prediction) -> list[str]:
-    """What the times of formats stand on whose kernels are slower than the baseline's; each format by itself."""
-    wide, wide_kv, _ = summary(reference.deployment.model, reference.deployment.precision)
-    said = []
+def _slow_kernel_notes(rows: list[Quantized], reference: Prediction) -> list[str]:
+    """Notes on formats whose kernels are slower than the baseline's, one format at a time."""
+    base_weights, base_kv, _ = summary(reference.deployment.model, reference.deployment.quantization)
+    notes = []
     for row in rows:
-        found = row.prediction
-        weights, kv, _ = summary(found.deployment.model, found.deployment.precision)
-        if weights == wide or kv == wide_kv:
-            label, called = (f"KV {kv}", f"a {wide_kv} KV cache") if kv != wide_kv else (weights, wide)
+        prediction = row.prediction
+        weights, kv, _ = summary(prediction.deployment.model, prediction.deployment.quantization)
+        if weights == base_weights or kv == base_kv:
+            label, baseline = (f"KV {kv}", f"a {base_kv} KV cache") if kv != base_kv else (weights, base_weights)
             gaps = {"prefill": row.prefill, "decode": row.decode}
-            said += [f"{label}: {text}" for text in slow_kernels(found, reference, gaps, called)]
-    return said
+            notes += [f"{label}: {text}" for text in slow_kernels(prediction, reference, gaps, baseline)]
+    return notes
 
 
-def _several(gpus: Iterable[str | Gpu], options: Mapping[str, Any]) -> dict[str, GpuChoice]:
-    """GPUs with their options, by canonical name and what their pools state."""
+def _choices_by_label(gpus: Iterable[str | Gpu], options: Mapping[str, Any]) -> dict[str, GpuChoice]:
+    """GPUs with their options, by canonical name and whatever their pools state."""
     named: dict[str, GpuChoice] = {}
     is_named = isinstance(scalar(gpus), str) or bool(values_of("gpus", gpus))
     listed = listed_names("gpus", gpus) if is_named else []
@@ -244,31 +242,31 @@ def _several(gpus: Iterable[str | Gpu], options: Mapping[str, Any]) -> dict[str,
     return named
 
 
-def _with(chosen: Mapping[str, GpuChoice], labels: list[str], **changes: Any) -> dict[str, GpuChoice]:
-    """Choices, some of them with other options."""
+def _with_options(chosen: Mapping[str, GpuChoice], labels: list[str], **changes: Any) -> dict[str, GpuChoice]:
+    """Choices with `changes` to the options of those in `labels`."""
     return {
         label: pooled._replace(options={**pooled.options, **changes}) if label in labels else pooled
         for label, pooled in chosen.items()
     }
 
 
-def _on_each(
+def _predict_each(
     model: str | Model, chosen: Mapping[str, GpuChoice]
 ) -> tuple[dict[str, Prediction], dict[str, RooflineError]]:
-    """Predictions in the order of the GPUs, and why there is none on the others."""
-    found, refused = {}, {}
+    """Predictions in the order of the GPUs, and the errors of those that cannot run the case."""
+    predictions, refused = {}, {}
     for label, pooled in chosen.items():
         try:
-            found[label] = predict(model, pooled.gpu, **pooled.options)
+            predictions[label] = predict(model, pooled.gpu, **pooled.options)
         except UnknownName:
             raise
         except RooflineError as error:
             refused[label] = error
-    return found, refused
+    return predictions, refused
 
 
-def _worst(refused: dict[str, RooflineError]) -> RooflineError:
-    """Why no GPU can run a case: every reason once."""
+def _combined_error(refused: dict[str, RooflineError]) -> RooflineError:
+    """Why no GPU can run the case, each reason once."""
     kinds = {type(error) for error in refused.values()}
     kind = kinds.pop() if len(kinds) == 1 else RooflineError
     return kind("\n".join(dict.fromkeys(str(error) for error in refused.values())))

@@ -1,4 +1,4 @@
-"""The load curve of a deployment: latencies and throughput from an idle server to a full one."""
+"""The load curve of a deployment: latencies and throughput from an idle server to a saturated one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ from roofline.specs.slo import key_text, metric_and_level
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Slo, Unloaded
 
-__all__ = ["AGAINST", "CURVE_KEYS", "Curve", "curve", "curves_text", "save_curves"]
 
-#: Loads along which a curve may run, and the shell's words for them.
+#: Loads that a curve may vary, and their short names.
 AGAINST = {RATE: RATE, "rate": RATE, USERS: USERS, "users": USERS}
 
 #: Keys of a point of a curve.
@@ -42,10 +41,10 @@ CURVE_KEYS = (
 )  # fmt: skip
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation
-_GROWTH = 2.0**0.5  # of the users from one point to the next
-_BEYOND = 1.5  # times the users for whom there is a slot, up to which a curve runs
+_GROWTH = 2.0**0.5  # factor on the users from one point to the next
+_BEYOND = 1.5  # last number of users, over the slots
 _MOST_USERS = 4096.0
-_USUAL, _ABOVE = 0.75, 2.0  # share of the values, and times the largest of these, up to which a picture reaches
+_USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the values
 _END = {RATE: "saturation", USERS: "all slots taken"}
 
 
@@ -54,20 +53,19 @@ class Curve:
     """Points of one deployment along its load.
 
     >>> import roofline as rl
-    >>> found = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
-    >>> found.title, found.rows[0]["concurrency"], found.at_goodput
+    >>> result = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
+    >>> result.title, result.rows[0]["concurrency"], result.at_goodput
     ('llama-3.1-8b on 1 h100-sxm (tp 1)', 1, None)
     """
 
     prediction: Prediction = field(repr=False)  # of the deployment on an idle server
     against: str  # `request_rate` or `concurrency`
-    rows: tuple[Row, ...] = field(repr=False)  # points that have a steady state, by load
-    saturation: float  # [1/s] requests that can be answered at most; for users, those for whom there is a slot
+    rows: tuple[Row, ...] = field(repr=False)  # points with a steady state, by load
+    saturation: float  # largest request rate [1/s]; for users, the number of slots
     slo: Mapping[str, float]  # limits by their keys [s]
-    goodput: Goodput | None  # where the SLO is just met; None without one
+    goodput: Goodput | None  # where the SLO is just met; None without an SLO
 
     def __repr__(self) -> str:
-        """The deployment, how far the points reach, and the goodput in one line."""
         unit = "requests/s" if self.against == RATE else "users"
         last: Mapping[str, Any] = self.rows[-1]
         ends = f"{len(self.rows)} points, up to {rounded(last[self.against])} {unit}"
@@ -76,19 +74,18 @@ class Curve:
 
     @property
     def title(self) -> str:
-        """The deployment in a few words."""
         deployment = self.prediction.deployment
         return f"{deployment.model.short_name} on {deployment.num_gpus} {deployment.gpu.name} (tp {deployment.plan.tp})"
 
     @property
     def at_goodput(self) -> tuple[float, float] | None:
-        """Tokens per second of a user and of a GPU at the goodput; None where there is none."""
+        """Tokens per second of one user and of one GPU at the goodput [1/s]; None without a goodput."""
         if self.goodput is None or not self.goodput.rate:
             return None
         start = self.prediction
         workload = replace(start.workload, request_rate=self.goodput.rate)
-        at = replace(start, workload=workload, served=served(start.deployment, workload))
-        return None if at.tok_s_user is None else (float(at.tok_s_user), float(at.output_tok_s_gpu))
+        loaded = replace(start, workload=workload, served=served(start.deployment, workload))
+        return None if loaded.tok_s_user is None else (float(loaded.tok_s_user), float(loaded.output_tok_s_gpu))
 
 
 def curve(
@@ -100,36 +97,34 @@ def curve(
     share: float | str = DEFAULT_SHARE,
     **options: Unpack[Unloaded],
 ) -> Curve:
-    """Latencies and throughput of a deployment along its load: what a user gets against what a GPU gives.
+    """Latencies and throughput of a deployment over its load.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
-        against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for users who ask
-            again [text].
-        slo: limits as of `predict`, to mark and to find the goodput of [s].
-        share: of the requests, as of `goodput` [1].
+        model: name, alias or record.
+        gpu: name, alias or record.
+        against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for a closed loop.
+        slo: limits as in `predict`; they add the goodput to the curve [s].
+        share: of the requests that must meet the SLO, as in `goodput` [1].
         options: keyword arguments of `predict` without a load.
 
     Returns:
         The points, up to the saturation.
 
     Raises:
-        BadInput: a load, another kind of curve, arrays, or as `predict` raises.
+        BadInput: a load, another `against`, arrays, or as `predict` raises.
 
     >>> import roofline as rl
     >>> rl.curve("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")
     <Curve llama-3.1-8b on 1 h100-sxm (tp 1): 22 points, up to 41.1 requests/s; goodput 37 requests/s>
     """
-    word = scalar(against)
-    kind = AGAINST.get(word) if isinstance(word, str) else None
+    name = scalar(against)
+    kind = AGAINST.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInput(f"against = {shown(against)} must be rate or users")
-    given = next(
-        (name for name in ("batch", RATE, USERS, "num_prompts") if scalar(options.get(name)) is not None), None
-    )
-    if given is not None:
-        raise BadInput(f"a curve varies the load itself; leave out {given}")
+    loads_given = (name for name in ("batch", RATE, USERS, "num_prompts") if scalar(options.get(name)) is not None)
+    load_option = next(loads_given, None)
+    if load_option is not None:
+        raise BadInput(f"a curve varies the load itself; leave out {load_option}")
     share = check_share(share)
     limits: Mapping[str, float] = slo_limits(slo) or {}
     plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
@@ -140,72 +135,51 @@ def curve(
     plan = {"tp": start.deployment.plan.tp, **({"slo": limits} if limits else {})}
     most = start.served.max_request_rate
     slots = start.served.slots * start.deployment.plan.dp * start.deployment.plan.pp * start.deployment.replicas
-    loads = [place * most for place in _RATES] if kind == RATE else _users(float(slots))
+    loads = [place * most for place in _RATES] if kind == RATE else _user_counts(float(slots))
     rows: list[Any] = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
-    found = None
+    goodput = None
     if limits:
-        found = largest_rate(start.deployment, start.workload, limits, share, start.correction)
+        goodput = largest_rate(start.deployment, start.workload, limits, share, start.correction)
     if all(row["reason"] is not None for row in rows):
         raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
     points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
-    for row in points if limits else ():  # as the goodput asks: a share of the requests, not the mean of them
+    for row in points if limits else ():  # met by a share of the requests, as in `goodput`, not by their mean
         load = replace(start.workload, **{RATE: None, kind: row[kind]})
         row["slo_met"] = is_met(start.deployment, load, limits, share, start.correction)
-    return Curve(start, kind, points, most if kind == RATE else float(slots), limits, found)
+    return Curve(start, kind, points, most if kind == RATE else float(slots), limits, goodput)
 
 
 def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
-    """Pictures of load curves for a terminal: TTFT, TPOT, and what a user gets against what a GPU gives.
-
-    Args:
-        curves: of one or several deployments, against the same load.
-        width: of the terminal [columns].
-        height: of each picture [rows].
-
-    Returns:
-        Text [text].
-
-    Raises:
-        BadInput: plotext is not installed.
-    """
+    """Pictures for a terminal of `width` columns, each `height` rows: TTFT, TPOT, and throughput against speed."""
     return panels_text(_panels(curves), width, height)
 
 
 def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
-    """Write the same pictures to a file.
-
-    Args:
-        curves: of one or several deployments, against the same load.
-        path: file, ending in .svg, .png, .pdf or another format of matplotlib [path].
-        force: overwrite a file that exists [bool].
-
-    Raises:
-        BadInput: matplotlib is not installed, knows no such format, or a file that exists or cannot be written.
-    """
+    """Write the same pictures to a file; its suffix names the format."""
     form = Path(path).suffix.lower().removeprefix(".")
     if not form:
         raise BadInput(f"{path}: not a picture; end the name in .svg, .png or .pdf")
-    title = "; ".join(dict.fromkeys(f"{one.title}" for one in curves))
-    write_whole(path, lambda beside: draw_panels(_panels(curves), title, beside, form), force=force)
+    title = "; ".join(dict.fromkeys(f"{curve.title}" for curve in curves))
+    write_whole(path, lambda file: draw_panels(_panels(curves), title, file, form), force=force)
 
 
 def _panels(curves: Sequence[Curve]) -> list[Panel]:
-    """TTFT and TPOT against the load, with their limits; then throughput against speed, with the goodput."""
+    """TTFT and TPOT against the load, with their limits; throughput against speed, with the goodput."""
     first = curves[0]
     x_label = "requests/s" if first.against == RATE else "users"
-    names = _names(curves)
+    names = _labels(curves)
     ends: dict[str, float] = {}
-    if len({one.saturation for one in curves}) == 1:
+    if len({curve.saturation for curve in curves}) == 1:
         ends[_END[first.against]] = first.saturation
-    for name, one in zip(names, curves, strict=True):
-        if one.saturation not in ends.values():
-            ends[f"{name} {_END[first.against]}".strip()] = one.saturation
+    for name, curve in zip(names, curves, strict=True):
+        if curve.saturation not in ends.values():
+            ends[f"{name} {_END[first.against]}".strip()] = curve.saturation
     panels = []
     for metric in ("ttft", "tpot"):
         series = []
-        for number, (name, one) in enumerate(zip(names, curves, strict=True)):
+        for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
             for key, label, is_dashed in ((f"{metric}_p50_ms", "median", False), (f"{metric}_p99_ms", "p99", True)):
-                rows: tuple[Mapping[str, Any], ...] = one.rows
+                rows: tuple[Mapping[str, Any], ...] = curve.rows
                 points = [(row[first.against], row[key]) for row in rows if row[key] is not None]
                 if points:
                     places, values = zip(*points, strict=True)
@@ -217,44 +191,44 @@ def _panels(curves: Sequence[Curve]) -> list[Panel]:
         }
         title = f"{metric.upper()} [ms] against {x_label}"
         if series:
-            top = _top([value for line in series for value in line.values], list(levels.values()))
+            top = _picture_top([value for line in series for value in line.values], list(levels.values()))
             label = f"{metric.upper()} [ms]"
             panels.append(Panel(title, x_label, label, series, levels, ends, first.against == USERS, top))
     series = []
-    for number, (name, one) in enumerate(zip(names, curves, strict=True)):
-        points = [(row["tok_s_user"], row["output_tok_s_gpu"]) for row in one.rows if row["tok_s_user"] is not None]
+    for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
+        points = [(row["tok_s_user"], row["output_tok_s_gpu"]) for row in curve.rows if row["tok_s_user"] is not None]
         if not points:
             continue
         places, values = zip(*points, strict=True)
         series.append(Series(name or "along the load", places, values, number))
-        at = one.at_goodput
-        if at is not None:
-            series.append(Series(f"{name} goodput".strip(), [at[0]], [at[1]], number, is_point=True))
+        point = curve.at_goodput
+        if point is not None:
+            series.append(Series(f"{name} goodput".strip(), [point[0]], [point[1]], number, is_point=True))
     if series:
         heading = "output tokens/s per GPU against tokens/s per user"
         panels.append(Panel(heading, "tokens/s per user", "tokens/s per GPU", series))
     return panels
 
 
-def _names(curves: Sequence[Curve]) -> list[str]:
-    """What tells curves apart: nothing where there is one, the GPU, or all of the deployment."""
+def _labels(curves: Sequence[Curve]) -> list[str]:
+    """What tells curves apart: the GPU where that is enough, else the deployment; empty for a single curve."""
     if len(curves) == 1:
         return [""]
-    gpus = [one.prediction.deployment.gpu.name for one in curves]
-    return gpus if len(set(gpus)) == len(gpus) else [one.title for one in curves]
+    gpus = [curve.prediction.deployment.gpu.name for curve in curves]
+    return gpus if len(set(gpus)) == len(gpus) else [curve.title for curve in curves]
 
 
-def _top(values: Sequence[float], limits: Sequence[float]) -> float:
-    """Where a picture of latencies ends: near the saturation they have no end."""
+def _picture_top(values: Sequence[float], limits: Sequence[float]) -> float:
+    """Where the axis of latencies ends, which grow without bound near saturation."""
     usual = sorted(values)[int(_USUAL * (len(values) - 1))]
     return max(_ABOVE * max(limits, default=0.0), _ABOVE * usual)
 
 
-def _users(slots: float) -> list[float]:
-    """Numbers of users, from one to beyond those for whom there is a slot."""
+def _user_counts(slots: float) -> list[float]:
+    """Numbers of users, from one to beyond the number of slots."""
     end = min(max(_BEYOND * slots, 8.0), _MOST_USERS)
-    found, users = [1.0], 1.0
+    counts, users = [1.0], 1.0
     while users < end:
         users *= _GROWTH
-        found.append(float(round(users)))
-    return sorted({users for users in found if users <= end})
+        counts.append(float(round(users)))
+    return sorted({users for users in counts if users <= end})

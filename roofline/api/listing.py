@@ -1,4 +1,4 @@
-"""Entries of the catalogs as rows of a table, and one entry in full: its figures with their sources, its counts."""
+"""Catalog entries as table rows, and the figures and sources of a single entry."""
 
 from __future__ import annotations
 
@@ -35,35 +35,14 @@ __all__ = [
 
 
 def basis(gpu: Gpu) -> str:
-    """What predictions for a GPU stand on.
-
-    Args:
-        gpu: the record.
-
-    Returns:
-        ``calibrated``, ``inherited``, ``generic`` or ``ideal`` [text].
-    """
+    """Default basis of predictions for a GPU: ``calibrated``, ``inherited``, ``generic`` or ``ideal``."""
     return basis_of(gpu, "calibrated")
 
 
 def gpu_rows(
     specs: str | None = None, vendor: str | None = None, generation: str | None = None, status: str | None = None
 ) -> list[dict[str, Any]]:
-    """GPUs of the catalog as flat rows.
-
-    Args:
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-        vendor: as `gpus` takes it [text].
-        generation: likewise [text].
-        status: likewise [text].
-
-    Returns:
-        Rows in the order of the names; keys carry their unit.
-
-    Raises:
-        UnknownName: no GPU at all is of such a vendor, generation or status.
-        BadSpec: a specification has faults.
-    """
+    """GPUs as flat rows, in the order of their names; keys carry their unit."""
     listed = {entry.record.name: entry for entry in find.listed("gpu", specs)}
     chosen = chosen_gpus((entry.record for entry in listed.values()), vendor, generation, status)
     return [_gpu_row(gpu, listed[gpu.name]) for gpu in chosen]
@@ -77,37 +56,14 @@ def model_rows(
     *,
     moe: bool | None = None,
 ) -> list[dict[str, Any]]:
-    """Models of the catalog as flat rows.
-
-    Args:
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-        family: as `models` takes it [text].
-        min_parameters: likewise [1].
-        max_parameters: likewise [1].
-        moe: likewise [bool].
-
-    Returns:
-        Rows in the order of the names; keys carry their unit.
-
-    Raises:
-        UnknownName: no model at all is of such a family.
-        BadInput: bounds that are no numbers, or nothing between them.
-        BadSpec: a specification has faults.
-    """
+    """Models as flat rows, in the order of their names; keys carry their unit."""
     records = (entry.record for entry in find.listed("model", specs))
     chosen = chosen_models(records, family, min_parameters, max_parameters, moe)
     return [_model_row(model) for model in chosen]
 
 
 def model_counts(model: Model) -> dict[str, Any]:
-    """What a program wants to know of a model beside its document.
-
-    Args:
-        model: the record.
-
-    Returns:
-        Counts [1] and sizes [B] from the layers.
-    """
+    """Counts [1] and sizes [B] of a model, from its layers."""
     return {
         "parameters": parameters(model).total,
         "active": {name: active_parameters(model, name) for name in CONVENTIONS},

@@ -1,4 +1,4 @@
-"""One measurement of a deployment, and what it says of every prediction for it."""
+"""What one measurement of a deployment says about every prediction for it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,23 @@ from roofline.specs.model import Model
 if TYPE_CHECKING:
     from roofline.api.inputs.options import OnceOptions
 
-__all__ = ["calibrate_once"]
-
 
 def calibrate_once(
     model: str | Model, gpu: str | Gpu, measured: str | Mapping[str, float | str], **options: Unpack[OnceOptions]
 ) -> Correction:
-    """Factors that one measurement of a deployment puts on every prediction for it.
-
-    `predict(..., measured=...)` applies them itself; this says what they are.
+    """Correction factors from one measurement of a deployment, which `predict(..., measured=...)` applies.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
-        measured: `ttft`, `tpot` [s] or both, and the lengths and load they were taken at.
+        model: name, alias or record.
+        gpu: name, alias or record.
+        measured: `ttft`, `tpot` [s] or both, and the lengths and load of the measurement.
         options: keyword arguments of `predict`.
 
     Returns:
-        Measured / predicted of TTFT and TPOT [1], and what remains uncertain.
+        Measured over predicted TTFT and TPOT [1], and the uncertainty that remains.
 
     Raises:
-        BadInput: nothing measured, or faster than light.
+        BadInput: nothing measured, or faster than the hardware limit.
         RooflineError: as `predict` raises.
 
     >>> import roofline as rl

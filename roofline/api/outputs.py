@@ -1,4 +1,4 @@
-"""Tables for programs: flat rows as CSV, JSON, Parquet and sheets."""
+"""Flat rows as CSV, JSON, Parquet and XLSX files."""
 
 from __future__ import annotations
 
@@ -11,30 +11,20 @@ from roofline.errors import BadInput, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["SCHEMA_VERSION", "SUFFIXES", "csv_text", "json_text", "write_rows"]
 
 #: Formats of tables, by the suffix of the file.
 SUFFIXES = (".csv", ".json", ".parquet", ".xlsx")
 
 SCHEMA_VERSION = 1
 
-# A text that begins so would be calculated, the full-width signs in some languages; an apostrophe makes it a text.
+# Spreadsheets calculate a text that begins like this (full-width signs in some languages); an apostrophe prevents it.
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-_NEXT_CELL = r"([;\t]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])"  # where other separators are usual
-_WIDEST = 40  # characters of a column of a sheet
+_NEXT_CELL = r"([;\t]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])"  # for locales with other separators
+_WIDEST = 40  # characters of a column
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> None:
-    """Write flat rows as the table that a file's suffix names; to a pipe or device without one as CSV.
-
-    Args:
-        rows: flat rows that share their keys.
-        path: file ending in one of `SUFFIXES` [path].
-        force: overwrite a file that exists [bool].
-
-    Raises:
-        BadInput: another suffix, a library that is not installed, or a file that exists or cannot be written.
-    """
+    """Write rows in the format that the suffix names; to a pipe or device without one as CSV."""
     from pathlib import Path
 
     from roofline.api.writing import is_stream, write_whole
@@ -44,38 +34,22 @@ def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> 
         raise BadInput(f"{path}: not a table; end the name in {', '.join(SUFFIXES)}")
     writer = {".parquet": _parquet, ".xlsx": _sheet}.get(suffix)
     if writer is not None:
-        found = writer(rows)
-        write_whole(path, found, force=force)
+        write_whole(path, writer(rows), force=force)
         return
     text = csv_text(rows) if suffix == ".csv" else json_text(rows)
-    write_whole(path, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
+    write_whole(path, lambda file: file.write_text(text, encoding="utf-8"), force=force)
 
 
 def json_text(rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None = None) -> str:
-    """Rows in the JSON contract.
-
-    Args:
-        rows: flat rows.
-        extra: further top-level keys.
-
-    Returns:
-        The text, ending in a new line [text].
-    """
+    """Rows in the JSON contract; `extra` are further top-level keys."""
     import json
 
     content = {"schema_version": SCHEMA_VERSION, "rows": list(rows), **(extra or {})}
-    return json.dumps(content, indent=2, default=_day) + "\n"
+    return json.dumps(content, indent=2, default=_iso_date) + "\n"
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as comma-separated values under the keys of the first.
-
-    Args:
-        rows: flat rows that share their keys.
-
-    Returns:
-        The text; nothing stands for what does not apply, lists are joined by semicolons [text].
-    """
+    """Rows as CSV, headed by the keys of the first; lists are joined by semicolons, None is empty."""
     import csv
     import io
 
@@ -89,7 +63,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """A value as text for a file that spreadsheets open: none of it is a formula, no line is broken by a return."""
+    """A value that spreadsheets read as text, never as a formula, and without carriage returns."""
     cell = _joined(value)
     if isinstance(cell, bool):
         return "true" if cell else "false"
@@ -105,8 +79,8 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
         import pyarrow.parquet as pq
     except ImportError:
         raise BadInput('Parquet needs pyarrow: pip install "roofline[parquet]"') from None
-    table = pa.Table.from_pylist([{key: _fit(value) for key, value in row.items()} for row in rows])
-    return lambda beside: pq.write_table(table, beside, compression="zstd")
+    table = pa.Table.from_pylist([{key: _printable(value) for key, value in row.items()} for row in rows])
+    return lambda file: pq.write_table(table, file, compression="zstd")
 
 
 def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
@@ -115,8 +89,8 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
     except ImportError:
         raise BadInput('a sheet needs XlsxWriter: pip install "roofline[xlsx]"') from None
 
-    def write(beside: Path) -> None:
-        book = Book(beside)
+    def write(file: Path) -> None:
+        book = Book(file)
         sheet = book.sheet("predictions")
         keys = list(rows[0]) if rows else []
         for column, key in enumerate(keys):
@@ -131,8 +105,8 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
     return write
 
 
-def _day(value: Any) -> str:
-    """A day, as YAML reads it without quotes, as the text that a shipped file has for it."""
+def _iso_date(value: Any) -> str:
+    """YAML reads an unquoted date as a date object; JSON gets the text of the file back."""
     if not hasattr(value, "isoformat"):
         raise TypeError(f"{type(value).__name__} cannot be written as JSON")
     return str(value.isoformat())
@@ -142,8 +116,7 @@ def _joined(value: Any) -> Any:
     return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _fit(value: Any) -> Any:
-    """A value whose texts any reader can show."""
+def _printable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_fit(item) for item in value]
+        return [_printable(item) for item in value]
     return printable(value, lines=True) if isinstance(value, str) else value

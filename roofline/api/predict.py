@@ -42,7 +42,7 @@ __all__ = [
     "ttft",
 ]
 
-#: Lengths and batch where none are given: the random data set of `vllm bench serve`.
+#: Default lengths and batch: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": shape.USUAL[0], "osl": shape.USUAL[1], "batch": 1, "prefix": 0}
 DEFAULT_ENGINE = "generic"
 #: Why there is no knee under a rate.
@@ -106,81 +106,81 @@ def predict(
 ) -> Prediction | Predictions:
     """Latencies of a model on GPUs under one load.
 
-    The load is a burst of `batch` requests on an idle server (of one where nothing is given), or `concurrency` users
-    who ask again as soon as they are answered, or a `request_rate` of Poisson arrivals. Latencies of the last two are
-    means over requests.
+    The load is a burst of `batch` requests on an idle server (default 1), `concurrency` users in a closed loop, who
+    send the next request as soon as the last is answered, or a `request_rate` of Poisson arrivals. Latencies of the
+    last two are means over requests.
 
-    Lengths and load may be arrays or columns that broadcast together; then every time is an array, NaN where the case
-    does not fit or more requests come than can be answered.
+    Lengths and load may be arrays or columns that broadcast together. Every time is then an array, NaN where the case
+    does not fit or the server is overloaded.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
         isl: prompt length [tokens].
         osl: answer length [tokens].
-        batch: requests of a burst on an idle server, on each replica; 1 where no load is given [sequences].
+        batch: requests of a burst on an idle server, per replica; 1 where no load is given [sequences].
         concurrency: users of the whole deployment, shared evenly by replicas and data-parallel ranks [requests].
         request_rate: Poisson arrivals at the whole deployment [1/s].
-        num_prompts: requests of a run that all users begin together, for its means; None for the steady state
-            [requests].
-        prefix: prompt tokens whose KV is cached already [tokens].
+        num_prompts: requests of a run that all users start together, averaged over the run; None for the steady
+            state [requests].
+        prefix: prompt tokens whose KV is already cached [tokens].
         cache_hit: share of the requests whose prefix is cached, ``60%``; None for all, or as `working_set` says [1].
-        cache_tier: where it lies: ``hbm``, ``host``, ``nvme`` or ``network``; None for ``hbm`` [text].
+        cache_tier: where prefixes are cached: ``hbm``, ``host``, ``nvme`` or ``network``; None for ``hbm``.
         cache_bandwidth: of the tier to one GPU, ``12GB/s``; None for that of the GPU's link [B/s].
-        cache_size: of the cache of one replica, ``500GB``; in ``hbm`` it is taken from the batch [B].
-        working_set: size of all prefixes asked for, ``2TB``, or with Zipf's law, ``2TB:zipf0.9`` [B].
-        isl_cv: standard deviation of the prompts under a load, over their mean; None for equal ones [1].
-        osl_cv: the same of the answers [1].
-        lengths: law of both, ``lognormal`` (the default) or ``uniform``; or a trace that has them: the path of a CSV
-            with columns isl and osl, or a mapping with these; its means take the place of isl and osl [text].
-        cold_start: share of the requests of a load that find no server warm, and how much longer they wait: ``1%:2s``,
-            or both numbers, the time in seconds [1, s].
-        derate: shares of rates that are lost to neighbours, virtualisation or clocks, such as
-            ``bandwidth:5%,peak:3%``, of `bandwidth`, `peak` and `link`, or a mapping of them [1].
+        cache_size: of the prompt cache of one replica, ``500GB``; in ``hbm`` it is taken from the batch [B].
+        working_set: size of all prefixes in use, ``2TB``, or with Zipf's law, ``2TB:zipf0.9`` [B].
+        isl_cv: standard deviation of prompt lengths under a load, over their mean; None for equal lengths [1].
+        osl_cv: standard deviation of answer lengths under a load, over their mean; None for equal lengths [1].
+        lengths: distribution of both, ``lognormal`` (the default) or ``uniform``; or a trace: the path of a CSV with
+            columns isl and osl, or a mapping with these, whose means replace isl and osl.
+        cold_start: share of the requests of a load that start a cold server, and their extra wait: ``1%:2s``, or both
+            numbers, the time in seconds [1, s].
+        derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualisation or clocks:
+            ``bandwidth:5%,peak:3%``, or a mapping [1].
         tp: tensor-parallel degree; None for the smallest that fits [1].
         pp: pipeline-parallel degree [1].
         ep: expert-parallel degree [1].
         dp: data-parallel degree of the attention [1].
         num_gpus: GPUs of all replicas; None for one replica [1].
-        quantization: preset of formats, e.g. ``fp8`` [text].
-        weights: number format of the weights [text].
-        kv_cache_dtype: number format of the KV cache [text].
-        compute: dtype at which weights are multiplied [text].
+        quantization: preset of formats, e.g. ``fp8``.
+        weights: number format of the weights.
+        kv_cache_dtype: number format of the KV cache.
+        compute: dtype at which weights are multiplied.
         routing: ``uniform``, or the skew c of the expert choice [1].
-        basis: ``calibrated`` or ``ideal`` [text].
+        basis: ``calibrated`` or ``ideal``.
         engine: profile of a serving engine: ``generic``, ``trtllm``, ``vllm``, ``sglang``, ``none`` for the
-            kernels alone, or the path of a profile of one's own [text].
+            kernels alone, or the path of your own profile.
         network: round trip between client and server [s].
-        max_num_batched_tokens: tokens that a step computes at most; None for the engine's own [tokens].
-        max_num_seqs: sequences that a data-parallel rank runs at most; None for the engine's own [sequences].
-        gpu_memory_utilization: share of the memory for weights, activations and KV cache; None for the engine's own
-            [1].
-        max_model_len: longest request that is served; None for the model's own [tokens].
-        draft: what proposes tokens for each decode step to verify (speculative decoding): ``mtp``, ``eagle``,
-            ``ngram``, or a smaller model; None for a token a step [text].
-        draft_tokens: tokens that are proposed before each step [tokens].
-        acceptance: probability that a proposal is kept, where all before it are: one number, one for each, or a text of
-            these, of tokens per step (``2.8 tokens``), or of a published preset [1].
+        max_num_batched_tokens: most tokens that a step computes; None for the engine's default [tokens].
+        max_num_seqs: most sequences that a data-parallel rank runs; None for the engine's default [sequences].
+        gpu_memory_utilization: share of the memory for weights, activations and KV cache; None for the engine's
+            default [1].
+        max_model_len: longest request that is served; None for the model's maximum [tokens].
+        draft: source of the draft tokens of speculative decoding: ``mtp``, ``eagle``, ``ngram``, or a smaller model;
+            None for no speculation.
+        draft_tokens: draft tokens per decode step [tokens].
+        acceptance: probability that a draft token is accepted, given that all before it are: one number, one for each,
+            or a text of these, of tokens per step (``2.8 tokens``), or of a published preset [1].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
             `osl`, `prefix` and load it was taken at, where they differ.
         slo: limits on means or percentiles of ttft, tpot and e2el, and on a p99 over its median: a text such as
             ``ttft:300@p95,tpot:25,p99:2x``, bare numbers in ms, or a mapping such as ``{"ttft@p95": 0.3}``,
             bare numbers in seconds [s].
-        allow_oversize: predict a plan that does not fit, too [bool].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
+        allow_oversize: predict a plan even if it does not fit.
+        specs: folder of your own specifications; default $ROOFLINE_SPECS.
         gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``2-4/h``; None for the catalog's
             [USD/h].
-        assume: family, such as ``llama``, as which a config.json of an unknown one is read; None to refuse it [text].
+        assume: family, such as ``llama``, as which a config.json of an unknown `model_type` is read; None to refuse it.
 
     Returns:
-        The prediction.
+        The prediction; `Predictions` where lengths or load are arrays.
 
     Raises:
         UnknownName: no such model, GPU, format or SLO key.
         UnsupportedPrecision: the GPU cannot multiply in the format.
-        BadInput: a number or a plan that cannot be.
+        BadInput: an impossible number or plan.
         DoesNotFit: the plan needs more memory than the GPUs have.
-        Overloaded: more requests come than can be answered.
+        Overloaded: the request rate exceeds the saturation.
         BadSpec: a specification has faults.
 
     >>> import roofline as rl
@@ -194,7 +194,7 @@ def predict(
     if type(allow_oversize) is not bool:
         allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
     settings = (max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len)
-    found = deployed_case(
+    base = deployed_case(
         CaseOptions(
             model,
             gpu,
@@ -206,81 +206,73 @@ def predict(
         )
     )
     spread, start = None, None
-    if any(each is not None for each in (lengths, isl_cv, osl_cv, cold_start)):
+    if any(value is not None for value in (lengths, isl_cv, osl_cv, cold_start)):
         isl, osl, spread, start = shape.traffic(
             isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
         )
-    kept = cache.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
-    workload = case.workload(isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, kept)
-    deployment = cache.deployed(found.deployment, workload.cache)
-    if found.tp is None:
+    prompt_cache = cache.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
+    workload = case.workload(
+        isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, prompt_cache
+    )
+    deployment = cache.deployed(base.deployment, workload.cache)
+    if base.tp is None:
         deployment = load.at_smallest_tp(
             deployment,
             workload,
             allow_oversize=allow_oversize,
-            num_gpus=found.num_gpus,
-            copies=found.copies,
+            num_gpus=base.num_gpus,
+            copies=base.copies,
             slo=limits,
         )
-    if found.num_gpus is not None:
-        deployment = deployment.copies(load.replicas(deployment.plan, found.num_gpus))
-    elif found.copies is not None:
-        deployment = deployment.copies(found.copies)
+    if base.num_gpus is not None:
+        deployment = deployment.copies(load.replicas(deployment.plan, base.num_gpus))
+    elif base.copies is not None:
+        deployment = deployment.copies(base.copies)
     speculation.check_draft_plan(deployment)
     load.check_longest(deployment, workload, allow_oversize=allow_oversize)
-    said = (*found.notes, *case.warnings(deployment, found.basis, workload, is_smallest_tp=found.tp is None))
-    corrected = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
-    notes = (*speculation.draft_warnings(deployment), *cache.cache_notes(deployment, workload))
-    said = (*said, *found.lost, *notes, *measured_case.corrected(corrected))
-    prediction = answer.predict_deployment(
-        deployment, workload, limits, said, allow_oversize=allow_oversize, correction=corrected
+    correction = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
+    notes = (
+        *base.notes,
+        *case.warnings(deployment, base.basis, workload, is_smallest_tp=base.tp is None),
+        *base.lost,
+        *speculation.draft_warnings(deployment),
+        *cache.cache_notes(deployment, workload),
+        *measured_case.correction_notes(correction),
     )
-    misses = never(prediction.fits)
-    if misses and allow_oversize:
+    prediction = answer.predict_deployment(
+        deployment, workload, limits, notes, allow_oversize=allow_oversize, correction=correction
+    )
+    if never(prediction.fits):
+        if not allow_oversize:
+            raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
         used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
-        taken = f"does not fit: {used}; times are hypothetical"
-        return replace(prediction, added=(*prediction.added, taken))
-    if misses:
-        raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
+        return replace(prediction, added=(*prediction.added, f"does not fit: {used}; times are hypothetical"))
     return prediction if prediction.served is None else load.under_load(prediction)
 
 
 def predict_each_gpu(
     model: str | Model, gpu_names: tuple[str, ...], by: str = "ttft", **options: Any
 ) -> tuple[list[Prediction], dict[str, RooflineError]]:
-    """Predictions of one model on several GPUs, and why there is none on the others.
-
-    Args:
-        model: name, alias or record [text].
-        gpu_names: the GPUs [text].
-        by: attribute of a prediction to sort by, smallest first [text].
-        options: keyword arguments of `predict`.
-
-    Returns:
-        Predictions, sorted, and the error of each GPU that cannot run the case.
-
-    Raises:
-        RooflineError: what is wrong with the model or the case on every GPU alike.
-    """
-    asked = options.get("specs"), options.get("assume")
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *asked)
-    found, refused = [], {}
+    """Predictions by their attribute `by`, smallest first, and the errors of the GPUs that cannot run the case."""
+    catalog_options = options.get("specs"), options.get("assume")
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    predictions, refused = [], {}
     for name in gpu_names:
-        pools.choice(name, options)  # what is wrong with a text is no matter of one GPU
+        pools.choice(name, options)  # a faulty text is an error for all GPUs, not for one
     for name in gpu_names:
         try:
             prediction = predict(model, name, **options)
-            found.append(replace(prediction, said=(*_given(note), *prediction.said)))
+            predictions.append(replace(prediction, said=(*([] if note is None else [note]), *prediction.said)))
         except UnknownName:
             raise
         except RooflineError as error:
             refused[name] = error
-    if not found and refused:
+    if not predictions and refused:
         wrong = [error for error in refused.values() if isinstance(error, BadInput)]
         other = [error for error in refused.values() if not isinstance(error, (BadInput, UnsupportedPrecision))]
         if len(refused) == 1 or (wrong and not other):
             raise next(iter(wrong or refused.values()))
-    return sorted(found, key=lambda prediction: getattr(prediction, by) or 0.0), refused
+    return sorted(predictions, key=lambda prediction: getattr(prediction, by) or 0.0), refused
 
 
 @overload
@@ -288,11 +280,11 @@ def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> float: 
 @overload
 def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Array: ...
 def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> float | Array:
-    """Time to first token of a burst, or the mean under users or a request rate.
+    """Time to first token of a burst, or its mean under a load.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
         options: keyword arguments of `predict`.
 
     Returns:
@@ -314,8 +306,8 @@ def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> fl
     """Mean time per output token after the first.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
         options: keyword arguments of `predict`.
 
     Returns:
@@ -333,15 +325,15 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Knees: 
 @overload
 def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Knees[Array, Words]: ...
 def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Knees | Knees[Array, Words]:
-    """The batches, or the users, at which decode stops being cheap.
+    """The batches, or numbers of users, at which decode stops being cheap.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
         options: keyword arguments of `predict`.
 
     Returns:
-        The four knees: of a burst's batch [sequences], or of the users of the deployment [requests].
+        The four knees: of the batch of a burst [sequences], or of the users of the deployment [requests].
 
     Raises:
         BadInput: a request rate, which sets the batch itself.
@@ -353,7 +345,3 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Kn
     if options.get("request_rate") is not None and not {"batch", "concurrency"} & set(options):
         raise BadInput(NO_KNEE)
     return predict(model, gpu, **options).knees
-
-
-def _given(*notes: str | None) -> tuple[str, ...]:
-    return tuple(note for note in notes if note is not None)

@@ -1,4 +1,4 @@
-"""A simulation beside the closed forms: every step of a server, for whoever does not believe an equation."""
+"""A step-by-step simulation of a server, compared with the closed forms."""
 
 from __future__ import annotations
 
@@ -28,21 +28,20 @@ from roofline.specs.slo import LATENCIES, LEVELS, key_of
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Case
 
-__all__ = ["SIMULATED", "SIMULATED_KEYS", "Simulation", "arrivals_of", "simulate", "simulation"]
 
-#: What a simulation measures, in the order in which it is shown.
+#: What a simulation measures, in display order.
 SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
 
 _PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
-#: Keys of a row beside those of a prediction.
+#: Keys of a row in addition to those of a prediction.
 SIMULATED_KEYS = (
     *(f"simulated_{name}_ms" for name in (*SIMULATED[:4], *_PERCENTILES)),
     *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
 )
 
-_FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # requests that are counted where nothing else is said
+_FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # default number of requests
 _FULL = 0.8  # utilisation beyond which queues take long to settle
-_USERS_SPREAD = 0.3  # equal answers would keep users in step for ever
+_USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
 _UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
           "request_rate": "requests/s"}  # fmt: skip
@@ -50,29 +49,29 @@ _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "con
 
 @dataclass(frozen=True, repr=False)
 class Simulation:
-    """Means over the requests of a simulation, beside the closed forms of the same case.
+    """Means over the requests of a simulation, and the closed forms of the same case.
 
     >>> import roofline as rl
-    >>> found = rl.simulate("llama-3.1-8b", "h100-sxm", request_rate=1.0, requests=50, basis="ideal")
-    >>> found.requests, 0.9 < found.ratio("tpot") < 1.1, found.to_dict()["seed"]
+    >>> result = rl.simulate("llama-3.1-8b", "h100-sxm", request_rate=1.0, requests=50, basis="ideal")
+    >>> result.requests, 0.9 < result.ratio("tpot") < 1.1, result.to_dict()["seed"]
     (50, True, 0)
     """
 
     prediction: Prediction = field(repr=False)
-    requests: int  # that were counted, of one rank
+    requests: int  # counted, of one rank
     seed: int
-    lengths: Lengths  # how they spread about their means
+    lengths: Lengths  # their spread about the means
     ttft: float  # [s]
     tpot: float | None  # [s] mean over requests; None for single tokens
     e2el: float  # [s]
-    queue: float  # [s] before anything of a prompt is computed
+    queue: float  # [s] before the first chunk of a prompt is computed
     concurrency: float  # [requests] in flight on the whole deployment
     request_rate: float  # [1/s] answered by the whole deployment
     percentiles: Mapping[str, float]  # [s] by the keys of limits, such as `ttft_p99`
 
     @cached_property
     def alike(self) -> Prediction:
-        """The prediction of the lengths that were simulated: users' differ where the case does not say so."""
+        """The prediction for the simulated lengths; those of users differ where the case states no spread."""
         deployment, workload = self.prediction.deployment, replace(self.prediction.workload, lengths=self.lengths)
         if self.lengths.is_fixed or self.prediction.workload.lengths is not None:
             return self.prediction
@@ -85,7 +84,7 @@ class Simulation:
         return None if closed is None or not mean else float(closed) / mean
 
     def to_dict(self) -> dict[str, Json]:
-        """Flat row: the keys of a prediction, and the means of the simulation beside them."""
+        """Flat row: the keys of a prediction, and the means of the simulation."""
         times = {f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in SIMULATED[:4]}
         times |= {f"simulated_{key}_ms": _milliseconds(self.percentiles.get(key)) for key in _PERCENTILES}
         return {
@@ -98,7 +97,6 @@ class Simulation:
         }
 
     def __repr__(self) -> str:
-        """Means of the simulation and of the closed form in one line."""
         pairs = {"TTFT": (self.ttft, self.prediction.ttft), "TPOT": (self.tpot, self.prediction.tpot)}
         times = ", ".join(
             f"{name} {to_text(mean, 's')} (closed form {to_text(closed, 's')})"
@@ -108,7 +106,6 @@ class Simulation:
         return f"<Simulation of {self.requests} requests, seed {self.seed}: {times}>"
 
     def __str__(self) -> str:
-        """A line a mean: closed form, simulation and ratio."""
         lines = [f"{'':<12}{'closed form':>12}{'simulation':>12}{'ratio':>8}"]
         for name in SIMULATED:
             closed, mean, ratio = getattr(self.prediction, name), getattr(self, name), self.ratio(name)
@@ -117,10 +114,10 @@ class Simulation:
                 lines.append(f"{_NAMES[name]:<12}{cells[0]:>12}{cells[1]:>12}{cells[2]:>8}")
         for name, time in self.percentiles.items():
             closed, ratio = self.alike.latency(name), self.ratio(name)
-            text = "-" if closed is None else _text(float(closed), "ttft")
-            beside = "-" if ratio is None else f"{ratio:.3f}"
+            closed_text = "-" if closed is None else _text(float(closed), "ttft")
+            ratio_text = "-" if ratio is None else f"{ratio:.3f}"
             metric, level = name.split("_")
-            lines.append(f"{f'{metric.upper()} {level}':<12}{text:>12}{_text(time, 'ttft'):>12}{beside:>8}")
+            lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
         lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
         if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
             lines.append("this close to saturation, tails vary by seed; use --seed 1 --requests 100000")
@@ -137,23 +134,23 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     **options: Unpack[Case],
 ) -> Simulation:
-    """A server simulated step by step under users or a request rate, beside the closed forms.
+    """A server simulated step by step under a load, compared with the closed forms.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
         requests: to count on one rank; None for enough, or for those of a run (`num_prompts`) [requests].
         seed: of the random numbers [1].
-        spread: lengths are even between 1 - spread and 1 + spread times the mean, where the case does not say how they
-            spread; None for 0 under a rate, and for 0.3 of users, who would stay in step otherwise [1].
-        progress: told now and then how many requests were answered [function].
+        spread: lengths are uniform between 1 - spread and 1 + spread times the mean, where the case states no spread;
+            None for 0 under a rate, and for 0.3 with users, who would stay in step otherwise [1].
+        progress: called now and then with the number of requests answered.
         options: keyword arguments of `predict`, with `concurrency` or `request_rate`; numbers, not arrays.
 
     Returns:
         Means of the simulation and the prediction.
 
     Raises:
-        BadInput: a burst, an array, or a number that cannot be.
+        BadInput: a burst, an array, or an impossible number.
         RooflineError: as `predict` raises.
 
     >>> import roofline as rl
@@ -171,42 +168,15 @@ def simulation(
     spread: float | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """The case of a prediction, simulated.
-
-    Args:
-        prediction: of one case under users or a rate.
-        requests: as of `simulate` [requests].
-        seed: as of `simulate` [1].
-        spread: as of `simulate` [1].
-        progress: as of `simulate` [function].
-
-    Returns:
-        Means of the simulation and the prediction.
-
-    Raises:
-        BadInput: a burst, an array, or a number that cannot be.
-    """
+    """`simulate` for a prediction that is already made."""
     arrivals = arrivals_of(prediction, requests, seed, spread)
     deployment, workload = prediction.deployment, prediction.workload
-    found = simulated(server_of(deployment, workload), arrivals, progress)
-    return _means(prediction, arrivals, found)
+    finished = simulated(server_of(deployment, workload), arrivals, progress)
+    return _means(prediction, arrivals, finished)
 
 
 def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread: float | None) -> Arrivals:
-    """How requests come to one rank of a case.
-
-    Args:
-        prediction: of one case under users or a rate.
-        requests: to count; None for enough [requests].
-        seed: of the random numbers [1].
-        spread: of the lengths; None for what the load asks for [1].
-
-    Returns:
-        The arrivals.
-
-    Raises:
-        BadInput: a burst, an array, or a number that cannot be.
-    """
+    """Arrivals at one rank; None: as many requests, and as wide a spread, as the load calls for."""
     workload, served = prediction.workload, prediction.served
     if served is None:
         raise BadInput("a burst is exact without simulation; give concurrency or request_rate")
@@ -215,12 +185,12 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     if type(seed) is not int:
         raise BadInput(f"seed = {shown(seed)} must be a whole number")
     ranks = float(lanes(prediction.deployment))
-    each = max((workload.concurrency or 1.0) / ranks, 1.0)  # fewer users than ranks leave some idle
-    users = round(each)
-    if users != each:
+    users_per_rank = max((workload.concurrency or 1.0) / ranks, 1.0)  # fewer users than ranks leave some idle
+    users = round(users_per_rank)
+    if users != users_per_rank:
         raise BadInput(
             f"a simulation has whole users on each rank: concurrency = {workload.concurrency:g} over {ranks:g} makes "
-            f"{each:g} of them; try {users * ranks:g}"
+            f"{users_per_rank:g} of them; try {users * ranks:g}"
         )
     run = None if workload.num_prompts is None else max(round(workload.num_prompts / ranks), users)
     usual = run or min(max(_FEWEST, _PER_USER * users), _MOST)
@@ -236,31 +206,31 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     return Arrivals(count, rate, users, run is not None, lengths, seed)
 
 
-def _means(prediction: Prediction, arrivals: Arrivals, found: list[Finished]) -> Simulation:
-    """Means over requests; rates and counts of all ranks, by Little's law."""
+def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished]) -> Simulation:
+    """Means over requests; rate and concurrency of all ranks, by Little's law."""
     deployment, workload = prediction.deployment, prediction.workload
     ranks = float(lanes(deployment))
-    e2el = fmean(request.e2el for request in found)
+    e2el = fmean(request.e2el for request in finished)
     rate = (workload.concurrency or 1.0) / e2el if arrivals.rate is None else arrivals.rate * ranks
-    gaps = [request.tpot for request in found if not math.isnan(request.tpot)]
+    gaps = [request.tpot for request in finished if not math.isnan(request.tpot)]
     return Simulation(
         prediction=prediction,
-        requests=len(found),
+        requests=len(finished),
         seed=arrivals.seed,
         lengths=arrivals.lengths,
-        ttft=fmean(request.ttft for request in found),
+        ttft=fmean(request.ttft for request in finished),
         tpot=fmean(gaps) if gaps and workload.osl > 1.0 else None,
         e2el=e2el,
-        queue=fmean(request.wait for request in found),
+        queue=fmean(request.wait for request in finished),
         concurrency=rate * e2el,
         request_rate=rate,
-        percentiles={} if arrivals.is_burst else _percentiles(found),
+        percentiles={} if arrivals.is_burst else _percentiles(finished),
     )
 
 
-def _percentiles(found: list[Finished]) -> dict[str, float]:
-    """Percentiles over the requests, by the keys of limits [s]."""
-    columns = {name: sorted(getattr(request, name) for request in found) for name in LATENCIES}
+def _percentiles(finished: list[Finished]) -> dict[str, float]:
+    """Percentiles over requests, by the keys of limits [s]."""
+    columns = {name: sorted(getattr(request, name) for request in finished) for name in LATENCIES}
     columns["tpot"] = [time for time in columns["tpot"] if not math.isnan(time)]
     return {
         key_of(name, level): column[min(int(level / 100.0 * len(column)), len(column) - 1)]

@@ -1,4 +1,4 @@
-"""How many GPUs of every kind a model needs to meet limits on latency under a load, and what they cost."""
+"""The fewest GPUs of every kind that meet latency limits under a load, and what they cost."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from roofline.analysis.sizing import (
     reason,
 )
 from roofline.api import catalog
+from roofline.api.answer_rows import answer_row
 from roofline.api.inputs import case
 from roofline.api.inputs.arguments import COUNTS, scalar, values_of
 from roofline.api.inputs.pools import choice
@@ -32,9 +33,9 @@ from roofline.physics.plan import Plan
 from roofline.quantity import rounded
 from roofline.records import dataclass, field
 from roofline.serving.latency import BURST
-from roofline.serving.precision import canonical_preset
 from roofline.serving.prediction import Prediction
-from roofline.serving.row import ROW_KEYS, check_keys, listed_keys, row
+from roofline.serving.quantization import canonical_preset
+from roofline.serving.row import ROW_KEYS, listed_keys
 from roofline.serving.row_types import SizeRow
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
 from roofline.specs.gpu import Gpu
@@ -44,9 +45,8 @@ from roofline.specs.slo import LATENCIES
 if TYPE_CHECKING:
     from roofline.api.inputs.options import SizeOptions, Slo
 
-__all__ = ["SIZE_KEYS", "FleetSize", "GpuSize", "size"]
 
-#: Keys of a row of `size`: those of a prediction, and what the search adds.
+#: Keys of a row: those of a prediction, and those of the search.
 SIZE_KEYS = (*ROW_KEYS, "quantization", "meets", "meets_high", "reason", "excess")
 
 _NOT_OF_A_SIZE = {
@@ -55,7 +55,7 @@ _NOT_OF_A_SIZE = {
     "allow_oversize": "what does not fit cannot meet an SLO",
 }
 _DEGREES = ("tp", "pp", "ep", "dp")
-_SHARED = ("concurrency", "request_rate", "num_prompts")  # by the replicas, of which there may be several
+_SHARED = ("concurrency", "request_rate", "num_prompts")  # loads that replicas share
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class GpuSize:
     """The fewest GPUs of one kind that meet an SLO, or why none do.
 
     >>> import roofline as rl
-    >>> found = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
-    >>> found
+    >>> result = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
+    >>> result
     <GpuSize 1 x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h>
-    >>> found.to_dict(["gpu", "num_gpus", "meets"])
+    >>> result.to_dict(["gpu", "num_gpus", "meets"])
     {'gpu': 'h100-sxm', 'num_gpus': 1, 'meets': True}
     """
 
@@ -75,25 +75,23 @@ class GpuSize:
     prediction: Prediction | None  # with the fewest GPUs; None where no plan meets the SLO
     quantization: str | None = None  # preset of the prediction; None for the checkpoint's own formats
     reason: str | None = None  # why no plan meets the SLO
-    nearest: Prediction | None = None  # where none meets it, the plan that comes nearest, if any fits
-    is_below_light: bool = False  # whether its GPUs miss the SLO even at light speed
+    nearest: Prediction | None = None  # the nearest miss, where no plan meets the SLO and one fits
+    misses_hardware_limit: bool = False  # whether the GPUs miss the SLO even at the hardware limit
     excess: float | None = None  # worst latency of the nearest plan over its limit [1]; None where no plan fits
-    asked: Mapping[str, Json] = field(default_factory=dict, repr=False)  # what a row without an answer still says
+    asked: Mapping[str, Json] = field(default_factory=dict, repr=False)  # columns of a row without an answer
     warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """One line: GPUs, plan, formats, latencies and rent, or why none meet the SLO."""
-        found = self.prediction
-        if found is None:
+        prediction = self.prediction
+        if prediction is None:
             return f"{self.gpu.name}: {self.reason}"
-        plan = found.deployment.plan
+        plan = prediction.deployment.plan
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
         sure = "; upper end of the 80 % interval: misses" if self.meets_high is False else ""
-        said = plan_text(plan, self.quantization, found.deployment.replicas)
-        return f"{found.deployment.num_gpus} x {self.gpu.name} ({said}): {latencies(found)}, {rent}{sure}"
+        text = plan_text(plan, self.quantization, prediction.deployment.replicas)
+        return f"{prediction.deployment.num_gpus} x {self.gpu.name} ({text}): {latencies(prediction)}, {rent}{sure}"
 
     def __repr__(self) -> str:
-        """The same line, for lists of them."""
         return f"<{type(self).__name__} {self}>"
 
     @property
@@ -103,7 +101,7 @@ class GpuSize:
 
     @property
     def meets_high(self) -> bool | None:
-        """Whether the upper ends of the 80 % intervals meet it, too; None on the ideal basis, which has none."""
+        """Whether the upper ends of the 80 % intervals meet it too; None on the ideal basis, which has none."""
         if self.prediction is None:
             return False
         if self.prediction.basis == "ideal":
@@ -118,12 +116,7 @@ class GpuSize:
 
     def to_dict(self, keys: Iterable[str] | None = None) -> SizeRow:
         """Flat row of `SIZE_KEYS`, or some of them; what does not apply is None."""
-        wanted = SIZE_KEYS if keys is None else listed_keys(keys)
-        check_keys(wanted, SIZE_KEYS)
-        known = dict(self.asked)
-        if self.prediction is not None:
-            known = row(self.prediction, (key for key in wanted if key in ROW_KEYS))
-        known |= {
+        values = {
             "quantization": self.quantization,
             "meets": self.meets,
             "meets_high": self.meets_high,
@@ -131,32 +124,30 @@ class GpuSize:
             "excess": self.excess,
             "warnings": list(self.warnings),
         }
-        return cast("SizeRow", {key: known.get(key) for key in wanted})
+        return cast("SizeRow", answer_row(keys, SIZE_KEYS, self.prediction, self.asked, values))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FleetSize:
-    """Answers for several kinds of GPU: those that meet the SLO, cheapest first, then the others by name.
+    """Answers for several kinds of GPU: those that meet the SLO, cheapest first, then the others.
 
     >>> import roofline as rl
-    >>> found = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
-    >>> found.cheapest
+    >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
+    >>> result.cheapest
     <GpuSize 2 x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h>
-    >>> [row["meets"] for row in found.to_records()]  # two L40S read 7.5 GB each in 9 ms
+    >>> [row["meets"] for row in result.to_records()]  # two L40S read 7.5 GB each in 9 ms
     [True, True]
     """
 
     sizes: tuple[GpuSize, ...]
-    notes: tuple[str, ...] = ()  # what holds for all of them [text]
+    notes: tuple[str, ...] = ()  # on all of them
 
     def __str__(self) -> str:
-        """A heading, a line a GPU, and notes."""
         model = self.sizes[0].model.short_name if self.sizes else "no GPU"
         lines = [*map(str, self.sizes), *(f"note: {note}" for note in self.notes)]
         return "\n".join([f"{model}: the fewest GPUs that meet the SLO", *(f"  {line}" for line in lines)])
 
     def __repr__(self) -> str:
-        """How many kinds of GPU meet the SLO, and the first of them, in one line."""
         model = self.sizes[0].model.short_name if self.sizes else "no GPU"
         met = sum(size.meets for size in self.sizes)
         first = "" if self.cheapest is None else f"; first {self.cheapest}"
@@ -164,13 +155,13 @@ class FleetSize:
 
     @property
     def cheapest(self) -> GpuSize | None:
-        """The first of them; None where no GPU meets the SLO."""
+        """None where no GPU meets the SLO."""
         return self.sizes[0] if self.sizes and self.sizes[0].meets else None
 
     def to_records(self, keys: Iterable[str] | None = None) -> list[SizeRow]:
-        """Flat rows, one for each kind of GPU."""
-        wanted = None if keys is None else listed_keys(keys)
-        return [size.to_dict(wanted) for size in self.sizes]
+        """One flat row for each kind of GPU."""
+        columns = None if keys is None else listed_keys(keys)
+        return [size.to_dict(columns) for size in self.sizes]
 
 
 def size(
@@ -180,29 +171,29 @@ def size(
     slo: Slo,
     **options: Unpack[SizeOptions],
 ) -> FleetSize:
-    """For every kind of GPU, the fewest that meet an SLO: for users or a request rate, or for a burst on one replica.
+    """For every kind of GPU, the fewest that meet an SLO under a load, or for a burst on one replica.
 
-    Users (`concurrency`) and requests at random (`request_rate`) are shared by as many replicas as it takes.
+    A load (`concurrency` or `request_rate`) is shared by as many replicas as it takes.
 
-    Searched are tensor parallelism within the scale-up domain and, for mixtures of experts, data parallelism of the
-    attention (powers of two, no more than sequences) and expert parallelism. Among plans with as few GPUs, which cost
-    the same, the one with the smallest sum of times relative to their limits is taken. Several precisions compete the
-    same way; without any the checkpoint's own holds.
+    The search covers tensor parallelism within the scale-up domain and, for mixtures of experts, data parallelism of
+    the attention (powers of two, no more than sequences) and expert parallelism. Among plans with equally few GPUs the
+    one with the smallest sum of times over their limits wins. Several quantizations compete the same way; the default
+    is the checkpoint's own format.
 
     Args:
-        model: name, alias or record [text].
-        gpus: names, aliases or records; None for the whole catalog [text].
-        slo: limits, at least one, that the central estimate meets, as of `predict` [s].
-        options: keyword arguments of `predict`; tp, ep and dp fix a degree that is searched otherwise, pp is 1 where
-            not given, and quantization may be several presets.
+        model: name, alias or record.
+        gpus: names, aliases or records; None for the whole catalog.
+        slo: limits, at least one, that the central estimate must meet, as in `predict` [s].
+        options: keyword arguments of `predict`; tp, ep and dp fix a degree that is searched otherwise, pp is 1 by
+            default, and quantization may be several presets.
 
     Returns:
-        Those that meet the SLO, by rent (unknown prices last), GPUs and times; then the others, the nearest misses
+        GPUs that meet the SLO, by rent (unknown prices last), number and times; then the others, the nearest misses
         first, each with the reason.
 
     Raises:
         UnknownName: no such model, GPU, format or SLO key.
-        BadInput: no SLO, a number or a plan that cannot be on any of the GPUs, arrays, options of another question.
+        BadInput: no SLO, a number or plan that no GPU allows, arrays, or options that do not apply.
         BadSpec: a specification has faults.
 
     >>> import roofline as rl
@@ -210,8 +201,8 @@ def size(
     <GpuSize 1 x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h>
     """
     plain: dict[str, Any] = dict(options)
-    sought = slo_limits(slo)
-    if not sought:
+    limits = slo_limits(slo)
+    if not limits:
         raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
     for name, why in _NOT_OF_A_SIZE.items():
         refused = scalar(plain.pop(name, None))
@@ -219,17 +210,17 @@ def size(
             raise BadInput(f"size takes no {name}: {why}")
     plain = plain_options({name: value for name, value in plain.items() if value is not None})
     presets = _presets(plain.pop("quantization", None))
-    asked = plain.get("specs"), plain.get("assume")
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *asked)
+    catalog_options = plain.get("specs"), plain.get("assume")
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
     fixed = _degrees(model, plain)
     answers: dict[Any, GpuSize] = {}
-    named: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
-    for gpu in named:
-        kind, formats, degrees = _pooled(model, gpu, presets, fixed, plain.get("specs"))
-        answer = _on_gpu(model, kind, formats, degrees, sought, plain)
+    choices: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
+    for gpu in choices:
+        kind, formats, degrees = _with_pool(model, gpu, presets, fixed, plain.get("specs"))
+        answer = _on_gpu(model, kind, formats, degrees, limits, plain)
         answers[answer.gpu.name, formats, degrees] = answer
-    sizes = tuple(sorted(answers.values(), key=_place))
-    notes = _notes(sizes, sought, plain.get("osl", DEFAULTS["osl"]))
+    sizes = tuple(sorted(answers.values(), key=_rank))
+    notes = _notes(sizes, limits, plain.get("osl", DEFAULTS["osl"]))
     return FleetSize(sizes, tuple(notes if note is None else [note, *notes]))
 
 
@@ -241,9 +232,8 @@ def _on_gpu(
     slo: Mapping[str, float],
     options: Mapping[str, Any],
 ) -> GpuSize:
-    """The answer of one kind of GPU."""
     gpu, note = (name, None) if isinstance(name, Gpu) else find.find_gpu(name, options.get("specs"))
-    said: tuple[str, ...] = () if note is None else (note,)
+    notes: tuple[str, ...] = () if note is None else (note,)
     load = {name: options[name] for name in _SHARED if options.get(name) is not None}
     shaping = {name: options[name] for name in TRAFFIC if name in options} if load else {}
     plain = {name: value for name, value in options.items() if name not in (*load, *shaping)}
@@ -251,7 +241,7 @@ def _on_gpu(
         *(options.get(name, DEFAULTS[name]) for name in ("isl", "osl")), **shaping
     )
     plain["prefix"] = tokens_of_prefix(plain.get("prefix", DEFAULTS["prefix"]), plain["isl"])
-    asked = {
+    row = {
         **{length: plain.get(length, default) for length, default in DEFAULTS.items()},
         **({"batch": None} if load else {}),
         **load,
@@ -270,10 +260,10 @@ def _on_gpu(
             alone[preset] = predict(model, gpu, **{**plain, **stage, "quantization": preset})
         except UnsupportedPrecision as error:
             refused.append(error)
-    said += _texts(*refused)
+    notes += _texts(*refused)
     if not alone:
         why = f"unsupported: {str(refused[0]).partition(';')[0]}"
-        return GpuSize(model, gpu, None, reason=why, asked=asked, warnings=said)
+        return GpuSize(model, gpu, None, reason=why, asked=row, warnings=notes)
     first = next(iter(alone.values()))
     workload = first.workload
     if load:
@@ -289,7 +279,7 @@ def _on_gpu(
         )
     if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
         raise BadInput("size takes one case; lengths and load must be numbers, not arrays")
-    sized = fewest_gpus({preset: one.deployment for preset, one in alone.items()}, workload, slo, fixed)
+    sized = fewest_gpus({preset: prediction.deployment for preset, prediction in alone.items()}, workload, slo, fixed)
 
     def predicted(trial: Candidate) -> Prediction:
         plan = {degree: getattr(trial.deployment.plan, degree) for degree in _DEGREES}
@@ -302,27 +292,26 @@ def _on_gpu(
     if sized.fewest is not None:
         answer = predicted(sized.fewest)
         preset = canonical_preset(sized.fewest.preset, gpu.vendor)
-        return GpuSize(model, gpu, answer, preset, warnings=(*answer.warnings, *said))
-    asked |= {"basis": first.basis, "basis_detail": first.basis_detail, "engine": first.engine}
+        return GpuSize(model, gpu, answer, preset, warnings=(*answer.warnings, *notes))
+    row |= {"basis": first.basis, "basis_detail": first.basis_detail, "engine": first.engine}
     nearest = None if sized.nearest is None or load else predicted(sized.nearest)
     if sized.tightest is not None:
         length = first.workload.isl + first.workload.osl
-        said += _texts(does_not_fit(sized.tightest.deployment, workload.batch, length))
+        notes += _texts(does_not_fit(sized.tightest.deployment, workload.batch, length))
     if sized != Sized():
-        asked["fits"] = sized.tightest is None
+        row["fits"] = sized.tightest is None
     why = reason(sized, slo) or _no_plan(gpu, fixed)
-    closest = sized.nearest or sized.light
+    closest = sized.nearest or sized.ideal
     excess = None if closest is None else closest.worst
-    return GpuSize(model, gpu, None, None, why, nearest, sized.light is not None, excess, asked, said)
+    return GpuSize(model, gpu, None, None, why, nearest, sized.ideal is not None, excess, row, notes)
 
 
 def _texts(*errors: RooflineError) -> tuple[str, ...]:
-    """Errors as the warnings of a row."""
     return tuple(f"{type(error).__name__}: {error}" for error in errors)
 
 
 def _no_plan(gpu: Gpu, fixed: Degrees) -> str:
-    """That degrees which the model could have need more GPUs than lie together."""
+    """The reason where the fixed degrees need more GPUs than the scale-up domain has."""
     return f"misses: no plan with {_degrees_text(fixed)} fits the {gpu.node}-GPU {gpu.node_link} domain"
 
 
@@ -330,52 +319,51 @@ def _degrees_text(fixed: Degrees) -> str:
     return ", ".join(f"{name} {degree}" for name, degree in fixed._asdict().items() if degree not in (None, 1))
 
 
-def _place(found: GpuSize) -> tuple[Any, ...]:
-    """Place of an answer: by rent, unknown ones last, GPUs and times; misses by how far they are off, then by name."""
-    prediction = found.prediction
+def _rank(answer: GpuSize) -> tuple[Any, ...]:
+    """By rent, unknown ones last, GPUs and times; misses by how far they are off, then by name."""
+    prediction = answer.prediction
     if prediction is None:
-        return True, found.excess is None, found.excess or 0.0, found.gpu.name
+        return True, answer.excess is None, answer.excess or 0.0, answer.gpu.name
     rent = prediction.usd_per_hour
     times = sum(prediction.slo_shares.values())
-    return False, rent is None, rent or 0.0, prediction.deployment.num_gpus, times, found.gpu.name
+    return False, rent is None, rent or 0.0, prediction.deployment.num_gpus, times, answer.gpu.name
 
 
 def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> list[str]:
-    """What holds for all answers."""
+    """Notes that hold for all answers."""
     notes = []
-    if any(found.meets_high is not None and found.meets for found in sizes):
+    if any(answer.meets_high is not None and answer.meets for answer in sizes):
         notes.append("the SLO is judged on the central estimate; where meets_high is no, the upper 80 % end misses it")
-    if any(key in LATENCIES for key in slo) and any(
-        found.prediction and found.prediction.load != BURST for found in sizes
-    ):
+    is_loaded = any(answer.prediction and answer.prediction.load != BURST for answer in sizes)
+    if is_loaded and any(key in LATENCIES for key in slo):
         notes.append(
             "limits without a percentile are means here; write ttft:300@p95 for a percentile, or use goodput "
             "for a share of the requests"
         )
     if "tpot" in slo and osl == 1:
         notes.append("osl 1: a single token has no TPOT; its limit is ignored")
-    holding = [found for found in sizes if found.meets or found.asked.get("fits")]
-    if holding and all(found.is_below_light for found in holding):
+    holding = [answer for answer in sizes if answer.meets or answer.asked.get("fits")]
+    if holding and all(answer.misses_hardware_limit for answer in holding):
         notes.append("no GPU that holds the model can meet the SLO, even at the hardware limit")
     return notes
 
 
 def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
-    """Degrees that the caller fixed, taken out of the options; refused where they are possible on no GPU."""
-    given = {name: options.pop(name) for name in _DEGREES if name in options}
-    if not COUNTS.issuperset(map(type, given.values())):
-        given = dict(zip(given, plain_counts(**given), strict=True))
-    fixed = Degrees(**given)
-    given = {name: degree for name, degree in fixed._asdict().items() if degree is not None}
-    check_degrees(model, Plan(**given))
+    """Degrees that the caller fixed, taken out of `options`; refused where no GPU allows them."""
+    degrees = {name: options.pop(name) for name in _DEGREES if name in options}
+    if not COUNTS.issuperset(map(type, degrees.values())):
+        degrees = dict(zip(degrees, plain_counts(**degrees), strict=True))
+    fixed = Degrees(**degrees)
+    degrees = {name: degree for name, degree in fixed._asdict().items() if degree is not None}
+    check_degrees(model, Plan(**degrees))
     if fixed != Degrees(pp=fixed.pp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
-        check_plan(model, Plan(**{"dp": fixed.ep or 1, **given}))
+        check_plan(model, Plan(**{"dp": fixed.ep or 1, **degrees}))
         raise BadInput(f"no plan of {model.short_name} has {_degrees_text(fixed)}; leave one of them out")
     return fixed
 
 
 def _presets(quantization: object) -> tuple[str | None, ...]:
-    """Presets to try, each once; the checkpoint's own formats without any."""
+    """Presets to try, each once; None is the checkpoint's own format."""
     presets = (
         []
         if quantization is None or values_of("quantization", quantization) == []
@@ -387,14 +375,14 @@ def _presets(quantization: object) -> tuple[str | None, ...]:
     return tuple(dict.fromkeys(canonical_preset(preset) for preset in presets)) or (None,)
 
 
-def _pooled(
+def _with_pool(
     model: Model, gpu: str | Gpu, presets: tuple[str | None, ...], fixed: Degrees, specs: str | None
 ) -> tuple[str | Gpu, tuple[str | None, ...], Degrees]:
-    """A GPU with the formats to try on it and the degrees that are fixed, its pool's among them."""
+    """A GPU with the formats to try on it and the fixed degrees, including those its pool states."""
     options = {**fixed._asdict(), "quantization": None if presets == (None,) else presets, "specs": specs}
     pooled = choice(gpu, options, "size finds the number of GPUs itself")
     if pooled.pool is None or isinstance(pooled.gpu, Pool):
         return gpu, presets, fixed
-    own = pooled.pool.quantization
+    preset = pooled.pool.quantization
     degrees = {name: pooled.options[name] for name in _DEGREES if pooled.options[name] is not None}
-    return pooled.gpu, presets if own is None else (canonical_preset(own),), _degrees(model, degrees)
+    return pooled.gpu, presets if preset is None else (canonical_preset(preset),), _degrees(model, degrees)

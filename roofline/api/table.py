@@ -1,4 +1,4 @@
-"""Many cases as one flat table: every combination of what is given several times."""
+"""Many cases as one flat table: every combination of the values given."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.api import catalog
+from roofline.api.answer_rows import refused_row
 from roofline.api.inputs import arguments, case, load, pools, shape
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import PromptShare, all_values, listed_names, plain_value
 from roofline.api.predict import DEFAULTS, LOADS, predict
-from roofline.api.refused import refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA, rounded
 from roofline.records import replace
@@ -29,12 +29,11 @@ from roofline.specs.model import Model
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Grid
 
-__all__ = ["LENGTHS", "table"]
 
 #: Options whose values are predicted together, as arrays.
 LENGTHS = ("isl", "osl", "batch", "concurrency", "request_rate", "num_prompts", "prefix")
 
-_BLOCK = 16 * KIBI  # cases predicted together: temporaries stay in the cache
+_BLOCK = 16 * KIBI  # cases predicted together: temporaries stay in the CPU cache
 _MOST_ROWS = int(2 * MEGA)
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
 _WHOLE = ("isl", "osl", "batch", "concurrency", "prefix", "memory_knee", "slo_knee")
@@ -47,37 +46,37 @@ def table(
     keys: Sequence[str] | None = None,
     **options: Unpack[Grid],
 ) -> list[Row]:
-    """Predictions of every combination as flat rows, as pandas, polars and DuckDB take them.
+    """Predictions of every combination as flat rows for pandas, polars or DuckDB.
 
-    Without `tp`, every case has the smallest at which it fits.
+    Without `tp`, every case runs at the smallest that fits.
 
     Args:
-        models: one name, alias or record, or several [text].
-        gpus: the same; None for all of the catalog [text].
-        keys: which keys of the JSON contract; None for all [text].
-        options: keyword arguments of `predict`; a list or an array of any of them is tried value by value.
+        models: one name, alias or record, or several.
+        gpus: one name, alias or record, or several; None for the whole catalog.
+        keys: keys of the JSON contract; None for all.
+        options: keyword arguments of `predict`; each may be a list or an array, of which every value is tried.
 
     Returns:
-        Rows in the order of models, GPUs, options and lengths, the last changing fastest. `reason` says why there are
-        no times where a case does not fit or cannot be run; else it is None.
+        Rows in the order of models, GPUs, options and lengths, the last changing fastest. `reason` says why a case
+        does not fit or cannot be run; else it is None.
 
     Raises:
         UnknownName: no such model, GPU, key or format.
-        BadInput: more than two million rows, an empty list, a set, lists within lists, or numbers that cannot be.
+        BadInput: more than two million rows, an empty list, a set, nested lists, or impossible numbers.
 
     >>> import roofline as rl
     >>> rl.table("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], keys=["isl", "fits"])
     [{'isl': 1000, 'fits': True, 'reason': None}, {'isl': 2000, 'fits': True, 'reason': None}]
     """
     plain: dict[str, Any] = dict(options)
-    asked = ROW_KEYS if keys is None else listed_keys(keys)
-    wanted = tuple(key for key in asked if not (isinstance(key, str) and key == "reason"))  # every row has one
-    check_keys(wanted)
+    columns = ROW_KEYS if keys is None else listed_keys(keys)
+    row_keys = tuple(key for key in columns if not (isinstance(key, str) and key == "reason"))  # every row has one
+    check_keys(row_keys)
     (specs,) = arguments.scalars(specs=plain.get("specs"))
-    own_models = listed_names("models", models)
-    own_gpus = listed_names("gpus", catalog.gpus(specs) if gpus is None else gpus)
+    model_names = listed_names("models", models)
+    gpu_names = listed_names("gpus", catalog.gpus(specs) if gpus is None else gpus)
     plain = _with_trace(plain)
-    names = _stated(plain)
+    names = _length_names(plain)
     lengths = [all_values(name, plain.get(name, DEFAULTS.get(name))) for name in names]
     for name, values in zip(names, lengths, strict=True):
         odd = [value for value in values if type(value) not in (float, int, PromptShare)]
@@ -87,26 +86,26 @@ def table(
         probe: dict[str, Any] = {"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run}
         case.workload(**{**probe, name: [value for value in values if type(value) is not PromptShare] or 1})
     others = {
-        name: [_option(name, each) for each in ([value] if _is_pair(name, value) else all_values(name, value))]
+        name: [_option(name, item) for item in ([value] if _is_pair(name, value) else all_values(name, value))]
         for name, value in plain.items()
         if name not in LENGTHS
     }
     plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
-    count = len(own_models) * len(own_gpus) * len(plans) * prod(map(len, lengths))
+    count = len(model_names) * len(gpu_names) * len(plans) * prod(map(len, lengths))
     if count > _MOST_ROWS:
         raise BadInput(f"{count} rows exceed the limit of {_MOST_ROWS}; use fewer values")
     cases = [_case(dict(zip(names, values, strict=True))) for values in product(*lengths)]
-    chosen = [(model, pools.choice(gpu, plan)) for model, gpu, plan in product(own_models, own_gpus, plans)]
+    chosen = [(model, pools.choice(gpu, plan)) for model, gpu, plan in product(model_names, gpu_names, plans)]
     return [
         cast("Row", row)
         for model, pooled in chosen
         for start in range(0, len(cases), _BLOCK)
-        for row in _rows(model, pooled.gpu, pooled.options, cases[start : start + _BLOCK], wanted)
+        for row in _rows(model, pooled.gpu, pooled.options, cases[start : start + _BLOCK], row_keys)
     ]
 
 
 def _case(values: Mapping[str, Any]) -> dict[str, float]:
-    """Lengths and load of one case, a share of the prompt as its tokens."""
+    """Lengths and load of one case, the prefix in tokens."""
     prefix = values["prefix"]
     tokens = prefix.tokens(float(values["isl"])) if isinstance(prefix, PromptShare) else prefix
     return {name: float(value) for name, value in {**values, "prefix": tokens}.items()}
@@ -119,14 +118,14 @@ def _rows(
     cases: list[dict[str, float]],
     keys: tuple[str, ...],
 ) -> list[dict[str, Any]]:
-    """Rows of one model on one GPU under one set of options, in the order of the cases."""
-    found: dict[int, dict[str, Any]] = {}
-    left = [place for place, lengths in enumerate(cases) if lengths["prefix"] <= lengths["isl"]]
+    """Rows of one model on one GPU with one set of options, in the order of the cases."""
+    rows: dict[int, dict[str, Any]] = {}
+    pending = [place for place, lengths in enumerate(cases) if lengths["prefix"] <= lengths["isl"]]
     failure: RooflineError = BadInput("prefix exceeds the prompt")
     for tp in _degrees(model, gpu, options):
-        if not left:
+        if not pending:
             break
-        chosen = {name: [cases[place][name] for place in left] for name in cases[0]}
+        chosen = {name: [cases[place][name] for place in pending] for name in cases[0]}
         try:
             prediction = predict(model, gpu, **{**options, **chosen, "tp": tp})
         except UnknownName:
@@ -134,34 +133,37 @@ def _rows(
         except RooflineError as error:
             failure = error
             continue
-        for place, row in zip(left, _split(prediction, keys), strict=True):
-            found[place] = row  # of the widest tp, where none fits
+        for place, row in zip(pending, _split(prediction, keys), strict=True):
+            rows[place] = row  # of the widest tp, where none fits
         if "tp" not in options or options["tp"] is None:
-            left = [place for place in left if found[place]["reason"] is not None]
+            pending = [place for place in pending if rows[place]["reason"] is not None]
         else:
-            left = []
+            pending = []
     return [
-        found[place] if place in found else _refused(model, gpu, options, cases[place], failure, keys)
+        rows[place] if place in rows else _refused(model, gpu, options, cases[place], failure, keys)
         for place in range(len(cases))
     ]
 
 
 def _degrees(model: str | Model, gpu: Any, options: Mapping[str, Any]) -> Iterable[int]:
-    """Tensor-parallel degrees to try, smallest first: the one given, or those that divide the model in a node."""
-    given = options.get("tp")
-    if given is not None:
-        return (given,)
+    """Tensor-parallel degrees to try, smallest first."""
+    tp = options.get("tp")
+    if tp is not None:
+        return (tp,)
     specs = options.get("specs")
-    own = model if isinstance(model, Model) else catalog.load_model(model, specs, options.get("assume"))
+    record = model if isinstance(model, Model) else catalog.load_model(model, specs, options.get("assume"))
     node = pools.gpu_of(gpu, specs).node
-    return possible_tp(own, max(node // (options.get("dp") or 1), 1))
+    return possible_tp(record, max(node // (options.get("dp") or 1), 1))
 
 
 def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """One row for each element of a prediction over arrays."""
     size = len(prediction.workload.isl)
     columns = row_of(prediction, (*keys, "fits", "hbm_used_frac"))
-    lists = {key: value if _is_column(key, value) else [value] * size for key, value in columns.items()}
+    lists = {
+        key: value if isinstance(value, list) and key != "warnings" else [value] * size
+        for key, value in columns.items()
+    }
     if "warnings" in lists:
         lists["warnings"] = _warnings(prediction, size)
     for place in range(size):
@@ -173,8 +175,8 @@ def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, 
         yield {**row, "reason": _reason(prediction, place, fits=lists["fits"][place], used=used)}
 
 
-def _stated(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the lengths and of the load of a table: a burst where no load is given."""
+def _length_names(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the lengths and the load of a table; a burst where no load is given."""
     loads = [name for name in LOADS if options.get(name) is not None]
     if len(loads) > 1:
         raise BadInput(f"a case has one load; {' and '.join(loads)} are given; keep one")
@@ -186,67 +188,53 @@ def _reason(prediction: Prediction, place: int, *, fits: bool, used: float) -> s
     """Why a row has no times; None where it has."""
     if not fits:
         return f"does not fit: {used:.0%} of the usable memory"
-    found = prediction.served
-    if found is None or bool(_at(found.is_stable, place)):
+    served = prediction.served
+    if served is None or bool(_element(served.is_stable, place)):
         return None
-    return f"overloaded: at most {rounded(float(_at(found.max_request_rate, place)))} requests/s"
+    return f"overloaded: at most {rounded(float(_element(served.max_request_rate, place)))} requests/s"
 
 
-def _at(values: Any, place: int) -> Any:
-    """One element of an array, or what stands for all of them."""
+def _element(values: Any, place: int) -> Any:
+    """One element of an array, or the scalar that stands for all of them."""
     return values[place] if getattr(values, "shape", ()) else values
 
 
 def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
-    """What a reader should know of each row: what lengths bring with them holds for their own row alone."""
+    """Notes of each row; those on lengths differ from row to row."""
     deployment, lengths = prediction.deployment, prediction.workload
     of_any = case.length_warnings(deployment, lengths)
-    of_all = [said for said in prediction.warnings if said not in of_any and not said.startswith(load.UNDER_LOAD)]
+    of_all = [note for note in prediction.warnings if note not in of_any and not note.startswith(load.UNDER_LOAD)]
     of_load = load.domains(prediction, size)
     if not of_any:
-        return [[*of_all, *said] for said in of_load]
-    names = [name for name in LENGTHS if getattr(lengths, name) is not None]
-    columns = [getattr(lengths, name) for name in names]
-    return [
-        [
-            *of_all,
-            *of_load[row],
-            *case.length_warnings(
-                deployment,
-                replace(lengths, **_row_of(names, columns, row)),
-            ),
-        ]
-        for row in range(size)
-    ]
+        return [[*of_all, *notes] for notes in of_load]
+    columns = {name: getattr(lengths, name) for name in LENGTHS if getattr(lengths, name) is not None}
+    rows = []
+    for place, notes in enumerate(of_load):
+        numbers: Any = {name: float(_element(column, place)) for name, column in columns.items()}
+        rows.append([*of_all, *notes, *case.length_warnings(deployment, replace(lengths, **numbers))])
+    return rows
 
 
 def _with_trace(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with a trace read once: its means are the lengths of every case."""
+    """Options with a trace read once; its means become the lengths of every case."""
     lengths = options.get("lengths")
-    found = (
-        None if isinstance(lengths, Lengths) else shape.lengths_of(lengths, None, None) if _is_trace(lengths) else None
-    )
-    if not isinstance(found, tuple):
+    trace = shape.lengths_of(lengths, None, None) if _is_trace(lengths) else None
+    if not isinstance(trace, tuple):
         return dict(options)
-    given = next((name for name in ("isl", "osl") if options.get(name) is not None), None)
-    if given is not None:
-        raise BadInput(f"a trace has its own lengths; leave out {given}")
-    return {**options, "isl": found[0], "osl": found[1], "lengths": found[2]}
+    length = next((name for name in ("isl", "osl") if options.get(name) is not None), None)
+    if length is not None:
+        raise BadInput(f"a trace has its own lengths; leave out {length}")
+    return {**options, "isl": trace[0], "osl": trace[1], "lengths": trace[2]}
 
 
 def _is_pair(name: str, value: Any) -> bool:
-    """Whether a value is one whose two parts belong together; several prices are a list, one range a pair."""
+    """Whether two values belong together; several prices are a list, one range is a tuple."""
     return name == "cold_start" or (name == "gpu_price" and isinstance(value, tuple))
 
 
 def _is_trace(lengths: Any) -> bool:
-    """Whether lengths are a single trace, not laws or several values."""
+    """Whether `lengths` is a single trace, not a distribution or several values."""
     return isinstance(lengths, Mapping) or (isinstance(lengths, str) and lengths not in LAWS)
-
-
-def _row_of(names: Sequence[str], columns: Sequence[Any], row: int) -> dict[str, Any]:
-    """Numbers of one row, by their names."""
-    return {name: float(_at(column, row)) for name, column in zip(names, columns, strict=True)}
 
 
 def _refused(
@@ -257,14 +245,13 @@ def _refused(
     error: RooflineError,
     keys: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Row of a case that cannot be run at all."""
-    given = {key: int(value) if value.is_integer() else value for key, value in lengths.items()}
-    row = refused_row(model, gpu.name if isinstance(gpu, Gpu) else gpu, error, **{**options, **given})
+    numbers = {key: int(value) if value.is_integer() else value for key, value in lengths.items()}
+    row = refused_row(model, gpu.name if isinstance(gpu, Gpu) else gpu, error, **{**options, **numbers})
     return {**{key: row[key] for key in keys}, "reason": f"{type(error).__name__}: {error}"}
 
 
 def _option(name: str, value: Any) -> Any:
-    """One value of an option of `predict`; a gap in a column of them is none given."""
+    """One value of an option; NaN, a gap in a column, is None."""
     if isinstance(value, float) and math.isnan(value):
         return None
     if name in _DEGREES:
@@ -282,7 +269,3 @@ def _option(name: str, value: Any) -> Any:
     if name == "slo":
         return slo_limits(value)
     return value if isinstance(value, Mapping) else plain_value(name, arguments.scalars(**{name: value})[0])
-
-
-def _is_column(key: str, value: Any) -> bool:
-    return isinstance(value, list) and key != "warnings"

@@ -1,4 +1,4 @@
-"""Public questions about one prediction: what moves it, what its formula is, what input would meet a target."""
+"""Questions about one prediction: what moves it, what its formula is, which input would meet a target."""
 
 from __future__ import annotations
 
@@ -46,42 +46,44 @@ __all__ = [
 ]
 
 
-#: What `formula` can be asked for.
+#: Results that have a formula.
 FORMULAS = (*UNITS, "knee", "ridge_knee", "half_knee", "memory_knee")
 
 
 def sensitivity(
     model: str | Model, gpu: str | Gpu, *, of: str | Sequence[str] = RESULTS, **options: Unpack[Case]
 ) -> Sensitivities:
-    """Elasticities and derivatives of results to every quantity that they depend on.
+    """Elasticities and derivatives of results with respect to every quantity they depend on.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
-        of: results: ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
+        of: results: ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user.
         options: keyword arguments of `predict`.
 
     Returns:
         Rows, most important first for each result; each has its derivative as a formula.
 
     Raises:
-        UnknownName: a result that is none, or a name that `predict` refuses.
-        BadInput: isl, osl, batch or prefix is an array, or what `predict` refuses.
+        UnknownName: no such result, or a name that `predict` refuses.
+        BadInput: isl, osl, batch or prefix is an array, or as `predict` raises.
 
     >>> import roofline as rl
     >>> rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")[0]
     <Sensitivity of tpot to bandwidth: -1 % per +1 %>
     """
-    return moving.sensitivities(predict(model, gpu, **options), _results(of))
+    prediction = predict(model, gpu, **options)
+    names: Any = values_of("of", of)
+    return moving.sensitivities(prediction, (scalar(of),) if names is None else tuple(names))
 
 
 def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unpack[Case]) -> Formula:
-    """Closed form of a result of one case, in the regime that holds there.
+    """Closed form of a result of one case, in its regime.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
-        of: one of `FORMULAS`, e.g. ttft, tpot or knee [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
+        of: one of `FORMULAS`, e.g. ttft, tpot or knee.
         options: keyword arguments of `predict`.
 
     Returns:
@@ -89,16 +91,16 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unp
 
     Raises:
         UnknownName: no such result, or a name that `predict` refuses.
-        BadInput: the result does not apply, or what `predict` refuses.
+        BadInput: the result does not apply, or as `predict` raises.
 
     >>> import roofline as rl
     >>> rl.formula("llama-3.1-8b", "h100-sxm", "ridge_knee", basis="ideal")
     <Formula ridge_knee = 326 sequences: 5 parts of 4 inputs; decode memory-bound>
     """
-    asked = scalar(of)
-    of = asked.replace("-", "_") if isinstance(asked, str) else ""
+    name = scalar(of)
+    of = name.replace("-", "_") if isinstance(name, str) else ""
     if of not in FORMULAS:
-        raise UnknownName(f"no formula for {shown(asked)}; choose from {', '.join(FORMULAS)}")
+        raise UnknownName(f"no formula for {shown(name)}; choose from {', '.join(FORMULAS)}")
     from roofline.formulas.closed_form import ClosedForms
     from roofline.formulas.knee_form import knee_formula
 
@@ -123,134 +125,95 @@ def solve(
     """The value of one input at which latency targets are just met.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
-        unknown: bandwidth, peak, batch, isl, prefix, tp, weights, or any other input of `sensitivity` [text].
+        model: name, alias or record.
+        gpu: name, alias or record.
+        unknown: bandwidth, peak, batch, isl, prefix, tp, weights, or any other input of `sensitivity`.
         ttft: target [s].
         tpot: target [s].
         e2el: target [s].
-        slo: targets as of `predict`, of percentiles, too [s].
-        options: keyword arguments of `predict`; that of the unknown does not matter.
+        slo: targets as in `predict`, percentiles included [s].
+        options: keyword arguments of `predict`; the value of the unknown is ignored.
 
     Returns:
-        The value, which target decides, and the prediction there; or why no value meets them. Where the number of GPUs
-        is given and the plan is not, the largest load over the plans of so many GPUs.
+        The value, the target that decides, and the prediction there; or why no value meets the targets. A load is the
+        largest over all tp where `num_gpus` is given and `tp` is not.
 
     Raises:
         UnknownName: no such input, or a name that `predict` refuses.
-        BadInput: no target, one that is not positive or stated twice, or what `predict` refuses.
+        BadInput: no target, one that is not positive or given twice, or as `predict` raises.
 
     >>> import roofline as rl
     >>> rl.solve("llama-3.1-8b", "h100-sxm", "bandwidth", tpot=0.0025, basis="ideal")
     <Solution bandwidth = 6.07 TB/s (now 3.35 TB/s) for TPOT <= 2.5 ms on h100-sxm>
     """
-    targets = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
-    given = {name: target for name, time in targets.items() if (target := plain_value(name, scalar(time))) is not None}
+    times = {name: plain_value(name, scalar(time)) for name, time in (("ttft", ttft), ("tpot", tpot), ("e2el", e2el))}
+    targets = {name: time for name, time in times.items() if time is not None}
     limits: Mapping[str, float] = slo_limits(slo) or {}
-    twice = next((name for name in given if name in limits), None)
-    if twice is not None:
-        raise BadInput(f"{twice} is given twice; leave it out of the SLO")
-    given |= limits
+    repeated = next((name for name in targets if name in limits), None)
+    if repeated is not None:
+        raise BadInput(f"{repeated} is given twice; leave it out of the SLO")
+    targets |= limits
     unknown = scalar(unknown)
     if isinstance(unknown, str) and unknown == "tp" and choice(gpu, options).options.get("tp") is not None:
         raise BadInput("tp is solved for; leave it out")
     plans = _on_every_plan(model, gpu, _with_load(dict(options), unknown), unknown)
-    solutions = [inverse.solve_for(plan, unknown, given) for plan in plans]
+    solutions = [inverse.solve_for(plan, unknown, targets) for plan in plans]
     return max(solutions, key=lambda solution: -1.0 if solution.value is None else solution.value)
 
 
 def solve_each_gpu(
     model: str | Model, gpu_names: Sequence[str], unknown: str, targets: Mapping[str, float | None], **options: Any
 ) -> tuple[list[Solution], dict[str, RooflineError]]:
-    """Solutions of one question on several GPUs.
-
-    Args:
-        model: name, alias or record [text].
-        gpu_names: names or aliases [text].
-        unknown: the input that is sought [text].
-        targets: limits on ttft, tpot or e2el [s].
-        options: keyword arguments of `predict`.
-
-    Returns:
-        Solutions in the order of the GPUs, and the error of each GPU that cannot run the case.
-
-    Raises:
-        RooflineError: what is wrong with the question on every GPU alike.
-    """
-    found: list[Solution] = []
+    """Solutions in the order of the GPUs, and the errors of the GPUs that cannot run the case."""
+    solutions: list[Solution] = []
     refused: dict[str, RooflineError] = {}
     limits = {name: time for name, time in targets.items() if time is not None}
     for name in gpu_names:
         try:
-            found.append(solve(model, name, unknown, slo=limits, **options))
+            solutions.append(solve(model, name, unknown, slo=limits, **options))
         except RooflineError as error:
             refused[name] = error
-    if not found and refused:
+    if not solutions and refused:
         raise next(iter(refused.values()))
-    return found, refused
+    return solutions, refused
 
 
-def derivatives_text(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
-    """Derivatives of results for people, after the parts that they are made of.
-
-    Args:
-        found: sensitivities of a case.
-        rows: those to write.
-
-    Returns:
-        Several lines [text].
-    """
+def derivatives_text(sensitivities: Sensitivities, rows: Sequence[Sensitivity]) -> str:
+    """Derivatives as several lines of text, after their named parts."""
     from roofline.analysis import derivatives
 
-    return derivatives.text_of_derivatives(found, rows)
+    return derivatives.text_of_derivatives(sensitivities, rows)
 
 
-def derivatives_latex(found: Sensitivities, rows: Sequence[Sensitivity]) -> str:
-    """Derivatives of results in LaTeX, after the parts that they are made of.
-
-    Args:
-        found: sensitivities of a case.
-        rows: those to write.
-
-    Returns:
-        An ``align*`` of amsmath [text].
-    """
+def derivatives_latex(sensitivities: Sensitivities, rows: Sequence[Sensitivity]) -> str:
+    """Derivatives as an ``align*`` of amsmath, after their named parts."""
     from roofline.analysis import derivatives
 
-    return derivatives.latex_of_derivatives(found, rows)
+    return derivatives.latex_of_derivatives(sensitivities, rows)
 
 
-def plot_sensitivities(found: Sensitivities, rows: Sequence[Sensitivity], path: str) -> None:
-    """Write a tornado chart of elasticities.
-
-    Args:
-        found: sensitivities of a case.
-        rows: those to draw.
-        path: file, which is overwritten; its ending decides PNG, SVG or PDF [path].
-
-    Raises:
-        BadInput: matplotlib is not installed, or the file cannot be written.
-    """
+def plot_sensitivities(sensitivities: Sensitivities, rows: Sequence[Sensitivity], path: str) -> None:
+    """Write a tornado chart of elasticities; the suffix decides the format."""
     from roofline.analysis.tornado import tornado
 
     form = Path(path).suffix[1:].lower() or ("png" if is_stream(path) else "")
     if not form:
         raise BadInput(f"{path}: the file name must end in .png, .svg or .pdf")
     try:
-        write_whole(path, lambda beside: tornado(rows, found.case.title, beside, form), force=True)
+        write_whole(path, lambda file: tornado(rows, sensitivities.case.title, file, form), force=True)
     except BadInput as fault:
         raise BadInput(f"cannot write a chart: {fault}") from None
 
 
-def _is_load(unknown: Any) -> bool:
-    return isinstance(unknown, str) and unknown.strip().lower().replace("-", "_") in LOADS[1:]
+def _input_name(unknown: Any) -> str:
+    return unknown.strip().lower().replace("-", "_") if isinstance(unknown, str) else ""
 
 
 def _on_every_plan(model: str | Model, gpu: str | Gpu, options: dict[str, Any], unknown: Any) -> list[Prediction]:
-    """The case; at every tensor-parallel degree where a number of GPUs is given, and how they work together is not."""
+    """The case; at every tp where a load is sought for a given number of GPUs and the plan is open."""
     base = predict(model, gpu, **options)
-    stated = choice(gpu, options).options
-    if not _is_load(unknown) or stated.get("num_gpus") is None or stated.get("tp") is not None:
+    case = choice(gpu, options).options
+    if _input_name(unknown) not in LOADS[1:] or case.get("num_gpus") is None or case.get("tp") is not None:
         return [base]
     plans = [base]
     for tp in possible_tp(base.deployment.model, widest_tp(base.deployment)):
@@ -261,17 +224,11 @@ def _on_every_plan(model: str | Model, gpu: str | Gpu, options: dict[str, Any], 
 
 
 def _with_load(options: dict[str, Any], unknown: Any) -> dict[str, Any]:
-    """Options with the load that is sought, of which any value will do, where none is given."""
-    name = unknown.strip().lower().replace("-", "_") if isinstance(unknown, str) else ""
-    stated = [load for load in LOADS if options.get(load) is not None]
-    if name not in LOADS or stated == [name]:
+    """Options with a placeholder for the load that is sought, where none is given."""
+    name = _input_name(unknown)
+    loads = [load for load in LOADS if options.get(load) is not None]
+    if name not in LOADS or loads == [name]:
         return options
-    if stated:
-        raise BadInput(f"{name} is solved for, but {', '.join(stated)} is given; a case has one load, leave it out")
+    if loads:
+        raise BadInput(f"{name} is solved for, but {', '.join(loads)} is given; a case has one load, leave it out")
     return {**options, name: LEAST_RATE if name == "request_rate" else 1}
-
-
-def _results(of: Any) -> tuple[Any, ...]:
-    """Names of results, one or several."""
-    names = values_of("of", of)
-    return (scalar(of),) if names is None else tuple(names)

@@ -1,4 +1,4 @@
-"""Sizing workbooks: what goes into one, from names and plain numbers."""
+"""Contents of sizing workbooks, from names and plain numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.api import catalog
 from roofline.api.inputs import arguments, case
-from roofline.api.inputs.arguments import scalar
+from roofline.api.inputs.arguments import number, scalar
 from roofline.api.inputs.pools import POOLED, GpuChoice, choice
 from roofline.api.inputs.shape import TRAFFIC
 from roofline.api.inputs.slo import slo_limits
@@ -23,12 +23,12 @@ from roofline.catalog.files import fingerprint
 from roofline.catalog.provenance import figures
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.physics.efficiency import basis_of, evidence
-from roofline.physics.plan import DEFAULT_SKEW, Deployment
-from roofline.quantity import to_text
+from roofline.physics.plan import DEFAULT_SKEW
+from roofline.quantity import BILLION, to_text
 from roofline.records import replace
 from roofline.serving.latency import RATE, USERS
-from roofline.serving.precision import AS_PRECISION, AUTO, NATIVE, preset_name, wide_dtype
 from roofline.serving.prediction import Prediction
+from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, preset_name, sixteen_bit_dtype
 from roofline.serving.sizing import check_count
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import Gpu
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from roofline.api.inputs.options import SheetOptions
     from roofline.workbook.inputs import Contents
 
-__all__ = ["sheet"]
 
 _MOST_ROWS = 5000
-_FIXED = ("engine", "network", "routing", "slo", "specs", "assume")  # of the whole workbook; the rest may be a list
+_FIXED = ("engine", "network", "routing", "slo", "specs", "assume")  # one value per workbook; others may be lists
 #: What a sheet cannot express, and why.
 NO_LOAD = (
     "its cells hold bursts on an idle server; users, request rates, percentiles and goodput are where rounds of "
@@ -65,27 +64,26 @@ def sheet(
     force: bool = False,
     **options: Unpack[SheetOptions],
 ) -> int:
-    """Write a sizing workbook: formulas that answer for every model, GPU, format, plan and length in it.
+    """Write a sizing workbook, whose formulas hold for every model, GPU, format, plan and length in it.
 
-    Its calculator opens with the first case; every combination is a row of the scenarios, each at its smallest tp
-    where none is given.
+    The calculator opens with the first case; every combination is a scenario row, at its smallest tp by default.
 
     Args:
-        path: file, ending in ``.xlsx`` [path].
-        models: one name, alias or record, or several [text].
-        gpus: the same; None for all of the catalog that state a 16-bit peak [text].
-        spare: blank rows below the scenarios, ready to be filled in [1].
-        force: overwrite a file that exists [bool].
+        path: file, ending in ``.xlsx``.
+        models: one name, alias or record, or several.
+        gpus: one name, alias or record, or several; None for all of the catalog with a 16-bit peak.
+        spare: blank rows below the scenarios, to be filled in [1].
+        force: overwrite an existing file.
         options: keyword arguments of `predict`: isl, osl, batch, prefix, tp, pp, ep, dp, quantization,
             kv_cache_dtype and basis may be lists; engine, network, routing, slo, specs and assume hold for all.
 
     Returns:
-        Rows of scenarios written, the blank ones not counted [1].
+        Number of scenario rows written, blank ones excluded [1].
 
     Raises:
         UnknownName: no such model, GPU or format.
-        BadInput: another option, numbers that cannot be, too many rows or kinds of layers, a model whose layers have
-            no formulas in a workbook, a missing library, or a file that exists or cannot be written.
+        BadInput: another option, impossible numbers, too many rows or kinds of layers, a model whose layers have no
+            workbook formulas, a missing library, or a file that exists or cannot be written.
 
     >>> import tempfile
     >>> import roofline as rl
@@ -110,7 +108,7 @@ def sheet(
     except ImportError:
         raise BadInput('a workbook needs XlsxWriter: pip install "roofline[xlsx]"') from None
     contents, start = _contents(models, gpus, spare, options)
-    write_whole(path, lambda beside: write_workbook(beside, contents, start), force=force)
+    write_whole(path, lambda file: write_workbook(file, contents, start), force=force)
     return len(contents.scenarios)
 
 
@@ -120,18 +118,18 @@ def _contents(
     spare: int,
     options: Mapping[str, Any],
 ) -> tuple[Contents, Prediction]:
-    """Everything that goes into a workbook, and the case that it opens with."""
+    """Everything that goes into a workbook, and the case that its calculator opens with."""
     from roofline.workbook.inputs import Contents
     from roofline.workbook.tables import catalog
 
     specs = arguments.folder(options.get("specs"))
     fixed = {name: options[name] for name in _FIXED if name in options}
     (assume,) = arguments.scalars(assume=options.get("assume"))
-    given_models = _once([(name, _record(name, "model", specs, assume)) for name in listed_names("models", models)])
-    pools = [_pooled(gpu, options) for gpu in (_able(specs) if gpus is None else listed_names("gpus", gpus))]
+    given_models = _distinct([(name, _record(name, "model", specs, assume)) for name in listed_names("models", models)])
+    pools = [_with_pool(gpu, options) for gpu in (_usable_gpus(specs) if gpus is None else listed_names("gpus", gpus))]
     given_pools = [(pooled, _record(pooled.gpu, "gpu", specs)) for pooled in pools]
-    given_gpus = _once([(pooled.gpu, record) for pooled, record in given_pools])
-    own_models, own_gpus = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
+    given_gpus = _distinct([(pooled.gpu, record) for pooled, record in given_pools])
+    model_records, gpu_records = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
     fixed["slo"] = slo = slo_limits(options.get("slo")) or Limits()
     other = [key for key in slo if key not in LATENCIES]
     if other:
@@ -142,58 +140,58 @@ def _contents(
         routing=options.get("routing", DEFAULT_SKEW),
     )
     profile = case.engine(engine, network, specs)
-    skew = case.skew(routing)
-    choices = _once([(gpu, _lists(pooled.options)) for pooled, gpu in given_pools], alike=False)
-    count = len(own_models) * sum(prod(map(len, lists)) for _, lists in choices)
+    routing_skew = case.routing_skew(routing)
+    choices = _distinct([(gpu, _lists(pooled.options)) for pooled, gpu in given_pools], alike=False)
+    count = len(model_records) * sum(prod(map(len, lists)) for _, lists in choices)
     if count > _MOST_ROWS:
         raise BadInput(f"{count} scenarios exceed the limit of {_MOST_ROWS}; use fewer values")
     cases = [
         (model, gpu, _case(dict(zip(_VARIED, values, strict=True))))
-        for model, (gpu, lists) in product(own_models, choices)
+        for model, (gpu, lists) in product(model_records, choices)
         for values in product(*lists)
     ]
-    tables = catalog(own_models, own_gpus, profile)
+    tables = catalog(model_records, gpu_records, profile)
     rows = [_row(model, gpu, chosen, fixed) for model, gpu, chosen in cases]
-    start, opened = _start(cases, rows, fixed)
+    start, opened = _opening_case(cases, rows, fixed)
     figures_ = [line for name, record in (*given_models, *given_gpus) for line in _figures(name, record, specs, assume)]
-    about = list(_about(start, own_models, own_gpus, specs))
-    return Contents(tables, profile, skew, rows[opened], rows, spare, slo, figures_, about), start
+    about = list(_about(start, model_records, gpu_records, specs))
+    return Contents(tables, profile, routing_skew, rows[opened], rows, spare, slo, figures_, about), start
 
 
-def _able(specs: str | None) -> list[str]:
-    """GPUs of the catalog that run models: those that state a 16-bit peak."""
-    found = []
+def _usable_gpus(specs: str | None) -> list[str]:
+    """GPUs of the catalog that state a 16-bit peak."""
+    names = []
     for name in catalog.gpus(specs):
         try:
-            wide_dtype(catalog.load_gpu(name, specs))
+            sixteen_bit_dtype(catalog.load_gpu(name, specs))
         except UnsupportedPrecision:
             continue
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
-def _pooled(gpu: Any, options: Mapping[str, Any]) -> GpuChoice:
-    """A GPU, and options of which its pool may state some."""
+def _with_pool(gpu: Any, options: Mapping[str, Any]) -> GpuChoice:
+    """A GPU, and the options including those that its pool states."""
     values = {name: all_values(name, options[name]) for name in POOLED if options.get(name) is not None}
-    stated = {name: several[0] if len(several) == 1 else several for name, several in values.items()}
-    return choice(gpu, {**options, **stated}, "a scenario is one replica, and more are typed into its row")
+    pooled_options = {name: several[0] if len(several) == 1 else several for name, several in values.items()}
+    return choice(gpu, {**options, **pooled_options}, "a scenario is one replica, and more are typed into its row")
 
 
 def _lists(options: Mapping[str, Any]) -> list[list[Any]]:
-    """Values of what varies, each once, in the order of `_VARIED`."""
+    """Distinct values of each option of `_VARIED`, in that order."""
     return [
-        list(dict.fromkeys(_named(name, value) for value in all_values(name, options.get(name, _DEFAULTS[name]))))
+        list(dict.fromkeys(_sheet_name(name, value) for value in all_values(name, options.get(name, _DEFAULTS[name]))))
         for name in _VARIED
     ]
 
 
 def _case(chosen: dict[str, Any]) -> dict[str, Any]:
-    """Choices of one scenario, a prefix that is a share of the prompt in tokens."""
+    """Choices of one scenario, the prefix in tokens."""
     return {**chosen, "prefix": tokens_of_prefix(chosen["prefix"], chosen["isl"])}
 
 
-def _named(name: str, value: Any) -> Any:
-    """A choice by the name that the sheets have for it; None for what the checkpoint has."""
+def _sheet_name(name: str, value: Any) -> Any:
+    """A choice by its name in the sheets; None for the checkpoint's own format."""
     if isinstance(value, PromptShare):
         return value
     (value,) = arguments.scalars(**{name: value})
@@ -212,17 +210,17 @@ def _record(name: str | Model | Gpu, kind: str, specs: str | None, assume: str |
     return catalog.load_model(name, specs, assume) if kind == "model" else catalog.load_gpu(name, specs)
 
 
-def _once(given: list[tuple[Any, Any]], *, alike: bool = True) -> list[tuple[Any, Any]]:
-    """Names with their records, without those that stand for the same; or pairs that differ in either."""
-    found: list[tuple[Any, Any]] = []
-    for name, record in given:
-        if not any(record == other and (alike or name == first) for first, other in found):
-            found.append((name, record))
-    return found
+def _distinct(pairs: list[tuple[Any, Any]], *, alike: bool = True) -> list[tuple[Any, Any]]:
+    """Pairs without repeated records; with `alike=False` pairs that differ in either part are kept."""
+    distinct: list[tuple[Any, Any]] = []
+    for name, record in pairs:
+        if not any(record == other and (alike or name == first) for first, other in distinct):
+            distinct.append((name, record))
+    return distinct
 
 
 def _row(model: Model, gpu: Gpu, chosen: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Choices of one scenario; the smallest tp that fits where none is given, else the widest."""
+    """Choices of one scenario, with the smallest tp that fits where none is given, else the widest."""
     tp = chosen["tp"]
     if tp is None:
         try:
@@ -231,21 +229,23 @@ def _row(model: Model, gpu: Gpu, chosen: Mapping[str, Any], fixed: Mapping[str, 
             raise
         except RooflineError:  # the sheet says why
             tp = 1
-    lengths = case.workload(chosen["isl"], chosen["osl"], chosen["batch"], min(chosen["prefix"], chosen["isl"]))
+    prefix = number("prefix", chosen["prefix"], -BILLION, BILLION)  # the sheet refuses what is beyond 0 to isl
+    lengths = case.workload(chosen["isl"], chosen["osl"], chosen["batch"], min(prefix, chosen["isl"]))
     plan = {name: chosen[name] for name in ("pp", "ep", "dp")}
     for name, degree in {"tp": tp, **plan}.items():
         check_count(name, degree)
     return {
-        "model": model.short_name, "gpu": gpu.name, "precision": chosen["quantization"] or NATIVE,
-        "kv_cache_dtype": chosen["kv_cache_dtype"] or AS_PRECISION, "tp": tp, **plan, "replicas": 1, "isl": lengths.isl,
-        "osl": lengths.osl, "batch": lengths.batch, "prefix": float(chosen["prefix"]), "basis": chosen["basis"],
+        "model": model.short_name, "gpu": gpu.name, "quantization": chosen["quantization"] or NATIVE,
+        "kv_cache_dtype": chosen["kv_cache_dtype"] or AS_QUANTIZATION, "tp": tp, **plan, "replicas": 1,
+        "isl": lengths.isl, "osl": lengths.osl, "batch": lengths.batch, "prefix": prefix,
+        "basis": chosen["basis"],
     }  # fmt: skip
 
 
-def _start(
+def _opening_case(
     cases: Sequence[tuple[Model, Gpu, Mapping[str, Any]]], rows: Sequence[Mapping[str, Any]], fixed: Mapping[str, Any]
 ) -> tuple[Prediction, int]:
-    """The first case that can be run, and its place; the reason of the first where none can."""
+    """The first case that can be run, and its index; raises the first error where none can."""
     failure: RooflineError | None = None
     for place, (model, gpu, chosen) in enumerate(cases):
         try:
@@ -256,7 +256,7 @@ def _start(
 
 
 def _figures(name: Any, record: Model | Gpu, specs: str | None, assume: str | None) -> Iterator[tuple[str, ...]]:
-    """Every figure of a model or GPU with where it comes from."""
+    """Every figure of a model or GPU with its source."""
     label = record.short_name if isinstance(record, Model) else record.name
     if not isinstance(name, str):
         yield label, "all", "", "given as a Python record", "", "", ""
@@ -282,10 +282,10 @@ def _about(
         ": ".join(part for part in (engine.name, ", ".join(filter(None, (engine.versions, engine.year)))) if part),
     )
     for gpu in gpus:
-        yield f"basis, {gpu.name}", evidence(_on(deployment, gpu))
+        yield f"basis, {gpu.name}", evidence(replace(deployment, gpu=gpu, basis=basis_of(gpu, "calibrated")))
     yield "error band", _band(start)
-    for said in start.warnings:
-        yield "opening case", said
+    for warning in start.warnings:
+        yield "opening case", warning
     yield (
         "what it leaves out",
         (
@@ -303,10 +303,6 @@ def _about(
     )
 
 
-def _on(deployment: Deployment, gpu: Gpu) -> Deployment:
-    return replace(deployment, gpu=gpu, basis=basis_of(gpu, "calibrated"))
-
-
 def _band(start: Prediction) -> str:
     """How far the opening case may be off."""
     first, step = start.ttft_interval, start.tpot_interval
@@ -315,5 +311,5 @@ def _band(start: Prediction) -> str:
     parts = [f"TTFT {to_text(start.ttft, 's')}: {to_text(first[0], 's')} to {to_text(first[1], 's')}"]
     if step is not None and start.tpot is not None:
         parts.append(f"TPOT {to_text(start.tpot, 's')}: {to_text(step[0], 's')} to {to_text(step[1], 's')}")
-    said = "; ".join(parts)
-    return f"80 % interval of the opening case: {said}. Others: `roofline predict`; accuracy: docs/accuracy.md."
+    text = "; ".join(parts)
+    return f"80 % interval of the opening case: {text}. Others: `roofline predict`; accuracy: docs/accuracy.md."

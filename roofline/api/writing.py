@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, the named one alone, and none overwritten unasked."""
+"""Writing files: whole or not at all, and over an existing file only on request."""
 
 from __future__ import annotations
 
@@ -13,24 +13,15 @@ from pathlib import Path
 from roofline.errors import BadInput
 from roofline.reading import descriptor_of
 
-__all__ = ["check_target", "is_stream", "write_whole"]
-
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-_NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}  # a file system that has none
-_NO_LINK = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EMLINK, errno.EXDEV}  # likewise of hard links
+_NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}  # the file system has no fsync
+_NO_LINK = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EMLINK, errno.EXDEV}  # has no hard links
 _MOST_LINKS = 40
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 
 
 def is_stream(path: str) -> bool:
-    """Whether what is written to a path passes through it: a pipe, a device, an open file such as ``/dev/stdout``.
-
-    Args:
-        path: any path [path].
-
-    Returns:
-        True if nothing is kept there to be replaced [bool].
-    """
+    """Whether writes pass through the path: a pipe, a device, or an open file such as ``/dev/stdout``."""
     try:
         return descriptor_of(path) is not None or stat.S_IFMT(Path(path).stat().st_mode) in (stat.S_IFIFO, stat.S_IFCHR)
     except (OSError, ValueError):
@@ -38,15 +29,7 @@ def is_stream(path: str) -> bool:
 
 
 def check_target(path: str, *, force: bool) -> None:
-    """Refuse a file that must not be written, before there is anything to write.
-
-    Args:
-        path: the file [path].
-        force: overwrite a file that exists [bool].
-
-    Raises:
-        BadInput: it exists, is a folder or a link that leads nowhere, or is read-only.
-    """
+    """Refuse a target that must not be written, before any work is done."""
     try:
         if not is_stream(path):
             _followed(path, _present(path, force=force))
@@ -55,19 +38,10 @@ def check_target(path: str, *, force: bool) -> None:
 
 
 def write_whole(path: str, write: Callable[[Path], object], *, force: bool, make_folder: bool = False) -> None:
-    """Write a file in one step: it is there whole, or what was there before is.
+    """Write a file in one step, so that a failure leaves the old content.
 
-    A link is followed: the file that it leads to is written, and keeps its mode. Pipes, devices and open files
-    (``/dev/stdout``, ``/dev/fd/3``) are written to.
-
-    Args:
-        path: the file [path].
-        write: writes the content to another path, which is a file without content.
-        force: overwrite a file that exists [bool].
-        make_folder: make the folder, where it is not there [bool].
-
-    Raises:
-        BadInput: it exists, is a folder or a link that leads nowhere, or cannot be written.
+    Links are followed; the file they lead to is written and keeps its mode. Pipes, devices and open files
+    (``/dev/stdout``, ``/dev/fd/3``) are written to directly. `write` gets the path of an empty file to fill.
     """
     path = os.fspath(path)
     try:
@@ -92,7 +66,7 @@ def _exists(path: str) -> BadInput:
 
 
 def _present(path: str, *, force: bool) -> os.stat_result | None:
-    """File at a path, links followed, that may be overwritten; None where there is nothing."""
+    """The file at a path, links followed, if it may be overwritten; None where there is nothing."""
     if not path:
         raise BadInput("the output path is empty; give a file name")
     try:
@@ -113,7 +87,7 @@ def _present(path: str, *, force: bool) -> os.stat_result | None:
 
 
 def _followed(path: str, old: os.stat_result | None) -> Path:
-    """File that a path leads to."""
+    """The file that a path leads to, links followed."""
     target = Path(path)
     for _ in range(_MOST_LINKS):
         if not target.is_symlink():
@@ -127,27 +101,27 @@ def _followed(path: str, old: os.stat_result | None) -> Path:
 def _replace(
     path: str, target: Path, old: os.stat_result | None, write: Callable[[Path], object], *, force: bool
 ) -> None:
-    """Write beside a file under a name of one's own, and take its place in one step."""
-    beside = target.parent / f".roofline-{os.urandom(8).hex()}"  # short: the file's own name may be the longest
-    os.close(os.open(beside, _NEW, 0o666 if old is None else 0o600))  # a new file has the mode of the umask
+    """Write to a temporary file in the same folder, and rename it over the target."""
+    temporary = target.parent / f".roofline-{os.urandom(8).hex()}"  # short: the file's own name may be the longest
+    os.close(os.open(temporary, _NEW, 0o666 if old is None else 0o600))  # a new file has the mode of the umask
     try:
-        write(beside)
+        write(temporary)
         if old is not None:
-            _keep_owner_and_mode(beside, old)
-        _sync(beside)
+            _keep_owner_and_mode(temporary, old)
+        _sync(temporary)
         if force:
-            beside.replace(target)
+            temporary.replace(target)
         else:
-            _appear(path, beside, target)
+            _take_name(path, temporary, target)
     finally:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
 
 
-def _appear(path: str, beside: Path, target: Path) -> None:
-    """Give a file its name, unless somebody else gave it to another meanwhile."""
+def _take_name(path: str, temporary: Path, target: Path) -> None:
+    """Link the file to its name, unless another process has taken it meanwhile."""
     try:
-        os.link(beside, target)
+        os.link(temporary, target)
     except FileExistsError:
         raise _exists(path) from None
     except OSError as fault:
@@ -155,20 +129,20 @@ def _appear(path: str, beside: Path, target: Path) -> None:
             raise
         if os.path.lexists(target):
             raise _exists(path) from None
-        beside.replace(target)
+        temporary.replace(target)
 
 
-def _keep_owner_and_mode(beside: Path, old: os.stat_result) -> None:
-    made = beside.stat()
-    if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+def _keep_owner_and_mode(temporary: Path, old: os.stat_result) -> None:
+    new = temporary.stat()
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         with suppress(OSError):  # only root may give files away
-            os.chown(beside, old.st_uid, old.st_gid)
-    beside.chmod(stat.S_IMODE(old.st_mode))
+            os.chown(temporary, old.st_uid, old.st_gid)
+    temporary.chmod(stat.S_IMODE(old.st_mode))
 
 
-def _sync(beside: Path) -> None:
-    """Onto the disk before the name: a crash leaves the old file or the new one."""
-    opened = os.open(beside, os.O_RDONLY)
+def _sync(temporary: Path) -> None:
+    """Flush to disk before the rename: a crash leaves the old file or the new one."""
+    opened = os.open(temporary, os.O_RDONLY)
     try:
         os.fsync(opened)
     except OSError as fault:
@@ -179,7 +153,7 @@ def _sync(beside: Path) -> None:
 
 
 def _pass_through(path: str, write: Callable[[Path], object]) -> None:
-    """Write to a pipe, a device or an open file, from a whole file of one's own."""
+    """Write to a pipe, a device or an open file by way of a temporary file."""
     import tempfile
 
     number = descriptor_of(path)
@@ -190,7 +164,7 @@ def _pass_through(path: str, write: Callable[[Path], object]) -> None:
         data = whole.read_bytes()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            stream.flush()  # what was said before comes before
+            stream.flush()  # keeps earlier output first
     opened = os.open(path, os.O_WRONLY) if number is None else os.dup(number)
     with os.fdopen(opened, "wb") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""scipy's home: parameters of the one equation from measured kernels, by robust least squares of log residuals."""
+"""The home of scipy: parameters of the one equation, by robust least squares of log residuals of timed kernels."""
 
 from __future__ import annotations
 
@@ -24,28 +24,26 @@ from roofline.specs.kernels import (
     KernelKind,
 )
 
-__all__ = ["Fit", "FittedTerms", "Sample", "fitted", "form", "log_ratio"]
-
-_LOSS_SCALE = 0.1  # of a log residual: beyond 10 % a row pulls linearly instead of quadratically
-_PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within a factor of some e of its start
+_LOSS_SCALE = 0.1  # of a log residual: the loss is linear beyond 10 %
+_PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within some factor e of its start
 _PRIOR_WEIGHT = 0.1  # the prior of one parameter weighs as much as one row that is off by the loss scale
 _STARTS = 3
 
 
 class FittedTerms(NamedTuple):
-    """Which parameters of the one equation a kind of kernel has: those to fit, with a start, and fixed ones."""
+    """Parameters of the one equation for a kind of kernel: start values of those to fit, and fixed ones."""
 
     start: Mapping[str, float]
     fixed: Mapping[str, float]
 
 
-#: Bounds of every parameter: nothing is faster than light, nothing slower than sense.
+#: Bounds of the parameters: not beyond the hardware limit, not absurdly slow.
 _BOUNDS = {
     "t0": (0.3 * MICRO, 200 * MICRO),
     "t0_ep": (0.3 * MICRO, 200 * MICRO),
     "eta_c": (0.02, 1.0),
     "eta_m": (0.02, 1.0),
-    "eta_x": (0.05, 2.0),  # the special-function rate is itself an estimate, and software can go around it
+    "eta_x": (0.05, 2.0),  # the rate of the special-function units is an estimate, and software can bypass them
     "eta_s": (0.02, 1.0),
     "kappa": (0.0001 * NANO, 20 * NANO),
     "kappa_s": (0.0001 * NANO, MICRO),
@@ -57,7 +55,7 @@ _BOUNDS = {
     "eta_switch": (0.02, 1.0),
 }
 
-#: What a fit starts from: constants among the terms of the kind are fitted, a further one stays as it is.
+#: Start values: constants among the terms of the kind are fitted, others stay fixed.
 _VALUES: Mapping[KernelKind, Mapping[str, float]] = {
     GEMM: {"t0": 4 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa": 0.6 * NANO, "eta_s": 0.4},
     ATTENTION_PREFILL: {"t0": 12 * MICRO, "eta_c": 0.9, "eta_x": 1.0, "eta_m": 0.3, "kappa_s": 5 * NANO},
@@ -80,19 +78,19 @@ _LINK_VALUES = {"a0": 5 * MICRO, "a1": 0.5 * MICRO, "q": 5 * MICRO, "eta": 0.75,
 
 @dataclass(frozen=True)
 class Sample:
-    """Measured kernels of one kind and dtype on one GPU: what they do, under which rates, how long they take."""
+    """Timed kernels of one kind and dtype on one GPU."""
 
     kind: KernelKind
-    work: Work  # arrays, one element a row
+    work: Work  # arrays with an element for each row
     roof: Roof | LinkRoof
-    latency: Any  # [s] one element a row
+    latency: Any  # [s] an element for each row
     weight: Any = 1.0  # of each row
-    spread: Any = False  # whether the experts of each row are spread over ranks
+    spread: Any = False  # whether experts are spread over ranks, for each row
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters of one kind of kernel, and how far the rows lie from them."""
+    """Fitted parameters of one kind of kernel, and the spread of the rows around them."""
 
     parameters: Mapping[str, float]
     residual: float  # median |ln(predicted/measured)|
@@ -101,14 +99,7 @@ class Fit:
 
 
 def form(kind: KernelKind) -> FittedTerms:
-    """Which constants of its equation are fitted for a kind of kernel, from where, and which are not.
-
-    Args:
-        kind: one that can be timed.
-
-    Returns:
-        Values to start from, and fixed ones [s, 1].
-    """
+    """Parameters to fit and fixed parameters [s, 1] of a kind of kernel."""
     if kind.is_collective:
         return FittedTerms({name: _LINK_VALUES[name] for name in kind.terms}, {})
     values = _VALUES[kind]
@@ -117,15 +108,7 @@ def form(kind: KernelKind) -> FittedTerms:
 
 
 def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
-    """ln(predicted / measured) of every row.
-
-    Args:
-        sample: the rows.
-        parameters: fields of `Efficiency` or `CollectiveEfficiency` [s, 1].
-
-    Returns:
-        Logarithms, one a row [1].
-    """
+    """ln(predicted / measured) of every row, with fields of `Efficiency` or `CollectiveEfficiency` [s, 1]."""
     constants: Any = dict(parameters)
     if isinstance(sample.roof, LinkRoof):
         link = sample.roof._replace(efficiency=CollectiveEfficiency(**constants))
@@ -137,20 +120,10 @@ def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
 
 
 def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
-    """Parameters that bring predicted times nearest to measured ones.
+    """Parameters that fit the timed kernels; `base` centres the prior where parameters are known [s, 1].
 
-    Soft-L1 loss of log residuals, so that outliers pull no more than linearly; every parameter has
-    a weak prior at its start, so that a few rows leave what they do not determine where it was.
-
-    Args:
-        sample: measured kernels of one kind and dtype.
-        base: parameters that the prior is centred on, where some are known [s, 1].
-
-    Returns:
-        The fit.
-
-    Raises:
-        BadInput: fewer rows than parameters, or scipy is not installed.
+    The soft-L1 loss of log residuals keeps outliers from pulling more than linearly; a weak prior holds every
+    parameter that the rows do not determine near its start.
     """
     least_squares = _least_squares()
     free, fixed = form(sample.kind)
@@ -175,9 +148,9 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
     for attempt in range(_STARTS):
         first = centre + (random.normal(0.0, 0.4, len(start)) if attempt else 0.0)
         first = np.clip(first, low + MICRO * (high - low), high - MICRO * (high - low))
-        found = least_squares(residuals, first, bounds=(low, high))
-        if best is None or found.cost < best.cost:
-            best = found
+        solution = least_squares(residuals, first, bounds=(low, high))
+        if best is None or solution.cost < best.cost:
+            best = solution
     parameters = {**fixed, **_rounded(dict(zip(start, np.exp(best.x), strict=True)))}  # type: ignore[union-attr]
     off = np.abs(log_ratio(sample, parameters))
     return Fit(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / HALF_WIDTH, size)
@@ -186,7 +159,7 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
 def _softened(off: Any) -> Any:
     """Residuals whose squares are the soft-L1 loss: quadratic up to the loss scale, linear beyond.
 
-    The loss of a row is then weighted, not its residual, so that engines have equal say however far they lie.
+    Weights then act on the loss of a row rather than on its residual, so engines count alike however far off they are.
     """
     scaled = off / _LOSS_SCALE
     return np.sign(off) * _LOSS_SCALE * np.sqrt(2.0 * (np.sqrt(1.0 + scaled * scaled) - 1.0))
@@ -205,7 +178,7 @@ def _matters(sample: Sample, name: str) -> bool:
 
 
 def _rounded(parameters: Mapping[str, float]) -> dict[str, float]:
-    """Three digits: what a calibration file states is what was judged."""
+    """Parameters in three digits, as a calibration file states them."""
     return {name: float(f"{value:.3g}") for name, value in parameters.items()}
 
 

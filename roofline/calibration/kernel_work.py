@@ -1,4 +1,4 @@
-"""Work of measured kernels: rows of a table through the same counting as a prediction."""
+"""Work of timed kernels, counted as in a prediction."""
 
 from __future__ import annotations
 
@@ -22,69 +22,43 @@ from roofline.specs.kernels import KINDS, KernelKind
 from roofline.specs.layers import Gqa, Mla, MoeFfn
 from roofline.specs.timed_kernels import KernelGroup
 
-__all__ = ["compute_dtype", "kernel_work"]
-
-
 #: DeepSeek's latent attention, whose kernels the tables time: rank 512, 128 + 64 per head for keys, 128 for values.
 _LATENT = {"kv_rank": 512, "nope": 128, "rope": 64, "v": 128}
 
-#: key -> (format of the weights, bytes of an activation, dtype that multiplies, quantised on the fly)
+#: dtype key -> (weight format, bytes of an activation, compute dtype, quantised on the fly)
 _KEYS = {
-    "bf16": ("bf16", 2.0, "wide", False),
+    "bf16": ("bf16", 2.0, "16-bit", False),
     "fp8": ("fp8", 1.0, "fp8", True),
     "fp8_static": ("fp8_static", 1.0, "fp8", False),
     "fp8_block": ("fp8_block", 1.0, "fp8", True),
     "int8": ("int8", 1.0, "int8", True),
     "nvfp4": ("nvfp4", 0.5 + 1.0 / 16, "fp4", True),
-    "int4": ("int4", 2.0, "wide", False),
-    "mxfp4": ("mxfp4", 2.0, "wide", False),
+    "int4": ("int4", 2.0, "16-bit", False),
+    "mxfp4": ("mxfp4", 2.0, "16-bit", False),
     "mxfp4_fp8": ("mxfp4", 1.0, "fp8", False),
-    "weight_only_8bit": ("int8", 2.0, "wide", False),
-    "weight_only_4bit": ("int4", 2.0, "wide", False),
+    "weight_only_8bit": ("int8", 2.0, "16-bit", False),
+    "weight_only_4bit": ("int4", 2.0, "16-bit", False),
 }
 
 
 def compute_dtype(gpu: Gpu, kind: KernelKind, dtype: str) -> str:
-    """Dtype at which a kernel multiplies on a GPU.
-
-    Args:
-        gpu: the GPU.
-        kind: kind of kernel.
-        dtype: dtype key of its calibration; of attention, the format of the KV cache [text].
-
-    Returns:
-        A dtype of which the GPU states a peak [text].
-
-    Raises:
-        BadInput: no such key, or the GPU cannot multiply so.
-    """
-    wide = "bf16" if "bf16" in gpu.peaks else "fp16"
+    """Compute dtype of a kernel on a GPU; for attention, `dtype` is the format of the KV cache."""
+    sixteen_bit = "bf16" if "bf16" in gpu.peaks else "fp16"
     if kind.is_attention:
-        return "fp8" if dtype == "fp8" and "fp8" in gpu.peaks else wide
+        return "fp8" if dtype == "fp8" and "fp8" in gpu.peaks else sixteen_bit
     if kind is kernels.ELEMENTWISE or kind.is_collective:
-        return wide
+        return sixteen_bit
     if dtype not in _KEYS:
         raise BadInput(f"unknown dtype {dtype!r} of {kind.name} kernels; choose from {', '.join(_KEYS)}")
     peak = _KEYS[dtype][2]
-    peak = wide if peak == "wide" else peak
+    peak = sixteen_bit if peak == "16-bit" else peak
     if peak not in gpu.peaks:
         raise BadInput(f"{gpu.name} has no {peak} peak, which {dtype} {kind.name} kernels need")
     return peak
 
 
 def kernel_work(group: KernelGroup, gpu: Gpu) -> Work:
-    """Work of every row of a group.
-
-    Args:
-        group: measurements of one kind of kernel at one dtype.
-        gpu: the GPU that they were measured on.
-
-    Returns:
-        The work [FLOP, B], an array a field, one element a row.
-
-    Raises:
-        BadInput: a dtype that the kind or the GPU does not have.
-    """
+    """Work [FLOP, B] of a group, each field an array with an element for each row."""
     column = {name: as_array(name, values) for name, values in group.columns.items()}
     kind = KINDS[group.kind]
     compute_dtype(gpu, kind, group.dtype)
@@ -123,7 +97,7 @@ def _scheme(gpu: Gpu, kind: KernelKind, dtype: str) -> Scheme:
 
 
 def _moe_work(group: KernelGroup, column: dict[str, Any], scheme: Scheme) -> Work:
-    """Work of expert kernels, those of the same experts together; balanced routing touches min(E, T k) of them."""
+    """Work of expert kernels; balanced routing touches min(E, T k) experts."""
     size = len(group.routing)
     fields = {name: np.zeros(size) for name in ("flop", "weight_bytes", "serial_bytes", "serial_depth", "items")}
     routing = np.asarray(group.routing)
@@ -133,8 +107,10 @@ def _moe_work(group: KernelGroup, column: dict[str, Any], scheme: Scheme) -> Wor
         rows = rows & (column["ep"] == ep) & (routing == routed)
         tokens = column["tokens"][rows]
         ffn: Any = MoeFfn(experts=int(number), top_k=int(top_k), width=column["width"][rows])
-        skew = DEFAULT_SKEW if routed == "skewed" else None
-        work = experts(ffn, column["hidden"][rows], tokens, tokens, Plan(tp=int(tp * ep), ep=int(ep)), skew, scheme)
+        routing_skew = DEFAULT_SKEW if routed == "skewed" else None
+        work = experts(
+            ffn, column["hidden"][rows], tokens, tokens, Plan(tp=int(tp * ep), ep=int(ep)), routing_skew, scheme
+        )
         if routed == "balanced":
             touched = np.maximum(np.minimum(number, tokens * top_k) / ep, 1.0)
             work = work._replace(weight_bytes=work.weight_bytes / work.items * touched, items=touched)

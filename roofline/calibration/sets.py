@@ -1,4 +1,4 @@
-"""A calibration from tables of timed kernels: one fit a kind of kernel and dtype."""
+"""A calibration from tables of timed kernels: a fit for each kind of kernel and dtype."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from roofline.calibration.kernel_work import compute_dtype, kernel_work
 from roofline.calibration.text import parameter_texts
 from roofline.errors import BadInput
 from roofline.physics.efficiency import doublings, link_roof
-from roofline.physics.one_equation import LIGHT, LIGHT_LINK, LinkRoof, Roof, collective_time, kernel_time
+from roofline.physics.one_equation import IDEAL, IDEAL_LINK, LinkRoof, Roof, collective_time, kernel_time
 from roofline.records import NamedTuple
 from roofline.specs.calibration import Calibration
 from roofline.specs.gpu import Gpu
 from roofline.specs.kernels import KINDS, MOE
 from roofline.specs.timed_kernels import KernelGroup
-
-__all__ = ["Judged", "calibrated_sets", "judged", "kernel_sample", "median_error"]
-
 
 _SLACK, _MOST_FASTER = 0.1, 0.5  # of ln(ideal / measured); share of rows beyond it
 #: Weight of a row of experts that are spread over ranks: ten of them shift the constants that all rows share, but for
@@ -33,27 +30,16 @@ _MOST_RESIDUAL = 1.2  # median |ln(predicted / measured)| of a fit
 
 
 class Judged(NamedTuple):
-    """Rows of one group against a calibration, as ln(predicted / measured)."""
+    """ln(predicted / measured) of the rows of one group."""
 
     group: KernelGroup
     log_ratios: Any  # calibrated
-    ideal_log_ratios: Any  # of the textbook roofline
-    sigma: float | None  # that the calibration states
+    ideal_log_ratios: Any  # under the textbook roofline
+    sigma: float | None  # of the calibration
 
 
 def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
-    """Measured kernels of one group as a sample to fit.
-
-    Args:
-        group: measurements of one kind of kernel at one dtype.
-        gpu: the GPU that they were measured on.
-
-    Returns:
-        The sample; collectives among more GPUs than one scale-up domain holds are refused.
-
-    Raises:
-        BadInput: a dtype that the kind or the GPU does not have, more ranks than the domain.
-    """
+    """A group as a sample to fit; collectives beyond one scale-up domain are refused."""
     kind, latency = KINDS[group.kind], np.asarray(group.columns["latency"])
     under: Roof | LinkRoof
     if kind.is_collective:
@@ -75,23 +61,11 @@ def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
 def calibrated_sets(
     groups: Iterable[KernelGroup], gpu: Gpu, base: Calibration | None, title: str, url: str | None = None
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Sets of a calibration file, fitted on measured kernels of one GPU.
+    """Fitted sets of a calibration file by kind and dtype (collectives: ``bf16``), and their sources.
 
-    Args:
-        groups: measurements of this GPU.
-        gpu: the GPU.
-        base: calibration that the priors are centred on; None for the built-in starts.
-        title: what the tables are, for the sources [text].
-        url: where they are public, if they are [text].
-
-    Returns:
-        kind -> dtype -> set (collectives have the one dtype ``bf16``), and the sources that the sets
-        name: one for each combination of engines [record].
-
-    Raises:
-        BadInput: no rows of this GPU, fewer rows than parameters, no scipy.
+    `base` centres the priors of the fits; None for the built-in start values.
     """
-    found: dict[str, dict[str, Any]] = {}
+    sets: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
     for group in groups:
         sample = kernel_sample(group, gpu)
@@ -112,67 +86,48 @@ def calibrated_sets(
         date = group.dates[-1] if group.dates else _today()
         public = {} if url is None else {"url": url}
         sources[key] = {"title": title, **public, "date": date, "engines": [*group.versions], "gpus": [gpu.name]}
-        found.setdefault(group.kind, {})[group.dtype] = _set(fit, key)
-    if not found:
+        sets.setdefault(group.kind, {})[group.dtype] = _set(fit, key)
+    if not sets:
         raise BadInput(f"no kernels of {gpu.name} in the tables; their gpu column must say {gpu.name}")
-    return found, sources
+    return sets, sources
 
 
 def judged(group: KernelGroup, gpu: Gpu, calibration: Calibration) -> Judged | None:
-    """Rows of a group against a calibration.
-
-    Args:
-        group: measurements.
-        gpu: the GPU that they were measured on.
-        calibration: parameters to judge.
-
-    Returns:
-        Their log ratios; None where the calibration has no set of this kind and dtype [1].
-
-    Raises:
-        BadInput: a dtype that the kind or the GPU does not have.
-    """
+    """A group judged by a calibration; None where it has no set of this kind and dtype."""
     known = _known(calibration, group)
     if not known:
         return None
     sample = kernel_sample(group, gpu)
-    stated = calibration.kernels.get((group.kind, group.dtype)) or calibration.collectives.get(group.kind)
-    return Judged(group, log_ratio(sample, known), _ideal(sample), None if stated is None else stated.sigma)
+    efficiency = calibration.kernels.get((group.kind, group.dtype)) or calibration.collectives.get(group.kind)
+    return Judged(group, log_ratio(sample, known), _ideal(sample), None if efficiency is None else efficiency.sigma)
 
 
 def _ideal(sample: Sample) -> Any:
-    """The same rows under the textbook roofline."""
+    """ln(predicted / measured) under the textbook roofline."""
     if isinstance(sample.roof, LinkRoof):
-        return np.log(collective_time(sample.work, sample.roof._replace(efficiency=LIGHT_LINK)).total / sample.latency)
-    return np.log(kernel_time(sample.work, sample.roof._replace(efficiency=LIGHT)).total / sample.latency)
+        return np.log(collective_time(sample.work, sample.roof._replace(efficiency=IDEAL_LINK)).total / sample.latency)
+    return np.log(kernel_time(sample.work, sample.roof._replace(efficiency=IDEAL)).total / sample.latency)
 
 
 def median_error(log_ratios: Any) -> float:
-    """Median of |ln(predicted / measured)|.
-
-    Args:
-        log_ratios: logarithms, one a row [1].
-
-    Returns:
-        The median [1].
-    """
+    """Median of |ln(predicted / measured)|."""
     return float(np.median(np.abs(log_ratios)))
 
 
 def _known(base: Calibration | None, group: KernelGroup) -> Mapping[str, float]:
-    """Parameters that a calibration has for a group."""
+    """Parameters of a calibration for a group; empty where it has none."""
     if base is None:
         return {}
     if KINDS[group.kind].is_collective:
-        found: Any = base.collectives.get(group.kind)
+        efficiency: Any = base.collectives.get(group.kind)
     else:
-        found = base.kernels.get((group.kind, group.dtype))
-    kept = asdict(found) if found is not None else {}
-    return {name: value for name, value in kept.items() if name not in ("is_measured", "sigma") and value is not None}
+        efficiency = base.kernels.get((group.kind, group.dtype))
+    fields = asdict(efficiency) if efficiency is not None else {}
+    return {name: value for name, value in fields.items() if name not in ("is_measured", "sigma") and value is not None}
 
 
 def _equal_engines(group: KernelGroup) -> Any:
-    """Weights that give every engine as much say, however many rows it has."""
+    """Row weights that give every engine the same total."""
     engines = np.asarray(group.engines)
     names, counts = np.unique(engines, return_counts=True)
     share = dict(zip(names, len(engines) / (len(names) * counts), strict=True))

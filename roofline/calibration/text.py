@@ -1,4 +1,4 @@
-"""The document of a calibration to the text of its file, in the layout of the shipped ones."""
+"""Text of a calibration file, in the layout of the shipped ones."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 from roofline.errors import BadInput, printable
 from roofline.quantity import MICRO, NANO
 from roofline.specs.yaml_text import yaml_date, yaml_quoted, yaml_scalar
-
-__all__ = ["calibration_text", "parameter_texts"]
 
 _HEADER = """\
 # {title}
@@ -30,38 +28,21 @@ _ORDER = ("t0", "t0_ep", "eta_c", "eta_x", "eta_m", "kappa", "eta_s", "kappa_s",
 
 
 def parameter_texts(parameters: Mapping[str, float]) -> dict[str, Any]:
-    """Parameters of the equation as a calibration file states them: three digits, times with their unit.
-
-    Args:
-        parameters: fields of an efficiency in SI units [s, 1].
-
-    Returns:
-        The same, times as texts [record].
+    """Parameters as a calibration file states them: in three digits, times with a unit.
 
     >>> parameter_texts({"t0": 3.4e-6, "eta_c": 0.8})
     {'t0': '3.4 us', 'eta_c': 0.8}
     """
-    found: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
     for name, value in parameters.items():
         unit, size = _UNITS.get(name, ("", 1.0))
         digits = _three_digits(value / size)
-        found[name] = f"{digits:.12g} {unit}" if unit else digits
-    return found
+        texts[name] = f"{digits:.12g} {unit}" if unit else digits
+    return texts
 
 
 def calibration_text(document: Mapping[str, Any], title: str) -> str:
-    """Text of a calibration file.
-
-    Args:
-        document: the calibration as a mapping [record].
-        title: first line, a comment [text].
-
-    Returns:
-        YAML that reads back as the document [text].
-
-    Raises:
-        BadInput: a text that no file holds, a figure that is not finite.
-    """
+    """YAML that reads back as the document; `title` is its first comment."""
     lines = [_HEADER.format(title=printable(title)), f"name: {yaml_scalar(document['name'])}\n"]
     lines.append(f"measured_on: {_scalar('', document['measured_on'])}\n")
     lines += [
@@ -99,7 +80,7 @@ def _scalar(name: str, value: Any) -> str:
 
 
 def _decimal(value: float) -> str:
-    """Without an exponent, where it is the same figure so."""
+    """A number without an exponent, where that loses nothing."""
     text = f"{value:.12f}".rstrip("0").rstrip(".")
     return text if value - value == 0.0 and float(text) == value else yaml_scalar(value)
 

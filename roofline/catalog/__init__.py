@@ -1,1 +1,1 @@
-"""Data in: records of GPUs, models, number formats and calibrations, and how files become them."""
+"""Files of GPUs, models, calibrations, engines and workloads, and the records that they become."""

@@ -1,7 +1,7 @@
-"""What `roofline check-specs` asks of specification files beyond what reading them asks.
+"""Checks of `roofline check-specs` beyond those of reading a specification.
 
-Sources must be used and dated, names must be unique, figures that are unusual need a note, and what a
-model states must agree with what its layers add up to.
+Sources must be cited and dated, names unique, unusual figures explained in a note, and the stated parameters of a model
+must agree with its layers.
 """
 
 from __future__ import annotations
@@ -21,56 +21,37 @@ from roofline.records import NamedTuple
 from roofline.specs.build import model_record, without_nulls
 from roofline.specs.names import fold
 
-__all__ = ["Report", "audit", "spec_files"]
-
 _ENTRIES = ("gpu", "model")
-_UNCITED = ("engine", "workload")  # kinds whose figures stand on the sources of the file, of which each cites nothing
-# A clock that is slow, as in a container without one, does not make the sources of this release future ones.
+_UNCITED = ("engine", "workload")  # kinds whose figures do not cite sources one by one
+# Sources of this release are not in the future, even where the clock of a machine is wrong.
 _RELEASED = dt.date(2026, 11, 21)
 _SHORTEST_MENTION = 4
-_MOST_UNCITED, _LONGEST_NOTES = 100, 1 << 16  # sources sought in notes, and characters of notes: their product is time
+_MOST_UNCITED, _LONGEST_NOTES = 100, 1 << 16  # sources to search for in notes, characters of notes: bounds the time
 
 
 class Report(NamedTuple):
-    """What was checked, and what is wrong with it."""
+    """Number of files checked, and their faults."""
 
     counts: Mapping[str, int]  # kind of a specification -> files
     faults: tuple[str, ...]  # file:line: field: fault
 
 
 def spec_files(path: str | None) -> list[str]:
-    """Specification files to check.
-
-    Args:
-        path: a folder or a file; None for the shipped catalogs [path].
-
-    Returns:
-        Their paths, sorted within each catalog [path].
-
-    Raises:
-        BadSpec: nothing is there, or it cannot be read.
-    """
+    """Specification files at a path, a file or a folder; None means the shipped catalogs."""
     if path is None:
         return [file for kind in (*_ENTRIES, *_UNCITED) for file in yaml_files(shipped_root(kind))]
     if os.path.isfile(path):
         if not path.endswith(ENDINGS):
             raise BadSpec(f"{path}: not a specification; its file name must end in {' or '.join(ENDINGS)}")
         return [path]
-    found = yaml_files(own_folder(path))
-    if not found:
+    paths = yaml_files(own_folder(path))
+    if not paths:
         raise BadSpec(f"{path}: no specifications here; their file names must end in {' or '.join(ENDINGS)}")
-    return found
+    return paths
 
 
 def audit(paths: Sequence[str]) -> Report:
-    """Check specification files, each by itself and their names against each other and the shipped ones.
-
-    Args:
-        paths: the files [path].
-
-    Returns:
-        How many there are of each kind, and every fault in the order of files and lines.
-    """
+    """Check files one by one, and their names against each other and the shipped ones."""
     faults: dict[str, list[str]] = {}
     files: list[Checked] = []
     for path in paths:
@@ -80,9 +61,9 @@ def audit(paths: Sequence[str]) -> Report:
             faults[path] = str(error).splitlines()
             continue
         files.append(file)
-        further = [*_sources(file), *_doubts(file), *(() if file.faults else _stated(file))]
+        further = [*_source_faults(file), *_doubts(file), *(() if file.faults else _layer_faults(file))]
         faults[path] = [*file.faults, *located(path, file.lines, further)]
-    for file, fault in _names(files):
+    for file, fault in _name_faults(files):
         faults[file.path] += located(file.path, file.lines, [fault])
     counts = {kind: sum(file.kind == kind for file in files) for kind in (*_ENTRIES, "calibration", *_UNCITED)}
     return Report(counts, tuple(line for path in paths for line in ordered(path, faults[path])))
@@ -98,8 +79,8 @@ def _doubts(file: Checked) -> Iterator[Fault]:
             yield ("name",), f"does not match the file name; rename the file to {name}{ENDINGS[0]}"
 
 
-def _stated(file: Checked) -> Iterator[Fault]:
-    """What the layers of a model say; the last resort is the fault that only building shows."""
+def _layer_faults(file: Checked) -> Iterator[Fault]:
+    """Faults of a model's stated parameters, or the one that only building its record reveals."""
     if file.kind != "model":
         return
     data = without_nulls(dict(file.data))
@@ -109,20 +90,20 @@ def _stated(file: Checked) -> Iterator[Fault]:
         yield (), f"{type(fault).__name__}: {fault}"
 
 
-def _sources(file: Checked) -> Iterator[Fault]:
-    """Sources that nothing cites or mentions, and dates that have not come."""
-    listed = file.data.get("sources")
-    if not isinstance(listed, Mapping):
+def _source_faults(file: Checked) -> Iterator[Fault]:
+    """Sources that are neither cited nor mentioned, and dates in the future."""
+    sources = file.data.get("sources")
+    if not isinstance(sources, Mapping):
         return
     rest = {key: value for key, value in file.data.items() if key != "sources"}
     cited, notes = set(_texts(rest, "source")), "\n".join((*_texts(rest, "note"), *_texts(rest, "notes")))
     notes, uncited = notes[:_LONGEST_NOTES], 0
     today = max(dt.datetime.now(tz=dt.UTC).date(), _RELEASED)
-    for key, source in listed.items():
+    for key, source in sources.items():
         entry = source if isinstance(source, Mapping) else {}
-        sought = file.kind not in _UNCITED and key not in cited
-        uncited += sought
-        if sought and (uncited > _MOST_UNCITED or not _is_mentioned(str(key), str(entry.get("title", "")), notes)):
+        is_uncited = file.kind not in _UNCITED and key not in cited
+        uncited += is_uncited
+        if is_uncited and (uncited > _MOST_UNCITED or not _is_mentioned(str(key), str(entry.get("title", "")), notes)):
             yield ("sources", key), "source is never cited; cite it or remove it"
         first = _first_day(str(entry.get("date", "")))
         if first is not None and first > today:
@@ -130,61 +111,61 @@ def _sources(file: Checked) -> Iterator[Fault]:
 
 
 def _is_mentioned(key: str, title: str, notes: str) -> bool:
-    """Whether a note names a source by its key, its title, or the beginning of its title."""
+    """Whether the notes mention a source by its key, its title, or the beginning of its title."""
     beginning = re.split(r"[,(:@]", title)[0].strip()
     words = [word for word in (key, title.strip(), beginning) if word == key or len(word) >= _SHORTEST_MENTION]
     return any(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", notes, re.IGNORECASE) for word in words)
 
 
-def _texts(value: Any, wanted: str, key: Any = None) -> Iterator[str]:
-    """Texts below a value whose key is `wanted`."""
+def _texts(value: Any, name: str, key: Any = None) -> Iterator[str]:
+    """Texts of all fields of a name, at any depth below a value."""
     if isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _texts(item, wanted, name)
+        for field, item in value.items():
+            yield from _texts(item, name, field)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item, wanted, key)
-    elif key == wanted and isinstance(value, str):
+            yield from _texts(item, name, key)
+    elif key == name and isinstance(value, str):
         yield value
 
 
 def _first_day(date: str) -> dt.date | None:
-    """First day of a year, a month or a day; None for what the schema refuses."""
+    """First day of a year or month, or the day itself; None for other texts."""
     try:
         return dt.date.fromisoformat((date + "-01-01")[:10])
     except ValueError:
         return None
 
 
-def _names(files: Sequence[Checked]) -> Iterator[tuple[Checked, Fault]]:
-    """Names that two entries of a kind claim; a file may replace a shipped one by its canonical name alone."""
+def _name_faults(files: Sequence[Checked]) -> Iterator[tuple[Checked, Fault]]:
+    """Names that two entries of a kind claim; the canonical name of a shipped file may be claimed, to replace it."""
     checked_paths = {os.path.realpath(file.path) for file in files}
     for kind in _ENTRIES:
-        mine = [(file, _stated_names(file.data)) for file in files if file.kind == kind]
-        canonical = {fold(names[0][1]) for _, names in mine if names}
+        named = [(file, _stated_names(file.data)) for file in files if file.kind == kind]
+        canonical = {fold(names[0][1]) for _, names in named if names}
         owners: dict[str, tuple[object, str]] = {}
         for entry in shipped_entries(kind):
             if os.path.realpath(entry.path) not in checked_paths and entry.names[0] not in canonical:
                 spellings = (spelling for name in entry.names for spelling in _spellings(name))
                 owners.update(dict.fromkeys(spellings, (entry, entry.short)))
-        for file, names in mine:
+        for file, names in named:
             for where, name in names:
                 for spelling in _spellings(name):
-                    owner, called = owners.setdefault(spelling, (file, str(names[0][1])))
+                    owner, owner_name = owners.setdefault(spelling, (file, str(names[0][1])))
                     if owner is not file:
-                        yield file, (where, f"the name {name!r} is already taken by {called}; choose another")
+                        yield file, (where, f"the name {name!r} is already taken by {owner_name}; choose another")
                         break
 
 
 def _stated_names(data: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
-    """Canonical name and aliases, with where they are stated."""
+    """Canonical name and aliases, each with its path in the file."""
     aliases = data.get("aliases")
-    listed = enumerate(aliases) if isinstance(aliases, list) else ()
-    named = [(("name",), data.get("name")), *((("aliases", position), alias) for position, alias in listed)]
-    return [(where, name) for where, name in named if isinstance(name, str)]
+    numbered = enumerate(aliases) if isinstance(aliases, list) else ()
+    names = [(("name",), data.get("name")), *((("aliases", position), alias) for position, alias in numbered)]
+    return [(where, name) for where, name in names if isinstance(name, str)]
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """A name as look-up compares it, with and without its organisation."""
+    """A folded name, with and without its organisation."""
     folded = fold(name)
     return (folded, folded.rpartition("/")[2]) if "/" in folded else (folded,)

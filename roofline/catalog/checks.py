@@ -1,4 +1,4 @@
-"""Whether a specification file keeps its schema: every fault at once, with file, line and field."""
+"""Checks of a specification file against its schema: all faults at once, with file, line and field."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ from roofline.errors import BadSpec, printable
 from roofline.records import NamedTuple
 from roofline.specs.layers import FFNS, MIXERS
 
-__all__ = ["SCHEMAS", "Checked", "checked", "checked_document", "document_faults", "located", "ordered"]
-
-#: Kind of a specification -> what its file must look like.
 SCHEMAS: Mapping[str, type[Strict]] = {
     "gpu": GpuSpec,
     "model": ModelSpec,
@@ -33,12 +30,12 @@ SCHEMAS: Mapping[str, type[Strict]] = {
     "workload": WorkloadSpec,
 }
 
-_MOST_FAULTS = 200  # of the schema: what nobody reads further takes its time, too
+_MOST_FAULTS = 200  # reported faults of the schema
 _Where = tuple[str | int, ...]
 
 
 class Checked(NamedTuple):
-    """A specification file as it was read, and what is wrong with it."""
+    """Content of a specification file, and its faults."""
 
     path: str
     kind: str  # gpu, model, calibration, engine or workload
@@ -48,56 +45,26 @@ class Checked(NamedTuple):
 
 
 def checked_document(path: str, kind: str | None = None) -> dict[str, Any]:
-    """Content of a specification file that keeps its schema.
-
-    Args:
-        path: the file [path].
-        kind: what it describes; None: as its fields say [text].
-
-    Returns:
-        The mapping as written.
-
-    Raises:
-        BadSpec: with every fault as ``file:line: field: fault``.
-    """
-    found = checked(path, kind)
-    if found.faults:
-        raise BadSpec("\n".join(found.faults))
-    return dict(found.data)
+    """Content of a specification file, which must have no faults; without `kind`, its fields tell what it describes."""
+    file = checked(path, kind)
+    if file.faults:
+        raise BadSpec("\n".join(file.faults))
+    return dict(file.data)
 
 
 def document_faults(document: Mapping[str, Any], kind: str) -> list[str]:
-    """What a reader would refuse in a document that is to be written.
-
-    Args:
-        document: the specification as a mapping [record].
-        kind: what it describes: one of `SCHEMAS` [text].
-
-    Returns:
-        Faults as ``field: fault`` [text].
-    """
+    """Faults that reading a document would report, as ``field: fault``."""
     try:
         SCHEMAS[kind].model_validate(document)
     except ValidationError as errors:
-        found = [(tuple(error["loc"]), error["msg"]) for error in errors.errors()]
+        faults = [(tuple(error["loc"]), error["msg"]) for error in errors.errors()]
     else:
-        found = list(_unknown_sources((), document, document.get("sources")))
-    return list(dict.fromkeys(printable(f"{'.'.join(map(str, where))}: {text}") for where, text in found))
+        faults = list(_unknown_sources((), document, document.get("sources")))
+    return list(dict.fromkeys(printable(f"{'.'.join(map(str, where))}: {text}") for where, text in faults))
 
 
 def checked(path: str, kind: str | None = None) -> Checked:
-    """A specification file with all of its faults: of YAML, of the schema, of figures that cannot be.
-
-    Args:
-        path: the file [path].
-        kind: what it describes; None: as its fields say [text].
-
-    Returns:
-        What was read, and the faults in the order of their lines.
-
-    Raises:
-        BadSpec: it cannot be read at all.
-    """
+    """A specification file with its faults in the order of lines: of YAML, of the schema, of implausible figures."""
     data, lines, faults = read_untrusted(path)
     if not isinstance(data, dict):
         raise BadSpec(fault_text(path, 1, "a specification must be a mapping of fields"))
@@ -106,44 +73,27 @@ def checked(path: str, kind: str | None = None) -> Checked:
         SCHEMAS[kind].model_validate(data)
     except ValidationError as errors:
         names = _field_names(SCHEMAS[kind])
-        found_wrong = errors.errors(include_url=False, include_context=False, include_input=False)
-        faults += [_schema_fault(path, lines, error, names) for error in found_wrong[:_MOST_FAULTS]]
-        if len(found_wrong) > _MOST_FAULTS:
-            faults.append(fault_text(path, 1, f"file: {len(found_wrong) - _MOST_FAULTS} more faults"))
-    found = [*_unknown_sources((), data, data.get("sources")), *(slips(data) if kind == "gpu" else ())]
-    return Checked(path, kind, data, lines, ordered(path, [*faults, *located(path, lines, found)]))
+        details = errors.errors(include_url=False, include_context=False, include_input=False)
+        faults += [_schema_fault(path, lines, error, names) for error in details[:_MOST_FAULTS]]
+        if len(details) > _MOST_FAULTS:
+            faults.append(fault_text(path, 1, f"file: {len(details) - _MOST_FAULTS} more faults"))
+    further = [*_unknown_sources((), data, data.get("sources")), *(slips(data) if kind == "gpu" else ())]
+    return Checked(path, kind, data, lines, ordered(path, [*faults, *located(path, lines, further)]))
 
 
 def located(path: str, lines: Lines, faults: Iterable[Fault]) -> list[str]:
-    """Faults as ``file:line: field: text``, each on the nearest line that the file has.
-
-    Args:
-        path: the file [path].
-        lines: line of every field.
-        faults: where they are, and what is wrong.
-
-    Returns:
-        One line each [text].
-    """
+    """Faults as ``file:line: field: text``, each on the line of the innermost field that the file has."""
     return [_located(path, lines, where, text) for where, text in faults]
 
 
 def ordered(path: str, faults: Iterable[str]) -> list[str]:
-    """Faults of one file in the order of their lines, each once.
-
-    Args:
-        path: the file [path].
-        faults: as ``file:line: field: text`` [text].
-
-    Returns:
-        The same, sorted [text].
-    """
-    beginning = len(printable(path)) + 1
-    return sorted(dict.fromkeys(faults), key=lambda fault: int(fault[beginning:].partition(":")[0]))
+    """Faults of one file sorted by line, without duplicates."""
+    start = len(printable(path)) + 1
+    return sorted(dict.fromkeys(faults), key=lambda fault: int(fault[start:].partition(":")[0]))
 
 
 def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[Fault]:
-    """Figures that cite a source which the file does not list."""
+    """Citations of sources that the file does not list."""
     if isinstance(value, Mapping):
         cited = value.get("source")
         if isinstance(cited, str) and not (isinstance(known, Mapping) and cited in known):
@@ -157,9 +107,9 @@ def _unknown_sources(where: _Where, value: Any, known: Any) -> Iterator[Fault]:
 
 
 def _schema_fault(path: str, lines: Lines, error: ErrorDetails, names: Set[str]) -> str:
-    """One fault of the schema in our words."""
+    """One fault of the schema in words of this project."""
     where: _Where = ()
-    for part in error["loc"]:  # pydantic also names the branch of a choice that it tried
+    for part in error["loc"]:  # without the branches of choices that pydantic tried
         if (*where, part) in lines or part not in (*MIXERS, *FFNS, "[key]"):
             where = (*where, part)
     text = error["msg"]
@@ -174,7 +124,6 @@ def _schema_fault(path: str, lines: Lines, error: ErrorDetails, names: Set[str])
 
 
 def _located(path: str, lines: Lines, where: _Where, text: str) -> str:
-    """A fault as file:line: field: text, on the nearest line that the file has."""
     nearest = where
     while nearest not in lines:
         nearest = nearest[:-1]
@@ -183,9 +132,7 @@ def _located(path: str, lines: Lines, where: _Where, text: str) -> str:
 
 @cache
 def _field_names(schema: type[BaseModel]) -> frozenset[str]:
-    """Names of all fields at any depth, from the JSON Schema."""
-    found: set[str] = set()
-    described = schema.model_json_schema()
-    for part in (described, *described.get("$defs", {}).values()):
-        found |= set(part.get("properties", {}))
-    return frozenset(found)
+    """Names of all fields of a schema, at any depth."""
+    document = schema.model_json_schema()
+    parts = (document, *document.get("$defs", {}).values())
+    return frozenset(name for part in parts for name in part.get("properties", {}))

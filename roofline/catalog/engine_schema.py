@@ -1,19 +1,17 @@
-"""What an engine profile must look like, stated once: it states the fields of its record."""
+"""Schema of the file of an engine profile, which has the fields of its record."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from roofline.catalog.schema_parts import Count, Deviation, Document, Fraction, Name, OneOf, Title, of_record
 from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.formats import PEAKS
 from roofline.specs.kernels import CALIBRATED
-
-__all__ = ["EngineSpec"]
 
 
 def _check_year(value: object) -> object:
@@ -22,14 +20,19 @@ def _check_year(value: object) -> object:
     return value
 
 
+_Factor = Annotated[float, Field(ge=0.001, le=1000.0)]
 _TUNING: Any = of_record(
     KernelOverride,
     {
         "kind": (Annotated[str, OneOf(tuple(kind.name for kind in CALIBRATED))], ...),
         "peak": (Annotated[str, OneOf(PEAKS)], None),
+        "compute": (_Factor, 1.0),
+        "memory": (_Factor, 1.0),
     },
     nulls=False,
 )
+
+_SLOWDOWN = AliasChoices("prefill_slowdown", "stretch")  # the latter in older files
 
 EngineSpec = of_record(
     Engine,
@@ -37,7 +40,7 @@ EngineSpec = of_record(
         "aliases": (list[Name], []),
         "title": (Title, ""),
         "year": (Annotated[int | str, BeforeValidator(_check_year)], ""),
-        "stretch": (Annotated[float, Field(ge=1.0, allow_inf_nan=False)], 1.0),
+        "prefill_slowdown": (Annotated[float, Field(ge=1.0, allow_inf_nan=False, validation_alias=_SLOWDOWN)], 1.0),
         "scheduler": (Literal["decode first", "prompts first"], "decode first"),
         "max_num_batched_tokens": (Count | None, None),
         "max_num_seqs": (Count | None, None),

@@ -1,6 +1,6 @@
-"""From names to records: a name or a path finds its file, and the file becomes a record.
+"""Records of GPUs and models by name or path.
 
-Shipped files are proven in the tests and read plainly; a user's own go through the schema, which reports all faults.
+Shipped files are read without checks, because the tests prove them; users' files go through the schema.
 """
 
 from __future__ import annotations
@@ -32,32 +32,17 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.names import LABELS, Entry, Match, fold, match_name, match_quantised, nearest_names
 
-__all__ = [
-    "FILES",
-    "Found",
-    "Listed",
-    "document",
-    "find_gpu",
-    "find_model",
-    "gpu_names",
-    "is_gpu_name",
-    "listed",
-    "load_gpu",
-    "load_model",
-    "model_names",
-]
-
 _WEIGHTS = (".json", ".safetensors", ".gguf")  # files that hold a model or its configuration
-FILES = (*ENDINGS, *_WEIGHTS)  #: endings of whatever is read from a file of one's own
-_GENERIC = "generic"  # calibration of generations that have none
+FILES = (*ENDINGS, *_WEIGHTS)  #: endings of all files that users may name
+_GENERIC = "generic"  # calibration of generations without one
 _HUB_ID = r"(?a:[\w.-]+/[\w.-]+)"
 
 
 class Found(NamedTuple):
-    """What a name stands for."""
+    """The record of a name."""
 
     record: Any
-    note: str | None  # what the beginning of a name is read as
+    note: str | None  # how an abbreviated name was read
 
 
 class Listed(NamedTuple):
@@ -68,20 +53,16 @@ class Listed(NamedTuple):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The mapping of its file."""
         return _content(self.entry)
 
 
 def load_gpu(name: str, specs: str | None = None) -> Gpu:
-    """GPU of a name, with the calibration of its generation.
+    """GPU by name, with the calibration of its generation.
 
     Args:
-        name: canonical name, alias or the beginning of one, case and separators folded; or the
-            path of a specification [text].
-        specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record.
+        name: canonical name, alias or the beginning of one, regardless of case and separators; or the path of a
+            specification.
+        specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
 
     Raises:
         UnknownName: no such GPU; the message names the nearest three.
@@ -96,17 +77,14 @@ def load_gpu(name: str, specs: str | None = None) -> Gpu:
 
 
 def load_model(name: str, specs: str | None = None, assume: str | None = None) -> Model:
-    """Model of a name.
+    """Model by name or path.
 
     Args:
-        name: Hugging Face id, short name, alias or the beginning of one, case and separators folded, or the id of
-            a quantised copy; or the path of a specification, of a config.json, of a file of weights (.safetensors,
-            .gguf) or an index of them, or of a folder that holds any of these [text].
-        specs: folder of specifications of one's own, searched first; default $ROOFLINE_SPECS [path].
-        assume: family, such as ``llama``, as which a config.json of an unknown one is read; None to refuse it [text].
-
-    Returns:
-        The record.
+        name: Hugging Face id, short name, alias or the beginning of one, regardless of case and separators, or the id
+            of a quantised copy; or the path of a specification, a config.json, a file of weights (.safetensors, .gguf)
+            or its index, or a folder with any of these.
+        specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
+        assume: family, such as ``llama``, as which a config.json with an unknown model_type is read; None to refuse it.
 
     Raises:
         UnknownName: no such model; the message names the nearest three.
@@ -121,119 +99,45 @@ def load_model(name: str, specs: str | None = None, assume: str | None = None) -
 
 
 def find_gpu(name: str, specs: str | None = None) -> Found:
-    """GPU of a name, and what the answer must say about the name.
-
-    Args:
-        name: as `load_gpu` takes it [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record, and a note where only the beginning of a name was given.
-
-    Raises:
-        UnknownName: no such GPU, or several whose names begin so.
-        BadSpec: the file has faults.
-    """
-    return _found(name, "gpu", specs)
+    """GPU by name as for `load_gpu`, with a note where the name was abbreviated."""
+    return _find(name, "gpu", specs)
 
 
 def find_model(name: str, specs: str | None = None, assume: str | None = None) -> Found:
-    """Model of a name, and what the answer must say about the name.
-
-    Args:
-        name: as `load_model` takes it [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-        assume: as `load_model` takes it [text].
-
-    Returns:
-        The record, and a note where only the beginning of a name was given.
-
-    Raises:
-        UnknownName: no such model, or several whose names begin so.
-        BadSpec: the file has faults.
-    """
-    place = None if assume is None or not isinstance(name, str) else _place(name, "model", _own_specs(specs))
-    if not isinstance(place, str):
-        return _found(name, "model", specs)
+    """Model by name as for `load_model`, with a note where the name was abbreviated."""
+    place = None if assume is None or not isinstance(name, str) else _place(name, "model", _specs_folder(specs))
+    if not isinstance(place, str):  # the catalog leaves nothing to assume
+        return _find(name, "model", specs)
     from roofline.huggingface.files import file_model
 
     return Found(file_model(place, assume), None)
 
 
 def gpu_names(specs: str | None = None) -> tuple[str, ...]:
-    """Canonical names of all GPUs.
-
-    Args:
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        Names, sorted [text].
-    """
     return tuple(sorted({entry.short for entry in entries("gpu", specs)}))
 
 
 def is_gpu_name(name: str, specs: str | None = None) -> bool:
-    """Whether a text is the full name or an alias of a GPU, or the path of a specification.
-
-    Args:
-        name: any spelling [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        True or false.
-    """
-    known = (entry.names for entry in entries("gpu", _own_specs(specs)))
+    """Whether a text is the full name or an alias of a GPU, or ends like a specification file."""
+    known = (entry.names for entry in entries("gpu", _specs_folder(specs)))
     return name.strip().endswith(ENDINGS) or any(fold(name) in names for names in known)
 
 
 def model_names(specs: str | None = None) -> tuple[str, ...]:
-    """Short names of all models.
-
-    Args:
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        Names, sorted [text].
-    """
     return tuple(sorted({entry.short for entry in entries("model", specs)}))
 
 
 def listed(kind: str, specs: str | None = None) -> Iterator[Listed]:
-    """All GPUs or models, each with its record, in the order of their names.
-
-    Args:
-        kind: ``gpu`` or ``model`` [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The entries, read one by one.
-
-    Raises:
-        BadSpec: a file has faults.
-    """
-    specs = _own_specs(specs)
+    """All entries of a kind, ``gpu`` or ``model``, sorted by name and read one by one."""
+    specs = _specs_folder(specs)
     for entry in sorted(entries(kind, specs), key=lambda entry: entry.short):
-        content = _content(entry) if kind == "gpu" else None  # its row shows the date of the price, a source's
+        content = _content(entry) if kind == "gpu" else None  # with sources: a row shows the date of the price
         yield Listed(_record(entry, kind, specs, content), entry)
 
 
 def document(name: str, kind: str, specs: str | None = None, assume: str | None = None) -> dict[str, Any]:
-    """Content of the file that describes a GPU or a model, as written.
-
-    Args:
-        name: as `load_gpu` and `load_model` take it [text].
-        kind: ``gpu`` or ``model`` [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-        assume: as `load_model` takes it [text].
-
-    Returns:
-        The mapping of the file; of a config.json the specification that it amounts to.
-
-    Raises:
-        UnknownName: no such entry.
-        BadSpec: the file has faults.
-    """
-    place = _place(name, kind, _own_specs(specs))
+    """Content of the file of a GPU or model as written; a config.json is converted to a specification."""
+    place = _place(name, kind, _specs_folder(specs))
     if not isinstance(place, str):
         return _content(place.entry)
     from roofline.huggingface.files import file_document
@@ -241,24 +145,20 @@ def document(name: str, kind: str, specs: str | None = None, assume: str | None 
     return file_document(place, assume=assume).document
 
 
-# --- finding -----------------------------------------------------------------------------------
-
-
-def _own_specs(specs: Any) -> str | None:
-    """Folder of specifications of one's own that is asked for, else that of the environment."""
+def _specs_folder(specs: Any) -> str | None:
+    """Folder of the user's specifications: the argument, else $ROOFLINE_SPECS."""
     specs = os.fspath(specs) if isinstance(specs, os.PathLike) else specs
     if specs is not None and not isinstance(specs, str):
         raise BadInput(f"specs = {shown(specs)} must be the path of a folder")
     return specs or os.environ.get("ROOFLINE_SPECS")
 
 
-def _found(name: str, kind: str, specs: str | None) -> Found:
-    """What a name stands for."""
+def _find(name: str, kind: str, specs: str | None) -> Found:
     if not isinstance(name, str):
         raise UnknownName(f"{kind} = {shown(name)} must be the name of a {LABELS[kind]}, as text, or a record")
-    specs = _own_specs(specs)
+    specs = _specs_folder(specs)
     if not specs and _local(name, kind) is None:
-        shipped = _found_among_shipped(name, kind)
+        shipped = _find_shipped(name, kind)
         if shipped is not None:
             return shipped
     place = _place(name, kind, specs)
@@ -266,49 +166,47 @@ def _found(name: str, kind: str, specs: str | None) -> Found:
         from roofline.huggingface.files import file_model
 
         return Found(file_model(place), None)
-    return _answered(place, kind, specs)
+    return _read_match(place, kind, specs)
 
 
-def _answered(match: Match, kind: str, specs: str | None) -> Found:
-    """Record of an entry, in the format that its name states beside the model."""
+def _read_match(match: Match, kind: str, specs: str | None) -> Found:
+    """Record of an entry, with the number format that the name states."""
     record = _record(match.entry, kind, specs)
     return Found(record if match.preset is None else replace(record, preset=match.preset), match.note)
 
 
 @cache
-def _found_among_shipped(name: str, kind: str) -> Found | None:
-    """What a name of the shipped catalog stands for, read once."""
+def _find_shipped(name: str, kind: str) -> Found | None:
+    """Record by a name of the shipped catalog; None for other names."""
     likely = shipped_entry(name, kind)
-    found = match_name(name, [likely], kind) if likely and fold(name) in likely.names else None
-    found = found or match_name(name, entries(kind, None), kind)
-    return None if found is None else _answered(found, kind, None)
+    match = match_name(name, [likely], kind) if likely and fold(name) in likely.names else None
+    match = match or match_name(name, entries(kind, None), kind)
+    return None if match is None else _read_match(match, kind, None)
 
 
 def _place(name: str, kind: str, specs: str | None) -> Match | str:
-    """Entry that a name means, or the path of a configuration or of weights."""
+    """Catalog entry of a name, or the path of a configuration or of weights."""
     known: tuple[Entry, ...] = ()
-    found = _local(name, kind)
-    if found is None:
+    place = _local(name, kind)
+    if place is None:
         known = entries(kind, specs)
-        found = match_name(name, known, kind)
-    if found is None and kind == "model":
-        found = _config(name)  # a folder of this name, which no catalog knows
-    if found is None and kind == "model":
-        found = match_quantised(name, known)
-    if found is None:
+        place = match_name(name, known, kind)
+    if place is None and kind == "model":
+        place = _config(name) or match_quantised(name, known)  # a folder of this name, if no catalog has it
+    if place is None:
         for entry in known:
             if entry.own:
-                _checked(entry.path)  # a faulty file may be the one that was meant
-    return found or _from_hub(name, kind, known, specs)
+                _checked(entry.path)  # report its faults: it may be the file that was meant
+    return place or _from_hub(name, kind, known, specs)
 
 
 def _local(name: str, kind: str) -> Match | str | None:
-    """File that a name is the path of: only what is written like a path, so no file hides a catalog's name."""
+    """Place of a name that is written like a path; others are left to the catalog, which files must not hide."""
     path = os.path.expanduser(name.strip())
     if path.endswith(ENDINGS):
-        found = kind_of(spec_text(path))
-        if found != kind:
-            raise BadSpec(f"{path}:1: is a {LABELS.get(found, found)} specification, not a {LABELS[kind]}")
+        actual = kind_of(spec_text(path))
+        if actual != kind:
+            raise BadSpec(f"{path}:1: is a {LABELS.get(actual, actual)} specification, not a {LABELS[kind]}")
         return Match(own_entry(path))
     if kind != "model":
         return None
@@ -318,17 +216,17 @@ def _local(name: str, kind: str) -> Match | str | None:
 
 
 def _config(path: str) -> str | None:
-    """A file, or a folder that holds a config.json or weights."""
+    """The path itself if it is a file, or a folder with a config.json or weights; else None."""
     try:
         names = [""] if os.path.isfile(path) else os.listdir(path)
-    except (OSError, ValueError):  # no folder; a zero byte
+    except (OSError, ValueError):  # no folder, or a zero byte in the path
         return None
-    held = (name for name in names if name in ("", "config.json") or name.endswith(_WEIGHTS[1:]))
-    return path if any(os.path.isfile(os.path.join(path, name) if name else path) for name in held) else None
+    files = (name for name in names if name in ("", "config.json") or name.endswith(_WEIGHTS[1:]))
+    return path if any(os.path.isfile(os.path.join(path, name) if name else path) for name in files) else None
 
 
 def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
-    """The config.json of a Hugging Face id, where the client is installed; else the refusal of the name."""
+    """Path of the config.json of a Hugging Face id; refuses names that are none, or without the client."""
     listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "; yours: --specs DIR")
     if not name.strip():
         raise UnknownName(f"the name of the {LABELS[kind]} is empty; all: {listing}")
@@ -350,42 +248,39 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
         raise UnknownName(f"{refusal}; {reason}") from None
 
 
-# --- reading -----------------------------------------------------------------------------------
-
-
 def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] | None = None) -> Any:
-    """Record of a file; a fault that only building shows is reported like any other."""
+    """Record of a file; faults that only building reveals are reported as `BadSpec`, too."""
     if content is None:
-        content = _content(entry) if entry.own else shipped_figures(entry.path)  # sources apart, but prices
+        content = _content(entry) if entry.own else shipped_figures(entry.path)  # sources are not needed
     try:
         if kind == "model":
             return model_record(content)
         calibration = _calibration(content["generation"], specs)
         if entry.own and calibration is not None and calibration is _shipped_calibration(content["generation"]):
-            calibration = replace(calibration, measured_on=())  # measured on the shipped GPU, not on this one
+            calibration = replace(calibration, measured_on=())  # it was the shipped GPU
         return gpu_record(content, sustained_efficiencies(content, calibration))
     except (KeyError, TypeError, ValueError, AttributeError, BadInput) as fault:
         raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 
 
 def _content(entry: Entry) -> dict[str, Any]:
-    return _checked(entry.path) if entry.own else _plain(entry.path)
+    return _checked(entry.path) if entry.own else _shipped_content(entry.path)
 
 
 def _checked(path: str) -> dict[str, Any]:
-    """Content of a file of the user's own that keeps its schema."""
+    """Content of a user's file, checked against its schema."""
     from roofline.catalog.checks import checked_document
 
     return dict(without_nulls(checked_document(path)))
 
 
 @lru_cache(maxsize=512)
-def _plain(path: str) -> dict[str, Any]:
+def _shipped_content(path: str) -> dict[str, Any]:
     return shipped_document(path)
 
 
 def _calibration(generation: str, specs: str | None) -> Calibration | None:
-    """Calibration of a generation: the user's own, else the shipped one, else the generic one."""
+    """Calibration of a generation: the user's, else the shipped one, else the generic one."""
     for path in yaml_files(own_folder(specs)) if specs else ():
         if os.path.splitext(os.path.basename(path))[0] == generation and kind_of(spec_text(path)) == "calibration":
             return calibration_record(_checked(path))
@@ -395,6 +290,6 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 @lru_cache(maxsize=64)
 def _shipped_calibration(generation: str) -> Calibration | None:
     path = os.path.join(shipped_root("gpu"), "calibration", f"{generation}.yaml")
-    if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # a generation is no way elsewhere
+    if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # no path elsewhere
         return calibration_record(shipped_figures(path))
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None

@@ -1,4 +1,4 @@
-"""What a model's specification file must look like, stated once: its layers state the fields of their records."""
+"""Schema of a model's specification file; its layers have the fields of their records."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ from roofline.catalog.schema_parts import (
     OneOf,
     Strict,
     WholeNumber,
+    check_readable,
     of_record,
-    told,
 )
 from roofline.quantity import count_from_text
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
 from roofline.specs.formats import KV_FORMATS
 from roofline.specs.layers import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, MoeFfn, Ngrams
 from roofline.specs.model import Model
-
-__all__ = ["ModelSpec"]
 
 
 def _gqa_fault(mixer: Gqa) -> str | None:
@@ -56,17 +54,15 @@ def _csa_fault(mixer: Csa) -> str | None:
 
 
 def _gdn_fault(mixer: Gdn) -> str | None:
-    return (
-        f"v_heads ({mixer.v_heads}) must be a multiple of k_heads ({mixer.k_heads})"
-        if mixer.v_heads % mixer.k_heads
-        else None
-    )
+    if mixer.v_heads % mixer.k_heads:
+        return f"v_heads ({mixer.v_heads}) must be a multiple of k_heads ({mixer.k_heads})"
+    return None
 
 
 def _mamba2_fault(mixer: Mamba2) -> str | None:
-    return (
-        f"heads ({mixer.heads}) must be a multiple of groups ({mixer.groups})" if mixer.heads % mixer.groups else None
-    )
+    if mixer.heads % mixer.groups:
+        return f"heads ({mixer.heads}) must be a multiple of groups ({mixer.groups})"
+    return None
 
 
 def _indexer_fault(indexer: Indexer) -> str | None:
@@ -85,7 +81,7 @@ def _moe_fault(ffn: MoeFfn) -> str | None:
     return None
 
 
-#: Record -> what can be wrong with its fields together.
+#: Record -> check of its fields together, None where they agree.
 _FAULTS: Mapping[type, Callable[[Any], str | None]] = {
     Csa: _csa_fault,
     Gdn: _gdn_fault,
@@ -95,28 +91,28 @@ _FAULTS: Mapping[type, Callable[[Any], str | None]] = {
     MoeFfn: _moe_fault,
 }
 _INDEXER = (of_record(Indexer, {}, fault=_indexer_fault) | None, None)
-#: Record -> type and default of the fields that a file states in another way than the record.
-_OTHERWISE: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
+#: Record -> type and default of fields that differ between file and record.
+_OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
     Csa: {"indexer": _INDEXER},
     Gqa: {
         "indexer": _INDEXER,
         "qk_norm": (Literal["head", "full"] | None, None),
-        "v_head_dim": (Count | None, None),  # that of the keys where it is left out
+        "v_head_dim": (Count | None, None),  # defaults to head_dim
     },
-    Mla: {"indexer": _INDEXER, "rope": (WholeNumber, ...)},  # none of a key is rotated in GLM-5.3-Flash
+    Mla: {"indexer": _INDEXER, "rope": (WholeNumber, ...)},  # zero in GLM-5.3-Flash
 }
 
 
 def _one_of(records: Mapping[str, type]) -> Any:
-    """What a file states of one of several records, of which its `kind` says which."""
-    stated = [
-        of_record(record, {"kind": (Literal[kind], ...), **_OTHERWISE.get(record, {})}, fault=_FAULTS.get(record))
+    """Schema of one of several records, which `kind` tells apart."""
+    schemas = [
+        of_record(record, {"kind": (Literal[kind], ...), **_OVERRIDES.get(record, {})}, fault=_FAULTS.get(record))
         for kind, record in records.items()
     ]
-    return Annotated[reduce(or_, stated), Field(discriminator="kind")]
+    return Annotated[reduce(or_, schemas), Field(discriminator="kind")]
 
 
-if TYPE_CHECKING:  # a class that is made of a record is no type to a type checker
+if TYPE_CHECKING:  # type checkers do not take a generated class for a type
     _Mixer: TypeAlias = Any
     _Ffn: TypeAlias = Any
 else:
@@ -161,7 +157,7 @@ def _check_not_empty(mixer: Any, ffn: Any) -> None:
 class _Parameters(Cited):
     """A number of parameters with its source."""
 
-    value: Annotated[int | str, BeforeValidator(lambda value: told(count_from_text, value))]
+    value: Annotated[int | str, BeforeValidator(lambda value: check_readable(count_from_text, value))]
 
 
 class _Active(_Parameters):
@@ -178,9 +174,8 @@ class _Stated(Strict):
 
 
 def _streams_fault(model: Any) -> str | None:
-    several = model.streams > 1
     for name in ("stream_rank", "stream_average"):
-        if getattr(model, name) and not several:
+        if getattr(model, name) and model.streams <= 1:
             return f"{name} says how several residual streams are mixed; give streams"
     return None
 

@@ -1,4 +1,4 @@
-"""Whether what a model's file states agrees with what its layers add up to."""
+"""Stated parameter counts of a model against those of its layers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,13 @@ from roofline.physics.parameters import CONVENTIONS, active_parameters, paramete
 from roofline.quantity import BILLION, MEGA, rounded
 from roofline.specs.model import Model
 
-__all__ = ["stated_faults"]
-
 _TOTAL_TOLERANCE = 0.01
 _ACTIVE_TOLERANCE = 0.025  # publishers round to two digits
-_MOST_KV_PER_TOKEN = 10 * MEGA  # [B]; 4.5 MB for MPT-30B and its like without shared heads
+_MOST_KV_PER_TOKEN = 10 * MEGA  # [B]; 4.5 MB for models like MPT-30B without shared KV heads
 
 
 def stated_faults(model: Model, data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Counts that a file states and its layers contradict, and a KV cache that cannot be.
-
-    Args:
-        model: the record of the file.
-        data: the mapping of the file.
-
-    Returns:
-        Where each fault is, and what is wrong there; a note on a figure answers it.
-    """
+    """Stated counts that the layers contradict, unless a note explains them, and an implausible KV cache."""
     figures = data.get("parameters") or {}
     if model.stated_total is not None and not figures["total"].get("note"):
         counted = parameters(model).total
@@ -40,12 +30,10 @@ def stated_faults(model: Model, data: Mapping[str, Any]) -> Iterator[tuple[tuple
         if abs(nearest / model.stated_active - 1.0) > _ACTIVE_TOLERANCE:
             yield ("parameters", "active"), _disagreement(model.stated_active, nearest, _ACTIVE_TOLERANCE)
     if attends(model):
-        kept = kv_bytes_per_token(model)
-        if not 0.0 < kept < _MOST_KV_PER_TOKEN:
-            yield (
-                ("groups",),
-                f"a KV cache of {rounded(kept / MEGA)} MB per token is implausible; check heads and layers",
-            )
+        nbytes = kv_bytes_per_token(model)
+        if not 0.0 < nbytes < _MOST_KV_PER_TOKEN:
+            text = f"a KV cache of {rounded(nbytes / MEGA)} MB per token is implausible; check heads and layers"
+            yield ("groups",), text
 
 
 def _disagreement(stated: float, counted: float, tolerance: float) -> str:

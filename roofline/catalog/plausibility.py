@@ -1,7 +1,7 @@
-"""Whether the figures of a GPU can be true: slips of a unit or a prefix, sparse peaks, ratios that no part has.
+"""Plausibility of the figures of a GPU: wrong units or prefixes, sparse peaks, ratios that no GPU has.
 
-Slips are refused wherever a file of the user's own is read; doubts are raised by `roofline check-specs` alone.
-A note on a figure answers both: parts are allowed to be unusual, but not silently.
+Slips are refused wherever a user's file is read; doubts are reported by `roofline check-specs` alone. A note that
+explains a figure silences both.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from typing import Any
 from roofline.errors import BadInput
 from roofline.quantity import from_text
 
-__all__ = ["Fault", "doubts", "slips"]
-
-#: Where a fault lies, as keys and positions, and what is wrong there.
+#: Path of a fault, as keys and positions, and its description.
 Fault = tuple[tuple[str | int, ...], str]
 
-# Dense 16-bit ridge points of real accelerators lie at 37 (H20) to 420 FLOP/B (L40S); a sparse peak
-# doubles them, and a slip of a prefix moves them a thousandfold. A part beyond says why in a note.
+# Dense 16-bit ridge points of accelerators range from 37 (H20) to 420 FLOP/B (L40S); a sparse peak doubles them, and a
+# wrong prefix is a factor of a thousand.
 _LOWEST_RIDGE, _HIGHEST_RIDGE = 15.0, 500.0
 _HIGHEST_FP8_RATIO = 2.2
 
-# Figure -> dimension and the range of parts that can be bought, with an order of magnitude to spare.
+# Figure -> dimension and range of GPUs on the market, with an order of magnitude to spare.
 _RANGES = {
     "exp_per_s": ("exp/s", "10 Gexp/s", "1 Pexp/s"),
     "clock": ("Hz", "0.1 GHz", "10 GHz"),
@@ -40,7 +38,7 @@ _PEAKS = ("FLOP/s", "1 TFLOP/s", "100 PFLOP/s")
 _PRICES = ("USD/s", "0.01 USD/h", "1000 USD/h")
 _SMALLEST_USABLE_SHARE = 0.8
 
-# Dense rates of tensor cores over their 16-bit rate; whatever differs says why in a note.
+# Usual ratios of dense tensor-core rates to the 16-bit rate.
 _RATIOS = {
     "fp16": (1.0,),
     "tf32": (0.5,),
@@ -57,14 +55,7 @@ _ROUNDING = 1.005
 
 
 def slips(data: Mapping[str, Any]) -> Iterator[Fault]:
-    """Figures of a GPU that can only be a slip.
-
-    Args:
-        data: the mapping of the file, whatever it holds.
-
-    Returns:
-        Where each of them is, and what is wrong.
-    """
+    """Figures of a GPU that can only be mistakes; `data` may hold anything."""
     yield from _sparse_peaks(data)
     for dtype in _mapping(data, "peak"):
         yield from _out_of_range(data, ("peak", dtype), *_PEAKS)
@@ -79,69 +70,57 @@ def slips(data: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def doubts(data: Mapping[str, Any]) -> Iterator[Fault]:
-    """Figures of a GPU that need a word of explanation.
-
-    Args:
-        data: the mapping of the file, whatever it holds.
-
-    Returns:
-        Where each of them is, and what is doubtful.
-    """
-    wide = _wide_peak(data)
-    reference = wide and _value(data, ("peak", wide), "FLOP/s")
+    """Figures of a GPU that need a note to explain them; `data` may hold anything."""
+    sixteen_bit = _sixteen_bit_peak(data)
+    reference = sixteen_bit and _value(data, ("peak", sixteen_bit), "FLOP/s")
     if reference:
         for dtype, ratios in _RATIOS.items():
             value = _value(data, ("peak", dtype), "FLOP/s")
-            if value is None or dtype == wide or _is_explained(data, ("peak", dtype)):
+            if value is None or dtype == sixteen_bit or _is_explained(data, ("peak", dtype)):
                 continue
             if all(abs(value / reference / ratio - 1.0) > _RATIO_TOLERANCE for ratio in ratios):
                 usual = " or ".join(f"{ratio:g}" for ratio in ratios)
-                yield (
-                    ("peak", dtype),
-                    f"{value / reference:.2f} times the {wide} peak, not {usual}; explain it in a note",
-                )
+                text = f"{value / reference:.2f} times the {sixteen_bit} peak, not {usual}; explain it in a note"
+                yield ("peak", dtype), text
     link, memory = _value(data, ("scale_up", "bandwidth"), "B/s"), _value(data, ("memory", "bandwidth"), "B/s")
-    possible = link and memory and _is_within(memory, *_RANGES["memory.bandwidth"])
-    if link and memory and possible and link > memory and not _is_explained(data, ("scale_up", "bandwidth")):
-        yield (
-            ("scale_up", "bandwidth"),
-            "exceeds the memory bandwidth; give it per direction and GPU, or explain it in a note",
-        )
+    is_possible = link and memory and _is_within(memory, *_RANGES["memory.bandwidth"])
+    if link and memory and is_possible and link > memory and not _is_explained(data, ("scale_up", "bandwidth")):
+        text = "exceeds the memory bandwidth; give it per direction and GPU, or explain it in a note"
+        yield ("scale_up", "bandwidth"), text
     yield from _exponentials(data)
 
 
 def _exponentials(data: Mapping[str, Any]) -> Iterator[Fault]:
-    """A special-function rate that the cores cannot reach at their clock."""
+    """A rate of special functions that is implausible for the cores and their clock."""
     rate, clock = _value(data, ("exp_per_s",), "exp/s"), _value(data, ("clock",), "Hz")
     cores = _mapping(data, "cores").get("value")
     if not (rate and clock and type(cores) is int and cores > 0) or _is_explained(data, ("exp_per_s",)):
         return
-    each = rate / cores / clock
-    if not _FEWEST_EXPS <= each <= _MOST_EXPS:
-        yield ("exp_per_s",), f"{each:.3g} per core and clock, usually 16; explain it in a note"
+    per_clock = rate / cores / clock
+    if not _FEWEST_EXPS <= per_clock <= _MOST_EXPS:
+        yield ("exp_per_s",), f"{per_clock:.3g} per core and clock, usually 16; explain it in a note"
 
 
 def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[Fault]:
-    """Peaks that can only be 2:4 sparse ones or mistaken in their prefix."""
+    """A missing 16-bit peak, and peaks that can only be 2:4 sparse or have a wrong prefix."""
     peaks = {dtype: _value(data, ("peak", dtype), "FLOP/s") for dtype in _mapping(data, "peak")}
-    wide = _wide_peak(data)
-    if peaks and not wide and data.get("status") not in ("announced", "pre-release"):
-        yield (
-            ("peak",),
-            "bf16 or fp16 is missing; every model needs one",
-        )  # vendors announce the narrow first
-    reference, bandwidth = peaks.get(wide or ""), _value(data, ("memory", "bandwidth"), "B/s")
-    if not wide or not reference:
+    sixteen_bit = _sixteen_bit_peak(data)
+    if (
+        peaks and not sixteen_bit and data.get("status") not in ("announced", "pre-release")
+    ):  # which state narrow peaks first
+        yield ("peak",), "bf16 or fp16 is missing; every model needs one"
+    reference, bandwidth = peaks.get(sixteen_bit or ""), _value(data, ("memory", "bandwidth"), "B/s")
+    if not sixteen_bit or not reference:
         return
     advice = "suggests a sparse peak; give the dense one, or explain it in a note"
-    possible = bandwidth and _is_within(reference, *_PEAKS) and _is_within(bandwidth, *_RANGES["memory.bandwidth"])
-    if bandwidth and possible and not _is_explained(data, ("peak", wide), ("memory", "bandwidth")):
+    is_possible = bandwidth and _is_within(reference, *_PEAKS) and _is_within(bandwidth, *_RANGES["memory.bandwidth"])
+    if bandwidth and is_possible and not _is_explained(data, ("peak", sixteen_bit), ("memory", "bandwidth")):
         ridge = reference / bandwidth
         if ridge > _HIGHEST_RIDGE:
-            yield ("peak", wide), f"a ridge of {ridge:.0f} FLOP/B {advice}"
+            yield ("peak", sixteen_bit), f"a ridge of {ridge:.0f} FLOP/B {advice}"
         elif ridge < _LOWEST_RIDGE:
-            low = f"a ridge of {ridge:.2g} FLOP/B is lower than any accelerator's; check the units of the peak"
-            yield ("peak", wide), f"{low} and the memory bandwidth, or explain it in a note"
+            text = f"a ridge of {ridge:.2g} FLOP/B is lower than any accelerator's; check the units of the peak"
+            yield ("peak", sixteen_bit), f"{text} and the memory bandwidth, or explain it in a note"
     ratio = (peaks.get("fp8") or 0.0) / reference
     if ratio > _HIGHEST_FP8_RATIO and not _is_explained(data, ("peak", "fp8")):
         yield ("peak", "fp8"), f"{ratio:.1f} times the 16-bit peak {advice}"
@@ -153,26 +132,24 @@ def _prices(data: Mapping[str, Any]) -> Iterator[Fault]:
     least, most = (from_text(bound, _PRICES[0]) for bound in _PRICES[1:])
     for key, amount in zip(("low", "typical", "high"), amounts, strict=True):
         if amount and not least <= amount <= most and not _is_explained(data, ("price",)):
-            yield (
-                ("price", key),
-                f"{price[key]} is not between {_PRICES[1]} and {_PRICES[2]}; correct it or explain it in a note",
-            )
+            text = f"{price[key]} is not between {_PRICES[1]} and {_PRICES[2]}; correct it or explain it in a note"
+            yield ("price", key), text
     low, typical, high = amounts
     if low and typical and high and not low <= typical <= high:
         yield ("price",), "must satisfy low <= typical <= high"
 
 
 def _memory(data: Mapping[str, Any]) -> Iterator[Fault]:
-    """Usable memory that is not the label, read in GB or in GiB, less a reserve."""
+    """Usable memory that exceeds the label, even if that means GiB, or is far below it."""
     label, usable = _value(data, ("memory", "label"), "B"), _value(data, ("memory", "usable"), "B")
     if not label or not usable or _is_explained(data, ("memory", "label")):
         return
     binary = from_text("1 GiB", "B") / from_text("1 GB", "B")
-    stated = f"{data['memory']['usable']['value']} usable of {data['memory']['label']['value']}"
+    comparison = f"{data['memory']['usable']['value']} usable of {data['memory']['label']['value']}"
     if usable > label * binary * _ROUNDING:
-        yield ("memory", "usable"), f"{stated}: more than the label, even in GiB"
+        yield ("memory", "usable"), f"{comparison}: more than the label, even in GiB"
     elif usable < label * _SMALLEST_USABLE_SHARE and not _is_explained(data, ("memory", "usable")):
-        yield ("memory", "usable"), f"{stated}: less than {_SMALLEST_USABLE_SHARE:.0%}; explain it in a note"
+        yield ("memory", "usable"), f"{comparison}: less than {_SMALLEST_USABLE_SHARE:.0%}; explain it in a note"
 
 
 def _out_of_range(
@@ -190,8 +167,8 @@ def _is_within(value: float, dimension: str, low: str, high: str) -> bool:
     return from_text(low, dimension) <= value <= from_text(high, dimension)
 
 
-def _wide_peak(data: Mapping[str, Any]) -> str | None:
-    """The 16-bit dtype whose peak others are compared with."""
+def _sixteen_bit_peak(data: Mapping[str, Any]) -> str | None:
+    """The 16-bit dtype that other peaks are compared with; None without one."""
     return next((dtype for dtype in ("bf16", "fp16") if dtype in _mapping(data, "peak")), None)
 
 
@@ -200,7 +177,7 @@ def _is_explained(data: Mapping[str, Any], *paths: tuple[str, ...]) -> bool:
 
 
 def _value(data: Mapping[str, Any], path: tuple[str, ...], dimension: str) -> float | None:
-    """SI value of a figure; None where it is not stated or cannot be read, which the schema reports."""
+    """SI value of a figure; None where it is absent or unreadable, which the schema reports."""
     return _amount(_figure(data, path).get("value"), dimension)
 
 
@@ -218,5 +195,5 @@ def _figure(data: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any]
 
 
 def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = data.get(key)
-    return found if isinstance(found, Mapping) else {}
+    value = data.get(key)
+    return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""Where the figures of a specification come from: each with its value, source, date, note and confidence."""
+"""Figures of a specification, each with its source, date, note and confidence."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from roofline.errors import BadInput
 from roofline.quantity import DIMENSIONS, count_from_text, from_text
 from roofline.records import NamedTuple
 
-__all__ = ["Figure", "figures", "si_value", "sources", "with_si"]
-
 _PROVENANCE = ("source", "note", "confidence")
 
 
 class Figure(NamedTuple):
-    """One stated figure of a specification, with where it comes from."""
+    """One figure of a specification and its provenance."""
 
     field: str
     value: str
-    source: str  # title
+    source: str  # title of the source
     url: str
     date: str
     note: str
@@ -27,26 +25,12 @@ class Figure(NamedTuple):
 
 
 def figures(content: Mapping[str, Any]) -> list[Figure]:
-    """Every figure of a specification with its source and date, in the order of the file.
-
-    Args:
-        content: the mapping of the file.
-
-    Returns:
-        The figures.
-    """
+    """All figures of a specification in the order of the file."""
     return list(_walk("", content, content.get("sources", {})))
 
 
 def sources(content: Mapping[str, Any]) -> list[Figure]:
-    """The sources that a specification names.
-
-    Args:
-        content: the mapping of the file.
-
-    Returns:
-        One entry a source; its key is in `field`.
-    """
+    """The sources of a specification, with their keys as `field`."""
     return [
         Figure(key, "", str(entry["title"]), str(entry.get("url", "")), str(entry["date"]), "", "")
         for key, entry in content.get("sources", {}).items()
@@ -54,23 +38,16 @@ def sources(content: Mapping[str, Any]) -> list[Figure]:
 
 
 def si_value(field: str, text: object) -> tuple[float, str] | None:
-    """SI value of what a figure states.
-
-    Args:
-        field: where the figure is, e.g. ``memory.bandwidth`` [text].
-        text: the value as it is written, e.g. ``3.35 TB/s`` [text].
-
-    Returns:
-        Value and unit; None for what is neither a quantity nor a count [any].
+    """SI value and unit of a figure; None if it is neither a quantity nor a count.
 
     >>> si_value("memory.bandwidth", "3.35 TB/s")
     (3350000000000.0, 'B/s')
     """
-    whole = int(text) if isinstance(text, str) and text.isdecimal() else text
+    value = int(text) if isinstance(text, str) and text.isdecimal() else text
     if field.startswith("parameters."):
-        return count_from_text(whole), "1"
-    if isinstance(whole, int) and not isinstance(whole, bool):
-        return float(whole), "1"
+        return count_from_text(value), "1"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return float(value), "1"
     for dimension in DIMENSIONS:
         try:
             return from_text(text, dimension), dimension
@@ -80,46 +57,38 @@ def si_value(field: str, text: object) -> tuple[float, str] | None:
 
 
 def with_si(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A specification as it is written, with SI values beside its texts.
-
-    Args:
-        content: the mapping of the file.
-
-    Returns:
-        The mapping; figures have ``si_value`` and ``si_unit``, a price has both for each of its three.
-    """
-    return {key: item if key == "sources" else _beside(str(key), item) for key, item in content.items()}
+    """A specification with `si_value` and `si_unit` added to its figures; those of a price are by key."""
+    return {key: item if key == "sources" else _add_si(str(key), item) for key, item in content.items()}
 
 
-def _beside(field: str, value: Any) -> Any:
+def _add_si(field: str, value: Any) -> Any:
     if isinstance(value, list):
-        return [_beside(field, item) for item in value]
+        return [_add_si(field, item) for item in value]
     if not isinstance(value, Mapping):
         return value
     if "source" not in value:
-        return {key: _beside(f"{field}.{key}", item) for key, item in value.items()}
+        return {key: _add_si(f"{field}.{key}", item) for key, item in value.items()}
     if "value" in value:
-        found = si_value(field, value["value"])
-        return {**value, **({} if found is None else {"si_value": found[0], "si_unit": found[1]})}
-    read = {key: si_value(key, item) for key, item in value.items() if key not in _PROVENANCE}
-    numbers = {key: found[0] for key, found in read.items() if found is not None}
-    units = {found[1] for found in read.values() if found is not None}
+        quantity = si_value(field, value["value"])
+        return {**value, **({} if quantity is None else {"si_value": quantity[0], "si_unit": quantity[1]})}
+    quantities = {key: si_value(key, item) for key, item in value.items() if key not in _PROVENANCE}
+    numbers = {key: quantity[0] for key, quantity in quantities.items() if quantity is not None}
+    units = {quantity[1] for quantity in quantities.values() if quantity is not None}
     return {**value, **({"si_value": numbers, "si_unit": units.pop()} if len(units) == 1 else {})}
 
 
 def _walk(prefix: str, value: Any, known: Mapping[str, Any]) -> Iterator[Figure]:
-    """Figures below a value: mappings that name a source."""
+    """Figures below a value: the mappings that name a source."""
     if not isinstance(value, Mapping):
         return
     if "source" in value and value["source"] in known:
         source = known[value["source"]]
-        stated = value.get("value")
-        if stated is None:
-            rest = {key: item for key, item in value.items() if key not in _PROVENANCE}
-            stated = ", ".join(f"{key} {item}" for key, item in rest.items())
+        figure = value.get("value")
+        if figure is None:
+            figure = ", ".join(f"{key} {item}" for key, item in value.items() if key not in _PROVENANCE)
         yield Figure(
             prefix,
-            str(stated),
+            str(figure),
             str(source["title"]),
             str(source.get("url", "")),
             str(source["date"]),

@@ -1,4 +1,4 @@
-"""What a GPU's and a calibration's specification file must look like, stated once."""
+"""Schemas of the specification files of GPUs and calibrations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from roofline.catalog.schema_parts import (
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.formats import PEAKS
 from roofline.specs.kernels import CALIBRATED, COLLECTIVES
-
-__all__ = ["CalibrationSpec", "GpuSpec"]
 
 
 class _Rate(Cited):
@@ -145,20 +143,20 @@ class _Fit(Strict):
     measurements: Count | None = None
 
 
-if TYPE_CHECKING:  # a class that is made of a record is no type to a type checker
+if TYPE_CHECKING:  # type checkers do not take a generated class for a type
     _Kernel: TypeAlias = Any
     _Collective: TypeAlias = Any
 else:
     _UNSTATED = ("is_measured", "sigma")
-    _WIDE = {
+    _LOOSER = {
         "eta_x": (Annotated[float, Field(gt=0.0, le=2.0)] | None, None),
         "p": (Annotated[float, Field(ge=1.0)] | None, None),
     }
-    _Kernel = of_record(Efficiency, _WIDE, base=_Fit, without=_UNSTATED, nulls=True)
+    _Kernel = of_record(Efficiency, _LOOSER, base=_Fit, without=_UNSTATED, nulls=True)
     _Collective = of_record(CollectiveEfficiency, {"eta": (Fraction, ...)}, base=_Fit, without=_UNSTATED, nulls=True)
 
 
-#: Kinds of kernel that a calibration has constants of; `pcie` are those of all collectives over PCIe.
+#: Kinds of kernel with constants in a calibration; `pcie` stands for all collectives over PCIe.
 _KINDS = tuple(kind.name for kind in CALIBRATED)
 _LINKS = (*(kind.name for kind in COLLECTIVES), "pcie")
 

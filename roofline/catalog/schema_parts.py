@@ -1,7 +1,6 @@
-"""What the schemas of specification files are made of, and how one is made of a record.
+"""Parts of the schemas of specification files, and schemas made of records.
 
-pydantic lives here, in the schemas and in `checks`, and is imported only for files that are not shipped, and in the
-tests.
+pydantic is imported here, in the schemas and in `checks` alone, which only users' files need.
 """
 
 from __future__ import annotations
@@ -25,26 +24,6 @@ from roofline.specs.figures import Seconds, Share
 from roofline.specs.formats import FORMATS, STORED_BITS, is_format
 from roofline.specs.names import name_fault
 
-__all__ = [
-    "Cited",
-    "Count",
-    "Date",
-    "Deviation",
-    "Document",
-    "FormatOfWeights",
-    "Fraction",
-    "Name",
-    "OneOf",
-    "Positive",
-    "Prose",
-    "Quantity",
-    "Strict",
-    "Title",
-    "WholeNumber",
-    "of_record",
-    "told",
-]
-
 
 def _check_name(value: str) -> str:
     fault = name_fault(value)
@@ -54,7 +33,7 @@ def _check_name(value: str) -> str:
 
 
 def _check_line(value: str) -> str:
-    """Prose of one line: any alphabet, with its blanks and joiners, and nothing that a terminal obeys."""
+    """One line of prose in any alphabet, without control characters."""
     for character in value:
         if not (character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"):
             text = f"text must be printable; found {printable(character)}"
@@ -63,13 +42,13 @@ def _check_line(value: str) -> str:
 
 
 def _check_prose(value: str) -> str:
-    """Prose of several lines, as a block of YAML has them."""
+    """Prose of several lines."""
     for line in value.split("\n"):
         _check_line(line)
     return value
 
 
-_JOINERS = "\u200c\u200d"  # which Persian, Hindi and others spell words with
+_JOINERS = "\u200c\u200d"  # part of words in Persian, Hindi and others
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
 _NameOrNone = Annotated[str, Field(max_length=200), AfterValidator(lambda value: value and _check_name(value))]
@@ -79,12 +58,12 @@ Count = Annotated[int, Field(ge=1, le=int(BILLION))]
 WholeNumber = Annotated[int, Field(ge=0, le=int(BILLION))]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
-#: Of ln(predicted / measured): a hundredfold either way says nothing any more.
+#: Standard deviation of ln(predicted / measured); 5 is a factor of 148.
 Deviation = Annotated[float, Field(gt=0.0, le=5.0, allow_inf_nan=False)]
 
 
 class OneOf:
-    """Annotation of a text that is one of some names."""
+    """Annotation: a text that is one of the names."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
@@ -94,7 +73,7 @@ class OneOf:
 
 
 class FormatOfWeights:
-    """Annotation of a text that is a number format of weights, or says how many bits one takes in this checkpoint."""
+    """Annotation: a number format of weights, or bits per weight, such as ``4.9bpw``."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_wrap_validator_function(self._check, core_schema.literal_schema([*FORMATS]))
@@ -110,7 +89,7 @@ class FormatOfWeights:
 
 
 class Quantity:
-    """Annotation of a text that states a quantity of one dimension."""
+    """Annotation: a quantity of one dimension, as a text with its unit."""
 
     def __init__(self, dimension: str) -> None:
         self._dimension = dimension
@@ -122,23 +101,11 @@ class Quantity:
         return {**handler(schema), "dimension": self._dimension}
 
     def _check(self, value: object) -> object:
-        return told(from_text, value, self._dimension)
+        return check_readable(from_text, value, self._dimension)
 
 
-def told(read: Callable[..., object], value: object, *arguments: str) -> object:
-    """The value itself where it can be read, else the reason in pydantic's terms.
-
-    Args:
-        read: what refuses a value that cannot be read.
-        value: as the file states it [any].
-        arguments: of `read` besides [text].
-
-    Returns:
-        The value as it was [any].
-
-    Raises:
-        PydanticCustomError: with the reason of the refusal.
-    """
+def check_readable(read: Callable[..., object], value: object, *arguments: str) -> object:
+    """The value itself if `read` accepts it, else its `BadInput` as an error of pydantic."""
     if isinstance(value, str):
         _check_line(value)
     try:
@@ -166,7 +133,7 @@ _DATE = r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
 
 
 def _check_date(value: object) -> object:
-    """A day, a month or a year, as YAML reads it."""
+    """A day, month or year as text; YAML turns days into dates."""
     if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
         raise PydanticCustomError("date", "a date must be written as 2026-11-21, 2026-11 or '2026'", {})
     if isinstance(value, str) and not re.fullmatch(_DATE, value, re.ASCII):
@@ -194,10 +161,8 @@ class Document(Strict):
     notes: list[Prose] = []
 
 
-# --- schemas of records ---------------------------------------------------------------------------
-
-#: Type of a field -> how a file states it.
-_IN_A_FILE: dict[Any, Any] = {
+#: Type of a field in a record -> type in a file.
+_FILE_TYPES: dict[Any, Any] = {
     int: Count,
     str: Name,
     float: Positive,
@@ -205,7 +170,7 @@ _IN_A_FILE: dict[Any, Any] = {
     Seconds: Annotated[str, Quantity("s")],
     Share: Fraction,
 }
-_IF_EMPTY = {int: WholeNumber, str: _NameOrNone}  # of a field that is zero or empty where a file leaves it out
+_EMPTY_TYPES = {int: WholeNumber, str: _NameOrNone}  # the same for fields with a default of zero or ""
 
 
 def of_record(
@@ -217,52 +182,42 @@ def of_record(
     nulls: bool | None = None,
     fault: Callable[[Any], str | None] | None = None,
 ) -> type[Strict]:
-    """Schema of what a file states of a record: its fields, with their types and whether they may be left out.
+    """Schema of a record in a file: its fields with their types and defaults, named and described like the record.
 
-    A whole number is positive, or not negative where zero is the default; a time is a text with its unit; a share lies
-    above 0 and is at most 1; any other number is positive and finite.
-
-    Args:
-        record: the dataclass [type].
-        otherwise: type and default of fields that a file states in another way, and of those that it states besides.
-        base: what every such part of a file states [type].
-        without: fields that no file states [text].
-        nulls: whether what may be left out may be null instead; None: where it may be None in the record [bool].
-        fault: what is wrong with the fields together, None where nothing is.
-
-    Returns:
-        The class, named and described like the record.
+    Whole numbers are positive, or not negative where zero is the default; times are texts with units; shares lie in
+    (0, 1]; other numbers are positive and finite. `otherwise` has type and default of fields that differ, or that only
+    files have; `without` names fields that no file has. `nulls` says whether fields with a default may be null (None:
+    those that may be None in the record). `fault` checks the fields together.
     """
     hints = get_type_hints(record, include_extras=True)
-    stated: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
+    members: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
     for field in fields(record):
         hint, default = hints[field.name], field.default
         parts = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-        types = [_type_in_a_file(part, default) for part in parts if part is not NoneType]
+        types = [_file_type(part, default) for part in parts if part is not NoneType]
         if default is not MISSING and (NoneType in parts if nulls is None else nulls):
             types.append(NoneType)
-        # a file states a time as a text, so the record's default is none of a file's
-        stated[field.name] = (reduce(or_, types), ... if default is MISSING else None if hint == Seconds else default)
-    stated.update(otherwise)
+        # times are texts in a file, so that the default of the record cannot be that of the file
+        members[field.name] = (reduce(or_, types), ... if default is MISSING else None if hint == Seconds else default)
+    members.update(otherwise)
     checks: dict[str, Any] = {} if fault is None else {"_check": model_validator(mode="after")(_raising(fault))}
-    made: type[Strict] = create_model(
+    schema: type[Strict] = create_model(
         record.__name__,
         __base__=base,
         __doc__=record.__doc__,
         __validators__=checks,
-        **{name: kind for name, kind in stated.items() if name not in without},
+        **{name: kind for name, kind in members.items() if name not in without},
     )
-    return made
+    return schema
 
 
-def _type_in_a_file(hint: Any, default: Any) -> Any:
-    """How a file states a value of a type."""
-    usual = _IN_A_FILE.get(hint, hint)
-    return _IF_EMPTY.get(hint, usual) if default in {0, ""} else usual
+def _file_type(hint: Any, default: Any) -> Any:
+    file_type = _FILE_TYPES.get(hint, hint)
+    return _EMPTY_TYPES.get(hint, file_type) if default in {0, ""} else file_type
 
 
 def _raising(fault: Callable[[Any], str | None]) -> Callable[[Any], Any]:
-    """A validator that raises the fault that a function tells."""
+    """Validator that raises what `fault` returns."""
 
     def check(value: Any) -> Any:
         text = fault(value)

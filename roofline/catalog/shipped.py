@@ -1,36 +1,28 @@
-"""Content of the shipped files: as the wheel carries it, parsed when it was built, or from the YAML itself.
+"""Content of the shipped files, parsed when the wheel was built or read from the YAML.
 
-`compiled.jsonl` lies beside this module in a wheel, and nowhere else: its first line is an index, every other line the
-content of one file. A line answers only for the bytes that it was made of, so that a file that was edited, replaced or
-added is read as YAML, and so are all of a checkout.
+Only wheels have a `compiled.jsonl` beside this module: the first line is an index, every other line the content of one
+file. Checksums tell whether a file has changed since; changed and added files, and those of a checkout, are read as
+YAML.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import takewhile
 from typing import Any
 from zlib import crc32
 
 from roofline.catalog.files import shipped_root, spec_text
+from roofline.specs.names import fold
 
-__all__ = ["COMPILED", "compiled", "shipped_document", "shipped_figures"]
-
-#: Where a wheel has its parsed catalog.
+#: The parsed catalog of a wheel.
 COMPILED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compiled.jsonl")
 
 
 def compiled(paths: Iterable[str]) -> bytes:
-    """The parsed catalog that a wheel carries.
-
-    Args:
-        paths: shipped files [path].
-
-    Returns:
-        Lines of JSON, each an ASCII text: the index by name, then contents.
-    """
+    """The parsed catalog of a wheel: ASCII lines of JSON, an index by name and then contents."""
     import json
 
     from roofline.catalog.shipped_yaml import content_of_text
@@ -46,17 +38,7 @@ def compiled(paths: Iterable[str]) -> bytes:
 
 
 def shipped_document(path: str) -> dict[str, Any]:
-    """Content of a shipped specification; a date stays the text it is written as.
-
-    Args:
-        path: the file [path].
-
-    Returns:
-        The mapping.
-
-    Raises:
-        BadSpec: the file cannot be read.
-    """
+    """Content of a shipped specification; dates stay text."""
     content = _parsed(path)
     if content is not None:
         return content
@@ -66,17 +48,7 @@ def shipped_document(path: str) -> dict[str, Any]:
 
 
 def shipped_figures(path: str) -> dict[str, Any]:
-    """Content of a shipped specification without its sources, half of it, of which a record needs one date at most.
-
-    Args:
-        path: the file [path].
-
-    Returns:
-        The mapping; of the sources that of the price, with its date.
-
-    Raises:
-        BadSpec: the file cannot be read.
-    """
+    """Content of a shipped specification without its sources, half of the file; only the date of a price is kept."""
     content = _parsed(path)
     if content is None:
         from roofline.catalog.shipped_yaml import figures_of_text
@@ -85,13 +57,13 @@ def shipped_figures(path: str) -> dict[str, Any]:
     figures = dict(takewhile(lambda field: field[0] != "sources", content.items()))
     if figures.get("price") is not None:
         source = figures["price"]["source"]
-        stated = content.get("sources", {}).get(source, {})
-        figures["sources"] = {source: {"date": stated["date"]}} if "date" in stated else {}
+        entry = content.get("sources", {}).get(source, {})
+        figures["sources"] = {source: {"date": entry["date"]}} if "date" in entry else {}
     return figures
 
 
 def _parsed(path: str) -> dict[str, Any] | None:
-    """What the wheel knows of a file as it is now; None where it knows another, or nothing."""
+    """Content of a file from the parsed catalog; None where the file is not in it or has changed."""
     index, lines = _catalog()
     checksum, start, end = index.get(_name(path), (None, 0, 0))
     if checksum is None or checksum != _checksum(path):
@@ -102,9 +74,20 @@ def _parsed(path: str) -> dict[str, Any] | None:
     return content
 
 
+def shipped_by_name(
+    name: str, paths: Sequence[str], content_of: Callable[[str], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Content of the shipped file with a folded name or alias; None without one. Most names are those of the file."""
+    for path in paths:
+        if fold(os.path.splitext(os.path.basename(path))[0]) == name:
+            return content_of(path)
+    contents = map(content_of, paths)
+    return next((content for content in contents if name in map(fold, content.get("aliases", ()))), None)
+
+
 @cache
 def _catalog() -> tuple[dict[str, tuple[int, int, int]], bytes]:
-    """Index of the parsed catalog, name -> checksum and place of its line, and the lines."""
+    """Index of the parsed catalog (name -> checksum, start and end of its line), and the lines."""
     try:
         with open(COMPILED, "rb", buffering=0) as file:
             index, _, lines = file.read().partition(b"\n")
@@ -116,7 +99,7 @@ def _catalog() -> tuple[dict[str, tuple[int, int, int]], bytes]:
 
 
 def _name(path: str) -> str:
-    """Name of a file from the folder of all catalogs on."""
+    """Path of a file relative to the folder of all catalogs."""
     return path[_home_length() :].replace(os.sep, "/")
 
 
@@ -129,5 +112,5 @@ def _checksum(path: str) -> int | None:
     try:
         with open(path, "rb", buffering=0) as file:
             return crc32(file.read())
-    except OSError:  # the reader of the file says why
+    except OSError:  # reading the file reports it
         return None

@@ -1,8 +1,7 @@
-"""Reading the YAML of a shipped file fast: the plain subset that the catalog keeps to.
+"""Fast reader of the YAML subset of the shipped files: texts, whole numbers, decimals, true, false and null.
 
-Half of the time of PyYAML's safe loader goes into resolving and constructing scalars. Shipped files
-hold texts, whole numbers, decimals, true, false and null, nothing else, and the tests compare every one
-of them with the safe loader. Files of the user's own may hold anything and go through `yaml_lines`.
+PyYAML's safe loader spends half of its time on resolving and constructing scalars. The tests compare both on every
+shipped file; users' files go through `yaml_lines`.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["content_of_text", "figures_of_text"]
-
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _WORDS = {"true": True, "false": False, "null": None, "~": None, "": None}
 _WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)").fullmatch
@@ -23,13 +20,7 @@ _DATED = r"^  {}:\n(?:    .*\n)*?    date: (\S+)"  # of a source
 
 
 def content_of_text(text: str) -> dict[str, Any]:
-    """Content of a shipped specification; a date stays the text it is written as.
-
-    Args:
-        text: the file or its beginning [text].
-
-    Returns:
-        The mapping.
+    """Content of a shipped specification; dates stay text.
 
     >>> content_of_text("name: a\\ndomain: {value: 8, source: sheet}")
     {'name': 'a', 'domain': {'value': 8, 'source': 'sheet'}}
@@ -45,14 +36,7 @@ def content_of_text(text: str) -> dict[str, Any]:
 
 
 def figures_of_text(text: str) -> dict[str, Any]:
-    """Content of a shipped specification without its sources, half of it, of which a record needs one date at most.
-
-    Args:
-        text: the file [text].
-
-    Returns:
-        The mapping; of the sources that of the price, with its date.
-    """
+    """Content of a shipped specification without its sources, half of the file; only the date of a price is kept."""
     figures, _, sources = text.partition("\nsources:\n")
     content = content_of_text(figures)
     price = content.get("price")
@@ -63,7 +47,7 @@ def figures_of_text(text: str) -> dict[str, Any]:
 
 
 def _value(event: Any, following: Callable[[], Any], anchors: dict[str, Any]) -> Any:
-    """Value that an event begins."""
+    """Value that begins with an event; `following` returns the next one."""
     kind = type(event)
     if kind is yaml.ScalarEvent:
         return event.value if event.style else _plain(event.value)

@@ -1,4 +1,4 @@
-"""The document of a model to the text of its specification file, in the layout of the shipped ones."""
+"""Text of a model's specification file, in the layout of the shipped ones."""
 
 from __future__ import annotations
 
@@ -8,29 +8,13 @@ from typing import Any
 from roofline.specs.layers import FFNS, MIXERS
 from roofline.specs.yaml_text import yaml_date, yaml_quoted, yaml_scalar
 
-__all__ = ["spec_yaml"]
-
-_NORMS_COMMENT = "# norm vectors of the hidden width per layer"
-_MTP_COMMENT = "# draft modules, not in the totals"
-_COMMENTS_AT = 30
-
+_COMMENTS = {"norms": "# norm vectors of the hidden width per layer", "mtp": "# draft modules, not in the totals"}
+_COMMENTS_AT = 30  # column
 _ALWAYS_QUOTED = ("note", "title")
 
 
 def spec_yaml(document: Mapping[str, Any]) -> str:
-    """Text of a specification file.
-
-    A mixer or a feed-forward network that occurs again is written once, with an anchor.
-
-    Args:
-        document: the specification as a mapping [record].
-
-    Returns:
-        YAML that reads back as the document; name and aliases stand on the first two lines [text].
-
-    Raises:
-        BadInput: a text that no file holds.
-    """
+    """Text of a specification file; name and aliases are on the first two lines, repeated layer parts have anchors."""
     lines: list[str] = []
     for key, value in document.items():
         if key == "groups":
@@ -38,17 +22,13 @@ def spec_yaml(document: Mapping[str, Any]) -> str:
         elif key == "sources":
             lines += ["sources:", *_source_lines(value)]
         elif key == "notes":
-            lines += _note_lines(value)
+            lines += ["notes:", *(f"  - {yaml_quoted(note)}" for note in value)] if value else ["notes: []"]
         elif key == "parameters":
             lines += ["parameters:", *(f"  {_entry(name, figure)}" for name, figure in value.items())]
         else:
-            lines.append(_commented(key, _entry(key, value)))
+            line, comment = _entry(key, value), _COMMENTS.get(key)
+            lines.append(f"{line:<{_COMMENTS_AT - 1}} {comment}" if comment else line)
     return "\n".join(lines) + "\n"
-
-
-def _commented(key: str, line: str) -> str:
-    comment = {"norms": _NORMS_COMMENT, "mtp": _MTP_COMMENT}.get(key)
-    return f"{line:<{_COMMENTS_AT - 1}} {comment}" if comment else line
 
 
 def _source_lines(sources: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -58,15 +38,8 @@ def _source_lines(sources: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"    {_entry(name, value)}"
 
 
-def _note_lines(notes: list[str]) -> list[str]:
-    return ["notes:", *(f"  - {yaml_quoted(note)}" for note in notes)] if notes else ["notes: []"]
-
-
-# --- groups ---------------------------------------------------------------------------------------
-
-
 class _Parts:
-    """Mixers and feed-forward networks of a document: an anchor at the first of several, an alias at the others."""
+    """Mixers and feed-forward networks of a document; equal ones share an anchor at the first."""
 
     def __init__(self, groups: list[Mapping[str, Any]]) -> None:
         self._uses: dict[str, int] = {}
@@ -76,7 +49,7 @@ class _Parts:
                 self._uses[repr(part)] = self._uses.get(repr(part), 0) + 1
 
     def text(self, part: Mapping[str, Any]) -> str:
-        """A part as it stands in the file."""
+        """A part as YAML, or the alias of an earlier equal one."""
         key = repr(part)
         if key in self._anchors:
             return f"*{self._anchors[key]}"
@@ -86,12 +59,13 @@ class _Parts:
         return f"&{name} {_flow(part)}"
 
     def is_short(self, layer: Mapping[str, Any]) -> bool:
-        """Whether a layer fits on one line."""
+        """Whether a layer fits on one line because its parts are aliases."""
         return all(part["kind"] == "none" or repr(part) in self._anchors for part in (layer["mixer"], layer["ffn"]))
 
     def _free(self, name: str) -> str:
         taken = set(self._anchors.values())
-        return next(each for each in (name, *(f"{name}{number}" for number in range(2, 2000))) if each not in taken)
+        candidates = (name, *(f"{name}{number}" for number in range(2, 2000)))
+        return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def _group_lines(groups: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -112,7 +86,7 @@ def _group_lines(groups: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _anchor(part: Mapping[str, Any]) -> str:
-    """What to call a part."""
+    """Name of the anchor of a part."""
     kind = str(part["kind"])
     if kind == "gqa":
         names = (("window", "local"), ("chunk", "chunked"), ("indexer", "sparse"))
@@ -122,9 +96,6 @@ def _anchor(part: Mapping[str, Any]) -> str:
     if kind == "mla" and not part.get("indexer", {}).get("own", True):
         return "follower"
     return {"dense": "mlp"}.get(kind, kind) if kind in (*MIXERS, *FFNS) else "part"
-
-
-# --- scalars --------------------------------------------------------------------------------------
 
 
 def _flow(value: Any) -> str:
@@ -137,7 +108,6 @@ def _flow(value: Any) -> str:
 
 
 def _entry(key: str, value: Any) -> str:
-    """A field and its value."""
     if isinstance(value, str) and key in _ALWAYS_QUOTED:
         return f"{yaml_scalar(key)}: {yaml_quoted(value)}"
     if isinstance(value, str) and key == "date":

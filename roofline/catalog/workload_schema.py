@@ -1,4 +1,4 @@
-"""What a named workload must look like, stated once: it states the fields of its record."""
+"""Schema of the file of a named workload, which has the fields of its record."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from roofline.errors import RooflineError
 from roofline.specs.slo import SLO_EXAMPLE, limits_of_text
 from roofline.specs.workload import ARRIVALS, LAWS, UNIFORM_CV, NamedWorkload
 
-__all__ = ["WorkloadSpec"]
-
 
 def _check_slo(value: str) -> str:
     try:
@@ -24,7 +22,7 @@ def _check_slo(value: str) -> str:
 
 
 def _check_prefix(value: int, info: ValidationInfo) -> int:
-    """A part of the prompt; a fault of its length is told by itself."""
+    """Refuse a prefix longer than the prompt; a faulty isl is reported by itself."""
     isl = info.data.get("isl", value)
     if value > isl:
         fault = f"must not exceed the prompt, isl = {isl}"
@@ -33,7 +31,7 @@ def _check_prefix(value: int, info: ValidationInfo) -> int:
 
 
 def _check_lengths(value: str, info: ValidationInfo) -> str:
-    """A law that can vary as much as the lengths do."""
+    """Refuse a uniform law for lengths that vary more than it can."""
     widest = max(info.data.get(name, 0.0) for name in ("isl_cv", "osl_cv"))
     if value == "uniform" and widest > UNIFORM_CV:
         fault = f"a uniform law allows a cv of at most {UNIFORM_CV}, not {widest:g}; use lognormal"
@@ -41,10 +39,10 @@ def _check_lengths(value: str, info: ValidationInfo) -> str:
     return value
 
 
-#: Standard deviation over mean: above 10, the mean of a thousand requests says nothing any more.
+#: Standard deviation over mean; above 10, the mean of a thousand requests is meaningless.
 _Variation = Annotated[float, Field(ge=0.0, le=10.0)]
 _LIMIT = r"[\w\-]+(@[pP][\d.]+)?\s*:\s*[+]?[\d.][^,:]*"
-_SHAPE = {"pattern": rf"^\s*{_LIMIT}([,\s]\s*{_LIMIT})*$"}  # for editors; what reads it knows more
+_SHAPE = {"pattern": rf"^\s*{_LIMIT}([,\s]\s*{_LIMIT})*$"}  # for editors; `limits_of_text` is stricter
 _Slo = Annotated[
     str, Field(max_length=200, examples=[SLO_EXAMPLE], json_schema_extra=_SHAPE), AfterValidator(_check_slo)
 ]

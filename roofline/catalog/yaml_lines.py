@@ -1,4 +1,4 @@
-"""Reading a YAML file that nobody has vetted: data with the line of every field, within limits."""
+"""Untrusted YAML files: their data with the line of every field, within limits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import yaml
 from roofline.errors import BadSpec, printable
 from roofline.reading import SPEC_BYTES, Unreadable, content
 
-__all__ = ["Lines", "fault_text", "read_untrusted"]
-
-#: Line of every field, by its path of keys and positions.
+#: Path of keys and positions of a field -> its line, from one.
 Lines = dict[tuple[str | int, ...], int]
 
-# A specification has some hundred fields; far beyond that it is a mistake or an attack
-# ("billion laughs": aliases of aliases that expand to gigabytes).
-_MOST_CHARACTERS = 2 * SPEC_BYTES  # of all texts, aliases expanded
+# A specification has some hundred fields; a file with far more is a mistake or an attack ("billion laughs": aliases of
+# aliases that expand to gigabytes).
+_MOST_CHARACTERS = 2 * SPEC_BYTES  # in all texts, aliases expanded
 _MOST_NODES = 20_000
 _MOST_EVENTS = 3 * _MOST_NODES
 _DEEPEST = 32
@@ -28,17 +26,7 @@ _FAULTS_OF_A_SCALAR = (yaml.YAMLError, ValueError, TypeError, KeyError, Attribut
 
 
 def read_untrusted(path: str) -> tuple[Any, Lines, list[str]]:
-    """Content of a YAML file, the line of every field, and faults of the YAML itself.
-
-    Args:
-        path: the file [path].
-
-    Returns:
-        Data, lines, and faults such as duplicate keys as ``file:line: field: fault``.
-
-    Raises:
-        BadSpec: unreadable, not YAML, too large or too deep.
-    """
+    """Data, the line of every field, and faults such as duplicate keys, as ``file:line: field: fault``."""
     text = _text(path)
     try:
         _check_depth(path, text)
@@ -54,16 +42,7 @@ def read_untrusted(path: str) -> tuple[Any, Lines, list[str]]:
 
 
 def fault_text(path: str, line: int, text: str) -> str:
-    """One fault on one line that any terminal can print.
-
-    Args:
-        path: the file [path].
-        line: its line, from one [1].
-        text: what is wrong [text].
-
-    Returns:
-        ``file:line: text`` [text].
-    """
+    """``file:line: text`` as one line that is safe to print."""
     short = text if len(text) <= _LONGEST_FAULT else f"{text[:_LONGEST_FAULT]}..."
     return printable(f"{path}:{line}: {' '.join(short.split())}")
 
@@ -78,13 +57,13 @@ def _text(path: str) -> str:
         line = data[: fault.start].count(b"\n") + 1
         raise BadSpec(fault_text(path, line, f"not UTF-8 text: {fault.reason}")) from None
     directive = f"\n{text}".find("\n%")
-    if directive >= 0:  # libyaml compares each with all the others
+    if directive >= 0:  # libyaml compares each with all others, in quadratic time
         raise BadSpec(fault_text(path, text.count("\n", 0, directive) + 1, "YAML directives (%) are not supported"))
     return text
 
 
 def _check_depth(path: str, text: str) -> None:
-    """Refuse deep nesting before any recursive reader sees it."""
+    """Refuse deep nesting before the recursive parser runs."""
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if number > _MOST_EVENTS:
@@ -98,7 +77,7 @@ def _check_depth(path: str, text: str) -> None:
 
 
 def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterator[yaml.Node]:
-    """Note the lines of all fields with aliases expanded, up to a limit, and duplicate keys; yield the scalars."""
+    """Yield the scalars; add the line of every field to `lines`, and faulty or duplicate keys to `faults`."""
     stack: list[tuple[tuple[str | int, ...], yaml.Node]] = [((), root)]
     seen = characters = 0
     while stack:
@@ -122,9 +101,8 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
             for key, value in node.value:
                 name = key.value if isinstance(key, yaml.ScalarNode) else "a collection"
                 if len(name) > _LONGEST_KEY:
-                    raise BadSpec(
-                        fault_text(path, _line(key), f"key too long: {len(name)} characters, at most {_LONGEST_KEY}")
-                    )
+                    text = f"key too long: {len(name)} characters, at most {_LONGEST_KEY}"
+                    raise BadSpec(fault_text(path, _line(key), text))
                 if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                     faults.append(fault_text(path, _line(key), f"key {name!r} must be plain text"))
                 elif name in keys:
@@ -136,7 +114,7 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
 
 
 def _check_characters(path: str, node: yaml.ScalarNode) -> None:
-    """Refuse half of a surrogate pair: a text that cannot be written anywhere."""
+    """Refuse lone surrogates, which cannot be encoded."""
     try:
         node.value.encode("utf-8")
     except UnicodeEncodeError:
@@ -144,21 +122,19 @@ def _check_characters(path: str, node: yaml.ScalarNode) -> None:
 
 
 def _check_number(path: str, node: yaml.ScalarNode) -> None:
-    """Refuse numbers that are none: to the base of 60, whose reading takes quadratic time, or of endless digits."""
-    if node.tag in _NUMBERS:
-        if ":" in node.value:
-            text = f"{node.value[:60]!r} is a base-60 number in YAML; quote it if it is text"
-            raise BadSpec(fault_text(path, _line(node), text))
-        if len(node.value) > _LONGEST_NUMBER:
-            raise BadSpec(
-                fault_text(
-                    path, _line(node), f"number too long: {len(node.value)} characters, at most {_LONGEST_NUMBER}"
-                )
-            )
+    """Refuse base-60 numbers, which take quadratic time to read, and numbers of too many digits."""
+    if node.tag not in _NUMBERS:
+        return
+    if ":" in node.value:
+        text = f"{node.value[:60]!r} is a base-60 number in YAML; quote it if it is text"
+        raise BadSpec(fault_text(path, _line(node), text))
+    if len(node.value) > _LONGEST_NUMBER:
+        text = f"number too long: {len(node.value)} characters, at most {_LONGEST_NUMBER}"
+        raise BadSpec(fault_text(path, _line(node), text))
 
 
 def _constructed(path: str, root: yaml.Node, scalars: list[yaml.Node]) -> Any:
-    """Data of a document; where that fails, the fault on the line of the scalar that cannot be read."""
+    """Data of a document, or a fault on the line of the scalar that cannot be read."""
     loader = yaml.SafeLoader("")
     try:
         return loader.construct_document(root)
@@ -180,7 +156,6 @@ def _line(part: Any) -> int:
 
 
 def _yaml_fault(path: str, text: str, fault: yaml.YAMLError) -> BadSpec:
-    """What is wrong with the YAML, on its line."""
     mark = getattr(fault, "problem_mark", None)
     position = getattr(fault, "position", None)
     line = 1
@@ -193,7 +168,7 @@ def _yaml_fault(path: str, text: str, fault: yaml.YAMLError) -> BadSpec:
 
 
 def _line_of(text: str, position: int) -> int:
-    """Line of the character that a reader stumbled over: it counts bytes or characters, so look for it."""
+    """Line of a forbidden character; the position that PyYAML reports may count bytes or characters."""
     for number, line in enumerate(text.splitlines(), 1):
         if any((ord(character) < ord(" ") and character != "\t") or character == "\x7f" for character in line):
             return number

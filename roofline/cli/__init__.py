@@ -1,1 +1,1 @@
-"""People: commands that read options, call one function of the API, and render."""
+"""The command line: commands read options, call one function of the API and print the answer."""

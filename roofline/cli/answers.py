@@ -1,4 +1,4 @@
-"""Sentences above a table: the case that was asked, and the answer where there is a load or an SLO."""
+"""Sentences above a table: the case, and the answer where there is a load or an SLO."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from roofline.api.inputs.case import preset_name
 from roofline.api.predict import DEFAULTS
 from roofline.cli.screen import Row, cell_text
 from roofline.quantity import MILLI, rounded, to_text
-
-__all__ = ["answer_text", "asked_format", "binding_text", "case_text", "gpus_text", "limits_words", "load_words"]
 
 _P99_WITHIN = "p99_within"
 
@@ -23,20 +21,9 @@ def case_text(
     *,
     load: bool = True,
 ) -> str:
-    """One line that says a case: model, format, lengths, load, SLO.
-
-    Args:
-        models: their names [text].
-        options: keyword arguments of the API.
-        formats: of the weights in the rows; one of them is worth saying [text].
-        end: what else was asked [text].
-        load: say the load [bool].
-
-    Returns:
-        The line, parts separated by middle dots [text].
-    """
-    own = tuple(dict.fromkeys(formats))
-    model = ", ".join(models) + (f" {own[0]}" if len(own) == 1 and own[0] else "")
+    """Such as ``llama-3.1-70b fp8 · 2000 in, 300 out · 64 users``; the format of the weights only if it is one."""
+    names = tuple(dict.fromkeys(formats))
+    model = ", ".join(models) + (f" {names[0]}" if len(names) == 1 and names[0] else "")
     parts = [model, _lengths(options), load_words(options) if load else "", limits_words(options.get("slo") or {}), end]
     if options.get("basis") == "ideal":
         parts.append("hardware limit")
@@ -44,47 +31,25 @@ def case_text(
 
 
 def asked_format(options: Mapping[str, Any]) -> list[str]:
-    """The format that was asked for, by its own name.
-
-    Args:
-        options: keyword arguments of the API, which has taken them.
-
-    Returns:
-        One name, or none [text].
-    """
+    """The chosen quantization by its canonical name, or none."""
     name = options.get("quantization")
     return [] if name is None else [preset_name(name) if name.lower() != "native" else name]
 
 
 def load_words(options: Mapping[str, Any]) -> str:
-    """The load of a case in a few words.
-
-    Args:
-        options: keyword arguments of the API.
-
-    Returns:
-        Such as ``64 users``, ``4 requests/s`` or ``16 requests at once, idle server`` [text].
-    """
+    """Such as ``64 users``, ``4 requests/s`` or ``16 requests at once, idle server``."""
     users, rate, batch = (options.get(name) for name in ("concurrency", "request_rate", "batch"))
     if users is not None:
         run = options.get("num_prompts")
-        return f"{_several(users, 'user')}" + ("" if run is None else f" in a run of {_number(run)} requests")
+        return f"{_counted(users, 'user')}" + ("" if run is None else f" in a run of {_number(run)} requests")
     if rate is not None:
         return f"{_number(rate)} request{'' if rate == 1 else 's'}/s"
     size = DEFAULTS["batch"] if batch is None else batch
-    return f"{_several(size, 'request')}{'' if size == 1 else ' at once'}, idle server"
+    return f"{_counted(size, 'request')}{'' if size == 1 else ' at once'}, idle server"
 
 
 def limits_words(slo: Mapping[str, float], among: str = "") -> str:
-    """Limits in words.
-
-    Args:
-        slo: limits by their keys [s].
-        among: of whom those without a percentile are asked [text].
-
-    Returns:
-        Such as ``TTFT p95 <= 300 ms, TPOT <= 25 ms`` [text].
-    """
+    """Such as ``TTFT p95 <= 300 ms, TPOT <= 25 ms``; `among` says for which requests."""
     words = []
     for key, limit in slo.items():
         metric, _, level = key.partition("_")
@@ -96,50 +61,31 @@ def limits_words(slo: Mapping[str, float], among: str = "") -> str:
 
 
 def gpus_text(row: Row) -> str:
-    """The GPUs of a row: 4x b200.
-
-    Args:
-        row: with gpu and num_gpus.
-
-    Returns:
-        Text [text].
-    """
+    """Such as ``4x b200``."""
     return f"{row['num_gpus']}x {row['gpu']}" if row.get("num_gpus") else str(row["gpu"])
 
 
-def answer_text(
-    rows: Sequence[Row],
-    options: Mapping[str, Any],
-    metrics: Sequence[str] = ("ttft", "tpot"),
-    *,
-    others: bool = False,
-) -> str:
-    """The answer in a sentence, where a load or an SLO makes it one.
+def named_gpus(gpus: Sequence[str]) -> str:
+    return ", ".join(gpus) if gpus else "any GPU of the catalog"
 
-    Args:
-        rows: of the GPUs that can run the case, best first.
-        options: keyword arguments of the API.
-        metrics: latencies to say, the most important first [text].
-        others: whether further GPUs, which were not timed, stand below [bool].
 
-    Returns:
-        The sentence; empty where there is none to say [text].
-    """
+def answer_text(rows: Sequence[Row], options: Mapping[str, Any], *, others: bool = False) -> str:
+    """The answer in a sentence; empty without a load or an SLO. Rows are best first, `others` stand below the rule."""
     if not rows:
         return ""
     if options.get("slo"):
         return _verdict(rows, options["slo"], " timed GPUs" if others else "")
     if options.get("concurrency") is None and options.get("request_rate") is None:
         return ""
-    best = rows[0]
-    times = ", ".join(_time(best, metric) for metric in metrics if best.get(f"{metric}_ms") is not None)
-    util = best.get("util")
+    fastest = rows[0]
+    times = ", ".join(_time(fastest, key) for key in ("ttft", "tpot") if fastest.get(f"{key}_ms") is not None)
+    util = fastest.get("util")
     busy = "" if util is None else f", at {100.0 * util:.0f} % of its capacity"
-    return f"{'fastest: ' if len(rows) > 1 else ''}{gpus_text(best)}, {times}{busy}"
+    return f"{'fastest: ' if len(rows) > 1 else ''}{gpus_text(fastest)}, {times}{busy}"
 
 
 def _verdict(rows: Sequence[Row], slo: Mapping[str, float], kind: str) -> str:
-    """Who meets an SLO, the cheapest first; or who comes nearest."""
+    """The cheapest GPUs that meet the SLO, or the nearest miss."""
     meeting = [row for row in rows if row.get("slo_met")]
     if len(rows) == 1:
         (row,) = rows
@@ -150,14 +96,14 @@ def _verdict(rows: Sequence[Row], slo: Mapping[str, float], kind: str) -> str:
     priced = [row for row in meeting if row.get("usd_per_m_output_tok") is not None]
     best = min(priced, key=lambda row: float(row["usd_per_m_output_tok"])) if priced else meeting[0]
     cost = f" at {rounded(best['usd_per_m_output_tok'])} USD/M tokens" if priced else ""
-    which = "cheapest" if priced else "fastest"
+    superlative = "cheapest" if priced else "fastest"
     missing = len(rows) - len(meeting)
-    rest = f"; {which} of {len(meeting)} that do" + (f", {missing} miss it" if missing else "")
+    rest = f"; {superlative} of {len(meeting)} that do" + (f", {missing} miss it" if missing else "")
     return f"{gpus_text(best)} meets it{cost}{rest if len(meeting) > 1 else f', the only one of {len(rows)}{kind}'}"
 
 
 def _excess(row: Row, slo: Mapping[str, float]) -> float:
-    """Largest share that a latency of a row takes of its limit; of percentiles that rows have."""
+    """Largest ratio of a latency over its limit, of the latencies that rows have."""
     times = {key: row.get(f"{key}_ms") for key in slo}
     return max((time * MILLI / slo[key] for key, time in times.items() if time is not None), default=float("inf"))
 
@@ -174,14 +120,7 @@ def _time(row: Row, key: str) -> str:
 
 
 def binding_text(key: str) -> str:
-    """A limit that binds, in words.
-
-    Args:
-        key: of the limit, such as ttft_p95 or p99_within [text].
-
-    Returns:
-        Such as ``TTFT p95`` or ``p99/median`` [text].
-    """
+    """Such as ``TTFT p95`` or ``p99/median``."""
     if key == _P99_WITHIN:
         return "p99/median"
     metric, _, level = key.partition("_")
@@ -189,7 +128,7 @@ def binding_text(key: str) -> str:
 
 
 def _lengths(options: Mapping[str, Any]) -> str:
-    """Prompt and answer, what of the prompt is cached, and how lengths spread."""
+    """Such as ``4096 in, 500 out, 1024 cached (isl cv 0.5)``."""
     trace = options.get("lengths")
     is_trace = trace is not None and trace not in ("lognormal", "uniform")
     isl, osl = (options.get(name, DEFAULTS[name]) for name in ("isl", "osl"))
@@ -200,7 +139,7 @@ def _lengths(options: Mapping[str, Any]) -> str:
     return text + (f" ({', '.join(spread)})" if spread else "")
 
 
-def _several(value: Any, what: str) -> str:
+def _counted(value: Any, what: str) -> str:
     return f"{_number(value)} {what}{'' if value == 1 else 's'}"
 
 

@@ -1,10 +1,10 @@
-"""A case from its options: the decorator that adds them to a command, and how they become arguments of the API."""
+"""The options of a case: the decorators that add them, and their conversion to arguments of the API."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,59 +16,47 @@ from roofline.cli.case_options import CASE, LISTS
 from roofline.cli.options import Command, gpu_option, model_option, specs_option
 from roofline.cli.values import split_names
 
-__all__ = ["case_options", "list_options", "one_case"]
-
 
 def case_options(
     function: Command,
     without: tuple[str, ...] = (),
     *,
-    one: bool = False,
+    single: bool = False,
     of_loads: bool = False,
     of_pools: bool = False,
 ) -> Command:
-    """Add every option of a case; the command gets them as keyword arguments of `predict`.
+    """Add the options of a case, which the command gets as keyword arguments of `predict` in `options`.
 
-    Args:
-        function: the command, called with `models`, `gpus`, `options`, and options of its own by name [function].
-        without: parameters whose options the command has no use for, or adds in a form of its own [text].
-        one: whether the command takes a single model and a single GPU [bool].
-        of_loads: whether it asks about requests that come one by one, whatever the options say [bool].
-        of_pools: whether its GPUs are named by options of its own [bool].
-
-    Returns:
-        The command with the options [function].
+    `without` leaves out parameters, `single` takes one model and one GPU, `of_loads` is for questions about requests
+    that arrive one by one, `of_pools` for commands that name GPUs in options of their own.
     """
-    wanted = inspect.signature(function).parameters
+    own_parameters = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def command(models: tuple[str, ...], gpus: tuple[str, ...] = (), **given: Any) -> Any:
+    def command(models: tuple[str, ...], gpus: tuple[str, ...] = (), **case_values: Any) -> Any:
         models, gpus = split_names(models), split_names(gpus)
-        own = {name: given.pop(name) for name in tuple(given) if name in wanted}
-        is_loaded = of_loads or str(own.get("unknown", "")).replace("-", "_") in LOADS[1:]
-        options = _arguments(given, of_loads=is_loaded, with_share="share" in wanted)
-        return function(models=models, gpus=gpus, options=options, **own)
+        own_options = {name: case_values.pop(name) for name in tuple(case_values) if name in own_parameters}
+        is_loaded = of_loads or str(own_options.get("unknown", "")).replace("-", "_") in LOADS[1:]
+        options = _arguments(case_values, of_loads=is_loaded, with_share="share" in own_parameters)
+        return function(models=models, gpus=gpus, options=options, **own_options)
 
-    for option in reversed(CASE):
-        command = option(command)
-        parameters: list[click.Parameter] = vars(command)["__click_params__"]
-        if parameters[-1].name in without:
-            parameters.pop()
-    with_specs = specs_option(command)
-    return model_option(with_specs if of_pools else gpu_option(with_specs, one=one), one=one)
+    with_specs = specs_option(_with_options(command, CASE, without))
+    return model_option(with_specs if of_pools else gpu_option(with_specs, single=single), single=single)
 
 
 def list_options(function: Command, without: tuple[str, ...] = ()) -> Command:
-    """Add the options of a case that may be given several times, as lists; `case_options` without them goes outside.
+    """Add the options that take lists; goes inside a `case_options` without them."""
+    return _with_options(function, LISTS, without)
 
-    Args:
-        function: the command [function].
-        without: parameters whose options the command has no use for [text].
 
-    Returns:
-        The command with the options [function].
-    """
-    for option in reversed(LISTS):
+def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
+    if len(models) != 1 or len(gpus) != 1:
+        raise click.UsageError("this command takes one case; give one model (-m) and one GPU (-g)")
+    return models[0], gpus[0]
+
+
+def _with_options(function: Command, options: Sequence[Command], without: tuple[str, ...]) -> Command:
+    for option in reversed(options):
         function = option(function)
         parameters: list[click.Parameter] = vars(function)["__click_params__"]
         if parameters[-1].name in without:
@@ -76,34 +64,16 @@ def list_options(function: Command, without: tuple[str, ...] = ()) -> Command:
     return function
 
 
-def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
-    """The model and the GPU of a question that is asked of one case.
-
-    Args:
-        models: models named [text].
-        gpus: GPUs named [text].
-
-    Returns:
-        Model and GPU [text].
-
-    Raises:
-        click.UsageError: not just one of each.
-    """
-    if len(models) != 1 or len(gpus) != 1:
-        raise click.UsageError("this command takes one case; give one model (-m) and one GPU (-g)")
-    return models[0], gpus[0]
-
-
-def _arguments(given: Mapping[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:
-    """Keyword arguments of the API from options as given; what was left out keeps the API's default."""
-    options = {name: value for name, value in given.items() if value is not None}
+def _arguments(values: Mapping[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:
+    """Keyword arguments of the API; options left out keep its defaults."""
+    options = {name: value for name, value in values.items() if value is not None}
     within = options.pop("p99_within", None)
     workload = options.pop("workload", None)
     if workload is not None:
         if "isl" in options or "osl" in options:
             raise click.UsageError("--workload sets both lengths; leave out --isl and --osl")
         if isinstance(workload, str):
-            options = _named(workload, options, of_loads=of_loads, with_share=with_share)
+            options = _with_named_workload(workload, options, of_loads=of_loads, with_share=with_share)
         else:
             options["isl"], options["osl"] = workload
     if within is not None:
@@ -111,15 +81,15 @@ def _arguments(given: Mapping[str, Any], *, of_loads: bool, with_share: bool) ->
     return plain_options(options)
 
 
-def _named(workload: str, options: dict[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:
-    """Options with those that a named workload stands for, where they are not given themselves."""
+def _with_named_workload(workload: str, options: dict[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:
+    """Options over those of a named workload."""
     from roofline.api.workloads import load_workload, workload_options
 
-    found = load_workload(workload, options.get("specs"))
+    named = load_workload(workload, options.get("specs"))
     is_loaded = of_loads or bool(set(LOADS[1:]) & set(options))
-    stands_for: dict[str, Any] = dict(workload_options(found, loaded=is_loaded))
+    stands_for: dict[str, Any] = dict(workload_options(named, loaded=is_loaded))
     if with_share:
-        stands_for["share"] = found.share
+        stands_for["share"] = named.share
     if options.get("prefix"):
         stands_for.pop("prefix")
     else:

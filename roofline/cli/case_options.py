@@ -7,26 +7,25 @@ import click
 from roofline.api.inputs.cache import TIERS
 from roofline.api.inputs.case import BASES, PRESETS, engine_names
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
-from roofline.cli.completion import Suggested, SuggestedWords
 from roofline.cli.values import (
-    Count,
-    Duration,
-    GpuPrice,
-    Measured,
-    NumberOrShare,
-    Numbers,
-    Prefix,
-    Prefixes,
-    Rates,
-    Ratio,
-    Slo,
-    Users,
-    WorkloadText,
+    COUNT,
+    COUNTS,
+    DURATION,
+    GPU_PRICE,
+    MEASURED,
+    NUMBER,
+    NUMBERS,
+    PREFIX,
+    PREFIXES,
+    RATIO,
+    SHARE,
+    SLO,
+    WORKLOAD,
+    suggested,
+    suggested_words,
 )
 
-__all__ = ["CASE", "LISTS"]
-
-# Long names of the same option in vLLM, SGLang, TensorRT-LLM and AIPerf, ours first; blanks may be underscores.
+# Long names of the same option in vLLM, SGLang, TensorRT-LLM and AIPerf, ours first; hyphens may be underscores.
 _ISL = (
     "--isl", "--input-len", "--random-input-len", "--random-input", "--synthetic-input-tokens-mean",
     "--prompt-input-tokens-mean",
@@ -43,44 +42,25 @@ _DP = ("--dp", "-dp", "--data-parallel-size", "--dp-size")
 
 #: Options of a case, in the order in which they are added.
 CASE = (
-    click.option(
-        *_ISL,
-        type=Count(),
-        help=f"Prompt length in tokens, e.g. 4096 or 4k.  [default: {DEFAULTS['isl']}]",
-    ),
-    click.option(
-        *_OSL,
-        type=Count(),
-        help=f"Output length in tokens.  [default: {DEFAULTS['osl']}]",
-    ),
-    click.option("-b", "--batch", type=Count(), help="Requests that start together on an idle server.  [default: 1]"),
+    click.option(*_ISL, type=COUNT, help=f"Prompt length in tokens, e.g. 4096 or 4k.  [default: {DEFAULTS['isl']}]"),
+    click.option(*_OSL, type=COUNT, help=f"Output length in tokens.  [default: {DEFAULTS['osl']}]"),
+    click.option("-b", "--batch", type=COUNT, help="Requests that start together on an idle server.  [default: 1]"),
     click.option(
         *_USERS,
-        type=Users(),
+        type=NUMBER,
         help="Concurrent users; each sends a new request as soon as the last one is answered.",
     ),
-    click.option("--request-rate", "--rate", type=Users(), help="Requests per second, arriving at random (Poisson)."),
+    click.option("--request-rate", "--rate", type=NUMBER, help="Requests per second, arriving at random (Poisson)."),
     click.option(
         "--num-prompts",
         "--num-requests",
         "--request-count",
-        type=Users(),
+        type=NUMBER,
         help="Requests in a benchmark run, its start included.  [default: steady state]",
     ),
-    click.option(
-        "--prefix",
-        type=Prefix(),
-        default="0",
-        help="Prompt tokens already in the KV cache, e.g. 1k or 80%.",
-    ),
-    click.option(
-        "--cache-hit", type=NumberOrShare(), help="Share of requests whose --prefix is cached.  [default: all]"
-    ),
-    click.option(
-        "--cache-tier",
-        type=click.Choice(TIERS),
-        help="Where cached prefixes lie.  [default: hbm]",
-    ),
+    click.option("--prefix", type=PREFIX, default="0", help="Prompt tokens already in the KV cache, e.g. 1k or 80%."),
+    click.option("--cache-hit", type=SHARE, help="Share of requests whose --prefix is cached.  [default: all]"),
+    click.option("--cache-tier", type=click.Choice(TIERS), help="Where cached prefixes lie.  [default: hbm]"),
     click.option(
         "--cache-bandwidth", help="Bandwidth of that tier to one GPU, e.g. 12GB/s.  [default: the GPU's link]"
     ),
@@ -91,55 +71,31 @@ CASE = (
     ),
     click.option(
         "--workload",
-        type=WorkloadText(),
+        type=WORKLOAD,
         help="Both lengths in one word, e.g. 8k1k; or a named workload with its SLO (see roofline workloads).",
     ),
-    click.option(
-        "--isl-cv", type=NumberOrShare(), help="Spread of prompt lengths: standard deviation over mean, e.g. 0.5."
-    ),
-    click.option("--osl-cv", type=NumberOrShare(), help="Spread of output lengths."),
+    click.option("--isl-cv", type=SHARE, help="Spread of prompt lengths: standard deviation over mean, e.g. 0.5."),
+    click.option("--osl-cv", type=SHARE, help="Spread of output lengths."),
     click.option(
         "--lengths", help="Distribution of both lengths: lognormal, uniform, or a trace.csv with columns isl and osl."
     ),
     click.option("--cold-start", help="Share of requests that hit a cold server, and the delay, e.g. 1%:2s."),
     click.option("--derate", help="Hardware lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
+    click.option(*_TP, type=COUNT, help="Tensor-parallel degree.  [default: smallest that fits]"),
+    click.option(*_PP, type=COUNT, default=1, show_default=True, help="Pipeline-parallel degree."),
+    click.option(*_EP, type=COUNT, default=1, show_default=True, help="Expert-parallel degree."),
+    click.option(*_DP, type=COUNT, default=1, show_default=True, help="Data-parallel degree of the attention."),
     click.option(
-        *_TP,
-        type=Count(),
-        help="Tensor-parallel degree.  [default: smallest that fits]",
-    ),
-    click.option(
-        *_PP,
-        type=Count(),
-        default=1,
-        show_default=True,
-        help="Pipeline-parallel degree.",
-    ),
-    click.option(
-        *_EP,
-        type=Count(),
-        default=1,
-        show_default=True,
-        help="Expert-parallel degree.",
-    ),
-    click.option(
-        *_DP,
-        type=Count(),
-        default=1,
-        show_default=True,
-        help="Data-parallel degree of the attention.",
-    ),
-    click.option(
-        "--num-gpus", "--total-gpus", type=Count(), help="GPUs in all, split into replicas.  [default: one replica]"
+        "--num-gpus", "--total-gpus", type=COUNT, help="GPUs in all, split into replicas.  [default: one replica]"
     ),
     click.option(
         "-q",
         "--quantization",
-        type=Suggested("format", PRESETS.keys),
+        type=suggested("format", PRESETS.keys),
         help=f"Number formats: {', '.join(PRESETS)}; awq, gptq, w8a8, fp4 and the like are understood.",
     ),
     click.option(
-        "--weights", "--weight-dtype", type=Suggested("format", PRESETS.keys), help="Format of the weights alone."
+        "--weights", "--weight-dtype", type=suggested("format", PRESETS.keys), help="Format of the weights alone."
     ),
     click.option("--kv-cache-dtype", metavar="DTYPE", help="Format of the KV cache, e.g. fp8."),
     click.option(
@@ -155,7 +111,7 @@ CASE = (
     ),
     click.option(
         "--engine",
-        type=Suggested("engine", engine_names),
+        type=suggested("engine", engine_names),
         default=DEFAULT_ENGINE,
         show_default=True,
         help=f"Serving engine: {', '.join(engine_names())}, or the path of a profile of your own.",
@@ -164,27 +120,27 @@ CASE = (
         "--max-num-batched-tokens",
         "--max-num-tokens",
         "--chunked-prefill-size",
-        type=Count(),
+        type=COUNT,
         help="Token budget of a step.  [default: the engine's]",
     ),
     click.option(
         "--max-num-seqs",
         "--max-running-requests",
         "--max-batch-size",
-        type=Count(),
+        type=COUNT,
         help="Most sequences that run at once, per data-parallel rank.  [default: the engine's]",
     ),
     click.option(
         "--gpu-memory-utilization",
         "--mem-fraction-static",
-        type=NumberOrShare(),
+        type=SHARE,
         help="Share of the GPU memory that the engine may use.  [default: the engine's, 0.92]",
     ),
     click.option(
         "--max-model-len",
         "--context-length",
         "--max-seq-len",
-        type=Count(),
+        type=COUNT,
         help="Longest request served, prompt and output.  [default: the model's]",
     ),
     click.option(
@@ -196,7 +152,7 @@ CASE = (
         "--draft-tokens",
         "--num-speculative-tokens",
         "--speculative-num-steps",
-        type=Count(),
+        type=COUNT,
         help="Tokens proposed before each step.",
     ),
     click.option(
@@ -204,40 +160,30 @@ CASE = (
         help="Share of proposed tokens kept: 0.8, .92,.86,.8 (one for each), '2.8 tokens' (per step), or "
         "deepseek-r1-mtp.",
     ),
-    click.option("--network", type=Duration(), help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
+    click.option("--network", type=DURATION, help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
     click.option(
         "--measured",
-        type=Measured(),
+        type=MEASURED,
         help="A measurement of yours in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it.",
     ),
-    click.option("--slo", "--goodput", type=Slo(), help="Limits in ms, e.g. ttft:300@p95,tpot:25,e2el:8s@p99."),
-    click.option("--p99-within", type=Ratio(), help="Largest p99 as a multiple of the median, e.g. 2x."),
+    click.option("--slo", "--goodput", type=SLO, help="Limits in ms, e.g. ttft:300@p95,tpot:25,e2el:8s@p99."),
+    click.option("--p99-within", type=RATIO, help="Largest p99 as a multiple of the median, e.g. 2x."),
     click.option("--allow-oversize", is_flag=True, help="Predict even where the memory does not suffice."),
     click.option(
-        "--gpu-price", type=GpuPrice(), help="Rent in USD per GPU-hour, e.g. 2.5 or 2-4.  [default: the catalog's]"
+        "--gpu-price", type=GPU_PRICE, help="Rent in USD per GPU-hour, e.g. 2.5 or 2-4.  [default: the catalog's]"
     ),
     click.option("--assume", metavar="FAMILY", help="Read a config.json of an unknown family as this one, e.g. llama."),
 )
 
 
-#: Those that may be given several times, as lists.
+#: Options of a case that take lists.
 LISTS = (
-    click.option(*_ISL, type=Numbers(), help="Prompt lengths in tokens, e.g. 500,2k,8k or 1k:32k:x2."),
-    click.option(*_OSL, type=Numbers(), help="Output lengths in tokens."),
-    click.option(
-        "-b", "--batch", type=Numbers(), help="Requests that start together on an idle server, e.g. 1:256:x2."
-    ),
-    click.option(
-        *_USERS,
-        type=Numbers(),
-        help="Concurrent users, e.g. 1:256:x4.",
-    ),
-    click.option("--request-rate", "--rate", type=Rates(), help="Requests per second, arriving at random (Poisson)."),
-    click.option("--prefix", type=Prefixes(), help="Prompt tokens already in the KV cache, or shares: 0,1k,80%."),
-    click.option(
-        *_TP,
-        type=Numbers(),
-        help="Tensor-parallel degrees.  [default: smallest that fits]",
-    ),
-    click.option("-q", "--quantization", type=SuggestedWords(PRESETS.keys), help="Number formats, e.g. bf16,fp8."),
+    click.option(*_ISL, type=COUNTS, help="Prompt lengths in tokens, e.g. 500,2k,8k or 1k:32k:x2."),
+    click.option(*_OSL, type=COUNTS, help="Output lengths in tokens."),
+    click.option("-b", "--batch", type=COUNTS, help="Requests that start together on an idle server, e.g. 1:256:x2."),
+    click.option(*_USERS, type=COUNTS, help="Concurrent users, e.g. 1:256:x4."),
+    click.option("--request-rate", "--rate", type=NUMBERS, help="Requests per second, arriving at random (Poisson)."),
+    click.option("--prefix", type=PREFIXES, help="Prompt tokens already in the KV cache, or shares: 0,1k,80%."),
+    click.option(*_TP, type=COUNTS, help="Tensor-parallel degrees.  [default: smallest that fits]"),
+    click.option("-q", "--quantization", type=suggested_words(PRESETS.keys), help="Number formats, e.g. bf16,fp8."),
 )

@@ -1,4 +1,4 @@
-"""Help pages: options in groups, the common ones first, each with its own names alone."""
+"""Help pages: options in groups, the common ones first."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-__all__ = ["GROUPS", "Question", "grouped", "names_of"]
-
-#: Group of options -> parameters in it, in the order of the help; those in no group are a question's own.
+#: Group -> its parameters, in the order of the help; the others belong to the command alone.
 GROUPS: dict[str, tuple[str, ...]] = {
     "Case": ("models", "model", "gpus", "gpu", "isl", "osl", "prefix", "workload", "slo", "p99_within", "share"),
     "Load": (
@@ -31,10 +29,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 class Question(click.Command):
-    """A command whose help shows its options in groups."""
+    """A command with grouped options in its help."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section for each group that has options."""
         for title, options in grouped(self.get_params(ctx), f"Options of {ctx.info_name}"):
             records = [
                 (f"{', '.join(names_of(option))}{_value(option, ctx)}", _meaning(option, ctx)) for option in options
@@ -44,32 +41,17 @@ class Question(click.Command):
 
 
 def grouped(parameters: Iterable[click.Parameter], own_title: str = "Other") -> list[tuple[str, list[click.Option]]]:
-    """Options by group, a question's own first.
-
-    Args:
-        parameters: of a command.
-        own_title: of the options that are in no group [text].
-
-    Returns:
-        Title of each group that has options, and these in their order.
-    """
-    shown = [one for one in parameters if isinstance(one, click.Option) and not one.hidden]
-    options = {"help" if "--help" in one.opts else str(one.name): one for one in shown}
+    """Groups with their options, those of the command alone first."""
+    shown = [option for option in parameters if isinstance(option, click.Option) and not option.hidden]
+    options = {"help" if "--help" in option.opts else str(option.name): option for option in shown}
     listed = {name for names in GROUPS.values() for name in names}
-    own = [option for name, option in options.items() if name not in listed]
+    others = [option for name, option in options.items() if name not in listed]
     groups = [(title, [options[name] for name in names if name in options]) for title, names in GROUPS.items()]
-    return [(title, members) for title, members in [(own_title, own), *groups] if members]
+    return [(title, members) for title, members in [(own_title, others), *groups] if members]
 
 
 def names_of(option: click.Option) -> list[str]:
-    """The names that help shows: the short one and the first long one; docs/cli.md has the others.
-
-    Args:
-        option: of a command.
-
-    Returns:
-        One or two names, and the way to say no [text].
-    """
+    """The short and the first long name; docs/cli.md has the aliases."""
     short = [name for name in option.opts if not name.startswith("--") and len(name) == 2][:1]
     long = [name for name in option.opts if name.startswith("--")][:1]
     return [*short, *long, *option.secondary_opts[:1]]

@@ -14,14 +14,12 @@ from typing import Any
 import click
 
 import roofline
-from roofline.cli.mistakes import in_our_words
+from roofline.cli.mistakes import reword
 from roofline.errors import RooflineError
 
-__all__ = ["SECTIONS", "cli", "main"]
-
 _HOME, _ROOM = "roofline.cli.commands.", "levers."
-#: Question -> commands that answer it, the module that holds them (none, or a room: each in one of its own name), and
-#: what they do in a sentence; modules are imported when their command is asked for.
+#: Section -> commands, their module (empty or ``levers.``: one module per command), a sentence of help. Modules are
+#: imported when their command runs.
 SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
     "Ask": (
         (("predict",), "predict", "Predict latency, throughput, memory and cost."),
@@ -58,7 +56,7 @@ _GAP = 2
 
 
 class _Questions(click.Group):
-    """A group whose commands' own errors become one clear message and exit code 1."""
+    """A group that turns errors of the API into a message and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -71,7 +69,6 @@ class _Questions(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands by the question that they answer."""
         rows = [
             (section if place == 0 else "", ", ".join(names), sentence)
             for section, entries in SECTIONS.items()
@@ -83,15 +80,15 @@ class _Questions(click.Group):
             formatter.write(f"{section.ljust(wide[0])}{names.ljust(wide[1])}{sentence}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands alone: the two options of the program are in its usage."""
+        """Write commands only; the usage shows both options."""
         self.format_commands(ctx, formatter)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _printable_errors():
+        with _reworded_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _printable_errors():
+        with _reworded_errors():
             try:
                 return super().invoke(ctx)
             except RooflineError as error:
@@ -99,18 +96,18 @@ class _Questions(click.Group):
 
 
 @contextmanager
-def _printable_errors() -> Iterator[None]:
-    """A message that quotes what was typed is fit for any terminal, too."""
+def _reworded_errors() -> Iterator[None]:
+    """Reword errors of click, and escape what they quote."""
     try:
         yield
     except click.ClickException as error:
-        in_our_words(error, tuple(_COMMANDS))
+        reword(error, tuple(_COMMANDS))
         raise
 
 
 _SETTINGS: dict[str, Any] = {
     "help_option_names": ["--help", "-h"],
-    "token_normalize_func": lambda token: token.replace("_", "-"),  # --tensor_parallel_size works, too
+    "token_normalize_func": lambda token: token.replace("_", "-"),  # --tensor_parallel_size
 }
 
 
@@ -125,15 +122,15 @@ _SETTINGS: dict[str, Any] = {
 )
 @click.version_option(roofline.__version__, prog_name="roofline")
 def cli() -> None:
-    """Take the question that is asked."""
+    """Entry point; the commands do the work."""
 
 
 def main() -> None:
-    """Run the command line; a closed pipe ends quietly, a full disk or a closed output with one message."""
+    """Run the command line; a closed pipe ends silently, a full disk or a closed output with one message."""
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # letters that the terminal's encoding does not have
+            stream.reconfigure(errors="backslashreplace")  # letters missing in the terminal's encoding
     try:
         try:
             cli()
@@ -153,9 +150,9 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Put a stream where the caller closed one: what is written to the output fails as on a full disk, notes are lost.
+    """Replace standard streams that the caller closed: writing to stdout fails as on a full disk, stderr is lost.
 
-    No file that is opened later takes their number, so that no text of ours ends in it.
+    Their file descriptors are taken, so that no text ends in a file opened later.
     """
     for number, name, mode in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
         if getattr(sys, name) is not None:
@@ -168,7 +165,7 @@ def _open_streams() -> None:
 
 
 def _discard() -> None:
-    """Let what is left to be written end nowhere: nothing more can be written where it was to go."""
+    """Send what is still buffered to the null device, as the output cannot take it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Messages of click in the words of this program: what was meant, and how to write it."""
+"""Error messages of click in the words of this program."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import click
 from roofline.cli.help import names_of
 from roofline.errors import did_you_mean, printable
 
-__all__ = ["in_our_words"]
-
 _FINDS = "the request rate is the answer; roofline predict takes --request-rate and --concurrency"
-#: Options that a command lacks on purpose, and what to do instead.
+#: Options that a command lacks on purpose -> what to do instead.
 _INSTEAD = {
     ("size", "--num-gpus"): "the number of GPUs is the answer; roofline predict takes --num-gpus",
     ("goodput", "--request-rate"): _FINDS,
@@ -27,13 +25,8 @@ _INSTEAD = {
 _JOIN = "several values of an option are joined by commas, e.g. -g h100,b200 or --slo ttft:300,tpot:25"
 
 
-def in_our_words(error: click.ClickException, commands: tuple[str, ...]) -> None:
-    """Rewrite the message of a usage error; whatever it quotes is fit for any terminal.
-
-    Args:
-        error: of click, changed in place.
-        commands: that there are [text].
-    """
+def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
+    """Rewrite the message of an error in place, with unprintable characters escaped."""
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
         error.param_hint = error.param_hint or " / ".join(f"'{name}'" for name in names_of(error.param))
     message = error.message

@@ -1,4 +1,4 @@
-"""Options that commands share: models, GPUs, their files, and the output."""
+"""Options that commands share."""
 
 from __future__ import annotations
 
@@ -9,78 +9,43 @@ from typing import Any
 import click
 
 from roofline.cli.screen import set_flag
-from roofline.cli.values import GpuName, ModelName, PathName
+from roofline.cli.values import GPU, MODEL, SHARE_OF_REQUESTS, PathName
 
-__all__ = [
-    "FORMATS",
-    "Command",
-    "gpu_option",
-    "model_option",
-    "output_options",
-    "screen_options",
-    "specs_option",
-]
-
-FORMATS = ("table", "markdown", "csv", "json")
+FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
+FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
 
 Command = Callable[..., Any]
 
 
-def model_option(function: Command, *, one: bool = False) -> Command:
-    """Add ``--model``.
-
-    Args:
-        function: the command [function].
-        one: whether the command takes a single model [bool].
-
-    Returns:
-        The command with the option [function].
-    """
-    repeatable = "." if one else "; several with commas."
+def model_option(function: Command, *, single: bool = False) -> Command:
+    repeatable = "." if single else "; several with commas."
     return click.option(
         "-m",
         "--model",
         "--model-path",
         "models",
-        type=ModelName(),
+        type=MODEL,
         multiple=True,
         required=True,
         help=f"Model: short name, alias or Hugging Face id{repeatable}",
     )(function)
 
 
-def gpu_option(function: Command, *, one: bool = False) -> Command:
-    """Add ``--gpu``.
-
-    Args:
-        function: the command [function].
-        one: whether the command takes a single GPU [bool].
-
-    Returns:
-        The command with the option [function].
-    """
-    repeatable = "." if one else "; several with commas.  [default: all]"
+def gpu_option(function: Command, *, single: bool = False) -> Command:
+    repeatable = "." if single else "; several with commas.  [default: all]"
     return click.option(
         "-g",
         "--gpu",
         "--system",
         "--hardware",
         "gpus",
-        type=GpuName(),
+        type=GPU,
         multiple=True,
         help=f"GPU, e.g. h100, 8xh100 or b200:tp4:fp8x2{repeatable}",
     )(function)
 
 
 def specs_option(function: Command) -> Command:
-    """Add ``--specs``.
-
-    Args:
-        function: the command [function].
-
-    Returns:
-        The command with the option [function].
-    """
     return click.option(
         "--specs",
         type=PathName(),
@@ -88,15 +53,16 @@ def specs_option(function: Command) -> Command:
     )(function)
 
 
+def share_option(function: Command) -> Command:
+    return click.option(
+        "--share",
+        type=SHARE_OF_REQUESTS,
+        help="Share of requests that must meet the limits without a percentile.  [default: 90%, or the workload's]",
+    )(function)
+
+
 def output_options(function: Command) -> Command:
-    """Add ``--format``, ``--all`` and ``--notes``.
-
-    Args:
-        function: the command [function].
-
-    Returns:
-        The command with the options [function].
-    """
+    """Add ``--format``, ``--all`` and ``--notes``."""
     format_option = click.option(
         "-f",
         "--format",
@@ -110,14 +76,7 @@ def output_options(function: Command) -> Command:
 
 
 def screen_options(function: Command) -> Command:
-    """Add ``--all`` and ``--notes``, which the first screen of an answer leaves out.
-
-    Args:
-        function: the command [function].
-
-    Returns:
-        The command with the options [function].
-    """
+    """Add ``--all`` and ``--notes``, for what the first screen leaves out."""
     for name, flag, text in (
         ("with_notes", "--notes", "Print the notes: assumptions, and what was not checked."),
         ("is_full", "--all", "Print every row, not just the first ten."),

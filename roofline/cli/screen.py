@@ -14,49 +14,28 @@ from roofline.errors import printable
 from roofline.quantity import rounded
 from roofline.records import NamedTuple, dataclass, field
 
-__all__ = [
-    "MARK",
-    "MARKS",
-    "MOST_ROWS",
-    "Flags",
-    "Screen",
-    "ScreenColumn",
-    "cell_text",
-    "encodable",
-    "flags",
-    "joined_cell",
-    "keys_of",
-    "notes_footer",
-    "prose",
-    "says",
-    "screen_text",
-    "set_flag",
-    "styled",
-    "terminal_width",
-]
-
-#: Rows of a first screen; `--all` prints the others.
+#: Rows of a first screen.
 MOST_ROWS = 10
-#: Mark of what a figure stands on, and its meaning in the footer.
+#: Basis -> mark in a table, meaning in the footer.
 MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
 
-_OTHERS = 3  # rows under the rule, where both groups have many
+_OTHERS = 3  # rows below the rule, where both groups are long
 _GAP = "  "
-_USUAL = (80, 24)  # columns and lines where there is no terminal
+_USUAL = (80, 24)  # columns and lines without a terminal
 _NARROWEST = 40  # columns; a narrower terminal wraps
 _DOT, _PLAIN_DOT = " \u00b7 ", " | "
 _MORE = "..."
-_PROMPTS = 2  # lines of the terminal that the command and the next prompt take
-_FEWEST_ROWS = 4  # where lines below the table need the room
-_AROUND_A_LIST = 5  # lines of the terminal that heading, footer and prompt take
-_LEAST_TEXT = 8  # characters that a shortened text keeps
+_PROMPTS = 2  # terminal lines of the command and the next prompt
+_FEWEST_ROWS = 4  # left in a table that makes room for the lines below it
+_AROUND_A_LIST = 5  # terminal lines of heading, footer and prompt
+_LEAST_TEXT = 8  # characters of a shortened text
 
 Row = Mapping[str, Any]
 Cell = str | tuple[str, str]
 
 
 class Flags(NamedTuple):
-    """What `--all` and `--notes` ask of a screen."""
+    """``--all`` and ``--notes``."""
 
     is_full: bool = False
     with_notes: bool = False
@@ -64,68 +43,55 @@ class Flags(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScreenColumn:
-    """A column for people: heading, where its cells come from, and how early a narrow terminal leaves it out."""
-
     heading: str
     key: str
-    rank: int = 0  # 0 is never left out
-    interval: tuple[str, str] | None = None  # keys of the ends of the 80 % interval, shown as 224 (146-344)
-    cell: Callable[[Row], str] | None = None  # text of a row, where it is not simply that of the key
-    also: tuple[str, ...] = ()  # further keys that `cell` reads
+    rank: int = 0  # narrow terminals leave out high ranks first, 0 never
+    interval: tuple[str, str] | None = None  # keys of both ends of the 80 % interval, shown as 224 (146-344)
+    cell: Callable[[Row], str] | None = None  # text, where it is not just the value of the key
+    also: tuple[str, ...] = ()  # all keys that `cell` reads, where not only `key`
 
 
-#: What the figures of a row stand on, as a mark.
+#: The basis of a row as a mark.
 MARK = ScreenColumn("", "basis", cell=lambda row: MARKS.get(str(row.get("basis")), ("",))[0])
 
 
 @dataclass(frozen=True)
 class Screen:
-    """What a table says to people."""
-
     columns: Sequence[ScreenColumn]
     rows: Sequence[Row]
-    case: str = ""  # one line: what was asked
-    answer: str = ""  # the answer in a sentence
-    others: Sequence[Row] = ()  # rows under a rule
-    rule: str = ""  # what tells them from the first ones
-    lines: Sequence[str] = ()  # further lines below the table
-    hidden: int = 0  # how many more of these there are
-    legend: str = ""  # what a mark of this table means
+    case: str = ""  # the question in a line
+    answer: str = ""  # in a sentence
+    others: Sequence[Row] = ()  # below a rule
+    rule: str = ""  # text of the rule
+    lines: Sequence[str] = ()  # below the table
+    hidden: int = 0  # number of lines left out
+    legend: str = ""  # of marks, in the footer
     notes: Sequence[str] = field(default_factory=tuple)
-    is_list: bool = False  # rows are looked up, not ranked: pipes get all of them
-    is_whole: bool = False  # all rows are shown, whatever was asked
-    is_curve: bool = False  # rows are points of a curve: some of all its parts are shown
+    is_list: bool = False  # rows are looked up, not ranked: pipes get all
+    is_whole: bool = False  # show all rows
+    is_curve: bool = False  # rows are points of a curve: show a selection from end to end
 
 
 def flags() -> Flags:
-    """What the command that runs was asked to show; everything where it has no such options."""
+    """Flags of the running command; notes are shown where it has no such options."""
     context = click.get_current_context(silent=True)
-    found = None if context is None else context.meta.get(__name__)
-    return found if isinstance(found, Flags) else Flags(is_full=False, with_notes=True)
+    stored = None if context is None else context.meta.get(__name__)
+    return stored if isinstance(stored, Flags) else Flags(is_full=False, with_notes=True)
 
 
 def set_flag(context: click.Context, _: click.Parameter, value: bool, *, name: str) -> None:
-    """Keep the value of a flag for `flags`."""
-    found = context.meta.get(__name__, Flags())
-    context.meta[__name__] = found._replace(**{name: value or getattr(found, name)})
+    """Callback of a flag: store its value for `flags`."""
+    stored = context.meta.get(__name__, Flags())
+    context.meta[__name__] = stored._replace(**{name: value or getattr(stored, name)})
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; 80 in a pipe, or $COLUMNS."""
+    """Terminal columns: $COLUMNS, else those of the terminal, else 80."""
     return max(_terminal()[0], _NARROWEST)
 
 
 def prose(text: str, width: int | None = None, indent: str = "") -> str:
-    """Prose broken into lines that fit the terminal.
-
-    Args:
-        text: one paragraph [text].
-        width: columns; None for the terminal's [1].
-        indent: of the lines after the first [text].
-
-    Returns:
-        The lines [text].
-    """
+    """Prose wrapped to the width of the terminal."""
     most = terminal_width() if width is None else width
     if len(text) <= most and text.isprintable():
         return text.rstrip(" ")
@@ -137,13 +103,17 @@ def prose(text: str, width: int | None = None, indent: str = "") -> str:
 
 
 def styled(text: str, **style: Any) -> str:
-    """Text in colour where the terminal has it: no pipe, no NO_COLOR, no dumb terminal."""
+    """Text with colour, unless in a pipe, with $NO_COLOR or on a dumb terminal."""
     is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not _is_terminal()
     return text if is_plain else click.style(text, **style)
 
 
 def cell_text(value: Any) -> str:
-    """Value for people: three significant digits, a dash for what does not apply."""
+    """Three significant digits; a dash for None.
+
+    >>> cell_text(0.04432), cell_text(2677.8), cell_text(None)
+    ('0.0443', '2678', '-')
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -156,39 +126,31 @@ def cell_text(value: Any) -> str:
 
 
 def keys_of(columns: Iterable[ScreenColumn]) -> tuple[str, ...]:
-    """Keys that the cells of columns are made of, each once."""
+    """Keys that the columns read, each once."""
     keys: dict[str, None] = {}
     for column in columns:
-        own = () if column.cell is not None and column.also else (column.key,)
-        keys |= dict.fromkeys((*own, *(column.interval or ()), *column.also))
+        keys_of_cell = () if column.cell is not None and column.also else (column.key,)
+        keys |= dict.fromkeys((*keys_of_cell, *(column.interval or ()), *column.also))
     return tuple(keys)
 
 
-def screen_text(screen: Screen, asked: Flags, width: int | None = None) -> str:
-    """A screen as text: case, answer, table, rule, other rows, footer.
-
-    Args:
-        screen: what it says.
-        asked: rows and notes that are wanted.
-        width: columns; None for the terminal's [1].
-
-    Returns:
-        Lines that fit the width, in colour where the terminal has it [text].
-    """
-    wide = terminal_width() if width is None else width
-    most = _most_rows(screen, asked)
-    lines = _lines(screen, asked, most, wide)
+def screen_text(screen: Screen, requested: Flags, width: int | None = None) -> str:
+    """Case, answer, table, rule, other rows, lines, footer; fewer rows where the lines below need the room."""
+    columns = terminal_width() if width is None else width
+    most = _most_rows(screen, requested)
+    lines = _lines(screen, requested, most, columns)
     over = sum(line.count("\n") + 1 for line in lines) - (_height() - _PROMPTS)
-    if over > 0 and not (asked.is_full or screen.is_list or screen.is_whole) and most > _FEWEST_ROWS:
-        lines = _lines(screen, asked, max(most - over, _FEWEST_ROWS), wide)
+    if over > 0 and not (requested.is_full or screen.is_list or screen.is_whole) and most > _FEWEST_ROWS:
+        lines = _lines(screen, requested, max(most - over, _FEWEST_ROWS), columns)
     return "\n".join(lines)
 
 
-def _lines(screen: Screen, asked: Flags, most: int, width: int) -> list[str]:
-    """Lines of a screen with at most so many rows."""
-    first, others = _chosen(screen, most)
-    columns = _fitting([c for c in screen.columns if says(c, (*first, *others))], (*first, *others), width)
-    lines = [styled(_by_parts(encodable(printable(screen.case)), width), bold=True)] if screen.case else []
+def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]:
+    first, others = _selected_rows(screen, most)
+    columns = _fitting_columns(
+        [c for c in screen.columns if has_values(c, (*first, *others))], (*first, *others), width
+    )
+    lines = [styled(_wrapped_at_dots(encodable(printable(screen.case)), width), bold=True)] if screen.case else []
     if screen.answer:
         answers = printable(encodable(screen.answer), lines=True).split("\n")
         lines.append(styled("\n".join(prose(answer, width) for answer in answers), fg="cyan"))
@@ -196,13 +158,13 @@ def _lines(screen: Screen, asked: Flags, most: int, width: int) -> list[str]:
         lines += _table(columns, first, others, encodable(screen.rule), width)
     lines += [prose(printable(encodable(line)), width, "  ") for line in screen.lines]
     hidden = screen.hidden + len(screen.rows) + len(screen.others) - len(first) - len(others)
-    notes = 0 if asked.with_notes else len(dict.fromkeys(screen.notes))
+    notes = 0 if requested.with_notes else len(dict.fromkeys(screen.notes))
     footer = _footer(hidden, notes, (*first, *others), columns, width, screen.legend)
     return [*lines, *([styled(footer, dim=True)] if footer else [])]
 
 
 def encodable(text: str) -> str:
-    """Text without the letters that the terminal's encoding lacks."""
+    """Text with plain dots where the encoding of stdout lacks middle dots."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
@@ -212,7 +174,6 @@ def encodable(text: str) -> str:
 
 
 def notes_footer(count: int) -> str:
-    """What stands for notes that are not printed."""
     return f"{count} note{'' if count == 1 else 's'}: --notes"
 
 
@@ -220,15 +181,15 @@ def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _most_rows(screen: Screen, asked: Flags) -> int:
-    """Rows that may be printed: ten, or as many of a list as the terminal has lines for."""
-    if asked.is_full or screen.is_whole or (screen.is_list and not _is_terminal()):
+def _most_rows(screen: Screen, requested: Flags) -> int:
+    """Ten rows, or for a list as many as fit the terminal."""
+    if requested.is_full or screen.is_whole or (screen.is_list and not _is_terminal()):
         return len(screen.rows) + len(screen.others)
     return max(_height() - _AROUND_A_LIST, MOST_ROWS) if screen.is_list else MOST_ROWS
 
 
-def _chosen(screen: Screen, most: int) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Rows to print, of both groups."""
+def _selected_rows(screen: Screen, most: int) -> tuple[Sequence[Row], Sequence[Row]]:
+    """Rows to print, above and below the rule."""
     if len(screen.rows) + len(screen.others) <= most:
         return screen.rows, screen.others
     if screen.is_curve:
@@ -238,8 +199,8 @@ def _chosen(screen: Screen, most: int) -> tuple[Sequence[Row], Sequence[Row]]:
     return screen.rows[: most - under], screen.others[:under]
 
 
-def _by_parts(text: str, width: int) -> str:
-    """A line of parts between dots, broken at dots where it is too long."""
+def _wrapped_at_dots(text: str, width: int) -> str:
+    """A line of parts separated by dots, wrapped at the dots."""
     dot = encodable(_DOT)
     lines = [""]
     for part in text.split(dot):
@@ -252,14 +213,14 @@ def _by_parts(text: str, width: int) -> str:
 
 
 def _terminal() -> tuple[int, int]:
-    """Columns and lines, as `shutil.get_terminal_size` finds them: its import would cost a tenth of an answer."""
-    stated = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    """Columns and lines as of `shutil.get_terminal_size`, whose import takes a tenth of the time of an answer."""
+    variables = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
     try:
-        found = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        size = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
     except (AttributeError, ValueError, OSError):
-        found = os.terminal_size(_USUAL)
+        size = os.terminal_size(_USUAL)
     columns, lines = (
-        int(text) if text.isdigit() and int(text) else own for text, own in zip(stated, found, strict=True)
+        int(text) if text.isdigit() and int(text) else detected for text, detected in zip(variables, size, strict=True)
     )
     return columns or _USUAL[0], lines or _USUAL[1]
 
@@ -268,13 +229,13 @@ def _height() -> int:
     return max(_terminal()[1], _USUAL[1])
 
 
-def says(column: ScreenColumn, rows: Sequence[Row]) -> bool:
-    """Whether a column says anything."""
+def has_values(column: ScreenColumn, rows: Sequence[Row]) -> bool:
+    """Whether any cell of a column has a value."""
     return any(_cell(column, row) not in ("-", "", ("-", "")) for row in rows)
 
 
 def joined_cell(column: ScreenColumn, row: Row) -> str:
-    """Text of a cell, an interval behind its value."""
+    """Text of a cell, the interval after the value."""
     cell = _cell(column, row)
     return cell if isinstance(cell, str) else " ".join(part for part in cell if part)
 
@@ -289,18 +250,18 @@ def _cell(column: ScreenColumn, row: Row) -> Cell:
     return (value, "") if low is None or high is None else (value, f"({cell_text(low)}-{cell_text(high)})")
 
 
-def _fitting(columns: list[ScreenColumn], rows: Sequence[Row], width: int) -> list[ScreenColumn]:
-    """Columns that fit side by side, those of the lowest rank first."""
-    wide = [len(_padded(column, rows)[0]) + len(_GAP) for column in columns]
-    kept = [column.rank == 0 for column in columns]
+def _fitting_columns(columns: list[ScreenColumn], rows: Sequence[Row], width: int) -> list[ScreenColumn]:
+    """Columns that fit the width, lowest ranks first."""
+    widths = [len(_padded(column, rows)[0]) + len(_GAP) for column in columns]
+    is_shown = [column.rank == 0 for column in columns]
     for place in sorted(range(len(columns)), key=lambda place: columns[place].rank):
-        if not kept[place] and sum(compress(wide, kept)) + wide[place] - len(_GAP) <= width:
-            kept[place] = True
-    return list(compress(columns, kept))
+        if not is_shown[place] and sum(compress(widths, is_shown)) + widths[place] - len(_GAP) <= width:
+            is_shown[place] = True
+    return list(compress(columns, is_shown))
 
 
 def _padded(column: ScreenColumn, rows: Sequence[Row]) -> list[str]:
-    """Heading and cells of a column, all as wide: numbers to the right, texts and intervals to the left."""
+    """Heading and cells padded to one width: numbers aligned right, texts and intervals left."""
     cells = [_cell(column, row) for row in rows]
     pairs = [cell for cell in cells if isinstance(cell, tuple)]
     if pairs:
@@ -323,7 +284,6 @@ def _is_number(text: str) -> bool:
 def _table(
     columns: Sequence[ScreenColumn], first: Sequence[Row], others: Sequence[Row], rule: str, width: int
 ) -> Iterator[str]:
-    """Lines of a table: heading, first rows, a rule, others."""
     cells = [_padded(column, (*first, *others)) for column in columns]
     over = sum(len(column[0]) for column in cells) + len(_GAP) * (len(cells) - 1) - width
     if over > 0:
@@ -332,24 +292,24 @@ def _table(
     yield styled(heading, bold=True)
     for place, line in enumerate(lines):
         if place == len(first) and rule:
-            yield styled(_ruled(rule, min(width, max(map(len, (heading, *lines))))), dim=True)
+            yield styled(_rule_line(rule, min(width, max(map(len, (heading, *lines))))), dim=True)
         yield _coloured(line)
 
 
 def _shortened(cells: list[list[str]], over: int) -> list[list[str]]:
-    """Columns of which the widest text is cut, so that a line fits."""
+    """Columns with the widest one cut by `over` characters."""
     widest = max(range(len(cells)), key=lambda place: len(cells[place][0]))
     width = max(len(cells[widest][0]) - over, _LEAST_TEXT)
     cut = [text if len(text.rstrip()) <= width else f"{text[: width - len(_MORE)]}{_MORE}" for text in cells[widest]]
     return [*cells[:widest], [text[:width].ljust(width) for text in cut], *cells[widest + 1 :]]
 
 
-def _ruled(text: str, width: int) -> str:
+def _rule_line(text: str, width: int) -> str:
     return f"-- {text} ".ljust(width, "-")[:width]
 
 
 def _coloured(line: str) -> str:
-    """A line whose verdicts stand out."""
+    """A line with verdicts in colour."""
     parts = line.split(" ")
     colours = {"pass": "green", "pass?": "yellow", "fail": "red"}
     return " ".join(styled(part, fg=colours[part]) if part in colours else part for part in parts)
@@ -358,12 +318,11 @@ def _coloured(line: str) -> str:
 def _footer(
     hidden: int, notes: int, rows: Sequence[Row], columns: Sequence[ScreenColumn], width: int, more: str
 ) -> str:
-    """How to see the rest, and what the marks mean."""
     parts = [f"{hidden} more: --all"] if hidden else []
     parts += [notes_footer(notes)] if notes else []
     if any(column.key == "basis" and not column.heading for column in columns):
-        there = {row.get("basis") for row in rows}
-        legend = "  ".join(f"{mark} {meaning}" for basis, (mark, meaning) in MARKS.items() if basis in there)
+        bases = {row.get("basis") for row in rows}
+        legend = "  ".join(f"{mark} {meaning}" for basis, (mark, meaning) in MARKS.items() if basis in bases)
         parts += [legend] if legend else []
     parts += [more] if more else []
-    return _by_parts(encodable(_DOT.join(parts)), width)
+    return _wrapped_at_dots(encodable(_DOT.join(parts)), width)

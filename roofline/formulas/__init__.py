@@ -1,1 +1,1 @@
-"""The formulas of an answer: what it depends on, its closed form, and where that form ends."""
+"""Formulas of a prediction: its inputs, its closed form, and where that form ends."""

@@ -1,9 +1,9 @@
-"""A prediction on traced numbers: its results, what they depend on, and where they change regime."""
+"""A prediction on traced numbers: its results, their slopes, and where they change regime."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
@@ -14,14 +14,12 @@ from roofline.physics.efficiency import DOUBLING
 from roofline.physics.forward import Pass
 from roofline.physics.one_equation import CHANGES_SIDES
 from roofline.serving.latency import load_text
-from roofline.serving.prediction import LIGHT_BINDS, Prediction
+from roofline.serving.prediction import LIMIT_BINDS, Prediction
 from roofline.symbolic.gradient import gradient
 from roofline.symbolic.graph import Node
 from roofline.symbolic.traced import Switch, Trace, depends
 
-__all__ = ["NO_FORMULA", "RESULTS", "UNITS", "CaseTrace", "check_results"]
-
-#: Results that can be asked for, with the unit of each.
+#: Unit of every result.
 UNITS = {
     "ttft": "s",
     "tpot": "s",
@@ -31,7 +29,6 @@ UNITS = {
     "tok_s_user": "1/s",
 }
 RESULTS = ("ttft", "tpot", "e2el", "output_tok_s_gpu")
-#: Why there is no formula under a load.
 NO_FORMULA = (
     "no closed form under concurrency or request_rate, where the answer is a fixed point; use batch instead, or "
     "roofline sensitivity for every slope"
@@ -39,10 +36,10 @@ NO_FORMULA = (
 
 _PARTS = {"ttft": ("prefill",), "tpot": ("decode",), "tok_s_user": ("decode",)}
 _TERMS = ("compute", "memory", "exponentials", "link", "latency")
-_NOTABLE = 0.01  # share of a pass from which on what binds a kernel is part of the regime
+_NOTABLE = 0.01  # least share of a pass for a kernel's bound to be part of the regime
 _BESIDE = 2.0**-30  # relative step to either side of a tie
-_JUMP = 2.0**-20  # relative change of a result over that step beyond which it jumps
-_UNSAID = "another branch of the model applies"
+_JUMP = 2.0**-20  # a larger relative change of a result over that step is a jump
+_OTHER_BRANCH = "another branch of the model applies"
 
 
 class CaseTrace:
@@ -54,10 +51,10 @@ class CaseTrace:
         self.inputs: dict[str, Input] = {}
         self.trace = Trace()
         self.traced = with_inputs(prediction, self._input, self.trace.scope)
-        total: Any = self.traced.e2el  # every choice is made with it
-        costs_doublings = any(name.startswith("a2_") and depends(total, name) for name in self.inputs)
+        total: Any = self.traced.e2el  # computing it makes every choice
+        has_doubling_cost = any(name.startswith("a2_") and depends(total, name) for name in self.inputs)
         self._switches = [
-            switch for switch in dict.fromkeys(self.trace.switches) if costs_doublings or switch.meaning != DOUBLING
+            switch for switch in dict.fromkeys(self.trace.switches) if has_doubling_cost or switch.meaning != DOUBLING
         ]
         self._slopes: dict[str, dict[str, float]] = {}
         self._ends: dict[tuple[str, str], End] = {}
@@ -69,7 +66,7 @@ class CaseTrace:
 
     @property
     def title(self) -> str:
-        """The case in a line."""
+        """The case in one line."""
         prediction = self.prediction
         deployment, workload = prediction.deployment, prediction.workload
         plan = deployment.plan
@@ -83,193 +80,126 @@ class CaseTrace:
         )
 
     def number(self, result: str) -> Node | None:
-        """A result on traced numbers.
-
-        Args:
-            result: one of `UNITS` [text].
-
-        Returns:
-            The number; None where it does not apply.
-        """
-        found: Node | None = getattr(self.traced, result)
-        return found
+        """A result on traced numbers; None where it does not apply."""
+        node: Node | None = getattr(self.traced, result)
+        return node
 
     def passes(self, result: str) -> tuple[tuple[str, Pass], ...]:
-        """Passes that a result is made of.
-
-        Args:
-            result: one of `UNITS` [text].
-
-        Returns:
-            Name and pass of each, on traced numbers.
-        """
+        """Name and pass of each part of a result, on traced numbers."""
         both = {"prefill": self.traced.prefill, "decode": self.traced.decode}
         return tuple((name, both[name]) for name in self._parts(result))
 
     def regime(self, result: str) -> str:
-        """What binds the passes of a result.
-
-        Args:
-            result: one of `UNITS` [text].
-
-        Returns:
-            Text such as ``prefill compute-bound`` [text].
-        """
+        """What binds the passes of a result, such as ``prefill compute-bound``."""
         return ", ".join(f"{name} {self._bound[name]}-bound" for name in self._parts(result))
 
     def gradient(self, result: str) -> dict[str, float]:
-        """Slopes of a result.
-
-        Args:
-            result: one of `UNITS` [text].
-
-        Returns:
-            Slope by name of every input that the result came from; none where it does not apply.
-        """
-        found = self._slopes.get(result)
-        if found is None:
-            found = self._slopes[result] = gradient(self.number(result))
-        return found
+        """Slope of a result by input; empty where the result does not apply."""
+        slopes = self._slopes.get(result)
+        if slopes is None:
+            slopes = self._slopes[result] = gradient(self.number(result))
+        return slopes
 
     def margin(self, result: str, name: str) -> End:
-        """How far an input may move before a result changes its regime.
-
-        Args:
-            result: one of `UNITS` [text].
-            name: of the input [text].
-
-        Returns:
-            The nearest change, relative to the input and signed; None where there is none within a factor of a
-            thousand [1]. What happens there [text].
-        """
-        best = NOWHERE
-        for section in (*self._parts(result), LOAD):
-            best = nearer(best, self._end(section, name))
-        return best
+        """The nearest end of a result's regime along an input."""
+        return reduce(nearer, (self._end(section, name) for section in (*self._parts(result), LOAD)), NOWHERE)
 
     def _end(self, section: str, name: str) -> End:
-        found = self._ends.get((section, name))
-        if found is None:
+        end = self._ends.get((section, name))
+        if end is None:
             entry, regime = self.inputs[name], self._regimes.get(section)
-            found = self._ends[section, name] = NOWHERE if regime is None or not entry.value else regime.nearest(entry)
-        return found
+            end = self._ends[section, name] = NOWHERE if regime is None or not entry.value else regime.nearest(entry)
+        return end
 
     def is_tie(self, result: str, name: str) -> bool:
-        """Whether a derivative jumps just where the input is.
-
-        Args:
-            result: one of `UNITS` [text].
-            name: of the input [text].
-
-        Returns:
-            Whether it does [bool].
-        """
+        """Whether the derivative jumps at the input's present value."""
         parts = self._parts(result)
         return any(
-            name in moved for switch, moved in self._ties if switch.section in parts or switch.meaning == LIGHT_BINDS
+            name in moved for switch, moved in self._ties if switch.section in parts or switch.meaning == LIMIT_BINDS
         )
 
     def beside(self, result: str, name: str) -> tuple[float | None, float | None]:
-        """Elasticities just below and just above an input's value.
-
-        Args:
-            result: one of `UNITS` [text].
-            name: of the input [text].
-
-        Returns:
-            Both; None where the case does not exist on that side, or the result takes a step [1].
-        """
-        found: list[float | None] = []
+        """Elasticities [1] just below and above an input's value; None where there is no case or the result steps."""
+        elasticities: list[float | None] = []
         here = getattr(self.prediction, result)
         for side in (1.0 - _BESIDE, 1.0 + _BESIDE):
             try:
-                trace, again = self._at(name, side)
-                number = getattr(again, result)
+                trace, traced = self._traced_beside(name, side)
+                number = getattr(traced, result)
             except (RooflineError, ZeroDivisionError):
-                found.append(None)
+                elasticities.append(None)
             else:
                 if abs(number.value / here - 1.0) > _JUMP and trace.stepped & trace.bit(name):
-                    return None, None  # a step: neither side has a slope, the answer is followed along whole numbers
-                found.append(gradient(number).get(name, 0.0) * self.inputs[name].value / number.value)
-        return found[0], found[1]
+                    return None, None  # a step: neither side has a slope
+                elasticities.append(gradient(number).get(name, 0.0) * self.inputs[name].value / number.value)
+        return elasticities[0], elasticities[1]
 
-    def _at(self, name: str, side: float) -> tuple[Trace, Prediction]:
-        """The case traced with an input to one side of its value."""
-        found = self._beside.get((name, side))
-        if found is None:
+    def _traced_beside(self, name: str, side: float) -> tuple[Trace, Prediction]:
+        """The case traced with an input at `side` times its value."""
+        beside = self._beside.get((name, side))
+        if beside is None:
             trace = Trace()
-            again = with_inputs(
+            traced = with_inputs(
                 self.prediction,
                 lambda entry: trace.input(entry.name, entry.value * (side if entry.name == name else 1.0)),
             )
-            found = self._beside[name, side] = trace, again
-        return found
+            beside = self._beside[name, side] = trace, traced
+        return beside
 
     @cached_property
     def _bound(self) -> dict[str, Real]:
         return self.prediction.bound
 
     def _parts(self, result: str) -> tuple[str, ...]:
-        several = self.prediction.tpot is not None
-        return _PARTS.get(result, ("prefill", "decode") if several else ("prefill",))
+        has_decode = self.prediction.tpot is not None
+        return _PARTS.get(result, ("prefill", "decode") if has_decode else ("prefill",))
 
     @cached_property
     def _ties(self) -> list[tuple[Switch, set[str]]]:
-        """Choices whose sides are equal, and the inputs that move one side against the other."""
-        found = []
+        """Choices whose sides are equal, and the inputs that separate them."""
+        ties = []
         for switch in self._switches:
             if switch.is_tie:
                 left, right = gradient(switch.left), gradient(switch.right)
-                found.append((switch, {name for name in left | right if left.get(name, 0.0) != right.get(name, 0.0)}))
-        return found
+                ties.append((switch, {name for name in left | right if left.get(name, 0.0) != right.get(name, 0.0)}))
+        return ties
 
     @cached_property
     def _regimes(self) -> dict[str, Regime]:
-        """Changes of what binds a kernel that matters, and choices that formulas made, by part of the answer."""
+        """By part of the answer: where another term binds a notable kernel, and where choices of formulas change."""
         sides: dict[str, list[tuple[Real, Real, str]]] = {}
         for section in self._parts("e2el"):
             sides[section] = [*_pass_bounds(getattr(self.traced, section), section), *self._kernel_bounds(section)]
-        at_light_speed = self.prediction.basis == "ideal"  # then kernels have their bounds already
         for switch in self._switches:
-            if at_light_speed and switch.meaning == CHANGES_SIDES:
+            if self.prediction.basis == "ideal" and switch.meaning == CHANGES_SIDES:  # among the bounds already
                 continue
-            if switch.section or switch.meaning == LIGHT_BINDS:  # light speed itself matters where it binds alone
-                sides.setdefault(switch.section, []).append((switch.left, switch.right, switch.meaning or _UNSAID))
-        return {section: Regime(self.trace, each) for section, each in sides.items()}
+            if switch.section or switch.meaning == LIMIT_BINDS:  # a limit counts only where it binds
+                sides.setdefault(switch.section, []).append(
+                    (switch.left, switch.right, switch.meaning or _OTHER_BRANCH)
+                )
+        return {section: Regime(self.trace, boundaries) for section, boundaries in sides.items()}
 
     def _kernel_bounds(self, section: str) -> list[tuple[Real, Real, str]]:
-        found = []
+        bounds = []
         total = plain(getattr(self.prediction, section).time)
-        is_light = self.prediction.basis == "ideal"  # every kernel has a kink where its sides are equal
+        is_ideal = self.prediction.basis == "ideal"  # then every kernel has a kink where two terms are equal
         for kernel in getattr(self.traced, section).kernels:
-            if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_light):
+            if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_ideal):
                 continue
             terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
             binding = _binding(terms)
-            found += [
+            bounds += [
                 (terms[binding], term, f"{section} {kernel.name} turns {name}-bound")
                 for name, term in terms.items()
                 if name != binding
             ]
-        return found
+        return bounds
 
 
 def check_results(of: Sequence[str]) -> tuple[str, ...]:
-    """Names of results, each once.
-
-    Args:
-        of: one name or several [text].
-
-    Returns:
-        The names [text].
-
-    Raises:
-        UnknownName: a name that is none.
-        BadInput: none at all.
-    """
-    names = tuple(
-        name.replace("-", "_") if isinstance(name, str) else name for name in ((of,) if isinstance(of, str) else of)
-    )
+    """Names of results, each once, with underscores for hyphens."""
+    requested = (of,) if isinstance(of, str) else of
+    names = tuple(name.replace("-", "_") if isinstance(name, str) else name for name in requested)
     if not names:
         raise BadInput(f"of is empty; choose from {', '.join(UNITS)}")
     for name in names:
@@ -279,12 +209,11 @@ def check_results(of: Sequence[str]) -> tuple[str, ...]:
 
 
 def _binding(terms: dict[str, Real]) -> str:
-    """Name of the largest term."""
     return max(terms, key=lambda name: plain(terms[name]))
 
 
 def _pass_bounds(passed: Pass, name: str) -> list[tuple[Real, Real, str]]:
-    """Where another bound takes the largest share of a pass."""
+    """Where another bound comes to take the largest share of a pass."""
     shares: dict[str, Real] = {}
     for kernel in passed.kernels:
         bound = _binding({term: getattr(kernel.terms, term) for term in _TERMS})

@@ -1,4 +1,4 @@
-"""The closed form of an answer and of its derivatives, for one case."""
+"""The closed form of a result and of its derivatives, for one case."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from roofline.symbolic.traced import depends
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["ClosedForms", "Expression", "Formula"]
 
-#: An expression of inputs and of the named parts of a formula.
+#: An expression of inputs and named parts.
 Expression: TypeAlias = "sympy.Expr"
 
 
 class Formula:
-    """A number as an expression of inputs, in stages: parts by name, each of inputs and of earlier parts.
+    """A number as an expression of inputs and named parts; each part is one of inputs and earlier parts.
 
     >>> import roofline as rl
-    >>> found = rl.formula("llama-3.1-8b", "h100-sxm", "tpot", basis="ideal")
-    >>> found
+    >>> formula = rl.formula("llama-3.1-8b", "h100-sxm", "tpot", basis="ideal")
+    >>> formula
     <Formula tpot = 4.53 ms: 12 parts of 7 inputs; decode memory-bound>
-    >>> "bandwidth" in found.flat, "frac" in found.to_latex(), "def " in found.to_python()
+    >>> "bandwidth" in formula.flat, "frac" in formula.to_latex(), "def " in formula.to_python()
     (True, True, True)
-    >>> found.to_dict()["unit"]
+    >>> formula.to_dict()["unit"]
     's'
     """
 
@@ -56,37 +55,36 @@ class Formula:
         self.unit = unit
         self.expression = expression  # sympy
         self.regime = regime
-        self.is_implicit = is_implicit  # the expression is zero at the result, which is one of its symbols
-        self.ends = dict(ends or {})  # of the regime, by input [text]
+        self.is_implicit = is_implicit  # the result is one of the symbols, at whose value the expression is zero
+        self.ends = dict(ends or {})  # of the regime, by input
         self.definitions: list[Definition] = stages.used(expression)
         self.inputs: dict[str, Input] = stages.symbols(known, expression)
         self._stages = stages
 
     def __repr__(self) -> str:
-        """The value, and of what it is made, in one line."""
-        made = f"{len(self.definitions)} parts of {len(self.inputs)} inputs"
         value = to_text(self.value, self.unit) if self.unit == "s" else f"{rounded(self.value)} {self.unit}"
-        return f"<Formula {self.name} = {value}: {made}; {self.regime}>"
+        parts = f"{len(self.definitions)} parts of {len(self.inputs)} inputs"
+        return f"<Formula {self.name} = {value}: {parts}; {self.regime}>"
 
     @property
     def flat(self) -> str:
-        """The whole formula in inputs alone, on one line, read by Python and by `sympy.sympify` [text]."""
+        """The whole formula in inputs alone, on one line; Python and `sympy.sympify` can read it."""
         return self._stages.flat(self.expression)
 
     def __str__(self) -> str:
-        """For people: symbolic, with numbers, and the values of its parts and symbols."""
+        """For people: in symbols, in numbers, and the values of parts and symbols."""
         return formula_text.readable(self)
 
     def to_latex(self) -> str:
-        """LaTeX, an ``align*`` of amsmath [text]."""
+        """LaTeX, as an ``align*`` of amsmath."""
         return formula_text.latex(self)
 
     def to_python(self) -> str:
-        """Source of a Python function of the symbols; run, it prints the result [text]."""
+        """Source of a Python function of the symbols; run as a script, it prints the result."""
         return formula_text.python_source(self)
 
     def to_dict(self) -> dict[str, Json]:
-        """Result, its formula, and the values of its symbols."""
+        """The result, its formula, and the values of its symbols."""
         return {
             "result": self.name,
             "value": self.value,
@@ -113,44 +111,22 @@ class ClosedForms:
             self._expressions[result] = self.stages.definitions[self.stages.expression(number)].expression
 
     def expression(self, result: str) -> Any:
-        """Expression of a result, of inputs and of the named parts in `stages`.
-
-        Args:
-            result: one of ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user [text].
-
-        Returns:
-            The expression.
-
-        Raises:
-            BadInput: the result does not apply.
-        """
-        found = self._expressions.get(result)
-        if found is None:
+        """Expression of a result, of inputs and the named parts in `stages`."""
+        expression = self._expressions.get(result)
+        if expression is None:
             number = self.case.number(result)
             if number is None:
                 raise BadInput(f"{result} needs at least two output tokens; osl is 1")
-            found = self._expressions[result] = self.stages.expression(number)
-        return found
+            expression = self._expressions[result] = self.stages.expression(number)
+        return expression
 
     def formula(self, result: str) -> Formula:
-        """Closed form of a result.
-
-        Args:
-            result: one of ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user [text].
-
-        Returns:
-            The formula.
-
-        Raises:
-            BadInput: the result does not apply.
-        """
-        expression = self.expression(result)
-        value = getattr(self.case.prediction, result)
+        """Closed form of a result."""
         return Formula(
             result,
-            value,
+            getattr(self.case.prediction, result),
             UNITS[result],
-            expression,
+            self.expression(result),
             self.stages,
             self.case.inputs,
             self.case.regime(result),
@@ -159,52 +135,25 @@ class ClosedForms:
         )
 
     def _end(self, result: str, name: str) -> str:
-        """Where the regime ends along an input."""
+        """Where the regime ends along an input; empty where it does not."""
         if not depends(self.case.number(result), name):
             return ""
         change, label = self.case.margin(result, name)
         return "" if change is None else f"regime ends at {100.0 * change:+.3g} %: {label}"
 
     def derivative(self, result: str, name: str) -> Any:
-        """Expression of the derivative of a result to an input.
-
-        Args:
-            result: name of the result [text].
-            name: of the input [text].
-
-        Returns:
-            The expression, of inputs and of the named parts in `stages`.
-        """
         return self.stages.derivative(self.expression(result), name)
 
     def derivative_text(self, result: str, name: str) -> str:
-        """The derivative in inputs alone, on one line.
-
-        Args:
-            result: name of the result [text].
-            name: of the input [text].
-
-        Returns:
-            The text [text].
-        """
+        """The derivative in inputs alone, on one line."""
         return self.stages.flat(self.derivative(result, name))
 
     def solved(self, result: str, name: str, target: float) -> Formula | None:
-        """Closed form of the value of an input at which a result meets a target, in the present regime.
-
-        Args:
-            result: name of the result [text].
-            name: of the input [text].
-            target: of the result [s].
-
-        Returns:
-            The formula, with the target as the symbol ``target``; None where the result is no quadratic or simpler
-            function of the input or of its inverse.
-        """
-        found = self.stages.solved_for(self.expression(result), name, target, self.case.inputs[name].value)
-        if found is None:
+        """Closed form of the input at which a result [s] meets a target in this regime; None where there is none."""
+        solution = self.stages.solved_for(self.expression(result), name, target, self.case.inputs[name].value)
+        if solution is None:
             return None
-        expression, _ = found
+        expression, _ = solution
         value = self.stages.evaluated(self.stages.flat(expression), {"target": target})
         known = {
             **self.case.inputs,

@@ -1,4 +1,4 @@
-"""Every quantity that an answer depends on, as an input that can be named, changed or traced."""
+"""Every quantity that a prediction depends on, as an input that can be named, changed or traced."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from roofline.errors import BadInput
 from roofline.ops import Real, plain
-from roofline.physics.plan import Deployment, Precision
+from roofline.physics.plan import Deployment, ModelQuantization
 from roofline.quantity import BITS_PER_BYTE
 from roofline.records import NamedTuple, replace
 from roofline.serving.answer import memory_of
 from roofline.serving.latency import BURST, Workload
-from roofline.serving.precision import MATRICES
 from roofline.serving.prediction import Prediction
 from roofline.serving.prompt_cache import is_a_mixture
+from roofline.serving.quantization import MATRICES
 from roofline.serving.served import request_passes
 from roofline.serving.traffic.load import served
 from roofline.specs.calibration import Calibration
@@ -24,20 +24,7 @@ from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
 from roofline.specs.gpu import Gpu
 
-__all__ = [
-    "HOST_TIMES",
-    "KINDS",
-    "LOAD",
-    "WORKLOAD",
-    "Input",
-    "changed",
-    "inputs",
-    "refuse_arrays",
-    "stated",
-    "with_inputs",
-]
-
-#: Kinds of input. Time is homogeneous of degree -1 in rates and 1 / latencies.
+#: Time is homogeneous of degree -1 in rates and 1 / latencies.
 KINDS = ("rate", "latency", "efficiency", "workload", "precision", "plan", "capacity")
 
 WORKLOAD = {
@@ -50,7 +37,7 @@ WORKLOAD = {
     "num_prompts": ("requests", "requests in the run"),
 }
 
-#: Part of an answer that a load makes, for choices that belong to no pass of a request.
+#: Part of a prediction with the equations of a load, beside prefill and decode.
 LOAD = ""
 
 _KERNEL = {
@@ -72,7 +59,7 @@ _COLLECTIVE = {
     "eta": ("efficiency", "1", "share of the link's rate"),
     "eta_switch": ("efficiency", "1", "share of the link's rate, in-switch reduction"),
 }
-#: Times of an engine, with what they are.
+#: Meaning of every time of an engine.
 HOST_TIMES = {
     "network": "round trip between client and server",
     "request": "host, per request",
@@ -93,8 +80,6 @@ _TUNING = {
 
 
 class Input(NamedTuple):
-    """A quantity that an answer depends on."""
-
     name: str
     kind: str
     unit: str
@@ -108,48 +93,42 @@ Make = Callable[[Input], Real]
 def with_inputs(
     prediction: Prediction, make: Make, part: Callable[[str], AbstractContextManager[Any]] = nullcontext
 ) -> Prediction:
-    """The prediction made again by the same functions, every input replaced by what `make` gives for it.
+    """The prediction of a single case computed again, every input replaced by `make(input)`; its `memory` stays.
 
-    Its `memory` stays that of the prediction given.
-
-    Args:
-        prediction: a single case.
-        make: number of any kind for an input, e.g. its value.
-        part: context in which the prefill and the decode pass are made, called with their names.
-
-    Returns:
-        The prediction on these numbers.
+    `part` gives the context in which the prefill, the decode pass and the load are computed, by name.
     """
     deployment, workload = prediction.deployment, prediction.workload
-    own = deployment.plan
-    if own.tp > 1:
-        own = replace(own, tp=make(Input("tp", "plan", "1", float(own.tp), "tensor-parallel degree")))
+    plan = deployment.plan
+    if plan.tp > 1:
+        plan = replace(plan, tp=make(Input("tp", "plan", "1", float(plan.tp), "tensor-parallel degree")))
     deployment = replace(
         deployment,
-        plan=own,
+        plan=plan,
         gpu=_gpu(deployment.gpu, make),
-        precision=_precision(deployment, make),
+        quantization=_quantization(deployment, make),
         engine=_engine(deployment.engine, make),
-        skew=_made(make, "skew", "workload", "1", deployment.skew, "routing skew of the experts"),
+        routing_skew=_input(
+            make, "routing_skew", "workload", "1", deployment.routing_skew, "routing skew of the experts"
+        ),
     )
     lengths = {
         name: make(Input(name, "workload", unit, float(getattr(workload, name)), meaning))
         for name, (unit, meaning) in WORKLOAD.items()
-        if name in stated(workload)
+        if name in workload_inputs(workload)
     }
-    again = replace(workload, **lengths)
+    workload = replace(workload, **lengths)
     cache = workload.cache
     if cache is not None and type(cache.hit) is float and is_a_mixture(cache):
-        found_by = make(Input("cache_hit", "workload", "1", cache.hit, "share of requests whose prefix is cached"))
-        again = replace(again, cache=replace(cache, hit=found_by))
-    found = prediction.served
-    if found is not None:
+        hit = make(Input("cache_hit", "workload", "1", cache.hit, "share of requests whose prefix is cached"))
+        workload = replace(workload, cache=replace(cache, hit=hit))
+    under_load = prediction.served
+    if under_load is not None:
         with part(LOAD):
-            found = served(deployment, again, tuple(map(plain, found.state)))
-    with part("prefill"):  # each part makes choices of its own: none is remembered from another one
-        first, _ = request_passes(replace(deployment), again, found)
+            under_load = served(deployment, workload, tuple(map(plain, under_load.state)))
+    with part("prefill"):  # a new deployment per part: choices in its memo would belong to another part
+        prefill, _ = request_passes(replace(deployment), workload, under_load)
     with part("decode"):
-        _, step = request_passes(replace(deployment), again, found)
+        _, decode = request_passes(replace(deployment), workload, under_load)
     factors = {
         name: value
         if value == 1.0
@@ -160,115 +139,84 @@ def with_inputs(
     return replace(
         prediction,
         deployment=deployment,
-        workload=again,
-        prefill=first,
-        decode=step,
+        workload=workload,
+        prefill=prefill,
+        decode=decode,
         correction=correction,
-        served=found,
+        served=under_load,
     )
 
 
-def stated(workload: Workload) -> tuple[str, ...]:
-    """Names of the lengths and of the load that a workload states.
-
-    Args:
-        workload: lengths and load.
-
-    Returns:
-        Some of `WORKLOAD` [text].
-    """
+def workload_inputs(workload: Workload) -> tuple[str, ...]:
+    """Names of a workload's lengths and load, among `WORKLOAD`."""
     load = "batch" if workload.load == BURST else workload.load
     run = () if workload.num_prompts is None else ("num_prompts",)
     return "isl", "osl", load, "prefix", *run
 
 
 def inputs(prediction: Prediction) -> dict[str, Input]:
-    """Inputs of a prediction by name.
+    """Inputs of a single case by name, whether or not a result depends on them."""
+    entries: dict[str, Input] = {}
 
-    Args:
-        prediction: a single case.
-
-    Returns:
-        Every quantity that can be named, whether or not an answer depends on it.
-    """
-    found: dict[str, Input] = {}
-
-    def noted(entry: Input) -> float:
-        found[entry.name] = entry
+    def collect(entry: Input) -> float:
+        entries[entry.name] = entry
         return entry.value
 
-    with_inputs(prediction, noted)
-    return found
+    with_inputs(prediction, collect)
+    return entries
 
 
 def changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
-    """The prediction with some inputs at other values, its memory included.
-
-    Args:
-        prediction: a single case.
-        changes: values by name of the input [any].
-
-    Returns:
-        The prediction.
-    """
-    if changes.keys() <= set(WORKLOAD):  # nothing else need be made again
+    """The prediction of a single case with inputs at other values, its memory included."""
+    if changes.keys() <= set(WORKLOAD):  # the deployment stays
         deployment, workload = prediction.deployment, replace(prediction.workload, **changes)
-        found = None if prediction.served is None else served(deployment, workload)
-        first, step = request_passes(deployment, workload, found)
-        again = replace(prediction, workload=workload, prefill=first, decode=step, served=found)
+        under_load = None if prediction.served is None else served(deployment, workload)
+        prefill, decode = request_passes(deployment, workload, under_load)
+        result = replace(prediction, workload=workload, prefill=prefill, decode=decode, served=under_load)
     else:
-        again = with_inputs(prediction, lambda entry: changes.get(entry.name, entry.value))
-    return replace(again, memory=memory_of(again.deployment, again.workload, again.served))
+        result = with_inputs(prediction, lambda entry: changes.get(entry.name, entry.value))
+    return replace(result, memory=memory_of(result.deployment, result.workload, result.served))
 
 
 def refuse_arrays(prediction: Prediction, question: str) -> None:
-    """Refuse a prediction of several cases.
-
-    Args:
-        prediction: the prediction.
-        question: what was asked, for the message [text].
-
-    Raises:
-        BadInput: a length or the load is an array.
-    """
+    """Refuse a prediction of several cases; `question` opens the message."""
     workload = prediction.workload
-    for name in stated(workload):
+    for name in workload_inputs(workload):
         if not isinstance(getattr(workload, name), float):
             raise BadInput(f"{question} takes one case, but {name} is an array; call it once per element")
 
 
-def _made(make: Make, name: str, kind: str, unit: str, value: Real | None, meaning: str) -> Any:
-    """An input where there is a quantity: what is absent or zero stays as it is."""
+def _input(make: Make, name: str, kind: str, unit: str, value: Real | None, meaning: str) -> Any:
+    """`make` of an input; a value that is absent or zero stays as it is."""
     if value is None or value == 0.0:
         return value
-    return make(Input(name if name.isidentifier() else _symbol(name), kind, unit, float(value), meaning))
+    return make(Input(name if name.isidentifier() else _identifier(name), kind, unit, float(value), meaning))
 
 
-def _symbol(name: str) -> str:
-    """A name of which a part comes from a file, as formulas and programs can write it."""
+def _identifier(name: str) -> str:
+    """A name, parts of which may come from a file, as an identifier."""
     return re.sub(r"\W+", "_", name, flags=re.ASCII)
 
 
 def _gpu(gpu: Gpu, make: Make) -> Gpu:
-    link = gpu.link
-    per_s = "B/s"
+    link, per_s = gpu.link, "B/s"
     return replace(
         gpu,
         peaks={
-            dtype: _made(make, f"peak_{dtype}", "rate", "FLOP/s", rate, f"dense {dtype} peak")
+            dtype: _input(make, f"peak_{dtype}", "rate", "FLOP/s", rate, f"dense {dtype} peak")
             for dtype, rate in gpu.peaks.items()
         },
-        bandwidth=_made(make, "bandwidth", "rate", per_s, gpu.bandwidth, "HBM bandwidth"),
-        memory=_made(make, "memory", "capacity", "B", gpu.memory, "usable HBM"),
-        exp_rate=_made(make, "exp_rate", "rate", "exp/s", gpu.exp_rate, "special-function rate"),
-        scale_out=_made(make, "scale_out", "rate", per_s, gpu.scale_out, "network per GPU"),
+        bandwidth=_input(make, "bandwidth", "rate", per_s, gpu.bandwidth, "HBM bandwidth"),
+        memory=_input(make, "memory", "capacity", "B", gpu.memory, "usable HBM"),
+        exp_rate=_input(make, "exp_rate", "rate", "exp/s", gpu.exp_rate, "special-function rate"),
+        scale_out=_input(make, "scale_out", "rate", per_s, gpu.scale_out, "network per GPU"),
         host_link=gpu.host_link
         if gpu.host_domain is None
-        else _made(make, "host_link", "rate", per_s, gpu.host_link, "PCIe per direction"),
+        else _input(make, "host_link", "rate", per_s, gpu.host_link, "PCIe per direction"),
         link=replace(
             link,
-            bandwidth=_made(make, "link_bandwidth", "rate", per_s, link.bandwidth, f"{link.kind} per direction"),
-            peer_bandwidth=_made(make, "peer_bandwidth", "rate", per_s, link.peer_bandwidth, "link to one peer"),
+            bandwidth=_input(make, "link_bandwidth", "rate", per_s, link.bandwidth, f"{link.kind} per direction"),
+            peer_bandwidth=_input(make, "peer_bandwidth", "rate", per_s, link.peer_bandwidth, "link to one peer"),
         ),
         calibration=None if gpu.calibration is None else _calibration(gpu.calibration, make),
     )
@@ -279,7 +227,7 @@ def _calibration(calibration: Calibration, make: Make) -> Calibration:
         (kind, dtype): replace(
             entry,
             **{
-                field: _made(
+                field: _input(
                     make, f"{field}_{kind}_{dtype}", what, unit, getattr(entry, field), f"{meaning}, {dtype} {kind}"
                 )
                 for field, (what, unit, meaning) in _KERNEL.items()
@@ -291,7 +239,7 @@ def _calibration(calibration: Calibration, make: Make) -> Calibration:
         name: replace(
             entry,
             **{
-                field: _made(make, f"{field}_{name}", what, unit, getattr(entry, field), f"{meaning}, {name}")
+                field: _input(make, f"{field}_{name}", what, unit, getattr(entry, field), f"{meaning}, {name}")
                 for field, (what, unit, meaning) in _COLLECTIVE.items()
             },
         )
@@ -302,7 +250,7 @@ def _calibration(calibration: Calibration, make: Make) -> Calibration:
 
 def _engine(engine: Engine, make: Make) -> Engine:
     times = {
-        field: _made(
+        field: _input(
             make, field if field == "network" else f"host_{field}", "latency", "s", getattr(engine, field), meaning
         )
         for field, meaning in HOST_TIMES.items()
@@ -311,7 +259,7 @@ def _engine(engine: Engine, make: Make) -> Engine:
         replace(
             tuning,
             **{
-                field: _made(
+                field: _input(
                     make,
                     "_".join(filter(None, (f"tuning_{field}", tuning.kind, tuning.dtype, tuning.generation))),
                     "efficiency",
@@ -327,22 +275,22 @@ def _engine(engine: Engine, make: Make) -> Engine:
     return replace(engine, **times, tunings=tunings)
 
 
-def _precision(deployment: Deployment, make: Make) -> Precision:
-    """Bits of the weights, one input for each format of the matrices; of the head; of the KV cache."""
-    precision = deployment.precision
-    held = [name for name in MATRICES if deployment.model.is_moe or name in ("linear", "attention")]
-    formats = dict.fromkeys(precision.sections[name].format for name in held)
+def _quantization(deployment: Deployment, make: Make) -> ModelQuantization:
+    """Bits per weight are one input per format of the matrices, one for the head, one for the KV cache."""
+    quantization = deployment.quantization
+    weights = [name for name in MATRICES if deployment.model.is_moe or name in ("linear", "attention")]
+    formats = dict.fromkeys(quantization.sections[name].format for name in weights)
     bits: dict[str, Real] = {}
     for name in formats:
-        stored = next(scheme for scheme in precision.sections.values() if scheme.format == name)
+        stored = next(scheme for scheme in quantization.sections.values() if scheme.format == name)
         key = "weight_bits" if len(formats) == 1 else f"weight_bits_{format_symbol(name)}"
         bits[name] = make(Input(key, "precision", "bit", stored.weight_nbytes * BITS_PER_BYTE, f"{name} weights"))
     sections = {
-        name: scheme._replace(weight_nbytes=bits[scheme.format] / BITS_PER_BYTE) if name in held else scheme
-        for name, scheme in precision.sections.items()
+        name: scheme._replace(weight_nbytes=bits[scheme.format] / BITS_PER_BYTE) if name in weights else scheme
+        for name, scheme in quantization.sections.items()
     }
-    head = precision.sections["head"]
-    width = make(Input("head_bits", "precision", "bit", head.weight_nbytes * BITS_PER_BYTE, "LM head weights"))
-    sections["head"] = head._replace(weight_nbytes=width / BITS_PER_BYTE)
-    kv = make(Input("kv_bits", "precision", "bit", precision.kv_nbytes * BITS_PER_BYTE, "KV cache values"))
-    return precision._replace(sections=sections, kv_nbytes=kv / BITS_PER_BYTE)
+    head = quantization.sections["head"]
+    head_bits = make(Input("head_bits", "precision", "bit", head.weight_nbytes * BITS_PER_BYTE, "LM head weights"))
+    sections["head"] = head._replace(weight_nbytes=head_bits / BITS_PER_BYTE)
+    kv_bits = make(Input("kv_bits", "precision", "bit", quantization.kv_nbytes * BITS_PER_BYTE, "KV cache values"))
+    return quantization._replace(sections=sections, kv_nbytes=kv_bits / BITS_PER_BYTE)

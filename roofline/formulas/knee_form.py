@@ -1,4 +1,4 @@
-"""The knees of the decode batch as formulas: closed where they are, else the equation that each solves."""
+"""The knees of the decode batch as formulas: a closed form, or the equation that the knee solves."""
 
 from __future__ import annotations
 
@@ -14,29 +14,14 @@ from roofline.quantity import rounded
 from roofline.serving.knee import asymptotic_time, half_surplus, is_affine, ridge_knee, ridge_surplus
 from roofline.symbolic.graph import Node
 
-__all__ = ["KNEES", "knee_formula"]
-
 _ZERO = 2.0**-30
 
-#: What can be asked for: the smallest knee, or one of them.
+#: `knee` is the one that binds, the smallest.
 KNEES = ("knee", "ridge_knee", "half_knee", "memory_knee")
 
 
 def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
-    """Formula of a knee of the decode batch.
-
-    Args:
-        case: the case.
-        which: ``knee`` for the one that binds, ``ridge_knee``, ``half_knee`` or ``memory_knee`` [text].
-
-    Returns:
-        The formula: explicit for the memory's knee and, without experts, for the ridge; else an expression that is zero
-        at the knee.
-
-    Raises:
-        UnknownName: no such knee.
-        BadInput: there is none within reach, or it is a search over an SLO.
-    """
+    """Formula of a knee; implicit but for the memory's and, without experts, the ridge's."""
     if which not in KNEES:
         raise UnknownName(f"unknown knee {which!r}; choose from {', '.join(KNEES)}")
     prediction = case.prediction

@@ -1,4 +1,4 @@
-"""Where a regime ends: the nearest change of an input at which two sides of a choice are equal."""
+"""Where a regime ends: the nearest value of an input at which two sides of a choice are equal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from roofline.symbolic.graph import Node
 from roofline.symbolic.traced import Trace
 from roofline.symbolic.values import Values
 
-__all__ = ["NOWHERE", "Boundary", "End", "Regime", "nearer"]
-
 _FARTHEST = math.log(1000.0)
 _ROUNDS = 60
 _EXACT = 2.0**-40
-_DIGITS = 9  # of a first guess: equally near boundaries keep their order
+_DIGITS = 9  # of a guess: boundaries at equal distance keep their order
 _ALL_BUT = 1.0 - 2.0**-20
 
-#: The relative change of an input at which a regime ends, None where none is near, and what happens there.
+#: Signed relative change of an input at which a regime ends, None for none within a factor of 1000; what happens there.
 End = tuple[float | None, str]
 NOWHERE: End = (None, "")
 
@@ -33,21 +31,20 @@ class Boundary(NamedTuple):
     left: Real
     right: Real
     label: str  # what happens there
-    reach: int  # bits of the inputs that they came from
+    reach: int  # bits of the inputs that the sides depend on
 
     @property
     def gap(self) -> float:
-        """How far the sides are apart, signed."""
         return plain(self.left) - plain(self.right)
 
     @property
     def is_tie(self) -> bool:
-        """Whether both sides are equal to rounding."""
+        """Whether both sides are equal up to rounding."""
         return abs(self.gap) <= _EXACT * max(plain(self.left), plain(self.right))
 
 
 class Regime:
-    """The sides that the choices of a traced case took, and how far an input may move before one changes."""
+    """The choices of a traced case, and how far an input may move before one changes."""
 
     def __init__(self, trace: Trace, boundaries: Iterable[tuple[Real, Real, str]]) -> None:
         self._trace = trace
@@ -59,17 +56,10 @@ class Regime:
         self._slopes: dict[int, dict[str, float]] = {}  # of the sides, by place
 
     def nearest(self, entry: Input) -> End:
-        """The nearest boundary along an input, every choice staying as it was until there.
+        """The nearest boundary along an input, all choices unchanged up to there.
 
-        A first guess from values and slopes; then every boundary is looked at as far as that, to both sides: those
-        whose sides have changed places on the way are nearer.
-
-        Args:
-            entry: the input.
-
-        Returns:
-            The change, relative to the input and signed; None where there is none within a factor of a thousand [1].
-            What happens there [text].
+        Values and slopes give a first guess of the distance. Boundaries whose sides have changed places within it, up
+        or down, are nearer.
         """
         name, bit = entry.name, self._trace.bit(entry.name)
         moved = [boundary for boundary in self._boundaries if boundary.reach & bit]
@@ -83,22 +73,22 @@ class Regime:
         values = Values([side for boundary in moved for side in boundary[:2]], [self._trace.input(name)])
         gaps = [boundary.gap for boundary in moved]
 
-        def changed(share: float) -> list[tuple[float, int]]:
-            """Ends, at a share of the reach, and places of boundaries whose sides have changed places there."""
-            found = []
+        def crossed_at(share: float) -> list[tuple[float, int]]:
+            """Boundaries whose sides have changed places at a share of the reach: which end, and which boundary."""
+            crossed = []
             for end in _ends(share * reach, entry):
                 sides = values(entry.value * math.exp(end))
-                found += [
+                crossed += [
                     (end, place)
                     for place, (gap, left, right) in enumerate(zip(gaps, sides[::2], sides[1::2], strict=True))
                     if (left - right) * gap < 0.0 and place in guesses
                 ]
-            return found
+            return crossed
 
         reach = math.expm1(min(guesses.values()))
         best = NOWHERE
         for _ in range(_ROUNDS):
-            crossed = changed(1.0) or changed(0.5)  # half way, too: sides may change places and back
+            crossed = crossed_at(1.0) or crossed_at(0.5)  # half way, too: sides may cross twice
             if crossed:
                 end, place = min(crossed, key=lambda candidate: round(guesses[candidate[1]], _DIGITS))
                 change = self._crossing(moved[place], entry, end)
@@ -107,7 +97,7 @@ class Regime:
                 else:
                     best, reach = (change, moved[place].label), abs(change) * (1.0 - _EXACT)
             elif best[0] is None and reach < math.inf:
-                reach = reach * 4.0 if reach < math.expm1(_FARTHEST) else math.inf  # the guess was short
+                reach = reach * 4.0 if reach < math.expm1(_FARTHEST) else math.inf  # the guess fell short
             else:
                 break
         return best
@@ -115,28 +105,28 @@ class Regime:
     def _slope(self, number: Real, name: str) -> float:
         if not isinstance(number, Node):
             return 0.0
-        found = self._slopes.get(number.place)
-        if found is None:
-            found = self._slopes[number.place] = gradient(number)
-        return found.get(name, 0.0)
+        slopes = self._slopes.get(number.place)
+        if slopes is None:
+            slopes = self._slopes[number.place] = gradient(number)
+        return slopes.get(name, 0.0)
 
     def _guess(self, boundary: Boundary, entry: Input) -> float:
-        """Distance in the logarithm of the input from values and slopes, the nearer of two; infinite where it is far.
+        """Distance in the input's logarithm, from values and slopes; infinite where it is far.
 
-        One takes both sides for power laws, as they are of rates, the other for straight lines, as they are of amounts.
+        The nearer of two: with both sides as power laws (right for rates), and as straight lines (right for amounts).
         """
         left, right = plain(boundary.left), plain(boundary.right)
-        one, other = (self._slope(side, entry.name) * entry.value for side in boundary[:2])
+        rise, other = (self._slope(side, entry.name) * entry.value for side in boundary[:2])
         guesses = []
-        if one / left != other / right:
-            guesses.append(abs(math.log(left / right) / (one / left - other / right)))
-        if one != other and (right - left) / (one - other) > -1.0:
-            guesses.append(abs(math.log1p((right - left) / (one - other))))
+        if rise / left != other / right:
+            guesses.append(abs(math.log(left / right) / (rise / left - other / right)))
+        if rise != other and (right - left) / (rise - other) > -1.0:
+            guesses.append(abs(math.log1p((right - left) / (rise - other))))
         near = min(guesses, default=math.inf)
         return near if near <= _FARTHEST else math.inf
 
     def _crossing(self, boundary: Boundary, entry: Input, end: float) -> float | None:
-        """Relative change at which both sides are equal, between here and an end beyond."""
+        """Relative change at which both sides are equal, between here and `end`; None where there is none."""
         values = Values(boundary[:2], [self._trace.input(entry.name)])
 
         def gap(distance: float) -> float:
@@ -147,33 +137,25 @@ class Regime:
         return None if math.isnan(distance) else math.expm1(distance)
 
 
-def nearer(one: End, other: End) -> End:
-    """The nearer of two ends of a regime.
-
-    Args:
-        one: an end.
-        other: another.
-
-    Returns:
-        The nearer; the first where both are equally near.
-    """
-    if one[0] is None or other[0] is None:
-        return other if one[0] is None else one
-    return other if abs(other[0]) < abs(one[0]) * (1.0 - _EXACT) else one
+def nearer(first: End, second: End) -> End:
+    """The nearer of two ends of a regime; the first where they are at equal distance."""
+    if first[0] is None or second[0] is None:
+        return second if first[0] is None else first
+    return second if abs(second[0]) < abs(first[0]) * (1.0 - _EXACT) else first
 
 
 def _ends(reach: float, entry: Input) -> list[float]:
-    """Logarithms of an input as far as a relative change reaches, up and down, and as it can be at all."""
+    """Ends up and down, in the input's logarithm, of a relative change, within the input's own range."""
     up = min(math.log1p(reach), _FARTHEST)
     down = max(math.log1p(-reach) if reach < 1.0 else -_FARTHEST, -_FARTHEST)
     if entry.kind == "efficiency" and entry.name.startswith(
         ("eta_c", "eta_m", "eta_s", "eta_all", "eta_red", "eta_p2p")
     ):
-        up = min(up, -math.log(entry.value))  # no share is beyond one
+        up = min(up, -math.log(entry.value))  # a share is at most one
     if entry.name == "cache_hit":
         up = min(up, -math.log(entry.value))
-    elif entry.kind in ("workload", "plan") and entry.name not in ("skew", "prefix"):
-        down = max(down, -math.log(entry.value) * _ALL_BUT)  # nor a count below one, where collectives vanish
+    elif entry.kind in ("workload", "plan") and entry.name not in ("routing_skew", "prefix"):
+        down = max(down, -math.log(entry.value) * _ALL_BUT)  # a count is at least one; below, collectives vanish
     return [end for end in (up, down) if abs(end) > _EXACT]
 
 

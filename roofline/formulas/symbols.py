@@ -1,4 +1,4 @@
-"""sympy's home: symbolic expressions as a kind of number."""
+"""Symbolic expressions (sympy) as a kind of number."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import sympy
 from sympy.logic.boolalg import Boolean
 
 from roofline.ops import Operations, register
-
-__all__: list[str] = []
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:

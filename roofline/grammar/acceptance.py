@@ -1,4 +1,4 @@
-"""How many proposals of a draft are kept, as text: rates, tokens per step, or a published preset."""
+"""The acceptance of draft tokens from text: rates, tokens per step, or a published preset."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.grammar.numbers import share_of_text
 from roofline.specs.speculation import MOST_DRAFTS, PRESETS_OF_ACCEPTANCE, Acceptance
-
-__all__ = ["EXAMPLES_OF_ACCEPTANCE", "acceptance_of_rates", "acceptance_of_text", "acceptance_of_tokens"]
 
 #: What an acceptance looks like.
 EXAMPLES_OF_ACCEPTANCE = (
@@ -21,18 +19,7 @@ _ROUNDS = 60  # of a bisection
 
 
 def acceptance_of_text(text: str, drafts: int | None) -> Acceptance:
-    """Rates of acceptance from text.
-
-    Args:
-        text: one rate or one for each proposal, tokens per step, or the name of a preset [text].
-        drafts: tokens that are proposed before a step; None for as many as there are rates [tokens].
-
-    Returns:
-        A rate for each proposal.
-
-    Raises:
-        BadInput: no such text, a rate beyond 0 to 1, tokens beyond what the proposals allow.
-        UnknownName: no such preset.
+    """Acceptance rates from text; `drafts` is the number of tokens proposed before a step, None to count the rates.
 
     >>> acceptance_of_text(".92,.86,.8", None).tokens == 1 + 0.92 * (1 + 0.86 * 1.8)
     True
@@ -40,8 +27,7 @@ def acceptance_of_text(text: str, drafts: int | None) -> Acceptance:
     whole = text.strip()
     preset = PRESETS_OF_ACCEPTANCE.get(whole.lower())
     if preset is not None:
-        found = preset.acceptance
-        return found if drafts is None else found.of(_checked(drafts))
+        return preset.acceptance if drafts is None else preset.acceptance.of(_checked(drafts))
     counted = re.fullmatch(_TOKENS, whole)
     if counted is not None:
         return acceptance_of_tokens(float(counted[1]), drafts)
@@ -57,18 +43,7 @@ def acceptance_of_text(text: str, drafts: int | None) -> Acceptance:
 
 
 def acceptance_of_rates(rates: tuple[float, ...], drafts: int | None) -> Acceptance:
-    """Rates as they are given: one for all proposals, or one for each.
-
-    Args:
-        rates: probability that each is kept, where those before it are [1].
-        drafts: tokens that are proposed before a step; None for as many as there are rates [tokens].
-
-    Returns:
-        A rate for each proposal.
-
-    Raises:
-        BadInput: a rate beyond 0 to 1, or another number of them.
-    """
+    """Acceptance of the given rates [1]: one rate for all draft tokens, or one for each."""
     for rate in rates:
         if not 0.0 <= rate <= 1.0:
             hint = f"; {rate:g} tokens per step are written '{rate:g} tokens'" if rate > 1.0 else ""
@@ -83,7 +58,7 @@ def acceptance_of_rates(rates: tuple[float, ...], drafts: int | None) -> Accepta
 
 
 def acceptance_of_tokens(tokens: float, drafts: int | None) -> Acceptance:
-    r"""The equal rates that make so many tokens per step.
+    r"""The one rate at which a decode step yields so many tokens.
 
     .. math:: 1 + a + \dots + a^g = \tau
 
@@ -92,10 +67,10 @@ def acceptance_of_tokens(tokens: float, drafts: int | None) -> Acceptance:
         drafts: g, proposed before a step [tokens].
 
     Returns:
-        The rate, once for each proposal.
+        The same rate for every draft token [1].
 
     Raises:
-        BadInput: a number of tokens that so many proposals cannot make, or no number of proposals.
+        BadInput: `drafts` is None, or cannot yield so many tokens.
 
     Source:
         Leviathan et al., arXiv:2211.17192, section 3.1, solved for a by bisection.

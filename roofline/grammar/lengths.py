@@ -1,4 +1,4 @@
-"""Prompt and answer length in one word, from text."""
+"""Prompt and answer length from one word such as 8k1k."""
 
 from __future__ import annotations
 
@@ -8,24 +8,13 @@ from roofline.errors import BadInput, shown
 from roofline.grammar.numbers import whole_of_text
 from roofline.quantity import BILLION
 
-__all__ = ["lengths_of_text"]
-
 _SIZE = r"[0-9]{1,12}(?:\.[0-9]{1,12})?[km]?"
 _WORD = rf"({_SIZE})(?:(?<=[km])|\s*[/x:]\s*)({_SIZE})"
 _WORDS = r"[a-z~./\\]"
 
 
 def lengths_of_text(text: str) -> tuple[int, int] | None:
-    """Prompt and answer length from one word.
-
-    Args:
-        text: such as ``8k1k``, ``1k/500`` or ``2000x300``; k stands for 1024 [text].
-
-    Returns:
-        Both lengths [tokens]; None for the name or the path of a workload.
-
-    Raises:
-        BadInput: neither.
+    """Prompt and answer length [tokens] from one word; None for the name or the path of a workload.
 
     >>> lengths_of_text("8k1k"), lengths_of_text("2000x300"), lengths_of_text("chat")
     ((8192, 1024), (2000, 300), None)

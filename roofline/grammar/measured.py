@@ -1,4 +1,4 @@
-"""One measurement of a deployment, from text."""
+"""A measurement of a deployment from text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 
 from roofline.errors import BadInput, shown
 from roofline.grammar.numbers import number_of_text, time_of_text
-
-__all__ = ["MEASURED_EXAMPLE", "TIMES", "measured_of_text"]
 
 #: Latencies that may be measured.
 TIMES = ("ttft", "tpot")
@@ -21,16 +19,7 @@ _MOST = 300  # characters
 
 
 def measured_of_text(text: str) -> dict[str, float]:
-    """A measurement from text: latencies, and the lengths and load they were taken at.
-
-    Args:
-        text: such as ``tpot=14.2,batch=1``; bare times are milliseconds [text].
-
-    Returns:
-        Times in seconds, lengths and load by their keys [s].
-
-    Raises:
-        BadInput: a part that is not key=value, an unknown key or one that is given twice, a value that is no number.
+    """Latencies [s] with the lengths and the load they were measured at; a bare time is in milliseconds.
 
     >>> measured_of_text("tpot=25ms, isl=4k, batch=1")
     {'tpot': 0.025, 'isl': 4096.0, 'batch': 1.0}

@@ -1,4 +1,4 @@
-"""Sizes, lists and ranges of them, shares and times, from text."""
+"""Sizes, lists, ranges, shares and times from text."""
 
 from __future__ import annotations
 
@@ -9,19 +9,6 @@ from roofline.errors import BadInput, shown
 from roofline.quantity import BILLION, KIBI, duration
 from roofline.records import dataclass
 
-__all__ = [
-    "PromptShare",
-    "number_of_text",
-    "numbers_of_text",
-    "prefix_of_text",
-    "prefixes_of_text",
-    "share_of_text",
-    "time_of_text",
-    "whole_of_text",
-    "wholes_of_text",
-    "words_of_text",
-]
-
 _NUMBER = r"([+-]?)([0-9]{1,300})(\.[0-9]{1,300})?([km]?)"
 _DECIMAL = r"[+-]?(?:[0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})(?:e[+-]?[0-9]{1,4})?"
 _SCALES = {"": 1, "k": KIBI, "m": KIBI * KIBI}
@@ -30,7 +17,7 @@ _SIZE = f"a whole number such as 4096, 4k or 32K (k = {KIBI})"
 _NUMBERS = f"a number such as 64, 12.5 or 1k (k = {KIBI})"
 _MOST = 10_000  # numbers of a list
 _NO_TIME = r"(?:0+\.?0*|\.0+)\s*([A-Za-z\u00b5]+)"
-_NEAR = 2.0**-30  # steps by which a range of fractions may miss its end
+_NEAR = 2.0**-30  # of a step: rounding by which a range may miss its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +30,12 @@ class PromptShare:
         return f"{100.0 * self.share:.6g}%"
 
     def tokens(self, isl: float) -> float:
-        """Whole tokens of a prompt that are cached [tokens].
-
-        Args:
-            isl: prompt length [tokens].
-        """
+        """Whole tokens of a prompt that are cached [tokens]."""
         return float(round(min(isl, BILLION) * self.share))
 
 
 def whole_of_text(text: str) -> int:
-    """A whole number from text.
-
-    Args:
-        text: such as ``4096``, ``4k``, ``32K`` or ``1.5k``; k stands for 1024, m for 1024 x 1024 [text].
-
-    Returns:
-        The number [any].
-
-    Raises:
-        BadInput: not a whole number; the message says how to write one.
+    """A whole number from text; k is 1024 and m is 1024 x 1024.
 
     >>> whole_of_text("4k"), whole_of_text("1.5K"), whole_of_text("4096")
     (4096, 1536, 4096)
@@ -82,16 +56,7 @@ def whole_of_text(text: str) -> int:
 
 
 def number_of_text(text: str) -> float:
-    """A number from text, whole or not.
-
-    Args:
-        text: such as ``64``, ``1k``, ``12.5`` or ``1e3`` [text].
-
-    Returns:
-        The number [any].
-
-    Raises:
-        BadInput: not a number.
+    """A number from text; k is 1024.
 
     >>> number_of_text("1k"), number_of_text("0.5")
     (1024.0, 0.5)
@@ -106,16 +71,7 @@ def number_of_text(text: str) -> float:
 
 
 def share_of_text(text: str) -> float:
-    """A share from text.
-
-    Args:
-        text: such as ``80%`` or ``0.8`` [text].
-
-    Returns:
-        The share [1].
-
-    Raises:
-        BadInput: neither.
+    """A share [1] from text.
 
     >>> share_of_text("80%"), share_of_text("0.8")
     (0.8, 0.8)
@@ -128,16 +84,7 @@ def share_of_text(text: str) -> float:
 
 
 def prefix_of_text(text: str) -> int | PromptShare:
-    """A cached prefix from text: tokens, or a share of the prompt in per cent.
-
-    Args:
-        text: such as ``1k`` or ``80%`` [text].
-
-    Returns:
-        Tokens [tokens], or the share.
-
-    Raises:
-        BadInput: neither, or a share beyond 0 to 100 %.
+    """A cached prefix from text: tokens, or a percentage of the prompt.
 
     >>> prefix_of_text("1k"), prefix_of_text("80%").tokens(1000.0)
     (1024, 800.0)
@@ -156,16 +103,7 @@ def prefix_of_text(text: str) -> int | PromptShare:
 
 
 def wholes_of_text(text: str) -> list[int]:
-    """Whole numbers from text: a list, ranges, or both.
-
-    Args:
-        text: such as ``1k,4k``, ``0:64:8`` (from, to, step; both ends included) or ``1:256:x2`` (factor) [text].
-
-    Returns:
-        The numbers, each of a range once [any].
-
-    Raises:
-        BadInput: a part that is neither, or more than ten thousand numbers.
+    """Whole numbers from a list of values and ranges; ranges include both ends.
 
     >>> wholes_of_text("1k,4k"), wholes_of_text("0:64:32"), wholes_of_text("1:8:x2")
     ([1024, 4096], [0, 32, 64], [1, 2, 4, 8])
@@ -181,16 +119,7 @@ def wholes_of_text(text: str) -> list[int]:
 
 
 def numbers_of_text(text: str) -> list[float]:
-    """Numbers from text, whole or not: a list, ranges, or both.
-
-    Args:
-        text: such as ``0.5,1,2``, ``1:5:0.5`` or ``0.5:8:x2`` [text].
-
-    Returns:
-        The numbers, each of a range once [any].
-
-    Raises:
-        BadInput: a part that is neither, or more than ten thousand numbers.
+    """Numbers from a list of values and ranges; ranges include both ends.
 
     >>> numbers_of_text("0.5,1"), numbers_of_text("1:2:0.5"), numbers_of_text("0.5:2:x2")
     ([0.5, 1.0], [1.0, 1.5, 2.0], [0.5, 1.0, 2.0])
@@ -203,16 +132,7 @@ def numbers_of_text(text: str) -> list[float]:
 
 
 def prefixes_of_text(text: str) -> list[int | PromptShare]:
-    """Cached prefixes from text: tokens and ranges of them, and shares of the prompt.
-
-    Args:
-        text: such as ``0,1k,80%`` [text].
-
-    Returns:
-        Tokens and shares.
-
-    Raises:
-        BadInput: a part that is neither.
+    """Cached prefixes from a list of tokens, ranges of tokens and percentages of the prompt.
 
     >>> prefixes_of_text("0,50%")
     [0, PromptShare(share=0.5)]
@@ -224,16 +144,7 @@ def prefixes_of_text(text: str) -> list[int | PromptShare]:
 
 
 def words_of_text(text: str) -> list[str]:
-    """Words from text.
-
-    Args:
-        text: such as ``bf16,fp8`` [text].
-
-    Returns:
-        The words [text].
-
-    Raises:
-        BadInput: an empty word.
+    """Words from a comma-separated list.
 
     >>> words_of_text("bf16, fp8")
     ['bf16', 'fp8']
@@ -245,17 +156,7 @@ def words_of_text(text: str) -> list[str]:
 
 
 def time_of_text(text: str, *, needs_unit: bool = False) -> float:
-    """A time from text.
-
-    Args:
-        text: such as ``300ms``, ``0.3 s`` or ``25``, a bare number of milliseconds [text].
-        needs_unit: refuse a bare number, where numbers beside it are in seconds [bool].
-
-    Returns:
-        The time [s].
-
-    Raises:
-        BadInput: neither, negative or not finite, or without the unit that it needs.
+    """A time [s] from text; a bare number is in milliseconds, and an error where `needs_unit`.
 
     >>> time_of_text("300ms"), time_of_text("25")
     (0.3, 0.025)
@@ -265,8 +166,8 @@ def time_of_text(text: str, *, needs_unit: bool = False) -> float:
     if is_bare and needs_unit:
         raise BadInput(f"{shown(text)} has no unit; write {stripped}ms or {stripped}s, or a number of seconds")
     try:
-        none = re.fullmatch(_NO_TIME, stripped)
-        time = duration(stripped) if none is None else 0.0 * duration(f"1{none[1]}")
+        zero = re.fullmatch(_NO_TIME, stripped)  # `duration` refuses it
+        time = duration(stripped) if zero is None else 0.0 * duration(f"1{zero[1]}")
     except BadInput:
         raise BadInput(f"{shown(text)} is not a time such as 300ms, 0.3s or 25us") from None
     if not 0.0 <= time < math.inf:
@@ -278,18 +179,18 @@ def _whole_part(part: str, text: str) -> int:
     try:
         return whole_of_text(part)
     except BadInput as error:
-        raise BadInput(f"{error}, nor a range such as 1:256:x2{_of(part, text)}") from None
+        raise BadInput(f"{error}, nor a range such as 1:256:x2{_in_whole(part, text)}") from None
 
 
 def _number_part(part: str, text: str) -> float:
     try:
         return number_of_text(part)
     except BadInput as error:
-        raise BadInput(f"{error}, nor a range such as 0.5:8:x2{_of(part, text)}") from None
+        raise BadInput(f"{error}, nor a range such as 0.5:8:x2{_in_whole(part, text)}") from None
 
 
 def _range_of_wholes(part: str, text: str) -> list[int]:
-    """From:to:step or from:to:xfactor in whole numbers; both ends may be reached."""
+    """Whole numbers of from:to:step or from:to:xfactor, both ends included."""
     ends, step, is_factor = _range_parts(part, text)
     first, last = (_whole_part(end, text) for end in ends)
     width = _whole_part(step, text)
@@ -318,7 +219,7 @@ def _range_parts(part: str, text: str) -> tuple[list[str], str, bool]:
     """Both ends of a range, its step or factor, and whether it is a factor."""
     ends = [end.strip() for end in part.split(":")]
     if len(ends) not in (2, 3):
-        raise BadInput(f"{shown(part.strip())} is not a range such as 0:64:8 or 1:256:x2{_of(part, text)}")
+        raise BadInput(f"{shown(part.strip())} is not a range such as 0:64:8 or 1:256:x2{_in_whole(part, text)}")
     step = ends.pop() if len(ends) == 3 else "1"
     is_factor = step[:1].lower() == "x"
     return ends, step[1:] if is_factor else step, is_factor
@@ -337,7 +238,9 @@ def _check_range(part: str, text: str, first: float, last: float, width: float, 
     elif is_factor and not first > 0:
         fault = "never leaves 0: with a factor it must begin above 0"
     if fault is not None:
-        raise BadInput(f"the range {shown(part.strip())} {fault}; write it as 0:64:8 or 1:256:x2{_of(part, text)}")
+        raise BadInput(
+            f"the range {shown(part.strip())} {fault}; write it as 0:64:8 or 1:256:x2{_in_whole(part, text)}"
+        )
 
 
 def _check_many(numbers: list[int] | list[float], text: str) -> None:
@@ -345,18 +248,18 @@ def _check_many(numbers: list[int] | list[float], text: str) -> None:
         raise BadInput(f"{shown(text)} holds more than {_MOST} numbers; take a larger step")
 
 
-def _of(part: str, text: str) -> str:
-    """Which text a part is of, where it is not all of it."""
+def _in_whole(part: str, text: str) -> str:
+    """The text that a part belongs to, unless it is the whole text."""
     return "" if part.strip() == text.strip() else f" (in {shown(text)})"
 
 
 def _tidy(number: float) -> float:
-    """A number of a range without the rounding of its steps."""
+    """A number without the rounding errors of its range."""
     return float(f"{number:.12g}")
 
 
 def _hint(text: str) -> str:
-    """What to write instead of a common slip."""
+    """What to write instead of a common mistake."""
     stripped = text.strip()
     if re.fullmatch(_GROUPED, stripped):
         return f"; write {_plain(stripped)}"

@@ -1,4 +1,4 @@
-"""A pool of GPUs in one word: which GPU, how many, its plan, its number format, its replicas."""
+"""A pool of GPUs in one word: GPU, count, plan, number format and replicas."""
 
 from __future__ import annotations
 
@@ -10,17 +10,6 @@ from roofline.errors import BadInput, UnknownName, shown
 from roofline.records import dataclass
 from roofline.specs.formats import is_format
 from roofline.specs.names import Entry, match_name
-
-__all__ = [
-    "DEGREES",
-    "POOL_EXAMPLE",
-    "Pool",
-    "counted_name",
-    "counted_refusal",
-    "is_pool",
-    "pool_of_text",
-    "pool_text",
-]
 
 #: Parallel degrees that a pool may state.
 DEGREES = ("tp", "pp", "ep", "dp")
@@ -41,7 +30,7 @@ _LONGEST = 500  # characters
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """GPUs of one kind that run a model alike; None is left to the options or to the search."""
+    """GPUs of one kind that serve one model; None where options or the search decide."""
 
     gpu: str  # name, alias or path
     tp: int | None = None
@@ -54,19 +43,13 @@ class Pool:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What it states of the keyword arguments of `predict`, replicas apart."""
+        """Keyword arguments of `predict` that the pool fixes, without replicas."""
         names = (*DEGREES, "quantization", "num_gpus")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 def is_pool(text: str) -> bool:
-    """Whether a text may be more than the name of a GPU; the name of one may look so, too.
-
-    Args:
-        text: as given [text].
-
-    Returns:
-        True or false.
+    """Whether a text may be a pool rather than the name of a GPU; some names look like pools.
 
     >>> is_pool("8xh100"), is_pool("b200:tp4"), is_pool("rtx-5090")
     (True, True, False)
@@ -75,17 +58,7 @@ def is_pool(text: str) -> bool:
 
 
 def pool_of_text(text: str) -> Pool:
-    """A pool from text.
-
-    Args:
-        text: such as ``h100``, ``8xh100`` (8 GPUs in all), ``b200:tp4pp2:fp8`` or ``b200:tp4:fp8x2`` (two replicas);
-            plan and format in any order [text].
-
-    Returns:
-        The pool.
-
-    Raises:
-        BadInput: a part that is none of these, or that is stated twice.
+    """A pool from text; plan and number format come in any order, replicas last.
 
     >>> pool_of_text("b200:tp4:fp8x2")
     Pool(gpu='b200', tp=4, pp=None, ep=None, dp=None, quantization='fp8', num_gpus=None, replicas=2)
@@ -95,26 +68,20 @@ def pool_of_text(text: str) -> Pool:
         raise BadInput(f"{whole} is not a GPU; write {POOL_EXAMPLE}")
     name, *parts = text.split(":")
     counted = re.fullmatch(_COUNTED, name.strip(), re.IGNORECASE)
-    stated: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if counted is not None:
         name = counted[2]
-        _state(stated, "num_gpus", _count(counted[1], whole), whole)
+        _set_once(fields, "num_gpus", _count(counted[1], whole), whole)
     name = name.strip()
     if not name or re.fullmatch(_NO_NAME, name, re.IGNORECASE):
         raise BadInput(f"{whole} names no GPU; write {POOL_EXAMPLE}")
     for place, part in enumerate(parts):
-        _read_part(re.sub(r"\s+", "", part).lower(), stated, whole, is_last=place == len(parts) - 1)
-    return Pool(name, **_checked(stated, whole))
+        _read_part(re.sub(r"\s+", "", part).lower(), fields, whole, is_last=place == len(parts) - 1)
+    return Pool(name, **_checked(fields, whole))
 
 
 def pool_text(pool: Pool) -> str:
-    """The text of a pool, which reads as the same pool.
-
-    Args:
-        pool: the record.
-
-    Returns:
-        Text such as ``8xb200:tp4:fp8`` [text].
+    """The text that `pool_of_text` reads back as the pool.
 
     >>> pool_text(Pool("b200", tp=4, quantization="fp8", replicas=2))
     'b200:tp4:fp8x2'
@@ -128,13 +95,7 @@ def pool_text(pool: Pool) -> str:
 
 
 def counted_name(text: str) -> tuple[str, str] | None:
-    """Name and number of a text that puts a number of GPUs where no pool has it.
-
-    Args:
-        text: such as ``h100x8`` or ``8 h100`` [text].
-
-    Returns:
-        Name and number [text]; None for any other text.
+    """Name and count of a text such as h100x8, whose count stands where a pool cannot have it; else None.
 
     >>> counted_name("h100x8"), counted_name("8 h100"), counted_name("h100")
     (('h100', '8'), ('h100', '8'), None)
@@ -147,25 +108,17 @@ def counted_name(text: str) -> tuple[str, str] | None:
 
 
 def counted_refusal(name: str, known: tuple[Entry, ...]) -> str | None:
-    """The refusal of a name with a number of GPUs where no pool has it, such as h100x8.
-
-    Args:
-        name: what was asked for [text].
-        known: all GPUs [record].
-
-    Returns:
-        The message; None where the name is none with a number [text].
-    """
+    """The error message for a text such as h100x8; None for any other text."""
     counted = counted_name(name)
-    with suppress(UnknownName):  # several begin so: they are still GPUs
+    with suppress(UnknownName):  # ambiguous, but a GPU all the same
         if counted is None or match_name(counted[0], known, "gpu") is None:
             return None
     gpu, n = counted or ("", "")
     return f"unknown GPU {name!r}; write {n}x{gpu} for {n} GPUs in all, or {gpu}:x{n} for {n} replicas"
 
 
-def _read_part(part: str, stated: dict[str, Any], whole: str, *, is_last: bool) -> None:
-    """Plan, format or replicas of one part between colons."""
+def _read_part(part: str, fields: dict[str, Any], whole: str, *, is_last: bool) -> None:
+    """Record what one part between colons says: plan, number format or replicas."""
     body, count = part, None
     if not is_format(part):
         times = re.fullmatch(_TIMES, part)
@@ -174,12 +127,12 @@ def _read_part(part: str, stated: dict[str, Any], whole: str, *, is_last: bool) 
     if count is not None:
         if not is_last:
             raise BadInput(f"replicas come last: {shown(part)} in {whole} is not the last part; write {POOL_EXAMPLE}")
-        _state(stated, "replicas", _count(count, whole), whole)
+        _set_once(fields, "replicas", _count(count, whole), whole)
         if not body:
             return
     if re.fullmatch(_PLAN, body):
         for name, degree in re.findall(_DEGREE, body):
-            _state(stated, name, _count(degree, whole), whole)
+            _set_once(fields, name, _count(degree, whole), whole)
         return
     if body != _NATIVE and not is_format(body):
         hint = ""
@@ -189,14 +142,14 @@ def _read_part(part: str, stated: dict[str, Any], whole: str, *, is_last: bool) 
             f"{shown(body)} in {whole} is neither a plan (tp4, tp4pp2), a number format (fp8) nor replicas (x2)"
             f"{hint}; write {POOL_EXAMPLE}"
         )
-    _state(stated, "quantization", body, whole)
+    _set_once(fields, "quantization", body, whole)
 
 
-def _state(stated: dict[str, Any], name: str, value: Any, whole: str) -> None:
-    if name in stated:
+def _set_once(fields: dict[str, Any], name: str, value: Any, whole: str) -> None:
+    if name in fields:
         what = {"quantization": "the number format", "num_gpus": "the number of GPUs"}.get(name, name)
         raise BadInput(f"{what} is stated twice in {whole}; leave one out")
-    stated[name] = value
+    fields[name] = value
 
 
 def _count(digits: str, whole: str) -> int:
@@ -206,17 +159,17 @@ def _count(digits: str, whole: str) -> int:
     return count
 
 
-def _checked(stated: dict[str, Any], whole: str) -> dict[str, Any]:
-    """Parts that agree; GPUs and replicas together say the tp where the plan leaves it open."""
-    if "num_gpus" not in stated or "replicas" not in stated:
-        return stated
-    others = stated.get("pp", 1) * stated.get("dp", 1)
-    each, rest = divmod(stated["num_gpus"], stated["replicas"])
-    tp, more = divmod(each, others)
-    if rest or more or not tp or stated.get("tp", tp) != tp:
-        of_one = f"{stated.get('tp', 1) * others} GPUs" if "tp" in stated else f"a multiple of {others} GPUs"
+def _checked(fields: dict[str, Any], whole: str) -> dict[str, Any]:
+    """The fields of a pool whose parts agree; GPU count and replicas together imply a tp that is not fields."""
+    if "num_gpus" not in fields or "replicas" not in fields:
+        return fields
+    others = fields.get("pp", 1) * fields.get("dp", 1)
+    gpus_each, rest = divmod(fields["num_gpus"], fields["replicas"])
+    tp, more = divmod(gpus_each, others)
+    if rest or more or not tp or fields.get("tp", tp) != tp:
+        of_one = f"{fields.get('tp', 1) * others} GPUs" if "tp" in fields else f"a multiple of {others} GPUs"
         raise BadInput(
-            f"{whole} disagrees with itself: {stated['num_gpus']} GPUs are not {stated['replicas']} replicas of "
+            f"{whole} disagrees with itself: {fields['num_gpus']} GPUs are not {fields['replicas']} replicas of "
             f"{of_one}; leave out the number in front, or the replicas"
         )
-    return {**stated, "tp": tp}
+    return {**fields, "tp": tp}

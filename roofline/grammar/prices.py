@@ -6,8 +6,6 @@ import re
 
 from roofline.errors import BadInput, shown
 
-__all__ = ["API_TOKENS", "api_price_of_text", "price_of_text"]
-
 #: Kinds of tokens that an API bills, and how else people write them.
 API_TOKENS = {"in": ("in", "input"), "out": ("out", "output"), "cached": ("cached", "cache")}
 
@@ -17,16 +15,7 @@ _TOKENS = rf"\s*([a-z]+)\s*[:=]\s*\$?\s*({_AMOUNT})\s*"
 
 
 def price_of_text(text: str) -> float | tuple[float, float]:
-    """What a GPU costs by the hour, from text.
-
-    Args:
-        text: such as ``2.5``, ``2.5/h``, ``$2.50/h`` or, of a range, ``2-4/h`` [text].
-
-    Returns:
-        The price, or both ends of its range [USD/h].
-
-    Raises:
-        BadInput: neither; the message says how to write one.
+    """Rent of a GPU [USD/h] from text: a number, or both ends of a range.
 
     >>> price_of_text("2.5/h"), price_of_text("2-4 USD/h")
     (2.5, (2.0, 4.0))
@@ -39,16 +28,7 @@ def price_of_text(text: str) -> float | tuple[float, float]:
 
 
 def api_price_of_text(text: str) -> dict[str, float]:
-    """What an API asks for its tokens, from text.
-
-    Args:
-        text: such as ``in:0.5,out:1.5,cached:0.05`` [text].
-
-    Returns:
-        Prices by the keys of `API_TOKENS` [USD per million tokens].
-
-    Raises:
-        BadInput: no such list; the message says how to write one.
+    """Prices of an API [USD per million tokens] by kind of token: in, out, cached.
 
     >>> api_price_of_text("in:0.5,out:1.5")
     {'in': 0.5, 'out': 1.5}

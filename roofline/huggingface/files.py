@@ -1,4 +1,4 @@
-"""The model that a file or a folder holds: a configuration, or a checkpoint with its headers."""
+"""The model in a file or folder: a configuration, or a checkpoint with its headers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,14 @@ from roofline.specs.build import model_record
 from roofline.specs.formats import number_format
 from roofline.specs.model import Model
 
-__all__ = ["file_document", "file_model", "is_checkpoint_name"]
-
 _ENDINGS = (".safetensors", ".gguf", ".safetensors.index.json")
 _CONFIG = "config.json"
-_WIDE = ("bf16", "fp16")
-_CLOSE = 0.02  # share by which the sizes of an index and of a configuration may differ: draft modules and the like
+_SIXTEEN_BIT = ("bf16", "fp16")
+_CLOSE = 0.02  # relative difference allowed between the sizes of index and configuration, such as draft modules
 
 
 def is_checkpoint_name(path: str) -> bool:
-    """Whether a path ends like a file of weights or an index of them.
-
-    Args:
-        path: any text [path].
-
-    Returns:
-        True or false.
+    """Whether a path ends like a file of weights or its index.
 
     >>> is_checkpoint_name("model-00001-of-00004.safetensors"), is_checkpoint_name("config.json")
     (True, False)
@@ -41,61 +33,40 @@ def is_checkpoint_name(path: str) -> bool:
 
 
 def file_document(path: str, name: str | None = None, assume: str | None = None) -> Imported:
-    """Specification of the model that a path means.
+    """Specification of the model in a ``config.json``, a file of weights, its index, or a folder with any of these.
 
-    Args:
-        path: a ``config.json``, a file of weights, an index of them, or a folder with any of these [path].
-        name: to give the model; None for what its files say [text].
-        assume: family, such as ``llama``, as which a configuration of an unknown one is read; None to refuse it [text].
-
-    Returns:
-        The document as a specification file would hold it, with cautions.
-
-    Raises:
-        BadSpec: a file cannot be read, or its architecture is not known.
+    Without `name` the model is called as its files say; `assume` is as for `config_document`.
     """
     files = checkpoint_at(path) if is_checkpoint_name(path) or os.path.isdir(path) else []
     if files:
         return checkpoint_document(files, name, assume)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    config = os.path.join(folder, _CONFIG) if is_checkpoint_name(path) or os.path.isdir(path) else path
-    content, quantization, called = read_config(config)
+    config_path = os.path.join(folder, _CONFIG) if is_checkpoint_name(path) or os.path.isdir(path) else path
+    config, quantization, stated_name = read_config(config_path)
+    imported = config_document(config, name or stated_name, quantization, config_path, assume)
     index = os.path.join(folder, INDEX)
-    if config == path or not os.path.isfile(index):
-        return config_document(content, name or called, quantization, config, assume)
-    imported = config_document(content, name or called, quantization, config, assume)
-    return _by_index(read_index(index), imported, content, config, assume)
+    if config_path == path or not os.path.isfile(index):
+        return imported
+    return _add_index(read_index(index), imported, config, config_path, assume)
 
 
 def file_model(path: str, assume: str | None = None) -> Model:
-    """Model that a path means.
-
-    Args:
-        path: a ``config.json``, a file of weights, an index of them, or a folder with any of these [path].
-        assume: family, such as ``llama``, as which a configuration of an unknown one is read; None to refuse it [text].
-
-    Returns:
-        The record, with cautions.
-
-    Raises:
-        BadSpec: a file cannot be read, or its architecture is not known.
-    """
     document, cautions = file_document(path, assume=assume)
     return replace(model_record(document), cautions=tuple(cautions))
 
 
-def _by_index(index: Index, imported: Imported, config: Mapping[str, Any], where: str, assume: str | None) -> Imported:
-    """What an index without its files adds: formats that the configuration does not state, and the size."""
+def _add_index(index: Index, imported: Imported, config: Mapping[str, Any], where: str, assume: str | None) -> Imported:
+    """Add to a specification what an index without its files states: unstated formats, and a caution about the size."""
     document, cautions = imported
     formats = document["native"]
-    if all(formats.get(section, "bf16") in _WIDE for section in MATRICES):
+    if all(formats.get(section, "bf16") in _SIXTEEN_BIT for section in MATRICES):
         described = described_model(config, document["name"], where, assume)
-        told = formats_of_names(index.names, described.shape)
-        if told:
-            said = " and ".join(f"{section} {stored}" for section, stored in told.items())
-            cautions = (*described.cautions, f"formats as the names of tensors in {INDEX} tell them: {said}")
-            kept = dict.fromkeys(("attention", "shared", "experts"), formats["linear"])
-            document, cautions = completed(described, {**formats, **kept, **told}, cautions, where)
+        quantised = formats_of_names(index.names, described.shape)
+        if quantised:
+            listed = " and ".join(f"{section} {stored}" for section, stored in quantised.items())
+            cautions = (*described.cautions, f"formats as the names of tensors in {INDEX} tell them: {listed}")
+            unquantised = dict.fromkeys(("attention", "shared", "experts"), formats["linear"])
+            document, cautions = completed(described, {**formats, **unquantised, **quantised}, cautions, where)
     if index.nbytes is None:
         return Imported(document, cautions)
     model = model_record(document)

@@ -1,4 +1,4 @@
-"""Layers one by one to the shortest list of groups that says the same."""
+"""A list of layers as the shortest equivalent list of groups."""
 
 from __future__ import annotations
 
@@ -8,53 +8,45 @@ from typing import Any
 from roofline.huggingface.layers import LayerList
 from roofline.records import NamedTuple
 
-__all__ = ["groups"]
+_LONGEST_PATTERN = 48  # layers; no known model repeats more at once
 
-_LONGEST_PATTERN = 48  # layers; no model known repeats more at once
-
-# What a group costs to read, in lines of a specification file: a single layer has its repeat, mixer and
-# ffn, a pattern has its repeat, its heading and a line a layer. A pattern said once reads badly, so its
-# lines count double.
+# Cost of a group in lines of a specification file: repeat, mixer and ffn of a single layer; repeat and heading of a
+# pattern, to which each layer adds a line. Layers of a pattern that does not repeat count double: it reads badly.
 _SINGLE = 3
 _PATTERN = 2
 
 
 class _Step(NamedTuple):
-    """A group that a shortest description begins with."""
+    """First group of the shortest description from some layer on."""
 
-    cost: int
+    cost: int  # of the whole description [lines]
     repeat: int
     length: int
 
 
 def groups(layers: LayerList) -> list[dict[str, Any]]:
-    """Groups of a specification from its layers in order.
-
-    Args:
-        layers: one mixer and one feed-forward network each [record].
-
-    Returns:
-        The groups, each a repeat with a mixer and an ffn, or with a pattern of layers.
+    """Groups of a specification from its layers.
 
     >>> full, window, ffn = {"kind": "a"}, {"kind": "b"}, {"kind": "f"}
     >>> [group["repeat"] for group in groups([(window, ffn), (full, ffn)] * 9 + [(full, ffn)])]
     [9, 1]
     """
     keys = _keys(layers)
-    found, start = [], 0
+    runs: list[dict[str, Any]] = []
+    start = 0
     for step in _shortest(keys):
         block = layers[start : start + step.length]
         if step.length == 1:
-            found.append({"repeat": step.repeat, "mixer": block[0][0], "ffn": block[0][1]})
+            runs.append({"repeat": step.repeat, "mixer": block[0][0], "ffn": block[0][1]})
         else:
             pattern = [{"mixer": mixer, "ffn": ffn} for mixer, ffn in block]
-            found.append({"repeat": step.repeat, "pattern": pattern})
+            runs.append({"repeat": step.repeat, "pattern": pattern})
         start += step.repeat * step.length
-    return found
+    return runs
 
 
 def _keys(layers: LayerList) -> list[int]:
-    """A small number for each distinct layer."""
+    """A small number per layer, the same for equal layers."""
     seen: dict[str, int] = {}
     return [seen.setdefault(repr(layer), len(seen)) for layer in layers]
 
@@ -81,7 +73,7 @@ def _shortest(keys: Sequence[int]) -> list[_Step]:
 
 
 def _alike(keys: Sequence[int], distance: int) -> list[int]:
-    """How many layers from each on equal the one at a distance behind them."""
+    """Number of consecutive layers, from each one on, that equal the layer `distance` after them."""
     counts = [0] * (len(keys) + 1)
     for index in range(len(keys) - distance - 1, -1, -1):
         counts[index] = counts[index + 1] + 1 if keys[index] == keys[index + distance] else 0
@@ -89,7 +81,7 @@ def _alike(keys: Sequence[int], distance: int) -> list[int]:
 
 
 def _repeats(most: int) -> tuple[int, ...]:
-    """How often to say a pattern that occurs so often: each time, once less, or once."""
+    """Repeats to consider for a pattern that occurs `most` times in a row: all, one less, or one."""
     return (1,) if most == 1 else (most, most - 1, 1) if most > 2 else (2, 1)
 
 

@@ -1,4 +1,4 @@
-"""Families that mix attention with recurrent layers: a state of fixed size instead of a cache that grows."""
+"""Families that mix attention with recurrent layers, whose state does not grow with the context."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from roofline.huggingface.experts import qwen_ffns
 from roofline.huggingface.fields import LARGEST, MOST_LAYERS, Fields
 from roofline.huggingface.layers import (
+    SIZES,
     Block,
-    LayerList,
     Shape,
+    attention_biases,
     conv_bias,
     dense,
     drafts,
@@ -18,17 +19,13 @@ from roofline.huggingface.layers import (
     is_sparse,
     mla,
     moe,
+    networks,
     part,
     shape,
 )
 
-__all__ = ["HYBRIDS", "gated_deltas"]
-
-_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 _HALVES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-", "linear_attention": "M", "full_attention": "*"}
-
-
-#: A layer of Granite-4 by its publisher's word, and by that of transformers.
+#: Kind of a layer of Granite-4 in the words of its publisher and of transformers.
 _GRANITE_KINDS = {
     "mamba": "mamba",
     "attention": "attention",
@@ -38,32 +35,18 @@ _GRANITE_KINDS = {
 
 
 def _qwen3_next(fields: Fields) -> Shape:
-    """Qwen3-Next; its checkpoints hold one draft module, which the configuration does not mention."""
-    fields.require(*_NAMES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
+    """Qwen3-Next; its checkpoints hold one draft module that the configuration does not mention."""
+    fields.require(*SIZES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
     return gated_deltas(fields, "qwen3-next", drafts(fields) or 1)
 
 
 def _qwen3_5(fields: Fields) -> Shape:
-    fields.require(*_NAMES, "num_experts|intermediate_size")
+    fields.require(*SIZES, "num_experts|intermediate_size")
     return gated_deltas(fields, "qwen3.5", drafts(fields))
 
 
 def gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = None, **more: Any) -> Shape:
-    """Gated delta nets, and every fourth layer attention whose output has a gate.
-
-    Args:
-        fields: of the configuration [record].
-        family: its name [text].
-        mtp: draft modules [1].
-        indexer: what chooses the tokens that are attended to, where something does [record].
-        more: further fields of the shape [any].
-
-    Returns:
-        The shape.
-
-    Raises:
-        BadSpec: a width is missing or does not divide.
-    """
+    """Gated delta nets, with gated attention on every fourth layer; `mtp` is the number of draft modules."""
     layers, bias = fields.layers(), fields.flag("attention_bias")
     fields.require("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
     k_heads, v_heads = fields.count("linear_num_key_heads"), fields.count("linear_num_value_heads")
@@ -76,25 +59,25 @@ def gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = 
         v_dim=fields.count("linear_value_head_dim"),
         conv=fields.count("linear_conv_kernel_dim", default=4),
     )
-    gate = fields.flag("attn_output_gate", default=True)
-    if gate and bias:
+    is_gated = fields.flag("attn_output_gate", default=True)
+    if is_gated and bias:
         raise fields.fault("attention_bias", "attention with biases and a gate of its output is not supported")
-    attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=gate, indexer=indexer)
+    attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=is_gated, indexer=indexer)
     kinds = fields.choices("layer_types", {"linear_attention", "full_attention", "indexed_attention"}, layers)
     every = fields.count("full_attention_interval", default=4)
-    full = [kind != "linear_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    attends = [kind != "linear_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
     if fields.has("num_experts"):
         shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
         ffns = qwen_ffns(fields, layers, moe(fields, shared_width=shared, shared_gate=shared > 0))
     else:
         ffns = [dense(fields)] * layers
-    mixers = [attention if whole else linear for whole in full]
+    mixers = [attention if is_attention else linear for is_attention in attends]
     return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=mtp, **more)
 
 
 def _jamba(fields: Fields) -> Shape:
-    """Jamba: selective state spaces with inner norms; attention and mixtures of experts each at a period."""
-    fields.require(*_NAMES, "intermediate_size")
+    """Jamba: selective state spaces with inner norms; attention and experts recur at periods of their own."""
+    fields.require(*SIZES, "intermediate_size")
     layers, hidden = fields.layers(), fields.count("hidden_size")
     rank = fields.values.get("mamba_dt_rank")
     conv_bias(fields, "mamba_conv_bias")
@@ -114,27 +97,27 @@ def _jamba(fields: Fields) -> Shape:
     if fields.count("num_experts", default=16) > 1:
         fields.require("num_experts", "num_experts_per_tok")
         experts = moe(fields, "intermediate_size", shared_width=0)
-    full = _periodic(fields, layers, "attn_layer_period", 8, "attn_layer_offset", 4)
+    attends = _periodic(fields, layers, "attn_layer_period", 8, "attn_layer_offset", 4)
     sparse = _periodic(fields, layers, "expert_layer_period", 2, "expert_layer_offset", 1)
     return shape(
         fields,
         "jamba",
         [
-            (attention if whole else linear, experts if mixed else network)
-            for whole, mixed in zip(full, sparse, strict=True)
+            (attention if is_attention else linear, experts if is_mixture else network)
+            for is_attention, is_mixture in zip(attends, sparse, strict=True)
         ],
     )
 
 
-def _periodic(fields: Fields, layers: int, period: str, usual: int, offset: str, first: int) -> list[bool]:
-    every, start = fields.count(period, default=usual), fields.count(offset, default=first, least=0)
+def _periodic(fields: Fields, layers: int, period: str, default: int, offset: str, first: int) -> list[bool]:
+    every, start = fields.count(period, default=default), fields.count(offset, default=first, least=0)
     return [(index - start) % every == 0 for index in range(layers)]
 
 
 def _granite_hybrid(fields: Fields) -> Shape:
-    """Granite-4: state spaces and attention; a shared network, with routed experts beside it or without."""
-    fields.require(*_NAMES, "shared_intermediate_size", "mamba_n_heads", "mamba_d_head")
-    layers, bias = fields.layers(), fields.flag("attention_bias")
+    """Granite-4: state spaces and attention; one shared network, in some models with routed experts beside it."""
+    fields.require(*SIZES, "shared_intermediate_size", "mamba_n_heads", "mamba_d_head")
+    layers, biases = fields.layers(), attention_biases(fields)
     fields.pass_over("mamba_expand")
     conv_bias(fields, "mamba_conv_bias")
     name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
@@ -150,7 +133,7 @@ def _granite_hybrid(fields: Fields) -> Shape:
             state=fields.count("mamba_d_state", default=256),
             conv=fields.count("mamba_d_conv", default=4),
         ),
-        "attention": gqa(fields, qkv_bias=bias, o_bias=bias),
+        "attention": gqa(fields, **biases),
     }
     width = fields.count("shared_intermediate_size")
     experts = fields.count("num_local_experts", default=0, least=0)
@@ -159,18 +142,18 @@ def _granite_hybrid(fields: Fields) -> Shape:
 
 
 def _nemotron_h(fields: Fields) -> Shape:
-    """Nemotron-H: every layer is one half, by a letter: M state space, * attention, E experts, - dense network."""
+    """Nemotron-H: each layer is one half, a letter each: M state space, * attention, E experts, - dense network."""
     fields.require("hidden_size", "vocab_size", "hybrid_override_pattern|layers_block_type", "num_attention_heads")
     letters = fields.text("hybrid_override_pattern")
     if letters is None:
         kinds = fields.choices("layers_block_type", set(_HALVES)) or []
         letters = "".join(_HALVES[kind] for kind in kinds)
-    stated = fields.count("num_hidden_layers", default=max(1, len(letters)))
+    layers = fields.count("num_hidden_layers", default=max(1, len(letters)))
     fields.pass_over("attention_head_dim", "moe_intermediate_size", "n_routed_experts", "n_shared_experts")
     fields.pass_over("moe_shared_expert_intermediate_size", "moe_latent_size")  # of models without experts
     name = "hybrid_override_pattern" if fields.has("hybrid_override_pattern") else "layers_block_type"
-    if len(letters) != stated or not 0 < len(letters) <= MOST_LAYERS:
-        raise fields.fault(name, f"has {len(letters)} entries for {stated} layers")
+    if len(letters) != layers or not 0 < len(letters) <= MOST_LAYERS:
+        raise fields.fault(name, f"has {len(letters)} entries for {layers} layers")
     halves: dict[str, tuple[Block, Block]] = {}
     for letter in dict.fromkeys(letters):
         if letter not in _HALVES.values():
@@ -184,9 +167,8 @@ def _nemotron_half(fields: Fields, letter: str) -> tuple[Block, Block]:
     if letter == "M":
         return _state_space(fields), none
     if letter == "*":
-        bias = fields.flag("attention_bias")
-        head_dim = fields.optional("head_dim", "attention_head_dim")
-        return gqa(fields, head_dim=head_dim, qkv_bias=bias, o_bias=bias), none
+        biases = attention_biases(fields)
+        return gqa(fields, head_dim=fields.optional("head_dim", "attention_head_dim"), **biases), none
     for name in ("use_bias", "mamba_proj_bias"):
         if fields.flag(name):
             raise fields.fault(name, "biases of the state space and of experts are not supported")
@@ -218,10 +200,10 @@ def _state_space(fields: Fields) -> Block:
 
 
 def _kimi_linear(fields: Fields) -> Shape:
-    """Kimi-Linear and Kimi-K3: delta attention and latent attention, layers listed from one."""
-    fields.require(*_NAMES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
+    """Kimi-Linear and Kimi-K3: delta attention and latent attention; the configuration counts layers from one."""
+    fields.require(*SIZES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
     layers = fields.layers()
-    config = fields.section("linear_attn_config") or _saved_deltas(fields, layers)
+    config = fields.section("linear_attn_config") or _linear_attn_config(fields, layers)
     config.require("num_heads", "head_dim", "full_attn_layers")
     linear = part(
         "kda",
@@ -230,25 +212,23 @@ def _kimi_linear(fields: Fields) -> Shape:
         conv=config.count("short_conv_kernel_size", default=4),
         full_rank_gate=config.flag("use_full_rank_gate"),
     )
-    full = mla(fields, out_gate=fields.flag("mla_use_output_gate"))
-    listed = frozenset(config.counts("full_attn_layers", least=1) or ())
-    others = config.counts("kda_layers", least=1)
-    if others is not None and listed.union(others) != frozenset(range(1, layers + 1)):
+    latent = mla(fields, out_gate=fields.flag("mla_use_output_gate"))
+    latent_layers = frozenset(config.counts("full_attn_layers", least=1) or ())
+    linear_layers = config.counts("kda_layers", least=1)
+    if linear_layers is not None and latent_layers.union(linear_layers) != frozenset(range(1, layers + 1)):
         raise config.fault("kda_layers", f"with full_attn_layers must cover all {layers} layers")
     experts = moe(fields, router_bias=True, latent=fields.optional("routed_expert_hidden_size"))
     sparse = is_sparse(fields, layers, dense_first=0 if fields.has("linear_attn_config") else 1)
-    network = experts if all(sparse) else dense(fields)
-    rows: LayerList = [
-        (full if index + 1 in listed else linear, experts if mixed else network) for index, mixed in enumerate(sparse)
-    ]
-    return shape(fields, "kimi", rows, mtp=drafts(fields))
+    mixers = [latent if index in latent_layers else linear for index in range(1, layers + 1)]
+    layer_blocks = list(zip(mixers, networks(fields, experts, sparse), strict=True))
+    return shape(fields, "kimi", layer_blocks, mtp=drafts(fields))
 
 
-def _saved_deltas(fields: Fields, layers: int) -> Fields:
-    """What Kimi's `linear_attn_config` would say, from the fields that transformers saves in its place."""
+def _linear_attn_config(fields: Fields, layers: int) -> Fields:
+    """Kimi's `linear_attn_config` from the fields that transformers saves in its place."""
     fields.require("linear_attn_config|linear_num_heads", "linear_attn_config|linear_head_dim")
     kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
-    if kinds is None:  # those of the class
+    if kinds is None:  # the default of the class in transformers
         kinds = ["full_attention" if index and index % 4 == 0 else "linear_attention" for index in range(layers)]
     values = {
         "num_heads": fields.values["linear_num_heads"],
@@ -262,17 +242,17 @@ def _saved_deltas(fields: Fields, layers: int) -> Fields:
 def _minimax_m1(fields: Fields) -> Shape:
     """MiniMax-Text-01 and M1: lightning attention, and softmax attention every eighth layer."""
     fields.require(
-        *_NAMES, "intermediate_size", "num_local_experts", "num_experts_per_tok", "attn_type_list|layer_types"
+        *SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok", "attn_type_list|layer_types"
     )
     layers = fields.layers()
     kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
     marks = fields.counts("attn_type_list", layers)
-    full = [mark > 0 for mark in marks] if marks else [kind == "full_attention" for kind in kinds or ()]
+    attends = [mark > 0 for mark in marks] if marks else [kind == "full_attention" for kind in kinds or ()]
     attention = gqa(fields)
     linear = part("lightning", heads=attention["heads"], dim=attention["head_dim"])
     shared = fields.count("shared_intermediate_size", default=0, least=0)
     ffn = moe(fields, "intermediate_size", shared_width=shared)
-    return shape(fields, "minimax", [(attention if whole else linear, ffn) for whole in full])
+    return shape(fields, "minimax", [(attention if is_attention else linear, ffn) for is_attention in attends])
 
 
 HYBRIDS: Mapping[str, Callable[[Fields], Shape]] = {

@@ -1,34 +1,29 @@
-"""Families whose keys and values are kept as a latent, plain or compressed: DeepSeek, Kimi-K2, GLM."""
+"""Families that cache a latent of keys and values, plain or compressed: DeepSeek, Kimi-K2, GLM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from roofline.huggingface.fields import Fields
-from roofline.huggingface.layers import Block, Shape, dense, drafts, gqa, is_sparse, mla, moe, part, shape
-
-__all__ = ["LATENTS", "streams"]
+from roofline.huggingface.layers import SIZES, Block, Shape, drafts, gqa, is_sparse, mla, moe, networks, part, shape
 
 _MOST_STREAMS = 64
-_UNBIASED = ("deepseek_v2", "mistral4")  # the softmax of their routers has no bias
-_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+_UNBIASED = ("deepseek_v2", "mistral4")  # softmax routers without a bias
 
 
 def _with_experts(fields: Fields, family: str, mixers: list[Block], *, router_bias: bool) -> Shape:
-    """The first layers are dense and `intermediate_size` wide, the experts of the others `moe_intermediate_size`."""
-    layers = len(mixers)
+    """Dense layers first, `intermediate_size` wide, then experts, `moe_intermediate_size` wide."""
     if fields.flag("mlp_bias"):
         raise fields.fault("mlp_bias", "experts with biases are not supported for this family")
-    sparse = is_sparse(fields, layers)
+    sparse = is_sparse(fields, len(mixers))
     experts = moe(fields, router_bias=router_bias) if any(sparse) else part("none")
-    network = experts if all(sparse) else dense(fields)
-    ffns = [experts if mixed else network for mixed in sparse]
+    ffns = networks(fields, experts, sparse)
     return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
 
 
 def _deepseek(fields: Fields) -> Shape:
-    """DeepSeek-V2 and V3, Kimi-K2, Mistral 4; a bias a router where experts are chosen without an auxiliary loss."""
-    fields.require(*_NAMES, "kv_lora_rank", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    """DeepSeek-V2 and V3, Kimi-K2, Mistral 4; routers trained without an auxiliary loss (noaux_tc) have a bias."""
+    fields.require(*SIZES, "kv_lora_rank", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
     unbiased = fields.text("model_type") in _UNBIASED
     method = fields.text("topk_method") or ("greedy" if unbiased else "noaux_tc")
     mixers = [mla(fields)] * fields.layers()
@@ -36,16 +31,12 @@ def _deepseek(fields: Fields) -> Shape:
 
 
 def _sparse_deepseek(fields: Fields) -> Shape:
-    """DeepSeek-V3.2 and GLM-5: an indexer chooses the tokens that are attended to; GLM-5.2 shares its choice."""
-    fields.require(*_NAMES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
+    """DeepSeek-V3.2 and GLM-5: an indexer picks the tokens to attend to; layers of GLM-5.2 may share its pick."""
+    fields.require(*SIZES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
     fields.require("index_n_heads", "index_head_dim", "index_topk")
-    fields.pass_over("mlp_bias")  # no network has biases, whatever it says
+    fields.pass_over("mlp_bias")  # networks have no biases, whatever the field says
     layers = fields.layers()
-    indexer = {
-        "heads": fields.count("index_n_heads"),
-        "dim": fields.count("index_head_dim"),
-        "top_k": fields.count("index_topk"),
-    }
+    indexer = _indexer(fields)
     kinds = fields.choices("indexer_types", {"full", "shared"}, layers) or ["full"] * layers
     if kinds[0] == "shared":
         raise fields.fault("indexer_types", "the first layer cannot share an earlier layer's choice")
@@ -59,39 +50,44 @@ def _latent_family(fields: Fields) -> str:
 
 
 def _deepseek_v4(fields: Fields) -> Shape:
-    """DeepSeek-V4: a window of shared key-values, and entries compressed by 4 (indexed) or 128 (all read)."""
-    fields.require(*_NAMES, "head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "sliding_window")
+    """DeepSeek-V4: a window of shared keys and values, and cache entries of 4 tokens (indexed) or 128 (all read)."""
+    fields.require(*SIZES, "head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "sliding_window")
     fields.require("compress_ratios|layer_types", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
     layers = fields.layers()
     ratios = _ratios(fields, layers)
     mixers = {ratio: _compressed(fields, ratio) for ratio in dict.fromkeys(ratios)}
-    routed = {biased: moe(fields, router_bias=biased) for biased in (False, True)}
+    hash_routed, routed = (moe(fields, router_bias=is_biased) for is_biased in (False, True))
     by_hash = _routed_by_hash(fields, layers)
     return shape(
         fields,
         "deepseek",
-        [(mixers[ratio], routed[not hashed]) for ratio, hashed in zip(ratios, by_hash, strict=True)],
+        [
+            (mixers[ratio], hash_routed if is_hashed else routed)
+            for ratio, is_hashed in zip(ratios, by_hash, strict=True)
+        ],
         streams=streams(fields, "hc_mult"),
         mtp=drafts(fields),
     )
 
 
 def _ratios(fields: Fields, layers: int) -> list[int]:
-    """Tokens that an entry of each layer stands for: as published, or as transformers says it, a kind a layer."""
+    """Tokens per cache entry of each layer; transformers states a kind per layer instead."""
     ratios = fields.counts("compress_ratios")
     if ratios is None:
         rates = fields.section("compress_rates") or Fields({}, fields.where)
-        ratio_of = {kind: rates.count(kind, default=usual) for kind, usual in _RATES.items()} | {"sliding_attention": 0}
+        ratio_of = {kind: rates.count(kind, default=default) for kind, default in _RATES.items()} | {
+            "sliding_attention": 0
+        }
         ratios = [ratio_of[kind] for kind in fields.choices("layer_types", ratio_of) or ()]
         if len(ratios) < layers:
             raise fields.fault("layer_types", f"has {len(ratios)} entries for {layers} layers")
-    if len(ratios) < layers:  # those beyond belong to the draft modules
+    if len(ratios) < layers:  # further entries belong to the draft modules
         raise fields.fault("compress_ratios", f"has {len(ratios)} entries for {layers} layers")
     return ratios[:layers]
 
 
 def _routed_by_hash(fields: Fields, layers: int) -> list[bool]:
-    """Whether each layer's experts are chosen by the token alone, without a bias of the router."""
+    """Whether the experts of each layer are chosen by a hash of the token; such routers have no bias."""
     kinds = fields.choices("mlp_layer_types", {"hash_moe", "moe"}, layers)
     if kinds is not None:
         return [kind == "hash_moe" for kind in kinds]
@@ -100,7 +96,15 @@ def _routed_by_hash(fields: Fields, layers: int) -> list[bool]:
 
 
 _RATES = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
-_INDEXED_RATIO = 4  # DeepSeek-V4 has an indexer where one entry stands for so many tokens
+_INDEXED_RATIO = 4  # tokens per cache entry at which DeepSeek-V4 has an indexer
+
+
+def _indexer(fields: Fields) -> Block:
+    return {
+        "heads": fields.count("index_n_heads"),
+        "dim": fields.count("index_head_dim"),
+        "top_k": fields.count("index_topk"),
+    }
 
 
 def _compressed(fields: Fields, ratio: int) -> Block:
@@ -110,11 +114,7 @@ def _compressed(fields: Fields, ratio: int) -> Block:
     indexer = None
     if ratio == _INDEXED_RATIO:
         fields.require("index_n_heads", "index_head_dim", "index_topk")
-        indexer = {
-            "heads": fields.count("index_n_heads"),
-            "dim": fields.count("index_head_dim"),
-            "top_k": fields.count("index_topk"),
-        }
+        indexer = _indexer(fields)
     return part(
         "csa",
         heads=heads,
@@ -129,19 +129,7 @@ def _compressed(fields: Fields, ratio: int) -> Block:
 
 
 def streams(fields: Fields, name: str, default: int = 1) -> int:
-    """Residual streams that hyper-connections mix.
-
-    Args:
-        fields: of the configuration [record].
-        name: field that holds their number [text].
-        default: their number where it is not given [1].
-
-    Returns:
-        The number [1].
-
-    Raises:
-        BadSpec: more than any model has.
-    """
+    """Number of residual streams that hyper-connections mix."""
     number = fields.count(name, default=default)
     if number > _MOST_STREAMS:
         raise fields.fault(name, f"{number} residual streams exceed the limit of {_MOST_STREAMS}")
@@ -149,7 +137,7 @@ def streams(fields: Fields, name: str, default: int = 1) -> int:
 
 
 def _glm_moe(fields: Fields) -> Shape:
-    fields.require(*_NAMES, "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok")
+    fields.require(*SIZES, "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok")
     qk_norm = "head" if fields.flag("use_qk_norm") else None
     mixers = [gqa(fields, qkv_bias=fields.flag("attention_bias"), qk_norm=qk_norm)] * fields.layers()
     return _with_experts(fields, "glm", mixers, router_bias=True)

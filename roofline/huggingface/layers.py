@@ -1,4 +1,4 @@
-"""Building blocks of layers as a specification writes them, from the fields of a configuration."""
+"""Building blocks of layers, in the words of a specification, from the fields of a configuration."""
 
 from __future__ import annotations
 
@@ -9,25 +9,11 @@ from roofline.huggingface.fields import Fields
 from roofline.quantity import BILLION
 from roofline.records import dataclass, field
 
-__all__ = [
-    "Block",
-    "LayerList",
-    "Shape",
-    "conv_bias",
-    "dense",
-    "drafts",
-    "gqa",
-    "is_sparse",
-    "mla",
-    "moe",
-    "part",
-    "shape",
-    "uniform",
-    "windows",
-]
-
 Block = dict[str, Any]
 LayerList = list[tuple[Block, Block]]
+
+#: Fields that nearly every configuration has.
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
 _EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
 _TOP_K = (
@@ -46,7 +32,7 @@ _SLIDING = {"sliding_attention": True, "full_attention": False}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a family makes of a configuration."""
+    """A model as its family reads it from a configuration."""
 
     family: str
     hidden: int
@@ -59,52 +45,23 @@ class Shape:
     parallel: bool = False
     streams: int = 1
     mtp: int = 0
-    extras: Mapping[str, Any] = field(default_factory=dict)  # further fields of the specification
+    extras: Mapping[str, Any] = field(default_factory=dict)  # other fields of the specification
 
 
 def shape(fields: Fields, family: str, layers: LayerList, *, tied: bool = False, **more: Any) -> Shape:
-    """Shape of a model whose width, vocabulary and tie have the usual names.
-
-    Args:
-        fields: of the configuration [record].
-        family: its name [text].
-        layers: one mixer and one feed-forward network each [record].
-        tied: whether the head shares the embedding where the configuration does not say [1].
-        more: further fields of the shape [any].
-
-    Returns:
-        The shape.
-    """
+    """Shape of a model whose configuration names width, vocabulary and tie as usual."""
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     return Shape(family, hidden, vocab, fields.flag("tie_word_embeddings", default=tied), layers, **more)
 
 
 def conv_bias(fields: Fields, name: str) -> None:
-    """Refuse a state space whose short convolution has no biases.
-
-    Args:
-        fields: of the configuration [record].
-        name: the field that says so, true where it is not given [text].
-
-    Raises:
-        BadSpec: it is false.
-    """
+    """Refuse a state-space layer whose short convolution has no bias; a missing field means that it has one."""
     if not fields.flag(name, default=True):
         raise fields.fault(name, "a short convolution without biases is not supported")
 
 
 def drafts(fields: Fields) -> int:
-    """Modules that draft tokens for speculative decoding.
-
-    Args:
-        fields: of the configuration [record].
-
-    Returns:
-        Their number [1].
-
-    Raises:
-        BadSpec: more than any model has.
-    """
+    """Number of draft modules for speculative decoding."""
     count = fields.count("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, least=0)
     if count > _MOST_DRAFTS:
         raise fields.fault("num_nextn_predict_layers", f"{count} draft modules exceed the limit of {_MOST_DRAFTS}")
@@ -112,47 +69,16 @@ def drafts(fields: Fields) -> int:
 
 
 def part(kind: str, **fields: Any) -> Block:
-    """A mixer or a feed-forward network with the fields that say something.
-
-    Args:
-        kind: its kind [text].
-        fields: its fields; null and false ones are left out [any].
-
-    Returns:
-        The mapping.
-    """
+    """A mixer or feed-forward network; fields that are None or False are left out."""
     return {"kind": kind} | {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
 def uniform(count: int, mixer: Block, ffn: Block) -> LayerList:
-    """Layers that are all alike.
-
-    Args:
-        count: how many [1].
-        mixer: the mixer [record].
-        ffn: the feed-forward network [record].
-
-    Returns:
-        The layers.
-    """
     return [(mixer, ffn)] * count
 
 
 def gqa(fields: Fields, *, heads: int | None = None, kv_heads: int | None = None, **traits: Any) -> Block:
-    """Grouped-query attention; all heads have keys of their own where no number of them is given.
-
-    Args:
-        fields: of the configuration [record].
-        heads: query heads, where not those of the usual field [1].
-        kv_heads: heads of keys and values, where not those of the usual field [1].
-        traits: further fields of the specification [any].
-
-    Returns:
-        The mapping.
-
-    Raises:
-        BadSpec: heads do not divide.
-    """
+    """Grouped-query attention; without a stated number of KV heads, every query head has its own."""
     heads = heads or fields.count("num_attention_heads")
     kv_heads = kv_heads or fields.count("num_key_value_heads", default=heads)
     fields.divided("num_key_value_heads", heads, kv_heads)
@@ -162,19 +88,20 @@ def gqa(fields: Fields, *, heads: int | None = None, kv_heads: int | None = None
     return part("gqa", heads=heads, kv_heads=kv_heads, head_dim=head_dim, **traits)
 
 
+def gqa_by_window(fields: Fields, layer_windows: Sequence[int | None], **traits: Any) -> list[Block]:
+    """Grouped-query attention of each layer, which differs by its window alone."""
+    mixers = {window: gqa(fields, window=window, **traits) for window in dict.fromkeys(layer_windows)}
+    return [mixers[window] for window in layer_windows]
+
+
+def attention_biases(fields: Fields, name: str = "attention_bias", *, default: bool = False) -> dict[str, bool]:
+    """Traits of attention whose projections all have biases, or none."""
+    bias = fields.flag(name, default=default)
+    return {"qkv_bias": bias, "o_bias": bias}
+
+
 def mla(fields: Fields, **traits: Any) -> Block:
-    """Multi-head latent attention.
-
-    Args:
-        fields: of the configuration [record].
-        traits: further fields of the specification [any].
-
-    Returns:
-        The mapping.
-
-    Raises:
-        BadSpec: a rank or a width is missing.
-    """
+    """Multi-head latent attention (MLA)."""
     fields.require("num_attention_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
     if fields.flag("attention_bias"):
         raise fields.fault("attention_bias", "latent attention with biases is not supported")
@@ -192,37 +119,15 @@ def mla(fields: Fields, **traits: Any) -> Block:
 
 
 def dense(fields: Fields, *names: str, width: int | None = None, gated: bool = True, bias: bool = False) -> Block:
-    """Dense feed-forward network.
-
-    Args:
-        fields: of the configuration [record].
-        width: the width itself, where it is known [1].
-        gated: whether it has three matrices [1].
-        bias: whether they have biases [1].
-        names: fields that may hold its width [text].
-
-    Returns:
-        The mapping.
-    """
+    """Dense feed-forward network; `names` are the fields that may state its width."""
     width = width or fields.count(*(names or ("intermediate_size",)))
     return {"kind": "dense", "width": width, "gated": gated} | ({"bias": True} if bias else {})
 
 
 def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: bool = True, **traits: Any) -> Block:
-    """Mixture of experts.
+    """Mixture of experts; `names` are the fields that may state the width of one.
 
-    Args:
-        fields: of the configuration [record].
-        shared_width: width of all shared experts; else so many of the usual width as the configuration says [1].
-        gated: whether an expert has three matrices [1].
-        names: fields that may hold the width of an expert [text].
-        traits: further fields of the specification [any].
-
-    Returns:
-        The mapping.
-
-    Raises:
-        BadSpec: a token would choose more experts than there are.
+    Without `shared_width`, the configuration says how many shared experts of that width there are.
     """
     experts, top_k = fields.count(*_EXPERTS), fields.count(*_TOP_K)
     other = next((name for name in _EXPERTS if fields.optional(name, least=0) not in (None, experts)), None)
@@ -243,16 +148,7 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
 
 
 def is_sparse(fields: Fields, layers: int, *, dense_first: int = 0) -> list[bool]:
-    """Whether each layer is a mixture of experts, by the fields that DeepSeek's, GLM's and Kimi's files share.
-
-    Args:
-        fields: of the configuration [record].
-        layers: number of layers [1].
-        dense_first: dense layers before them where no field says so [1].
-
-    Returns:
-        One value a layer.
-    """
+    """Whether each layer is a mixture of experts, from the fields that DeepSeek, GLM and Kimi share."""
     kinds = fields.choices("mlp_layer_types", {"dense", "sparse"}, layers)
     if kinds is not None:
         fields.pass_over("first_k_dense_replace", "moe_layer_freq")
@@ -265,28 +161,23 @@ def is_sparse(fields: Fields, layers: int, *, dense_first: int = 0) -> list[bool
     return [index >= first and index % every == 0 for index in range(layers)]
 
 
+def networks(fields: Fields, experts: Block, sparse: Sequence[bool], **traits: Any) -> list[Block]:
+    """Feed-forward network of each layer: the mixture of experts where it is sparse, else a dense network."""
+    network = experts if all(sparse) else dense(fields, **traits)
+    return [experts if is_mixture else network for is_mixture in sparse]
+
+
 def windows(
     fields: Fields,
     layers: int,
-    slides: Callable[[int], bool] | Sequence[bool] = lambda _: True,
+    slides: Callable[[int], bool] = lambda _: True,
     *,
     default: int | None = None,
 ) -> list[int | None]:
-    """Window of each layer, null where a layer sees everything.
+    """Window of each layer [tokens]; None where a layer attends to the whole context.
 
-    A window as long as the longest context is none, and `use_sliding_window: false` switches it off.
-
-    Args:
-        fields: of the configuration [record].
-        layers: number of layers [1].
-        slides: whether a layer slides, where `layer_types` does not say.
-        default: window where none is given [tokens].
-
-    Returns:
-        One value a layer [tokens].
-
-    Raises:
-        BadSpec: a layer slides and no window is given.
+    `slides` says which layers have a window where `layer_types` does not. A window as long as the longest context
+    counts as none, and `use_sliding_window: false` switches it off.
     """
     kinds = fields.choices("layer_types", set(_SLIDING), layers)
     window = fields.optional("sliding_window", least=0)
@@ -298,6 +189,4 @@ def windows(
         if not window and "sliding_attention" in kinds:
             raise fields.fault("sliding_window", "missing; layer_types has sliding attention")
         return [window if _SLIDING[kind] else None for kind in kinds]
-    if callable(slides):
-        return [(window or None) if slides(index) else None for index in range(layers)]
-    return [(window or None) if slide else None for slide in slides]
+    return [(window or None) if slides(index) else None for index in range(layers)]

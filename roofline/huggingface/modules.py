@@ -1,4 +1,4 @@
-"""Matrices of a layer: what checkpoints call them, the section of a specification they belong to, their size."""
+"""Matrices of a layer: their names in checkpoints, their section of a specification, their size."""
 
 from __future__ import annotations
 
@@ -7,43 +7,29 @@ from collections.abc import Iterator
 from roofline.huggingface.layers import Block
 from roofline.records import NamedTuple
 
-__all__ = ["Weight", "layer_weights"]
-
 
 class Weight(NamedTuple):
     """One matrix, or several of the same name."""
 
     section: str  # linear, attention, shared or experts
     size: int  # values
-    names: tuple[str, ...]  # what it may be called
+    names: tuple[str, ...]  # possible paths in a checkpoint
 
 
 def layer_weights(index: int, mixer: Block, ffn: Block, hidden: int, family: str) -> Iterator[Weight]:
-    """Matrices of one layer. Sizes are those that decide a majority: small projections are left out.
-
-    Args:
-        index: of the layer [1].
-        mixer: its mixer [record].
-        ffn: its feed-forward network [record].
-        hidden: width of the model [1].
-        family: of the model: some put experts elsewhere [text].
-
-    Returns:
-        The matrices, one after the other.
-    """
-    for section, count, usual, names in (*_mixer(mixer, hidden), *_ffn(ffn, hidden)):
-        homes = _HOMES.get((family, section), usual)
-        paths = tuple(f"layers.{index}.{home}.{name}" for home in homes for name in names)
-        yield Weight(section, count, paths)
+    """Matrices of one layer that matter for the most common format of a section; small projections are left out."""
+    for section, size, modules, names in (*_mixer(mixer, hidden), *_ffn(ffn, hidden)):
+        parents = _MODULES.get((family, section), modules)
+        yield Weight(section, size, tuple(f"layers.{index}.{parent}.{name}" for parent in parents for name in names))
 
 
-_Matrix = tuple[str, int, tuple[str, ...], tuple[str, ...]]
+_Matrix = tuple[str, int, tuple[str, ...], tuple[str, ...]]  # section, values, modules that may hold it, its names
 
 _ATTENTION = ("self_attn", "attn", "attention", "self_attention", "mixer")
 _FUSED = ("qkv_proj", "query_key_value", "c_attn", "Wqkv")
 _CONV, _CROSS = ("conv",), ("cross_attn",)
 _RECURRENT = ("linear_attn", "self_attn", "mamba", "mixer")
-_RECURRENT_NAMES = {  # of the mixing inputs, the gate and the output
+_RECURRENT_NAMES = {  # projections of the mixed inputs, the gate and the output
     "gdn": (("in_proj_qkv", "in_proj_qkvz"), ("in_proj_z", "in_proj_qkvz"), ("out_proj",)),
     "kda": (("q_proj",), ("g_proj",), ("o_proj",)),
     "lightning": (("qkv_proj",), ("output_gate",), ("out_proj",)),
@@ -72,7 +58,7 @@ _SHARED = (
     "share_expert",
     "shared_mlp",
 )
-_HOMES = {("gemma", "experts"): ("experts", "moe"), ("gemma", "shared"): ("mlp",)}  # beside the dense network
+_MODULES = {("gemma", "experts"): ("experts", "moe"), ("gemma", "shared"): ("mlp",)}  # beside the dense network
 _UP = ("gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "fc1", "c_fc", "fc_in", "dense_h_to_4h")
 _DOWN = ("down_proj", "w2", "fc2", "c_proj", "fc_out", "dense_4h_to_h")
 
@@ -94,48 +80,47 @@ def _mixer(mixer: Block, hidden: int) -> list[_Matrix]:
         return [("attention", 3 * width, _CONV, ("in_proj",)), ("attention", width, _CONV, ("out_proj",))]
     if kind == "cross":
         queries, width = hidden * mixer["heads"] * mixer["head_dim"], hidden * mixer["width"]
-        halves = (("attention", 2 * queries, _CROSS, ("q_proj", "o_proj")), ("attention", 3 * width, _DENSE, _UP))
-        return list(halves)
+        return [("attention", 2 * queries, _CROSS, ("q_proj", "o_proj")), ("attention", 3 * width, _DENSE, _UP)]
     return _recurrent(mixer, hidden)
 
 
 def _gqa(mixer: Block, hidden: int) -> list[_Matrix]:
     queries, keys = mixer["heads"] * mixer["head_dim"], mixer["kv_heads"] * mixer["head_dim"]
     gate = 2 if mixer.get("out_gate") else 1
-    found: list[_Matrix] = [
+    matrices: list[_Matrix] = [
         ("attention", hidden * queries * gate, _ATTENTION, ("q_proj", *_FUSED)),
         ("attention", hidden * queries, _ATTENTION, ("o_proj", "out_proj", "dense", "c_proj")),
     ]
     if not mixer.get("kv_shared"):
-        found.append(("attention", hidden * keys, _ATTENTION, ("k_proj", *_FUSED)))
+        matrices.append(("attention", hidden * keys, _ATTENTION, ("k_proj", *_FUSED)))
         if not mixer.get("k_eq_v"):
-            found.append(("attention", hidden * keys, _ATTENTION, ("v_proj", *_FUSED)))
-    return found
+            matrices.append(("attention", hidden * keys, _ATTENTION, ("v_proj", *_FUSED)))
+    return matrices
 
 
 def _mla(mixer: Block, hidden: int) -> list[_Matrix]:
     heads, rank = mixer["heads"], mixer["kv_rank"]
     query, value = heads * (mixer["nope"] + mixer["rope"]), heads * mixer["v"]
-    found: list[_Matrix] = [
+    matrices: list[_Matrix] = [
         ("attention", hidden * (rank + mixer["rope"]), _ATTENTION, ("kv_a_proj_with_mqa", "fused_qkv_a_proj")),
         ("attention", rank * heads * (mixer["nope"] + mixer["v"]), _ATTENTION, ("kv_b_proj",)),
         ("attention", hidden * value, _ATTENTION, ("o_proj",)),
     ]
     if "q_rank" in mixer:
-        found += [
+        matrices += [
             ("attention", hidden * mixer["q_rank"], _ATTENTION, ("q_a_proj", "fused_qkv_a_proj")),
             ("attention", mixer["q_rank"] * query, _ATTENTION, ("q_b_proj",)),
         ]
     else:
-        found.append(("attention", hidden * query, _ATTENTION, ("q_proj",)))
+        matrices.append(("attention", hidden * query, _ATTENTION, ("q_proj",)))
     if mixer.get("out_gate"):
-        found.append(("attention", hidden * value, _ATTENTION, ("g_proj",)))
+        matrices.append(("attention", hidden * value, _ATTENTION, ("g_proj",)))
     indexer = mixer.get("indexer")
     if indexer and indexer.get("own", True):
         keys = indexer["heads"] * indexer["dim"]
-        found.append(("attention", mixer["q_rank"] * keys, _ATTENTION, ("indexer.wq_b",)))
-        found.append(("attention", hidden * indexer["dim"], _ATTENTION, ("indexer.wk",)))
-    return found
+        matrices.append(("attention", mixer["q_rank"] * keys, _ATTENTION, ("indexer.wq_b",)))
+        matrices.append(("attention", hidden * indexer["dim"], _ATTENTION, ("indexer.wk",)))
+    return matrices
 
 
 def _csa(mixer: Block, hidden: int) -> list[_Matrix]:
@@ -182,8 +167,8 @@ def _ffn(ffn: Block, hidden: int) -> list[_Matrix]:
         return [("linear", up * width, _DENSE, _UP), ("linear", width, _DENSE, _DOWN)]
     inner = ffn.get("latent", hidden)
     width = ffn["experts"] * inner * ffn["width"]
-    found: list[_Matrix] = [("experts", up * width, _EXPERTS, _UP), ("experts", width, _EXPERTS, _DOWN)]
+    matrices: list[_Matrix] = [("experts", up * width, _EXPERTS, _UP), ("experts", width, _EXPERTS, _DOWN)]
     if ffn.get("shared_width"):
         width = hidden * ffn["shared_width"]
-        found += [("shared", up * width, _SHARED, _UP), ("shared", width, _SHARED, _DOWN)]
-    return found
+        matrices += [("shared", up * width, _SHARED, _UP), ("shared", width, _SHARED, _DOWN)]
+    return matrices

@@ -1,32 +1,41 @@
-"""Dense families whose configurations have field names of their own: Falcon, MPT, PaLM, Phi-2, Puzzle, StableLM."""
+"""Dense families with unusual layers or field names: Falcon, MPT, PaLM, Phi-2, Puzzle, StableLM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from roofline.huggingface.fields import LARGEST, Fields
-from roofline.huggingface.layers import Block, LayerList, Shape, dense, gqa, part, shape, uniform
-
-__all__ = ["OTHERS"]
+from roofline.huggingface.layers import (
+    SIZES,
+    Block,
+    LayerList,
+    Shape,
+    attention_biases,
+    dense,
+    gqa,
+    part,
+    shape,
+    uniform,
+)
 
 _PUZZLE_MULTIPLE = 256  # Llama-Nemotron rounds the width of a feed-forward network up to a multiple of this
 
 
 def _falcon(fields: Fields) -> Shape:
     """Falcon: one norm before both halves of a layer; the newer decoder of 40B and 180B has two."""
-    fields.require("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+    fields.require(*SIZES)
     hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
-    newer = fields.flag("new_decoder_architecture")
+    is_newer = fields.flag("new_decoder_architecture")
     kv_heads = fields.optional("num_key_value_heads")
     if kv_heads is None:
         multi_query = fields.flag("multi_query", default=True)
-        kv_heads = fields.count("num_kv_heads", default=heads) if newer else 1 if multi_query else heads
+        kv_heads = fields.count("num_kv_heads", default=heads) if is_newer else 1 if multi_query else heads
     elif not fields.has("new_decoder_architecture"):
-        newer = 1 < kv_heads < heads
+        is_newer = 1 < kv_heads < heads
     fields.pass_over("num_kv_heads", "multi_query", "parallel_attn")
     bias = fields.flag("bias")
-    parallel = newer or fields.flag("parallel_attn", default=True)
-    norms = fields.count("num_ln_in_parallel_attn", default=2 if newer else 1) if parallel else 2
+    parallel = is_newer or fields.flag("parallel_attn", default=True)
+    norms = fields.count("num_ln_in_parallel_attn", default=2 if is_newer else 1) if parallel else 2
     ffn = dense(
         fields, width=fields.optional("ffn_hidden_size", "intermediate_size") or 4 * hidden, gated=False, bias=bias
     )
@@ -115,7 +124,7 @@ def _stablelm(fields: Fields) -> Shape:
 
 
 def _puzzle(fields: Fields) -> Shape:
-    """Llama-Nemotron: a search dropped, thinned or replaced the halves of Llama's layers one by one."""
+    """Llama-Nemotron: Llama with halves of single layers dropped, thinned or replaced (Puzzle)."""
     fields.require("hidden_size", "num_hidden_layers", "num_attention_heads", "block_configs", "vocab_size")
     layers: LayerList = []
     for block in fields.sections("block_configs", fields.layers()):
@@ -138,10 +147,9 @@ def _puzzle_mixer(fields: Fields, attention: Fields) -> Block:
     if attention.flag("replace_with_linear"):
         return part("linear")
     heads = fields.count("num_attention_heads")
-    shared = attention.count("n_heads_in_group")
-    bias = fields.flag("attention_bias")
-    kv_heads = attention.divided("n_heads_in_group", heads, shared)
-    return gqa(fields, kv_heads=kv_heads, qkv_bias=bias, o_bias=bias)
+    group = attention.count("n_heads_in_group")
+    biases = attention_biases(fields)
+    return gqa(fields, kv_heads=attention.divided("n_heads_in_group", heads, group), **biases)
 
 
 def _puzzle_ffn(fields: Fields, network: Fields) -> Block:

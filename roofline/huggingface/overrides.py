@@ -1,4 +1,4 @@
-"""Layers with settings of their own, as transformers saves them since version 5: `per_layer_config`."""
+"""Settings of single layers, which transformers saves as `per_layer_config` since version 5."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ from roofline.huggingface.fields import Fields
 from roofline.huggingface.layers import Shape
 from roofline.records import replace
 
-__all__ = ["layer_by_layer"]
-
 _FIELD = "per_layer_config"
-_MOST_KINDS = 100  # of layers with different settings; the most varied model known has a third of it
+_MOST_KINDS = 100  # distinct settings; the most varied model known has a third of that
 _MOST_DIGITS = 9
 _SKIPPED = "skip"
 
 
 def layer_by_layer(fields: Fields, read: Callable[[Fields], Shape]) -> Shape:
-    """Shape of a model some of whose layers override fields of the configuration.
+    """Shape of a model with layers that override fields of the configuration.
 
     Args:
-        fields: of the configuration [record].
-        read: reader of the family, which knows no overrides [any].
+        fields: of the configuration.
+        read: reader of the family, which knows no overrides.
 
     Returns:
-        The shape: each layer as the family reads it where all layers have that layer's settings.
+        The shape; each layer is as the family would read it if all layers had its settings.
 
     Raises:
         BadSpec: an override is malformed, or changes more than its layer.
 
     Source:
         `HeterogeneousConfigMixin` of transformers 5 (https://github.com/huggingface/transformers,
-        src/transformers/integrations/heterogeneity): settings by layer index, the other layers have the common ones.
+        src/transformers/integrations/heterogeneity): settings by layer index; other layers have the common ones.
     """
     if not fields.has(_FIELD):
         return read(fields)
@@ -46,10 +44,10 @@ def layer_by_layer(fields: Fields, read: Callable[[Fields], Shape]) -> Shape:
     shapes: dict[str, Shape] = {}
     layers = []
     for layer in range(len(first.layers)):
-        own = overrides.get(layer, {})
-        key = repr(sorted(own.items()))
+        settings = overrides.get(layer, {})
+        key = repr(sorted(settings.items()))
         if key not in shapes:
-            shapes[key] = read(Fields({**common, **own}, fields.where))
+            shapes[key] = read(Fields({**common, **settings}, fields.where))
             if replace(shapes[key], layers=[]) != replace(first, layers=[]) or len(shapes[key].layers) <= layer:
                 raise fields.fault(f"{_FIELD}.{layer}", "changes more than its layer")
         layers.append(shapes[key].layers[layer])
@@ -59,7 +57,7 @@ def layer_by_layer(fields: Fields, read: Callable[[Fields], Shape]) -> Shape:
 def _overrides(fields: Fields) -> dict[int, Mapping[str, Any]]:
     """Settings by layer index."""
     section = fields.section(_FIELD) or Fields({}, fields.where)
-    found: dict[int, Mapping[str, Any]] = {}
+    overrides: dict[int, Mapping[str, Any]] = {}
     for name in section.values:
         is_index = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS
         layer = section.section(name) if is_index else None
@@ -69,7 +67,7 @@ def _overrides(fields: Fields) -> dict[int, Mapping[str, Any]]:
             raise layer.fault("", "its names must be text")
         if layer.values.get(_SKIPPED):
             raise layer.fault(_SKIPPED, "layers without one of their halves are not supported")
-        found[int(name)] = {key: value for key, value in layer.values.items() if key != _SKIPPED}
-    if len({repr(sorted(own.items())) for own in found.values()}) > _MOST_KINDS:
+        overrides[int(name)] = {key: value for key, value in layer.values.items() if key != _SKIPPED}
+    if len({repr(sorted(settings.items())) for settings in overrides.values()}) > _MOST_KINDS:
         raise fields.fault(_FIELD, f"more than {_MOST_KINDS} kinds of layers")
-    return found
+    return overrides

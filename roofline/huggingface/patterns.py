@@ -1,4 +1,4 @@
-"""Names and patterns of modules, as quantisation configurations list them."""
+"""Names and patterns of modules in quantisation configurations."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from time import thread_time
 
 from roofline.huggingface.fields import Fields
 
-__all__ = ["Names"]
-
-# What stands before `layers.0` in the checkpoints of the families, of towers that wrap them, and of ModelOpt.
+# Prefixes of `layers.0` in checkpoints of plain models, multimodal wrappers and ModelOpt.
 _PREFIXES = ("model.", "", "model.language_model.", "language_model.model.", "language_model.", "backbone.")
-_LONGEST_PREFIXES = ("model.language_model.", "language_model.model.", "backbone.")  # these end in all others
+_LONGEST_PREFIXES = ("model.language_model.", "language_model.model.", "backbone.")  # all others are suffixes of these
 _MOST_NAMES = 200_000
-_FEW = 24  # names that are looked for one by one; of more, the parts of a path are looked up
-_MOST_EXPRESSIONS, _MOST_CHARACTERS = 500, 100_000  # that begin with re:, and of all patterns; they are compiled
+_FEW = 24  # names that are searched one by one; with more, the parts of a path are looked up instead
+_MOST_EXPRESSIONS, _MOST_CHARACTERS = 500, 100_000  # patterns that begin with re:; characters of all patterns
 _LONGEST_PATTERN = 300
-# What takes a regular expression exponential time, and what takes it a power of the length of a name.
+# Groups that repeat take exponential time, several repeats or options a power of the length of a name.
 _REPEATED_GROUP = re.compile(r"\)[*+{]").search
 _REPEATS, _MOST_REPEATS = re.compile(r"[*+{]").findall, 4
 _OPTIONS, _MOST_OPTIONS = re.compile(r"(?<![(*+}])\?").findall, 4
-_PATIENCE = 1.0  # [s] of computing for all names of a configuration; honest ones take milliseconds
+_PATIENCE = 1.0  # CPU time for all names of a configuration [s]; honest ones take milliseconds
 
 
 class Names:
     """A list of names, globs and ``re:`` patterns, and whether a module is among them.
 
-    A plain name covers a module whose path it is, or is a whole part of: ``gate`` covers ``layers.0.mlp.gate``
-    and not ``layers.0.mlp.gate_proj``, ``layers.0.self_attn`` covers all of that attention.
+    A plain name covers a module if it is the path of the module or a whole part of it: ``gate`` covers
+    ``layers.0.mlp.gate`` but not ``layers.0.mlp.gate_proj``; ``layers.0.self_attn`` covers all of that attention.
     """
 
     def __init__(self, texts: Collection[str], config: Fields | None = None, field: str = "") -> None:
@@ -50,24 +48,17 @@ class Names:
         for text in self._plain:
             first, _, rest = text.partition(".")
             lengths.setdefault(first, set()).add(rest.count(".") + 2 if "." in text else 1)
-        self._lengths = {first: sorted(found) for first, found in lengths.items()}
+        self._lengths = {first: sorted(counts) for first, counts in lengths.items()}
         self._dotted = tuple(f".{text}." for text in self._plain) if len(self._plain) <= _FEW else ()
         globs = [translate(text) for text in dict.fromkeys(patterns) if not text.startswith("re:")]
-        self._patterns = [self._compiled(text[3:]) for text in expressions]
+        self._patterns = [self._compile(text[3:]) for text in expressions]
         if globs:
             self._patterns.append(re.compile("|".join(globs)))
         self._since = thread_time()
         self._seen: dict[str, bool] = {}
 
     def match(self, paths: Iterable[str]) -> bool:
-        """Whether a module is among the names.
-
-        Args:
-            paths: what it may be called, from ``layers`` on [text].
-
-        Returns:
-            True if it is.
-        """
+        """Whether any of the possible paths of a module is covered."""
         if not self.texts:
             return False
         for path in paths:
@@ -89,7 +80,7 @@ class Names:
                 return True
         return any(pattern.match(prefix + path) for pattern in self._patterns for prefix in _PREFIXES)
 
-    def _compiled(self, text: str) -> re.Pattern[str]:
+    def _compile(self, text: str) -> re.Pattern[str]:
         repeats, options = len(_REPEATS(text)), len(_OPTIONS(text))
         is_slow = _REPEATED_GROUP(text) or repeats > _MOST_REPEATS or options > _MOST_OPTIONS
         if len(text) > _LONGEST_PATTERN or is_slow:
@@ -105,7 +96,7 @@ class Names:
 
 
 def _parts(path: str, lengths: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    """Runs of whole components of a path that are as long as names that begin with their first component."""
+    """Parts of a path, each with as many components as some name that begins with the same component."""
     components = path.split(".")
     for start, component in enumerate(components):
         for length in lengths.get(component, ()):

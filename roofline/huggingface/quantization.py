@@ -1,4 +1,4 @@
-"""Number formats of a checkpoint from what its configuration says of quantisation, section by section."""
+"""Number formats of a checkpoint by section, from the quantisation that its configuration states."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from roofline.huggingface.patterns import Names
 from roofline.quantity import MILLI
 from roofline.records import NamedTuple
 
-__all__ = ["Native", "native_formats"]
-
-_NEGLIGIBLE = MILLI  # a share of a section's weights that is not worth a word
+_NEGLIGIBLE = MILLI  # share of the weights of a section below which a caution leaves them out
 _BITS = {8: "int8", 4: "int4"}
-_MOST_GROUPS = 1000  # of modules with a format of their own
-_SMALL_GROUP = 32
+_MOST_GROUPS = 1000  # groups of modules with a format each
+_SMALL_GROUP = 32  # weights per scale
 _ALGORITHMS = {
     "FP8": "fp8_static",
     "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
@@ -38,7 +36,7 @@ _ALGORITHMS = {
 }
 _METHODS = ("awq", "bitsandbytes", "compressed-tensors", "fbgemm_fp8", "fp8", "gptq", "modelopt", "mxfp4")
 _CACHES = {"FP8": "fp8", "INT8": "int8", "NVFP4": "fp8", "NONE": None}
-_WIDE = {
+_SIXTEEN_BIT = {
     "bfloat16": "bf16",
     "float16": "fp16",
     "half": "fp16",
@@ -52,68 +50,55 @@ _WIDE = {
 
 
 class Native(NamedTuple):
-    """Formats as a specification writes them, and what to know of them."""
+    """Number formats by section of a specification, and what to know about them."""
 
     formats: dict[str, str]
     cautions: tuple[str, ...]
 
 
 class _Rules(NamedTuple):
-    """Which modules are stored in which format."""
+    """Number formats of modules."""
 
-    usual: str | None  # of every module that nothing else is said of; None: unquantised
-    kept: Names  # modules that stay wide
+    default: str | None  # of modules without a rule of their own; None: unquantised
+    ignored: Names  # modules that are not quantised
     named: tuple[tuple[Names, str], ...] = ()  # formats of modules by name
     experts_only: bool = False
-    head: bool = False  # the head is quantised too, unless it is among those kept
+    head: bool = False  # whether the head is quantised, too, unless it is ignored
     cautions: tuple[str, ...] = ()
 
 
 def native_formats(fields: Fields, shape: Shape, quantization: Mapping[str, Any] | None) -> Native:
-    """Number formats of a checkpoint.
+    """Number formats of a checkpoint; `quantization` is the content of ``hf_quant_config.json``, if there is one.
 
-    Where only some layers of a section are quantised, the format of most of its weights stands for all of
-    them, and a caution says how many differ.
-
-    Args:
-        fields: of the configuration [record].
-        shape: what the family made of it [record].
-        quantization: content of ``hf_quant_config.json``, if there is one.
-
-    Returns:
-        Formats by section, and cautions.
-
-    Raises:
-        BadSpec: a method of quantisation is not known.
+    A section has the format of most of its weights, with a caution where others differ.
     """
-    wide, cautions = _wide(fields)
-    beside = None if quantization is None else Fields({"hf_quant_config": quantization}, fields.where)
+    sixteen_bit, cautions = _sixteen_bit_format(fields)
     config = fields.section("quantization_config") or fields.section("compression_config")
-    beside = beside.section("hf_quant_config") if beside else None
-    beside = (beside.section("quantization") or beside) if beside else None
-    rules = _rules(config if config is not None and config.values else beside)
-    if config is not None and beside is not None and beside.has("quantized_layers"):
-        rules = rules._replace(named=(*_rules(beside).named, *rules.named))  # the file beside knows its modules by name
-    sections, mixed = _section_formats(shape, rules, wide)
+    separate = Fields({"hf_quant_config": quantization}, fields.where).section("hf_quant_config")
+    separate = (separate.section("quantization") or separate) if separate else None
+    rules = _rules(config if config is not None and config.values else separate)
+    if config is not None and separate is not None and separate.has("quantized_layers"):
+        rules = rules._replace(named=(*_rules(separate).named, *rules.named))
+    sections, mixed = _section_formats(shape, rules, sixteen_bit)
     cautions += (*rules.cautions, *mixed)
-    return Native(_ordered(fields, sections, rules, wide, _cache(config, beside), shape.tied), cautions)
+    return Native(_ordered(fields, sections, rules, sixteen_bit, _cache(config, separate), shape.tied), cautions)
 
 
-def _wide(fields: Fields) -> tuple[str, tuple[str, ...]]:
-    """The format of what is not quantised."""
+def _sixteen_bit_format(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    """The format of unquantised weights, and cautions about it."""
     name = fields.text("dtype") or fields.text("torch_dtype") or "bfloat16"
-    if name not in _WIDE:
-        raise fields.fault("torch_dtype", f"{name!r} is not supported; only {', '.join(_WIDE)}")
+    if name not in _SIXTEEN_BIT:
+        raise fields.fault("torch_dtype", f"{name!r} is not supported; only {', '.join(_SIXTEEN_BIT)}")
     if name.endswith(("float32", "float")):
         return "bf16", ("stored as float32; counted as bf16, as it is served",)
-    return _WIDE[name], ()
+    return _SIXTEEN_BIT[name], ()
 
 
 def _ordered(
-    fields: Fields, sections: Mapping[str, str], rules: _Rules, wide: str, cache: str | None, tied: bool
+    fields: Fields, sections: Mapping[str, str], rules: _Rules, sixteen_bit: str, cache: str | None, tied: bool
 ) -> dict[str, str]:
-    """Sections in the order of a specification; those that default to another are left out."""
-    linear = sections.get("linear") or sections.get("attention") or wide
+    """Formats in the order of a specification, without sections that have the format of `linear` by default."""
+    linear = sections.get("linear") or sections.get("attention") or sixteen_bit
     formats = {"linear": linear}
     for section in ("attention", "shared"):
         if sections.get(section, linear) != linear:
@@ -123,21 +108,21 @@ def _ordered(
         narrow = fields.text("expert_dtype")
         if narrow not in (None, "fp4", "fp8", "bf16"):
             raise fields.fault("expert_dtype", f"{narrow!r} is not supported; only fp4, fp8 and bf16")
-        formats["experts"] = "mxfp4" if narrow == "fp4" and experts in (rules.usual, wide) else experts
-    head = rules.usual if rules.head and rules.usual and not tied and not rules.kept.match(("lm_head",)) else wide
-    formats |= {"embed": wide, "head": head}
+        formats["experts"] = "mxfp4" if narrow == "fp4" and experts in (rules.default, sixteen_bit) else experts
+    head = rules.default if rules.head and not tied and not rules.ignored.match(("lm_head",)) else None
+    formats |= {"embed": sixteen_bit, "head": head or sixteen_bit}
     if experts is not None:
-        formats["router"] = wide
-    return formats | {"norm": wide, "kv": cache or wide}
+        formats["router"] = sixteen_bit
+    return formats | {"norm": sixteen_bit, "kv": cache or sixteen_bit}
 
 
-def _section_formats(shape: Shape, rules: _Rules, wide: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Format of most weights of each section, and what the others are."""
+def _section_formats(shape: Shape, rules: _Rules, sixteen_bit: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Format of most weights of each section, and cautions about the others."""
     votes: dict[str, dict[str, int]] = {}
     for index, (mixer, ffn) in enumerate(shape.layers):
         for weight in layer_weights(index, mixer, ffn, shape.hidden, shape.family):
             votes.setdefault(weight.section, {})
-            stored = _format_of(weight, rules) or wide
+            stored = _format_of(weight, rules) or sixteen_bit
             votes[weight.section][stored] = votes[weight.section].get(stored, 0) + weight.size
     formats, cautions = {}, []
     for section, counts in votes.items():
@@ -149,24 +134,23 @@ def _section_formats(shape: Shape, rules: _Rules, wide: str) -> tuple[dict[str, 
             if name != formats[section] and count > _NEGLIGIBLE * total
         ]
         if others:
-            differ = " and ".join(others)
-            cautions.append(f"{section}: counted as {formats[section]} throughout, but {differ} of its weights are not")
+            shares = " and ".join(others)
+            cautions.append(f"{section}: counted as {formats[section]} throughout, but {shares} of its weights are not")
     return formats, tuple(cautions)
 
 
 def _format_of(weight: Weight, rules: _Rules) -> str | None:
     if rules.experts_only and weight.section != "experts":
         return None
-    if rules.kept.match(weight.names):
+    if rules.ignored.match(weight.names):
         return None
     for names, stored in rules.named:
         if names.match(weight.names):
             return stored
-    return rules.usual
+    return rules.default
 
 
 def _rules(config: Fields | None) -> _Rules:
-    """What a quantisation section says of the modules."""
     if config is None or not config.values:
         return _Rules(None, Names(()))
     method = _method(config)
@@ -174,33 +158,33 @@ def _rules(config: Fields | None) -> _Rules:
         return _modelopt(config)
     if method == "compressed-tensors":
         return _compressed(config)
-    kept = _names(config, "modules_to_not_convert", "llm_int8_skip_modules", "ignored_layers")
+    ignored = _names(config, "modules_to_not_convert", "llm_int8_skip_modules", "ignored_layers")
     if method == "fp8":
-        return _Rules(_fp8(config), kept)
+        return _Rules(_fp8(config), ignored)
     if method == "fbgemm_fp8":
-        return _Rules("fp8", kept)
+        return _Rules("fp8", ignored)
     if method == "mxfp4":
-        return _Rules("mxfp4", kept, experts_only=True)
+        return _Rules("mxfp4", ignored, experts_only=True)
     if method == "bitsandbytes":
-        return _bitsandbytes(config, kept)
-    return _Rules(_integer(config, "bits"), _without_gptq(config, kept), head=config.flag("lm_head"))
+        return _bitsandbytes(config, ignored)
+    return _Rules(_integer(config, "bits"), _with_gptq_exceptions(config, ignored), head=config.flag("lm_head"))
 
 
 def _method(config: Fields) -> str:
-    """Method of quantisation, by its name or by the tool that wrote it."""
+    """Method of quantisation, by its name or by the tool that wrote the file."""
     method = config.text("quant_method")
     producer = config.section("producer")
     if method is None and (config.has("quant_algo") or (producer and producer.text("name") == "modelopt")):
         method = "modelopt"
     if method is None and (config.has("load_in_4bit") or config.has("load_in_8bit")):
         method = "bitsandbytes"
-    folded = (method or "missing").lower().replace("_", "-").replace("fbgemm-fp8", "fbgemm_fp8")
-    if folded.startswith("modelopt"):
+    normalised = (method or "missing").lower().replace("_", "-").replace("fbgemm-fp8", "fbgemm_fp8")
+    if normalised.startswith("modelopt"):
         return "modelopt"
-    folded = {"auto-round": "gptq", "awq-marlin": "awq", "gptq-marlin": "gptq"}.get(folded, folded)
-    if folded not in _METHODS:
+    normalised = {"auto-round": "gptq", "awq-marlin": "awq", "gptq-marlin": "gptq"}.get(normalised, normalised)
+    if normalised not in _METHODS:
         raise config.fault("quant_method", f"{method or 'missing'}: not supported; only {', '.join(_METHODS)}")
-    return folded
+    return normalised
 
 
 def _fp8(config: Fields) -> str:
@@ -218,27 +202,27 @@ def _integer(config: Fields, name: str) -> str:
     return "int4_g32" if small else _BITS[bits]
 
 
-def _without_gptq(config: Fields, kept: Names) -> Names:
-    """GPTQ's own list of exceptions: patterns that begin with ``-:``."""
+def _with_gptq_exceptions(config: Fields, ignored: Names) -> Names:
+    """Ignored modules with those of GPTQ, patterns that begin with ``-:``."""
     dynamic = config.section("dynamic")
     if dynamic is None:
-        return kept
+        return ignored
     patterns = [f"re:{name[2:]}" for name in dynamic.values if isinstance(name, str) and name.startswith("-:")]
-    return Names((*kept.texts, *patterns), config, "dynamic")
+    return Names((*ignored.texts, *patterns), config, "dynamic")
 
 
-def _bitsandbytes(config: Fields, kept: Names) -> _Rules:
+def _bitsandbytes(config: Fields, ignored: Names) -> _Rules:
     if config.flag("load_in_8bit"):
-        return _Rules("int8", kept)
+        return _Rules("int8", ignored)
     if not config.flag("load_in_4bit", default=True):
-        return _Rules(None, kept)
-    return _Rules("int4", kept, cautions=("bitsandbytes 4-bit weights are counted as int4 with one scale per 128",))
+        return _Rules(None, ignored)
+    return _Rules("int4", ignored, cautions=("bitsandbytes 4-bit weights are counted as int4 with one scale per 128",))
 
 
 def _modelopt(config: Fields) -> _Rules:
-    """NVIDIA ModelOpt: one algorithm for all modules but those excluded, or one by module."""
-    listed = config.has("exclude_modules", "ignore")
-    kept = _names(config, "exclude_modules", "ignore", "modules_to_not_convert")
+    """NVIDIA ModelOpt: one algorithm for all modules except the excluded ones, or one per module."""
+    lists_exceptions = config.has("exclude_modules", "ignore")
+    ignored = _names(config, "exclude_modules", "ignore", "modules_to_not_convert")
     algorithm = config.text("quant_algo")
     if algorithm is None:
         inner = config.section("quantization")
@@ -249,17 +233,17 @@ def _modelopt(config: Fields) -> _Rules:
         raise config.fault("quant_algo", "missing")
     modules = config.section("quantized_layers")
     if algorithm.upper() != "MIXED_PRECISION":
-        return _Rules(_algorithm(config, "quant_algo", algorithm), kept, head=listed)
+        return _Rules(_algorithm(config, "quant_algo", algorithm), ignored, head=lists_exceptions)
     if modules is None:
         raise config.fault("quantized_layers", "missing; quant_algo MIXED_PRECISION needs it")
     by_format: dict[str, list[str]] = {}
     for name in modules.values:
         module = modules.section(name)
-        stated = module.text("quant_algo") if module else None
-        stored = _algorithm(modules, f"{name}.quant_algo", stated or "missing")
+        module_algorithm = module.text("quant_algo") if module else None
+        stored = _algorithm(modules, f"{name}.quant_algo", module_algorithm or "missing")
         by_format.setdefault(stored, []).append(name)
     named = tuple((Names(tuple(names), modules, "names"), stored) for stored, names in by_format.items())
-    return _Rules(None, kept, named)
+    return _Rules(None, ignored, named)
 
 
 def _algorithm(config: Fields, field: str, name: str) -> str:
@@ -269,14 +253,14 @@ def _algorithm(config: Fields, field: str, name: str) -> str:
 
 
 def _compressed(config: Fields) -> _Rules:
-    """compressed-tensors: groups of modules with a format each."""
-    kept = _names(config, "ignore")
+    """compressed-tensors: groups of modules, each with its format."""
+    ignored = _names(config, "ignore")
     groups = config.section("config_groups")
     if groups is None:
         raise config.fault("config_groups", "missing")
     if len(groups.values) > _MOST_GROUPS:
         raise config.fault("config_groups", f"{len(groups.values)} groups exceed the limit of {_MOST_GROUPS}")
-    usual, named = None, []
+    default, named = None, []
     for name in groups.values:
         group = groups.section(name)
         if group is None:
@@ -284,14 +268,13 @@ def _compressed(config: Fields) -> _Rules:
         stored = _group_format(config, group)
         targets = _texts(group, "targets")
         if not targets or "Linear" in targets:
-            usual = stored
+            default = stored
         else:
             named.append((Names(targets, group, "targets"), stored))
-    return _Rules(usual, kept, tuple(named), head=True)
+    return _Rules(default, ignored, tuple(named), head=True)
 
 
 def _group_format(config: Fields, group: Fields) -> str:
-    """Format of one group of compressed-tensors."""
     packing = group.text("format") or config.text("format") or ""
     for name in ("nvfp4", "mxfp4"):
         if packing.startswith(name):
@@ -314,7 +297,7 @@ def _group_format(config: Fields, group: Fields) -> str:
 
 
 def _cache(*configs: Fields | None) -> str | None:
-    """Format of the KV cache, where one is stated."""
+    """Format of the KV cache; None where none is stated."""
     for config in configs:
         if config is None:
             continue
@@ -326,23 +309,23 @@ def _cache(*configs: Fields | None) -> str | None:
 
 
 def _scheme(config: Fields) -> str | None:
-    stated = config.values.get("kv_cache_scheme") or config.values.get("kv_cache_quant_algo")
     name = "kv_cache_scheme" if config.values.get("kv_cache_scheme") else "kv_cache_quant_algo"
-    if stated is None:
+    value = config.values.get(name)
+    if value is None:
         return None
-    if isinstance(stated, Mapping):
-        scheme = Fields(stated, config.where, f"{name}.")
+    if isinstance(value, Mapping):
+        scheme = Fields(value, config.where, f"{name}.")
         bits, kind = scheme.count("num_bits", default=8), scheme.text("type") or "float"
         if bits not in (4, 8):
             raise scheme.fault("num_bits", f"{bits} bits: not supported; only 8 and 4")
         return "int8" if kind == "int" else "fp8"
-    if not isinstance(stated, str) or re.sub(r"\W", "", stated.upper()) not in _CACHES:
-        raise config.fault(name, f"{stated!r:.40} is not supported; only {', '.join(_CACHES)}")
-    return _CACHES[re.sub(r"\W", "", stated.upper())]
+    if not isinstance(value, str) or re.sub(r"\W", "", value.upper()) not in _CACHES:
+        raise config.fault(name, f"{value!r:.40} is not supported; only {', '.join(_CACHES)}")
+    return _CACHES[re.sub(r"\W", "", value.upper())]
 
 
 def _names(config: Fields, *fields: str) -> Names:
-    """Modules named under several fields."""
+    """Names of modules under the first of the fields that is there."""
     name = next((field for field in fields if config.has(field)), fields[0])
     return Names(_texts(config, name), config, name)
 

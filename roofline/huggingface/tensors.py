@@ -1,7 +1,7 @@
-"""Layers from the names and shapes of tensors, where these leave no doubt; else the count alone.
+"""Layers from the names and shapes of tensors, or a refusal with the exact parameter count.
 
-Every tensor must have a role, and every role a shape that its neighbours confirm. What shapes cannot say - how many
-experts a token takes, which layers slide - is read from the configuration; what neither says is refused.
+Every tensor must have a known role and a shape that agrees with its neighbours. Experts per token and windows of layers
+come from the configuration.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 from roofline.huggingface.fields import Fields
 from roofline.huggingface.layers import Block, LayerList, Shape, part
-
-__all__ = ["shape_of_tensors"]
 
 Tensors = dict[str, tuple[int, ...]]
 
@@ -22,8 +21,8 @@ _IN_LAYER = re.compile(r"^(.*?)\b(layers|h|blocks|block)\.(\d+)\.(.+)$")
 _EXPERT = re.compile(r"\bexperts\.(\d+)\.")
 _ATTENTION = re.compile(r"attn|attention")
 _NORM = re.compile(r"norm|^ln_|^ln\d|_ln$|^ln$")
-#: Fields that say that layers run otherwise than once each, one after the other, over one cache each.
-_OTHERWISE = re.compile(r"cycles|recurren|loop|kv_shared|cross_attention|altup|per_layer_input|early_exit|zero_expert")
+#: Fields of models that repeat, skip or reorder layers, or share KV caches between them.
+_UNUSUAL = re.compile(r"cycles|recurren|loop|kv_shared|cross_attention|altup|per_layer_input|early_exit|zero_expert")
 _SIDE_BY_SIDE = ("use_parallel_residual", "parallel_attn")
 _NO_WINDOWS = ("max_window_layers", "use_sliding_window")
 _TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts")
@@ -42,17 +41,7 @@ class _UnclearError(Exception):
 
 
 def shape_of_tensors(facts: Fields, tensors: Mapping[str, tuple[int, ...]]) -> Shape:
-    """Shape of a model from its tensors.
-
-    Args:
-        facts: fields of its configuration, for what shapes do not say [record].
-        tensors: shape of each tensor, by its name [1].
-
-    Returns:
-        The shape, in which every tensor is counted.
-
-    Raises:
-        BadSpec: a tensor has no role that is known; the message has the exact count.
+    """Shape of a model from its tensors; `facts` are the fields of its configuration.
 
     >>> tensors = {"embed.wte.weight": (10, 4), "norm.weight": (4,), "layers.0.mystery.weight": (4, 4)}
     >>> facts = Fields({"model_type": "new", "num_hidden_layers": 1}, "config.json")
@@ -65,13 +54,13 @@ def shape_of_tensors(facts: Fields, tensors: Mapping[str, tuple[int, ...]]) -> S
     try:
         return _shape(facts, dict(tensors))
     except _UnclearError as reason:
-        said = f"{facts.text('model_type')!r} has exactly {total} parameters, but {reason}"
-        raise facts.fault("model_type", f"{said}; describe it as a specification instead") from None
+        text = f"{facts.text('model_type')!r} has exactly {total} parameters, but {reason}"
+        raise facts.fault("model_type", f"{text}; describe it as a specification instead") from None
 
 
 def _shape(facts: Fields, tensors: Tensors) -> Shape:
     for name, value in facts.values.items():
-        if value not in (None, False, 0, [], {}) and _OTHERWISE.search(name):
+        if value not in (None, False, 0, [], {}) and _UNUSUAL.search(name):
             raise _UnclearError(f"{name} says that it is no plain stack of layers")
     layers, ends = _by_layer(facts, tensors)
     embedding = _take(ends, "embed_tokens", "wte", "word_embeddings", "embeddings", "embed_in", "tok_embeddings")
@@ -82,40 +71,40 @@ def _shape(facts: Fields, tensors: Tensors) -> Shape:
     if head not in (None, embedding):
         raise _UnclearError(f"its head of {head} does not fit its embedding of {embedding}")
     head_bias = _take(ends, "lm_head", "embed_out", kind="bias") is not None
-    final = [name for name in ends if ends[name] == (hidden,) and _NORM.search(_leaf(name))]
-    biases = [name for name in final if name.endswith("bias")]
-    for name in final:
+    final_norms = [name for name in ends if ends[name] == (hidden,) and _NORM.search(_leaf(name))]
+    biases = [name for name in final_norms if name.endswith("bias")]
+    for name in final_norms:
         ends.pop(name)
-    if ends or len(final) - len(biases) != 1:
+    if ends or len(final_norms) - len(biases) != 1:
         raise _UnclearError(f"{next(iter(ends), 'its last norm')} is not known beside its layers")
-    found: LayerList = []
+    blocks: LayerList = []
     norms: set[tuple[int, bool]] = set()
-    for index, own in enumerate(layers):
-        mixer, ffn, count, has_bias = _layer(_own_facts(facts, index), own, hidden, index)
-        found.append((mixer, ffn))
+    for index, layer in enumerate(layers):
+        mixer, ffn, count, has_bias = _layer(_layer_facts(facts, index), layer, hidden, index)
+        blocks.append((mixer, ffn))
         norms.add((count, has_bias))
     if len(norms) != 1:
         raise _UnclearError("its layers have different numbers of norms")
     count, has_bias = norms.pop()
     if has_bias != bool(biases):
         raise _UnclearError("only some of its norms have biases")
-    both = all("none" not in (mixer["kind"], ffn["kind"]) for mixer, ffn in found)
+    is_whole = all("none" not in (mixer["kind"], ffn["kind"]) for mixer, ffn in blocks)
     family = (facts.text("model_type") or "").partition("_")[0]
     return Shape(
         family,
         hidden,
         vocab,
         tied=head is None,
-        layers=found,
+        layers=blocks,
         norms=count,
         norm_bias=has_bias,
         head_bias=head_bias,
-        parallel=both and (count == 1 or any(facts.flag(name) for name in _SIDE_BY_SIDE)),
+        parallel=is_whole and (count == 1 or any(facts.flag(name) for name in _SIDE_BY_SIDE)),
     )
 
 
 def _by_layer(facts: Fields, tensors: Tensors) -> tuple[list[Tensors], Tensors]:
-    """Tensors of each layer by their names inside it, experts of one name as one tensor; and those of no layer."""
+    """Tensors of each layer by their name within it, with experts stacked, and the tensors outside of all layers."""
     stacks: dict[str, dict[int, Tensors]] = defaultdict(lambda: defaultdict(dict))
     ends: Tensors = {}
     for name, sizes in tensors.items():
@@ -129,37 +118,39 @@ def _by_layer(facts: Fields, tensors: Tensors) -> tuple[list[Tensors], Tensors]:
     stack = next(iter(stacks.values()))
     if sorted(stack) != list(range(facts.layers())):
         raise _UnclearError(f"its tensors have {len(stack)} layers and num_hidden_layers is {facts.layers()}")
-    return [_stacked(stack[index]) for index in sorted(stack)], ends
+    return [_stack_experts(stack[index]) for index in sorted(stack)], ends
 
 
-def _stacked(own: Tensors) -> Tensors:
-    """Experts that are modules of their own as one tensor with their number in front."""
-    found: Tensors = {}
-    groups: dict[str, list[tuple[int, ...]]] = defaultdict(list)
-    for name, sizes in own.items():
+def _stack_experts(layer: Tensors) -> Tensors:
+    """The tensors of a layer with single experts stacked into one tensor, their number as its first size."""
+    stacked: Tensors = {}
+    experts: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+    for name, sizes in layer.items():
         if _EXPERT.search(name):
-            groups[_EXPERT.sub("experts.", name)].append(sizes)
+            experts[_EXPERT.sub("experts.", name)].append(sizes)
         else:
-            found[name] = sizes
-    for name, each in groups.items():
-        if len(set(each)) != 1:
+            stacked[name] = sizes
+    for name, shapes in experts.items():
+        if len(set(shapes)) != 1:
             raise _UnclearError(f"its experts differ in {name}")
-        found[name] = (len(each), *each[0])
-    return found
+        stacked[name] = (len(shapes), *shapes[0])
+    return stacked
 
 
-def _own_facts(facts: Fields, index: int) -> Fields:
-    """Facts of a layer, with the settings of its own that a configuration may have."""
-    settings = facts.values.get("per_layer_config")
-    own = [each for name, each in settings.items() if int(name) == index] if isinstance(settings, Mapping) else []
-    return Fields({**facts.values, **(own[0] if own else {})}, facts.where)
+def _layer_facts(facts: Fields, index: int) -> Fields:
+    """Facts with the overrides of one layer."""
+    overrides = facts.values.get("per_layer_config")
+    if not isinstance(overrides, Mapping):
+        return facts
+    settings: Mapping[str, Any] = next((item for name, item in overrides.items() if int(name) == index), {})
+    return Fields({**facts.values, **settings}, facts.where)
 
 
-def _layer(facts: Fields, own: Tensors, hidden: int, index: int) -> tuple[Block, Block, int, bool]:
-    """Mixer, network, number of norms, and whether these have biases."""
+def _layer(facts: Fields, tensors: Tensors, hidden: int, index: int) -> tuple[Block, Block, int, bool]:
+    """Mixer, network, number of norms, and whether the norms have biases."""
     attention, network = {}, {}
     norms = biases = 0
-    for name, sizes in own.items():
+    for name, sizes in tensors.items():
         module, _, kind = name.rpartition(".")
         path, _, leaf = module.rpartition(".")
         is_norm = bool(_NORM.search(leaf)) and sizes == (hidden,) and not _ATTENTION.search(path)
@@ -173,33 +164,33 @@ def _layer(facts: Fields, own: Tensors, hidden: int, index: int) -> tuple[Block,
         raise _UnclearError(f"layer {index} has {norms} norms and {biases} biases of them")
     mixer = _attention(facts, attention, hidden, index) if attention else part("none")
     ffn = _network(facts, network, hidden) if network else part("none")
-    for rest in (attention, network):
-        if rest:
-            raise _UnclearError(f"{next(iter(rest))} of layer {index} is not known")
+    unknown = next(iter(attention | network), None)
+    if unknown is not None:
+        raise _UnclearError(f"{unknown} of layer {index} is not known")
     return mixer, ffn, norms, biases > 0
 
 
-def _attention(facts: Fields, own: Tensors, hidden: int, index: int) -> Block:
+def _attention(facts: Fields, tensors: Tensors, hidden: int, index: int) -> Block:
     heads = facts.count("num_attention_heads", "n_head", "n_heads")
-    queries, keys, values = (_rows(_take(own, *names), hidden) for names in (_Q, _K, _V))
-    said = facts.optional("head_dim")
+    queries, keys, values = (_rows(_take(tensors, *names), hidden) for names in (_Q, _K, _V))
+    stated_dim = facts.optional("head_dim")
     if queries is None:
-        fused = _rows(_take(own, *_QKV), hidden)
-        head_dim = said or max(1, hidden // heads)
+        fused = _rows(_take(tensors, *_QKV), hidden)
+        head_dim = stated_dim or max(1, hidden // heads)
         kv_heads = facts.count("num_key_value_heads", default=heads)
         if fused is None or fused != (heads + 2 * kv_heads) * head_dim:
             raise _UnclearError(f"layer {index} has no queries, keys and values that are known as such")
         queries, keys, values = heads * head_dim, kv_heads * head_dim, kv_heads * head_dim
-        bias = _take(own, *_QKV, kind="bias") is not None
+        bias = _take(tensors, *_QKV, kind="bias") is not None
     else:
-        given = [_take(own, *names, kind="bias") is not None for names in (_Q, _K, _V)]
-        bias = given[0]
-        if len(set(given)) != 1:
+        biases = [_take(tensors, *names, kind="bias") is not None for names in (_Q, _K, _V)]
+        bias = biases[0]
+        if len(set(biases)) != 1:
             raise _UnclearError(f"only some projections of layer {index} have biases")
     if keys is None or values is None:
         raise _UnclearError(f"layer {index} has queries without keys or values")
-    head_dim = said or max(1, queries // heads)
-    output = _rows(_take(own, *_O), hidden)
+    head_dim = stated_dim or max(1, queries // heads)
+    output = _rows(_take(tensors, *_O), hidden)
     is_gated = queries == 2 * heads * head_dim and output == heads * head_dim
     kv_heads = max(1, keys // head_dim)
     if queries != heads * head_dim * (1 + is_gated) or kv_heads * head_dim != keys or heads % kv_heads:
@@ -216,40 +207,38 @@ def _attention(facts: Fields, own: Tensors, hidden: int, index: int) -> Block:
         head_dim=head_dim,
         v_head_dim=v_head_dim if v_head_dim != head_dim else None,
         qkv_bias=bias,
-        o_bias=_take(own, *_O, kind="bias") is not None,
-        qk_norm=_qk_norm(own, heads, kv_heads, head_dim),
-        sinks=_own_sinks(own, heads),
+        o_bias=_take(tensors, *_O, kind="bias") is not None,
+        qk_norm=_qk_norm(tensors, heads, kv_heads, head_dim),
+        sinks=_take_sinks(tensors, heads),
         out_gate=is_gated,
-        **_reach(facts, index),
+        **_window(facts, index),
     )
 
 
-def _own_sinks(own: Tensors, heads: int) -> bool:
-    for name in [name for name in own if name.rpartition(".")[2] == "sinks" and own[name] == (heads,)]:
-        own.pop(name)
-        return True
-    return False
+def _take_sinks(tensors: Tensors, heads: int) -> bool:
+    name = next((name for name in tensors if name.rpartition(".")[2] == "sinks" and tensors[name] == (heads,)), "")
+    return tensors.pop(name, None) is not None
 
 
-def _qk_norm(own: Tensors, heads: int, kv_heads: int, head_dim: int) -> str | None:
-    """Whether queries and keys are normalised by head, all at once, or not at all."""
-    both = _take(own, *_Q_NORM), _take(own, *_K_NORM)
+def _qk_norm(tensors: Tensors, heads: int, kv_heads: int, head_dim: int) -> str | None:
+    """Whether queries and keys are normalised per head, over all heads ("full"), or not at all (None)."""
+    both = _take(tensors, *_Q_NORM), _take(tensors, *_K_NORM)
     if both == (None, None):
         return None
     if both == ((head_dim,), (head_dim,)):
         return "head"
-    if None not in both and [prod(each or ()) for each in both] == [heads * head_dim, kv_heads * head_dim]:
+    if None not in both and [prod(sizes or ()) for sizes in both] == [heads * head_dim, kv_heads * head_dim]:
         return "full"
     raise _UnclearError(f"norms of queries and keys of {both} do not fit its heads")
 
 
-def _reach(facts: Fields, index: int) -> dict[str, int | None]:
-    """How far a layer sees, by the configuration."""
+def _window(facts: Fields, index: int) -> dict[str, int | None]:
+    """Window or chunk of a layer [tokens], from the configuration; empty where it attends to the whole context."""
     kinds = facts.values.get("layer_types")
     window, chunk = facts.optional("sliding_window", least=0), facts.optional("attention_chunk_size", least=0)
     if not isinstance(kinds, list) or len(kinds) <= index:
-        others = (value for name, value in facts.values.items() if "window" in name and name not in _NO_WINDOWS)
-        if window or chunk or any(isinstance(value, int) and value > 0 for value in others):
+        unknown = (value for name, value in facts.values.items() if "window" in name and name not in _NO_WINDOWS)
+        if window or chunk or any(isinstance(value, int) and value > 0 for value in unknown):
             raise _UnclearError("its configuration has a window and does not say which layers slide")
         return {}
     kind = kinds[index]
@@ -262,13 +251,15 @@ def _reach(facts: Fields, index: int) -> dict[str, int | None]:
     raise _UnclearError(f"layer {index} is of the kind {str(kind)[:40]!r}")
 
 
-def _network(facts: Fields, own: Tensors, hidden: int) -> Block:
-    """Feed-forward network of a layer: a mixture where a tensor of it has experts in front."""
-    experts = {name: own.pop(name) for name in list(own) if re.search(r"\bexperts\b", name) and "shared" not in name}
+def _network(facts: Fields, tensors: Tensors, hidden: int) -> Block:
+    """Feed-forward network of a layer: a mixture where one of its tensors belongs to experts."""
+    experts = {
+        name: tensors.pop(name) for name in list(tensors) if re.search(r"\bexperts\b", name) and "shared" not in name
+    }
     if not experts:
-        width, is_gated, bias = _dense(own, hidden)
+        width, is_gated, bias = _dense(tensors, hidden)
         return {"kind": "dense", "width": width, "gated": is_gated} | ({"bias": True} if bias else {})
-    shared = {name: own.pop(name) for name in list(own) if "shared" in name}
+    shared = {name: tensors.pop(name) for name in list(tensors) if "shared" in name}
     gate = _take(shared, "shared_expert_gate", "shared_experts_gate")
     if gate not in (None, (1, hidden)):
         raise _UnclearError(f"the gate of its shared experts is {gate}")
@@ -278,81 +269,81 @@ def _network(facts: Fields, own: Tensors, hidden: int) -> Block:
         raise _UnclearError(
             f"its shared experts are unlike the routed ones in {next(iter(shared | experts), 'biases')}"
         )
-    router = _take(own, "gate", "router", "classifier", "wg")
+    router = _take(tensors, "gate", "router", "classifier", "wg")
     if router != (count, hidden):
         raise _UnclearError(f"it has no router that is known as one of {count} experts")
-    corrected = [name for name in own if prod(own[name]) == count and name.endswith("bias")]
-    for name in corrected:
-        own.pop(name)
+    router_biases = [name for name in tensors if prod(tensors[name]) == count and name.endswith("bias")]
+    for name in router_biases:
+        tensors.pop(name)
     block: Block = {"kind": "moe", "experts": count, "top_k": facts.count(*_TOP_K), "width": width}
     flags = {
         "shared_width": shared_width,
-        "router_bias": len(corrected) == 1,
+        "router_bias": len(router_biases) == 1,
         "expert_bias": expert_bias,
         "shared_gate": gate is not None,
     }
-    if len(corrected) > 1:
-        raise _UnclearError(f"its router has {len(corrected)} biases")
+    if len(router_biases) > 1:
+        raise _UnclearError(f"its router has {len(router_biases)} biases")
     return block | {"gated": is_gated} | {name: value for name, value in flags.items() if value}
 
 
-def _experts(own: Tensors, hidden: int) -> tuple[int, int, bool, bool]:
-    """Number, width, whether gated, and whether with biases, of experts that are stacked."""
-    down = _take(own, *_DOWN)
-    fused = _take(own, *_GATE_UP)
-    gate, up = (None, None) if fused else (_take(own, *_GATE), _take(own, *_UP))
+def _experts(tensors: Tensors, hidden: int) -> tuple[int, int, bool, bool]:
+    """Number and width of stacked experts, whether they are gated, and whether they have biases."""
+    down = _take(tensors, *_DOWN)
+    fused = _take(tensors, *_GATE_UP)
+    gate, up = (None, None) if fused else (_take(tensors, *_GATE), _take(tensors, *_UP))
     if down is None or len(down) != 3 or hidden not in down[1:]:
         raise _UnclearError("its experts are not known by their names")
     count, width = down[0], prod(down[1:]) // hidden
-    values = sum(prod(each) for each in (fused, gate, up) if each is not None)
+    values = sum(prod(sizes) for sizes in (fused, gate, up) if sizes is not None)
     is_gated = values == 2 * count * width * hidden
     if not is_gated and values != count * width * hidden:
         raise _UnclearError(f"its experts of width {width} have {values} values before it")
-    biases = {"down": count * hidden, "up": count * width * (1 + is_gated)}
-    found = [own.pop(name) for name in list(own) if name.endswith("bias")]
-    if sorted(map(prod, found)) not in ([], sorted(biases.values())):
+    expected = sorted((count * hidden, count * width * (1 + is_gated)))  # biases of the down and the up projection
+    biases = [tensors.pop(name) for name in list(tensors) if name.endswith("bias")]
+    if sorted(map(prod, biases)) not in ([], expected):
         raise _UnclearError("only some matrices of its experts have biases")
-    return count, width, is_gated, bool(found)
+    return count, width, is_gated, bool(biases)
 
 
-def _dense(own: Tensors, hidden: int) -> tuple[int, bool, bool]:
-    """Width, whether gated, and whether with biases, of a dense network; what it consists of is taken."""
+def _dense(tensors: Tensors, hidden: int) -> tuple[int, bool, bool]:
+    """Width of a dense network, whether it is gated, and whether it has biases; its tensors are removed."""
     names: tuple[tuple[str, ...], ...] = (_GATE_UP, _DOWN)
-    first = _rows(_take(own, *_GATE_UP), hidden)
+    first = _rows(_take(tensors, *_GATE_UP), hidden)
     parts = 1
-    if first is None and any(_leaf(name) in _GATE for name in own):
+    if first is None and any(_leaf(name) in _GATE for name in tensors):
         names, parts = (_GATE, _UP, _DOWN), 2
-        first = _rows(_take(own, *_GATE), hidden)
-        second = _rows(_take(own, *_UP), hidden)
+        first = _rows(_take(tensors, *_GATE), hidden)
+        second = _rows(_take(tensors, *_UP), hidden)
         if first != second:
             raise _UnclearError(f"a gate of {first} and a network of {second} are not of one width")
     is_gated = first is not None
     width = first if parts == 2 or first is None else first // 2
     if width is None:
         names = (_WIDE, (*_NARROW, *_DOWN))
-        width = _rows(_take(own, *_WIDE), hidden)
-    if width is None or _rows(_take(own, *names[-1]), hidden) != width:
-        raise _UnclearError(f"{next(iter(own), 'its network')} is not known as a feed-forward network")
-    biases = [_take(own, *each, kind="bias") is not None for each in names]
+        width = _rows(_take(tensors, *_WIDE), hidden)
+    if width is None or _rows(_take(tensors, *names[-1]), hidden) != width:
+        raise _UnclearError(f"{next(iter(tensors), 'its network')} is not known as a feed-forward network")
+    biases = [_take(tensors, *leaves, kind="bias") is not None for leaves in names]
     if len(set(biases)) != 1:
         raise _UnclearError("only some matrices of its network have biases")
     return width, is_gated, biases[0]
 
 
 def _leaf(name: str) -> str:
-    """Last module of a tensor's name; stacked experts are parameters without one of their own."""
+    """Last module in the name of a tensor; the name of a stacked expert ends with the module itself."""
     module, _, kind = name.rpartition(".")
     return module.rpartition(".")[2] if kind in ("weight", "bias") else kind
 
 
-def _take(own: Tensors, *leaves: str, kind: str = "weight") -> tuple[int, ...] | None:
-    """Take the one tensor of a role out of those left; None if there is none, or if several are named alike."""
-    found = [name for name in own if _leaf(name) in leaves and (name.endswith("bias") == (kind == "bias"))]
-    return own.pop(found[0]) if len(found) == 1 else None
+def _take(tensors: Tensors, *leaves: str, kind: str = "weight") -> tuple[int, ...] | None:
+    """Remove the only tensor of a role from those left and return its shape; None where none or several match."""
+    matches = [name for name in tensors if _leaf(name) in leaves and (name.endswith("bias") == (kind == "bias"))]
+    return tensors.pop(matches[0]) if len(matches) == 1 else None
 
 
 def _rows(sizes: tuple[int, ...] | None, hidden: int) -> int | None:
-    """The size of a matrix that is not the width of the model, whichever way it is stored."""
+    """The size of a matrix beside the width of the model, whichever way it is stored."""
     if sizes is None:
         return None
     if len(sizes) != 2 or hidden not in sizes:

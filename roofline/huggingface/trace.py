@@ -1,7 +1,6 @@
-"""Tensors of a model type that no reader knows, from its class in transformers, built on torch's meta device.
+"""Tensors of an unknown model type, from its class in transformers built on torch's meta device.
 
-Nothing is downloaded and nothing allocated: the class is built without values, and says what a checkpoint holds. Needs
-the extra `trace` (transformers) and torch; without them no type is answered this way.
+Nothing is downloaded or allocated. Needs the extra `trace` (transformers) and torch.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from math import prod
 from typing import Any
 
 from roofline.huggingface.fields import LARGEST, MOST_LAYERS, Fields
 from roofline.records import NamedTuple
-
-__all__ = ["ClassTensors", "MetaTensor", "class_tensors", "meta_tensors"]
 
 _AUTO = ("AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForMultimodalLM")
 _TOWERS = re.compile(r"vision|visual|audio|speech|image_newline|multi_modal_projector|mm_projector")
@@ -27,42 +25,29 @@ _MOST_EXPERTS = 10_000
 
 
 class MetaTensor(NamedTuple):
-    """One tensor that a checkpoint would hold."""
+    """One tensor of a checkpoint."""
 
     name: str
     shape: tuple[int, ...]
-    is_parameter: bool  # else a buffer: a correction bias of a router, a scale
-    is_draft: bool  # of a module that drafts tokens
+    is_parameter: bool  # else a buffer, such as the correction bias of a router
+    is_draft: bool  # of a draft module
 
     @property
     def values(self) -> int:
-        """Values in it."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        """Number of values."""
+        return prod(self.shape)
 
 
 class ClassTensors(NamedTuple):
-    """What transformers makes of a configuration."""
+    """A model as transformers builds it from a configuration."""
 
-    facts: Mapping[str, Any]  # fields of the text model under the names that all classes share, and its own
+    facts: Mapping[str, Any]  # fields of the text model, under its own and under common names
     tensors: Mapping[str, tuple[int, ...]]  # shapes of its parameters and of its routers' correction biases
     version: str  # of transformers
 
 
 def class_tensors(fields: Fields) -> ClassTensors | None:
-    """Tensors of the class that a configuration names.
-
-    Args:
-        fields: of the whole configuration, wrappers of other modalities included [record].
-
-    Returns:
-        Facts and shapes; None without transformers and torch, or where transformers has no such causal class.
-
-    Raises:
-        BadSpec: the class refuses the configuration.
-    """
+    """Tensors of the class of a configuration; None without torch and transformers, or without such a class."""
     model_type = fields.text("model_type")
     if model_type is None or find_spec("torch") is None or find_spec("transformers") is None:
         return None
@@ -74,13 +59,13 @@ def class_tensors(fields: Fields) -> ClassTensors | None:
     with _quiet(transformers):
         try:
             config = known[model_type].from_dict(_with_floats(dict(fields.values)))
-            if _auto(config) is None:
+            if _auto_class(config) is None:
                 return None
             tensors = meta_tensors(config)
         except Exception as fault:  # noqa: BLE001 - a class has a hundred ways to refuse a configuration
             reason = " ".join(str(fault).split())[:200] or type(fault).__name__
-            said = f"transformers {transformers.__version__} refuses this configuration of {model_type!r}: {reason}"
-            raise fields.fault("model_type", said) from None
+            text = f"transformers {transformers.__version__} refuses this configuration of {model_type!r}: {reason}"
+            raise fields.fault("model_type", text) from None
         facts = _facts(config.get_text_config(decoder=True))
     shapes = {
         tensor.name: tensor.shape
@@ -91,71 +76,61 @@ def class_tensors(fields: Fields) -> ClassTensors | None:
 
 
 def meta_tensors(config: Any) -> list[MetaTensor]:
-    """Tensors of the text part of a configuration's class, a tied one under its first name alone.
-
-    Args:
-        config: configuration of transformers [any].
-
-    Returns:
-        The tensors in the order of the class.
-
-    Raises:
-        LookupError: transformers has no causal class for it.
-    """
-    auto = _auto(config)
+    """Tensors of the text model of a configuration in the order of the class, tied ones under their first name."""
+    auto = _auto_class(config)
     if auto is None:
         raise LookupError(f"transformers has no decoder class for {config.model_type}")
     with import_module("torch").device("meta"):
         model = auto.from_config(copy.deepcopy(config))
     text = config.get_text_config(decoder=True)
-    kept = None if text is config else _of_text(model)
+    text_ids = None if text is config else _text_tensor_ids(model)
     layers = getattr(text, "num_hidden_layers", None)
     parameter = import_module("torch").nn.Parameter
     seen: set[int] = set()
-    found = []
+    tensors = []
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) in seen or (kept is not None and id(tensor) not in kept):
+        if id(tensor) in seen or (text_ids is not None and id(tensor) not in text_ids):
             continue
         seen.add(id(tensor))
         index = _LAYER.search(name)
         is_beyond = index is not None and isinstance(layers, int) and int(index[1]) >= layers
         is_draft = is_beyond or _DRAFTS.search(name) is not None
-        found.append(MetaTensor(name, tuple(tensor.shape), isinstance(tensor, parameter), is_draft))
-    return found
+        tensors.append(MetaTensor(name, tuple(tensor.shape), isinstance(tensor, parameter), is_draft))
+    return tensors
 
 
-def _auto(config: Any) -> Any:
-    """The class of transformers that builds a decoder, first the whole where one is wrapped; None without any."""
+def _auto_class(config: Any) -> Any:
+    """Auto class of transformers that builds the decoder, or the wrapper around it; None if there is none."""
     transformers = import_module("transformers")
     is_wrapper = config.get_text_config(decoder=True) is not config
     for name in (*_AUTO[1:], _AUTO[0]) if is_wrapper else _AUTO:
         auto = getattr(transformers, name, None)
-        if auto is not None and type(config) in auto._model_mapping:  # noqa: SLF001 - there is no public question
+        if auto is not None and type(config) in auto._model_mapping:  # noqa: SLF001 - there is no public look-up
             return auto
     return None
 
 
 def _facts(text: Any) -> dict[str, Any]:
-    """Fields of the text model, under its own names and under those that all classes share."""
+    """Fields of the text model, under its own and under common names."""
     facts = dict(text.to_dict())
     for name in ("num_attention_heads", "num_key_value_heads", "hidden_size", "num_hidden_layers"):
-        own = text.attribute_map.get(name, name)
-        if facts.get(name) is None and facts.get(own) is not None:
-            facts[name] = facts[own]
+        alias = text.attribute_map.get(name, name)
+        if facts.get(name) is None and facts.get(alias) is not None:
+            facts[name] = facts[alias]
     return facts
 
 
 def _with_floats(value: Any) -> Any:
-    """A copy in which what JSON cannot say of a number is one again: `{"__float__": "Infinity"}`."""
+    """A copy with floats that JSON cannot hold, such as `{"__float__": "Infinity"}`, as numbers."""
     if isinstance(value, Mapping):
         if set(value) == {"__float__"} and isinstance(value["__float__"], str):
             return float(value["__float__"])
-        return {name: _with_floats(each) for name, each in value.items()}
-    return [_with_floats(each) for each in value] if isinstance(value, list) else value
+        return {name: _with_floats(item) for name, item in value.items()}
+    return [_with_floats(item) for item in value] if isinstance(value, list) else value
 
 
-def _of_text(model: Any) -> set[int]:
-    """Identities of the tensors of the decoder inside a wrapper, and of both ends."""
+def _text_tensor_ids(model: Any) -> set[int]:
+    """Identities of the tensors of the decoder inside a wrapper, its embedding and its head."""
     decoder = model.get_decoder()
     if decoder is None or decoder is model:
         return {id(tensor) for name, tensor in model.state_dict(keep_vars=True).items() if not _TOWERS.search(name)}
@@ -164,7 +139,7 @@ def _of_text(model: Any) -> set[int]:
 
 
 def _check_sizes(fields: Fields) -> None:
-    """Refuse sizes of which a class would take too long to build: modules are made one by one even without values."""
+    """Refuse sizes that take too long to build: every module is created, even without values."""
     most = {"layers": MOST_LAYERS, "layer": MOST_LAYERS, "experts": _MOST_EXPERTS}
     for name, value in fields.values.items():
         if isinstance(value, Mapping) and isinstance(name, str):
@@ -177,7 +152,7 @@ def _check_sizes(fields: Fields) -> None:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without the remarks of transformers on fields that say nothing of tensors."""
+    """Silence the warnings of transformers."""
     before = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity(50)
     try:

@@ -1,4 +1,4 @@
-"""What a reader must not pass over: types that are no decoders, types that nobody knows, fields that nobody read."""
+"""Refusals: models that are no decoders, unknown model types, and fields that the reader of a family ignored."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from roofline.errors import shown
 from roofline.huggingface.fields import Fields
 from roofline.huggingface.layers import Shape
 
-__all__ = ["check_foreign", "check_unread", "family_of", "noting", "refuse_no_decoder", "unknown_type"]
-
-_LONGEST_NAME = 200  # characters of a field that say what it is
+_LONGEST_NAME = 200  # characters of a field name that are looked at
 _NEAREST = 3
 
-# Model types that are no decoders of language, encoders above all: those that transformers lists among causal models,
-# too, because some of them can be run as decoders.
-_NO_DECODERS = (  # compiled where they are needed
+# Model types that are not decoder language models. Most are encoders, some of which transformers also lists as causal
+# models because they can be run as decoders.
+_NO_DECODERS = (  # compiled on use
     r"albert|bart|beit|bert|big_?bird|blenderbot|blip|canine|clip|convnext|data2vec|deberta|deit|detr|distil|dinov|dit\b"
     r"|dream|electra|^ernie$|ernie_m|esm|flux|funnel|^git$|llada|longformer|m2m|marian|mbart|mpnet|mt5|mvp|nystromformer"
     r"|opt_encoder|pegasus|perceiver|prophetnet|reformer|roberta|roformer|segformer|siglip|swin|t5|trocr|unet|vae|vit"
@@ -25,14 +23,14 @@ _NO_DECODERS = (  # compiled where they are needed
 )
 _DECODER = "decoder"  # of ModernBERT and the like
 
-# Fields that a Llama-like reading would pass over though they say that the layers are something else.
+# Fields that the reader of Llama ignores, but that say that the layers are something else.
 _FOREIGN = (
     r"altup|attn_type|block_config|block_type|cross_attention_layers|expert|hybrid|index_|kda|kv_shared|latent|laurel"
     r"|layer_pattern|linear_attn|linear_num|lora_rank|mamba|moe|parallel|per_layer_input|recurren|rwkv|shared_layers|ssm"
     r"|sliding_window_pattern|state_size|swa_|time_step"
 )
 
-#: Fields that change the count of parameters of some class of transformers 5.23: each was varied, on the meta device.
+#: Fields that change the parameter count of some class in transformers 5.23, found by varying each on the meta device.
 _COUNTED = frozenset((
     "adapter_rank", "add_bias_linear", "add_cross_attention", "altup_num_inputs", "attention_bias",
     "attention_head_dim", "attention_hidden_size", "attention_k_eq_v", "attention_out_bias", "bias",
@@ -67,8 +65,7 @@ _COUNTED = frozenset((
     "zero_expert_num",
 ))  # fmt: skip
 
-
-#: Those that say nothing where they are one.
+#: Those that change nothing at a value of one.
 _NEUTRAL_AT_ONE = frozenset(
     ("decoder_sparse_step", "hc_mult", "moe_layer_freq", "moe_layer_interval", "n_groups", "num_experts",
      "num_local_experts", "num_ln_in_parallel_attn", "zero_expert_num")
@@ -76,48 +73,29 @@ _NEUTRAL_AT_ONE = frozenset(
 
 
 class _Noted(Mapping[str, Any]):
-    """A mapping that notes which of its fields are asked for."""
+    """A mapping that records in `seen` which fields are read."""
 
     def __init__(self, values: Mapping[str, Any], seen: set[str]) -> None:
         self._values, self._seen = values, seen
 
     def __getitem__(self, name: str) -> Any:
-        """Value of a field, which is noted."""
         self._seen.add(name)
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Names of the fields."""
         return iter(self._values)
 
     def __len__(self) -> int:
-        """Their number."""
         return len(self._values)
 
 
 def noting(read: Callable[[Fields], Shape], seen: set[str]) -> Callable[[Fields], Shape]:
-    """A reader that notes the fields that it asks for.
-
-    Args:
-        read: reader of a family [any].
-        seen: where to note them [text].
-
-    Returns:
-        The reader.
-    """
+    """The same reader, which records in `seen` the fields that it reads."""
     return lambda fields: read(Fields(_Noted(fields.values, seen), fields.where))
 
 
 def refuse_no_decoder(fields: Fields, known: Collection[str]) -> None:
-    """Refuse what is no decoder of language, in a plain sentence.
-
-    Args:
-        fields: of the configuration [record].
-        known: model types that have a reader [text].
-
-    Raises:
-        BadSpec: an encoder, a diffusion model, an adapter.
-    """
+    """Refuse encoders, diffusion models and adapters."""
     model_type = fields.text("model_type") or ""
     if fields.flag("is_encoder_decoder"):
         raise fields.fault(
@@ -133,28 +111,12 @@ def refuse_no_decoder(fields: Fields, known: Collection[str]) -> None:
 
 
 def family_of(model_type: str, known: Collection[str]) -> str | None:
-    """The reader of a model type: its own, or that of its language model where a wrapper is named.
-
-    Args:
-        model_type: as the configuration says [text].
-        known: model types that have a reader [text].
-
-    Returns:
-        The type that has one, None where none has.
-    """
+    """Known type of a model or, for a multimodal wrapper, of its language model; None where neither is known."""
     return next((name for name in (model_type, f"{model_type}_text") if name in known), None)
 
 
 def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
-    """The refusal of a model type that nobody knows.
-
-    Args:
-        fields: of the configuration [record].
-        known: model types that have a reader [text].
-
-    Returns:
-        The error, with the nearest types that are known.
-    """
+    """Error for an unknown model type, with the nearest known ones."""
     model_type = fields.text("model_type")
     accept = "--assume llama (assume='llama') reads it as Llama, and says so in every answer"
     if model_type is None:
@@ -164,20 +126,12 @@ def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
     near = get_close_matches(model_type.lower()[:_LONGEST_NAME], known, _NEAREST, 0.6)
     stem = re.match(r"[a-z]+", model_type.lower())
     near += [name for name in sorted(known) if stem and name.startswith(stem[0]) and name not in near]
-    said = f"nearest known: {', '.join(near[:_NEAREST])}" if near else "no known family has such a name"
-    return fields.fault("model_type", f"{shown(model_type)} is unknown; {said}; {accept}")
+    advice = f"nearest known: {', '.join(near[:_NEAREST])}" if near else "no known family has such a name"
+    return fields.fault("model_type", f"{shown(model_type)} is unknown; {advice}; {accept}")
 
 
 def check_foreign(fields: Fields, seen: Collection[str]) -> None:
-    """Refuse to read an unknown type as another where a field speaks against it.
-
-    Args:
-        fields: of the configuration [record].
-        seen: fields that the reader asked for [text].
-
-    Raises:
-        BadSpec: a field that the reader passed over says that the layers are something else.
-    """
+    """Refuse to read an unknown type as another family if an unread field contradicts it."""
     model_type = fields.text("model_type")
     for name in _unread(fields, seen):
         if name in _COUNTED or re.search(_FOREIGN, name[:_LONGEST_NAME]):
@@ -187,16 +141,7 @@ def check_foreign(fields: Fields, seen: Collection[str]) -> None:
 
 
 def check_unread(fields: Fields, family: str, seen: Collection[str]) -> None:
-    """Refuse a configuration of a known family with a field that changes counts elsewhere and that nobody read.
-
-    Args:
-        fields: of the configuration [record].
-        family: model type whose reader read it [text].
-        seen: fields that the reader asked for [text].
-
-    Raises:
-        BadSpec: there is such a field.
-    """
+    """Refuse a known family with an unread field that changes the parameter count of other families."""
     for name in _unread(fields, seen):
         if name in _COUNTED:
             raise fields.fault(
@@ -205,8 +150,8 @@ def check_unread(fields: Fields, family: str, seen: Collection[str]) -> None:
 
 
 def _unread(fields: Fields, seen: Collection[str]) -> Iterator[str]:
-    """Fields that say something and that nobody asked for."""
+    """Fields that the reader did not read and whose values mean something."""
     for name, value in fields.values.items():
-        idle = not value or (type(value) is int and value == 1 and name in _NEUTRAL_AT_ONE)
-        if isinstance(name, str) and not idle and not name.startswith("_") and name not in seen:
+        is_neutral = not value or (type(value) is int and value == 1 and name in _NEUTRAL_AT_ONE)
+        if isinstance(name, str) and not is_neutral and not name.startswith("_") and name not in seen:
             yield name

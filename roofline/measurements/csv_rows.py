@@ -1,4 +1,4 @@
-"""Rows of the CSV files that are read, within limits."""
+"""Rows of CSV files, within size limits."""
 
 from __future__ import annotations
 
@@ -9,25 +9,12 @@ from collections import Counter
 from roofline.errors import BadInput, shown
 from roofline.reading import RESULT_BYTES, Unreadable, content
 
-__all__ = ["csv_file", "csv_rows"]
-
 _MOST_LINES, _MOST_COLUMNS, _MOST_CELLS = 100_000, 500, 3_000_000
 _LINE = re.compile(r"\r\n|\r|\n")
 
 
 def csv_file(path: str, kind: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Heading and rows of a file.
-
-    Args:
-        path: the file, or a pipe [path].
-        kind: what it should be, for the message [text].
-
-    Returns:
-        As of `csv_rows`.
-
-    Raises:
-        BadInput: it cannot be read, or as `csv_rows` raises.
-    """
+    """Heading and rows of a CSV file; `kind` says in messages what it should be."""
     try:
         text = content(path, RESULT_BYTES, kind).decode("utf-8-sig")
     except Unreadable as fault:
@@ -38,17 +25,7 @@ def csv_file(path: str, kind: str) -> tuple[list[str], list[tuple[int, list[str]
 
 
 def csv_rows(text: str, source: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Heading and rows of a table; blank lines and lines that begin with # are comments.
-
-    Args:
-        text: the table [text].
-        source: its name, for messages [text].
-
-    Returns:
-        Names of the columns, and the cells of each row with the number of its line.
-
-    Raises:
-        BadInput: not CSV, too many lines or columns, a cell of more than 131072 characters, or two columns of one name.
+    """Column names, and the cells of each row with its line number; blank lines and lines with # are comments.
 
     >>> csv_rows("kind,m\\n# both\\ngemm,5\\n", "a.csv")
     (['kind', 'm'], [(3, ['gemm', '5'])])

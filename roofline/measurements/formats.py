@@ -1,6 +1,6 @@
-"""The result files of benchmark tools: how each is recognised, and which of its keys mean what.
+"""Result files of benchmark tools: how each is recognised, and what its keys mean.
 
-The keys are those of the sources named at each reader; other keys are let be. Times become seconds, and
+Keys are those of the sources named at each reader; other keys are ignored. Times become seconds, and
 TPOT is vLLM's everywhere: (e2el - ttft) / (output tokens - 1).
 """
 
@@ -16,12 +16,10 @@ from roofline.measurements.fields import STATISTICS, Fields, JsonNode, as_list, 
 from roofline.quantity import MICRO, MILLI, NANO
 from roofline.records import NamedTuple
 
-__all__ = ["RESULT_FORMATS", "ResultFormat", "recognised"]
-
-#: InferenceX draws each length evenly from 0.8 to 1 of the nominal one (RANDOM_RANGE_RATIO of its workflows).
+#: InferenceX draws each length uniformly from 0.8 to 1 of the nominal one (RANDOM_RANGE_RATIO of its workflows).
 _MEAN_OF_NOMINAL = 0.9
 
-#: InferenceX sends ten requests for each that may be in flight (benchmarks/benchmark_lib.sh, num-prompts).
+#: InferenceX sends ten requests for each of its users (benchmarks/benchmark_lib.sh, num-prompts).
 _PROMPTS_PER_USER = 10.0
 
 _TIME_UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": MILLI, "us": MICRO, "ns": NANO}
@@ -32,32 +30,24 @@ _ENGINES = ("vllm", "sglang", "trt", "tgi", "lmdeploy")
 
 
 class ResultFormat(NamedTuple):
-    """How the result of a tool is recognised, taken apart into runs, and read."""
+    """How the result of one tool is recognised, split into runs, and read."""
 
     name: str
-    keys: str  # that it is recognised by
+    keys: str  # that identify it
     fits: Callable[[Mapping[str, Any]], bool]
     read: Callable[[JsonNode, str | None], Fields]  # one run at a statistic
     runs: Callable[[JsonNode], list[JsonNode]] = lambda document: [document]
 
 
 def recognised(document: Mapping[str, Any]) -> ResultFormat | None:
-    """Format that a document is in.
-
-    Args:
-        document: what the JSON holds.
-
-    Returns:
-        The format; None where it is none of those known.
-    """
     return next((known for known in RESULT_FORMATS if known.fits(document)), None)
 
 
 def _vllm(result: JsonNode, statistic: str | None) -> Fields:
     """`vllm bench serve --save-result` and `sglang.bench_serving --output-file`: milliseconds.
 
-    vLLM: vllm/benchmarks/serve.py at 009e6d4 (2026); its `--metadata KEY=VALUE` adds texts of one's own,
-    of which those named like fields of a measurement are read. SGLang: python/sglang/bench_serving.py at
+    vLLM: vllm/benchmarks/serve.py at 009e6d4 (2026); its `--metadata KEY=VALUE` adds texts, of which
+    those named like fields of a measurement are read. SGLang: python/sglang/bench_serving.py at
     0033168, and `server_info` of later ones.
     """
 
@@ -98,7 +88,7 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
 
 
 def _vllm_load(result: JsonNode, completed: float | None, notes: list[str]) -> Fields:
-    """How requests came: with a cap on those in flight, at a rate, or all at once."""
+    """The load: a cap on requests in flight, a rate, or all requests at once."""
     rate, cap = result.rate("request_rate"), result.number("max_concurrency")
     prompts = result.number("num_prompts") or completed
     if rate is not None and math.isfinite(rate):
@@ -118,13 +108,13 @@ def _vllm_load(result: JsonNode, completed: float | None, notes: list[str]) -> F
 
 
 def _stated_plan(result: JsonNode) -> Fields:
-    """Degrees that a user of vLLM gave as metadata."""
+    """Parallel degrees from the metadata of a vLLM run."""
     plan = {name: result.whole(name) for name in ("tp", "pp", "ep", "dp")}
     return {**plan, "tp": first((plan["tp"], result.whole("tensor_parallel_size")))}
 
 
 def _sglang_plan(server: JsonNode) -> Fields:
-    """Degrees of an SGLang server: with data-parallel attention its dp_size divides its tp_size."""
+    """Parallel degrees of an SGLang server; with data-parallel attention its dp_size divides its tp_size."""
     tp, dp = server.whole("tp_size"), server.whole("dp_size") or 1
     if tp is not None and server.data.get("enable_dp_attention") is True:
         tp = max(tp // dp, 1)
@@ -136,7 +126,7 @@ def _aiperf(result: JsonNode, statistic: str | None) -> Fields:
 
     `inter_token_latency` is (latency - TTFT) / (tokens - 1): vLLM's TPOT. AIPerf: aiperf/exporters/
     metrics_json_exporter.py at 047d59d, and an export of 0.10.0; genai-perf: export_data/json_exporter.py
-    at 263c5f6. `input_config` changed from version to version; its forms are all looked through.
+    at 263c5f6. `input_config` differs between versions; all of its forms are tried.
     """
     metrics = {"ttft": "time_to_first_token", "tpot": "inter_token_latency", "e2el": "request_latency"}
 
@@ -167,7 +157,7 @@ def _aiperf(result: JsonNode, statistic: str | None) -> Fields:
 
 
 def _aiperf_model(config: JsonNode) -> str | None:
-    """Model of a run, in whichever form of the configuration; None for a run over several."""
+    """Model of a run, from any form of the configuration; None for a run over several."""
     items = [JsonNode(item, config.source).text("name") for item in as_list(config.at("models").data.get("items"))]
     homes = (items, config.at("endpoint").data.get("model_names"), config.data.get("model_names"))
     names = next((as_list(home) for home in (*homes, config.data.get("model")) if as_list(home)), [])
@@ -209,7 +199,7 @@ def _guidellm(run: JsonNode, statistic: str | None) -> Fields:
 
 
 def _guidellm_load(run: JsonNode) -> Fields:
-    """Streams of a closed loop; else the requests that were in flight on average."""
+    """Streams of a closed loop, else the mean number of requests in flight."""
     strategy = run.at("config", "strategy") if run.at("config").data else run.at("args", "strategy")
     kind = strategy.text("type_") or "unnamed"
     if kind == "synchronous":
@@ -276,7 +266,7 @@ def _inferencex(result: JsonNode, statistic: str | None) -> Fields:
 
 
 def _quoted(text: str | None) -> str:
-    """A word of a result as a note can hold it."""
+    """A word of a result, shortened for a note."""
     return shown(text).strip("'")
 
 

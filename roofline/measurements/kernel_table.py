@@ -1,4 +1,4 @@
-"""Tables of timed kernels: CSV files with one row a measurement, read into columns of numbers."""
+"""Tables of timed kernels: CSV files with a measurement in each row, read into columns of numbers."""
 
 from __future__ import annotations
 
@@ -13,24 +13,12 @@ from roofline.specs.kernels import KINDS, MOE
 from roofline.specs.names import name_fault
 from roofline.specs.timed_kernels import SHAPES, KernelGroup
 
-__all__ = ["kernel_groups"]
-
 ROUTINGS = ("uniform", "balanced", "skewed")
 _DATE = re.compile(r"[0-9]{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?").fullmatch
 
 
 def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
-    """Measurements of CSV files, grouped by GPU, kind and dtype.
-
-    Args:
-        paths: files with the columns of docs/measurements.md; lines that begin with # are comments [path].
-
-    Returns:
-        The groups, in the order of the files.
-
-    Raises:
-        BadInput: a file that cannot be read or has no rows, an unknown kind, a figure that is none.
-    """
+    """Measurements of CSV files (docs/measurements.md), grouped by GPU, kind and dtype in the order of the files."""
     collected: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for path in paths:
         for line, row in _rows(path):
@@ -56,7 +44,7 @@ def _rows(path: str) -> Iterable[tuple[int, dict[str, str]]]:
 
 
 def _check_texts(row: Mapping[str, str | None], where: str) -> None:
-    """Refuse texts that a calibration could not name its sources by."""
+    """Refuse texts that cannot name a source in a calibration file."""
     for column in ("gpu", "dtype", "engine", "engine_version"):
         text = (row.get(column) or "").strip()
         fault = name_fault(text) if text else None
@@ -68,20 +56,20 @@ def _check_texts(row: Mapping[str, str | None], where: str) -> None:
 
 
 def _measurement(row: Mapping[str, str], kind: str, where: str) -> dict[str, Any]:
-    found: dict[str, Any] = {name: _figure(row, name, where) for name in SHAPES[kind]}
+    cells: dict[str, Any] = {name: _figure(row, name, where) for name in SHAPES[kind]}
     for part, whole in (("top_k", "experts"), ("ep", "experts"), ("kv_heads", "heads")):
-        if part in found and found[part] > found[whole]:
-            raise BadInput(f"{where}: {part} = {found[part]:g} exceeds {whole} = {found[whole]:g}")
-    found["latency"] = _figure(row, "latency_us", where) * MICRO
+        if part in cells and cells[part] > cells[whole]:
+            raise BadInput(f"{where}: {part} = {cells[part]:g} exceeds {whole} = {cells[whole]:g}")
+    cells["latency"] = _figure(row, "latency_us", where) * MICRO
     routing = (row.get("routing") or "").strip() or "uniform"
     if KINDS[kind] is MOE and routing not in ROUTINGS:
         raise BadInput(f"{where}: unknown routing {shown(routing)}; choose from {', '.join(ROUTINGS)}")
-    found["routing"] = routing
+    cells["routing"] = routing
     engine = (row.get("engine") or "").strip()
-    found["engine"] = engine
-    found["version"] = f"{engine} {(row.get('engine_version') or '').strip()}".strip()
-    found["date"] = (row.get("date") or "").strip()
-    return found
+    cells["engine"] = engine
+    cells["version"] = f"{engine} {(row.get('engine_version') or '').strip()}".strip()
+    cells["date"] = (row.get("date") or "").strip()
+    return cells
 
 
 def _figure(row: Mapping[str, str], name: str, where: str) -> float:

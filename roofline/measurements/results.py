@@ -1,6 +1,6 @@
-"""Measurements of served models, read from the result files of benchmark tools or from our own CSV.
+"""Measurements of served models, from result files of benchmark tools or from CSV.
 
-A format is recognised by what a file holds, never by its name. What a file does not state is None.
+A format is recognised by the content of a file, never by its name. What a file does not state is None.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from roofline.reading import RESULT_BYTES, Unreadable, bounded, check_json_amoun
 from roofline.records import NamedTuple
 from roofline.specs.measurement import Measurement
 
-__all__ = ["CSV_COLUMNS", "Reading", "check_complete", "override", "read_results", "results"]
-
 
 class Reading(NamedTuple):
-    """What a file holds: measurements, and what is wrong with those that cannot be used."""
+    """Measurements of a file, and the faults of the runs that cannot be used."""
 
     measurements: tuple[Measurement, ...]
     faults: tuple[BadInput, ...] = ()
 
 
-_MOST_RUNS = 20_000  # of a file: each is a prediction
+_MOST_RUNS = 20_000  # of a file: each will be predicted
 _LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
 _COUNTS = ("tp", "pp", "ep", "dp")
 _AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "answered_rate")
@@ -39,29 +37,18 @@ _TIMES = ("ttft", "tpot", "e2el")
 _LOADS = ("batch", "concurrency", "request_rate")
 _TEXTS = ("gpu", "model", "engine", "engine_version", "quantization", "kv_cache_dtype", "statistic", "date", "note")
 
-#: Column of our CSV -> field of a measurement; the column `url` is let be.
+#: Column of a CSV -> field of a measurement; the column `url` is ignored.
 CSV_COLUMNS: Mapping[str, str] = {
     **{name: name for name in (*_TEXTS, *_COUNTS, *_AMOUNTS, "source")},
     **{f"{name}_ms": name for name in _TIMES},
 }
 
-#: What a comparison cannot do without: its label, and the options that state it.
+#: Field that a comparison needs -> its label and its option.
 _NEEDED = {"model": ("model", "--model"), "gpu": ("GPU", "--gpu"), "tp": ("tp", "--tp"), "isl": ("isl", "--isl")}
 
 
 def read_results(path: str, statistic: str | None = None) -> Reading:
-    """Measurements of a file.
-
-    Args:
-        path: the file [path].
-        statistic: mean, median or p99; None for the median where given, else the mean [text].
-
-    Returns:
-        The measurements, and the faults of runs that have none.
-
-    Raises:
-        BadInput: no such file, not text, an unknown format, nothing in it.
-    """
+    """Measurements of a file at a statistic; None: the median where a run has it, else the mean."""
     source = path.encode("utf-8", "backslashreplace").decode()
     try:
         data = content(path, RESULT_BYTES, "result")
@@ -71,19 +58,7 @@ def read_results(path: str, statistic: str | None = None) -> Reading:
 
 
 def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
-    """Measurements of the content of a file.
-
-    Args:
-        data: what the file holds.
-        source: its name, for messages [text].
-        statistic: mean, median or p99; None for the median where given, else the mean [text].
-
-    Returns:
-        The measurements, and the faults of runs that have none.
-
-    Raises:
-        BadInput: not text, an unknown format, nothing in it, no such statistic.
-    """
+    """As `read_results`, from the content of a file; `source` names it in messages."""
     if statistic is not None and statistic not in STATISTICS:
         raise BadInput(f"unknown statistic {shown(statistic)}; choose from {', '.join(STATISTICS)}")
     try:
@@ -96,49 +71,29 @@ def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
         raise BadInput(f"{source}: the file is empty")
     is_json = text.lstrip()[0] in "{["
     runs = _json_runs(text, source, statistic) if is_json else _csv_runs(text, source, statistic)
-    found = list(islice(runs, _MOST_RUNS + 1))
-    if len(found) > _MOST_RUNS:
+    read = list(islice(runs, _MOST_RUNS + 1))
+    if len(read) > _MOST_RUNS:
         raise BadInput(f"{source}: has more than {_MOST_RUNS} results; split it")
-    if not found:
+    if not read:
         raise BadInput(f"{source}: has no results")
-    measured = tuple(run for run in found if isinstance(run, Measurement))
-    return Reading(measured, tuple(run for run in found if isinstance(run, BadInput)))
+    measured = tuple(run for run in read if isinstance(run, Measurement))
+    return Reading(measured, tuple(run for run in read if isinstance(run, BadInput)))
 
 
-def override(measurement: Measurement, **given: Any) -> Measurement:
-    """A measurement with what was said beside its file.
-
-    A load replaces the load of the file, of whichever kind.
-
-    Args:
-        measurement: of a file.
-        given: fields of the measurement; None leaves what the file states.
-
-    Returns:
-        The measurement.
-
-    Raises:
-        BadInput: a figure that cannot be, or two loads.
-    """
-    stated = {name: value for name, value in given.items() if value is not None}
-    loads = [name for name in _LOADS if name in stated]
+def override(measurement: Measurement, **changes: Any) -> Measurement:
+    """A measurement with some fields replaced, None apart; any load replaces the load of the file."""
+    changes = {name: value for name, value in changes.items() if value is not None}
+    loads = [name for name in _LOADS if name in changes]
     if len(loads) > 1:
         raise BadInput(f"{_listed(loads)} are given; keep the one that was fixed")
     if loads:
-        stated = {**dict.fromkeys((*_LOADS, "num_prompts")), **stated}
-    fields = {**asdict(measurement), **stated}
+        changes = {**dict.fromkeys((*_LOADS, "num_prompts")), **changes}
+    fields = {**asdict(measurement), **changes}
     return _measurement(fields, fields.pop("source"))
 
 
 def check_complete(measurement: Measurement) -> None:
-    """Refuse a measurement that lacks what a prediction needs, with everything that it lacks.
-
-    Args:
-        measurement: of a file, with what was said beside it.
-
-    Raises:
-        BadInput: model, GPU, tp, a length or the load is not stated.
-    """
+    """Refuse a measurement that lacks what a prediction needs; the message names all of it."""
     lacks = {label: option for name, (label, option) in _NEEDED.items() if getattr(measurement, name) is None}
     if measurement.osl is None and (measurement.tpot is not None or measurement.e2el is not None):
         lacks["osl"] = "--osl"
@@ -169,7 +124,7 @@ def _json_runs(text: str, source: str, statistic: str | None) -> Iterator[Measur
 
 
 def _run(read: Any, run: JsonNode, source: str, statistic: str | None) -> Measurement | BadInput:
-    """One measurement, or why there is none."""
+    """A measurement, or its fault."""
     try:
         return _measurement(read(run, statistic), source)
     except BadInput as fault:
@@ -177,7 +132,7 @@ def _run(read: Any, run: JsonNode, source: str, statistic: str | None) -> Measur
 
 
 def _documents(text: str, source: str) -> Iterator[Any]:
-    """JSON documents one after the other: one, JSON lines, or the elements of a list."""
+    """JSON documents of a text: a single one, JSON Lines, or the elements of a list."""
     import json
 
     try:
@@ -206,7 +161,7 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def _held(document: object) -> str:
-    """What a document of no known format holds."""
+    """A short description of a document of no known format."""
     if isinstance(document, Mapping):
         return (
             f"its keys: {', '.join(shown(key).strip(_QUOTES) for key in list(document)[:6])}" if document else "empty"
@@ -224,7 +179,7 @@ _CSV_KEYS = "columns model, gpu, tp, isl, osl, batch or concurrency, ttft_ms, tp
 
 
 def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measurement | BadInput]:
-    """Rows of our CSV; lines that begin with # are comments."""
+    """Measurements of a CSV, or the faults of its rows."""
     heading, rows = csv_rows(text, source)
     if not any(f"{name}_ms" in heading for name in _TIMES):
         raise BadInput(_unknown(source, f"neither JSON nor a CSV with {_CSV_KEYS}"))
@@ -243,8 +198,8 @@ def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measure
         raise BadInput(f"{source}: no row has statistic {statistic}; leave out --statistic or choose another")
 
 
-def _csv_fields(row: JsonNode, statistic: str | None) -> Fields:  # noqa: ARG001  rows state their statistic
-    """Fields of one row: times in milliseconds, one kind of load."""
+def _csv_fields(row: JsonNode, statistic: str | None) -> Fields:  # noqa: ARG001  a row states its statistic
+    """Fields of one row, with times in seconds and one kind of load."""
     cells = {field: row.data[column] for column, field in CSV_COLUMNS.items() if column in row.data}
     fields: Fields = {name: cells[name] for name in _TEXTS if name in cells}
     if "source" in cells:
@@ -271,14 +226,14 @@ def _csv_number(row: JsonNode, column: str, cell: str) -> float:
 
 
 def _measurement(fields: Fields, source: str) -> Measurement:
-    """The record, refused where a figure cannot be."""
+    """The record, unless a figure is impossible."""
     fields = {name: value for name, value in fields.items() if value is not None}
     for name in _TEXTS:
         most = _LONGEST_NOTE if name == "note" else _LONGEST_NAME
         if len(fields.get(name, "")) > most:
             raise BadInput(f"{source}: {name} has {len(fields[name])} characters; the limit is {most}")
     if fields.get("answered_rate") == 0.0:
-        del fields["answered_rate"]  # too short a run to tell
+        del fields["answered_rate"]  # the run was too short
     if fields.get("tpot") == 0.0 and fields.get("osl", 0.0) < 2.0:
         del fields["tpot"]  # vLLM writes the mean over no token gaps as 0
     if "ttft" not in fields and "tpot" not in fields:

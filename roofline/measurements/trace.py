@@ -1,4 +1,4 @@
-"""Traces of requests: how long their prompts and answers were."""
+"""Request traces: lengths of prompts and answers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,15 @@ from roofline.errors import BadInput, shown
 from roofline.measurements.csv_rows import csv_file
 from roofline.quantity import BILLION
 
-__all__ = ["read_trace"]
-
-#: Names of the columns, ours first, then those of public traces.
+#: Names of the columns: ours, then those of public traces.
 _ISL = ("isl", "input_length", "input_tokens", "prompt_tokens", "contexttokens", "request tokens")
 _OSL = ("osl", "output_length", "output_tokens", "completion_tokens", "generatedtokens", "response tokens")
 
 
 def read_trace(path: str) -> list[tuple[float, float]]:
-    """Lengths of the requests of a trace.
+    """Prompt and answer length [tokens] of each request of a CSV with columns isl and osl.
 
-    Args:
-        path: CSV with the columns isl and osl, or as public traces call them [path].
-
-    Returns:
-        Prompt and answer of each request [tokens].
-
-    Raises:
-        BadInput: no such file, no such columns, no rows, or a length that is none (with file and line).
-
-    Source:
-        Names of columns: Azure/AzurePublicDataset (AzureLLMInferenceTrace), HPMLL/BurstGPT, read 2026-11.
+    Names of columns in public traces: Azure/AzurePublicDataset (AzureLLMInferenceTrace), HPMLL/BurstGPT, read 2026-11.
     """
     heading, rows = csv_file(path, "trace of requests")
     names = [name.lower() for name in heading]
@@ -37,12 +25,12 @@ def read_trace(path: str) -> list[tuple[float, float]]:
             columns = ", ".join(heading) or "not there"
             raise BadInput(f"{path}: no column {known[0]} (or {', '.join(known[1:])}); its columns are {columns}")
         places.append(place)
-    found = [
+    lengths = [
         (_length(path, line, row, places[0], "isl"), _length(path, line, row, places[1], "osl")) for line, row in rows
     ]
-    if not found:
+    if not lengths:
         raise BadInput(f"{path}: has no requests")
-    return found
+    return lengths
 
 
 def _length(path: str, line: int, row: list[str], place: int, name: str) -> float:

@@ -1,1 +1,1 @@
-"""What one pass through a model costs on a machine: pure functions of numbers."""
+"""Cost of one forward pass: pure functions of numbers."""

@@ -1,18 +1,9 @@
-"""What collectives send: bytes that one GPU puts on the link in one direction."""
+"""Bytes that one GPU sends over the link in one direction, by collective."""
 
 from __future__ import annotations
 
 from roofline.ops import Real
 from roofline.specs.kernels import ALL_REDUCE, P2P, REDUCE_SCATTER, KernelKind
-
-__all__ = [
-    "all_gather_bytes",
-    "all_reduce_bytes",
-    "all_to_all_bytes",
-    "p2p_bytes",
-    "reduce_scatter_bytes",
-    "sent_bytes",
-]
 
 
 def all_reduce_bytes(tensor: Real, ranks: Real) -> Real:
@@ -20,7 +11,7 @@ def all_reduce_bytes(tensor: Real, ranks: Real) -> Real:
 
     .. math:: V = \frac{2 (n - 1)}{n} S
 
-    A switch that reduces needs S only; its roof says so (`LinkRoof.least`).
+    In-switch reduction needs S only (`LinkRoof.least`).
 
     Args:
         tensor: size S of the tensor [B].
@@ -75,7 +66,7 @@ def reduce_scatter_bytes(tensor: Real, ranks: Real) -> Real:
 
 
 def all_to_all_bytes(tensor: Real, ranks: Real) -> Real:
-    """Bytes sent when every rank sends a different part of its tensor to every other.
+    """Bytes sent when every rank sends a different part of its tensor to every other rank.
 
     Args:
         tensor: size of what one rank holds before the exchange [B].
@@ -85,7 +76,7 @@ def all_to_all_bytes(tensor: Real, ranks: Real) -> Real:
         Bytes per GPU and direction [B].
 
     Source:
-        Arithmetic: all but its own part leaves a rank, parts being equally large.
+        Arithmetic: a rank sends all but its own part; parts are equally large.
     """
     return all_gather_bytes(tensor, ranks)
 

@@ -1,23 +1,21 @@
-"""Work of the passes that only read and write: norms, activations, embedding, sampling."""
+"""Work of memory-bound kernels: norms, activations, embedding, sampling."""
 
 from __future__ import annotations
 
 from roofline.ops import Real
 from roofline.physics.one_equation import Work
 
-__all__ = ["activation", "add", "embedding", "latent_norm", "norm_add", "rope_append", "sample", "top_k"]
-
 _NBYTES = 2.0  # activations and norm weights are 16-bit
 _LOGIT_NBYTES = 4.0  # logits are widened to fp32 for sampling
 
 
 def norm_add(tokens: Real, hidden: int, streams: int = 1) -> Work:
-    """Work of a norm fused with the residual addition: reads and writes of the streams and of one layer's input.
+    """Work of a norm fused with the residual addition: the streams and one layer's input, read and written.
 
     Args:
         tokens: tokens of the pass [tokens].
         hidden: model width [1].
-        streams: residual streams; hyper-connections mix several [1].
+        streams: residual streams; more than one with hyper-connections [1].
 
     Returns:
         The work [B].
@@ -29,9 +27,9 @@ def norm_add(tokens: Real, hidden: int, streams: int = 1) -> Work:
 
 
 def rope_append(tokens: Real, cached_nbytes: Real, norm_values: float) -> Work:
-    """Work of rotating queries and keys (and their norms, if any) and of appending to the cache.
+    """Work of rotating queries and keys (and of their norms, if any) and appending to the KV cache.
 
-    The traffic of queries and keys is counted with the attention kernel that follows.
+    The traffic of queries and keys counts with the attention kernel.
 
     Args:
         tokens: tokens of the pass [tokens].
@@ -53,7 +51,7 @@ def activation(tokens: Real, width: Real, gated: bool) -> Work:
     Args:
         tokens: tokens of the pass [tokens].
         width: width of the network on this GPU [1].
-        gated: whether gate and up are multiplied: two reads and a write, else one and one [bool].
+        gated: whether gate and up are multiplied: two reads and a write; else one of each [bool].
 
     Returns:
         The work [B].
@@ -65,7 +63,7 @@ def activation(tokens: Real, width: Real, gated: bool) -> Work:
 
 
 def latent_norm(tokens: Real, rank: int) -> Work:
-    """Work of normalising a query or KV latent: a read and a write (its weights count with `rope_append`).
+    """Work of normalising a query or KV latent: a read and a write; its weights count with `rope_append`.
 
     Args:
         tokens: tokens of the pass [tokens].
@@ -81,7 +79,7 @@ def latent_norm(tokens: Real, rank: int) -> Work:
 
 
 def top_k(tokens: Real, experts: int) -> Work:
-    """Work of choosing experts: reading the router's fp32 scores.
+    """Work of choosing experts: one read of the router's fp32 scores.
 
     Args:
         tokens: tokens of the pass [tokens].
@@ -97,7 +95,7 @@ def top_k(tokens: Real, experts: int) -> Work:
 
 
 def add(tokens: Real, hidden: int) -> Work:
-    """Work of adding the shared experts' result to the routed ones': two reads and a write.
+    """Work of adding two activations, such as the outputs of shared and routed experts: two reads and a write.
 
     Args:
         tokens: tokens of the pass [tokens].
@@ -130,10 +128,10 @@ def embedding(tokens: Real, hidden: int, weight_nbytes: float) -> Work:
 
 
 def sample(sequences: Real, vocab: Real) -> Work:
-    """Work of picking a token from fp32 logits.
+    """Work of sampling a token from fp32 logits.
 
     Args:
-        sequences: sequences that get a token [sequences].
+        sequences: sequences [sequences].
         vocab: logits per sequence [1].
 
     Returns:

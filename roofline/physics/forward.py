@@ -18,58 +18,39 @@ from roofline.specs.kernels import ALL_GATHER, HEAD, HOST, P2P
 from roofline.specs.layers import Ngrams
 from roofline.specs.model import Model
 
-__all__ = ["Pass", "crossings", "decode_pass", "draft_pass", "every_kernel", "prefill_pass"]
-
 _MOVES = "a stage moves to another domain"
 _BOUNDS = ("compute", "memory", "latency", "exponentials", "link")
 
 
 class Pass:
-    """The kernels of one forward pass in the order in which a layer runs them.
+    """The kernels of one forward pass, in the order in which a layer runs them, computed on first use.
 
-    They are made when they are asked for. What is asked of passes of floats or arrays alone, such as `time`, comes from
-    a program, once the same was asked of a deployment often enough.
+    Figures such as `time`, of floats or arrays, come from a compiled program once a deployment has been asked for them
+    often enough.
     """
 
     __slots__ = ("_kernels", "_question")
 
-    def __init__(self, kernels: tuple[Kernel, ...] | None, asked: Recurring | None = None) -> None:
+    def __init__(self, kernels: tuple[Kernel, ...] | None, question: Recurring | None = None) -> None:
         self._kernels = kernels
-        self._question = asked
+        self._question = question
 
     @classmethod
     def of(cls, make: Callable[..., tuple[Kernel, ...]], deployment: Deployment, *numbers: Real) -> Pass:
-        """A pass that is made when it is needed.
-
-        Args:
-            make: its kernels, of a deployment and numbers [function].
-            deployment: whose pass it is.
-            numbers: lengths and batch [any].
-
-        Returns:
-            The pass.
-        """
-        asked = recurring(make, deployment, numbers)
-        return cls(make(deployment, *numbers) if asked is None else None, asked)
+        """A pass whose kernels `make(deployment, *numbers)` computes on first use."""
+        question = recurring(make, deployment, numbers)
+        return cls(make(deployment, *numbers) if question is None else None, question)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """All kernels, with what they do and how long."""
         if self._kernels is None:
-            self._kernels = () if self._question is None else self._question.made()
+            self._kernels = () if self._question is None else self._question.compute()
         return self._kernels
 
     def figures(self, read: Callable[[Pass], tuple[Real, ...]]) -> tuple[Real, ...]:
-        """Figures of the pass.
-
-        Args:
-            read: what they are, of the kernels of a pass [function].
-
-        Returns:
-            The figures [any].
-        """
-        found = None if self._question is None else self._question.answered(read, Pass)
-        return read(self) if found is None else found
+        """`read` of this pass, by a compiled program where there is one."""
+        figures = None if self._question is None else self._question.by_program(read, Pass)
+        return read(self) if figures is None else figures
 
     def __eq__(self, other: object) -> bool:
         return same(self.kernels, other.kernels) if isinstance(other, Pass) else NotImplemented
@@ -90,7 +71,7 @@ class Pass:
 
     @property
     def time(self) -> Real:
-        """Time of the pass: every kernel after the other [s]."""
+        """Time of the pass, one kernel after the other [s]."""
         return self.figures(_time)[0]
 
     @property
@@ -105,7 +86,7 @@ class Pass:
 
     @property
     def bound(self) -> Real:
-        """What most of the time is spent waiting for: the bound with the largest share of the pass."""
+        """The bound with the largest share of the time."""
         shares = self.figures(_bound_times)
         best, largest = _BOUNDS[0], shares[0]
         for name, share in zip(_BOUNDS[1:], shares[1:], strict=True):
@@ -114,22 +95,22 @@ class Pass:
 
 
 def _bound_times(passed: Pass) -> tuple[Real, ...]:
-    """Time that kernels of each bound take."""
+    """Time of the kernels of each bound [s]."""
     shares: dict[str, Real] = dict.fromkeys(_BOUNDS, 0.0)
     for kernel in passed.kernels:
         terms, time = kernel.terms, kernel.time
         if type(terms.total) is float:
             shares[terms.bound] = shares[terms.bound] + time
             continue
-        parts: dict[str, Real] = {"compute": time}  # all of it is of the largest term
+        parts: dict[str, Real] = {"compute": time}  # all of it goes to the largest term
         largest = terms.compute
         for name in ("memory", "exponentials", "link", "latency"):
             term = getattr(terms, name)
             if type(term) is float and term == 0.0:
                 continue
-            keeps = largest >= term
-            parts = {each: where(keeps, part, 0.0) for each, part in parts.items()}
-            parts[name], largest = where(keeps, 0.0, time), maximum(largest, term)
+            is_smaller = largest >= term
+            parts = {bound: where(is_smaller, part, 0.0) for bound, part in parts.items()}
+            parts[name], largest = where(is_smaller, 0.0, time), maximum(largest, term)
         for name, part in parts.items():
             shares[name] = shares[name] + part
     return tuple(shares.values())
@@ -143,7 +124,7 @@ def _time(passed: Pass) -> tuple[Real, ...]:
 
 
 def crossings(plan: Plan, domain: Real) -> Real:
-    """Stage hand-overs that leave a scale-up domain, stages laid out one after the other.
+    """Hand-overs between pipeline stages that leave a scale-up domain; stages fill one domain after the other.
 
     Args:
         plan: parallel degrees.
@@ -168,7 +149,7 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
     """Pass over prompts: `new` tokens of each sequence after `cached` ones.
 
     Args:
-        deployment: model, GPU, plan, precision and basis.
+        deployment: model, GPU, plan, quantization and basis.
         batch: prompts that one replica prefills together [sequences].
         new: tokens computed per prompt [tokens].
         cached: tokens of each prompt whose KV is cached already [tokens].
@@ -187,28 +168,28 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
 
 def _prefill_kernels(deployment: Deployment, batch: Real, new: Real, cached: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, new)
-    _whole_pass(assembly, Span(new, cached))
-    if deployment.draft is not None:  # whatever proposes needs its own cache of the prompt
-        assembly.kernels += _proposed(deployment, batch, new, Span(new, cached)).kernels
+    _add_model(assembly, Span(new, cached))
+    if deployment.draft is not None:  # the draft model needs a cache of the prompt, too
+        assembly.kernels += _draft_kernels(deployment, batch, new, Span(new, cached)).kernels
     _launch(assembly, assembly.engine.launch)
     assembly.host("host, prefill", assembly.engine.prefill)
     return tuple(assembly.kernels)
 
 
 def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
-    """Mean decode step while sequences gain `steps` tokens from `context` on: one each a step, or with drafts several.
+    """Mean decode step while every sequence gains `steps` tokens after `context`: one per step, or several with drafts.
 
-    With drafts, what proposes them runs first, once a token; the step then computes the next token and all proposals of
-    each sequence, whose attention reads the cache once.
+    With drafts, the draft model runs first, once per proposed token. The step then computes the next token and all
+    proposals of each sequence; its attention reads the cache once.
 
     Args:
-        deployment: model, GPU, plan, precision, basis and what proposes tokens.
+        deployment: model, GPU, plan, quantization, basis and draft.
         batch: sequences that one replica advances together [sequences].
-        context: tokens in the KV cache before the first of the steps [tokens].
+        context: tokens in the KV cache before the first step [tokens].
         steps: tokens averaged over [1].
 
     Returns:
-        The kernels of the fullest rank, their attention at the mean length.
+        The kernels of the fullest rank, with attention at the mean length.
 
     Valid:
         No overlap of communication or of the host with kernels.
@@ -221,11 +202,11 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
 
 def _decode_kernels(deployment: Deployment, batch: Real, context: Real, steps: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, deployment.queries, deployment.queries)
-    _whole_pass(assembly, Span(steps, context, is_decode=True))
+    _add_model(assembly, Span(steps, context, is_decode=True))
     if deployment.draft is not None:
         proposals = deployment.draft.tokens
-        proposed = draft_pass(deployment, batch, context, steps).kernels
-        assembly.kernels += [kernel._replace(count=proposals * kernel.count) for kernel in proposed]
+        drafted = draft_pass(deployment, batch, context, steps).kernels
+        assembly.kernels += [kernel._replace(count=proposals * kernel.count) for kernel in drafted]
     engine = assembly.engine
     _launch(assembly, engine.launch_decode)
     time = engine.step + engine.layer * assembly.model.layers + engine.sequence * assembly.sequences
@@ -233,75 +214,66 @@ def _decode_kernels(deployment: Deployment, batch: Real, context: Real, steps: R
     return tuple(assembly.kernels)
 
 
-def _launch(assembly: Assembly, each: Real) -> None:
-    """Add the time by which the host launches kernels more slowly than the GPU computes them.
-
-    It runs ahead of the GPU where kernels are long, and the GPU waits for it where they are short.
-    """
-    if type(each) is float and each == 0.0:
+def _launch(assembly: Assembly, overhead: Real) -> None:
+    """Add the time by which launching kernels, at `overhead` [s] each, takes longer than computing them."""
+    if type(overhead) is float and overhead == 0.0:
         return
     passed = Pass(tuple(assembly.kernels))
     waiting = maximum(
-        each * passed.launches - passed.time, 0.0, "the host launches kernels as fast as the GPU computes them"
+        overhead * passed.launches - passed.time, 0.0, "the host launches kernels as fast as the GPU computes them"
     )
     assembly.host("host, launches", waiting)
 
 
 def every_kernel(deployment: Deployment) -> tuple[Kernel, ...]:
-    """Kernels that passes of a deployment may have, whatever their lengths and batch.
-
-    Args:
-        deployment: model, GPU, plan, precision and basis.
-
-    Returns:
-        Those of prompts and of decode steps, on the nodes of a graph.
-    """
-    from roofline.symbolic.graph import Graph  # when programs are worth it
+    """Kernels that prefill and decode passes may have at any length and batch, on the nodes of a graph."""
+    from roofline.symbolic.graph import Graph
 
     numbers = tuple(map(Graph().input, ("batch", "tokens", "cached")))
     return *_prefill_kernels(deployment, *numbers), *_decode_kernels(deployment, *numbers)
 
 
 def draft_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
-    """Mean pass that proposes one token of each sequence: of a module of one layer, or of a model of its own.
+    """Mean pass that proposes one token per sequence, by a module of one layer or by a draft model.
 
-    A module joins hidden states and the embedding of the last token, runs its layer, and the head.
+    A module joins hidden states with the embedding of the last token, then runs its layer and the head.
 
     Args:
-        deployment: with a draft, GPU, plan and basis.
+        deployment: draft, GPU, plan and basis.
         batch: sequences that one replica advances together [sequences].
-        context: tokens in the KV cache before the first of the steps [tokens].
+        context: tokens in the KV cache before the first step [tokens].
         steps: tokens averaged over [1].
 
     Returns:
-        The kernels of the fullest rank, without a host; none where nothing is computed.
+        The kernels of the fullest rank, without host time; none where drafts come from a search in the text.
 
     Valid:
-        Proposals one after the other, each of the whole batch; no tree of them.
+        Proposals one after the other, each for the whole batch; no draft trees.
 
     Source:
         DeepSeek-V3 report, arXiv:2412.19437, section 2.2; EAGLE-3, arXiv:2503.01840; Leviathan et al.,
         arXiv:2211.17192.
     """
-    return _proposed(deployment, batch, 1.0, Span(steps, context, is_decode=True))
+    return _draft_kernels(deployment, batch, 1.0, Span(steps, context, is_decode=True))
 
 
-def _proposed(deployment: Deployment, batch: Real, new: Real, span: Span) -> Pass:
-    """A pass of what proposes tokens."""
+def _draft_kernels(deployment: Deployment, batch: Real, new: Real, span: Span) -> Pass:
+    """A pass of the draft model; empty where drafts take no computation."""
     drafting, draft = deployment.drafting, deployment.draft
     if drafting is None or draft is None:
         return Pass(())
     assembly = Assembly(drafting, batch, new)
     if draft.is_module:
         assembly.gemm("join", 1, drafting.model.hidden, draft.joined * drafting.model.hidden, "linear")
-    _whole_pass(assembly, span)
+    _add_model(assembly, span)
     return Pass(tuple(kernel._replace(name=f"draft, {kernel.name}") for kernel in assembly.kernels))
 
 
-def _whole_pass(assembly: Assembly, span: Span) -> Pass:
-    """All layers, kinds of layer together, between embedding and head."""
+def _add_model(assembly: Assembly, span: Span) -> Pass:
+    """Add embedding, all layers (equal ones together), head and stage hand-overs."""
     model, plan = assembly.model, assembly.plan
-    _add_embedding(assembly)
+    nbytes = assembly.quantization.sections["embed"].weight_nbytes
+    assembly.elementwise("embedding", 1, elementwise.embedding(assembly.tokens, assembly.hidden, nbytes))
     add_positions(assembly)
     add_layer_inputs(assembly)
     add_altup(assembly)
@@ -320,44 +292,39 @@ def _whole_pass(assembly: Assembly, span: Span) -> Pass:
     return Pass(tuple(assembly.kernels))
 
 
-def _add_embedding(assembly: Assembly) -> None:
-    nbytes = assembly.precision.sections["embed"].weight_nbytes
-    assembly.elementwise("embedding", 1, elementwise.embedding(assembly.tokens, assembly.hidden, nbytes))
-
-
 def _norms(model: Model) -> Real:
-    """Norms of the residual stream in a pass, the last one apart; layers that are passed over have none."""
+    """Norms of the residual stream in a pass, without the last one; skipped layers have none."""
     idle = sum(count for count, mixer in model.mixers if MIXER_KINDS[type(mixer)].is_idle)
     return (model.layers - idle) * model.norms + (model.final_norms - 1 if model.final_norms > 1 else 0)
 
 
 def _add_stream_mix(assembly: Assembly) -> None:
-    """Weights with which hyper-connections mix the residual streams, computed from all, or a gate of low rank."""
+    """Hyper-connections: the weights that mix the residual streams, or a low-rank gate of them."""
     model, streams, rank = assembly.model, assembly.model.streams, assembly.model.stream_rank
-    scheme, width, count = assembly.precision.sections["router"], streams * assembly.hidden, model.layers * model.norms
+    scheme, width = assembly.quantization.sections["router"], streams * assembly.hidden
+    count = model.layers * model.norms
     if not rank:
-        mixed = gemm(assembly.tokens, streams * (streams + 2), width, scheme)
-        assembly.matrix("stream mix", count, mixed, "router")
+        assembly.matrix("stream mix", count, gemm(assembly.tokens, streams * (streams + 2), width, scheme), "router")
         return
     assembly.matrix("stream gate, down", count, gemm(assembly.tokens, rank + streams, width, scheme), "router")
     assembly.matrix("stream gate, up", count, gemm(assembly.tokens, width, rank, scheme), "router")
 
 
 def _add_ngrams(assembly: Assembly, ngrams: Ngrams) -> None:
-    """Embeddings of n-grams: a look-up, keys for all streams and one value, gates and a short convolution."""
-    tokens, count, nbytes = assembly.tokens, ngrams.tables, assembly.precision.sections["embed"].weight_nbytes
-    looked_up, width = ngrams.lookups * ngrams.width, assembly.model.streams * assembly.hidden
-    assembly.elementwise("n-gram embedding", count, elementwise.embedding(tokens, looked_up, nbytes))
-    assembly.gemm("n-gram key, value", count, width + assembly.hidden, looked_up, "linear")
+    """Embeddings of n-grams: a look-up, one key per stream and one value, gates and a short convolution."""
+    tokens, count, nbytes = assembly.tokens, ngrams.tables, assembly.quantization.sections["embed"].weight_nbytes
+    row_width, width = ngrams.lookups * ngrams.width, assembly.model.streams * assembly.hidden
+    assembly.elementwise("n-gram embedding", count, elementwise.embedding(tokens, row_width, nbytes))
+    assembly.gemm("n-gram key, value", count, width + assembly.hidden, row_width, "linear")
     assembly.elementwise("n-gram gate", count, elementwise.activation(tokens, width, gated=True))
     assembly.elementwise("n-gram conv", count, elementwise.activation(tokens, width, gated=False))
 
 
 def _add_head(assembly: Assembly) -> None:
-    """Final norm, head of the last position of each sequence, and the choice of a token."""
+    """Final norm, LM head at the last position of each sequence (at all verified positions with drafts), sampling."""
     model, tp = assembly.model, assembly.tp
-    sequences = assembly.sequences * assembly.queries  # chosen from: one token of each, or as many as are verified
-    work = gemm(sequences, _shard(model.vocab, tp), model.hidden, assembly.precision.sections["head"])
+    sequences = assembly.sequences * assembly.queries
+    work = gemm(sequences, ceil(model.vocab / tp), model.hidden, assembly.quantization.sections["head"])
     logits = ACTIVATION_NBYTES * sequences * model.vocab
     with assembly.serving(HEAD):
         assembly.norm("final norm", 1, sequences)
@@ -367,7 +334,7 @@ def _add_head(assembly: Assembly) -> None:
 
 
 def _add_hand_over(assembly: Assembly) -> None:
-    """Activations from stage to stage, some of them over PCIe beyond a bridge, or to another node."""
+    """Hand activations from stage to stage: over the link, over PCIe beyond a bridge, or to another node."""
     plan, gpu = assembly.plan, assembly.gpu
     stream = assembly.stream_bytes * assembly.model.streams * (assembly.model.altup or 1)
     far = leaving = crossings(plan, gpu.node)
@@ -378,8 +345,3 @@ def _add_hand_over(assembly: Assembly) -> None:
     near = plan.pp - 1 - leaving
     assembly.collective("stage hand-over", P2P, near, stream, 2, near > 0.0)
     assembly.collective("stage hand-over, network", P2P, far, stream, gpu.node + 1, far > 0.0)
-
-
-def _shard(width: Real, tp: Real) -> Real:
-    """Columns of a vocabulary-wide matrix on one GPU, padded to whole columns."""
-    return ceil(width / tp)

@@ -1,4 +1,4 @@
-"""Which tokens see which: `pairs`, the one source of attention geometry."""
+"""Attention geometry: how many query-key pairs a pass computes."""
 
 from __future__ import annotations
 
@@ -6,37 +6,34 @@ from roofline.ops import Real, comparable, floor, minimum
 from roofline.records import NamedTuple
 from roofline.specs.layers import Gqa, Mla
 
-__all__ = ["WINDOW_FILLED", "Span", "causal_pairs", "pairs", "reach", "windowed_pairs"]
-
-#: What it means that a sequence has as many tokens as one of them may see.
 WINDOW_FILLED = "the attention window fills"
 
 
 @comparable
 class Span(NamedTuple):
-    """Tokens of a sequence that a pass computes: of a prompt, or one in each of several decode steps."""
+    """Tokens of a sequence that a pass computes: those of a prompt, or one in each of several decode steps."""
 
     new: Real  # [tokens]
-    cached: Real  # [tokens] in the cache before the first of them
-    is_decode: bool = False  # the pass is the mean of `new` steps
+    cached: Real  # [tokens] in the cache before them
+    is_decode: bool = False  # the pass is the mean of `new` decode steps
 
     @property
     def steps(self) -> Real:
-        """Steps that the tokens take [1]."""
+        """Passes that the tokens take [1]."""
         return self.new if self.is_decode else 1.0
 
 
 def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
-    r"""Query-key pairs of `new` tokens after `cached` ones: the one source of attention geometry.
+    r"""Query-key pairs of `new` tokens after `cached` ones.
 
     .. math:: \text{pairs}(N, P) = N P + \frac{N (N + 1)}{2}\ \text{(full)},\quad
               \text{windowed}(N, P)\ \text{(window)},\quad
               (k_1 - k_0) \frac{c (c + 1)}{2} + \frac{(r_1 - r_0) (r_1 + r_0 + 1)}{2}\ \text{(chunk)}
 
-    with :math:`P = k_0 c + r_0` and :math:`P + N = k_1 c + r_1`. An indexer that keeps the best k tokens for each one
-    limits what it sees as a window of k does. Over chunks of a prompt it sums exactly to the whole; divided by N it is
-    the mean length that a generation of N tokens sees. No form subtracts two squares of a length, of which little would
-    be left of few tokens after very many.
+    with :math:`P = k_0 c + r_0` and :math:`P + N = k_1 c + r_1`. An indexer that keeps the best k tokens counts as a
+    window of k. The pairs of the chunks of a prompt sum exactly to those of the prompt; divided by N they are the mean
+    length that attention sees while N tokens are generated. No form subtracts squares of lengths: for a few tokens
+    after a long context their difference would be rounding error.
 
     Args:
         new: tokens N computed now [tokens].
@@ -44,7 +41,7 @@ def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
         mixer: attention whose `window`, `chunk` or `indexer` limits what a token sees.
 
     Returns:
-        Pairs, every token seeing itself [1].
+        Pairs; every token sees itself [1].
 
     Source:
         Sum over the tokens of what each sees (causal masks of arXiv:1706.03762, windows of
@@ -68,17 +65,17 @@ def pairs(new: Real, cached: Real, mixer: Gqa | Mla) -> Real:
 
 
 def windowed_pairs(new: Real, cached: Real, window: Real) -> Real:
-    r"""Query-key pairs of `new` tokens of which every one sees the last `window` ones at most.
+    r"""Query-key pairs of `new` tokens, each of which sees at most the last `window` ones.
 
     .. math:: \text{windowed}(N, P) = \frac{(r_1 - r_0) (r_1 + r_0 + 1)}{2} + (N - (r_1 - r_0)) w,\quad
               r_0 = \min(P, w),\ r_1 = \min(P + N, w)
 
-    The first r_1 - r_0 of them fill the window, each seeing one token more; the others see a full one.
+    The first r_1 - r_0 tokens fill the window, each seeing one token more; the others see a full window.
 
     Args:
         new: tokens N computed now [tokens].
         cached: tokens P already in the cache [tokens].
-        window: tokens w that one sees at most, itself included [tokens].
+        window: most tokens w that a token sees, itself included [tokens].
 
     Returns:
         Pairs [1].
@@ -95,7 +92,7 @@ def windowed_pairs(new: Real, cached: Real, window: Real) -> Real:
 
 
 def causal_pairs(new: Real, cached: Real) -> Real:
-    """Query-key pairs of `new` tokens that see all before them, whatever their attention keeps of those.
+    """Query-key pairs of `new` tokens that see all tokens before them, and themselves.
 
     Args:
         new: tokens computed now [tokens].
@@ -114,7 +111,7 @@ def causal_pairs(new: Real, cached: Real) -> Real:
 
 
 def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
-    """Tokens that the last of a sequence sees at most, and so must be kept: its length, window or chunk.
+    """Tokens that must stay cached, since the last one may see them: the sequence, the window or the chunk.
 
     Args:
         tokens: length of the sequence [tokens].
@@ -132,7 +129,6 @@ def reach(tokens: Real, mixer: Gqa | Mla) -> Real:
 
 
 def _filled(tokens: Real, window: Real) -> Real:
-    """Tokens of a window that a sequence fills [tokens]."""
     return minimum(tokens, 1.0 * window, WINDOW_FILLED)
 
 
@@ -142,5 +138,5 @@ def _chunks(tokens: Real, chunk: Real) -> Real:
 
 
 def _rest(tokens: Real, chunk: Real) -> Real:
-    """Tokens of a sequence in the chunk that is not complete [tokens]."""
+    """Tokens in the incomplete chunk of a sequence [tokens]."""
     return tokens - _chunks(tokens, chunk) * chunk

@@ -6,10 +6,8 @@ from roofline.ops import Real, where
 from roofline.physics.one_equation import Work
 from roofline.physics.plan import Scheme
 
-__all__ = ["gemm", "grouped_gemm"]
-
-_OUTPUT_NBYTES = 2.0  # results leave the tensor cores as 16-bit values
-_QUANTISE_NBYTES = 3.0  # a dynamic quantisation pass reads 16-bit and writes 8-bit values
+_OUTPUT_NBYTES = 2.0  # outputs are 16-bit
+_QUANTISE_NBYTES = 3.0  # dynamic quantisation reads 16-bit and writes 8-bit values
 
 
 def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = False) -> Work:
@@ -46,7 +44,7 @@ def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = Fa
 
 
 def grouped_gemm(rows: Real, groups: Real, columns: Real, inner: Real, scheme: Scheme) -> Work:
-    """Work of several multiplications of the same shape in one kernel, each with weights of its own.
+    """Work of several multiplications of the same shape in one kernel, each with its own weights.
 
     Args:
         rows: tokens [tokens].
@@ -61,11 +59,11 @@ def grouped_gemm(rows: Real, groups: Real, columns: Real, inner: Real, scheme: S
     Source:
         `gemm`, once per group; a tile still walks one inner width.
     """
-    one = gemm(rows, columns, inner, scheme)
+    group = gemm(rows, columns, inner, scheme)
     return Work(
-        flop=groups * one.flop,
-        weight_bytes=groups * one.weight_bytes,
-        activation_bytes=groups * one.activation_bytes,
-        serial_bytes=groups * one.serial_bytes,
-        depth=one.depth,
+        flop=groups * group.flop,
+        weight_bytes=groups * group.weight_bytes,
+        activation_bytes=groups * group.activation_bytes,
+        serial_bytes=groups * group.serial_bytes,
+        depth=group.depth,
     )

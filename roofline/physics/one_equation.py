@@ -1,4 +1,4 @@
-"""What a kernel does and moves, how fast a roof lets it, and the one equation that divides them."""
+"""Work of a kernel, rates of a roof, and the one equation that divides them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,11 @@ from roofline.records import NamedTuple
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 from roofline.specs.kernels import HOST, KernelKind
 
-__all__ = [
-    "CHANGES_SIDES",
-    "HOST_ROOF",
-    "LIGHT",
-    "LIGHT_LINK",
-    "Kernel",
-    "LinkRoof",
-    "Roof",
-    "Terms",
-    "Work",
-    "collective_time",
-    "host_kernel",
-    "kernel_time",
-]
-
-#: What the maximum of arithmetic and traffic means where both take the same time.
 CHANGES_SIDES = "a kernel changes its bound"
 
-#: The ideal roofline as parameters of the one equation: no latency, full rates, the larger of two.
-LIGHT = Efficiency(p=math.inf)
-
-#: A link at its full rate without latency.
-LIGHT_LINK = CollectiveEfficiency()
+#: The ideal roofline as parameters of the one equation: no latency, full rates, the larger of both sides.
+IDEAL = Efficiency(p=math.inf)
+IDEAL_LINK = CollectiveEfficiency()
 
 
 @comparable
@@ -44,9 +26,9 @@ class Work(NamedTuple):
     activation_bytes: Real = 0.0  # [B] activations read and written, overlapping
     serial_bytes: Real = 0.0  # [B] Q_s, traffic that does not overlap with arithmetic
     exponentials: Real = 0.0  # X, of the softmax
-    depth: Real = 0.0  # d, length one tile walks alone, inside the norm
+    depth: Real = 0.0  # d, length that one tile walks serially, inside the norm
     serial_depth: Real = 0.0  # d_s, the same outside the norm
-    items: Real = 0.0  # n, scheduled one by one
+    items: Real = 0.0  # n, such as experts, scheduled one by one
     link_bytes: Real = 0.0  # [B] V, sent over the link by one GPU in one direction
 
     @property
@@ -60,15 +42,7 @@ class Work(NamedTuple):
         return self.weight_bytes + self.kv_bytes + self.activation_bytes + self.serial_bytes
 
     def of_queries(self, queries: Real, written: Real = 0.0) -> Work:
-        """The same for several tokens of each sequence at once, which read what it keeps together.
-
-        Args:
-            queries: tokens of each sequence [tokens].
-            written: share of `kv_bytes` that each of them writes for itself [1].
-
-        Returns:
-            The work: arithmetic and activations of each token, the cache once.
-        """
+        """The work for several tokens per sequence, which read the cache once; each writes a share `written`."""
         return self._replace(
             flop=self.flop * queries,
             kv_bytes=self.kv_bytes * (1.0 + written * (queries - 1.0)),
@@ -84,19 +58,11 @@ class Roof(NamedTuple):
     peak: Real  # [FLOP/s]
     bandwidth: Real  # [B/s]
     exp_rate: Real  # [exp/s]
-    efficiency: Efficiency = LIGHT
+    efficiency: Efficiency = IDEAL
 
     @classmethod
     def ideal(cls, peak: Real, bandwidth: Real) -> Roof:
-        """The speed-of-light roof: full rates, exponentials free.
-
-        Args:
-            peak: dense peak [FLOP/s].
-            bandwidth: HBM bandwidth [B/s].
-
-        Returns:
-            The roof [record].
-        """
+        """The hardware-limit roof: full rates, exponentials free."""
         return cls(peak, bandwidth, math.inf)
 
 
@@ -107,18 +73,18 @@ class LinkRoof(NamedTuple):
     bandwidth: Real  # [B/s] per direction
     ranks: Real
     efficiency: CollectiveEfficiency
-    least: Real = 1.0  # share of `link_bytes` that must cross even at the hardware limit
-    doublings: Real = 0.0  # of one rank that make them all, rounded up
-    in_switch: Real = True  # whether a switch may reduce, where `efficiency` says how well
+    least: Real = 1.0  # share of `link_bytes` that crosses at the hardware limit
+    doublings: Real = 0.0  # from one rank to all, rounded up
+    in_switch: Real = True  # whether in-switch reduction is possible, where `efficiency` has `eta_switch`
 
 
-#: Where the host works, no rate of the GPU matters.
+#: Host time depends on no rate of the GPU.
 HOST_ROOF = Roof(math.inf, math.inf, math.inf)
 
 
 @comparable
 class Terms(NamedTuple):
-    """Time of one kernel, and the terms of the equation it came from."""
+    """Time of one kernel, and its terms in the equation."""
 
     total: Real  # [s]
     compute: Real  # [s] arithmetic alone
@@ -126,9 +92,9 @@ class Terms(NamedTuple):
     latency: Real  # [s] launch, serial depth, items
     exponentials: Real = 0.0  # [s]
     link: Real = 0.0  # [s]
-    serial_latency: Real = 0.0  # [s] of the latency: serial depth that hides behind traffic as arithmetic does
-    serial: Real = 0.0  # [s] of the memory: traffic that hides behind nothing
-    pipeline_latency: Real = 0.0  # [s] of the latency: the pipeline of a collective
+    serial_latency: Real = 0.0  # [s] part of latency: serial depth, which overlaps with traffic like arithmetic
+    serial: Real = 0.0  # [s] part of memory: traffic that does not overlap
+    pipeline_latency: Real = 0.0  # [s] part of latency: the pipeline of a collective
 
     @property
     def overlapped(self) -> Real:
@@ -147,16 +113,16 @@ class Terms(NamedTuple):
 
 @comparable
 class Kernel(NamedTuple):
-    """One kernel of a pass: what it does, on which roof, how often, how long."""
+    """One kernel of a pass."""
 
     name: str
-    kind: KernelKind  # whose name is the first key of its calibration
-    dtype: str  # dtype key of its calibration
-    count: int  # type: ignore[assignment]  # times it runs in one pass (hides tuple.count)
+    kind: KernelKind  # its name is the first key of the calibration
+    dtype: str  # dtype key of the calibration
+    count: int  # type: ignore[assignment]  # runs in one pass (hides tuple.count)
     work: Work
     roof: Roof | LinkRoof
     terms: Terms  # of one run
-    part: str = ""  # of the model that it serves, where that says more than its kind: the head, the router, ...
+    part: str = ""  # part of the model, where that says more than the kind: the head, the router, ...
 
     @property
     def time(self) -> Real:
@@ -165,24 +131,24 @@ class Kernel(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What people call the part of a pass that it belongs to."""
+        """Name of the part of a pass that it belongs to, for people."""
         return self.part if self.part and self.kind.goes_by_part else self.kind.label
 
 
 def kernel_time(work: Work, roof: Roof) -> Terms:
-    r"""Time that one kernel takes under a roof.
+    r"""Time of one kernel under a roof.
 
     .. math:: t = t_0 + \left\lVert \frac{F}{\eta_c P} + \kappa d,\ \frac{Q}{\eta_m W} \right\rVert_p
               + \frac{X}{\eta_x S} + \frac{Q_s}{\eta_s W} + \kappa_s d_s + \varepsilon n
 
-    With `LIGHT` it is the textbook roofline max(F/P, (Q + Q_s)/W), exponentials free.
+    With `IDEAL` it is the textbook roofline max(F/P, (Q + Q_s)/W); exponentials are free.
 
     Args:
         work: arithmetic [FLOP], HBM traffic [B], serial depth and items [1] of the kernel.
         roof: rates [FLOP/s, B/s, exp/s] and efficiencies [1] of the GPU at the kernel's dtype.
 
     Returns:
-        Time and its terms [s]; with `LIGHT` a lower bound, else an estimate.
+        Time and its terms [s]; with `IDEAL` a lower bound, else an estimate.
 
     Valid:
         One kernel at a time, at the clocks and shapes of the measurements; constants of one GPU generation.
@@ -197,7 +163,7 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
     flop, weights, kv, activations, serial_bytes, exponentials, depth, serial_depth, items, _ = work
     peak, bandwidth, exp_rate, efficiency = roof
     overlapped = weights + kv + activations
-    if efficiency is LIGHT:
+    if efficiency is IDEAL:
         compute = flop / peak
         memory = (overlapped + serial_bytes) / bandwidth
         return Terms(maximum(compute, memory, CHANGES_SIDES), compute, memory, 0.0)
@@ -212,21 +178,20 @@ def kernel_time(work: Work, roof: Roof) -> Terms:
 
 
 def collective_time(work: Work, roof: LinkRoof) -> Terms:
-    r"""Time that one collective takes over a link.
+    r"""Time of one collective over a link.
 
     .. math:: t = a_0 + a_1 (n - 1) + a_2 \lceil \log_2 n \rceil + \sqrt{q V / B}
               + \min\left(\frac{V}{\eta B},\ \frac{S}{\eta_{switch} B}\right)
 
-    The second of the minimum holds where a switch reduces: a library takes the faster way. With
-    `LIGHT_LINK` it is the least that must cross, over the link's rate: a switch that reduces carries S
-    of the ring's V = 2 (n - 1)/n S.
+    The second term of the minimum is in-switch reduction: a library takes the faster way. With `IDEAL_LINK` the time is
+    the least that must cross over the link's rate: S with in-switch reduction, V = 2 (n - 1)/n S on a ring.
 
     Args:
         work: `link_bytes` V sent by one GPU in one direction [B].
         roof: link rate [B/s], ranks [1] and parameters [s, 1].
 
     Returns:
-        Time and its terms [s]; with `LIGHT_LINK` a lower bound, else an estimate.
+        Time and its terms [s]; with `IDEAL_LINK` a lower bound, else an estimate.
 
     Valid:
         One collective at a time, without other work beside it.
@@ -237,7 +202,7 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
     """
     efficiency = roof.efficiency
     wire = work.link_bytes / roof.bandwidth
-    if efficiency is LIGHT_LINK:
+    if efficiency is IDEAL_LINK:
         return Terms(roof.least * wire, 0.0, 0.0, 0.0, 0.0, roof.least * wire)
     link = wire / efficiency.eta
     if efficiency.eta_switch is not None:
@@ -249,14 +214,5 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
 
 
 def host_kernel(name: str, time: Real, part: str = "") -> Kernel:
-    """Time of the host during which the GPU waits, as a part of a pass like any kernel.
-
-    Args:
-        name: what the host does [text].
-        time: how long [s].
-        part: what is waited for, where it is not the host [text].
-
-    Returns:
-        The kernel, all of it latency.
-    """
+    """Time [s] during which the GPU waits for the host, or for `part`, as a kernel of the pass."""
     return Kernel(name, HOST, "", 1, Work(), HOST_ROOF, Terms(time, 0.0, 0.0, time), part)

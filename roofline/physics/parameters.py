@@ -1,4 +1,4 @@
-"""Parameters of a model by section, whole or as one rank of a plan holds them."""
+"""Parameters by section, of a whole model or on one rank."""
 
 from __future__ import annotations
 
@@ -10,21 +10,7 @@ from roofline.records import NamedTuple
 from roofline.specs.layers import Ffn, Layer, Mixer, MoeFfn, Stage
 from roofline.specs.model import Model
 
-__all__ = [
-    "CONVENTIONS",
-    "ParameterCount",
-    "active_parameters",
-    "entry_parameters",
-    "final_parameters",
-    "layer_parameters",
-    "mtp_parameters",
-    "ngram_parameters",
-    "parameters",
-    "stage_parameters",
-    "stream_parameters",
-]
-
-#: What a published count of active parameters leaves out beside the idle experts.
+#: What published counts of active parameters leave out, besides idle experts.
 CONVENTIONS = ("all", "no-embedding", "no-embedding-no-head")
 
 
@@ -42,33 +28,15 @@ class ParameterCount(NamedTuple):
 
     @property
     def total(self) -> float:
-        """All of them."""
         return 1.0 * sum(self)
 
     def plus(self, other: ParameterCount, times: Real = 1) -> ParameterCount:
-        """Sum with another count taken several times.
-
-        Args:
-            other: what to add.
-            times: how often [1].
-
-        Returns:
-            The sum.
-        """
-        return ParameterCount(
-            self.linear + times * other.linear,
-            self.attention + times * other.attention,
-            self.shared + times * other.shared,
-            self.experts + times * other.experts,
-            self.router + times * other.router,
-            self.norm + times * other.norm,
-            self.embed + times * other.embed,
-            self.head + times * other.head,
-        )
+        """Sum with `times` another count."""
+        return ParameterCount(*(count + times * more for count, more in zip(self, other, strict=True)))
 
 
 def parameters(model: Model) -> ParameterCount:
-    """Parameters of a whole model, to the unit; draft modules are in no total.
+    """Parameters of a whole model, to the unit, without draft modules.
 
     Args:
         model: the model.
@@ -86,7 +54,7 @@ def parameters(model: Model) -> ParameterCount:
 
 
 def entry_parameters(model: Model) -> ParameterCount:
-    """Parameters before the first layer beside the embedding of tokens: other tables, preparation of layers' inputs.
+    """Parameters before the first layer, besides the token embedding: other tables, preparation of layers' inputs.
 
     Args:
         model: the model.
@@ -103,9 +71,9 @@ def entry_parameters(model: Model) -> ParameterCount:
 
 
 def final_parameters(model: Model) -> Real:
-    """Parameters between the last layer and the head's matrix: a norm, stream weights, the head's bias.
+    """Parameters between the last layer and the LM head's matrix: a norm, stream weights, the head's bias.
 
-    A norm between the embedding and the first layer counts here, too.
+    A norm between the embedding and the first layer counts here.
 
     Args:
         model: the model.
@@ -121,7 +89,7 @@ def final_parameters(model: Model) -> Real:
 
 
 def active_parameters(model: Model, convention: str = "no-embedding") -> float:
-    """Parameters that one token uses: everything but the idle experts and what a convention leaves out.
+    """Parameters that one token uses: all but the idle experts and what a convention leaves out.
 
     Args:
         model: the model.
@@ -131,7 +99,7 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
         The count [1].
 
     Source:
-        Counts on model cards; which leave out what is in `CONVENTIONS`.
+        Counts on model cards, which differ by `CONVENTIONS`.
     """
     count = parameters(model)
     idle = sum(
@@ -140,17 +108,17 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
         if isinstance(ffn, MoeFfn)
     )
     ends = {"all": 0.0, "no-embedding": count.embed, "no-embedding-no-head": count.embed + count.head}
-    left_out = ends[convention]
+    excluded = ends[convention]
     if model.tied and convention == "no-embedding":
-        left_out = lookup_parameters(model)  # the table of tokens is the head, too
-    return float(count.total - idle - left_out)
+        excluded = lookup_parameters(model)  # the token embedding is the head, too
+    return float(count.total - idle - excluded)
 
 
 def stage_parameters(model: Model, stage: Stage, tp: Real = 1, expert_ranks: Real = 1) -> ParameterCount:
-    """Parameters of the layers of a pipeline stage that one rank holds.
+    """Parameters of the layers of a pipeline stage on one rank.
 
-    KV projections are replicated where tp exceeds the KV heads; the latent projections of MLA, the
-    router and the norms always are.
+    KV projections are replicated where tp exceeds the KV heads; latent projections of MLA, the router and norms always
+    are.
 
     Args:
         model: the model, for its width and norms.
@@ -166,14 +134,14 @@ def stage_parameters(model: Model, stage: Stage, tp: Real = 1, expert_ranks: Rea
     """
     count = ParameterCount()
     for times, mixer in stage.mixers:
-        count = count.plus(_of_mixer(model, mixer, tp), times)
+        count = count.plus(_mixer_count(model, mixer, tp), times)
     for times, ffn in stage.ffns:
-        count = count.plus(_of_network(ffn, model.hidden, tp, expert_ranks), times)
+        count = count.plus(_network_count(ffn, model.hidden, tp, expert_ranks), times)
     return count
 
 
 def layer_parameters(model: Model, layer: Layer, tp: Real = 1, expert_ranks: Real = 1) -> ParameterCount:
-    """Parameters of one layer that one rank holds.
+    """Parameters of one layer on one rank.
 
     Args:
         model: the model, for its width and norms.
@@ -187,20 +155,20 @@ def layer_parameters(model: Model, layer: Layer, tp: Real = 1, expert_ranks: Rea
     Source:
         Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
-    return _of_network(layer.ffn, model.hidden, tp, expert_ranks).plus(_of_mixer(model, layer.mixer, tp))
+    return _network_count(layer.ffn, model.hidden, tp, expert_ranks).plus(_mixer_count(model, layer.mixer, tp))
 
 
 def mtp_parameters(model: Model) -> Real:
-    """Parameters of the draft modules for speculative decoding, in no total.
+    """Parameters of the draft modules for speculative decoding, which no total includes.
 
-    Each is a layer like the last with a norm of its two inputs and of its output, and a matrix that
-    joins the hidden state and the embedding of the token drafted before. Embedding and head are the model's.
+    Each has a layer like the last, norms of its two inputs and of its output, and a matrix that joins the hidden state
+    with the embedding of the previous draft token. It shares the model's embedding and head.
 
     Args:
         model: the model.
 
     Returns:
-        The count, zero without draft modules [1].
+        The count; zero without draft modules [1].
 
     Source:
         DeepSeek-V3 report, arXiv:2412.19437, section 2.2.
@@ -213,12 +181,12 @@ def stream_parameters(model: Model, *, is_head: bool = False) -> float:
     """Parameters that mix the residual streams of a layer, or collapse them before the head.
 
     Args:
-        model: the model with s streams; one is an ordinary residual connection without any.
-        is_head: whether those before the head are meant [bool].
+        model: the model with s streams; one stream is an ordinary residual connection without parameters.
+        is_head: whether to count those before the head [bool].
 
     Returns:
-        Two of s (2 + s) x s h weights per layer, and their biases and scales. With a gate of rank r two of 2 r x s h
-        and of s x s h, and of norms over all streams what exceeds one stream [1].
+        Per layer, twice s (2 + s) x s h weights with their biases and scales. With a gate of rank r, twice 2 r x s h
+        and s x s h weights, and the part of norms over all streams that exceeds one stream [1].
 
     Source:
         Manifold-constrained hyper-connections of DeepSeek-V4, gated residuals of Qwen4Exp (transformers, 2026).
@@ -237,15 +205,15 @@ def stream_parameters(model: Model, *, is_head: bool = False) -> float:
 
 
 def ngram_parameters(model: Model, tp: Real = 1) -> ParameterCount:
-    """Parameters of the embeddings of n-grams on one rank, which has its share of the tables' columns.
+    """Parameters of n-gram embeddings on one rank, which has its share of the tables' columns.
 
     Args:
         model: the model with s streams.
         tp: tensor-parallel degree [1].
 
     Returns:
-        The tables; of each a key for every stream and one value, three norms and a convolution of k tokens over all
-        streams; nothing where a model has none [1].
+        The tables; for each, one key per stream and one value, three norms and a convolution of k tokens over all
+        streams. Zero where a model has none [1].
 
     Source:
         Per-layer embeddings of Qwen4Exp (transformers 5.23, 2026).
@@ -253,9 +221,9 @@ def ngram_parameters(model: Model, tp: Real = 1) -> ParameterCount:
     ngrams = model.ngrams
     if ngrams is None:
         return ParameterCount()
-    looked_up, width = ngrams.lookups * ngrams.width, model.streams * model.hidden
+    row_width, width = ngrams.lookups * ngrams.width, model.streams * model.hidden
     return ParameterCount(
-        linear=1.0 * ngrams.tables * looked_up * (width + model.hidden),
+        linear=1.0 * ngrams.tables * row_width * (width + model.hidden),
         norm=ngrams.tables * (3.0 + ngrams.conv) * width,
         embed=ngrams.rows * ngrams.width / tp,
     )
@@ -266,17 +234,16 @@ def _norm_values(model: Model) -> Real:
     return model.hidden * where(model.norm_bias, 2, 1) if model.norm_weights else 0.0
 
 
-def _of_mixer(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
-    """Of one mixer, with the norms, stream weights and inputs of its layer."""
+def _mixer_count(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
+    """Parameters of a mixer, with the norms, stream weights and inputs of its layer."""
     matrices, small = mixer_parameters(mixer, model.hidden, tp)
     inputs, _ = layer_input_parameters(model, of_layer=True)
-    learnt, router, scales = altup_parameters(model, of_layer=True)
+    laurel, router, scales = altup_parameters(model, of_layer=True)
     norms = model.norms * _norm_values(model) + stream_parameters(model)
-    return ParameterCount(linear=inputs + learnt, attention=matrices, router=router, norm=small + norms + scales)
+    return ParameterCount(linear=inputs + laurel, attention=matrices, router=router, norm=small + norms + scales)
 
 
-def _of_network(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
-    """Of one feed-forward network."""
+def _network_count(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
     return ParameterCount(**NETWORK_KINDS[type(ffn)].matrices.values(ffn, hidden, tp, expert_ranks))
 
 

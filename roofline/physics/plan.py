@@ -1,4 +1,4 @@
-"""How a model is laid out on GPUs, and everything else that decides what one pass costs."""
+"""A deployment: model, GPU, parallel plan, quantization and engine, which decide what one pass costs."""
 
 from __future__ import annotations
 
@@ -13,37 +13,20 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.speculation import Acceptance
 
-__all__ = [
-    "DEFAULT_SKEW",
-    "LEAST_SKEW",
-    "MOST_SKEW",
-    "NO_ENGINE",
-    "Deployment",
-    "Draft",
-    "Plan",
-    "Precision",
-    "Scheme",
-]
-
-#: Routing skew c of the expert choice: fitted on MoE kernels timed with power-law routing
+#: Routing skew c: fitted on MoE kernels timed with power-law routing
 #: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.
 DEFAULT_SKEW = 0.66
 
-#: Beyond them the occupancy law loses its digits.
+#: Beyond these the occupancy law loses precision.
 LEAST_SKEW, MOST_SKEW = 0.01, MEGA
 
-
-#: Kernels alone: no host, no network, no queue.
+#: Kernels only: no host, no network, no queue.
 NO_ENGINE = Engine("none")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Parallel degrees of one replica.
-
-    Attention is sharded by tp, experts over tp x dp ranks of which ep hold different experts;
-    layers are split over pp stages.
-    """
+    """Parallel degrees of one replica: tp shards attention, tp x dp ranks share the experts, pp splits the layers."""
 
     tp: int = 1
     pp: int = 1
@@ -52,17 +35,15 @@ class Plan:
 
     @property
     def num_gpus(self) -> int:
-        """GPUs of one replica."""
         return self.tp * self.pp * self.dp
 
     @property
     def expert_ranks(self) -> int:
-        """Ranks over which the experts of a layer are spread."""
         return self.tp * self.dp
 
     @property
     def expert_tp(self) -> Real:
-        """Ranks that share one expert: a whole number where ep divides tp x dp, as it must."""
+        """Ranks that share one expert; ep divides tp x dp."""
         return self.tp * self.dp / self.ep
 
 
@@ -74,10 +55,10 @@ class Scheme(NamedTuple):
     activation_nbytes: float  # [B] per activation read by the multiplication
     peak: str  # dtype of the tensor cores that multiply
     key: str  # dtype key of the calibration
-    dynamic: bool = False  # activations are quantised in a pass of their own
+    dynamic: bool = False  # activations are quantised in a separate pass
 
 
-class Precision(NamedTuple):
+class ModelQuantization(NamedTuple):
     """Schemes of the sections of a model, and the format of its KV cache."""
 
     sections: Mapping[str, Scheme]  # linear experts embed head router norm
@@ -86,22 +67,22 @@ class Precision(NamedTuple):
     kv_key: str  # dtype key of the attention calibration
     attention_peak: str  # dtype at which attention multiplies
     sixteen_bit_peak: str  # 16-bit dtype of everything that is not quantised
-    notes: tuple[str, ...] = ()  # what was set or replaced, to be said in the result
+    notes: tuple[str, ...] = ()  # what was set or replaced, for the result's notes
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What proposes tokens before each decode step, which the step then verifies (speculative decoding)."""
+    """Speculative decoding: a draft proposes tokens, and the decode step verifies them."""
 
-    method: str  # mtp, eagle, ngram, or model for a model of its own
+    method: str  # mtp, eagle, ngram or model
     acceptance: Acceptance
-    model: Model | None = None  # what proposes: a module of one layer, or a model; None: a search in the text so far
-    precision: Precision | None = None  # of it
-    joined: int = 0  # widths of the model that a module joins into its input
+    model: Model | None = None  # draft model, or module of one layer; None: a search in the text so far
+    quantization: ModelQuantization | None = None  # of the draft model
+    joined: int = 0  # model widths that a module joins into its input
 
     @property
     def tokens(self) -> int:
-        """Tokens that are proposed before a step [tokens]."""
+        """Tokens proposed before each step [tokens]."""
         return self.acceptance.drafts
 
     @property
@@ -110,106 +91,84 @@ class Draft:
         return self.joined > 0
 
 
-class _Remembering:
-    """What keeps what was computed of it; copies and changed ones begin with nothing."""
+class _HasMemo:
+    """A cache on a frozen record; `replace` and copies start with an empty one."""
 
     __slots__ = ("_memo",)
     _memo: dict[Any, Any]
 
     @property
     def memo(self) -> dict[Any, Any]:
-        """Programs of its figures, and whatever else holds for all of its cases."""
+        """Programs and results that hold for all of its cases."""
         try:
-            found = self._memo
+            return self._memo
         except AttributeError:
-            found = {}
-            object.__setattr__(self, "_memo", found)
-        return found
+            memo: dict[Any, Any] = {}
+            object.__setattr__(self, "_memo", memo)
+            return memo
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment(_Remembering):
-    """A model on GPUs under a plan, a precision and a basis."""
-
+class Deployment(_HasMemo):
     model: Model
     gpu: Gpu
     plan: Plan
-    precision: Precision
+    quantization: ModelQuantization
     basis: str = "calibrated"  # ideal, calibrated, inherited or generic
-    skew: Real | None = DEFAULT_SKEW  # c of the expert choice; None: uniform routing
+    routing_skew: Real | None = DEFAULT_SKEW  # c; None: uniform routing
     replicas: int = 1
     engine: Engine = NO_ENGINE
-    draft: Draft | None = None  # None: a token a step
-    prefix_cache: Real = 0.0  # [B] of the memory of one replica, kept for cached prefixes
+    draft: Draft | None = None  # None: one token per step
+    prefix_cache: Real = 0.0  # [B] of one replica's memory, reserved for cached prefixes
 
     def at(self, plan: Plan) -> Deployment:
-        """The same with another plan.
-
-        Args:
-            plan: parallel degrees.
-
-        Returns:
-            The deployment; the same programs each time.
-        """
-        return self if plan == self.plan else self._known(plan, plan=plan)
+        """The deployment with another plan; the same object each time, so that programs are reused."""
+        return self if plan == self.plan else self._variant(plan, plan=plan)
 
     def on(self, basis: str) -> Deployment:
-        """The same on another basis.
+        """The deployment on another basis; the same object each time."""
+        return self if basis == self.basis else self._variant(basis, basis=basis)
 
-        Args:
-            basis: ideal, calibrated, inherited or generic [text].
-
-        Returns:
-            The deployment; the same programs each time.
-        """
-        return self if basis == self.basis else self._known(basis, basis=basis)
-
-    def _known(self, key: Any, **changes: Any) -> Deployment:
-        known: Deployment | None = self.memo.get(key)
-        if known is None:
-            known = self.memo[key] = replace(self, **changes)
-        return known.copies(self.replicas)
+    def _variant(self, key: Any, **changes: Any) -> Deployment:
+        variant: Deployment | None = self.memo.get(key)
+        if variant is None:
+            variant = self.memo[key] = replace(self, **changes)
+        return variant.copies(self.replicas)
 
     def copies(self, replicas: int) -> Deployment:
-        """The same model on the same GPUs, another number of times.
-
-        Args:
-            replicas: how often [1].
-
-        Returns:
-            The deployment; programs of either serve both.
-        """
+        """The deployment with another number of replicas; both share their programs."""
         if replicas is self.replicas:
             return self
-        found = replace(self, replicas=replicas)
-        object.__setattr__(found, "_memo", self.memo)
-        return found
+        other = replace(self, replicas=replicas)
+        object.__setattr__(other, "_memo", self.memo)
+        return other
 
     @property
-    def host(self) -> Engine:
-        """Engine whose host time counts: none at light speed."""
+    def effective_engine(self) -> Engine:
+        """The engine; at the hardware limit none, so no host time."""
         return NO_ENGINE if self.basis == "ideal" else self.engine
 
     @property
     def tokens_per_step(self) -> Real:
-        """Tokens that a sequence gains in a decode step, on average [tokens]."""
+        """Mean tokens that a sequence gains per decode step [tokens]."""
         return 1.0 if self.draft is None else self.draft.acceptance.tokens
 
     @property
     def queries(self) -> Real:
-        """Tokens that a decode step computes of each sequence: the next one, and those proposed after it [tokens]."""
+        """Tokens per sequence that a decode step computes: the next one, and the draft tokens after it [tokens]."""
         return 1.0 if self.draft is None else self.draft.tokens + 1.0
 
     @property
     def drafting(self) -> Deployment | None:
-        """What proposes, on the same GPUs: one pipeline stage, without an engine; None where nothing is computed."""
+        """The draft model on the same GPUs, as one pipeline stage without engine; None without a draft model."""
         draft = self.draft
-        if draft is None or draft.model is None or draft.precision is None:
+        if draft is None or draft.model is None or draft.quantization is None:
             return None
         plan = Plan(self.plan.tp, 1, self.plan.ep if draft.model.is_moe else 1, self.plan.dp)
-        return replace(self, model=draft.model, precision=draft.precision, plan=plan, engine=NO_ENGINE, draft=None)
+        return replace(
+            self, model=draft.model, quantization=draft.quantization, plan=plan, engine=NO_ENGINE, draft=None
+        )
 
     @property
     def num_gpus(self) -> int:
-        """GPUs of all replicas."""
         return self.plan.num_gpus * self.replicas

@@ -1,4 +1,4 @@
-"""What a layer multiplies with: its weight matrices as data, and how tensor parallelism splits them."""
+"""Weight matrices of a layer as data, and how tensor parallelism shards them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ from typing import Any
 from roofline.ops import Real, maximum
 from roofline.records import NamedTuple
 
-__all__ = ["Matrices", "Multiplication", "Projection", "Sharded", "local", "replicated"]
-
 
 class Sharded(NamedTuple):
-    """A width that tensor parallelism deals out by heads, groups or channels."""
+    """A width that tensor parallelism shards by heads, groups or channels."""
 
-    number: Real  # of them
+    number: Real  # of heads, groups or channels
     each: Real  # values of one
-    of: str  # what people call them
-    is_replicated: bool = False  # where there are more ranks than they are; else tp divides their number
+    of: str  # their name
+    is_replicated: bool = False  # over ranks that exceed their number; else tp divides it
 
 
 class Projection(NamedTuple):
     """One weight matrix of a layer."""
 
     name: str
-    kernel: str  # multiplication that it is part of: matrices that read the same input may share one
+    kernel: str  # multiplication that it is part of; matrices with the same input may be fused
     columns: Sharded | Real  # outputs; a plain number where every rank has all of them
-    inner: Sharded | Real  # inputs that an output sums over, likewise
-    section: str = "attention"  # of the model, whose number format it has
-    bias: bool = False  # a value for each output is added
-    copies: Real = None  # experts that have such a matrix each, spread over ranks; None: one matrix for all
+    inner: Sharded | Real  # inputs of an output, likewise
+    section: str = "attention"  # of the model; decides the number format
+    bias: bool = False
+    copies: Real = None  # experts with such a matrix each, spread over ranks; None: one matrix
 
 
 class Multiplication(NamedTuple):
-    """The matrices of one kernel, side by side, as one rank multiplies with them."""
+    """The fused matrices of one kernel, on one rank."""
 
     columns: Real
     inner: Real
@@ -43,19 +41,19 @@ class Multiplication(NamedTuple):
 
 
 def local(width: Sharded | Real, tp: Real) -> Real:
-    r"""Part of a width that one rank has.
+    r"""Part of a width on one rank.
 
     .. math:: \frac{n}{tp} w,\quad \max\left(\frac{n}{tp}, 1\right) w\ \text{(replicated beyond } n)
 
     Args:
-        width: n heads of w values, or a number that no rank shares [1].
+        width: n heads of w values, or a number that is not sharded [1].
         tp: tensor-parallel degree [1].
 
     Returns:
         Values [1].
 
     Source:
-        Tensor parallelism of vLLM and TensorRT-LLM, which replicate KV heads that are fewer than the ranks.
+        Tensor parallelism of vLLM and TensorRT-LLM, which replicate KV heads where there are more ranks.
 
     >>> local(Sharded(8, 128, "KV heads", is_replicated=True), 16)
     128.0
@@ -66,12 +64,12 @@ def local(width: Sharded | Real, tp: Real) -> Real:
 
 
 def replicated(number: Real, tp: Real, of: str) -> Real:
-    """Heads or groups that one rank has, of which each is on several ranks where there are more ranks.
+    """Heads or groups on one rank; where there are more ranks, each is on several.
 
     Args:
         number: heads or groups of the layer [1].
         tp: tensor-parallel degree [1].
-        of: what people call them [text].
+        of: their name [text].
 
     Returns:
         Heads or groups [1].
@@ -86,73 +84,36 @@ def replicated(number: Real, tp: Real, of: str) -> Real:
 
 
 class Matrices:
-    """The matrices of a kind of layer: whole, on one rank, and by what tensor parallelism deals out.
-
-    What a record of whole numbers amounts to is remembered; other kinds of number are counted anew.
-    """
+    """The matrices of a kind of layer, whole and on one rank; results for whole numbers are cached."""
 
     def __init__(self, declare: Callable[[Any, Real], Iterable[Projection]]) -> None:
         self._declare = declare  # yields the matrices of a record, at a model width
-        self._remembered = lru_cache(maxsize=512)(self._whole)
-        self._remembered_rank = lru_cache(maxsize=2048)(self._rank)
-        self._remembered_values = lru_cache(maxsize=2048)(self._values)
-        self._remembered_widths = lru_cache(maxsize=512)(self._widths)
+        self._cached_whole = lru_cache(maxsize=512)(self._whole)
+        self._cached_rank = lru_cache(maxsize=2048)(self._rank)
+        self._cached_values = lru_cache(maxsize=2048)(self._values)
 
     def whole(self, record: Any, hidden: Real) -> tuple[Projection, ...]:
-        """Matrices of a layer.
-
-        Args:
-            record: the mixer or the network.
-            hidden: model width [1].
-
-        Returns:
-            The matrices.
-        """
-        return self._remembered(record, hidden) if type(hidden) is int else self._whole(record, hidden)
+        """Matrices of a layer, which `record` specifies."""
+        return self._cached_whole(record, hidden) if type(hidden) is int else self._whole(record, hidden)
 
     def on_rank(self, record: Any, hidden: Real, tp: Real) -> dict[str, Multiplication]:
-        """Multiplications of a layer by name, matrices that share one side by side.
-
-        Args:
-            record: the mixer or the network.
-            hidden: model width [1].
-            tp: tensor-parallel degree [1].
-
-        Returns:
-            Outputs and inner width on one rank, in the order of the matrices [1].
-        """
+        """Multiplications of a layer on one rank, by name, in the order of the matrices."""
         is_plain = type(hidden) is int and type(tp) is int
-        return (self._remembered_rank if is_plain else self._rank)(record, hidden, tp)
+        return (self._cached_rank if is_plain else self._rank)(record, hidden, tp)
 
     def values(self, record: Any, hidden: Real, tp: Real = 1, expert_ranks: Real = 1) -> Mapping[str, Real]:
-        """Parameters of the matrices on one rank, and of their biases.
-
-        Args:
-            record: the mixer or the network.
-            hidden: model width [1].
-            tp: tensor-parallel degree [1].
-            expert_ranks: ranks over which experts are spread [1].
-
-        Returns:
-            Counts by section of the model; biases under `norm`, for they are kept in 16 bits [1].
-
-        Source:
-            Shapes of the checkpoints' tensors.
-        """
+        """Parameters on one rank by section; biases count as `norm`, since both are 16-bit."""
         is_plain = type(hidden) is int and type(tp) is int and type(expert_ranks) is int
-        return (self._remembered_values if is_plain else self._values)(record, hidden, tp, expert_ranks)
+        return (self._cached_values if is_plain else self._values)(record, hidden, tp, expert_ranks)
 
-    def dealt(self, record: Any, hidden: Real) -> tuple[Sharded, ...]:
-        """What tensor parallelism deals out of a layer.
-
-        Args:
-            record: the mixer or the network.
-            hidden: model width [1].
-
-        Returns:
-            Heads, groups or channels, each once, in the order of the matrices.
-        """
-        return self._remembered_widths(record, hidden) if type(hidden) is int else self._widths(record, hidden)
+    def sharded_widths(self, record: Any, hidden: Real) -> tuple[Sharded, ...]:
+        """Heads, groups and channels that tensor parallelism shards, each once, in the order of the matrices."""
+        shards: dict[str, Sharded] = {}
+        for matrix in self.whole(record, hidden):
+            for width in (matrix.columns, matrix.inner):
+                if isinstance(width, Sharded):
+                    shards.setdefault(width.of, width)
+        return tuple(shards.values())
 
     def _whole(self, record: Any, hidden: Real) -> tuple[Projection, ...]:
         return tuple(self._declare(record, hidden))
@@ -178,11 +139,3 @@ class Matrices:
             if matrix.bias:
                 count["norm"] = count.get("norm", 0.0) + columns
         return count
-
-    def _widths(self, record: Any, hidden: Real) -> tuple[Sharded, ...]:
-        dealt: dict[str, Sharded] = {}
-        for matrix in self.whole(record, hidden):
-            for width in (matrix.columns, matrix.inner):
-                if isinstance(width, Sharded):
-                    dealt.setdefault(width.of, width)
-        return tuple(dealt.values())

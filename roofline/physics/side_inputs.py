@@ -1,29 +1,18 @@
-"""What runs beside the layers: learned positions, inputs of every layer's own (Gemma's E models), several streams."""
+"""Learned positions, per-layer inputs (Gemma's E models), alternating streams: what runs beside the layers."""
 
 from __future__ import annotations
 
 from roofline.ops import Real
 from roofline.physics import elementwise
-from roofline.physics.assembly import Assembly
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.one_equation import Work
 from roofline.specs.model import Model
 
-__all__ = [
-    "add_altup",
-    "add_layer_inputs",
-    "add_positions",
-    "altup_mix",
-    "altup_parameters",
-    "layer_input_parameters",
-    "lookup_parameters",
-]
-
-_NBYTES = 2.0  # activations are 16-bit
 _SECTION = "linear"
 
 
 def lookup_parameters(model: Model) -> Real:
-    r"""Parameters of tables of which a token reads rows and which nothing is multiplied with.
+    r"""Parameters of look-up tables besides the input embedding: positions and per-layer inputs.
 
     .. math:: \text{positions}\, H + \text{layer\_vocab}\, L\, w
 
@@ -31,7 +20,7 @@ def lookup_parameters(model: Model) -> Real:
         model: the model, whose layers have inputs of width w.
 
     Returns:
-        The count, the input embedding apart [1].
+        The count [1].
 
     Source:
         `wpe` of GPT-2, `embed_tokens_per_layer` of Gemma-3n and Gemma-4 in Hugging Face transformers.
@@ -43,13 +32,13 @@ def lookup_parameters(model: Model) -> Real:
 
 
 def layer_input_parameters(model: Model, *, of_layer: bool) -> tuple[Real, Real]:
-    r"""Parameters that bring the inputs of every layer's own into the model.
+    r"""Parameters that project per-layer inputs.
 
     .. math:: 2 H w\ \text{(a layer)},\quad H L w + w\ \text{(all together)}
 
     Args:
         model: the model, whose layers have inputs of width w.
-        of_layer: whether those of one layer are meant [bool].
+        of_layer: whether to count those of one layer; else those that all layers share [bool].
 
     Returns:
         Of matrices, and of norms [1].
@@ -65,13 +54,13 @@ def layer_input_parameters(model: Model, *, of_layer: bool) -> tuple[Real, Real]
 
 
 def altup_parameters(model: Model, *, of_layer: bool) -> tuple[Real, Real, Real]:
-    r"""Parameters of alternating streams, and of the learnt residual connection.
+    r"""Parameters of alternating streams, and of the learned residual connection.
 
     .. math:: 2 H r,\ n H + n^2 + n^3,\ 3 H\ \text{(a layer)},\quad 2 (n - 1) H^2\ \text{(all together)}
 
     Args:
         model: the model with n streams and a residual connection of rank r.
-        of_layer: whether those of one layer are meant [bool].
+        of_layer: whether to count those of one layer; else those that all layers share [bool].
 
     Returns:
         Of matrices, of the router and its coefficients, and of norms and scales [1].
@@ -81,16 +70,16 @@ def altup_parameters(model: Model, *, of_layer: bool) -> tuple[Real, Real, Real]
         Updates for Efficient Transformers", arXiv:2301.13310.
     """
     streams, hidden, rank = model.altup, model.hidden, model.laurel
-    learnt, norm = (0.0, 0.0) if _absent(rank) else (2.0 * hidden * rank, 1.0 * hidden)
+    matrices, norm = (0.0, 0.0) if _absent(rank) else (2.0 * hidden * rank, 1.0 * hidden)
     if not of_layer:
         return (0.0 if _absent(streams) else 2.0 * (streams - 1) * hidden * hidden), 0.0, 0.0
     if _absent(streams):
-        return learnt, 0.0, norm
-    return learnt, 1.0 * streams * hidden + streams**2 + streams**3, norm + 2.0 * hidden
+        return matrices, 0.0, norm
+    return matrices, 1.0 * streams * hidden + streams**2 + streams**3, norm + 2.0 * hidden
 
 
 def altup_mix(tokens: Real, hidden: Real, streams: Real) -> Work:
-    r"""Work of predicting all streams before a layer, and of correcting them behind it.
+    r"""Work of predicting all streams before a layer, and of correcting them after it.
 
     .. math:: F = 2 n^2 H T + 2 n H T,\quad Q = 2 (5 n + 1) H T
 
@@ -100,42 +89,34 @@ def altup_mix(tokens: Real, hidden: Real, streams: Real) -> Work:
         streams: their number n [1].
 
     Returns:
-        The work [FLOP, B]: the streams are read and written to predict; to correct, they, those predicted and the
-        layer's result are read, and the streams written.
+        The work [FLOP, B]: prediction reads and writes the streams; correction reads them, their predictions and the
+        layer's output, and writes them.
 
     Source:
         `predict` and `correct` of `Gemma3nTextAltUp`, Hugging Face transformers; arXiv:2301.13310.
     """
     return Work(
         flop=2.0 * tokens * hidden * streams * (streams + 1),
-        activation_bytes=_NBYTES * tokens * hidden * (5.0 * streams + 1.0),
+        activation_bytes=ACTIVATION_NBYTES * tokens * hidden * (5.0 * streams + 1.0),
     )
 
 
 def add_positions(assembly: Assembly) -> None:
-    """Add the learned positions: a row for each token, added to its embedding.
-
-    Args:
-        assembly: the pass so far.
-    """
+    """Add learned positions: one row per token, added to its embedding."""
     if not assembly.model.positions:
         return
-    nbytes = assembly.precision.sections["embed"].weight_nbytes
+    nbytes = assembly.quantization.sections["embed"].weight_nbytes
     assembly.elementwise("positions", 1, elementwise.embedding(assembly.tokens, assembly.hidden, nbytes))
     assembly.elementwise("positions, add", 1, elementwise.add(assembly.tokens, assembly.hidden))
 
 
 def add_layer_inputs(assembly: Assembly) -> None:
-    """Add the look-up of every layer's inputs, their projection, and how each layer takes its own in.
-
-    Args:
-        assembly: the pass so far.
-    """
+    """Add per-layer inputs: look-up, projection, and their gate and projection in every layer."""
     model, tokens = assembly.model, assembly.tokens
     width, layers = model.layer_input, model.layers
     if not width:
         return
-    nbytes = assembly.precision.sections["embed"].weight_nbytes
+    nbytes = assembly.quantization.sections["embed"].weight_nbytes
     assembly.elementwise("layer inputs", 1, elementwise.embedding(tokens, layers * width, nbytes))
     assembly.gemm("layer inputs, projection", 1, layers * width, assembly.hidden, _SECTION)
     assembly.elementwise("layer inputs, add", 1, elementwise.add(tokens, layers * width))
@@ -145,15 +126,11 @@ def add_layer_inputs(assembly: Assembly) -> None:
 
 
 def add_altup(assembly: Assembly) -> None:
-    """Add alternating streams and the learnt residual connection.
-
-    Args:
-        assembly: the pass so far.
-    """
+    """Add alternating streams and the learned residual connection."""
     model, tokens, hidden = assembly.model, assembly.tokens, assembly.hidden
     streams, layers = model.altup, model.layers
     if streams:
-        assembly.gemm("streams, projection", 2 * (streams - 1), hidden, hidden, _SECTION)  # into them, and out again
+        assembly.gemm("streams, projection", 2 * (streams - 1), hidden, hidden, _SECTION)  # into the streams, and out
         assembly.gemm("stream router", 2 * layers, streams, hidden, "router")  # to predict, and to correct
         assembly.elementwise("stream mix", layers, altup_mix(tokens, hidden, streams))
     if model.laurel:
@@ -163,5 +140,5 @@ def add_altup(assembly: Assembly) -> None:
 
 
 def _absent(number: Real) -> bool:
-    """Whether a model has none of something: a plain zero, as records have it."""
+    """Whether a number of a record is a plain zero."""
     return type(number) is int and not number

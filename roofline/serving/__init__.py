@@ -1,1 +1,1 @@
-"""What a user sees: latencies, throughputs, knees. Arithmetic on passes."""
+"""Latencies, throughputs, knees and costs: what a user sees, computed from passes."""

@@ -1,4 +1,4 @@
-"""From a deployment and its load to the answer."""
+"""From a deployment and its load to a prediction."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.served import Served, request_passes
 from roofline.specs.slo import Limits, check_limits
 
-__all__ = ["memory_of", "predict_deployment"]
-
-_PROOF = Workload(1000.0, 100.0)
+_SAMPLE = Workload(1000.0, 100.0)
 
 
 def predict_deployment(
@@ -26,66 +24,42 @@ def predict_deployment(
     allow_oversize: bool = False,
     correction: Correction = UNCORRECTED,
 ) -> Prediction:
-    """Latencies of one deployment under one load.
+    """The prediction; workload numbers may be arrays that broadcast together.
 
-    Args:
-        deployment: model, GPU, plan, precision, basis, engine and replicas.
-        workload: lengths and load; numbers may be arrays that broadcast together.
-        slo: limits on latencies by their keys, such as ``ttft`` or ``ttft_p95`` [s].
-        warnings: what the reader should know [text].
-        allow_oversize: whether arrays have times for cases that do not fit, too [bool].
-        correction: by a measurement of this very deployment.
-
-    Returns:
-        The prediction.
-
-    Raises:
-        UnknownName: an SLO key that is none.
-        BadInput: an SLO limit that is not positive.
-
-    Valid:
-        A burst is alone on the server; `roofline.serving.traffic.load` says what was checked of the other loads.
+    `allow_oversize`: arrays have times for cases that do not fit, too. `correction`: by a measurement of this
+    deployment.
     """
     if slo:
         from roofline.serving.targets import check_percentiles
 
         check_limits(slo)
         check_percentiles(workload, slo)
-    found = None
+    under_load = None
     if workload.load != BURST:
         from roofline.serving.traffic.load import served
 
-        found = served(deployment, workload)
-    first, step = request_passes(deployment, workload, found)
-    if predict_deployment not in deployment.memo:  # what a deployment lacks is refused now, not where a time is read
-        for passed in request_passes(deployment, _PROOF, None):
-            passed.kernels  # noqa: B018  made for its errors
+        under_load = served(deployment, workload)
+    prefill, step = request_passes(deployment, workload, under_load)
+    if predict_deployment not in deployment.memo:  # errors surface here, not where a time is first read
+        for passed in request_passes(deployment, _SAMPLE, None):
+            passed.kernels  # noqa: B018  evaluated for its errors
         deployment.memo[predict_deployment] = True
     return Prediction(
         deployment=deployment,
         workload=workload,
-        prefill=first,
+        prefill=prefill,
         decode=step,
-        memory=memory_of(deployment, workload, found),
+        memory=memory_of(deployment, workload, under_load),
         slo=Limits(slo or {}),
         said=warnings,
         allow_oversize=allow_oversize,
         correction=correction,
-        served=found,
+        served=under_load,
     )
 
 
-def memory_of(deployment: Deployment, workload: Workload, found: Served | None) -> Memory:
-    """Memory of a burst at its full length, or of the sequences that run under a load as the engine admits them.
-
-    Args:
-        deployment: model, GPU, plan, precision and engine.
-        workload: lengths, and the batch of a burst.
-        found: what requests see under the load; None for a burst.
-
-    Returns:
-        The shares [B].
-    """
-    if found is None:
+def memory_of(deployment: Deployment, workload: Workload, under_load: Served | None) -> Memory:
+    """Memory [B] of a burst at full length, or of the sequences that run under a load."""
+    if under_load is None:
         return memory(deployment, workload.batch, workload.isl + workload.osl)
-    return memory(deployment, found.batch, workload.isl + deployment.engine.reserve * workload.osl)
+    return memory(deployment, under_load.batch, workload.isl + deployment.engine.reserve * workload.osl)

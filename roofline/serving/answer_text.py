@@ -1,4 +1,4 @@
-"""A prediction as text for people: one line for a REPL, a summary of one case, a small table of many."""
+"""A prediction as text: one line for a REPL, a summary of one case, a small table of many."""
 
 from __future__ import annotations
 
@@ -9,32 +9,24 @@ from roofline.elements import figure_text, span_text
 from roofline.ops import Real
 from roofline.quantity import HOUR, MILLI, rounded, to_text
 from roofline.serving.latency import RATE, Workload
-from roofline.serving.precision import summary
 from roofline.serving.prompt_cache import cache_text
+from roofline.serving.quantization import summary
+from roofline.serving.row import draft_name
 from roofline.specs.slo import LEVELS, P99_WITHIN, key_of, key_text
 
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
 
-__all__ = ["prediction_line", "prediction_text"]
 
 _WIDTH = 80  # columns of a terminal
-_INDENT = " " * 13  # of the second line of an entry
+_INDENT = " " * 13  # of continuation lines
 _MOST_ROWS = 10  # of a table
 _LENGTHS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
 _NAMES = {"concurrency": "users", "request_rate": "requests/s", "num_prompts": "requests of a run"}
 
 
 def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
-    """The answer in one line: what runs where, its latencies, and at which lengths and load.
-
-    Args:
-        prediction: of one case or of many.
-
-    Returns:
-        Text such as ``llama-3.1-8b bf16 on 1x h100-sxm: TTFT 85.9 ms, TPOT 6.67 ms; isl 1024, osl 128, batch 1``
-        [text].
-    """
+    """One line: what runs where, latencies, lengths and load."""
     times = {"TTFT": prediction.ttft, "TPOT": prediction.tpot}
     answer = ", ".join(f"{name} {span_text(time, 's')}" for name, time in times.items() if time is not None)
     end = "" if prediction.basis == "calibrated" else f", {prediction.basis}"
@@ -44,20 +36,13 @@ def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
 
 
 def prediction_text(prediction: Prediction[Any, Any, Any]) -> str:
-    """The answer for people: a summary of one case, a small table of many.
-
-    Args:
-        prediction: of one case or of many.
-
-    Returns:
-        Some lines of at most 80 columns, at most 24 of them for one case [text].
-    """
+    """At most 80 columns, and 24 lines for one case."""
     return _table(prediction) if _shape(prediction) else _summary(prediction)
 
 
 def _summary(prediction: Prediction) -> str:
     deployment, workload = prediction.deployment, prediction.workload
-    weights, kv, compute = summary(deployment.model, deployment.precision)
+    weights, kv, compute = summary(deployment.model, deployment.quantization)
     plan = ", ".join(_plan(prediction))
     lines = {
         "plan": f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",
@@ -83,30 +68,29 @@ def _summary(prediction: Prediction) -> str:
     if prediction.tpot is None:
         lines["TPOT"] = "none: a single output token"
     title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus}x {deployment.gpu.name}"
-    folded = (
+    wrapped = (
         line
         for label, text in lines.items()
-        for place, part in enumerate(text.split("\n"))
-        for line in _folded(f"  {'' if place else label:<10} {part}", _INDENT)
+        for number, part in enumerate(text.split("\n"))
+        for line in _wrapped_lines(f"  {'' if number else label:<10} {part}", _INDENT)
     )
-    return "\n".join([*_folded(title, "  "), *folded])
+    return "\n".join([*_wrapped_lines(title, "  "), *wrapped])
 
 
-def _folded(line: str, indent: str) -> list[str]:
+def _wrapped_lines(line: str, indent: str) -> list[str]:
     from textwrap import wrap
 
     return wrap(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
 
 
 def _title(prediction: Prediction) -> str:
-    """Model, formats of its weights, GPUs."""
     deployment = prediction.deployment
-    weights = summary(deployment.model, deployment.precision)[0]
+    weights = summary(deployment.model, deployment.quantization)[0]
     return f"{deployment.model.short_name} {weights} on {deployment.num_gpus}x {deployment.gpu.name}"
 
 
 def _plan(prediction: Prediction) -> list[str]:
-    """Parallel degrees beside tp where they are not 1."""
+    """tp, and the other parallel degrees that are not 1."""
     deployment = prediction.deployment
     degrees = {name: getattr(deployment.plan, name) for name in ("pp", "ep", "dp")}
     degrees["replicas"] = deployment.replicas
@@ -129,7 +113,7 @@ def _case(prediction: Prediction) -> str:
 
 
 def _workload(prediction: Prediction) -> str:
-    """Lengths and the batch of a burst; how lengths spread, and who starts cold."""
+    """Lengths, burst size, how lengths vary, cold starts."""
     workload = prediction.workload
     parts = [f"isl {figure_text(workload.isl)}", f"osl {figure_text(workload.osl)}"]
     parts += [f"batch {figure_text(workload.batch)}"] if prediction.served is None else []
@@ -143,7 +127,7 @@ def _workload(prediction: Prediction) -> str:
 
 
 def _load(prediction: Prediction) -> dict[str, str]:
-    """Users or requests per second, what they keep busy, and how long they wait."""
+    """Users or request rate, utilisation, queue."""
     if prediction.served is None:
         return {}
     rate = f"{figure_text(prediction.request_rate)} requests/s"
@@ -170,20 +154,18 @@ def _percentiles(prediction: Prediction, metric: str) -> str:
 
 
 def _draft(prediction: Prediction) -> dict[str, str]:
-    """What proposes tokens, and how many a step gains."""
     draft = prediction.deployment.draft
     if draft is None or prediction.itl is None:
         return {}
-    named = draft.model.short_name if draft.method == "model" and draft.model is not None else draft.method
-    each = f"{draft.tokens} proposed token{'' if draft.tokens == 1 else 's'}"
+    proposed = f"{draft.tokens} proposed token{'' if draft.tokens == 1 else 's'}"
     return {
-        "drafts": f"{named}, {each}: {rounded(draft.acceptance.tokens)} tokens per step of "
+        "drafts": f"{draft_name(draft)}, {proposed}: {rounded(draft.acceptance.tokens)} tokens per step of "
         f"{figure_text(prediction.itl, 's')} (ITL)"
     }
 
 
 def _slo(prediction: Prediction) -> dict[str, str]:
-    """Each limit, what it is compared with, and whether it is met."""
+    """Each limit, the latency compared with it, and the verdict."""
     verdicts = []
     for key, share in prediction.slo_shares.items():
         unit = None if key == P99_WITHIN else "s"
@@ -196,7 +178,7 @@ def _slo(prediction: Prediction) -> dict[str, str]:
 
 def _limit(prediction: Prediction) -> str:
     """Shares of the hardware limit."""
-    shares = prediction.light_share
+    shares = prediction.ideal_share
     reached = f"{_percent(shares['prefill'])} of the hardware limit in prefill"
     if prediction.tpot is not None:
         reached += f", {_percent(shares['decode'])} in decode"
@@ -206,35 +188,34 @@ def _limit(prediction: Prediction) -> str:
 
 
 def _knee(prediction: Prediction) -> dict[str, str]:
-    """The batch, or the users, at which decode stops being cheap; none under a rate."""
     knees = prediction.knees
     if knees.memory is None:
         return {}
-    named = {"ridge": knees.ridge, "half": knees.half, "memory": knees.memory, "SLO": knees.slo}
-    each = ", ".join(f"{name} {figure_text(knee)}" for name, knee in named.items() if knee is not None)
-    what = "batch" if prediction.served is None else "users"
-    return {"knee": f"{what} {figure_text(prediction.knee)}, set by {prediction.knee_bound} ({each})"}
+    candidates = {"ridge": knees.ridge, "half": knees.half, "memory": knees.memory, "SLO": knees.slo}
+    listed = ", ".join(f"{name} {figure_text(knee)}" for name, knee in candidates.items() if knee is not None)
+    unit = "batch" if prediction.served is None else "users"
+    return {"knee": f"{unit} {figure_text(prediction.knee)}, set by {prediction.knee_bound} ({listed})"}
 
 
 def _memory(prediction: Prediction) -> str:
     memory = prediction.memory
-    held = f"weights {figure_text(memory.weights, 'B')}, KV cache {figure_text(memory.kv_cache, 'B')}"
+    taken = f"weights {figure_text(memory.weights, 'B')}, KV cache {figure_text(memory.kv_cache, 'B')}"
     fits = "yes" if prediction.fits else "no"
     longest = f"longest context {figure_text(prediction.longest_context)} tokens"
-    return f"{held} of {figure_text(memory.usable, 'B')} per GPU; fits: {fits}; {longest}"
+    return f"{taken} of {figure_text(memory.usable, 'B')} per GPU; fits: {fits}; {longest}"
 
 
 def _cost(prediction: Prediction) -> str:
-    """Rent by the hour, and what it makes of a million output tokens."""
+    """Hourly rent, and the price per million tokens of each kind."""
     if prediction.usd_per_hour is None:
         return "no price known"
     hourly = f"{figure_text(prediction.usd_per_hour)} USD/h"
     if prediction.usd_per_m_output_tok is None:
-        return hourly
+        return hourly  # pragma: no cover - for the type checker: known wherever a price is
     figures = f"{hourly}, {figure_text(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
     prices, price, count = prediction.token_prices, prediction.price, prediction.deployment.num_gpus
     if prices is None or price is None:
-        return figures
+        return figures  # pragma: no cover - likewise
     kinds = {"input": prices.input, "cached": prices.cached, "decode": prices.output}
     parts = ", ".join(f"{figure_text(value)} {name}" for name, value in kinds.items() if math.isfinite(value))
     low, high = (rounded(rent * HOUR * count) for rent in (price.low, price.high))
@@ -252,19 +233,19 @@ def _engine(prediction: Prediction) -> str:
 
 
 def _measured(prediction: Prediction) -> dict[str, str]:
-    """What a measurement of the deployment did to the answer."""
-    known = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
-    factors = ", ".join(f"{name} x {rounded(factor)}" for name, factor in known.items() if factor != 1.0)
-    return {"measured": f"scaled by a measurement of this deployment: {factors}"} if factors else {}
+    """Factors of a measurement of this deployment."""
+    factors = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
+    corrections = ", ".join(f"{name} x {rounded(factor)}" for name, factor in factors.items() if factor != 1.0)
+    return {"measured": f"scaled by a measurement of this deployment: {corrections}"} if corrections else {}
 
 
 def _prompts(workload: Workload) -> str:
-    """That the first token of a batch waits for all of its prompts."""
+    """The first token of a burst waits for all of its prompts."""
     return f"; a burst: all {workload.batch:g} prompts together" if workload.batch > 1.0 else ""
 
 
 def _with_interval(prediction: Prediction, result: str) -> str:
-    """A time, and the interval that holds it in four of five cases."""
+    """A time with its 80 % interval."""
     time, ends = getattr(prediction, result), getattr(prediction, f"{result}_interval")
     interval = (
         "" if time is None or ends is None else f" (80 %: {figure_text(ends[0], 's')} to {figure_text(ends[1], 's')})"
@@ -273,8 +254,10 @@ def _with_interval(prediction: Prediction, result: str) -> str:
 
 
 def _table(prediction: Prediction[Any, Any, Any]) -> str:
-    """A row a case, as many as a glance takes in."""
-    columns = {_NAMES.get(name, name): value for name in _LENGTHS if _is_array(value := _length(prediction, name))}
+    """One row per case, up to `_MOST_ROWS`."""
+    columns = {
+        _NAMES.get(name, name): value for name in _LENGTHS if _is_array(value := getattr(prediction.workload, name))
+    }
     columns |= {
         "TTFT [ms]": prediction.ttft / MILLI,
         "TPOT [ms]": None if prediction.tpot is None else prediction.tpot / MILLI,
@@ -284,20 +267,16 @@ def _table(prediction: Prediction[Any, Any, Any]) -> str:
         "meets": prediction.slo_met,
     }
     shape = _shape(prediction)
-    every = {name: _flat(value, shape) for name, value in columns.items() if value is not None}
+    flattened = {name: _flat(value, shape) for name, value in columns.items() if value is not None}
     size = math.prod(shape)
-    rows = [[_cell(values[place]) for values in every.values()] for place in range(min(size, _MOST_ROWS))]
-    table = [list(every), *rows]
+    rows = [[_cell(values[place]) for values in flattened.values()] for place in range(min(size, _MOST_ROWS))]
+    table = [list(flattened), *rows]
     widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
     more = [f"... {size - _MOST_ROWS} more"] if size > _MOST_ROWS else []
     plan = ", ".join(_plan(prediction))
     heading = f"{_title(prediction)}, {plan}; {_count(prediction)}{_case(prediction)}, {prediction.basis}"
-    return "\n".join([*_folded(heading, "  "), *lines, *more])
-
-
-def _length(prediction: Prediction[Any, Any, Any], name: str) -> Real:
-    return getattr(prediction.workload, name)
+    return "\n".join([*_wrapped_lines(heading, "  "), *lines, *more])
 
 
 def _is_array(value: Real) -> bool:
@@ -305,7 +284,7 @@ def _is_array(value: Real) -> bool:
 
 
 def _shape(prediction: Prediction[Any, Any, Any]) -> tuple[int, ...]:
-    """Axes of the cases; none of a single one."""
+    """Axes of the cases; () for a single one."""
     return getattr(prediction.ttft, "shape", ())
 
 
@@ -315,9 +294,9 @@ def _count(prediction: Prediction[Any, Any, Any]) -> str:
 
 
 def _flat(values: Real, shape: tuple[int, ...]) -> list[Any]:
-    """Elements in the order of the cases, those of a smaller array repeated as numpy broadcasts them."""
-    whole = values if getattr(values, "shape", ()) == shape else values + 0.0 * _zeros(shape)
-    return list(whole.ravel().tolist())
+    """Elements in the order of the cases; smaller arrays broadcast."""
+    broadcast = values if getattr(values, "shape", ()) == shape else values + 0.0 * _zeros(shape)
+    return list(broadcast.ravel().tolist())
 
 
 def _zeros(shape: tuple[int, ...]) -> Real:

@@ -1,4 +1,4 @@
-"""What answers cost: the rent of the GPUs over the tokens that they read and write."""
+"""Cost of answers: the GPUs' rent over the tokens read and written."""
 
 from __future__ import annotations
 
@@ -6,32 +6,30 @@ from roofline.ops import Real, always, comparable, never, where
 from roofline.quantity import MEGA
 from roofline.records import NamedTuple
 
-__all__ = ["ByPhase", "TokenPrices", "break_even_rate", "token_bill", "token_prices", "usd_per_m_output_tok"]
-
 _NOT_APPLICABLE = float("nan")
 
 
 @comparable
 class ByPhase(NamedTuple):
-    """Figures of one request by what its tokens are: how many there are, what time they take, what one costs."""
+    """Counts, times or prices of one request's tokens, by kind."""
 
-    input: Real  # prompt tokens that are computed
-    cached: Real  # prompt tokens whose KV was there
-    output: Real  # tokens of the answer
+    input: Real  # computed prompt tokens
+    cached: Real  # cached prompt tokens
+    output: Real  # output tokens
 
 
 @comparable
 class TokenPrices(NamedTuple):
-    """What a million tokens of each kind cost; NaN where there are none of a kind."""
+    """Prices per kind of token; NaN for kinds that do not occur."""
 
     input: Real  # [USD per million tokens]
     cached: Real  # [USD per million tokens]
     output: Real  # [USD per million tokens]
-    blended: Real  # [USD per million tokens] of all three together
+    blended: Real  # [USD per million tokens] of any kind
 
 
 def usd_per_m_output_tok(usd_per_second_all_gpus: Real, output_tok_s: Real) -> Real:
-    """Rent of the GPUs for a million output tokens.
+    """Rent of the GPUs per million output tokens.
 
     .. math:: c = 10^6 \\, \\frac{r}{X}
 
@@ -43,8 +41,8 @@ def usd_per_m_output_tok(usd_per_second_all_gpus: Real, output_tok_s: Real) -> R
         An estimate [USD per million output tokens].
 
     Valid:
-        The load lasts all the time that the GPUs are rented; bursts start when the one before has ended. The price is a
-        typical rental price of the GPU, the server's share included; prompts are not counted as tokens, their time is.
+        The load lasts as long as the GPUs are rented; bursts follow each other without a gap. The price is a typical
+        rental price, the GPU's share of its server included. Prompt tokens are not counted, but their time is.
 
     Source:
         Arithmetic; prices in the GPU specifications, with their dates.
@@ -56,24 +54,22 @@ def usd_per_m_output_tok(usd_per_second_all_gpus: Real, output_tok_s: Real) -> R
 
 
 def token_prices(usd_per_request: Real, tokens: ByPhase, times: ByPhase) -> TokenPrices:
-    r"""What a million tokens of each kind cost, where kinds share the rent by the time that they take.
+    r"""Price of a million tokens of each kind, when kinds share the rent by the time they take.
 
     .. math:: c_i = 10^6\, \frac{R}{n_i}\, \frac{t_i}{t_s + t_c + t_o},\quad c = 10^6\, \frac{R}{n_s + n_c + n_o}
 
-    so that :math:`n_s c_s + n_c c_c + n_o c_o` is the rent again: all rented time is paid for, and idle time is shared
-    as busy time is.
+    The prices add up to the rent, :math:`n_s c_s + n_c c_c + n_o c_o`: idle time is shared in proportion to busy time.
 
     Args:
         usd_per_request: rent R of all GPUs over the requests that they answer [USD].
-        tokens: n of a request: prompt tokens s that are computed, cached ones c, output o [tokens].
-        times: t that they take of a busy server [s]; where pools of GPUs do one phase each, the rents of these [USD].
+        tokens: n per request: computed prompt tokens s, cached ones c, output o [tokens].
+        times: t that they take on a busy server [s]; for separate pools of GPUs, the rents of the pools [USD].
 
     Returns:
-        The prices [USD per million tokens]; NaN where there are no such tokens.
+        Prices [USD per million tokens]; NaN where there are no such tokens.
 
     Valid:
-        A way to share, not a law of nature: other shares leave the rent as it is. The first output token comes with
-        the prompt, which pays for it.
+        An accounting convention; any other split adds up to the same rent. The prompt pays for the first output token.
 
     Source:
         Arithmetic.
@@ -81,25 +77,25 @@ def token_prices(usd_per_request: Real, tokens: ByPhase, times: ByPhase) -> Toke
     >>> token_prices(3.0, ByPhase(1e6, 0.0, 1e6), ByPhase(1.0, 0.0, 2.0))
     TokenPrices(input=1.0, cached=nan, output=2.0, blended=1.5)
     """
-    whole = times.input + times.cached + times.output
+    busy = times.input + times.cached + times.output
     input_, cached, output = (
-        _over(MEGA * usd_per_request * time / whole, number) for number, time in zip(tokens, times, strict=True)
+        _per_token(MEGA * usd_per_request * time / busy, number) for number, time in zip(tokens, times, strict=True)
     )
-    every = tokens.input + tokens.cached + tokens.output
-    return TokenPrices(input_, cached, output, MEGA * usd_per_request / every)
+    count = tokens.input + tokens.cached + tokens.output
+    return TokenPrices(input_, cached, output, MEGA * usd_per_request / count)
 
 
 def token_bill(prices: ByPhase, tokens: ByPhase) -> Real:
-    r"""What a request costs at prices of its tokens.
+    r"""Cost of a request at given token prices.
 
     .. math:: R = 10^{-6} \left(c_s n_s + c_c n_c + c_o n_o\right)
 
     Args:
-        prices: c of prompt tokens s that are computed, cached ones c, output o [USD per million tokens].
-        tokens: n of a request [tokens].
+        prices: c of computed prompt tokens s, cached ones c, output o [USD per million tokens].
+        tokens: n per request [tokens].
 
     Returns:
-        The bill [USD].
+        Cost [USD].
 
     Source:
         Arithmetic.
@@ -111,16 +107,16 @@ def token_bill(prices: ByPhase, tokens: ByPhase) -> Real:
 
 
 def break_even_rate(usd_per_second_all_gpus: Real, usd_per_request: Real) -> Real:
-    r"""Request rate at which GPUs of one's own cost what an API asks for the same requests.
+    r"""Request rate at which rented GPUs cost as much as an API.
 
     .. math:: X = \frac{r}{R}
 
     Args:
         usd_per_second_all_gpus: rent r of all GPUs of the deployment, busy or not [USD/s].
-        usd_per_request: what the API asks for a request R [USD].
+        usd_per_request: API price R of a request [USD].
 
     Returns:
-        The rate; a deployment that cannot answer as many never pays [1/s].
+        Rate [1/s]; a deployment that cannot answer that many never pays off.
 
     Source:
         Arithmetic.
@@ -131,9 +127,9 @@ def break_even_rate(usd_per_second_all_gpus: Real, usd_per_request: Real) -> Rea
     return usd_per_second_all_gpus / usd_per_request
 
 
-def _over(amount: Real, number: Real) -> Real:
-    """An amount for each of a number of tokens, of which there may be none."""
-    some = number > 0.0
-    if always(some):
-        return amount / number
-    return _NOT_APPLICABLE if never(some) else where(some, amount / where(some, number, 1.0), _NOT_APPLICABLE)
+def _per_token(amount: Real, count: Real) -> Real:
+    """Amount per token; NaN where there are no tokens."""
+    has_any = count > 0.0
+    if always(has_any):
+        return amount / count
+    return _NOT_APPLICABLE if never(has_any) else where(has_any, amount / where(has_any, count, 1.0), _NOT_APPLICABLE)

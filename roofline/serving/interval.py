@@ -1,4 +1,4 @@
-"""How far a prediction may be off: 80 % intervals from the residuals of kernels, passes and hosts."""
+"""80 % intervals of predictions, from the residuals of kernels, passes and hosts."""
 
 from __future__ import annotations
 
@@ -8,32 +8,30 @@ from roofline.quantity import MILLI
 from roofline.serving.served import Served
 from roofline.specs.kernels import HOST, LOADING, NETWORK, KernelKind
 
-__all__ = ["HALF_WIDTH", "load_sigma", "pass_sigma", "spread"]
-
-#: Standard deviations of a normal from its middle to the end of its 80 % interval.
+#: Half width of the 80 % interval of a normal distribution, in standard deviations.
 HALF_WIDTH = 1.2816
 
 _E = 2.718281828459045
 
-#: ln(predicted / measured) of kernels whose constants were assumed, or stand in for others.
+#: Sigma of kernels whose constants are assumed or borrowed from another kind.
 _ASSUMED = 0.35
-#: Of the host's time: request overheads of the engines fitted lie between 25 and 80 ms.
+#: Sigma of host time: request overheads of the fitted engines range from 25 to 80 ms.
 _HOST = 0.5
-#: Factor where another GPU of the generation was timed, a judgement (docs/method.md): kernels of B200 under GB300's
-#: sets and back are off a median of 1.05 times as far as under their own, 46 of 48 sets at most 1.25, the worst 1.38.
+#: Factor for constants measured on another GPU of the generation, a judgement (docs/method.md): between B200 and GB300,
+#: swapping sets raises errors by a median factor of 1.05, in 46 of 48 sets by at most 1.25, at worst by 1.38.
 INHERITED = 1.25
-#: Further sigma of whole passes with latent attention, recurrent state or sparse attention, whose modules hold more
-#: small kernels than are counted.
+#: Extra sigma of passes with latent attention, recurrent state or sparse attention, whose modules launch more small
+#: kernels than are counted.
 _NOVEL = 0.1
-#: Share of a kernel's residual that the other shapes of its kind in a pass have, too: sets are off less
-#: for the sum of a layer's GEMMs than for one of them.
+#: Share of a kernel's residual that other shapes of its kind have in common: the sum of a layer's GEMMs is predicted
+#: better than a single one.
 _SHARED = 0.6
-#: Of ln(predicted / measured) of servers under a load (docs/accuracy.md), kernels apart: TPOT; the first token where
-#: the engine's profile states none, by how much it is wider with many in flight, and where requests wait for memory.
+#: Sigma of servers under a load beyond the kernels' own (docs/accuracy.md): of TPOT; of TTFT where the engine profile
+#: states none; factor on it with many requests in flight; of TTFT where requests wait for memory.
 _LOADED_TPOT, _LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
 _CROWD = 64.0  # requests in flight
 _WAITING = MILLI  # share of requests that wait for a slot
-#: Sigma of kernels where no GPU of the generation was timed at all.
+#: Sigma of kernels of a generation that was never timed.
 _GENERIC = 0.6
 
 
@@ -43,12 +41,12 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     .. math:: \sigma^2 = \sigma_0^2 + \sigma_{novel}^2
               + \sum_g \left(\frac{t_g}{t} \sigma_g\right)^2
 
-    Kernels of one kind and dtype are off together; different kinds, and the whole pass, independently.
+    Errors are fully correlated within a kind and dtype, independent between kinds and of the error of the whole pass.
 
     Args:
-        passed: the pass, its kernels with the residuals of their calibration.
+        passed: kernels with the residuals of their calibration.
         basis: calibrated, inherited or generic [text].
-        sigma: of whole passes, kernels apart [1].
+        sigma: of whole passes, beyond the kernels' own [1].
 
     Returns:
         Standard deviation [1].
@@ -61,21 +59,21 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
 
 
 def _variance(passed: Pass, *, is_generic: bool = False) -> tuple[Real, ...]:
-    """Of the logarithm of a pass, whole passes apart."""
+    """Variance of the logarithm of a pass, from its kernels alone."""
     times: dict[tuple[KernelKind, str], Real] = {}
     sigmas: dict[tuple[KernelKind, str], float] = {}
     for kernel in passed.kernels:
-        if kernel.part in (NETWORK, LOADING):  # the caller's figures
+        if kernel.part in (NETWORK, LOADING):  # stated by the user
             continue
         key = kernel.kind, kernel.dtype
         times[key] = times.get(key, 0.0) + kernel.time
         sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, is_generic=is_generic)
-    whole: Real = 0.0
+    pass_time: Real = 0.0
     for time in times.values():
-        whole = whole + time
+        pass_time = pass_time + time
     total: Real = _NOVEL**2 if any(kind.is_novel for kind, _ in times) else 0.0
     for key, time in times.items():
-        share = time / whole * sigmas[key]
+        share = time / pass_time * sigmas[key]
         total = total + share * share
     return (total,)
 
@@ -84,16 +82,16 @@ def _generic_variance(passed: Pass) -> tuple[Real, ...]:
     return _variance(passed, is_generic=True)
 
 
-def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real, stated: float | None) -> Real:
+def load_sigma(step: Pass, basis: str, result: str, under_load: Served, users: Real, stated: float | None) -> Real:
     """Standard deviation of ln(predicted / measured) of a latency under a load.
 
     Args:
-        step: the decode step of a request among others, without a prompt.
+        step: decode step at the batch of the load, without a prompt.
         basis: calibrated, inherited or generic [text].
         result: ttft or tpot [text].
-        found: what requests see.
+        under_load: mean figures of the load.
         users: requests in flight on a replica [requests].
-        stated: sigma of first tokens under a load that the engine's profile states, if it does [1].
+        stated: sigma of TTFT under a load in the engine profile, if any [1].
 
     Returns:
         Standard deviation [1].
@@ -105,24 +103,24 @@ def load_sigma(step: Pass, basis: str, result: str, found: Served, users: Real, 
         return pass_sigma(step, basis, _LOADED_TPOT)
     loaded = _LOADED_TTFT if stated is None else stated
     crowded = where(users > _CROWD, _CROWDED * loaded, loaded)
-    return pass_sigma(step, basis, where(found.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
+    return pass_sigma(step, basis, where(under_load.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
 
 
 def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
-    """Ends of the 80 % interval of a log-normal.
+    """Ends of the 80 % interval of a log-normal distribution.
 
     Args:
-        time: its middle [s].
+        time: its median [s].
         sigma: of its logarithm [1].
 
     Returns:
         Low and high end [s].
 
     Valid:
-        Residuals are log-normal; measured coverage is in docs/accuracy.md.
+        Residuals are log-normal; the measured coverage is in docs/accuracy.md.
 
     Source:
-        90th percentile of a normal distribution, 1.2816 standard deviations above its middle.
+        90th percentile of a normal distribution, 1.2816 standard deviations above its mean.
     """
     factor = _E ** (HALF_WIDTH * sigma)
     return time / factor, time * factor

@@ -15,27 +15,13 @@ from roofline.physics.recurring import figures_of
 from roofline.records import NamedTuple
 from roofline.roots import crossing, largest_that_holds
 
-__all__ = [
-    "LARGEST_BATCH",
-    "Knees",
-    "asymptotic_time",
-    "half_knee",
-    "half_surplus",
-    "is_affine",
-    "knees",
-    "ridge_knee",
-    "ridge_surplus",
-    "slo_knee",
-    "weight_sides",
-]
-
-#: Batches beyond this many sequences are not searched; a knee that lies there is reported as none.
+#: Largest batch that is searched; knees beyond it are infinite.
 LARGEST_BATCH = 2.0**20
 
 
 @comparable
 class Knees(NamedTuple, Generic[Number, Word]):
-    """The four knees, and the smallest.
+    """The four knees of decode.
 
     >>> import roofline as rl
     >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal").smallest[1]
@@ -48,47 +34,31 @@ class Knees(NamedTuple, Generic[Number, Word]):
     slo: Number | float | None  # largest batch that meets the SLO [sequences]
 
     def __repr__(self) -> str:
-        """All that there are in one line, and which is the smallest."""
         known = {name: knee for name, knee in self._asdict().items() if knee is not None}
-        each = ", ".join(f"{name} {span_text(knee)}" for name, knee in known.items())
+        listed = ", ".join(f"{name} {span_text(knee)}" for name, knee in known.items())
         smallest = self.smallest[1] if known else "none: the batch follows from the request rate"
         return (
-            f"<Knees {each}; smallest: {smallest}>"
-            if isinstance(smallest, str) and each
-            else f"<Knees {each or smallest}>"
+            f"<Knees {listed}; smallest: {smallest}>"
+            if isinstance(smallest, str) and listed
+            else f"<Knees {listed or smallest}>"
         )
 
     @property
     def smallest(self) -> tuple[Number | float | None, Word | str | None]:
-        """The knee that binds, and its name [sequences, text]; None of both where there is no knee."""
+        """The binding knee [sequences] and its name; None for both where there is no knee."""
         if self.memory is None:
             return None, None
         value: Real = self.memory
         name: Real = "memory"
-        for other, candidate in (("slo", self.slo), ("half", self.half), ("ridge", self.ridge)):
+        for label, candidate in (("slo", self.slo), ("half", self.half), ("ridge", self.ridge)):
             if candidate is not None:
                 smaller = candidate < value
-                value, name = where(smaller, candidate, value), where(smaller, other, name)
+                value, name = where(smaller, candidate, value), where(smaller, label, name)
         return value, name
 
 
-def knees(
-    deployment: Deployment,
-    isl: Real,
-    osl: Real,
-    meets: Callable[[Real], Real] | None = None,
-) -> Knees:
-    """Knees of a deployment at prompt length `isl` and answer length `osl`.
-
-    Args:
-        deployment: model, GPU, plan, precision and basis.
-        isl: prompt tokens [tokens].
-        osl: answer tokens [tokens].
-        meets: whether a batch meets the SLO; None without one [condition].
-
-    Returns:
-        The knees [sequences].
-    """
+def knees(deployment: Deployment, isl: Real, osl: Real, meets: Callable[[Real], Real] | None = None) -> Knees:
+    """`meets`: whether a batch meets the SLO; None without one."""
     ridge, half, fits = figures_of(_knees, deployment, isl, osl)
     return Knees(ridge, half, fits, None if meets is None else slo_knee(meets, fits))
 
@@ -104,14 +74,7 @@ def _knees(deployment: Deployment, isl: Real, osl: Real) -> tuple[Real, ...]:
 
 
 def is_affine(deployment: Deployment) -> bool:
-    """Whether the work of weight-bearing kernels grows linearly with the batch, as it does without experts.
-
-    Args:
-        deployment: model and plan.
-
-    Returns:
-        Whether it does [bool].
-    """
+    """Whether the work of weight-bearing kernels grows linearly with the batch."""
     return not deployment.model.is_moe and deployment.plan.dp == 1
 
 
@@ -120,18 +83,18 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
 
     .. math:: \sum C(b) = \sum M(b), \quad b = \frac{M_0}{C_1 - M_1} \text{ where } C = C_1 b,\ M = M_0 + M_1 b
 
-    C is the time of arithmetic alone, M of HBM traffic alone, of GEMMs and experts. The pass as a whole
-    often never turns: KV traffic grows as fast as the arithmetic.
+    C is the time of arithmetic alone, M that of HBM traffic alone, of GEMMs and experts. The whole pass often never
+    turns compute-bound, as KV traffic grows as fast as the arithmetic.
 
     Args:
         step: decode pass of a batch.
-        affine: whether work grows linearly with the batch, as it does without experts [bool].
+        affine: whether work grows linearly with the batch [bool].
 
     Returns:
-        Batch, infinite where they stay memory-bound up to `LARGEST_BATCH` [sequences].
+        Batch [sequences]; infinite if they stay memory-bound up to `LARGEST_BATCH`.
 
     Valid:
-        Affine without experts and with dp = 1; t0, kappa d and, but for the hardware limit, Q_s are left aside.
+        Affine without experts and with dp = 1. Neglects t0, kappa d and, except at the hardware limit, Q_s.
 
     Source:
         Ridge point of Williams et al., CACM 52(4), 2009, solved for the batch.
@@ -141,19 +104,11 @@ def ridge_knee(step: Callable[[Real], Pass], affine: bool) -> Real:
         compute_1, memory_1 = weight_sides(step(1.0))
         gain = compute_1 - (memory_1 - memory_0)
         return where(gain > 0.0, memory_0 / where(gain > 0.0, gain, 1.0), float("inf"))
-
     return crossing(ridge_surplus(step), LARGEST_BATCH)
 
 
 def ridge_surplus(step: Callable[[Real], Pass]) -> Callable[[Real], Real]:
-    """What is zero at the ridge: HBM time less arithmetic time of the weight-bearing kernels.
-
-    Args:
-        step: decode pass of a batch.
-
-    Returns:
-        The difference as a function of the batch [s].
-    """
+    """HBM time less arithmetic time of the weight-bearing kernels [s], by batch; zero at the ridge."""
 
     def surplus(batch: Real) -> Real:
         compute, memory = weight_sides(step(batch))
@@ -175,7 +130,7 @@ def half_knee(step: Callable[[Real], Pass]) -> Real:
         Batch [sequences].
 
     Valid:
-        The slope is taken at 2^40 sequences, where D_0 no longer counts.
+        The slope is taken at 2^40 sequences, where D_0 is negligible.
 
     Source:
         Half-performance length n_1/2 of Hockney and Jesshope, "Parallel Computers", 1981.
@@ -184,13 +139,13 @@ def half_knee(step: Callable[[Real], Pass]) -> Real:
 
 
 def asymptotic_time(step: Callable[[Real], Pass]) -> Real:
-    """Time that one more sequence adds to a step that has very many, D_1.
+    """Time per additional sequence of a very large step, D_1.
 
     Args:
         step: decode pass of a batch.
 
     Returns:
-        Time per sequence, that of a step of `LARGEST_BATCH` squared [s].
+        Time per sequence of a step of `LARGEST_BATCH` squared [s].
 
     Source:
         Its limit is the slope of `half_knee`'s asymptote.
@@ -199,39 +154,23 @@ def asymptotic_time(step: Callable[[Real], Pass]) -> Real:
 
 
 def half_surplus(step: Callable[[Real], Pass], slope: Real) -> Callable[[Real], Real]:
-    """What is zero at half of the asymptotic throughput: a step less twice the asymptote's time for its batch.
-
-    Args:
-        step: decode pass of a batch.
-        slope: of the asymptote, `asymptotic_time` [s].
-
-    Returns:
-        The difference as a function of the batch [s].
-    """
+    """Step time less twice the asymptote's time [s], by batch; zero at half the asymptotic throughput."""
     return lambda batch: step(batch).time - 2.0 * batch * slope
 
 
 def slo_knee(meets: Callable[[Real], Real], fits: Real) -> Real:
-    """Largest whole batch that meets the SLO and fits.
-
-    Args:
-        meets: whether a batch meets it; once missed, missed by every larger one [condition].
-        fits: largest batch that fits [sequences].
-
-    Returns:
-        Batch, zero where not even one sequence meets it [sequences].
-    """
+    """Largest whole batch that meets the SLO and fits; a batch beyond one that misses it must miss it, too."""
     return largest_that_holds(meets, minimum(fits, LARGEST_BATCH))
 
 
 def weight_sides(decode: Pass) -> tuple[Real, Real]:
-    """Both sides of the norm of all weight-bearing kernels of a decode step.
+    """Compute and memory time of the weight-bearing kernels of a decode step: both sides of the norm.
 
     Args:
         decode: the step.
 
     Returns:
-        Time of arithmetic alone, and of overlapped HBM traffic alone [s].
+        Time of arithmetic alone, and that of overlapped HBM traffic alone [s].
 
     Source:
         Roofline of the GEMMs and experts; docs/method.md, "Knees".
@@ -246,5 +185,5 @@ def _sides(decode: Pass) -> tuple[Real, ...]:
     for kernel in decode.kernels:
         if kernel.kind.bears_weights:
             compute = compute + kernel.count * kernel.terms.compute
-            memory = memory + kernel.count * kernel.terms.overlapped  # the two sides of its norm
+            memory = memory + kernel.count * kernel.terms.overlapped
     return compute, memory

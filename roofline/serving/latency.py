@@ -1,4 +1,4 @@
-"""TTFT, TPOT and end-to-end latency of a static batch."""
+"""TTFT, TPOT and end-to-end latency of a burst on an idle server."""
 
 from __future__ import annotations
 
@@ -18,22 +18,6 @@ from roofline.specs.prompt_cache import PromptCache
 if TYPE_CHECKING:
     from roofline.serving.lengths import Lengths
 
-__all__ = [
-    "BURST",
-    "RATE",
-    "USERS",
-    "Workload",
-    "chunks",
-    "decode",
-    "e2el",
-    "load_text",
-    "prefill",
-    "prefill_of_kinds",
-    "prompt_chunk",
-    "slo_excess",
-    "steps_of_answer",
-    "time_per_token",
-]
 
 #: Loads, by the field of a workload that states them; a burst is stated by its `batch`.
 BURST, USERS, RATE = "burst", "concurrency", "request_rate"
@@ -42,18 +26,18 @@ BURST, USERS, RATE = "burst", "concurrency", "request_rate"
 @comparable
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """Requests under one load: a burst of them on an idle server, users who ask again, or random arrivals."""
+    """Lengths and load of requests: a burst on an idle server, users (closed loop), or Poisson arrivals (open loop)."""
 
     isl: Real  # [tokens] prompt
     osl: Real  # [tokens] answer
-    batch: Real = 1.0  # [sequences] of a burst, on each replica
-    prefix: Real = 0.0  # [tokens] of the prompt whose KV is cached already
-    concurrency: Real | None = None  # [requests] in flight on the whole deployment, by users who ask again
-    request_rate: Real | None = None  # [1/s] of Poisson arrivals at the whole deployment
+    batch: Real = 1.0  # [sequences] of a burst, per replica
+    prefix: Real = 0.0  # [tokens] of the prompt that are in the KV cache
+    concurrency: Real | None = None  # [requests] in flight on the whole deployment: closed loop
+    request_rate: Real | None = None  # [1/s] Poisson arrivals at the whole deployment: open loop
     num_prompts: Real | None = None  # [requests] of a run that all users begin together; None: the steady state
-    lengths: Lengths | None = None  # how isl and osl, then means, spread under a load; None: all requests are equal
-    cold_start: tuple[float, float] | None = None  # share of requests that find no server warm [1], and its start [s]
-    cache: PromptCache | None = None  # of prefixes; None: all requests find theirs in the memory of the GPU
+    lengths: Lengths | None = None  # spread of isl and osl under a load; None: none
+    cold_start: tuple[float, float] | None = None  # share of requests [1], start-up time [s]
+    cache: PromptCache | None = None  # None: all prefixes are in GPU memory
 
     @property
     def load(self) -> str:
@@ -65,12 +49,6 @@ class Workload:
 
 def load_text(workload: Workload) -> str:
     """The load of one case in a few words.
-
-    Args:
-        workload: of one case.
-
-    Returns:
-        Text such as ``batch 16``, ``64 users`` or ``1.5 requests/s`` [text].
 
     >>> load_text(Workload(1000.0, 100.0, concurrency=64.0))
     '64 users'
@@ -84,22 +62,21 @@ def load_text(workload: Workload) -> str:
 
 
 def prefill(deployment: Deployment, workload: Workload) -> Pass:
-    """Prefill of one prompt or of a burst of them, after the engine has taken the request, on an idle server.
+    """Prefill of a burst of prompts on an idle server, with request and network time.
 
-    At least one prompt token is computed. Prompts longer than the engine's budget are computed chunk by chunk. Where
-    some requests find their prefix in a cache and others do not, kernels count by the share of the requests that run
-    them.
+    At least one prompt token is computed. Prompts beyond the engine's token budget run in chunks. Where only some
+    requests find their prefix in a cache, kernels count by the share of requests that run them.
 
     Args:
-        deployment: model, GPU, plan, precision, basis and engine.
+        deployment: model, GPU, plan, quantization, basis and engine.
         workload: lengths, and the batch of a burst.
 
     Returns:
-        The kernels; their time is the TTFT of an idle server, the mean of it over hits and misses.
+        The kernels; their time is the TTFT of an idle server, averaged over hits and misses.
 
     Valid:
-        All prompts of a burst in the same passes, however many; with a cache the mean of bursts in which all hit or all
-        miss, whose prefixes are loaded one after the other, before the first pass.
+        All prompts of a burst share their passes, however many. With a cache, the mean over bursts of hits alone and of
+        misses alone; prefixes are loaded one after the other, before the first pass.
 
     Source:
         docs/method.md, "A pass" and "Engines".
@@ -114,51 +91,43 @@ def _uncached_prompts(deployment: Deployment, isl: Real, batch: Real, prefix: Re
 
 
 def _all_prompts(deployment: Deployment, workload: Workload) -> tuple[Kernel, ...]:
-    """What precedes a prefill on the host, and the kernels of each kind of prompt."""
-    engine = deployment.host
+    """Host time before a prefill, and the kernels of each kind of prompt."""
+    engine = deployment.effective_engine
     before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
-    spent = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
+    overheads = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
     kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
-    return (*spent, *(kernel for kind in kinds for kernel in _prompts(deployment, workload, kind)))
+    return (*overheads, *(kernel for kind in kinds for kernel in _prompts(deployment, workload, kind)))
 
 
 def prefill_of_kinds(deployment: Deployment, workload: Workload) -> list[tuple[Real, Real]]:
-    """Prefill of a burst whose requests find their prefix, and of one whose requests do not.
-
-    Args:
-        deployment: model, GPU, plan, precision, basis and engine.
-        workload: lengths, and the batch of a burst.
-
-    Returns:
-        Share of each [1], and its time to first token [s].
-    """
+    """Share of hits and of misses [1], with the TTFT of a burst of each [s]."""
     kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
-    before = deployment.host.network + deployment.host.request
-    alone = [(kind.weight, _prompts(deployment, workload, kind._replace(weight=1.0))) for kind in kinds]
-    return [(weight, before + sum(kernel.time for kernel in kernels)) for weight, kernels in alone]
+    before = deployment.effective_engine.network + deployment.effective_engine.request
+    kernels_by_kind = [(kind.weight, _prompts(deployment, workload, kind._replace(weight=1.0))) for kind in kinds]
+    return [(weight, before + sum(kernel.time for kernel in kernels)) for weight, kernels in kernels_by_kind]
 
 
 def _prompts(deployment: Deployment, workload: Workload, kind: PromptKind) -> tuple[Kernel, ...]:
-    """Kernels of a burst of prompts of one kind, counted by their share of the requests, and what loads before them."""
+    """Kernels of a burst of one kind of prompt, weighted by its share of requests, after the prefix loads."""
     kernels = prompt_chunk(deployment, workload.batch, kind.cached + kind.computed, kind.computed).kernels
-    count = kind.weight * chunks(kind.computed, deployment.host.max_num_batched_tokens)
+    count = kind.weight * chunks(kind.computed, deployment.effective_engine.max_num_batched_tokens)
     if type(count) is not float or count != 1.0:
         kernels = tuple(kernel._replace(count=count * kernel.count) for kernel in kernels)
     if not kind.is_loaded:
         return kernels
-    loads = host_kernel("load prefix", rank_batch(workload.batch, deployment.plan.dp) * kind.loading, LOADING)
-    return loads._replace(count=kind.weight), *kernels
+    loading = host_kernel("load prefix", rank_batch(workload.batch, deployment.plan.dp) * kind.loading, LOADING)
+    return loading._replace(count=kind.weight), *kernels
 
 
 def chunks(tokens: Real, budget: Real | None) -> Real:
-    """Steps in which a prompt is computed.
+    """Number of chunks of a prompt.
 
     Args:
-        tokens: of the prompt that are computed [tokens].
-        budget: tokens that one step computes at most; None for no limit [tokens].
+        tokens: computed tokens of the prompt [tokens].
+        budget: tokens per step at most; None for no limit [tokens].
 
     Returns:
-        Whole steps, of equal length [1].
+        Whole number of equal chunks [1].
 
     Source:
         Chunked prefill: Agrawal et al., "Sarathi-Serve", OSDI 2024.
@@ -173,25 +142,25 @@ def chunks(tokens: Real, budget: Real | None) -> Real:
 
 
 def prompt_chunk(deployment: Deployment, prompts: Real, isl: Real, tokens: Real) -> Pass:
-    """Mean pass over a chunk of equal prompts; there are `chunks` of them.
+    """Mean pass over a chunk of equal prompts, of which there are `chunks`.
 
     Args:
-        deployment: model, GPU, plan, precision, basis and engine, which may limit the tokens of a step.
+        deployment: model, GPU, plan, quantization, basis and engine, which may limit the tokens of a step.
         prompts: computed together [sequences].
         isl: length of each prompt [tokens].
-        tokens: of it that are computed [tokens].
+        tokens: computed tokens of each [tokens].
 
     Returns:
-        The pass, with the host's time for one chunk.
+        The pass, with the host time of one chunk.
 
     Valid:
-        Chunks of equal length. What is cached grows evenly, so that pairs of queries and keys sum exactly but for
-        layers with windows.
+        Chunks of equal length. The cache grows evenly, so that query-key pairs add up exactly, except in windowed
+        layers.
 
     Source:
         Arithmetic.
     """
-    count = chunks(tokens, deployment.host.max_num_batched_tokens)
+    count = chunks(tokens, deployment.effective_engine.max_num_batched_tokens)
     if type(count) is float and count == 1.0:
         return prefill_pass(deployment, prompts, tokens, isl - tokens)
     new = tokens / count
@@ -199,14 +168,14 @@ def prompt_chunk(deployment: Deployment, prompts: Real, isl: Real, tokens: Real)
 
 
 def decode(deployment: Deployment, workload: Workload) -> Pass:
-    """Mean decode step over the generation: attention at the mean KV length of its steps.
+    """Mean decode step of a generation: attention at the mean KV length of its steps.
 
     Args:
-        deployment: model, GPU, plan, precision and basis.
+        deployment: model, GPU, plan, quantization and basis.
         workload: lengths and batch.
 
     Returns:
-        The kernels; their time is the TPOT, or with drafts that of the tokens which a step gains.
+        The kernels; their time is the TPOT, or with drafts the time of `tokens_per_step` tokens.
 
     Valid:
         A static batch on an idle server.
@@ -219,16 +188,16 @@ def decode(deployment: Deployment, workload: Workload) -> Pass:
 
 
 def slo_excess(ttft: Real, tpot: Real, osl: Real, slo: Mapping[str, Real]) -> Real:
-    """Largest share that a latency takes of its limit: within the SLO where it is at most one.
+    """Largest ratio of a latency to its limit: the SLO is met where it is at most one.
 
     Args:
         ttft: time to first token [s].
-        tpot: mean time per output token after the first [s]; a single token has none to limit.
+        tpot: mean time per output token after the first [s]; ignored for single-token answers.
         osl: output tokens [tokens].
         slo: limits on ttft, tpot or e2el [s].
 
     Returns:
-        The share [1].
+        Ratio [1].
 
     Source:
         Goodput of vLLM, benchmarks/serve.py: every stated limit must hold.
@@ -249,14 +218,14 @@ def steps_of_answer(deployment: Deployment, tokens: Real) -> Real:
     .. math:: N = \frac{O - 1}{\tau}
 
     Args:
-        deployment: with what proposes tokens, if anything.
+        deployment: with its draft, if any.
         tokens: O, of the answer [tokens].
 
     Returns:
-        Steps: one at least after the first token, on average what all but the first need [1].
+        Mean number of steps after the first token [1]; at least one, or none for a single token.
 
     Valid:
-        Long answers: what the last step gains beyond the end is not counted, less than half a step on average.
+        Long answers: tokens beyond the end of the last step, less than half a step on average, are neglected.
 
     Source:
         Renewal theory; without drafts arithmetic.
@@ -268,17 +237,17 @@ def steps_of_answer(deployment: Deployment, tokens: Real) -> Real:
 
 
 def time_per_token(deployment: Deployment, osl: Real, step: Real) -> Real:
-    r"""Mean time per output token after the first, from that of a step.
+    r"""Mean time per output token after the first, from the time of a step.
 
     .. math:: TPOT = \frac{D}{\tau}
 
     Args:
-        deployment: with what proposes tokens, if anything.
+        deployment: with its draft, if any.
         osl: output tokens [tokens].
         step: mean decode step D [s].
 
     Returns:
-        Time [s]; that of the step itself where each gains one token.
+        Time [s]; the step time itself without drafts.
 
     Source:
         Leviathan et al., arXiv:2211.17192: a step gains tau tokens.

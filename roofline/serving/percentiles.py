@@ -1,4 +1,4 @@
-"""Percentiles of an answer, and what they take of its limits."""
+"""Percentiles of a prediction, and its latencies over their limits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from roofline.serving.served import Served
     from roofline.serving.traffic.tails import Tails
 
-__all__ = ["Percentiles"]
 
 _NOT_APPLICABLE = float("nan")
 _LENGTHS = ("isl", "osl", "batch", "prefix", "concurrency", "request_rate", "num_prompts")
 
 
 class Percentiles(Generic[Number, Flag]):
-    """The part of a prediction that asks how latencies are distributed over requests."""
+    """The part of a prediction about the distribution of latencies over requests."""
 
     deployment: Deployment
     workload: Workload
@@ -35,7 +34,7 @@ class Percentiles(Generic[Number, Flag]):
 
     @cached_property
     def tails(self) -> Tails | None:
-        """Distributions of the latencies over requests; None for a burst of equal ones, and a run with its start."""
+        """Latency distributions over requests; None for a burst of equal requests, and for a run with its start."""
         if self.served is None:
             from roofline.serving.targets import burst_tails
 
@@ -49,25 +48,25 @@ class Percentiles(Generic[Number, Flag]):
     def latency(self, key: str) -> Number | None:
         """A latency by the key of a limit, such as ``ttft``, ``ttft_p95`` [s] or ``p99_within`` [1].
 
-        None where it does not apply: a TPOT of a single token, a percentile of a run with its start.
+        None where it does not apply: TPOT of a single token, a percentile of a run with its start.
         """
-        if key not in self._asked:
-            self._asked[key] = self._latency(key)
-        return self._asked[key]
+        if key not in self._latencies:
+            self._latencies[key] = self._latency(key)
+        return self._latencies[key]
 
     def latency_interval(self, key: str) -> tuple[Number, Number] | None:
-        """Ends of the 80 % interval of such a latency [s]: a percentile is off as its mean is."""
+        """Ends of the 80 % interval of such a latency [s]: relative errors of percentiles equal those of the mean."""
         metric = metric_and_level(key)[0]
         ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
         return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
 
     @cached_property
     def slo_shares(self) -> dict[str, Number]:
-        """What latencies take of their limits, by the keys of the SLO [1]; within it where none is above one."""
+        """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one."""
         shares: dict[str, Number] = {}
         for key, limit in self.slo.items():
             time = self.latency(key)
-            if time is not None and key.startswith("tpot"):  # a single token has none to limit
+            if time is not None and key.startswith("tpot"):  # a single token has no TPOT
                 time = where(self.workload.osl > 1.0, time, 0.0)
             if time is not None:
                 shares[key] = time / limit
@@ -75,17 +74,17 @@ class Percentiles(Generic[Number, Flag]):
 
     @cached_property
     def slo_met(self) -> Flag | None:
-        """Whether every limit of the SLO is met by the central estimate; None without one."""
+        """Whether the central estimate meets every limit of the SLO; None without one."""
         if not self.slo:
             return None
-        met: Real = True if self.served is None else self.served.is_stable  # overloaded, no limit is met
+        met: Real = True if self.served is None else self.served.is_stable  # overload misses every limit
         for share in self.slo_shares.values():
             met = met & (share <= 1.0)
         return met
 
     @cached_property
-    def _asked(self) -> dict[str, Real | None]:
-        """Latencies by key, as they were asked for."""
+    def _latencies(self) -> dict[str, Real | None]:
+        """Cache of `latency`."""
         return {}
 
     def _latency(self, key: str) -> Real | None:
@@ -106,26 +105,25 @@ class Percentiles(Generic[Number, Flag]):
 
     @cached_property
     def _memory_fits(self) -> Real:
-        """Whether the memory is enough, found once for all elements."""
         return self.memory.fits
 
     @cached_property
     def _zero(self) -> Real:
-        """Nothing, in the shape of the case: a float for one case, an array for many."""
+        """0.0 in the shape of the case: a float, or an array for many cases."""
         case = self.workload
         if self.served is None and type(case.isl) is type(case.osl) is type(case.batch) is type(case.prefix) is float:
             return 0.0
-        numbers = (getattr(case, name) for name in _LENGTHS)
-        return sum((0.0 * number for number in numbers if getattr(number, "shape", ())), start=0.0)
+        lengths = (getattr(case, name) for name in _LENGTHS)
+        return sum((0.0 * length for length in lengths if getattr(length, "shape", ())), start=0.0)
 
-    def _each(self, time: Real) -> Real:
-        """A time with an element for every case, where it is the same for all of them."""
+    def _broadcast(self, time: Real) -> Real:
+        """A time, broadcast to one element per case."""
         return time if type(self._zero) is float else time + self._zero
 
     def _where_fits(self, time: Real) -> Real:
-        """A time where it exists: arrays have NaN where a case does not fit; a single case was asked for."""
+        """NaN in arrays where a case does not fit or is overloaded; a single case keeps its time."""
         fits = self._memory_fits
-        time = self._each(time)
+        time = self._broadcast(time)
         if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
             time = where(self.served.is_stable, time, _NOT_APPLICABLE)
         return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)

@@ -1,4 +1,4 @@
-"""The answer: a record of what a deployment does under a workload, and what it is made of."""
+"""The answer: what a deployment does under a workload, with the figures behind it."""
 
 from __future__ import annotations
 
@@ -28,24 +28,23 @@ if TYPE_CHECKING:
     from roofline.arrays import Array, Flags, Words
     from roofline.serving.row_types import Row
 
-__all__ = ["DEFAULT_SIGMA", "LIGHT_BINDS", "Prediction", "Predictions"]
 
 _NOT_APPLICABLE = float("nan")
 
-#: Of ln(predicted / measured) of whole passes, kernels apart, where the engine's profile states none.
+#: Sigma of whole passes beyond the kernels' own, where the engine profile states none.
 DEFAULT_SIGMA = 0.15
 
-#: What it means that a time scaled by a measurement is that at light speed.
-LIGHT_BINDS = "the hardware limit binds"
+#: Regime in which a time scaled by a measurement would beat the hardware limit.
+LIMIT_BINDS = "the hardware limit binds"
 
 
 @comparable
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag, Word]):
-    """Latencies of a deployment under a workload, with what they are made of.
+    """Latencies of a deployment under a workload, with the figures behind them.
 
-    Times in seconds, sizes in bytes; numbers may be arrays, one element a case. What does not
-    apply is None (NaN in arrays).
+    Times in seconds, sizes in bytes. Numbers may be arrays with one element per case. What does not apply is None
+    (NaN in arrays).
 
     >>> import roofline as rl
     >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=900, osl=300, basis="ideal", slo="ttft:300")
@@ -63,15 +62,15 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
     decode: Pass = field(repr=False)
     memory: Memory[Number, Flag] = field(repr=False)
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
-    said: tuple[str, ...] = ()  # what the reader should know of the case
-    allow_oversize: bool = False  # whether arrays have times for cases that do not fit, too
-    correction: Correction = UNCORRECTED  # by a measurement of this very deployment
+    said: tuple[str, ...] = ()  # warnings about the case
+    allow_oversize: bool = False  # arrays have times for cases that do not fit, too
+    correction: Correction = UNCORRECTED  # by a measurement of this deployment
     served: Served | None = field(default=None, repr=False)  # under users or a rate; None for a burst
-    added: tuple[str, ...] = ()  # what the reader should know of the answer
+    added: tuple[str, ...] = ()  # warnings about the answer
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader should know: of the case, of what was assumed for it, of the answer [text]."""
+        """Warnings about the case, the assumptions made for it, and the answer."""
         return (*self.said, *assumptions(self.deployment, self.prefill, self.decode), *self.added)
 
     @cached_property
@@ -82,36 +81,37 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     @cached_property
     def _step(self) -> Real:
+        """TPOT, also for a single output token [s]."""
         time = self._per_token(self.decode.time) if self.served is None else self.served.tpot
         return self._where_fits(self._corrected(time, self.correction.tpot, 1))
 
     @cached_property
     def ideal(self) -> tuple[Pass, Pass]:
-        """Prefill and mean decode step at light speed: what the same work takes at full rates, without a host."""
+        """Prefill and mean decode step at the hardware limit: the same work at full rates, without host time."""
         return request_passes(self.deployment.on("ideal"), self.workload, self.served)
 
     @property
     def load(self) -> str:
-        """Which load: burst, concurrency (users who ask again) or request_rate (Poisson arrivals)."""
+        """Load: burst, concurrency (users, closed loop) or request_rate (Poisson arrivals, open loop)."""
         return self.workload.load
 
     @property
     def concurrency(self) -> Number | None:
-        """Requests in flight on the whole deployment, on average [requests]; None for a burst."""
+        """Mean requests in flight on the whole deployment [requests]; None for a burst."""
         if self.workload.request_rate is not None:
             return self.workload.request_rate * self.e2el
         return self.workload.concurrency
 
     @property
     def request_rate(self) -> Number | None:
-        """Requests that the whole deployment answers, or that come to it [1/s]; None for a burst."""
+        """Requests per second of the whole deployment [1/s]; None for a burst."""
         if self.workload.concurrency is not None:
             return self.workload.concurrency / self.e2el
         return self.workload.request_rate
 
     @property
     def max_request_rate(self) -> Number | None:
-        """Requests that the whole deployment can answer at most [1/s]; None for a burst."""
+        """Largest request rate of the whole deployment [1/s]; None for a burst."""
         if self.served is None:
             return None
         most = self.served.max_request_rate
@@ -119,41 +119,41 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     @property
     def util(self) -> Number | None:
-        """Requests answered, over those that can be answered at most [1]; None for a burst."""
+        """Request rate over the largest one [1]; None for a burst."""
         return None if self.request_rate is None else self.request_rate / self.max_request_rate
 
     @property
     def queue(self) -> Number | None:
-        """Time to first token less request, network and one's own prefill [s]; None for a burst."""
+        """Mean TTFT beyond request, network and the request's own prefill [s]; None for a burst."""
         return None if self.served is None else self._where_fits(self.correction.ttft * self.served.queue)
 
     @property
     def waiting(self) -> Number | None:
-        """Requests of the whole deployment that wait, on average [requests]; None for a burst."""
+        """Mean requests of the whole deployment that wait [requests]; None for a burst."""
         return None if self.queue is None or self.request_rate is None else self.request_rate * self.queue
 
     @property
     def running(self) -> Number | None:
-        """Requests of the whole deployment that are worked on, on average [requests]; None for a burst."""
+        """Mean requests of the whole deployment in service [requests]; None for a burst."""
         return None if self.concurrency is None else self.concurrency - self.waiting
 
     @cached_property
-    def light_share(self) -> dict[str, Number]:
-        """Share of light speed that prefill and decode reach, host included [1].
+    def ideal_share(self) -> dict[str, Number]:
+        """Share of the hardware limit that prefill and decode reach, host time included [1].
 
-        On the ideal basis, what the calibrated kernels with the same engine reach of it.
+        On the ideal basis, the share that the calibrated kernels with the same engine would reach.
         """
-        first, step = self.ideal
+        ideal_first, ideal_step = self.ideal
         if self.basis != "ideal":
-            return {"prefill": first.time / self.ttft, "decode": self._per_token(step.time) / self._step}
+            return {"prefill": ideal_first.time / self.ttft, "decode": self._per_token(ideal_step.time) / self._step}
         real = self.deployment.on(basis_of(self.deployment.gpu, "calibrated"))
         if self.served is None:
             real_first, real_step = request_passes(real, self.workload, None)
-            return {"prefill": first.time / real_first.time, "decode": step.time / real_step.time}
+            return {"prefill": ideal_first.time / real_first.time, "decode": ideal_step.time / real_step.time}
         from roofline.serving.traffic.load import served
 
         means = served(real, self.workload)
-        return {"prefill": first.time / means.ttft, "decode": self._per_token(step.time) / means.tpot}
+        return {"prefill": ideal_first.time / means.ttft, "decode": self._per_token(ideal_step.time) / means.tpot}
 
     @cached_property
     def ttft_interval(self) -> tuple[Number, Number] | None:
@@ -161,7 +161,7 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
         sigma = self._sigma("ttft")
         if sigma is None:
             return None
-        network = self.deployment.host.network  # given, not guessed; cold starts likewise
+        network = self.deployment.effective_engine.network  # stated by the user, like cold starts: no uncertainty
         if self.workload.cold_start is not None:
             network = network + self.workload.cold_start[0] * self.workload.cold_start[1]
         ends = spread(self.ttft - network, sigma)
@@ -177,7 +177,7 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     @cached_property
     def e2el_interval(self) -> tuple[Number, Number] | None:
-        """Ends of the 80 % interval of `e2el` [s], as if both parts were off together."""
+        """Ends of the 80 % interval of `e2el` [s], with errors of TTFT and TPOT fully correlated."""
         first, sigma = self.ttft_interval, self._sigma("tpot")
         if first is None or sigma is None:
             return None
@@ -194,26 +194,26 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     @property
     def itl(self) -> Number | None:
-        """Mean inter-token latency [s]: of a step, which with drafts hands out several tokens at once."""
+        """Mean inter-token latency [s]: of a decode step, which yields several tokens with drafts."""
         step: Real | None = self.tpot
         return step if step is None or self.deployment.draft is None else step / self._per_token(1.0)
 
     def _per_token(self, step: Real) -> Real:
-        """Time per token from that of a step [s]."""
+        """Time per token [s] from the time of a step."""
         return time_per_token(self.deployment, self.workload.osl, step)
 
     @property
     def tpot_first(self) -> Number:
-        """Time of the first decode step, without any prompt beside it [s]."""
+        """TPOT of the first decode step, without prefill in the same step [s]."""
         step = decode_pass(self.deployment, self.decode_batch, self.workload.isl)
-        return self._each(self.correction.tpot * self._per_token(step.time))
+        return self._broadcast(self.correction.tpot * self._per_token(step.time))
 
     @property
     def tpot_last(self) -> Number:
-        """Time of the last decode step, without any prompt beside it [s]."""
+        """TPOT of the last decode step, without prefill in the same step [s]."""
         context = self.workload.isl + maximum(self.workload.osl - 2.0, 0.0)
         step = decode_pass(self.deployment, self.decode_batch, context)
-        return self._each(self.correction.tpot * self._per_token(step.time))
+        return self._broadcast(self.correction.tpot * self._per_token(step.time))
 
     @property
     def e2el(self) -> Number:
@@ -221,20 +221,20 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
         return self._end_to_end(self.ttft, self._step)
 
     def _end_to_end(self, first: Real, step: Real) -> Real:
-        """End-to-end latency from a TTFT and a TPOT [s]: long answers weigh more in it where answers differ."""
+        """End-to-end latency [s] from TTFT and TPOT; where answers vary in length, long ones weigh more."""
         if self.served is None or self.workload.lengths is None:
             return e2el(first, step, self.workload.osl)
         return first + self.served.decode * (step / self.served.tpot)
 
     @property
     def tok_s_user(self) -> Number | None:
-        """Output tokens per second that one user sees while decoding, 1 / tpot [1/s]."""
+        """Output tokens per second that one user sees while decoding [1/s]; None for a single output token."""
         step: Real | None = self.tpot
         return None if step is None else 1.0 / step
 
     @property
     def output_tok_s(self) -> Number:
-        """Output tokens per second of all replicas: the requests in flight, over their latency [1/s]."""
+        """Output tokens per second of all replicas [1/s]."""
         if self.request_rate is not None:
             return self._where_fits(self.request_rate) * self.workload.osl
         in_flight = self.workload.batch * self.deployment.plan.pp * self.deployment.replicas
@@ -242,12 +242,12 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     @property
     def output_tok_s_gpu(self) -> Number:
-        """Output tokens per second and GPU [1/s]."""
+        """Output tokens per second per GPU [1/s]."""
         return self.output_tok_s / self.deployment.num_gpus
 
     @property
     def decode_batch(self) -> Number | float:
-        """Sequences that a replica decodes together [sequences]: of a burst all, under a load when a request does."""
+        """Sequences that a replica decodes together, as a request sees it [sequences]."""
         return self.workload.batch if self.served is None else self.served.batch
 
     @property
@@ -258,62 +258,62 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     @property
     def longest_context(self) -> Number | float:
-        """Longest sequences, prompt and answer, of which this batch fits [tokens]."""
+        """Longest sequences, prompt and answer, at which this batch fits [tokens]."""
         return longest_context(self.deployment, self.decode_batch)
 
     @property
     def engine(self) -> str:
         """Engine whose host time is included; `none` on the ideal basis."""
-        return self.deployment.host.name
+        return self.deployment.effective_engine.name
 
     @property
     def basis(self) -> str:
-        """What the figures stand on: ideal, calibrated, inherited or generic."""
+        """Basis of the figures: ideal, calibrated, inherited or generic."""
         return self.deployment.basis
 
     @property
     def basis_detail(self) -> str:
-        """The basis with its evidence: generation, kernels timed, engines, year."""
+        """The basis with its evidence: generation, timed kernels, engines, year."""
         return evidence(self.deployment)
 
     @property
     def bound(self) -> dict[str, Word | str]:
-        """What binds prefill and decode: compute, memory, latency, exponentials or link."""
+        """What bounds prefill and decode: compute, memory, latency, exponentials or link."""
         return {"prefill": self.prefill.bound, "decode": self.decode.bound}
 
     @property
     def breakdown(self) -> dict[str, dict[str, Number]]:
-        """Time of every kernel of the prefill and of the mean decode step, as predicted without `correction` [s]."""
-        found: dict[str, dict[str, Real]] = {"prefill": {}, "decode": {}}
+        """Time of each kernel of the prefill and of the mean decode step, before `correction` [s]."""
+        times: dict[str, dict[str, Real]] = {"prefill": {}, "decode": {}}
         for name, passed in (("prefill", self.prefill), ("decode", self.decode)):
-            for kernel in passed.kernels:  # kernels of different groups of layers may share a name
-                found[name][kernel.name] = found[name].get(kernel.name, 0.0) + kernel.time
-        return found
+            for kernel in passed.kernels:  # layer groups may share kernel names
+                times[name][kernel.name] = times[name].get(kernel.name, 0.0) + kernel.time
+        return times
 
     @cached_property
     def knees(self) -> Knees[Number, Word]:
-        """The four knees: of the batch of a burst [sequences], or of the users of the whole deployment [requests].
+        """The four knees: in sequences for a burst, in users of the whole deployment [requests] under users.
 
-        None of any under a request rate, which sets the batch itself.
+        All None under a request rate, which determines the batch.
         """
         if self.workload.request_rate is not None:
             return Knees(None, None, None, None)
         meets = self._meets if self.slo else None
-        found: Knees[Any, Any] = knees(self.deployment, self.workload.isl, self.workload.osl, meets)
+        result: Knees[Any, Any] = knees(self.deployment, self.workload.isl, self.workload.osl, meets)
         if self.served is None:
-            return found
+            return result
         turns = self.deployment.replicas * self.deployment.plan.pp
-        ridge, half = (None if knee is None else knee * turns for knee in (found.ridge, found.half))
-        return Knees(ridge, half, self.served.slots * lanes(self.deployment), found.slo)
+        ridge, half = (None if knee is None else knee * turns for knee in (result.ridge, result.half))
+        return Knees(ridge, half, self.served.slots * lanes(self.deployment), result.slo)
 
     @property
     def knee(self) -> Number | float | None:
-        """The smallest knee: the batch or users beyond which decode stops being cheap [sequences]."""
+        """Smallest knee: the batch or number of users beyond which decode stops being cheap [sequences]."""
         return self.knees.smallest[0]
 
     @property
     def knee_bound(self) -> Word | str | None:
-        """Which knee that is: memory, slo, half or ridge."""
+        """Which knee is the smallest: memory, slo, half or ridge."""
         return self.knees.smallest[1]
 
     @overload
@@ -325,36 +325,34 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
         return row(self, keys)
 
     def __hash__(self) -> int:
-        """Of what is never an array; equal predictions are equal in all of their fields."""
+        # Fields that are never arrays; equality compares all fields.
         deployment = self.deployment
         return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.said))
 
     def __str__(self) -> str:
-        """A summary of one case, a small table of many."""
         from roofline.serving.answer_text import prediction_text
 
         return prediction_text(self)
 
     def __repr__(self) -> str:
-        """The answer in one line."""
         from roofline.serving.answer_text import prediction_line
 
         return f"<Prediction {prediction_line(self)}>"
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
-        """A time scaled by a measurement of the deployment, never faster than light and the way there and back."""
+        """A time scaled by a measurement, never below the hardware limit plus the network."""
         if factor == 1.0:
             return time
         least = self._per_token(self.ideal[1].time) if part else self.ideal[0].time
-        return maximum(factor * time, least if part else least + self.deployment.host.network, LIGHT_BINDS)
+        return maximum(factor * time, least if part else least + self.deployment.effective_engine.network, LIMIT_BINDS)
 
     def _interval(self, time: Real, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
-        """Ends of an interval of a time, the low one no faster than light; the time itself lies in it."""
+        """Ends of an interval that contains the time, the low end no faster than the hardware limit."""
         least = self._per_token(self.ideal[1].time) if part else self.ideal[0].time
         return minimum(maximum(ends[0], least), time), maximum(ends[1], time)
 
     def _sigma(self, result: str) -> Real | None:
-        """Standard deviation of the logarithm of a result, None on the ideal basis."""
+        """Standard deviation of the logarithm of a latency; None on the ideal basis."""
         if result not in self._sigmas:
             self._sigmas[result] = self._sigma_of(result)
         return self._sigmas[result]
@@ -378,21 +376,21 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
 
     @property
     def _users(self) -> Real:
-        """Requests in flight on a replica [requests]."""
+        """Requests in flight per replica [requests]."""
         return 1.0 if self.served is None else self.served.concurrency / self.deployment.replicas
 
     def _idle_sigma(self, result: str) -> float:
-        """Sigma of a pass on an idle server, kernels apart."""
+        """Sigma of a pass on an idle server, beyond the kernels' own."""
         stated = self.deployment.engine.sigma_ttft if result == "ttft" else self.deployment.engine.sigma_tpot
         return DEFAULT_SIGMA if stated is None else stated
 
     def _meets(self, number: Real) -> Real:
-        """Whether a batch, or so many users, meet every limit of the SLO."""
+        """Whether every limit of the SLO is met at a batch, or with a number of users."""
         from roofline.serving.targets import excess
 
         workload = replace(self.workload, **{"batch" if self.served is None else USERS: number})
         return excess(self.deployment, workload, self.slo, self.correction) <= 1.0
 
 
-#: A prediction of many cases, whose times are arrays, for a type checker.
+#: A prediction of many cases, for a type checker: its times are arrays.
 Predictions: TypeAlias = Prediction["Array", "Flags", "Words"]

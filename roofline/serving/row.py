@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.ops import Real
 from roofline.quantity import GIGA, MILLI
-from roofline.serving.precision import summary
 from roofline.serving.prompt_cache import hit_rate, load_time
+from roofline.serving.quantization import summary
 from roofline.specs.slo import LATENCIES, LEVELS, key_of
 
 if TYPE_CHECKING:
@@ -20,92 +20,60 @@ if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
     from roofline.specs.prompt_cache import PromptCache
 
-__all__ = ["ROW_KEYS", "check_keys", "listed_keys", "row"]
 
-
-_MOST_KEYS = 1000  # more are none of these
+_MOST_KEYS = 1000  # guards against endless iterables
 
 
 def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None) -> dict[str, Any]:
-    """Flat row of the JSON contract.
-
-    Args:
-        prediction: the prediction.
-        keys: which of `ROW_KEYS`; None for all [text].
-
-    Returns:
-        Values by key; keys carry their unit, what does not apply is None, arrays are lists.
-
-    Raises:
-        UnknownName: a key that is none.
-        BadInput: keys that are no list.
-    """
+    """Row of the JSON contract, or some of its keys; None where a value does not apply, lists for arrays."""
     if keys is None:
         return {key: value(prediction) for key, value in _VALUES.items()}
-    wanted = keys if type(keys) is tuple else listed_keys(keys)
-    check_keys(wanted)
-    return {key: _VALUES[key](prediction) for key in wanted}
+    chosen = keys if type(keys) is tuple else listed_keys(keys)
+    check_keys(chosen)
+    return {key: _VALUES[key](prediction) for key in chosen}
 
 
 def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
-    """Refuse what are no keys of a row.
-
-    Args:
-        keys: those asked for [text].
-        known: those that there are; None for `ROW_KEYS` [text].
-
-    Raises:
-        UnknownName: a key that is none.
-    """
-    there = ROW_KEYS if known is None else tuple(known)
+    """Refuse unknown keys of a row; `known`: None for `ROW_KEYS`."""
+    choices = ROW_KEYS if known is None else tuple(known)
     for key in keys:
-        if not isinstance(key, str) or key not in there:
-            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(there)}")
+        if not isinstance(key, str) or key not in choices:
+            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(choices)}")
 
 
 def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Keys of a row as a tuple.
-
-    Args:
-        keys: some iterable of them [text].
-
-    Returns:
-        The keys [text].
-
-    Raises:
-        BadInput: a single text, or nothing to iterate over.
-    """
-    found: tuple[str, ...] | None = None
+    """Keys as a tuple; BadInput for a single text, a set, a mapping or what cannot be iterated over."""
+    listed: tuple[str, ...] | None = None
     if not isinstance(keys, (str, bytes, AbstractSet, Mapping)):
-        with suppress(TypeError):  # nothing to iterate over
-            found = tuple(islice(keys, _MOST_KEYS))
-    if found is None:
+        with suppress(TypeError):
+            listed = tuple(islice(keys, _MOST_KEYS))
+    if listed is None:
         raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
-    return found
+    return listed
 
 
-def _plain(value: Real, unit: float = 1.0) -> Any:
-    """Value as JSON has it: floats, texts, lists; None for what is not a finite number."""
+def _json_value(value: Real, unit: float = 1.0) -> Any:
+    """JSON value: floats, texts, lists; None for what is not a finite number."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (float, int)):
         number = value / unit
         return number if number - number == 0.0 else None
-    return [_plain(item, unit) for item in (value if isinstance(value, list) else value.tolist())]
+    return [_json_value(item, unit) for item in (value if isinstance(value, list) else value.tolist())]
 
 
-def _whole(value: Real) -> Any:
-    """Value as JSON has it, whole numbers as integers."""
-    number = _plain(value)
+def _integral(value: Real) -> Any:
+    """JSON value, with whole floats as integers."""
+    number = _json_value(value)
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 def _interval(result: str) -> dict[str, Callable[[Prediction], Any]]:
-    """Both ends of an 80 % interval; None on the ideal basis, which is a bound."""
+    """Both ends of an 80 % interval; None on the ideal basis."""
 
-    def end(prediction: Prediction, which: int) -> Any:
-        found = getattr(prediction, f"{result}_interval")
-        return None if found is None else _plain(found[which], MILLI)
+    def end(prediction: Prediction, place: int) -> Any:
+        interval = getattr(prediction, f"{result}_interval")
+        return None if interval is None else _json_value(interval[place], MILLI)
 
     return {f"{result}_low_ms": lambda p: end(p, 0), f"{result}_high_ms": lambda p: end(p, 1)}
 
@@ -114,11 +82,11 @@ def _percentile(key: str) -> dict[str, Callable[[Prediction], Any]]:
     """A percentile and both ends of its 80 % interval; None for a burst."""
 
     def value(prediction: Prediction) -> Any:
-        return None if prediction.tails is None else _plain(prediction.latency(key), MILLI)
+        return None if prediction.tails is None else _json_value(prediction.latency(key), MILLI)
 
-    def end(prediction: Prediction, which: int) -> Any:
-        found = None if prediction.tails is None else prediction.latency_interval(key)
-        return None if found is None else _plain(found[which], MILLI)
+    def end(prediction: Prediction, place: int) -> Any:
+        interval = None if prediction.tails is None else prediction.latency_interval(key)
+        return None if interval is None else _json_value(interval[place], MILLI)
 
     return {
         f"{key}_ms": value,
@@ -128,28 +96,28 @@ def _percentile(key: str) -> dict[str, Callable[[Prediction], Any]]:
 
 
 def _token_price(prediction: Prediction, kind: str) -> Any:
-    """Price of one kind of token; None where there is no price, or no such token."""
     prices = prediction.token_prices
-    return None if prices is None else _plain(getattr(prices, kind))
+    return None if prices is None else _json_value(getattr(prices, kind))
 
 
 def _binding(prediction: Prediction) -> Any:
-    """Key of the limit that is taken up most; None without one, and in arrays."""
+    """Key of the limit with the largest share; None without an SLO, and in arrays."""
     shares = prediction.slo_shares
     if not shares or not all(isinstance(share, float) for share in shares.values()):
         return None
     return max(shares, key=lambda key: shares[key])
 
 
-def _drafts(draft: Draft) -> str:
-    """What proposes tokens: the method, or the model."""
+def draft_name(draft: Draft) -> str:
     return draft.model.short_name if draft.method == "model" and draft.model is not None else draft.method
 
 
-def _of_cache(prediction: Prediction, figure: Callable[[Deployment, Real, PromptCache], Real], unit: float) -> Any:
+def _cache_figure(prediction: Prediction, figure: Callable[[Deployment, Real, PromptCache], Real], unit: float) -> Any:
     """A figure of the prompt cache; None without one."""
     cache = prediction.workload.cache
-    return None if cache is None else _plain(figure(prediction.deployment, prediction.workload.prefix, cache), unit)
+    if cache is None:
+        return None
+    return _json_value(figure(prediction.deployment, prediction.workload.prefix, cache), unit)
 
 
 _VALUES: dict[str, Callable[[Prediction], Any]] = {
@@ -161,37 +129,37 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "pp": lambda p: p.deployment.plan.pp,
     "ep": lambda p: p.deployment.plan.ep,
     "dp": lambda p: p.deployment.plan.dp,
-    "isl": lambda p: _whole(p.workload.isl),
-    "osl": lambda p: _whole(p.workload.osl),
-    "prefix": lambda p: _whole(p.workload.prefix),
-    "cache_hit": lambda p: _of_cache(p, hit_rate, 1.0),
+    "isl": lambda p: _integral(p.workload.isl),
+    "osl": lambda p: _integral(p.workload.osl),
+    "prefix": lambda p: _integral(p.workload.prefix),
+    "cache_hit": lambda p: _cache_figure(p, hit_rate, 1.0),
     "cache_tier": lambda p: None if p.workload.cache is None else p.workload.cache.tier,
-    "cache_load_ms": lambda p: _of_cache(p, load_time, MILLI),
+    "cache_load_ms": lambda p: _cache_figure(p, load_time, MILLI),
     "isl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.prompts.cv,
     "osl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.answers.cv,
-    "batch": lambda p: _whole(p.workload.batch) if p.served is None else None,
+    "batch": lambda p: _integral(p.workload.batch) if p.served is None else None,
     "load": lambda p: p.load,
-    "concurrency": lambda p: _whole(p.concurrency),
-    "request_rate": lambda p: _plain(p.request_rate),
-    "util": lambda p: _plain(p.util),
-    "running": lambda p: _plain(p.running),
-    "waiting": lambda p: _plain(p.waiting),
-    "queue_ms": lambda p: _plain(p.queue, MILLI),
-    "max_request_rate": lambda p: _plain(p.max_request_rate),
-    "weight_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[0],
-    "kv_cache_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[1],
-    "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.precision)[2],
+    "concurrency": lambda p: _integral(p.concurrency),
+    "request_rate": lambda p: _json_value(p.request_rate),
+    "util": lambda p: _json_value(p.util),
+    "running": lambda p: _json_value(p.running),
+    "waiting": lambda p: _json_value(p.waiting),
+    "queue_ms": lambda p: _json_value(p.queue, MILLI),
+    "max_request_rate": lambda p: _json_value(p.max_request_rate),
+    "weight_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[0],
+    "kv_cache_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[1],
+    "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[2],
     "basis": lambda p: p.basis,
     "basis_detail": lambda p: p.basis_detail,
     "engine": lambda p: p.engine,
-    "draft": lambda p: None if p.deployment.draft is None else _drafts(p.deployment.draft),
+    "draft": lambda p: None if p.deployment.draft is None else draft_name(p.deployment.draft),
     "draft_tokens": lambda p: None if p.deployment.draft is None else p.deployment.draft.tokens,
     "tokens_per_step": lambda p: p.deployment.tokens_per_step,
-    "fits": lambda p: _plain(p.fits),
-    "ttft_ms": lambda p: _plain(p.ttft, MILLI),
-    "tpot_ms": lambda p: _plain(p.tpot, MILLI),
-    "itl_ms": lambda p: _plain(p.itl, MILLI),
-    "e2el_ms": lambda p: _plain(p.e2el, MILLI),
+    "fits": lambda p: _json_value(p.fits),
+    "ttft_ms": lambda p: _json_value(p.ttft, MILLI),
+    "tpot_ms": lambda p: _json_value(p.tpot, MILLI),
+    "itl_ms": lambda p: _json_value(p.itl, MILLI),
+    "e2el_ms": lambda p: _json_value(p.e2el, MILLI),
     **_interval("ttft"),
     **_interval("tpot"),
     **_interval("e2el"),
@@ -201,30 +169,30 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
         for level in LEVELS
         for key, value in _percentile(key_of(metric, level)).items()
     },
-    "slo_met": lambda p: _plain(p.slo_met),
+    "slo_met": lambda p: _json_value(p.slo_met),
     "slo_binding": _binding,
-    "ttft_light_frac": lambda p: _plain(p.light_share["prefill"]),
-    "tpot_light_frac": lambda p: None if p.tpot is None else _plain(p.light_share["decode"]),
-    "tok_s_user": lambda p: _plain(p.tok_s_user),
-    "output_tok_s": lambda p: _plain(p.output_tok_s),
-    "output_tok_s_gpu": lambda p: _plain(p.output_tok_s_gpu),
-    "prefill_bound": lambda p: _plain(p.prefill.bound),
-    "decode_bound": lambda p: None if p.tpot is None else _plain(p.decode.bound),
-    "ridge_knee": lambda p: _plain(p.knees.ridge),
-    "half_knee": lambda p: _plain(p.knees.half),
-    "memory_knee": lambda p: _whole(p.knees.memory),
-    "slo_knee": lambda p: _whole(p.knees.slo),
-    "knee": lambda p: _plain(p.knee),
-    "knee_bound": lambda p: _plain(p.knee_bound),
-    "weights_gb": lambda p: _plain(p.memory.weights, GIGA),
-    "kv_cache_gb": lambda p: _plain(p.memory.kv_cache, GIGA),
-    "hbm_used_frac": lambda p: _plain(p.memory.used_fraction),
-    "usd_per_hour": lambda p: _plain(p.usd_per_hour),
-    "usd_per_m_output_tok": lambda p: _plain(p.usd_per_m_output_tok),
-    "usd_per_hour_low": lambda p: None if p.usd_per_hour_range is None else _plain(p.usd_per_hour_range[0]),
-    "usd_per_hour_high": lambda p: None if p.usd_per_hour_range is None else _plain(p.usd_per_hour_range[1]),
+    "ttft_light_frac": lambda p: _json_value(p.ideal_share["prefill"]),
+    "tpot_light_frac": lambda p: None if p.tpot is None else _json_value(p.ideal_share["decode"]),
+    "tok_s_user": lambda p: _json_value(p.tok_s_user),
+    "output_tok_s": lambda p: _json_value(p.output_tok_s),
+    "output_tok_s_gpu": lambda p: _json_value(p.output_tok_s_gpu),
+    "prefill_bound": lambda p: _json_value(p.prefill.bound),
+    "decode_bound": lambda p: None if p.tpot is None else _json_value(p.decode.bound),
+    "ridge_knee": lambda p: _json_value(p.knees.ridge),
+    "half_knee": lambda p: _json_value(p.knees.half),
+    "memory_knee": lambda p: _integral(p.knees.memory),
+    "slo_knee": lambda p: _integral(p.knees.slo),
+    "knee": lambda p: _json_value(p.knee),
+    "knee_bound": lambda p: _json_value(p.knee_bound),
+    "weights_gb": lambda p: _json_value(p.memory.weights, GIGA),
+    "kv_cache_gb": lambda p: _json_value(p.memory.kv_cache, GIGA),
+    "hbm_used_frac": lambda p: _json_value(p.memory.used_fraction),
+    "usd_per_hour": lambda p: _json_value(p.usd_per_hour),
+    "usd_per_m_output_tok": lambda p: _json_value(p.usd_per_m_output_tok),
+    "usd_per_hour_low": lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[0]),
+    "usd_per_hour_high": lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[1]),
     "price_source": lambda p: p.price_source,
-    "usd_per_request": lambda p: _plain(p.usd_per_request),
+    "usd_per_request": lambda p: _json_value(p.usd_per_request),
     "usd_per_m_input_tok": lambda p: _token_price(p, "input"),
     "usd_per_m_cached_tok": lambda p: _token_price(p, "cached"),
     "usd_per_m_decode_tok": lambda p: _token_price(p, "output"),

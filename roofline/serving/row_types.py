@@ -1,14 +1,12 @@
-"""Flat rows of the JSON contract for a type checker: keys, and what stands under each."""
+"""Types of the flat rows of the JSON contract, by key."""
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-__all__ = ["CacheRow", "ComparedRow", "CostRow", "GoodputRow", "LeverRow", "QuantizedRow", "Row", "SizeRow"]
-
 
 class Row(TypedDict, total=False):
-    """A prediction of one case as a flat row, or the keys of it that were asked for; None is what does not apply."""
+    """A prediction of one case, or the requested keys of it; None where a value does not apply."""
 
     model: str
     model_id: str
@@ -124,7 +122,7 @@ class Row(TypedDict, total=False):
 
 
 class SizeRow(Row, total=False):
-    """A row of `size`: a prediction with the fewest GPUs, and whether it meets the SLO."""
+    """A row of `size`: the prediction with the fewest GPUs, and whether it meets the SLO."""
 
     quantization: str | None
     meets: bool
@@ -133,7 +131,7 @@ class SizeRow(Row, total=False):
 
 
 class GoodputRow(Row, total=False):
-    """A row of `goodput`: a prediction at the goodput, and the goodput itself."""
+    """A row of `goodput`: the prediction at the goodput, and the goodput itself."""
 
     goodput: float
     goodput_gpu: float
@@ -145,7 +143,7 @@ class GoodputRow(Row, total=False):
 
 
 class CacheRow(Row, total=False):
-    """A row of `prompt_cache`: a prediction with the cache in a tier, and the tier itself."""
+    """A row of `prompt_cache`: the prediction with the cache in one tier, and that tier's figures."""
 
     cache_bandwidth_gb_s: float | None
     recompute_ms: float | None
@@ -167,14 +165,14 @@ class _SpeedupRow(Row, total=False):
 
 
 class ComparedRow(_SpeedupRow, total=False):
-    """A row of `compare`: a prediction, and how many times faster than the reference it is."""
+    """A row of `compare`: a prediction, and its speed-up over the reference."""
 
     label: str
     reference: str
 
 
 class QuantizedRow(_SpeedupRow, total=False):
-    """A row of `quantize`: a prediction in one pair of formats, and how many times faster than the baseline it is."""
+    """A row of `quantize`: a prediction in one pair of formats, and its speed-up over the baseline."""
 
     quantization: str
     baseline: str
@@ -185,7 +183,7 @@ class QuantizedRow(_SpeedupRow, total=False):
 
 
 class LeverRow(_SpeedupRow, total=False):
-    """A row of `levers`: a prediction of the changed case, and what the change does."""
+    """A row of `levers`: the prediction of the changed case, and the effect of the change."""
 
     lever: str
     lever_kind: str
@@ -207,7 +205,7 @@ class LeverRow(_SpeedupRow, total=False):
 
 
 class CostRow(Row, total=False):
-    """A row of `cost`: a prediction at the load that is meant, and what it costs."""
+    """A row of `cost`: the prediction at one load, and its cost."""
 
     cost_at: str | None
     usd_per_m_input_tok_low: float | None

@@ -1,4 +1,4 @@
-"""What requests see under a load, and the passes in which they run; `serving/traffic/load.py` finds it."""
+"""Figures of requests under a load, which `serving/traffic/load.py` computes, and the passes in which they run."""
 
 from __future__ import annotations
 
@@ -8,65 +8,47 @@ from roofline.physics.plan import Deployment
 from roofline.records import NamedTuple, replace
 from roofline.serving.latency import Workload, decode, prefill
 
-__all__ = ["UNDER_LOAD", "Served", "lanes", "request_passes"]
-
-#: How sentences begin that say whether a load lies inside the checked domain.
+#: Start of the note on whether a load is inside the validated range.
 UNDER_LOAD = "under load"
 
 
 @comparable
 class Served(NamedTuple):
-    """What requests see under a load; means over requests, counts and rates of the whole deployment."""
+    """Mean figures of requests under a load; counts and rates of the whole deployment."""
 
-    ttft: Real  # [s]; infinite where more come than can be served
+    ttft: Real  # [s]; infinite under overload
     tpot: Real  # [s]
     decode: Real  # [s] from the first token to the last; (osl - 1) tpot where all answers are equal
-    queue: Real  # [s] of the ttft: all but request, network and one's own prompt
+    queue: Real  # [s] of the ttft, beyond request, network and the request's own prompt
     concurrency: Real  # [requests] in flight
     request_rate: Real  # [1/s] answered
-    max_request_rate: Real  # [1/s] that can be answered at most
-    batch: Real  # sequences of a replica that decode together when a request does, itself included
+    max_request_rate: Real  # [1/s] saturation
+    batch: Real  # [sequences] that a replica decodes together, as a request sees it, itself included
     slots: Real  # [sequences] that a rank runs at most
-    rho: Real  # share of the time that prompts take [1]
-    rho_chunks: Real  # share of the time that prompts would take, were they computed in full steps [1]
-    prompt_share: Real  # what a prompt adds to others, over the decode steps of a request [1]
-    waiting_share: Real  # of requests that wait for a slot [1]
-    is_stable: Real  # whether no more come than can be served [condition]
-    state: tuple[Real, ...]  # where the equations agree, for whoever asks for a case nearby
+    rho: Real  # share of time that prompts take [1]
+    rho_chunks: Real  # the same if all prompts were computed in full steps [1]
+    prompt_share: Real  # time that a prompt adds to others, over a request's decode time [1]
+    waiting_share: Real  # share of requests that wait for a slot [1]
+    is_stable: Real  # no overload
+    state: tuple[Real, ...]  # fixed point of the equations, to start from for a nearby case
     prompt: Real = float("nan")  # [s] that a prompt adds to the steps of others
-    nobody: Real = float("nan")  # probability that nobody decodes when a request comes [1]
+    nobody: Real = float("nan")  # probability that no sequence decodes when a request arrives [1]
 
     @property
     def util(self) -> Real:
-        """Answered over what can be answered at most [1]."""
+        """Request rate over the largest one [1]."""
         return self.request_rate / self.max_request_rate
 
 
 def lanes(deployment: Deployment) -> Real:
-    """Ranks that share a load evenly: of data parallelism, in each turn of the pipeline, on every replica.
-
-    Args:
-        deployment: plan and replicas.
-
-    Returns:
-        How many [1].
-    """
+    """Ranks that share a load evenly: data-parallel ranks x pipeline turns x replicas."""
     plan = deployment.plan
     return deployment.replicas * plan.pp * plan.dp
 
 
-def request_passes(deployment: Deployment, workload: Workload, found: Served | None) -> tuple[Pass, Pass]:
-    """Prefill and mean decode step of a request: those of a burst, or what one among others runs in.
-
-    Args:
-        deployment: model, GPU, plan, precision, basis and engine.
-        workload: lengths and load.
-        found: what requests see under the load; None for a burst.
-
-    Returns:
-        Prefill of the burst, or of one prompt; the decode step without any prompt beside it.
-    """
-    if found is None:
+def request_passes(deployment: Deployment, workload: Workload, under_load: Served | None) -> tuple[Pass, Pass]:
+    """Prefill and mean decode step of a burst, or of one request under a load (without prefill in its steps)."""
+    if under_load is None:
         return prefill(deployment, workload), decode(deployment, workload)
-    one = replace(workload, batch=1.0)
-    return prefill(deployment, one), decode(deployment, replace(one, batch=found.batch))
+    single = replace(workload, batch=1.0)
+    return prefill(deployment, single), decode(deployment, replace(single, batch=under_load.batch))

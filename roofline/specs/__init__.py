@@ -1,1 +1,1 @@
-"""What things are: records of models, GPUs, engines and kernels, without files."""
+"""Records of models, GPUs, engines, kernels and workloads; nothing here reads a file."""

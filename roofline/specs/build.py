@@ -1,4 +1,4 @@
-"""Plain mappings, as a YAML file holds them, to records."""
+"""Records from the mappings that YAML files hold."""
 
 from __future__ import annotations
 
@@ -16,18 +16,6 @@ from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixe
 from roofline.specs.model import Model
 from roofline.specs.workload import NamedWorkload
 
-__all__ = [
-    "DEFAULT_NATIVE",
-    "LIKE_LINEAR",
-    "calibration_record",
-    "engine_record",
-    "gpu_record",
-    "model_record",
-    "sustained_efficiencies",
-    "without_nulls",
-    "workload_record",
-]
-
 #: Section of a checkpoint -> its number format where a file states none.
 DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
 #: Sections whose format is that of `linear` where a file states none.
@@ -35,19 +23,7 @@ LIKE_LINEAR = ("attention", "shared", "experts")
 
 
 def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> Gpu:
-    """Record of a GPU specification.
-
-    Args:
-        document: content of the file.
-        calibration: efficiencies of its generation, if any.
-
-    Returns:
-        The record, in SI units.
-
-    Raises:
-        BadInput: a quantity cannot be read.
-        KeyError: a required field is missing.
-    """
+    """The record in SI units; KeyError where a required field is missing."""
     memory, link = document["memory"], document["scale_up"]
     reduction, host = link.get("in_switch_reduction"), document.get("host_link", {})
     return Gpu(
@@ -71,7 +47,7 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
         scale_out=_optional(document.get("scale_out", {}), "bandwidth", "B/s"),
         host_link=_optional(host, "bandwidth", "B/s"),
         host_domain=host["domain"]["value"] if "domain" in host else None,
-        sustained=_sustained(document),
+        sustained=_sustained_share(document),
         other_nodes=tuple(document.get("other_nodes", ())),
         power=_optional(document, "power", "W"),
         cache=_optional(document, "cache", "B"),
@@ -82,17 +58,11 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
 
 
 def sustained_efficiencies(document: Mapping[str, Any], calibration: Calibration | None) -> Calibration | None:
-    """Efficiencies that a GPU inherits, as its clocks under load leave them.
+    """Inherited efficiencies, with compute shares scaled by what the GPU sustains under load (at most 1).
 
-    Args:
-        document: content of the file of the GPU.
-        calibration: efficiencies of its generation, if any.
-
-    Returns:
-        The same with every share of the peak multiplied by what the GPU sustains, at most 1; those of a GPU that was
-        timed itself, and of one whose file says nothing of it, as they are.
+    Unchanged for a GPU that was timed itself or states no `sustained`.
     """
-    sustained = _sustained(document)
+    sustained = _sustained_share(document)
     if calibration is None or sustained == 1.0 or document["name"] in calibration.measured_on:
         return calibration
     sets = {key: replace(entry, eta_c=min(entry.eta_c * sustained, 1.0)) for key, entry in calibration.kernels.items()}
@@ -100,20 +70,8 @@ def sustained_efficiencies(document: Mapping[str, Any], calibration: Calibration
 
 
 def model_record(document: Mapping[str, Any]) -> Model:
-    """Record of a model specification.
-
-    Args:
-        document: content of the file.
-
-    Returns:
-        The record.
-
-    Raises:
-        BadInput: a count cannot be read.
-        KeyError: a required field is missing.
-    """
     aliases = tuple(document["aliases"])
-    stated = document.get("parameters", {})
+    published = document.get("parameters", {})
     native = {**DEFAULT_NATIVE, **document.get("native", {})}
     for section in LIKE_LINEAR:
         native.setdefault(section, native["linear"])
@@ -122,37 +80,25 @@ def model_record(document: Mapping[str, Any]) -> Model:
         "aliases": aliases,
         "groups": tuple(_group(group) for group in document["groups"]),
         "native": native,
-        "stated_total": _count(stated, "total"),
-        "stated_active": _count(stated, "active"),
+        "stated_total": _count(published, "total"),
+        "stated_active": _count(published, "active"),
         "mtp_layers": document.get("mtp", {}).get("layers", 0),
         "ngrams": Ngrams(**document["ngrams"]) if "ngrams" in document else None,
     }
-    return Model(**{**_stated(Model, document), **derived})
+    return Model(**{**_fields(Model, document), **derived})
 
 
 def calibration_record(document: Mapping[str, Any]) -> Calibration:
-    """Record of a calibration file.
-
-    Args:
-        document: content of the file.
-
-    Returns:
-        The record, in SI units.
-
-    Raises:
-        BadInput: a quantity cannot be read.
-        KeyError: a required field is missing.
-    """
     return Calibration(
         name=document["name"],
         measured_on=tuple(document["measured_on"]),
         kernels={
-            (kind, dtype): Efficiency(**_stated(Efficiency, entry), is_measured=_is_measured(entry))
+            (kind, dtype): Efficiency(**_fields(Efficiency, entry), is_measured=_is_measured(entry))
             for kind, sets in document["kernels"].items()
             for dtype, entry in sets.items()
         },
         collectives={
-            name: CollectiveEfficiency(**_stated(CollectiveEfficiency, entry), is_measured=_is_measured(entry))
+            name: CollectiveEfficiency(**_fields(CollectiveEfficiency, entry), is_measured=_is_measured(entry))
             for name, entry in document["collectives"].items()
         },
         **_evidence(document),
@@ -160,47 +106,24 @@ def calibration_record(document: Mapping[str, Any]) -> Calibration:
 
 
 def engine_record(document: Mapping[str, Any]) -> Engine:
-    """Record of an engine profile.
-
-    Args:
-        document: content of the file.
-
-    Returns:
-        The record, in SI units.
-
-    Raises:
-        BadInput: a time cannot be read.
-        KeyError: a required field is missing.
-    """
-    stated = _stated(Engine, document)
+    fields = _fields(Engine, document)
     return Engine(
         **{
-            **stated,
-            "tunings": tuple(KernelOverride(**_stated(KernelOverride, entry)) for entry in stated.get("tunings", ())),
+            **fields,
+            "tunings": tuple(KernelOverride(**_fields(KernelOverride, entry)) for entry in fields.get("tunings", ())),
         }
     )
 
 
 def workload_record(document: Mapping[str, Any]) -> NamedWorkload:
-    """Record of a named workload.
-
-    Args:
-        document: content of the file.
-
-    Returns:
-        The record, with the first of its sources.
-
-    Raises:
-        KeyError: a required field is missing.
-    """
+    """The record, citing the first of its sources."""
     first = next(iter(document["sources"].values()))
     texts = {name: tuple(document.get(name, ())) for name in ("aliases", "notes")}
     cited = {"source": first["title"], "url": first.get("url", ""), "date": str(first["date"])}
-    return NamedWorkload(**{**_stated(NamedWorkload, document), **texts, **cited})
+    return NamedWorkload(**{**_fields(NamedWorkload, document), **texts, **cited})
 
 
 def _evidence(document: Mapping[str, Any]) -> dict[str, Any]:
-    """How many measurements a calibration rests on, of which engines, of which year."""
     sets = [entry for kinds in document["kernels"].values() for entry in kinds.values()]
     return {
         "measurements": sum(entry.get("measurements", 0) for entry in (*sets, *document["collectives"].values())),
@@ -211,27 +134,20 @@ def _evidence(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """A document without the fields that are null: they count as left out.
-
-    Args:
-        value: mapping, list or scalar [any].
-
-    Returns:
-        The same without them [any].
-    """
+    """A document without its null fields, which count as left out."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _stated(record: type, document: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(record: type, document: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a record that a document states, in SI units."""
     types = declared(record)
-    return {name: _si(types[name], value) for name, value in document.items() if name in types}
+    return {name: _si_value(types[name], value) for name, value in document.items() if name in types}
 
 
-def _si(kind: str, value: Any) -> Any:
-    """A value as a field of a type holds it."""
+def _si_value(kind: str, value: Any) -> Any:
+    """A value in the type of its field."""
     if kind.removesuffix(" | None") == "Seconds":
         return from_text(value, "s")
     if kind == "str":
@@ -240,11 +156,11 @@ def _si(kind: str, value: Any) -> Any:
 
 
 def _is_measured(entry: Mapping[str, Any]) -> bool:
-    """Whether a set was fitted on measurements: only then does it have a residual."""
+    """Only sets fitted on measurements have a residual."""
     return "residual" in entry
 
 
-def _sustained(document: Mapping[str, Any]) -> float:
+def _sustained_share(document: Mapping[str, Any]) -> float:
     return float(document.get("sustained", {"value": 1.0})["value"])
 
 
@@ -263,20 +179,20 @@ def _price(document: Mapping[str, Any]) -> Price | None:
 
 
 def _cautions(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """One sentence on the figures that decide times, memory and cost and that no public page confirms."""
-    places = {f"peak.{dtype}": figure for dtype, figure in document["peak"].items() if dtype in COMPUTE[1:]}
-    places |= {f"memory.{name}": document["memory"][name] for name in ("usable", "bandwidth")}
-    places |= {"scale_up.bandwidth": document["scale_up"]["bandwidth"], "exp_per_s": document.get("exp_per_s") or {}}
-    places["price"] = document.get("price") or {}
-    low = [name for name, figure in places.items() if figure.get("confidence") == "low"]
-    if not low:
+    """At most one sentence: figures with low confidence that decide times, memory or cost."""
+    figures = {f"peak.{dtype}": figure for dtype, figure in document["peak"].items() if dtype in COMPUTE[1:]}
+    figures |= {f"memory.{name}": document["memory"][name] for name in ("usable", "bandwidth")}
+    figures |= {"scale_up.bandwidth": document["scale_up"]["bandwidth"], "exp_per_s": document.get("exp_per_s") or {}}
+    figures["price"] = document.get("price") or {}
+    doubtful = [name for name, figure in figures.items() if figure.get("confidence") == "low"]
+    if not doubtful:
         return ()
     name = document["name"]
-    return (f"{name}: low confidence in {', '.join(low)} (roofline gpus show {name})",)
+    return (f"{name}: low confidence in {', '.join(doubtful)} (roofline gpus show {name})",)
 
 
-def _count(stated: Mapping[str, Any], field: str) -> float | None:
-    figure = stated.get(field)
+def _count(parameters: Mapping[str, Any], field: str) -> float | None:
+    figure = parameters.get(field)
     return None if figure is None else count_from_text(figure["value"])
 
 

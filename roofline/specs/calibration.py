@@ -8,8 +8,6 @@ from roofline.ops import Real
 from roofline.records import dataclass
 from roofline.specs.figures import Seconds, Share
 
-__all__ = ["Calibration", "CollectiveEfficiency", "Efficiency"]
-
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
@@ -22,13 +20,13 @@ class Efficiency:
     eta_c: Share = 1.0  # share of the dense peak
     eta_m: Share = 1.0  # share of the HBM bandwidth
     eta_x: Real = 1.0  # share of the special-function rate
-    eta_s: Share = 1.0  # share of the HBM bandwidth reached by traffic that does not overlap
+    eta_s: Share = 1.0  # share of the HBM bandwidth for traffic that does not overlap
     kappa: Seconds = 0.0  # per element of serial depth, inside the norm
     kappa_s: Seconds = 0.0  # per element of serial depth, outside the norm
     eps: Seconds = 0.0  # per item scheduled one by one
-    t0_ep: Seconds | None = None  # of experts that are spread over ranks, instead of t0; None: t0
+    t0_ep: Seconds | None = None  # t0 of experts spread over ranks; None: t0
     p: float = 3.0  # order of the norm
-    is_measured: bool = True  # fitted on measurements; else an assumption that its file explains
+    is_measured: bool = True  # False: an assumption, explained in its file
     sigma: float | None = None  # of ln(predicted / measured); None where nothing was measured
 
 
@@ -39,9 +37,9 @@ class CollectiveEfficiency:
     a0: Seconds = 0.0  # start-up
     a1: Seconds = 0.0  # per further rank
     a2: Seconds = 0.0  # per doubling of the ranks (PCIe)
-    q: Seconds = 0.0  # growth of the pipeline with the message
+    q: Seconds = 0.0  # growth of the pipeline with message size
     eta: Share = 1.0  # share of the link bandwidth
-    eta_switch: Share | None = None  # share of it that a reduction in the switch reaches, where there is one
+    eta_switch: Share | None = None  # share of it for in-switch reduction, if there is one
     is_measured: bool = True
     sigma: float | None = None
 
@@ -54,7 +52,7 @@ class Calibration:
     measured_on: tuple[str, ...]
     kernels: Mapping[tuple[str, str], Efficiency]  # (kernel kind, dtype key)
     collectives: Mapping[str, CollectiveEfficiency]
-    measurements: int = 0  # timed kernels that the sets were fitted on
-    engines: tuple[str, ...] = ()  # whose kernels they are, with versions
+    measurements: int = 0  # timed kernels behind the fits
+    engines: tuple[str, ...] = ()  # source of the kernels, with versions
     year: str = ""  # of the measurements
-    link: str = "nvlink"  # that the collectives were timed on, or pcie
+    link: str = "nvlink"  # of the timed collectives: nvlink or pcie

@@ -1,4 +1,4 @@
-"""What kind of number a field of a record holds, where that decides how a file states it."""
+"""How files state a number: types of fields that need more than a float."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated
 
-__all__ = ["Seconds", "Share", "declared"]
-
-#: A time; a file states it as a text with its unit.
+#: A time [s]; files state it as text with a unit.
 Seconds = Annotated[float, "s"]
-#: A share of a rate or an amount: above 0, at most 1.
+#: A share, above 0 and at most 1.
 Share = Annotated[float, "share"]
 
 
 @cache
 def declared(record: type) -> Mapping[str, str]:
-    """Types of the fields of a record, as it writes them.
-
-    Args:
-        record: a dataclass without a base, whose module postpones its annotations [type].
-
-    Returns:
-        Field -> type, e.g. ``Seconds`` or ``int | None`` [text].
-    """
+    """Field -> type as written, e.g. ``Seconds`` or ``int | None``; the module must postpone its annotations."""
     return dict(record.__annotations__)

@@ -1,4 +1,4 @@
-"""Number formats: how many bytes a stored value takes, scales included, and what can multiply it."""
+"""Number formats: bytes per stored value, scales included, and the compute dtypes that can multiply it."""
 
 from __future__ import annotations
 
@@ -8,56 +8,40 @@ from roofline.errors import UnknownName, did_you_mean, shown
 from roofline.quantity import BITS_PER_BYTE, MICRO
 from roofline.records import NamedTuple
 
-__all__ = [
-    "COMPUTE",
-    "FORMATS",
-    "KV_FORMATS",
-    "PEAKS",
-    "STORED_BITS",
-    "WIDE",
-    "Format",
-    "Spelling",
-    "at_bits",
-    "format_symbol",
-    "is_format",
-    "number_format",
-    "spelling",
-]
-
-#: dtypes at which weights can be multiplied.
+#: Dtypes at which weights can be multiplied.
 COMPUTE = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4")
 
-#: dtypes at which a GPU states a dense peak; those beyond `COMPUTE` are shown and not used.
+#: Dtypes for which a GPU states a dense peak; those not in `COMPUTE` are only shown.
 PEAKS = (*COMPUTE, "tf32", "fp6", "int4")
 
-#: formats in which a KV cache may be kept.
+#: Formats of a KV cache.
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
 
 
 class Format(NamedTuple):
-    """One number format of stored values."""
+    """A number format of stored values."""
 
     name: str
     nbytes: float  # [B] per value, block scales included
-    compute: str | None  # peak dtype of the tensor cores that multiply it natively; None: weight-only
-    needs: str | None = None  # peak dtype that a GPU must have for that, where it is not `compute`
-    dynamic: bool = False  # activations are quantised at run time, which is a pass of its own
+    compute: str | None  # dtype at which tensor cores multiply it natively; None: weight-only
+    needs: str | None = None  # peak that a GPU must have for that, if not `compute`
+    dynamic: bool = False  # activations are quantised at run time, in an extra pass
     also: tuple[str, ...] = ()  # other dtypes that kernels exist for (W4A8)
-    kin: str | None = None  # format whose kernels multiply it, where it has none of its own
-    is_whole: bool = False  # embedding and head are stored so, too, not the matrices of the layers alone
+    kin: str | None = None  # format whose kernels multiply it; None: its own
+    is_whole: bool = False  # embedding and head are stored in it, too
 
     @property
     def base(self) -> str:
-        """Name without the bits per weight of one checkpoint."""
+        """Name without bits per weight (``@4.5bpw``)."""
         return self.name.partition("@")[0]
 
     @property
-    def said(self) -> str:
-        """How many bits a weight takes, and which kernels are taken to multiply it."""
+    def note(self) -> str:
+        """Note for users: bits per weight, and the kernels assumed to multiply it."""
         bits = f"{self.name}: {self.nbytes * BITS_PER_BYTE:.4g} bits per weight"
-        of = ", those of Llama-3.1-8B; a .gguf file says them exactly" if self.name in STORED_BITS else ""
+        scope = ", those of Llama-3.1-8B; a .gguf file says them exactly" if self.name in STORED_BITS else ""
         kin = {"int4": "4-bit integers", "weight_only_8bit": "8-bit weights"}.get(self.kin or "", "16-bit weights")
-        return f"{bits}{of}; multiplied in 16 bits by kernels as of {kin}"
+        return f"{bits}{scope}; multiplied in 16 bits by kernels as of {kin}"
 
 
 # Bytes per weight: 8-bit formats with per-tensor or per-channel scales count 1 (scales < 0.1 %); fp8
@@ -83,9 +67,9 @@ FORMATS: dict[str, Format] = {
 }
 
 
-#: Mixture of llama.cpp -> bits per weight of a whole file, embedding and head included. Of Llama-3.1-8B, with which the
-#: mixture varies a little (a .gguf file says it exactly): table of tools/quantize/README.md; those that it lacks by the
-#: sizes of Llama-3-8B (8.03 B weights) in tools/quantize/quantize.cpp (https://github.com/ggml-org/llama.cpp).
+#: llama.cpp mixture -> bits per weight of a whole file of Llama-3.1-8B, embedding and head included; other models
+#: differ a little. From the table of tools/quantize/README.md; those missing there from the sizes of Llama-3-8B (8.03 B
+#: weights) in tools/quantize/quantize.cpp (https://github.com/ggml-org/llama.cpp).
 STORED_BITS: dict[str, float] = {
     "iq1_s": 2.0042, "iq1_m": 2.1460, "iq2_xxs": 2.3824, "iq2_xs": 2.5882, "iq2_s": 2.7403, "iq2_m": 2.9294,
     "iq3_xxs": 3.2548, "iq3_xs": 3.4977, "iq3_s": 3.6606, "iq3_m": 3.7628, "iq4_xs": 4.4597, "iq4_nl": 4.6818,
@@ -94,18 +78,18 @@ STORED_BITS: dict[str, float] = {
     "q5_0": 5.5731, "q5_1": 6.0438, "q5_k_s": 5.5704, "q5_k_m": 5.7036, "q6_k": 6.5633, "q8_0": 8.5008,
 }  # fmt: skip
 
-_GGUF_ALIASES = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "q8": "q8_0"}  # as llama-quantize has them
+_GGUF_ALIASES = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "q8": "q8_0"}  # as in llama-quantize
 _BITS = r"(?a:(?:([a-z0-9_]+)@)?(\d{1,3}(?:\.\d{1,6})?)_?bpw)"
 _FEWEST_BITS, _MOST_BITS = 1.0, 32.0
-# Kernels that stand in for those of weights that are only stored so, by bits: 4-bit, 8-bit and plain ones.
+# Below so many bits per weight, 4-bit and 8-bit kernels stand in for storage-only formats; above, 16-bit ones.
 _NARROW, _HALF = 6.25, 12.0
 
-#: A 16-bit compute dtype, whichever the GPU has: what "a16" says.
-WIDE = "wide"
+#: The GPU's 16-bit compute dtype, whichever it has ("a16").
+SIXTEEN_BIT = "16-bit"
 
-#: Spelling -> format. Engines and quantisers call the same thing by many names: vLLM and SGLang (`--quantization`,
-#: `--kv-cache-dtype`), llm-compressor's schemes, ModelOpt's and TensorRT-LLM's quantisation algorithms. AWQ, GPTQ and
-#: Marlin checkpoints are 4-bit integers in groups of 128 with 16-bit compute; W8A8 is INT8 unless it says FP8.
+#: Spelling -> format: vLLM and SGLang (`--quantization`, `--kv-cache-dtype`), llm-compressor schemes, ModelOpt and
+#: TensorRT-LLM algorithms. AWQ, GPTQ and Marlin checkpoints are 4-bit integers in groups of 128 with 16-bit compute;
+#: W8A8 is INT8 unless it says FP8.
 _SPELLINGS = {
     **dict.fromkeys(("bfloat16", "w16a16"), "bf16"),
     **dict.fromkeys(("float16", "half"), "fp16"),
@@ -120,14 +104,14 @@ _SPELLINGS = {
     **dict.fromkeys(("modelopt_fp4", "nvfp4_awq"), "nvfp4"),
 }  # fmt: skip
 
-#: Spelling -> format, and the dtype at which it is multiplied.
+#: Spelling -> format and compute dtype.
 _WITH_COMPUTE = {
-    **dict.fromkeys(("w8a16", "w8a16_int8", "w8a16_gptq", "int8_wo", "int8_weight_only"), ("int8", WIDE)),
+    **dict.fromkeys(("w8a16", "w8a16_int8", "w8a16_gptq", "int8_wo", "int8_weight_only"), ("int8", SIXTEEN_BIT)),
     **dict.fromkeys(("w4afp8", "w4a8_fp8", "w4a8_awq"), ("int4", "fp8")),
-    "w4a16_mxfp4": ("mxfp4", WIDE),
+    "w4a16_mxfp4": ("mxfp4", SIXTEEN_BIT),
 }
 
-#: What the tensor cores of a vendor multiply where it says fp4.
+#: Vendor -> what "fp4" means on its tensor cores.
 _FOUR_BITS = {"nvidia": "nvfp4", "amd": "mxfp4"}
 
 _CONTAINER = (
@@ -138,7 +122,7 @@ _INT8_ACTIVATIONS += "activations) and w4a16 are"
 _BITSANDBYTES = "dequantises with kernels of bitsandbytes, which are not modelled; int4 is nearest in size"
 _FEW_BITS = "has no kernels here; int4 is the narrowest integer format"
 
-#: Spelling -> why it is none of the formats, and what is nearest.
+#: Spelling -> why it is not supported, and the nearest format.
 _NO_FORMAT = {
     **dict.fromkeys(("compressed_tensors", "quark", "torchao", "auto_round", "inc", "gguf", "modelslim"), _CONTAINER),
     **dict.fromkeys(("w4a8", "w4a8_int8", "qoq", "qserve", "qqq"), _INT8_ACTIVATIONS),
@@ -158,39 +142,30 @@ _NO_FORMAT = {
 class Spelling(NamedTuple):
     """What a spelling of a number format stands for."""
 
-    format: str  # key of `FORMATS`, or what `number_format` reads as bits per weight
-    compute: str | None = None  # dtype at which it is multiplied, where the spelling says so; `WIDE` for 16 bits
+    format: str  # key of `FORMATS`, or bits per weight as `number_format` reads them
+    compute: str | None = None  # compute dtype that the spelling states; `SIXTEEN_BIT` for bf16 or fp16
 
 
 def spelling(name: object, vendor: str | None = None) -> Spelling | None:
-    """What a number format in the words of an engine or a quantiser stands for.
+    """Format and compute dtype of any engine's spelling; None if unknown.
 
-    Args:
-        name: any spelling, such as ``awq``, ``w8a8-fp8`` or ``NVFP4`` [text].
-        vendor: of the GPU, which decides what ``fp4`` is; None where it is open [text].
-
-    Returns:
-        Format and compute dtype; None for what is none of the known ones.
-
-    Raises:
-        UnknownName: a known word for what is not modelled, or fp4 where the vendor is open; the message says what to
-            write instead.
+    UnknownName where the format is known but not modelled, or is fp4 and `vendor` None.
 
     >>> spelling("AWQ"), spelling("w8a16").compute, spelling("fp4", "amd").format
-    (Spelling(format='int4', compute=None), 'wide', 'mxfp4')
+    (Spelling(format='int4', compute=None), '16-bit', 'mxfp4')
     """
     folded = _folded(name)
     if folded in FORMATS:
         return Spelling(folded)
-    stored = _stored(folded)
-    if stored is not None:
-        return Spelling(stored.name)
+    storage = _storage_format(folded)
+    if storage is not None:
+        return Spelling(storage.name)
     if folded == "fp4":
-        maker = vendor.lower() if vendor else None
-        if maker not in _FOUR_BITS:
-            of = "depends on the vendor" if vendor is None else f"is not a format of {shown(vendor)} GPUs"
-            raise UnknownName(f"fp4 {of}: write nvfp4 (NVIDIA) or mxfp4 (AMD, OCP Microscaling)")
-        return Spelling(_FOUR_BITS[maker])
+        brand = vendor.lower() if vendor else None
+        if brand not in _FOUR_BITS:
+            problem = "depends on the vendor" if vendor is None else f"is not a format of {shown(vendor)} GPUs"
+            raise UnknownName(f"fp4 {problem}: write nvfp4 (NVIDIA) or mxfp4 (AMD, OCP Microscaling)")
+        return Spelling(_FOUR_BITS[brand])
     if folded in _NO_FORMAT:
         raise UnknownName(f"{shown(name)} {_NO_FORMAT[folded]}")
     if folded in _WITH_COMPUTE:
@@ -199,35 +174,19 @@ def spelling(name: object, vendor: str | None = None) -> Spelling | None:
 
 
 def is_format(name: str) -> bool:
-    """Whether a word is about number formats, one of those that are refused included.
-
-    Args:
-        name: any spelling [text].
-
-    Returns:
-        True or false.
+    """Whether a word spells a number format, supported or refused.
 
     >>> is_format("gptq"), is_format("tp4")
     (True, False)
     """
     folded = _folded(name)
-    if folded == "fp4" or _stored(folded) is not None:
+    if folded == "fp4" or _storage_format(folded) is not None:
         return True
     return any(folded in words for words in (FORMATS, _SPELLINGS, _WITH_COMPUTE, _NO_FORMAT))
 
 
 def number_format(name: str, vendor: str | None = None) -> Format:
-    """The format of a name.
-
-    Args:
-        name: e.g. ``bf16``, ``fp8_block``, ``awq`` [text].
-        vendor: of the GPU, which decides what ``fp4`` is; None where it is open [text].
-
-    Returns:
-        The format [record].
-
-    Raises:
-        UnknownName: no such format, or one that says at which dtype it is multiplied, too.
+    """The format; UnknownName if there is none, or if the spelling states a compute dtype, too.
 
     >>> number_format("nvfp4").nbytes
     0.5625
@@ -243,46 +202,32 @@ def number_format(name: str, vendor: str | None = None) -> Format:
         near = did_you_mean(get_close_matches(_folded(name), FORMATS, 3, 0.3))
         raise UnknownName(f"unknown number format {shown(name)}{near} (all: {', '.join(FORMATS)})")
     if known.compute is not None:
-        compute = "bf16" if known.compute == WIDE else known.compute
+        compute = "bf16" if known.compute == SIXTEEN_BIT else known.compute
         raise UnknownName(
             f"{shown(name)} states weights and compute; write --weights {known.format} --compute {compute}, "
             f"or --quantization {_folded(name)}"
         )
-    return _stored(known.format) or FORMATS[known.format]
+    return _storage_format(known.format) or FORMATS[known.format]
 
 
 def at_bits(name: str, bits: float) -> str:
-    """A number format as one checkpoint stores it: multiplied alike, with bits per weight of its own.
-
-    Args:
-        name: key of `FORMATS`, or bits per weight alone [text].
-        bits: per weight, scales and whatever is stored in another format included [bit].
-
-    Returns:
-        The name, which `number_format` reads; the plain one where the bits are those of the format [text].
+    """Name of a format with a checkpoint's bits per weight, unless they are the format's own.
 
     >>> at_bits("nvfp4", 4.531), at_bits("bf16", 16.0), number_format("nvfp4@4.531bpw").compute
     ('nvfp4@4.531bpw', 'bf16', 'fp4')
     """
     if name not in FORMATS:
         return f"{_digits(bits)}bpw"
-    usual = FORMATS[name].nbytes * BITS_PER_BYTE
-    return name if abs(bits / usual - 1.0) < _SAME else f"{name}@{_digits(bits)}bpw"
+    nominal = FORMATS[name].nbytes * BITS_PER_BYTE
+    return name if abs(bits / nominal - 1.0) < _SAME else f"{name}@{_digits(bits)}bpw"
 
 
 def _digits(bits: float) -> str:
-    """Bits per weight with as many digits as any size needs, within what `number_format` reads."""
     return f"{min(max(bits, 0.01), 999.0):.5f}".rstrip("0").rstrip(".")
 
 
 def format_symbol(name: str) -> str:
-    """A number format as part of the name of an input.
-
-    Args:
-        name: of the format, with or without bits per weight [text].
-
-    Returns:
-        Letters, digits and underscores [text].
+    """A format's name as an identifier.
 
     >>> format_symbol("nvfp4@4.531bpw"), format_symbol("fp8")
     ('nvfp4_4_531bpw', 'fp8')
@@ -290,29 +235,29 @@ def format_symbol(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-_SAME = 10 * MICRO  # a share of the bits that no figure shows
+_SAME = 10 * MICRO  # relative difference in bits that no figure shows
 
 
-def _stored(folded: str) -> Format | None:
-    """A format that says how many bits a weight takes: a mixture of llama.cpp, or the bits themselves."""
+def _storage_format(folded: str) -> Format | None:
+    """A format that states its bits per weight: a llama.cpp mixture, or ``...bpw``."""
     name = _GGUF_ALIASES.get(folded, folded)
     if name in STORED_BITS:
-        return _of_bits(name, STORED_BITS[name])
-    stated = re.fullmatch(_BITS, folded)
-    if stated is None or not float(stated[2]):
+        return _format_of_bits(name, STORED_BITS[name])
+    match = re.fullmatch(_BITS, folded)
+    if match is None or not float(match[2]):
         return None
-    if stated[1] is None:
-        if not _FEWEST_BITS <= float(stated[2]) <= _MOST_BITS:
+    if match[1] is None:
+        if not _FEWEST_BITS <= float(match[2]) <= _MOST_BITS:
             return None
-        return _of_bits(folded.replace("_", ""), float(stated[2]))
-    base = FORMATS.get(stated[1])
+        return _format_of_bits(folded.replace("_", ""), float(match[2]))
+    base = FORMATS.get(match[1])
     if base is None:
         return None
-    return base._replace(name=folded, nbytes=float(stated[2]) / BITS_PER_BYTE, kin=base.kin or base.name)
+    return base._replace(name=folded, nbytes=float(match[2]) / BITS_PER_BYTE, kin=base.kin or base.name)
 
 
-def _of_bits(name: str, bits: float) -> Format:
-    """Weights that are stored in so many bits and multiplied in 16."""
+def _format_of_bits(name: str, bits: float) -> Format:
+    """Weights stored in `bits` and multiplied in 16."""
     kin = "int4" if bits < _NARROW else "weight_only_8bit" if bits < _HALF else "bf16"
     return Format(name, bits / BITS_PER_BYTE, None, kin=kin, is_whole=True)
 

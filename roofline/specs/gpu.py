@@ -1,4 +1,4 @@
-"""An accelerator: rates, memory, links and price. Where a formula is traced, other numbers stand for the floats."""
+"""An accelerator: rates, memory, links and price. In traced formulas, symbols take the place of the floats."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from roofline.elements import span_text
 from roofline.records import NamedTuple, dataclass
 from roofline.specs.calibration import Calibration
 
-__all__ = ["PCIE", "Gpu", "Link", "Price"]
-
-#: Kind of link of cards that reach each other over the host.
+#: Kind of link between cards that communicate through the host.
 PCIE = "pcie"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The scale-up fabric that one group of GPUs shares."""
+    """Scale-up fabric of a group of GPUs."""
 
     kind: str
     bandwidth: float  # [B/s] per direction and GPU
     domain: int  # GPUs that reach each other at this rate
     in_switch_reduction: bool = False
-    peer_bandwidth: float | None = None  # [B/s] to one peer, where a mesh splits the rate over its links
+    peer_bandwidth: float | None = None  # [B/s] to one peer in a mesh
 
 
 class Price(NamedTuple):
@@ -31,7 +29,7 @@ class Price(NamedTuple):
     low: float  # [USD/s]
     typical: float  # [USD/s]
     high: float  # [USD/s]
-    source: str = ""  # where it comes from: given, or the catalog with its date
+    source: str = ""  # "given", or the catalog with its date
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,14 +56,14 @@ class Gpu:
     exp_rate: float | None = None  # [exp/s] special-function units
     scale_out: float | None = None  # [B/s] network per GPU and direction
     host_link: float | None = None  # [B/s] to the host, per direction
-    host_domain: int | None = None  # GPUs that reach each other over it, where bridges join fewer
+    host_domain: int | None = None  # GPUs that reach each other over it, if bridges join fewer
     power: float | None = None  # [W]
     cache: float | None = None  # [B] last-level cache
     price: Price | None = None
-    sustained: float = 1.0  # share of its peaks under load, relative to the GPU that its calibration was timed on
-    other_nodes: tuple[str, ...] = ()  # names of this GPU in nodes with another scale-up link
+    sustained: float = 1.0  # share of its peaks under load, relative to the GPU of its calibration
+    other_nodes: tuple[str, ...] = ()  # this GPU in nodes with another scale-up link
     status: str = "shipping"
-    cautions: tuple[str, ...] = ()  # what a reader of any figure of this GPU should know
+    cautions: tuple[str, ...] = ()  # for readers of any figure of this GPU
     calibration: Calibration | None = None
 
     @property
@@ -75,11 +73,10 @@ class Gpu:
 
     @property
     def node_link(self) -> str:
-        """Kind of the link that joins them all."""
+        """Kind of the link that joins these GPUs."""
         return self.link.kind if self.host_domain is None else PCIE
 
     def __repr__(self) -> str:
-        """The figures that matter most, in one line."""
-        wide = next((name for name in ("bf16", "fp16", *self.peaks) if name in self.peaks), None)
-        peak = "" if wide is None else f"{span_text(self.peaks[wide], 'FLOP/s')} {wide}, "
+        sixteen_bit = next((name for name in ("bf16", "fp16", *self.peaks) if name in self.peaks), None)
+        peak = "" if sixteen_bit is None else f"{span_text(self.peaks[sixteen_bit], 'FLOP/s')} {sixteen_bit}, "
         return f"<Gpu {self.name}: {peak}{span_text(self.bandwidth, 'B/s')}, {span_text(self.memory, 'B')}>"

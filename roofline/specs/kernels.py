@@ -1,4 +1,4 @@
-"""Kinds of kernel: what each is called, which terms of the one equation it has, and what else holds for all of them."""
+"""Kinds of kernels: their names, the terms of the equation that each has, and facts that hold for all of a kind."""
 
 from __future__ import annotations
 
@@ -8,69 +8,38 @@ from typing import Any
 
 from roofline.records import dataclass
 
-__all__ = [
-    "ALL_GATHER",
-    "ALL_REDUCE",
-    "ALL_TO_ALL",
-    "ATTENTION_DECODE",
-    "ATTENTION_PREFILL",
-    "CALIBRATED",
-    "COLLECTIVES",
-    "ELEMENTWISE",
-    "GEMM",
-    "HEAD",
-    "HOST",
-    "INDEXER",
-    "KINDS",
-    "LOADING",
-    "MLA_DECODE",
-    "MLA_PREFILL",
-    "MOE",
-    "MOE_COMBINE",
-    "MOE_DISPATCH",
-    "NETWORK",
-    "P2P",
-    "REDUCE_SCATTER",
-    "ROUTER",
-    "STATE_DECODE",
-    "STATE_PREFILL",
-    "KernelKind",
-    "the",
-]
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)  # one object a kind, hashed by its identity
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # one object per kind, hashed by identity
 class KernelKind:
     """All kernels that share a form of the equation and, at one dtype, its constants."""
 
     name: str  # in calibrations, engine profiles, tables of kernels and rows
     label: str  # for people, without an article
     terms: tuple[str, ...] = ()  # constants that are fitted
-    order: float = inf  # p of the norm; of collectives and the host, which have none, that of the larger of two
-    depth: str = ""  # the length d (inside the norm) or d_s (outside) that a tile walks alone
-    columns: tuple[str, ...] = ()  # of its shape in tables of timed kernels; none where it was never timed
-    stand_in: KernelKind | None = None  # whose constants it takes where it was never timed
-    group: str = ""  # label of a coarser part of a pass that it belongs to, where there is one
-    bears_weights: bool = False  # most of its traffic is weights: it turns compute-bound as the batch grows
-    is_attention: bool = False  # queries meet the keys of a KV cache
-    is_per_sequence: bool = False  # reads what each sequence keeps for itself: it does not gain from company
-    is_novel: bool = False  # of modules that hold more small kernels than are counted
-    is_minor: bool = False  # too short for a warning where its constants are assumed
+    order: float = inf  # p of the norm; collectives and the host take the maximum
+    depth: str = ""  # serial length of a tile: d (inside the norm) or d_s (outside)
+    columns: tuple[str, ...] = ()  # of its shape in tables of timed kernels; empty if never timed
+    stand_in: KernelKind | None = None  # kind whose constants it takes if never timed
+    group: str = ""  # label of the coarser part of a pass that it belongs to
+    bears_weights: bool = False  # most traffic is weights: turns compute-bound as the batch grows
+    is_attention: bool = False  # reads a KV cache
+    is_per_sequence: bool = False  # reads per-sequence data: batching does not help
+    is_novel: bool = False  # its module launches more small kernels than are counted
+    is_minor: bool = False  # too short to warn about assumed constants
     is_collective: bool = False
-    is_exchange: bool = False  # a collective in which every rank sends to every other
-    is_in_passes: bool = True  # else it was timed for what it says of others
-    goes_by_part: bool = False  # called by the part of the model that it serves, where it names one
+    is_exchange: bool = False  # an all-to-all collective
+    is_in_passes: bool = True  # False: timed only to inform other kinds
+    goes_by_part: bool = False  # named after the part of the model that it serves, if any
 
     def __repr__(self) -> str:
-        """The constant."""
+        """The constant's name."""
         return self.name.upper()
 
     def __str__(self) -> str:
-        """The name."""
         return self.name
 
     def __reduce__(self) -> str:
-        """The constant, for copies and other processes: there is one object a kind."""
+        """The constant, so that copies and other processes keep one object per kind."""
         return self.name.upper()
 
 
@@ -122,13 +91,13 @@ ALL_TO_ALL = _collective("all_to_all", "expert exchange", is_exchange=True, is_i
 MOE_DISPATCH = _collective("moe_dispatch", "expert exchange", is_exchange=True)
 MOE_COMBINE = _collective("moe_combine", "expert exchange", is_exchange=True)
 P2P = _collective("p2p", "stage hand-overs", is_minor=True)
-#: A chunked scan has attention's shape, streaming a state is an element-wise pass, index scores are a multiplication.
+#: Stand-ins: a chunked scan has attention's shape, streaming a state is element-wise, index scores are a GEMM.
 STATE_PREFILL = _untimed("state_prefill", "recurrence", "length", ATTENTION_PREFILL)
 STATE_DECODE = _untimed("state_decode", "recurrence", "1", ELEMENTWISE)
 INDEXER = _untimed("indexer", "index scores", "index width", GEMM, group=_ATTENTION)
 HOST = KernelKind("host", "host", goes_by_part=True)
 
-#: All kinds by their name.
+#: All kinds by name.
 KINDS: Mapping[str, KernelKind] = {
     kind.name: kind
     for kind in (
@@ -137,22 +106,16 @@ KINDS: Mapping[str, KernelKind] = {
         STATE_PREFILL, STATE_DECODE, INDEXER, HOST,
     )
 }  # fmt: skip
-#: Those that can be timed: with constants of the one equation, and of a link.
+#: Kinds that can be timed: by the one equation, and over a link.
 CALIBRATED = tuple(kind for kind in KINDS.values() if kind.columns and not kind.is_collective)
 COLLECTIVES = tuple(kind for kind in KINDS.values() if kind.is_collective)
 
-#: Parts of a model that a kernel may name.
+#: Parts of a model that kernels name.
 HEAD, ROUTER, NETWORK, LOADING = "head", "router", "network", "prefix loading"
 
 
 def the(label: str) -> str:
-    """A part of a pass within a sentence.
-
-    Args:
-        label: of a kind of kernel, or a part of a model [text].
-
-    Returns:
-        The label with its article [text].
+    """The label with its article, for use within a sentence.
 
     >>> the(MOE.label), the(MLA_DECODE.label)
     ('the experts', 'attention')

@@ -1,4 +1,4 @@
-"""Kinds of layers: what mixes tokens, what feeds forward, and how layers follow each other."""
+"""Kinds of layers: token mixers, feed-forward networks and how they are stacked."""
 
 from __future__ import annotations
 
@@ -8,39 +8,10 @@ from collections.abc import Mapping, Sequence
 from roofline.ops import Real
 from roofline.records import NamedTuple, dataclass
 
-__all__ = [
-    "FFNS",
-    "MIXERS",
-    "CrossAttention",
-    "Csa",
-    "DenseFfn",
-    "Ffn",
-    "Gdn",
-    "Gqa",
-    "Group",
-    "Indexer",
-    "Kda",
-    "Layer",
-    "Lightning",
-    "Linear",
-    "LinearFfn",
-    "Mamba1",
-    "Mamba2",
-    "Mixer",
-    "Mla",
-    "MoeFfn",
-    "Ngrams",
-    "NoFfn",
-    "NoMixer",
-    "Recurrent",
-    "ShortConv",
-    "Stage",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Small attention that scores what is cached and keeps the best for the attention proper.
+    """Small attention that scores the cache and selects the entries that the main attention reads.
 
     DeepSeek Sparse Attention scores tokens; MiniMax-M3 scores tokens and keeps whole blocks; Qwen Sparse Attention
     and GLM-5.3-Flash score pools of tokens.
@@ -48,11 +19,11 @@ class Indexer:
 
     heads: int
     dim: int
-    top_k: int  # [tokens], of compressed attention [entries], that a token attends to at most
+    top_k: int  # [tokens], or [entries] of compressed attention, that a token attends to at most
     block: int = 1  # [tokens] kept or dropped together
-    own: bool = True  # False: the layer attends to what another layer's indexer chose
+    own: bool = True  # False: the layer uses the choice of another layer's indexer
     ratio: int = 1  # [tokens] whose index keys are pooled into one
-    learned_pool: bool = False  # a gate and position biases weigh the keys that are pooled, else their mean is taken
+    learned_pool: bool = False  # pooled keys are weighted by a gate and position biases; else averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +34,18 @@ class Gqa:
     kv_heads: int
     head_dim: int
     v_head_dim: int
-    window: int | None = None  # [tokens] a token sees the last `window` tokens, itself included
-    chunk: int | None = None  # [tokens] a token sees its own chunk only
+    window: int | None = None  # [tokens] that a token sees, itself included
+    chunk: int | None = None  # [tokens]; a token sees only its own chunk
     qkv_bias: bool = False
     o_bias: bool = False
-    qk_norm: str | None = None  # head: one vector for all heads; full: over all of them
+    qk_norm: str | None = None  # head: one vector shared by the heads; full: over all of them
     sinks: bool = False  # one learnt logit per head
-    out_gate: bool = False  # the output is multiplied with a gate as wide as itself
-    k_eq_v: bool = False  # keys are values: no projection of values, both are cached
+    out_gate: bool = False  # the output is multiplied by a gate of its width
+    k_eq_v: bool = False  # keys serve as values: no value projection, both are cached
     indexer: Indexer | None = None
     qk_norm_bias: bool = False  # the norms of queries and keys have biases
-    head_gate: bool = False  # the output of each head is multiplied with one value
-    kv_shared: bool = False  # keys and values are those of an earlier layer, which caches them
+    head_gate: bool = False  # each head's output is multiplied by one value
+    kv_shared: bool = False  # reads the KV cache of an earlier layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +58,14 @@ class Mla:
     rope: int
     v: int
     q_rank: int | None = None  # None: queries are projected directly
-    out_gate: bool = False  # the output is multiplied with a gate as wide as itself
+    out_gate: bool = False  # the output is multiplied by a gate of its width
     indexer: Indexer | None = None
-    head_gate: bool = False  # the output of each head is multiplied with one value
+    head_gate: bool = False  # each head's output is multiplied by one value
 
 
 @dataclass(frozen=True, slots=True)
 class Csa:
-    """Compressed attention of DeepSeek-V4: a window of shared key-values, and entries that stand for `ratio` tokens."""
+    """Compressed attention of DeepSeek-V4: a window of shared key-values, then one entry per `ratio` tokens."""
 
     heads: int
     head_dim: int
@@ -102,7 +73,7 @@ class Csa:
     o_rank: int  # rank of the output projection of each group of heads
     o_groups: int
     window: int  # [tokens]
-    ratio: int = 0  # [tokens] that one compressed entry stands for; 0: the window alone
+    ratio: int = 0  # [tokens] per compressed entry; 0: the window alone
     indexer: Indexer | None = None  # chooses among the compressed entries
 
 
@@ -125,7 +96,7 @@ class Kda:
     dim: int
     conv: int  # [tokens] width of the short convolution
     full_rank_gate: bool = False  # the output gate is one matrix, not two of rank `dim`
-    full_rank_decay: bool = False  # the same of the decay
+    full_rank_decay: bool = False  # the same for the decay
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +116,7 @@ class Mamba2:
     groups: int  # of heads that share their input and output matrices
     state: int
     conv: int  # [tokens] width of the short convolution
-    no_norm: bool = False  # the output has a gate alone, and no norm
+    no_norm: bool = False  # the output is gated, but not normalised
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +132,7 @@ class Mamba1:
 
 @dataclass(frozen=True, slots=True)
 class ShortConv:
-    """Gated short convolution (LFM2): each channel sees its own last inputs."""
+    """Gated short convolution (LFM2): each channel sees its own recent inputs."""
 
     width: int  # channels
     conv: int  # [tokens] width of the convolution
@@ -170,7 +141,7 @@ class ShortConv:
 
 @dataclass(frozen=True, slots=True)
 class CrossAttention:
-    """Layer that attends to an image (Llama-3.2-Vision), with its network: kept, and idle where a request has none."""
+    """Image cross-attention with its feed-forward network (Llama-3.2-Vision): takes memory, idle without an image."""
 
     heads: int
     kv_heads: int
@@ -180,7 +151,7 @@ class CrossAttention:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """One square matrix in the place of attention (Puzzle)."""
+    """One square matrix instead of attention (Puzzle)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +179,14 @@ class MoeFfn:
     shared_width: int = 0  # summed over the shared experts
     router_bias: bool = False
     expert_bias: bool = False
-    shared_gate: bool = False  # the shared experts' result is weighted by a gate of its own
-    latent: int | None = None  # width in which the routed experts work, where it is not the model's
+    shared_gate: bool = False  # a gate weights the shared experts' output
+    latent: int | None = None  # width of the routed experts' input; None: the model's
     latent_norms: int = 0  # norms of that width
-    zero_experts: int = 0  # further choices of the router that return their input (LongCat); top_k counts them
+    zero_experts: int = 0  # identity experts (LongCat); top_k counts them
 
     @property
     def chosen(self) -> Real:
-        """Experts proper that a token takes, in the mean where others return their input."""
+        """Real experts per token; an average where some experts return their input."""
         if type(self.zero_experts) is int and not self.zero_experts:
             return self.top_k
         return self.top_k * self.experts / (self.experts + self.zero_experts)
@@ -223,18 +194,18 @@ class MoeFfn:
 
 @dataclass(frozen=True, slots=True)
 class Ngrams:
-    """Embeddings of hashed n-grams, looked up before a layer, gated by each residual stream and added to all."""
+    """Embeddings of hashed n-grams, looked up before a layer, gated by and added to each residual stream."""
 
     rows: int  # of all tables together
     width: int  # values of a row
-    lookups: int  # rows of a table that one token takes
+    lookups: int  # rows of a table per token
     tables: int = 1  # layers that have one
-    conv: int = 4  # [tokens] width of the short convolution over what is added
+    conv: int = 4  # [tokens] width of the short convolution over the embeddings
 
 
 @dataclass(frozen=True, slots=True)
 class LinearFfn:
-    """One square matrix in the place of a feed-forward network (Puzzle)."""
+    """One square matrix instead of a feed-forward network (Puzzle)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +232,7 @@ MIXERS: Mapping[str, type[Mixer]] = {
     "linear": Linear,
     "none": NoMixer,
 }
-#: The same of a feed-forward network.
+#: Kind in a specification -> record of a feed-forward network.
 FFNS: Mapping[str, type[Ffn]] = {"dense": DenseFfn, "moe": MoeFfn, "linear": LinearFfn, "none": NoFfn}
 
 
@@ -282,28 +253,17 @@ class Group(NamedTuple):
 class Stage(NamedTuple):
     """The layers of one pipeline stage by kind, and which ends of the model it holds."""
 
-    mixers: tuple[tuple[Real, Mixer], ...]  # with the number of layers that have each
+    mixers: tuple[tuple[Real, Mixer], ...]  # (number of layers, kind)
     ffns: tuple[tuple[Real, Ffn], ...]
-    is_first: Real = True  # it holds the embedding
-    is_last: Real = True  # it holds the head
+    is_first: Real = True  # holds the embedding
+    is_last: Real = True  # holds the head
 
     @property
     def layers(self) -> Real:
-        """Number of layers."""
         return sum(count for count, _ in self.mixers)
 
     @classmethod
     def of(cls, layers: Sequence[Layer], *, is_first: bool = True, is_last: bool = True) -> Stage:
-        """The stage that consists of certain layers.
-
-        Args:
-            layers: the layers.
-            is_first: whether it holds the embedding [bool].
-            is_last: whether it holds the head [bool].
-
-        Returns:
-            The stage.
-        """
         mixers, ffns = Counter(layer.mixer for layer in layers), Counter(layer.ffn for layer in layers)
         return cls(
             tuple((count, mixer) for mixer, count in mixers.items()),

@@ -1,17 +1,15 @@
-"""What was measured of a served model, and how."""
+"""Measurements of a served model."""
 
 from __future__ import annotations
 
 from roofline.records import dataclass
 
-__all__ = ["Measurement"]
-
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Times of a served model, and all that was said about how they came about; None: not stated."""
+    """Latencies of a served model and the conditions behind them; None: not stated."""
 
-    source: str  # file, and the place in it
+    source: str  # file and place in it
     gpu: str | None = None
     model: str | None = None
     engine: str | None = None
@@ -27,9 +25,9 @@ class Measurement:
     prefix: float | None = None  # [tokens]
     batch: float | None = None  # [sequences] started together
     concurrency: float | None = None  # [requests] in flight
-    num_prompts: float | None = None  # [requests] of the run, which users began together
+    num_prompts: float | None = None  # [requests] of the run, which all users begin together
     request_rate: float | None = None  # [1/s]
-    answered_rate: float | None = None  # [1/s] requests that were answered
+    answered_rate: float | None = None  # [1/s] of answers
     ttft: float | None = None  # [s]
     tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)
     e2el: float | None = None  # [s]

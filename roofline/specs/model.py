@@ -9,8 +9,6 @@ from itertools import accumulate, pairwise
 from roofline.records import dataclass
 from roofline.specs.layers import Ffn, Group, Mixer, MoeFfn, Ngrams, Stage
 
-__all__ = ["Model"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Model:
@@ -33,40 +31,38 @@ class Model:
     norms: int = 2  # norm layers over the hidden width per layer
     max_context: int | None = None  # [tokens]
     groups: tuple[Group, ...]
-    native: Mapping[str, str]  # section (attention linear shared experts embed head router norm kv) -> format name
+    native: Mapping[str, str]  # section of the checkpoint (linear, experts, kv, ...) -> format
     stated_total: float | None = None  # parameters, as published
     stated_active: float | None = None
-    norm_bias: bool = False  # norms have a bias vector beside their weights
+    norm_bias: bool = False  # norms have a bias vector
     head_bias: bool = False
     streams: int = 1  # residual streams that hyper-connections mix
-    parallel: bool = False  # mixer and network read the same input; one all-reduce sums both
-    mtp_layers: int = 0  # draft modules, in no total; they work under speculative decoding only
-    cautions: tuple[str, ...] = ()  # what a reader of any figure of this model should know
-    preset: str | None = None  # quantisation that the name it was asked by states; holds where none is chosen
+    parallel: bool = False  # mixer and FFN read the same input; one all-reduce sums both
+    mtp_layers: int = 0  # draft modules, for speculative decoding; in no parameter total
+    cautions: tuple[str, ...] = ()  # for readers of any figure of this model
+    preset: str | None = None  # quantisation in the name it was loaded by; used where none is chosen
     norm_weights: bool = True  # False: norms have no parameters
-    final_norms: int = 1  # norms over the hidden width outside the layers: the last one, one after the embedding
-    positions: int = 0  # rows of a table of learned positions
-    layer_input: int = 0  # width of what is looked up for a token anew in every layer (Gemma's E models)
-    layer_vocab: int = 0  # rows of the table of it
-    altup: int = 0  # alternating streams, of which a layer updates one (Gemma-3n)
-    laurel: int = 0  # rank of a residual connection that is learnt (Gemma-3n)
-    stream_rank: int = 0  # rank of the gate that mixes several residual streams; 0: their weights are one matrix
-    stream_average: bool = False  # the streams are averaged before the head, not weighted
-    ngrams: Ngrams | None = None  # embeddings of n-grams, beside that of the token
+    final_norms: int = 1  # norms outside the layers: the last one, one after the embedding
+    positions: int = 0  # learned position embeddings
+    layer_input: int = 0  # width of per-layer embeddings (Gemma's E models)
+    layer_vocab: int = 0  # rows of their table
+    altup: int = 0  # alternating streams, one updated per layer (Gemma-3n)
+    laurel: int = 0  # rank of the learned residual connection (Gemma-3n)
+    stream_rank: int = 0  # rank of the gate that mixes residual streams; 0: one full matrix
+    stream_average: bool = False  # streams are averaged before the head, not weighted
+    ngrams: Ngrams | None = None  # n-gram embeddings, in addition to the token's
 
     def __repr__(self) -> str:
-        """Names and size in one line."""
         kind = "mixture of experts" if self.is_moe else "dense"
         return f"<Model {self.short_name} ({self.name}): {self.layers} layers, hidden {self.hidden}, {kind}>"
 
     @cached_property
     def layers(self) -> int:
-        """Number of layers."""
         return sum(group.repeat * len(group.layers) for group in self.groups)
 
     @cached_property
     def mixers(self) -> tuple[tuple[int, Mixer], ...]:
-        """Distinct mixers, each with the number of layers that have it."""
+        """Distinct mixers, with the number of layers of each."""
         counts: dict[Mixer, int] = {}
         for group in self.groups:
             for layer in group.layers:
@@ -75,7 +71,7 @@ class Model:
 
     @cached_property
     def ffns(self) -> tuple[tuple[int, Ffn], ...]:
-        """Distinct feed-forward networks, each with the number of layers that have it."""
+        """Distinct feed-forward networks, with the number of layers of each."""
         counts: dict[Ffn, int] = {}
         for group in self.groups:
             for layer in group.layers:

@@ -1,4 +1,4 @@
-"""What the name of a quantised checkpoint says: the model that it is made of, and the number format."""
+"""Base model and number format in the name of a quantised checkpoint."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from collections.abc import Iterator
 from roofline.records import NamedTuple
 from roofline.specs.formats import STORED_BITS
 
-__all__ = ["FormatInName", "base_names", "format_in_name"]
-
-# What `-hf` of llama.cpp loads of a repository of GGUF files where none is named
-# (https://github.com/ggml-org/llama.cpp, tools/server/README.md).
-_USUAL_GGUF = "q4_k_m"
-_MLX_OVERHEAD = 0.5  # bits: MLX keeps a 16-bit scale and a 16-bit bias for 64 weights (mlx.core.quantize)
+# The file that llama.cpp's `-hf` loads by default (https://github.com/ggml-org/llama.cpp, tools/server/README.md).
+_DEFAULT_GGUF = "q4_k_m"
+_MLX_OVERHEAD = 0.5  # [bit] per weight: a 16-bit scale and a 16-bit bias per 64 weights (mlx.core.quantize)
 _VENDORS = {"nvidia": "nvfp4", "amd": "mxfp4"}
 _EIGHT_BITS = {"dynamic": "fp8", "static": "fp8_static", "block": "fp8_block"}
-#: Words that say something about a format and are none: how it was made, by which tool, for which cache.
+# Words about a format that do not name one: method, tool, cache.
 _QUALIFIERS = (
     r"(?a:dynamic|static|block|kv|preview|marlin|qat|quantized|g\d{2,3}|h\d|exl[23]|mlx|autoround|i1|ud|unsloth|gs\d+"
     r"|awq|gptq|gguf|bnb|\dbit|\d{1,2}(?:\.\d{1,3})?bpw)"
@@ -31,21 +28,13 @@ _LONGEST = 200  # characters of a name
 
 
 class FormatInName(NamedTuple):
-    """A name of a quantised checkpoint, taken apart."""
-
-    base: str  # the name without what is about formats
+    base: str  # the name without its format
     preset: str  # number format as `--quantization` takes it
-    assumed: bool = False  # the name says GGUF and leaves the mixture open
+    assumed: bool = False  # the name says GGUF without a mixture
 
 
 def format_in_name(name: str) -> FormatInName | None:
-    """Number format that the name of a checkpoint states, as publishers of quantised models write it.
-
-    Args:
-        name: a Hugging Face id, with or without the tag of a GGUF file, a folder or a file [text].
-
-    Returns:
-        The name without the format, and the format; None where the name states none.
+    """The number format in a Hugging Face id, folder or file name, as publishers write it; None if it names none.
 
     >>> format_in_name("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic")
     FormatInName(base='RedHatAI/Llama-3.3-70B-Instruct', preset='fp8', assumed=False)
@@ -58,23 +47,17 @@ def format_in_name(name: str) -> FormatInName | None:
     words: list[str] = []
     while len(parts) > 1 and _is_about_formats(parts[-1].lower()):
         words.append(parts.pop().lower())
-    stated = _preset(frozenset(words), owner.lower()) if words else None
-    if stated is None:
+    preset = _preset(frozenset(words), owner.lower()) if words else None
+    if preset is None:
         return None
-    is_assumed = stated == _USUAL_GGUF and _USUAL_GGUF not in words
-    return FormatInName(owner + slash + last[: _length(last, len(parts))], stated, is_assumed)
+    is_assumed = preset == _DEFAULT_GGUF and _DEFAULT_GGUF not in words
+    return FormatInName(owner + slash + last[: _prefix_length(last, len(parts))], preset, is_assumed)
 
 
 def base_names(name: str) -> Iterator[str]:
-    """What the model that a checkpoint is made of may be called: its name, then without flavour, date and maker.
+    """Lower-case candidates for the base model's name: as given, then without flavour, date and "meta-".
 
-    KernelOverride changes no shape: Instruct, chat and dated editions are counted alike.
-
-    Args:
-        name: without what is about formats [text].
-
-    Returns:
-        Names, the most specific first [text].
+    Fine-tuning changes no shape: instruct, chat and dated editions count alike.
 
     >>> list(base_names("RedHatAI/Meta-Llama-3-8B-Instruct"))
     ['meta-llama-3-8b-instruct', 'meta-llama-3-8b', 'llama-3-8b']
@@ -93,18 +76,18 @@ def _is_about_formats(word: str) -> bool:
     return re.fullmatch(_PLAIN, word) is not None or re.fullmatch(_QUALIFIERS, word) is not None
 
 
-def _length(last: str, parts: int) -> int:
-    """Characters of the first parts of a name."""
+def _prefix_length(last: str, parts: int) -> int:
+    """Characters of the first `parts` parts of a name."""
     seams = [seam.start() for seam in re.finditer(_SEAM, last)]
     return seams[parts - 1] if parts <= len(seams) else len(last)
 
 
 def _preset(words: frozenset[str], owner: str) -> str | None:
-    """Number format that several words name together."""
+    """The number format that the words name together."""
     for word in words:
         if word in STORED_BITS or word.endswith("bpw"):
             return word
-    bits = next((int(found[1]) for word in words if (found := re.fullmatch(_BITS, word))), None)
+    bits = next((int(match[1]) for word in words if (match := re.fullmatch(_BITS, word))), None)
     if "bnb" in words:
         return "bitsandbytes"
     if "fp8" in words:
@@ -118,4 +101,4 @@ def _preset(words: frozenset[str], owner: str) -> str | None:
         return plain
     if bits is not None and ("mlx" in words or owner == "mlx-community"):
         return f"{bits + _MLX_OVERHEAD:g}bpw"
-    return _USUAL_GGUF if "gguf" in words else None
+    return _DEFAULT_GGUF if "gguf" in words else None

@@ -1,4 +1,4 @@
-"""Every key of a row of the JSON contract: what stands under it, in which unit, and what it means."""
+"""Every key of a row of the JSON contract, with its unit and meaning."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections.abc import Mapping
 from roofline.records import NamedTuple
 from roofline.specs.slo import LATENCIES, LEVELS, key_of, key_text
 
-__all__ = ["KEYS", "Key"]
-
 
 class Key(NamedTuple):
-    """A key of a row."""
-
-    kind: str  # text, number, integer, flag, texts, mapping, or value: a number, or a text with its unit
+    kind: str  # text, number, integer, flag, texts, mapping, or value: a number or a text with unit
     unit: str | None  # None for what has none
     meaning: str
-    is_open: bool = True  # null where it does not apply
+    is_open: bool = True  # may be null
 
 
 def _text(meaning: str, *, is_open: bool = True) -> Key:
@@ -43,7 +39,7 @@ _NAMES = {
 
 
 def _latencies() -> dict[str, Key]:
-    """Means, percentiles, the ends of their intervals, and the same of simulations and measurements."""
+    """Keys of means, percentiles and interval ends: predicted, simulated and measured."""
     keys: dict[str, Key] = {}
     for metric, name in _NAMES.items():
         keys[f"{metric}_ms"] = _number("ms", f"{name}; under a load the mean over requests.")
@@ -71,7 +67,7 @@ def _latencies() -> dict[str, Key]:
     return keys
 
 
-#: Key of a row -> what it is. Commands take theirs from here; no key means two things.
+#: Key of a row -> unit and meaning; no key means two things.
 KEYS: Mapping[str, Key] = {
     # the case
     "model": _text("Short name of the model.", is_open=False),

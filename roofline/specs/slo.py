@@ -1,4 +1,4 @@
-"""Limits on latencies: one grammar for the shell, for Python and for files."""
+"""Limits on latencies: one grammar for the command line, Python and files."""
 
 from __future__ import annotations
 
@@ -8,31 +8,15 @@ from collections.abc import Mapping
 from roofline.errors import BadInput, UnknownName, shown
 from roofline.quantity import BILLION, MILLI, duration, rounded, to_text
 
-__all__ = [
-    "LATENCIES",
-    "LEVELS",
-    "P99_WITHIN",
-    "SLO_EXAMPLE",
-    "Limits",
-    "check_limits",
-    "key_of",
-    "key_text",
-    "limits_of_text",
-    "limits_text",
-    "metric_and_level",
-    "ratio_of_text",
-]
-
-#: Latencies that may be limited: their mean, or a percentile of them.
+#: Latencies that may be limited, in the mean or at a percentile.
 LATENCIES = ("ttft", "tpot", "e2el")
 
-#: Percentiles of which an answer has the latencies [%].
+#: Percentiles in answers [%].
 LEVELS = (50.0, 90.0, 95.0, 99.0)
 
-#: Key of a limit on tails: the p99 of TTFT and of TPOT, over their medians [1].
+#: Key of the limit on tail latency: p99 over median, of TTFT and TPOT [1].
 P99_WITHIN = "p99_within"
 
-#: What an SLO looks like.
 SLO_EXAMPLE = "ttft:300@p95,tpot:25,e2el:8s@p99"
 
 _BENCHMARKS = {"time_to_first_token": "ttft", "inter_token_latency": "tpot", "request_latency": "e2el"}  # AIPerf's
@@ -47,28 +31,17 @@ _ALIASES = {
 _KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+))?"
 _PART = r"([a-z0-9_\-]+(?:@p[0-9.]+)?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
 _BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
-_SLOW = ("ttft", "e2el")  # no server answers within a bare fraction of a millisecond: seconds were meant
+_SLOW = ("ttft", "e2el")  # a bare fraction of a millisecond must have been meant as seconds
 _MOST = 200  # characters of an SLO
-_DIGITS = 6  # of a limit
+_DIGITS = 6  # significant, of a limit
 
 
 class Limits(dict[str, float]):
-    """Limits by their keys, such as `ttft`, `ttft_p95` or `p99_within`; in seconds, none a slip of milliseconds."""
+    """Limits [s] by key, such as `ttft`, `ttft_p95` or `p99_within` [1]."""
 
 
 def key_of(metric: str, level: float | None = None) -> str:
-    """Key of a limit.
-
-    Args:
-        metric: one of `LATENCIES`, or an alias [text].
-        level: percentile that is limited; None for the mean [%].
-
-    Returns:
-        A key such as ``ttft`` or ``ttft_p95`` [text].
-
-    Raises:
-        UnknownName: no such latency.
-        BadInput: a level that is no percentile.
+    """Key of a limit on a latency or its alias, at a percentile [%]; None for the mean.
 
     >>> key_of("itl"), key_of("ttft", 95.0)
     ('tpot', 'ttft_p95')
@@ -88,17 +61,7 @@ def key_of(metric: str, level: float | None = None) -> str:
 
 
 def metric_and_level(key: str) -> tuple[str, float | None]:
-    """Latency and percentile of a key.
-
-    Args:
-        key: such as ``ttft_p95`` or ``tpot@p99`` [text].
-
-    Returns:
-        The latency, or `P99_WITHIN`, and the percentile; None for the mean [text, %].
-
-    Raises:
-        UnknownName: no such latency.
-        BadInput: a level that is no percentile.
+    """Latency (or `P99_WITHIN`) and percentile [%] of a key; None for the mean.
 
     >>> metric_and_level("ttft_p95"), metric_and_level("e2el")
     (('ttft', 95.0), ('e2el', None))
@@ -112,28 +75,18 @@ def metric_and_level(key: str) -> tuple[str, float | None]:
     if match is None:
         key_of(name)
         raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
-    level = None if match[2] is None else _level(match[2], key)
+    level = None if match[2] is None else _percentile(match[2], key)
     key_of(match[1], level)
     return _ALIASES.get(match[1], match[1]), level
 
 
 def limits_of_text(text: str) -> Limits:
-    """Limits from text.
-
-    Args:
-        text: such as ``ttft:300@p95,tpot:25,e2el:8s@p99``; bare numbers are milliseconds [text].
-
-    Returns:
-        The limits.
-
-    Raises:
-        UnknownName: no such latency.
-        BadInput: no limit, a percentile that is none, a latency that is limited twice.
+    """Limits [s] from text; bare numbers are milliseconds.
 
     >>> limits_of_text("ttft:300@p95, e2el:8s, p99:2x")
     {'ttft_p95': 0.3, 'e2el': 8.0, 'p99_within': 2.0}
     """
-    found = Limits()
+    limits = Limits()
     if len(text) > _MOST:
         raise BadInput(f"{text[:20]!r}... is not an SLO: {len(text)} characters; write it as {SLO_EXAMPLE}")
     for part in re.split(_BETWEEN, text.strip()):
@@ -143,26 +96,18 @@ def limits_of_text(text: str) -> Limits:
         metric, level = metric_and_level(match[1])
         if match[3] is not None and level is not None:
             raise BadInput(f"{part!r} has two percentiles; keep one")
-        level = level if match[3] is None else _level(match[3].removeprefix("p").removesuffix("%"), part)
+        level = level if match[3] is None else _percentile(match[3].removeprefix("p").removesuffix("%"), part)
         key = key_of(metric, level)
-        if key in found:
+        if key in limits:
             raise BadInput(f"{key!r} is limited twice in {text!r}; keep one")
-        found[key] = ratio_of_text(match[2]) if key == P99_WITHIN else _time(match[2], part)
-        if metric in _SLOW and found[key] < MILLI and _is_bare(match[2]):
+        limits[key] = ratio_of_text(match[2]) if key == P99_WITHIN else _seconds(match[2], part)
+        if metric in _SLOW and limits[key] < MILLI and _is_bare(match[2]):
             raise BadInput(f"{part!r} is {match[2]} ms; write {metric}:{match[2]}s for seconds, or {match[2]}ms")
-    return found
+    return limits
 
 
 def check_limits(slo: Mapping[str, object]) -> None:
-    """Refuse what are no limits.
-
-    Args:
-        slo: limits by their keys [s].
-
-    Raises:
-        UnknownName: no such latency.
-        BadInput: a limit that is not positive, a percentile that is none.
-    """
+    """Refuse limits that are not positive, finite times."""
     for key, limit in slo.items():
         metric_and_level(key)
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:  # type: ignore[operator]
@@ -174,12 +119,6 @@ def check_limits(slo: Mapping[str, object]) -> None:
 def key_text(key: str) -> str:
     """Key of a limit as people read it.
 
-    Args:
-        key: such as ``ttft_p95`` [text].
-
-    Returns:
-        Text [text].
-
     >>> key_text("ttft_p95"), key_text("p99_within")
     ('TTFT p95', 'p99 over median')
     """
@@ -190,38 +129,24 @@ def key_text(key: str) -> str:
 
 
 def limits_text(limits: Mapping[str, float]) -> str:
-    """Limits as the shell takes them.
-
-    Args:
-        limits: by their keys [s].
-
-    Returns:
-        Text [text].
+    """Limits in the syntax of the command line.
 
     >>> limits_text({"ttft_p95": 0.3, "e2el": 8.0, "p99_within": 2.0})
     'ttft:300ms@p95,e2el:8s,p99:2x'
     """
-    said = []
+    parts = []
     for key, limit in limits.items():
         metric, level = metric_and_level(key)
         if metric == P99_WITHIN:
-            said.append(f"p99:{rounded(limit, _DIGITS)}x")
+            parts.append(f"p99:{rounded(limit, _DIGITS)}x")
         else:
-            said.append(f"{metric}:{to_text(limit, 's', _DIGITS).replace(' ', '')}" + _at(level))
-    return ",".join(said)
+            percentile = "" if level is None else f"@p{_level_text(level)}"
+            parts.append(f"{metric}:{to_text(limit, 's', _DIGITS).replace(' ', '')}{percentile}")
+    return ",".join(parts)
 
 
 def ratio_of_text(text: str) -> float:
-    """A multiple from text.
-
-    Args:
-        text: such as ``2x`` or ``1.5`` [text].
-
-    Returns:
-        The multiple [1].
-
-    Raises:
-        BadInput: none, or not above one.
+    """A ratio above 1 from text.
 
     >>> ratio_of_text("2x")
     2.0
@@ -235,31 +160,27 @@ def ratio_of_text(text: str) -> float:
     return ratio
 
 
-def _at(level: float | None) -> str:
-    return "" if level is None else f"@p{_level_text(level)}"
-
-
 def _level_text(level: float) -> str:
     return f"{level:.9f}".rstrip("0").rstrip(".")
 
 
-def _level(text: str, whole: str) -> float:
+def _percentile(text: str, part: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadInput(f"{text!r} in {whole!r} is not a percentile; write it as p95") from None
+        raise BadInput(f"{text!r} in {part!r} is not a percentile; write it as p95") from None
 
 
 def _is_bare(text: str) -> bool:
     return text.strip()[-1:] in ("", ".") or text.strip()[-1].isdigit()
 
 
-def _time(text: str, whole: str) -> float:
-    """A time with its unit, or a bare number of milliseconds."""
+def _seconds(text: str, part: str) -> float:
+    """Seconds from a time with its unit, or from a bare number of milliseconds."""
     try:
         time = duration(text)
     except BadInput:
         time = 0.0
     if not 0.0 < time <= BILLION:
-        raise BadInput(f"{whole!r}: {text!r} is not a time; write it as 300, 300ms or 0.3s")
+        raise BadInput(f"{part!r}: {text!r} is not a time; write it as 300, 300ms or 0.3s")
     return time

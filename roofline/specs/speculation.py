@@ -1,4 +1,4 @@
-"""How many of the tokens that are proposed before a decode step are kept (speculative decoding)."""
+"""Speculative decoding: how many of the proposed tokens a decode step keeps."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from operator import mul
 
 from roofline.records import NamedTuple, dataclass
 
-__all__ = ["METHODS", "MOST_DRAFTS", "PRESETS_OF_ACCEPTANCE", "Acceptance", "AcceptancePreset"]
-
-#: Ways to propose tokens, beside a model of its own, and what each is.
+#: How tokens are proposed without a separate draft model -> explanation.
 METHODS = {
     "mtp": "multi-token prediction: a module that was trained with the model",
     "eagle": "a head of one layer over hidden states of the model (EAGLE-3)",
     "ngram": "a search for the last tokens in the text so far (prompt lookup)",
 }
 
-#: Tokens that are proposed before a step at most.
+#: Most tokens proposed before a step.
 MOST_DRAFTS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Probability that each proposal is kept, where all before it are.
+    """Probability that each proposal is kept, given that all before it are.
 
     >>> Acceptance((0.9, 0.8)).tokens  # 1 + 0.9 + 0.9 * 0.8
     2.62
@@ -33,7 +31,7 @@ class Acceptance:
 
     @property
     def drafts(self) -> int:
-        """Tokens that are proposed [tokens]."""
+        """Proposed tokens per step [tokens]."""
         return len(self.rates)
 
     @property
@@ -43,7 +41,7 @@ class Acceptance:
 
     @property
     def tokens(self) -> float:
-        r"""Mean number of tokens of a step: those kept, and the one that the step itself gives.
+        r"""Mean tokens per step: the kept proposals and the one that the step itself gives.
 
         .. math:: \tau = 1 + \sum_{k=1}^{g} \prod_{j \le k} a_j
 
@@ -57,39 +55,32 @@ class Acceptance:
 
     @property
     def variance(self) -> float:
-        """Variance of that number, where steps do not depend on each other [tokens^2]."""
+        """Variance of the tokens per step, for independent steps [tokens^2]."""
         square = 1.0 + sum((2 * place + 3) * share for place, share in enumerate(self.kept))
         return square - self.tokens**2
 
     def of(self, drafts: int) -> Acceptance:
-        """The same for another number of proposals: fewer, or more that are kept like the last of them.
-
-        Args:
-            drafts: tokens that are proposed [tokens].
-
-        Returns:
-            The rates.
-        """
+        """The same for fewer proposals, or for more that are accepted like the last one."""
         return Acceptance((self.rates + self.rates[-1:] * drafts)[:drafts], self.source)
 
 
 class AcceptancePreset(NamedTuple):
-    """Rates that somebody published, and how they are read from what was."""
+    """Published rates; `acceptance` derives them from the published tokens per step."""
 
     method: str
     tokens: tuple[float, ...]  # per step, with one proposal, two, ...
-    said: str
+    meaning: str
     source: str
 
     @property
     def acceptance(self) -> Acceptance:
-        """The rates: what another proposal adds to the tokens of a step, over what the one before it added."""
-        added = [more - less for less, more in pairwise((1.0, *self.tokens))]
-        rates = [added[0], *(more / less for less, more in pairwise(added))]
+        """Rate k is the gain in tokens per step from proposal k over the gain from proposal k - 1."""
+        gains = [more - less for less, more in pairwise((1.0, *self.tokens))]
+        rates = [gains[0], *(more / less for less, more in pairwise(gains))]
         return Acceptance(tuple(rates), self.source)
 
 
-#: Published acceptances by the names that an option takes.
+#: Name in `--acceptance` -> published acceptance.
 PRESETS_OF_ACCEPTANCE = {
     "deepseek-r1-mtp": AcceptancePreset(
         "mtp",

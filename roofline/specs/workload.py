@@ -1,17 +1,15 @@
-"""A named workload: how long its requests are, how they come, and what they are promised."""
+"""A named workload: lengths and arrivals of its requests, and their SLO."""
 
 from __future__ import annotations
 
 from roofline.records import dataclass
 from roofline.specs.figures import Share
 
-__all__ = ["ARRIVALS", "LAWS", "UNIFORM_CV", "NamedWorkload"]
-
-#: Laws that lengths of prompts and answers follow.
+#: Laws of prompt and answer lengths.
 LAWS = ("lognormal", "uniform")
-#: How requests come: at a rate, from users of whom each waits for an answer, or all at once.
+#: How requests come: open loop, closed loop, or all at once.
 ARRIVALS = ("rate", "users", "batch")
-#: Most that a uniform law varies, from zero to twice its mean: 1 / sqrt(3), rounded down [1].
+#: Largest coefficient of variation of a uniform law, from 0 to twice the mean: 1 / sqrt(3), rounded down [1].
 UNIFORM_CV = 0.577
 
 
@@ -29,20 +27,19 @@ class NamedWorkload:
     osl: int  # [tokens] of an answer, mean
     aliases: tuple[str, ...] = ()
     title: str = ""
-    isl_cv: float = 0.0  # standard deviation of the prompts' lengths over their mean [1]
-    osl_cv: float = 0.0  # of the answers' lengths [1]
-    lengths: str = "lognormal"  # law of the lengths; or "uniform"
-    prefix: int = 0  # [tokens] of a prompt whose KV cache is there already, mean
-    slo: str = ""  # limits as roofline.specs.slo reads them; empty: none
-    share: Share = 0.9  # of the requests that must meet every limit that names no percentile
+    isl_cv: float = 0.0  # of prompt lengths: standard deviation over mean [1]
+    osl_cv: float = 0.0  # of answer lengths [1]
+    lengths: str = "lognormal"  # law of the lengths, or "uniform"
+    prefix: int = 0  # [tokens] of a prompt that are already in the KV cache, mean
+    slo: str = ""  # as roofline.specs.slo reads it; empty: none
+    share: Share = 0.9  # of requests that must meet the limits without a percentile
     arrivals: str = "rate"  # or "users", "batch"
     notes: tuple[str, ...] = ()
     source: str = ""  # title of the first source
     url: str = ""  # its address
-    date: str = ""  # its date, or the day on which it was read
+    date: str = ""  # its date, or the day it was read
 
     def __repr__(self) -> str:
-        """Lengths and limits in one line."""
         prefix = f", prefix {self.prefix}" if self.prefix else ""
         slo = f"; SLO {self.slo}" if self.slo else ""
         return f"<NamedWorkload {self.name}: isl {self.isl}, osl {self.osl}{prefix}{slo}>"

@@ -1,4 +1,4 @@
-"""Values as YAML that reads back as the same values; what does not plainly stand for itself is quoted."""
+"""Values as YAML that reads back as the same values; texts that are not plainly text are quoted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import re
 
 from roofline.errors import BadInput, shown
 
-__all__ = ["yaml_date", "yaml_quoted", "yaml_scalar"]
-
-# Texts that YAML reads as themselves: words, ids, a number with its unit, addresses.
+# Texts that need no quotes: words, ids, a number with its unit, addresses.
 _PLAIN = re.compile(
     r"[A-Za-z_][\w./+-]*( [\w./+-]+)*|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)? [A-Za-z][\w./-]*|https?://[\w/.@%+~=-]+",
     re.ASCII,
@@ -21,16 +19,7 @@ _LONGEST_PLAIN = 500
 
 
 def yaml_scalar(value: object) -> str:
-    """A scalar as it stands in a YAML file, as a key or as a value, in a flow mapping or a block.
-
-    Args:
-        value: text, number, truth, day or None [any].
-
-    Returns:
-        YAML that the safe loader reads as the value [text].
-
-    Raises:
-        BadInput: half a surrogate pair, which no file holds, or a value of another kind.
+    """A scalar for a flow or block mapping, as key or value; BadInput if YAML cannot hold it.
 
     >>> [yaml_scalar(value) for value in ("3.4 us", "no", "a: b", 0.5, 2)]
     ['3.4 us', '"no"', '"a: b"', '0.5', '2']
@@ -52,16 +41,7 @@ def yaml_scalar(value: object) -> str:
 
 
 def yaml_quoted(text: str) -> str:
-    """A text in double quotes.
-
-    Args:
-        text: whatever it holds [text].
-
-    Returns:
-        YAML of one line [text].
-
-    Raises:
-        BadInput: half a surrogate pair, which no file holds.
+    """A text in double quotes, on one line; BadInput for half a surrogate pair.
 
     >>> print(yaml_quoted('two\\nlines of "text"'))
     "two\\nlines of \\"text\\""
@@ -70,13 +50,7 @@ def yaml_quoted(text: str) -> str:
 
 
 def yaml_date(text: str) -> str:
-    """A date, without quotes where it is a day or a month: readers of specifications take what YAML makes of it.
-
-    Args:
-        text: a day, a month or a year [text].
-
-    Returns:
-        YAML [text].
+    """A day or a month without quotes, as readers of specifications expect; anything else as text.
 
     >>> yaml_date("2026-11-21"), yaml_date("2026-11"), yaml_date("2026"), yaml_date("2026-02-31")
     ('2026-11-21', '2026-11', '"2026"', '"2026-02-31"')
@@ -104,7 +78,7 @@ def _escaped(character: str) -> str:
 
 
 def _decimal(value: float) -> str:
-    """A float as YAML knows one: it has a point, and not only an exponent."""
+    """A float as YAML 1.1 reads it: with a point even before an exponent."""
     text = repr(value)
     if text.lstrip("-") in ("inf", "nan"):
         return text.replace("inf", ".inf").replace("nan", ".nan")

@@ -1,1 +1,1 @@
-"""Formulas as graphs, and what is read off them: values, slopes, programs, and the text of several languages."""
+"""Formulas as graphs, and their values, gradients, programs and texts in several languages."""

@@ -1,24 +1,23 @@
-"""A graph as a program of numpy: one call of a universal function an operation, on blocks whose buffers are used again.
+"""A graph as a numpy program: one ufunc call per operation, on blocks that reuse their buffers.
 
-What depends on no array is computed once a block, as Python computes floats. Iterations have no such program: elements
-would wait for the slowest.
+What depends on no array is computed once per block with Python floats. Graphs with loops have no such program: every
+element would wait for the slowest.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from roofline.arrays import block_functions, in_blocks
 from roofline.errors import BadInput
 from roofline.symbolic.graph import CONDITIONS, INPUT, LOOP, Node, nodes_of
 from roofline.symbolic.languages import PYTHON, text_of
-from roofline.symbolic.program import made_by
+from roofline.symbolic.program import compile_make
 
-__all__ = ["FUNCTIONS", "array_program"]
-
-#: Functions of numpy that do an operation on arrays.
+#: numpy ufunc of each operation.
 FUNCTIONS = {
     "+": "add",
     "-": "subtract",
@@ -44,10 +43,11 @@ FUNCTIONS = {
 }
 _ROOTS = {0.5: "sqrt", 1.0 / 3.0: "cbrt"}
 _PRODUCTS = {2.0: 1, 3.0: 2}  # multiplications
+_compile_once = lru_cache(maxsize=256)(compile_make)  # programs of the same structure share their code
 
 
 class _Buffers:
-    """Buffers of one kind that come free when what they hold was used for the last time."""
+    """Names of buffers of one kind, reused once their contents are no longer needed."""
 
     def __init__(self, letter: str) -> None:
         self.letter = letter
@@ -67,21 +67,8 @@ class _Buffers:
 def array_program(
     outputs: Sequence[Any], inputs: Sequence[Node], is_array: Sequence[bool]
 ) -> Callable[..., tuple[Any, ...]]:
-    """A function of arrays of one shape, and of floats, that computes some numbers of a graph.
-
-    Args:
-        outputs: the numbers: nodes, or plain ones [any].
-        inputs: nodes whose values the function takes.
-        is_array: which of them are arrays [bool].
-
-    Returns:
-        The function, of as many numbers; it gives as many as there are outputs, those that depend on an array as
-        arrays.
-
-    Raises:
-        BadInput: the graph iterates.
-    """
-    mask = sum(node.reach for node, is_one in zip(inputs, is_array, strict=True) if is_one)
+    """A function of floats and of arrays of one shape, as `is_array` says, that returns all `outputs`."""
+    mask = sum(node.reach for node, is_column in zip(inputs, is_array, strict=True) if is_column)
     names: dict[object, str] = {node.key: f"x{place}" for place, node in enumerate(inputs)}
     constants: dict[float, str] = {}
     floats, flags = _Buffers("b"), _Buffers("f")
@@ -89,7 +76,7 @@ def array_program(
     if any(node.operation == LOOP for node in nodes):
         raise BadInput("an iteration has no program of arrays")
     last = {arg.key: place for place, node in enumerate(nodes) for arg in node.args if isinstance(arg, Node)}
-    kept = {output.key for output in outputs if isinstance(output, Node)}
+    output_keys = {output.key for output in outputs if isinstance(output, Node)}
     scalars: list[str] = []
     lines: list[str] = []
 
@@ -105,19 +92,19 @@ def array_program(
 
     for place, node in enumerate(nodes):
         if not node.reach & mask:
-            one = text_of(node, language, lambda other, node=node: None if other is node else names.get(other.key))  # type: ignore[misc]
+            code = text_of(node, language, lambda other, node=node: None if other is node else names.get(other.key))  # type: ignore[misc]
             names[node.key] = f"s{place}"
-            scalars.append(f"s{place} = {one}")
+            scalars.append(f"s{place} = {code}")
             continue
         pool = flags if _is_flag(node) else floats
-        done = {arg.key for arg in node.args if isinstance(arg, Node) and last[arg.key] == place} - kept
-        done_with = [names[key] for key in done if names[key][0] in "bf"]
-        careful = node.operation in ("where", "**")  # whose first step would overwrite what the second reads
-        if not careful:
-            _free(done_with, floats, flags)
+        ending = {arg.key for arg in node.args if isinstance(arg, Node) and last[arg.key] == place} - output_keys
+        freed = [names[key] for key in ending if names[key][0] in "bf"]
+        reads_twice = node.operation in ("where", "**")  # their first call must not overwrite what the second reads
+        if not reads_twice:
+            _release(freed, floats, flags)
         target = pool.take()
-        if careful:
-            _free(done_with, floats, flags)
+        if reads_twice:
+            _release(freed, floats, flags)
         lines += _statements(node, [text(arg) for arg in node.args], target)
         names[node.key] = target
     results = ", ".join(map(text, outputs))
@@ -133,11 +120,11 @@ def array_program(
             "    return run",
         )
     )
-    run = made_by(source)(*constants, *functions.values())
+    run = _compile_once(source)(*constants, *functions.values())
     return in_blocks(run, tuple(is_array), floats.number, flags.number)
 
 
-def _free(names: Sequence[str], floats: _Buffers, flags: _Buffers) -> None:
+def _release(names: Sequence[str], floats: _Buffers, flags: _Buffers) -> None:
     for name in names:
         (floats if name[0] == floats.letter else flags).give_back(name)
 
@@ -149,7 +136,7 @@ def _is_flag(node: Node) -> bool:
 
 
 def _statements(node: Node, args: list[str], target: str) -> list[str]:
-    """Calls that leave a node's value in a buffer."""
+    """Calls that write a node's value to the buffer `target`."""
     operation = node.operation
     if operation == "where":
         return [f"copyto({target}, {args[2]})", f"copyto({target}, {args[1]}, where={args[0]})"]

@@ -1,7 +1,7 @@
-"""Slopes of a graph that has values: from one number back to every input that it came from.
+"""Gradients of a graph that has values, by reverse accumulation from one number to all its inputs.
 
-A choice has the slope of the side that it takes. What is rounded up is flat between whole numbers; at one, and where
-steps are fine, it follows what is rounded.
+A choice has the slope of the side taken. A rounded number is flat between whole numbers; at a whole number, and where
+the steps are fine, it follows its argument.
 """
 
 from __future__ import annotations
@@ -14,87 +14,55 @@ from roofline.errors import BadInput
 from roofline.ops import Real, plain
 from roofline.symbolic.graph import CONDITIONS, INPUT, LINEAR, Node, nodes_of
 
-__all__ = ["FINE", "follows", "gradient", "implicit"]
-
-#: Beyond this many, a step of rounding up is below 1 % and no change of regime.
+#: Above this value, a rounding step is below 1 % and not a change of regime.
 FINE = 100.0
 
 _Value = Callable[[Any], Any]
 
 
 def follows(node: Node, value: _Value = plain) -> bool:
-    """Whether a rounded number moves with what was rounded.
-
-    Args:
-        node: a number rounded up or down.
-        value: of a number [function].
-
-    Returns:
-        False where it is flat [bool].
-    """
+    """Whether a rounded number moves with its argument; else it is flat."""
     whole: float = value(node)
     return bool(whole == value(node.args[0]) or (whole if node.operation == "ceil" else -whole) > FINE)
 
 
 def gradient(number: Real, value: _Value = plain) -> dict[str, float]:
-    """Slopes of a number.
-
-    Args:
-        number: a node, or a plain number [any].
-        value: of a number that the number came from; by default what the graph keeps [function].
-
-    Returns:
-        Slope by name of each input that it came from.
-
-    Raises:
-        BadInput: it came from an iteration.
-
-    Source:
-        The chain rule, backward (Linnainmaa, BIT 16(2), 1976).
+    """Slope by name of every input that a number depends on; reverse-mode chain rule (Linnainmaa, BIT 16(2), 1976).
 
     >>> from roofline.symbolic.traced import Trace
     >>> trace = Trace()
     >>> gradient(trace.input("a", 3.0) / trace.input("b", 2.0))
     {'b': -0.75, 'a': 0.5}
     """
-    found: dict[str, float] = {}
+    slopes: dict[str, float] = {}
     if not isinstance(number, Node):
-        return found
+        return slopes
     weights = {number.place: 1.0}
     for node in reversed(nodes_of((number,))):
         weight = weights.get(node.place, 0.0)
         if node.operation == INPUT:
-            found[node.args[0]] = weight
+            slopes[node.args[0]] = weight
         elif weight:
             for arg, slope in zip(node.args, _slopes(node, value), strict=False):
                 if isinstance(arg, Node):
                     weights[arg.place] = weights.get(arg.place, 0.0) + weight * slope
-    return found
+    return slopes
 
 
 def implicit(bound: Sequence[Node], results: Sequence[Real]) -> list[dict[str, float]]:
-    """Slopes of numbers that a calculation leaves as they are: x = g(x, p) makes dx/dp = (1 - dg/dx)^-1 dg/dp.
-
-    Args:
-        bound: inputs that stand for the numbers.
-        results: of the calculation on them [any].
-
-    Returns:
-        Of each number, slope by name of every other input.
-    """
+    """Slopes of a fixed point x = g(x, p) to its other inputs: dx/dp = (1 - dg/dx)^-1 dg/dp; `bound` stand for x."""
     slopes = [gradient(result) for result in results]
-    own = [node.args[0] for node in bound]
-    names = sorted({name for slope in slopes for name in slope} - set(own))
+    bound_names = [node.args[0] for node in bound]
+    names = sorted({name for slope in slopes for name in slope} - set(bound_names))
     matrix = [
-        [float(row == column) - slope.get(name, 0.0) for column, name in enumerate(own)]
+        [float(row == column) - slope.get(name, 0.0) for column, name in enumerate(bound_names)]
         for row, slope in enumerate(slopes)
     ]
-    solved = _solved(matrix, [[slope.get(name, 0.0) for name in names] for slope in slopes])
-    return [dict(zip(names, row, strict=True)) for row in solved]
+    solution = _linear_solution(matrix, [[slope.get(name, 0.0) for name in names] for slope in slopes])
+    return [dict(zip(names, row, strict=True)) for row in solution]
 
 
 def _slopes(node: Node, value: _Value) -> Sequence[float]:
-    """Slopes of an operation to its arguments."""
     operation = node.operation
     if operation == LINEAR:
         slopes: Sequence[float] = node.args[-1]
@@ -128,8 +96,8 @@ _SLOPES: dict[str, Callable[..., Sequence[float]]] = {
 }
 
 
-def _solved(matrix: list[list[float]], sides: list[list[float]]) -> list[list[float]]:
-    """Solution of some linear equations with several right-hand sides, by elimination with pivots."""
+def _linear_solution(matrix: list[list[float]], sides: list[list[float]]) -> list[list[float]]:
+    """Solution of linear equations with several right-hand sides, by Gauss-Jordan elimination with pivoting."""
     rows = [[*left, *right] for left, right in zip(matrix, sides, strict=True)]
     size = len(rows)
     for place in range(size):

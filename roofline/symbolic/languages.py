@@ -1,7 +1,6 @@
-"""How each language writes an operation: one table of precedence, and what each writes differently.
+"""How each language writes an operation: one table of precedence and forms, with the differences of each language.
 
-An operation is text_of between its arguments, or as a pattern of them. Precedence says where brackets are needed, so
-that what is read back computes in the same order.
+Precedence decides where brackets are needed, so that the text computes in the same order.
 """
 
 from __future__ import annotations
@@ -15,36 +14,19 @@ from roofline.errors import BadInput
 from roofline.records import NamedTuple
 from roofline.symbolic.graph import INPUT, LOOP, OF_LOOP, Node
 
-__all__ = [
-    "ANYTHING",
-    "ATOM",
-    "JAVASCRIPT",
-    "LANGUAGES",
-    "LATEX",
-    "POWER",
-    "PRODUCT",
-    "PYTHON",
-    "SPREADSHEET",
-    "SUM",
-    "TEXT",
-    "Form",
-    "Language",
-    "text_of",
-]
-
-#: How tightly operations bind, the loosest first. A choice between two binds as loosely as anything.
+#: Precedence levels, loosest first.
 ANYTHING, OR, AND, NOT, COMPARISON, CONCATENATION, SUM, PRODUCT, SIGN, POWER, ATOM = range(11)
 
 _Name = Callable[[Node], str | None]
 
 
 class Form(NamedTuple):
-    """How an operation is text_of."""
+    """How an operation is written."""
 
-    pattern: str  # with places for its arguments
-    level: int = ATOM  # of the whole
-    levels: tuple[int, ...] = ()  # the least that each argument must have without brackets; none: anything
-    joint: str = ""  # what stands between all arguments of a nest, where that has a single place
+    pattern: str  # with placeholders for its arguments
+    level: int = ATOM  # precedence of the result
+    levels: tuple[int, ...] = ()  # least precedence of each argument without brackets; none: any
+    joint: str = ""  # separator of a variadic function, whose arguments share one placeholder
 
 
 def _infix(sign: str, level: int) -> Form:
@@ -56,7 +38,7 @@ def _call(name: str) -> Form:
 
 
 def _nest(name: str) -> Form:
-    """A function of several arguments: max(max(a, b), c) is max(a, b, c)."""
+    """A variadic function: max(max(a, b), c) is written max(a, b, c)."""
     return Form(f"{name}({{0}})", joint=", ")
 
 
@@ -82,51 +64,27 @@ _COMMON = {
 
 
 class Language(NamedTuple):
-    """How one language writes formulas."""
-
     name: str
     forms: Mapping[str, Form]
     number: Callable[[float], str]
     symbol: Callable[[str], str] = str
-    power: Callable[[float], Form | None] = lambda _: None  # a form of its own for powers of some orders
+    power: Callable[[float], Form | None] = lambda _: None  # special form for powers of some orders
     quoted: Callable[[str], str] = lambda text: f'"{text}"'
 
     def form(self, node: Node) -> Form:
-        """How a node is text_of.
-
-        Args:
-            node: an operation.
-
-        Returns:
-            The form.
-
-        Raises:
-            BadInput: the language has no such operation.
-        """
         order = node.args[1] if node.operation == "**" else None
-        own = self.power(order) if isinstance(order, (float, int)) else None
-        found = self.forms.get(node.operation) if own is None else own
-        if found is None:
+        special = self.power(order) if isinstance(order, (float, int)) else None
+        form = self.forms.get(node.operation) if special is None else special
+        if form is None:
             raise BadInput(f"{self.name} has no formula for {_NAMES.get(node.operation, node.operation)}")
-        return found
+        return form
 
 
 _NAMES = {LOOP: "an iteration", OF_LOOP: "an iteration (a fixed point or a search)"}
 
 
 def text_of(value: Any, language: Language, name: _Name = lambda _: None) -> str:
-    """A number as the text of a formula.
-
-    Args:
-        value: a node, or a plain number or text [any].
-        language: how it is text_of.
-        name: name of a node that is text_of elsewhere; None for one that is text_of out [function].
-
-    Returns:
-        The text [text].
-
-    Raises:
-        BadInput: the language has no such operation.
+    """A node or plain number as the text of a formula; `name` gives names of nodes that are defined elsewhere.
 
     >>> from roofline.symbolic.graph import Graph
     >>> graph = Graph()
@@ -149,20 +107,20 @@ def _text(value: Any, language: Language, name: _Name) -> tuple[str, int]:
     form = language.form(value)
     parts = []
     for arg, least in zip_longest(
-        _in_a_row(value, name) if form.joint else value.args, form.levels, fillvalue=ANYTHING
+        _flattened(value, name) if form.joint else value.args, form.levels, fillvalue=ANYTHING
     ):
         text, level = _text(arg, language, name)
         parts.append(text if level >= least else f"({text})")
     return form.pattern.format(*([form.joint.join(parts)] if form.joint else parts)), form.level
 
 
-def _in_a_row(node: Node, name: _Name) -> list[Any]:
-    """Arguments of a nest of one operation, in order."""
-    found: list[Any] = []
+def _flattened(node: Node, name: _Name) -> list[Any]:
+    """Arguments of nested calls of one operation, in order."""
+    flat: list[Any] = []
     for arg in node.args:
         is_same = isinstance(arg, Node) and arg.operation == node.operation and name(arg) is None
-        found += _in_a_row(arg, name) if is_same else [arg]
-    return found
+        flat += _flattened(arg, name) if is_same else [arg]
+    return flat
 
 
 def _python_number(value: Any) -> str:
@@ -173,7 +131,7 @@ def _python_number(value: Any) -> str:
 
 
 def _python_power(order: float) -> Form | None:
-    """Powers of the norm as `ops.norm` computes them, all others as Python does."""
+    """Cubes and cube roots as `ops.norm` computes them; other powers as Python does."""
     return _call("cbrt") if order == _THIRD else _CUBES.get(order)
 
 
@@ -204,9 +162,9 @@ _THIRD = 1.0 / 3.0
 _WHOLE = 2.0**50
 _CUBES = {3.0: Form("{0} * {0} * {0}", PRODUCT, (ATOM,))}
 
-#: For people, and for Python to read.
+#: For people; Python can read it.
 TEXT = Language("text", {**_COMMON, "ceil": _call("ceiling")}, _short)
-#: Statements of Python on floats; `program` says what its functions are.
+#: Statements on floats; `symbolic/program.py` defines `cbrt`, `ceil` and `floor`.
 PYTHON = Language(
     "Python",
     {
@@ -242,7 +200,7 @@ LATEX = Language(
     _tex_number,
     symbol=lambda name: f"\\mathrm{{{name.replace('_', chr(92) + '_')}}}" if len(name) > 1 else name,
 )
-#: A formula of a cell. A minus binds tighter than a power there, and powers to the left: neither is text_of.
+#: Formulas of cells. There a unary minus binds tighter than a power, and powers associate to the left: neither is used.
 SPREADSHEET = Language(
     "a spreadsheet",
     {

@@ -1,14 +1,13 @@
 """A graph as a program: statements of Python on floats, or of JavaScript.
 
-What is used once is text_of where it is used, all else gets a name; what a loop does not change stands before it.
-Programs of one structure share their code: their constants are arguments of the function that makes them.
+Subexpressions used once are inlined, others get names; loop invariants stand before the loop. Programs of the same
+structure share their code: constants are arguments of the function that makes them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from roofline.ops import always
@@ -16,18 +15,16 @@ from roofline.records import NamedTuple
 from roofline.symbolic.graph import INPUT, LOOP, OF_LOOP, Loop, Node, nodes_of
 from roofline.symbolic.languages import JAVASCRIPT, PYTHON, Language, text_of
 
-__all__ = ["javascript_source", "made_by", "python_program"]
-
-_DEEP = 24  # operations text_of inside each other
-_KEPT = 1 << 10  # codes of structures
-_TWICE = ("max", "min", "**")  # whose forms may write an argument more than once
+_DEEP = 24  # nested operations in one expression
+_MOST_PROGRAMS = 256  # cached, one per structure
+_TWICE = ("max", "min", "**")  # their forms may repeat an argument
 
 
 class _Style(NamedTuple):
     """How a language writes statements."""
 
-    fixed: str = ""  # before the name of what does not change
-    changing: str = ""
+    fixed: str = ""  # keyword before a constant
+    changing: str = ""  # keyword before a variable
     end: str = ""
     together: str = "{0} = {1}"
     once: str = "if {begins}:"
@@ -52,7 +49,7 @@ _SCRIPT_STYLE = _Style(
 
 
 class _Statements:
-    """Statements of one language that compute some numbers of a graph."""
+    """Statements of one language that compute the outputs."""
 
     def __init__(self, language: Language, outputs: Sequence[Any], names: dict[object, str]) -> None:
         self.language = language
@@ -63,38 +60,24 @@ class _Statements:
         self._bound = 0
         for node in self._nodes:
             if node.operation == LOOP:
-                for each in node.args[-1].bound:
-                    self._bound |= each.reach
+                for bound in node.args[-1].bound:
+                    self._bound |= bound.reach
         self._inline = self._used_once()
-        self._is_written: set[object] = set()
+        self._written: set[object] = set()
 
     def write(self, margin: str) -> list[str]:
-        """Statements for all outputs.
-
-        Args:
-            margin: before each [text].
-
-        Returns:
-            The lines [text].
-        """
+        """Statements for all outputs, each indented by `margin`."""
         self._block(self._nodes, 0, margin)
         return self.lines
 
     def text(self, value: Any) -> str:
-        """A number by its name, or text_of out.
-
-        Args:
-            value: a node, or a plain number [any].
-
-        Returns:
-            The text [text].
-        """
+        """A node's name, or its expression."""
         return text_of(value, self.language, lambda node: self.names.get(node.key))
 
     def _block(self, nodes: Iterable[Node], scope: int, margin: str) -> None:
-        """Statements of the nodes that can be computed where some bound numbers are known."""
+        """Statements of the nodes that can be computed inside the loops whose bits are in `scope`."""
         for node in nodes:
-            if node.key in self._is_written or node.operation == INPUT or (node.reach & self._bound) & ~scope:
+            if node.key in self._written or node.operation == INPUT or (node.reach & self._bound) & ~scope:
                 continue
             if node.operation == LOOP:
                 self._loop(node, scope, margin)
@@ -105,26 +88,26 @@ class _Statements:
                 self._line(margin, f"{self._style.fixed}{self._name(node)} = {text}")
             else:
                 continue
-            self._is_written.add(node.key)
+            self._written.add(node.key)
 
     def _loop(self, node: Node, scope: int, margin: str) -> None:
-        """An iteration; one of a single turn at most is a branch."""
+        """A loop; one of at most a single turn is a branch."""
         *start, begins, loop = node.args
         name, style, deeper = self._name(node), self._style, margin + "    "
         states = [f"{name}_{place}" for place in range(len(start))]
         for state, value in zip(states, start, strict=True):
             self._line(margin, f"{style.changing}{state} = {self.text(value)}")
-        self.names.update((each.key, state) for each, state in zip(loop.bound, states, strict=True))
+        self.names.update((bound.key, state) for bound, state in zip(loop.bound, states, strict=True))
         head = style.once if loop.most == 1 else style.turns if always(begins) else style.turns_if
         self.lines.append(margin + head.format(turn=f"turn{node.place}", most=loop.most, begins=self.text(begins)))
-        self._block(nodes_of([*loop.after, loop.goes_on]), scope | sum(each.reach for each in loop.bound), deeper)
+        self._block(nodes_of([*loop.after, loop.goes_on]), scope | sum(bound.reach for bound in loop.bound), deeper)
         ends = loop.most > 1 and not always(loop.goes_on)
         if ends:
             self._line(deeper, f"{style.fixed}goes_on = {self.text(loop.goes_on)}")
         changed = [
             (state, self.text(value))
-            for each, state, value in zip(loop.bound, states, loop.after, strict=True)
-            if value is not each
+            for bound, state, value in zip(loop.bound, states, loop.after, strict=True)
+            if value is not bound
         ]
         together = style.together if len(changed) > 1 else "{0} = {1}"
         self._line(deeper, together.format(*map(", ".join, zip(*changed, strict=True))))
@@ -134,7 +117,7 @@ class _Statements:
             self.lines.append(margin + style.close)
 
     def _used_once(self) -> set[object]:
-        """Nodes that are text_of where they are used."""
+        """Keys of the nodes to inline."""
         uses: dict[object, int] = {}
         named: set[object] = set()
         for node in self._nodes:
@@ -143,7 +126,7 @@ class _Statements:
                 for part in (*loop.after, loop.goes_on):
                     if isinstance(part, Node):
                         uses[part.key] = uses.get(part.key, 0) + 1
-                        if (part.reach ^ sum(each.reach for each in loop.bound)) & self._bound:
+                        if (part.reach ^ sum(bound.reach for bound in loop.bound)) & self._bound:
                             named.add(part.key)
             for arg in node.args:
                 if isinstance(arg, Node):
@@ -153,15 +136,15 @@ class _Statements:
         for output in self.outputs:
             if isinstance(output, Node):
                 uses[output.key] = uses.get(output.key, 0) + 1
-        found: set[object] = set()
+        inline: set[object] = set()
         depth: dict[object, int] = {}
         for node in self._nodes:
             deep = 1 + max((depth.get(arg.key, 0) for arg in node.args if isinstance(arg, Node)), default=0)
-            may = uses.get(node.key, 0) <= 1 and node.key not in named and deep < _DEEP
-            if may and node.operation not in (INPUT, LOOP, OF_LOOP):
-                found.add(node.key)
+            is_used_once = uses.get(node.key, 0) <= 1 and node.key not in named
+            if is_used_once and deep < _DEEP and node.operation not in (INPUT, LOOP, OF_LOOP):
+                inline.add(node.key)
                 depth[node.key] = deep
-        return found
+        return inline
 
     def _name(self, node: Node) -> str:
         return self.names.setdefault(node.key, f"t{node.place}")
@@ -175,15 +158,7 @@ class _Statements:
 
 
 def python_program(outputs: Sequence[Any], inputs: Sequence[Node]) -> Callable[..., tuple[Any, ...]]:
-    """A function of floats that computes some numbers of a graph.
-
-    Args:
-        outputs: the numbers: nodes, or plain ones [any].
-        inputs: nodes whose values the function takes.
-
-    Returns:
-        The function, of as many floats; it gives as many as there are outputs. Where arithmetic has no result it
-        raises what Python raises.
+    """A function of as many floats as `inputs` that returns all `outputs`; arithmetic errors raise as in Python.
 
     >>> from roofline.symbolic.graph import Graph
     >>> graph = Graph()
@@ -192,17 +167,17 @@ def python_program(outputs: Sequence[Any], inputs: Sequence[Node]) -> Callable[.
     (5.0,)
     """
     key, constants = _structure(outputs, inputs)
-    make = _MADE.get(key)
+    make = _PROGRAMS.get(key)
     if make is None:
-        if len(_MADE) >= _KEPT:
-            _MADE.clear()
-        make = _MADE[key] = _made(outputs, inputs, constants)
+        if len(_PROGRAMS) >= _MOST_PROGRAMS:
+            _PROGRAMS.clear()
+        make = _PROGRAMS[key] = _compiled(outputs, inputs, constants)
     program: Callable[..., tuple[Any, ...]] = make(*constants, math.cbrt, _ceil, _floor)
     return program
 
 
 def _structure(outputs: Sequence[Any], inputs: Sequence[Node]) -> tuple[Any, dict[float, str]]:
-    """What programs that share their code have in common, and the constants in which they may differ, by name."""
+    """Cache key of programs that share their code, and the names of the constants in which they differ."""
     nodes = nodes_of(outputs)
     slots = {node.key: slot for slot, node in enumerate(nodes)}
     constants: dict[float, str] = {}
@@ -212,21 +187,21 @@ def _structure(outputs: Sequence[Any], inputs: Sequence[Node]) -> tuple[Any, dic
             return slots[value.key]
         if isinstance(value, Loop):
             return tuple(map(part, value.bound)), tuple(map(part, value.after)), part(value.goes_on), value.most
-        if type(value) is float and not (value.is_integer() and abs(value) <= _PLAIN_MOST):
+        if type(value) is float and not (value.is_integer() and abs(value) <= _LARGEST_LITERAL):
             return constants.setdefault(value, f"c{len(constants)}")
         return type(value), value
 
     rows = []
     for node in nodes:
-        if node.operation == "**" and type(node.args[1]) is float:  # whose order has forms of its own
+        if node.operation == "**" and type(node.args[1]) is float:  # the order decides the form
             rows.append(("**", part(node.args[0]), part(node.args[1]), node.args[1]))
         else:
             rows.append((node.operation, *map(part, node.args)) if node.operation != INPUT else (INPUT,))
     return (tuple(rows), tuple(map(part, outputs)), tuple(slots.get(node.key) for node in inputs)), constants
 
 
-def _made(outputs: Sequence[Any], inputs: Sequence[Node], constants: dict[float, str]) -> Callable[..., Any]:
-    """A function of constants that makes a program of them."""
+def _compiled(outputs: Sequence[Any], inputs: Sequence[Node], constants: dict[float, str]) -> Callable[..., Any]:
+    """The function that makes a program from its constants."""
 
     def number(value: Any) -> str:
         return constants.get(value) or PYTHON.number(value) if type(value) is float else PYTHON.number(value)
@@ -244,19 +219,11 @@ def _made(outputs: Sequence[Any], inputs: Sequence[Node], constants: dict[float,
             "    return run",
         )
     )
-    return made_by(source)
+    return compile_make(source)
 
 
 def javascript_source(name: str, outputs: Sequence[Any], inputs: Sequence[Node]) -> str:
-    """A function of JavaScript that computes some numbers of a graph.
-
-    Args:
-        name: of the function [text].
-        outputs: the numbers: nodes, or plain ones [any].
-        inputs: nodes whose values it takes, by their names.
-
-    Returns:
-        Its source; it gives an array of the numbers [text].
+    """Source of a JavaScript function that takes the inputs by their names and returns an array of the outputs.
 
     >>> from roofline.symbolic.graph import Graph
     >>> graph = Graph()
@@ -273,20 +240,12 @@ def javascript_source(name: str, outputs: Sequence[Any], inputs: Sequence[Node])
     return "\n".join((head, *lines, f"    return [{results}];", "}"))
 
 
-@lru_cache(maxsize=_KEPT)
-def made_by(source: str) -> Callable[..., Any]:
-    """What a source defines as `make`: the same for the same source.
-
-    Args:
-        source: of Python [text].
-
-    Returns:
-        The function.
-    """
+def compile_make(source: str) -> Callable[..., Any]:
+    """The function `make` that a source defines."""
     space: dict[str, Any] = {}
     exec(source, space)  # noqa: S102  our own text
-    made: Callable[..., Any] = space["make"]
-    return made
+    make: Callable[..., Any] = space["make"]
+    return make
 
 
 def _ceil(value: float) -> float:
@@ -297,5 +256,5 @@ def _floor(value: float) -> float:
     return float(math.floor(value)) if math.isfinite(value) else value
 
 
-_PLAIN_MOST = 4.0
-_MADE: dict[Any, Callable[..., Any]] = {}  # by structure
+_LARGEST_LITERAL = 4.0
+_PROGRAMS: dict[Any, Callable[..., Any]] = {}  # by structure

@@ -1,4 +1,4 @@
-"""Values of a graph's numbers at values of its inputs: floats, or arrays of them."""
+"""Values of a graph's nodes at values of its inputs: floats or arrays."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ from roofline.ops import Real, plain
 from roofline.symbolic.gradient import follows
 from roofline.symbolic.graph import INPUT, LINEAR, LOOP, OF_LOOP, Loop, Node, nodes_of
 
-__all__ = ["OPERATIONS", "Values"]
-
 _Step = tuple[int, Callable[..., Any], Callable[[list[Any]], Sequence[Any]]]
 
 
 def _power(base: Any, order: Any) -> Any:
-    found = base**order
-    return math.nan if type(found) is complex else found
+    value = base**order
+    return math.nan if type(value) is complex else value
 
 
-#: What an operation of a graph computes.
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -53,10 +50,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 class Values:
-    """Values of some numbers as a function of some inputs.
+    """Values of some numbers as a function of some inputs; NaN where arithmetic has no result.
 
-    What does not come from these keeps the value that the graph has for it, and so does what was rounded to whole
-    numbers: a graph that settles choices keeps them.
+    What does not depend on these inputs keeps its value in the graph, and so does a rounded number, like every choice
+    that the graph settled.
 
     >>> from roofline.symbolic.graph import Graph
     >>> graph = Graph()
@@ -69,20 +66,12 @@ class Values:
         nodes = nodes_of(numbers, sum(node.reach for node in inputs))
         self._slots = {node.place: slot for slot, node in enumerate(nodes)}
         self._known: list[Any] = [node.value for node in nodes]
-        self._bound = sum(each.reach for node in nodes if node.operation == LOOP for each in node.args[-1].bound)
+        self._bound = sum(bound.reach for node in nodes if node.operation == LOOP for bound in node.args[-1].bound)
         self._steps = self._steps_of(nodes, 0)
         self._inputs = [self._slot(node) for node in inputs]
         self._numbers = [self._slot(number) for number in numbers]
 
     def __call__(self, *values: Any) -> list[Any]:
-        """The numbers at some values of the inputs.
-
-        Args:
-            values: of the inputs, in their order [any].
-
-        Returns:
-            The values; NaN where arithmetic has no result [any].
-        """
         known = self._known
         for slot, value in zip(self._inputs, values, strict=True):
             known[slot] = value
@@ -90,14 +79,7 @@ class Values:
         return [known[slot] for slot in self._numbers]
 
     def of(self, number: Real) -> Any:
-        """Value that a number had when the values were asked for the last time.
-
-        Args:
-            number: a node that one of the numbers is made of, or a plain number [any].
-
-        Returns:
-            The value [any].
-        """
+        """Value of a node at the last call."""
         slot = self._slots.get(number.place) if isinstance(number, Node) else None
         return plain(number) if slot is None else self._known[slot]
 
@@ -110,11 +92,11 @@ class Values:
                 known[slot] = math.nan
 
     def _steps_of(self, nodes: Iterable[Node], scope: int) -> list[_Step]:
-        """Steps of the nodes that can be computed where some numbers of loops are known."""
+        """Steps of the nodes that can be computed inside the loops whose bits are in `scope`."""
         return [
             (self._slots[node.place], *self._step(node, scope))
             for node in nodes
-            if node.operation != INPUT and not (node.reach & self._bound) & ~scope and not _is_kept(node)
+            if node.operation != INPUT and not (node.reach & self._bound) & ~scope and not _is_frozen(node)
         ]
 
     def _step(self, node: Node, scope: int) -> tuple[Callable[..., Any], Callable[[list[Any]], Sequence[Any]]]:
@@ -125,23 +107,23 @@ class Values:
             apply: Callable[..., Any] = self._loop(loop, scope)
         elif node.operation == LINEAR:
             *args, slopes = args
-            apply = partial(_along, node.value, [plain(arg) for arg in args], slopes)
+            apply = partial(_along_slopes, node.value, [plain(arg) for arg in args], slopes)
         else:
             apply = OPERATIONS[node.operation]
         slots = [self._slot(arg) for arg in args]
-        return apply, operator.itemgetter(*slots) if len(slots) > 1 else partial(_only, slots[0])
+        return apply, operator.itemgetter(*slots) if len(slots) > 1 else partial(_as_tuple, slots[0])
 
     def _slot(self, number: Real) -> int:
-        found = self._slots.get(number.place) if isinstance(number, Node) else None
-        if found is None:
-            found = len(self._known)
+        slot = self._slots.get(number.place) if isinstance(number, Node) else None
+        if slot is None:
+            slot = len(self._known)
             self._known.append(plain(number))
-        return found
+        return slot
 
     def _loop(self, loop: Loop, scope: int) -> Callable[..., Sequence[Any]]:
-        own = sum(node.reach for node in loop.bound)
-        turning = [node for node in nodes_of([*loop.after, loop.goes_on]) if node.reach & own]
-        steps, known = self._steps_of(turning, scope | own), self._known
+        turn_bits = sum(node.reach for node in loop.bound)
+        turning = [node for node in nodes_of([*loop.after, loop.goes_on]) if node.reach & turn_bits]
+        steps, known = self._steps_of(turning, scope | turn_bits), self._known
         bound, after = [self._slot(node) for node in loop.bound], [self._slot(number) for number in loop.after]
         goes_on = self._slot(loop.goes_on)
 
@@ -158,14 +140,14 @@ class Values:
         return repeated
 
 
-def _is_kept(node: Node) -> bool:
-    """Whether a number was rounded to a whole one that stays."""
+def _is_frozen(node: Node) -> bool:
+    """Whether a rounded number keeps its value."""
     return node.operation in ("ceil", "floor") and node.value is not None and not follows(node)
 
 
-def _along(value: float, at: Sequence[float], slopes: Sequence[float], *inputs: float) -> float:
-    return value + sum(slope * (new - old) for slope, new, old in zip(slopes, inputs, at, strict=True))
+def _along_slopes(value: float, origin: Sequence[float], slopes: Sequence[float], *inputs: float) -> float:
+    return value + sum(slope * (new - old) for slope, new, old in zip(slopes, inputs, origin, strict=True))
 
 
-def _only(slot: int, known: list[Any]) -> Sequence[Any]:
+def _as_tuple(slot: int, known: list[Any]) -> Sequence[Any]:
     return (known[slot],)

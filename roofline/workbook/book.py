@@ -1,4 +1,4 @@
-"""A sizing workbook whose cells are the formulas of a prediction: one case in full, and many cases a row each."""
+"""A sizing workbook whose cells are the formulas of a prediction: one case in full, and a row for each of many."""
 
 from __future__ import annotations
 
@@ -11,20 +11,8 @@ from roofline.workbook.scenarios import write_scenarios
 from roofline.workbook.sheets import SHEETS, write_notes, write_tables
 from roofline.workbook.writer import Book
 
-__all__ = ["write_workbook"]
-
 
 def write_workbook(path: Path, contents: Contents, start: Prediction) -> None:
-    """Write a workbook.
-
-    Args:
-        path: of the file, which is overwritten.
-        contents: what goes into it.
-        start: the case that its calculator opens with, in plain numbers.
-
-    Raises:
-        BadInput: its formulas would be longer than spreadsheets take.
-    """
     book = Book(path)
     sheets = {name: book.sheet(name) for name in SHEETS}
     write_tables(book, sheets, contents.catalog)

@@ -14,15 +14,13 @@ from roofline.records import NamedTuple
 from roofline.serving.latency import slo_excess
 from roofline.serving.prediction import Prediction
 from roofline.specs.slo import LATENCIES as SLO_KEYS
-from roofline.workbook.case import CHOICES, AnyCase, lookup_case
+from roofline.workbook.case import CHOICES, LookupCase, lookup_case
 from roofline.workbook.cell import INFINITE, Cell, CellPool, named, scope
 from roofline.workbook.cell_text import homes, shared
-from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits, name_of, times_shown
-from roofline.workbook.kernels import HEADINGS, KNOWN, OWN, ROOF, SUMMED, TIME, USES, KernelRow, kernel_lines
+from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, case_inputs, limits, name_of, times_shown
+from roofline.workbook.kernels import HEADINGS, KNOWN, ROOF, SAME_ROW, SUMMED, TIME, USES, KernelRow, kernel_lines
 from roofline.workbook.trials import Trial, Trials, at_batches, curve_point, knees_of, one_trial
 from roofline.workbook.writer import Book, Sheet, address
-
-__all__ = ["write_calculator"]
 
 _FIRST = 3  # row of the first input and of the first result
 _VALUE, _LABEL, _RESULT = 1, 4, 5  # columns
@@ -40,17 +38,10 @@ class _Result(NamedTuple):
 
 
 def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents, start: Prediction) -> None:
-    """Write the sheets Calculator, Kernels, Lookups, Knees and Curves.
-
-    Args:
-        book: the workbook.
-        sheets: its sheets by name.
-        contents: what goes into it.
-        start: the case that it opens with, in plain numbers.
-    """
+    """Write the sheets Calculator, Kernels, Lookups, Knees and Curves."""
     pool = CellPool()
     cells = {name: pool.input(name_of(name), np.array([contents.case[name]])) for name in CHOICES}
-    case = lookup_case(contents.catalog, asked(contents, pool, cells))
+    case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
     slo = limits(contents, pool)
     rows = list(kernel_lines(case))
     columns = {name: 2 + place for place, name in enumerate(Trial._fields)}
@@ -94,7 +85,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     _write_curves(book, sheets, [*drawn, *of_curve], places, steps, start)
 
 
-def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
+def _results(case: LookupCase, trials: Trials) -> Iterator[_Result]:
     prediction, memory = case.prediction, case.prediction.memory
     ok = case.reason == ""
 
@@ -109,7 +100,7 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
 
     several: Any = prediction.workload.osl > 1.0
     step: Any = prediction.tpot
-    light = prediction.ideal
+    ideal = prediction.ideal
     yield _Result("answer", where(ok, "ok", case.reason), "word")
     yield _Result("note", shown(case.note), "word", "where the case is beyond the timed kernels")
     yield _Result("TTFT [ms]", shown(prediction.ttft / MILLI), "result", "time to first token")
@@ -122,8 +113,8 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     yield _Result("output tok/s/GPU", shown(prediction.output_tok_s_gpu), "result")
     yield _Result("prefill bound", shown(named("bound", prediction.prefill.bound)), "word")
     yield _Result("decode bound", shown(where(several, named("bound", prediction.decode.bound), "")), "word")
-    yield _Result("TTFT, hardware limit [ms]", shown(light[0].time / MILLI), "number", "full rates, no host")
-    yield _Result("TPOT, hardware limit [ms]", shown(where(several, light[1].time / MILLI, "")), "number")
+    yield _Result("TTFT, hardware limit [ms]", shown(ideal[0].time / MILLI), "number", "full rates, no host")
+    yield _Result("TPOT, hardware limit [ms]", shown(where(several, ideal[1].time / MILLI, "")), "number")
     yield _Result("GPUs", shown(prediction.deployment.num_gpus), "whole", "of all replicas")
     yield _Result("weights [GB/GPU]", held(memory.weights / GIGA), "number")
     yield _Result("KV cache [GB/GPU]", held(memory.kv_cache / GIGA), "number")
@@ -147,13 +138,13 @@ def _results(case: AnyCase, trials: Trials) -> Iterator[_Result]:
     yield _Result("USD/M output tok", shown(where(priced, per_token, "no price")), "result", "at full utilisation")
 
 
-def _within(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
+def _within(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
     """Whether each limit is met."""
     prediction, ok = case.prediction, case.reason == ""
     for key in SLO_KEYS:
         excess = slo_excess(prediction.ttft, prediction.decode.time, prediction.workload.osl, {key: slo[key]})
-        said = where(slo[key] < INFINITE, where(excess <= 1.0, "pass", "fail"), "no limit")
-        yield _Result(f"SLO {key.upper()}", where(ok, said, ""), "word")
+        verdict = where(slo[key] < INFINITE, where(excess <= 1.0, "pass", "fail"), "no limit")
+        yield _Result(f"SLO {key.upper()}", where(ok, verdict, ""), "word")
 
 
 def _plain(batch: Any) -> float:
@@ -161,7 +152,7 @@ def _plain(batch: Any) -> float:
 
 
 def _curve_points(start: Prediction) -> tuple[tuple[int, list[float]], tuple[int, list[float]]]:
-    """Batches and prompts of the curves: the batch varies first, then the prompt."""
+    """Column and values of batches and prompts in the curves: first the batch varies, then the prompt."""
     batch, isl = start.workload.batch, start.workload.isl
     return (
         (0, [*map(float, _BATCHES), *[batch] * len(_PROMPTS)]),
@@ -170,7 +161,7 @@ def _curve_points(start: Prediction) -> tuple[tuple[int, list[float]], tuple[int
 
 
 def _kernel_places(rows: Sequence[KernelRow]) -> tuple[dict[int, str], list[Cell], list[Cell]]:
-    """Addresses on the sheet Kernels that all may use, the cells there, and those that only their own row uses."""
+    """Addresses on the sheet Kernels that any formula may use, the cells there, and the cells for their own row."""
     places: dict[int, str] = {}
     known: list[Cell] = []
     taken: list[Cell] = []
@@ -194,8 +185,8 @@ def _write_inputs(book: Book, sheet: Sheet, contents: Contents) -> None:
         limit = contents.slo.get(key)
         known = None if limit is None else limit / MILLI
         lines.append((f"slo_{key}", f"SLO {key} [ms]", known, "upper limit; blank: none"))
-    if contents.skew is not None:
-        lines.append(("routing", "routing skew", contents.skew, "routing skew c; 0.66 as measured"))
+    if contents.routing_skew is not None:
+        lines.append(("routing", "routing skew", contents.routing_skew, "routing skew c; 0.66 as measured"))
     engine = contents.engine
     for name in times_shown(engine):
         note = f"{HOST_TIMES[name]} (engine {engine.name})"
@@ -233,18 +224,18 @@ def _write_kernels(sheet: Sheet, rows: Sequence[KernelRow], places: Mapping[int,
     for column, heading in enumerate(HEADINGS):
         sheet.text(0, column, heading, "head")
     for line, row in enumerate(rows, 1):
-        own = {
+        in_row = {
             id(cell): address(line, column)
             for column, cell in enumerate(row.cells)
-            if isinstance(cell, Cell) and HEADINGS[column] in OWN
+            if isinstance(cell, Cell) and HEADINGS[column] in SAME_ROW
         }
         for column, cell in enumerate(row.cells):
             if cell is None:
                 continue
-            around = {**places, **own} if HEADINGS[column] in USES else places
+            around = {**places, **in_row} if HEADINGS[column] in USES else places
             if HEADINGS[column] in SUMMED:
                 if row.is_total:
-                    around = of_pass  # the sum of what stands above, and of nothing else
+                    around = of_pass  # sums only the rows above
                 else:
                     of_pass[id(cell)] = address(line, column)
             sheet.cell(line, column, cell, around, _kernel_style(HEADINGS[column], is_total=row.is_total))

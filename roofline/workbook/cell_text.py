@@ -1,4 +1,4 @@
-"""Cells as the text of spreadsheet formulas, and which of them get a place of their own."""
+"""Cells as spreadsheet formulas, and the choice of those that get an address of their own."""
 
 from __future__ import annotations
 
@@ -10,37 +10,25 @@ from roofline.errors import BadInput, printable
 from roofline.symbolic.graph import INPUT, Node, nodes_of
 from roofline.symbolic.languages import SPREADSHEET, Form, text_of
 
-__all__ = ["LONGEST", "homes", "shared", "spreadsheet_formula", "text_literal"]
-
-#: Characters of a formula that Excel takes.
+#: Longest formula that Excel accepts [characters].
 LONGEST = 8192
 
 _PLACE = 7  # characters of an address
-_DEEP = 30  # operations inside each other, likewise: Excel takes 64 functions, LibreOffice and others fewer
-_LONG = 1500  # characters after which a formula goes on in another cell
-_WORTH = 100  # characters that a cell of its own must save
+_DEEP = 30  # nested operations: Excel accepts 64 functions, LibreOffice and others fewer
+_LONG = 1500  # characters beyond which a formula is split
+_WORTH = 100  # characters that an address must save
 _LONG_SUM = 8  # terms
 _ADDRESS = re.compile(r"((?:\w+!)?\$[A-Z]+)\$(\d+)")
 
-#: LibreOffice has no result where a power would be next to 0.
+#: LibreOffice fails where a power underflows.
 _POWER = "IF(({1})*LN({0})<-700,0,POWER({0},{1}))"
 
 
 def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
-    """Text of a formula, without its equal sign.
+    """Text of a formula, without the equal sign; `places` are addresses by the id of a cell.
 
-    Unary minus binds tighter than powers in spreadsheets and powers to the left, so that neither sign nor caret
-    is written: differences from zero and POWER are.
-
-    Args:
-        cell: the cell, or a plain number or text.
-        places: addresses of cells that have a place, by id; the cell's own is not used.
-
-    Returns:
-        The text [text].
-
-    Raises:
-        BadInput: it is longer than spreadsheets take.
+    In spreadsheets a unary minus binds tighter than a power, and powers bind to the left, so signs are written as
+    differences from zero and powers as POWER.
     """
 
     def elsewhere(node: Node) -> str | None:
@@ -62,23 +50,14 @@ def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
 def shared(
     roots: Iterable[Any], placed: Iterable[Any] = (), shown: Iterable[Any] = (), rows: Sequence[Node] = ()
 ) -> list[Any]:
-    """Cells that deserve a place, arguments before their use.
+    """Cells to give an address, arguments first: long ones that are used often, and those that every row would repeat.
 
-    Those used several times whose text is long, and what many rows would compute again and again.
-
-    Args:
-        roots: cells that formulas are written for.
-        placed: those of them that have an address already.
-        shown: those of them that stand somewhere, without an address for others.
-        rows: inputs that differ from row to row, where some cells fill many rows.
-
-    Returns:
-        The cells, oldest first.
+    `placed` have an address already, `shown` are results, and `rows` are cells with many values.
     """
     cells = nodes_of(roots)
     varying = sum(row.reach for row in rows)
     addressed = {id(cell) for cell in placed}
-    kept = {id(cell) for cell in shown}
+    results = {id(cell) for cell in shown}
     uses: dict[int, int] = {}
     repeated: set[int] = set()
     for cell in cells:
@@ -95,44 +74,31 @@ def shared(
             lengths[id(cell)], depths[id(cell)] = _PLACE, 0
             continue
         depths[id(cell)] = 1 + max((depths[id(arg)] for arg in cell.args if isinstance(arg, Node)), default=0)
-        own = sum(lengths[id(arg)] if isinstance(arg, Node) else len(text_of(arg, _FORMULA)) for arg in cell.args)
-        length = lengths[id(cell)] = own + len(_FORMULA.form(cell).pattern) - 2 * len(cell.args)
+        inner = sum(lengths[id(arg)] if isinstance(arg, Node) else len(text_of(arg, _FORMULA)) for arg in cell.args)
+        length = lengths[id(cell)] = inner + len(_FORMULA.form(cell).pattern) - 2 * len(cell.args)
         is_worth = (
             length > _LONG or depths[id(cell)] > _DEEP or (uses.get(id(cell), 0) - 1) * (length - _PLACE) > _WORTH
         )
-        if (id(cell) in repeated and length > 2 * _PLACE) or (is_worth and id(cell) not in kept):
+        if (id(cell) in repeated and length > 2 * _PLACE) or (is_worth and id(cell) not in results):
             chosen.append(cell)
             lengths[id(cell)], depths[id(cell)] = _PLACE, 0
     return chosen
 
 
 def homes(roots: Iterable[Any]) -> dict[int, str]:
-    """Steps of the answer that cells belong to, by id: their own, or else that of the first cell made of them.
-
-    Args:
-        roots: cells that formulas are written for.
-
-    Returns:
-        Names of the steps; empty where no cell that is made of it belongs to any [text].
-    """
+    """Step of the answer of each cell, by id: its own, or that of the first cell that uses it."""
     cells = nodes_of(roots)
-    found = {id(cell): cell.home for cell in cells}
-    for cell in reversed(cells):  # the oldest one that is made of it comes last
-        home = found[id(cell)]
+    steps = {id(cell): cell.home for cell in cells}
+    for cell in reversed(cells):  # so the first user comes last
+        home = steps[id(cell)]
         for arg in cell.args:
             if isinstance(arg, Node) and not arg.home and home:
-                found[id(arg)] = home
-    return found
+                steps[id(arg)] = home
+    return steps
 
 
 def text_literal(text: str) -> str:
-    """A text as it stands in a formula.
-
-    Args:
-        text: what it says [text].
-
-    Returns:
-        It in quotes [text].
+    """A quoted text for a formula.
 
     >>> print(text_literal('say "a" now'))
     "say ""a"" now"
@@ -141,7 +107,7 @@ def text_literal(text: str) -> str:
 
 
 def _summed(cell: Node, places: Mapping[int, str], elsewhere: Callable[[Node], str | None]) -> str | None:
-    """A long sum as a function, over a range where its terms stand side by side."""
+    """A long sum as SUM, over ranges where its terms are neighbours."""
     terms: list[Any] = []
     first: Any = cell
     while getattr(first, "operation", "") == "+" and (first is cell or id(first) not in places):
@@ -153,18 +119,18 @@ def _summed(cell: Node, places: Mapping[int, str], elsewhere: Callable[[Node], s
 
 
 def _ranges(addresses: Sequence[str]) -> list[str]:
-    """Cells below each other as ranges; those of a row LibreOffice 7.4 may read before they are calculated."""
-    found: list[list[str]] = []
+    """Addresses, vertical neighbours as ranges; LibreOffice 7.4 may read ranges of a row before calculating them."""
+    runs: list[list[str]] = []
     for address in addresses:
-        if found and _follows(found[-1][-1], address):
-            found[-1].append(address)
+        if runs and _follows(runs[-1][-1], address):
+            runs[-1].append(address)
         else:
-            found.append([address])
-    return [run[0] if len(run) == 1 else f"{run[0]}:{run[-1].rpartition('!')[2]}" for run in found]
+            runs.append([address])
+    return [run[0] if len(run) == 1 else f"{run[0]}:{run[-1].rpartition('!')[2]}" for run in runs]
 
 
 def _follows(before: str, after: str) -> bool:
-    """Whether an address is the lower neighbour of another."""
+    """Whether an address lies just below another."""
     left, right = _ADDRESS.fullmatch(before), _ADDRESS.fullmatch(after)
     return left is not None and right is not None and left[1] == right[1] and int(right[2]) - int(left[2]) == 1
 
@@ -173,7 +139,7 @@ _FORMULA = SPREADSHEET._replace(
     forms={
         **SPREADSHEET.forms,
         "row": Form("IFERROR(MATCH({0},{1},0),1)"),
-        "found": Form("ISNUMBER(MATCH({0},{1},0))"),
+        "is listed": Form("ISNUMBER(MATCH({0},{1},0))"),
         "at row": Form("INDEX({0},{1})"),
         "at row and column": Form("INDEX({0},{1},{2})"),
         "is number": Form("ISNUMBER({0})"),

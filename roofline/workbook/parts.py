@@ -1,4 +1,4 @@
-"""Passes and memory of a case in cells, whose parts are called after the records that hold them."""
+"""Passes and memory of a case in cells, with the steps of the answer that they belong to."""
 
 from __future__ import annotations
 
@@ -16,26 +16,15 @@ from roofline.serving.latency import Workload, decode, prefill
 from roofline.specs.kernels import HOST
 from roofline.workbook.cell import named, scope, unmarked
 
-__all__ = ["held_memory", "passes"]
-
 
 @scope("")
 def passes(is_ideal: Any, deployment: Deployment, workload: Workload) -> tuple[Pass, Pass]:
-    """Prefill and mean decode step on the basis that is asked for.
-
-    Args:
-        is_ideal: whether light speed is [condition].
-        deployment: on the calibrated basis.
-        workload: lengths and batch.
-
-    Returns:
-        Both passes.
-    """
-    light = replace(deployment, basis="ideal")
+    """Prefill and mean decode step on either basis."""
+    ideal = replace(deployment, basis="ideal")
 
     def part(of: Callable[[Deployment, Workload], Pass]) -> Pass:
-        both = of(light, workload), of(deployment, workload)
-        named("rank batch", rank_batch(workload.batch, deployment.plan.dp))  # the cell that is there by now
+        both = of(ideal, workload), of(deployment, workload)
+        named("rank batch", rank_batch(workload.batch, deployment.plan.dp))  # the cell that both passes made
         for passed in both:
             _name_kernels(passed)
         return _either(is_ideal, *both)
@@ -45,16 +34,7 @@ def passes(is_ideal: Any, deployment: Deployment, workload: Workload) -> tuple[P
 
 @scope("")
 def held_memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
-    """Memory of the fullest GPU, each share named.
-
-    Args:
-        deployment: model, GPU, plan and formats.
-        batch: sequences in a step [sequences].
-        length: tokens that each reaches [tokens].
-
-    Returns:
-        The shares.
-    """
+    """Memory of the fullest GPU."""
     need = memory(deployment, batch, length)
     named("weight bytes", need.weights)
     named("cache bytes", need.kv_cache)
@@ -63,7 +43,7 @@ def held_memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
 
 
 def _name_kernels(passed: Pass) -> None:
-    """Call the work of a pass after its kernels, and their times after the equation that they come from."""
+    """Name the work of a pass after its kernels, and their times after their equation."""
     for kernel in passed.kernels:
         is_collective = isinstance(kernel.roof, LinkRoof)
         for number in (*kernel.work, kernel.count):
@@ -75,12 +55,12 @@ def _name_kernels(passed: Pass) -> None:
 
 
 @scope("either")
-def _either(is_light: Any, light: Pass, real: Pass) -> Pass:
-    """A pass at light speed or on the calibrated basis; the host works on the latter alone."""
-    others = iter(light.kernels)
+def _either(is_ideal: Any, ideal: Pass, real: Pass) -> Pass:
+    """A pass on either basis; the host takes time on the calibrated basis only."""
+    others = iter(ideal.kernels)
     kernels = []
     for kernel in real.kernels:
         other = kernel._replace(terms=Terms(*[0.0] * len(kernel.terms))) if kernel.kind is HOST else next(others)
-        terms = Terms(*(where(is_light, *pair) for pair in zip(other.terms, kernel.terms, strict=True)))
-        kernels.append(kernel._replace(count=where(is_light, other.count, kernel.count), terms=terms))
+        terms = Terms(*(where(is_ideal, *pair) for pair in zip(other.terms, kernel.terms, strict=True)))
+        kernels.append(kernel._replace(count=where(is_ideal, other.count, kernel.count), terms=terms))
     return Pass(tuple(kernels))

@@ -1,4 +1,4 @@
-"""The scenarios of a workbook: one row a case, each with its own look-ups, kernels and answer."""
+"""The sheet Scenarios: a row for each case, with its own look-ups, kernels and answer."""
 
 from __future__ import annotations
 
@@ -13,36 +13,26 @@ from roofline.physics.memory import largest_batch
 from roofline.quantity import GIGA, MILLI
 from roofline.records import NamedTuple
 from roofline.serving.latency import slo_excess
-from roofline.workbook.case import CHOICES, AnyCase, lookup_case
+from roofline.workbook.case import CHOICES, LookupCase, lookup_case
 from roofline.workbook.cell import INFINITE, Cell, CellPool, named, unmarked
 from roofline.workbook.cell_text import homes, shared
-from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, asked, limits
+from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, case_inputs, limits
 from roofline.workbook.writer import Sheet, address
-
-__all__ = ["write_scenarios"]
 
 _HEAD = 32  # points: two lines of headings
 
 
 class _Answer(NamedTuple):
-    """One column of the answer."""
-
     heading: str
     cell: Any
     style: str
 
 
 def write_scenarios(sheet: Sheet, contents: Contents) -> None:
-    """Write the sheet Scenarios.
-
-    Args:
-        sheet: the sheet.
-        contents: what goes into the workbook.
-    """
     count = len(contents.scenarios) + contents.spare
     pool = CellPool()
     cells = {name: pool.input(address(None, place), _column(contents, name)) for place, name in enumerate(CHOICES)}
-    case = lookup_case(contents.catalog, asked(contents, pool, cells))
+    case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
     answers = list(_answers(case, limits(contents, pool)))
     for answer in answers:
         named(answer.heading.partition(" [")[0], answer.cell)
@@ -87,7 +77,7 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     sheet.widen(first, first + len(behind) - 1, 11, folded=True)
 
 
-def _answers(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
+def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
     prediction = case.prediction
     reason = where(case.is_asked, case.reason, "")
     yield _Answer("reason", reason, "general")
@@ -106,23 +96,23 @@ def _answers(case: AnyCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
     yield _Answer("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
     yield _Answer("GPUs", shown(prediction.deployment.num_gpus), "whole")
     yield _Answer("weights [GB/GPU]", shown(prediction.memory.weights / GIGA), "number")
-    held = where(case.is_asked, where(case.impossible == "", prediction.memory.used_fraction, ""), "")
-    yield _Answer("HBM used", held, "share")
+    used = where(case.is_asked, where(case.impossible == "", prediction.memory.used_fraction, ""), "")
+    yield _Answer("HBM used", used, "share")
     length = prediction.workload.isl + prediction.workload.osl
     yield _Answer("largest batch", shown(largest_batch(prediction.deployment, length)), "whole")
     hourly: Any = prediction.usd_per_hour
     per_token = prediction.usd_per_m_output_tok
     yield _Answer("USD/h", shown(where(hourly > 0, hourly, "")), "number")
     yield _Answer("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
-    stated = reduce(maximum, (where(limit < INFINITE, 1, 0) for limit in slo.values()))
+    has_limit = reduce(maximum, (where(limit < INFINITE, 1, 0) for limit in slo.values()))
     excess = slo_excess(prediction.ttft, prediction.decode.time, prediction.workload.osl, slo)
     within = where(excess <= 1.0, "pass", "fail")
-    yield _Answer("SLO", shown(where(stated > 0, within, "")), "general")
+    yield _Answer("SLO", shown(where(has_limit > 0, within, "")), "general")
     yield _Answer("note", shown(case.note), "general")
 
 
 def _column(contents: Contents, name: str) -> Any:
-    """Choices of all rows; a blank is an empty text, or NaN among numbers."""
+    """A choice in all rows; blanks are empty texts, or NaN among numbers."""
     known = [row[name] for row in contents.scenarios]
     if name in TEXTS:
         return np.array([*known, *[""] * contents.spare], dtype=object)

@@ -1,4 +1,4 @@
-"""The catalogs as sheets of a workbook: what formulas look up, where it comes from, what the file is."""
+"""Sheets of the catalogs: tables that formulas look up, sources, and notes about the workbook."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from roofline.serving.precision import NATIVE
+from roofline.serving.quantization import NATIVE
 from roofline.specs.formats import COMPUTE
 from roofline.workbook.cell import CellPool
 from roofline.workbook.inputs import Contents
-from roofline.workbook.slots import own_stages
+from roofline.workbook.layer_kinds import stages_of_one_kind
 from roofline.workbook.tables import HOST, MOST_STAGES, OWN_GPU, OWN_MODEL, Catalog, Table
 from roofline.workbook.writer import Book, Sheet, address
 
-__all__ = ["SHEETS", "write_notes", "write_tables"]
-
-#: Sheets in the order in which they stand.
+#: Sheets in order.
 SHEETS = (
     "Calculator", "Scenarios", "Kernels", "Curves", "GPUs", "Models", "Sources", "About",
     "Lookups", "Knees", "Stages", "Formats", "Efficiency",
@@ -45,13 +43,7 @@ _HEADINGS = {
 
 
 def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> None:
-    """Write every table that formulas look up, and name its columns.
-
-    Args:
-        book: the workbook.
-        sheets: its sheets by name.
-        catalog: the tables.
-    """
+    """Write the tables that formulas look up, and name their columns."""
     _write_table(book, sheets["GPUs"], catalog.gpus, 0, own=1)
     columns = [catalog.gpus.names.index(dtype) for dtype in COMPUTE]
     rows = len(catalog.gpus.rows)
@@ -64,7 +56,7 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
     _check_gpu(sheets["GPUs"], catalog)
     _write_models(book, sheets["Models"], catalog)
     _write_stages(book, sheets["Stages"], catalog)
-    place = _write_table(book, sheets["Formats"], catalog.precisions, 0)
+    place = _write_table(book, sheets["Formats"], catalog.quantizations, 0)
     place = _write_table(book, sheets["Formats"], catalog.formats, place)
     place = _write_table(book, sheets["Formats"], catalog.caches, place)
     _write_table(book, sheets["Formats"], catalog.dtypes, place)
@@ -73,12 +65,7 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
 
 
 def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
-    """Write where every figure comes from, and what the file is.
-
-    Args:
-        sheets: by name.
-        contents: what goes into the workbook.
-    """
+    """Write the sources of all figures, and the notes about the workbook."""
     sheet = sheets["Sources"]
     for column, heading in enumerate(("of", "figure", "value", "source", "address", "date", "note")):
         sheet.text(0, column, heading, "head")
@@ -97,15 +84,15 @@ def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
 
 
 def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
-    """Write a table from a column on; the column after it and a gap."""
+    """Write a table from a column on; gives the next free column, after a gap."""
     last = len(table.rows)
     for column, name in enumerate(table.names, place):
         sheet.text(0, column, _HEADINGS.get(name, name.replace("_", " ")), "head")
         book.define(f"{table.prefix}_{name}", f"{address(1, column, sheet.name)}:{address(last, column)}")
         style = _STYLES.get(name, "general")
         for line, row in enumerate(table.rows, 1):
-            mine = f"{style} input" if line > last - own else style
-            sheet.value(line, column, row[column - place], mine)
+            cell_style = f"{style} input" if line > last - own else style
+            sheet.value(line, column, row[column - place], cell_style)
     sheet.head(1, 1)
     sheet.widen(place, place, 24)
     sheet.widen(place + 1, place + len(table.names) - 1, 13)
@@ -126,45 +113,54 @@ def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
 
 
 def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
-    """A formula that says what is wrong with the planner's own GPU."""
+    """Write the rules for the planner's own GPU."""
     table = catalog.gpus
     at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
     rules = [
         (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0") for name in ("bandwidth", "memory", "domain")
     ]
     host = HOST if catalog.has_bridges else ()
-    stated = (*host, "link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
-    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in stated]
-    known = f'MATCH({at["kernels_like"]}&"|gemm|wide",{catalog.kernels.column("key").name},0)'
+    optional = (
+        *host,
+        "link_bandwidth",
+        "peer_bandwidth",
+        "in_switch",
+        "exp_rate",
+        "scale_out",
+        "usd_per_hour",
+        *COMPUTE,
+    )
+    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in optional]
+    known = f'MATCH({at["kernels_like"]}&"|gemm|16-bit",{catalog.kernels.column("key").name},0)'
     rules += [(f"NOT(ISNUMBER({known}))", "kernels like must name a GPU of this sheet")]
     rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "the bf16 or fp16 peak is missing")]
     _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
 
 
 def _check_model(sheet: Sheet, catalog: Catalog) -> None:
-    """A formula that says what is wrong with the planner's own model."""
+    """Write the rules for the planner's own model."""
     table = catalog.models
     at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
     rules = [(_not_positive(at[name]), f"{name} must be above 0") for name in ("layers", "hidden", "vocab")]
-    layers = {slot.name: at[f"{slot.name}_layers"] for slot in catalog.slots}
+    layers = {kind.name: at[f"{kind.name}_layers"] for kind in catalog.layer_kinds}
     rules += [(_negative(cell), f"layers of {name} must be a number") for name, cell in layers.items()]
     networks = [cell for name, cell in layers.items() if name not in catalog.mixer_names]
     mixers = [layers[name] for name in catalog.mixer_names]
     rules += [(f"{'+'.join(mixers)}<>{'+'.join(networks)}", "mixers and networks must have the same number of layers")]
-    for slot in catalog.slots:
-        numbers = [at[f"{slot.name}_{name}"] for name in slot.numbers]
+    for kind in catalog.layer_kinds:
+        numbers = [at[f"{kind.name}_{name}"] for name in kind.numbers]
         if numbers:
             good = ",".join(f"ISNUMBER({cell}),{cell}>0" for cell in numbers)
             rules.append(
-                (f"IF({layers[slot.name]}>0,NOT(AND({good})),FALSE)", f"numbers of {slot.name} must be above 0")
+                (f"IF({layers[kind.name]}>0,NOT(AND({good})),FALSE)", f"numbers of {kind.name} must be above 0")
             )
-        if "kv_heads" in slot.numbers:
-            heads, shared = at[f"{slot.name}_heads"], at[f"{slot.name}_kv_heads"]
-            rule = f"IF({layers[slot.name]}>0,MOD({heads},{shared})<>0,FALSE)"
-            rules.append((rule, f"kv heads of {slot.name} must divide its heads"))
+        if "kv_heads" in kind.numbers:
+            heads, shared = at[f"{kind.name}_heads"], at[f"{kind.name}_kv_heads"]
+            rule = f"IF({layers[kind.name]}>0,MOD({heads},{shared})<>0,FALSE)"
+            rules.append((rule, f"kv heads of {kind.name} must divide its heads"))
     known = f"ISNUMBER(MATCH({at['kv_cache']},{catalog.caches.column('name').name},0))"
     rules.append((f"NOT({known})", "kv cache must be a known format"))
-    known = f'MATCH({at["formats_like"]}&"|{NATIVE}",{catalog.precisions.column("key").name},0)'
+    known = f'MATCH({at["formats_like"]}&"|{NATIVE}",{catalog.quantizations.column("key").name},0)'
     rules.append((f"NOT(ISNUMBER({known}))", "formats like must name a model of this sheet"))
     _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
 
@@ -178,33 +174,33 @@ def _negative(cell: str) -> str:
 
 
 def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str, str]]) -> None:
-    """Rules for the last row of a table, one below the other, and in that row the first that is broken, else ok."""
+    """Write rules for the last row of a table; that row then names the first broken rule, or ok."""
     first = rows + _GAP
     sheet.text(first - 1, 0, "rules", "head")
     sheet.text(first - 1, 1, "broken", "head")
-    for line, (condition, said) in enumerate(rules, first):
-        sheet.text(line, 0, said)
+    for line, (condition, rule) in enumerate(rules, first):
+        sheet.text(line, 0, rule)
         sheet.formula(line, 1, f"IF({condition},1,0)", 0)
     last = first + len(rules) - 1
-    said, broken = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
-    sheet.formula(rows, place, f'IFERROR(INDEX({said},MATCH(1,{broken},0)),"ok")', "ok")
+    texts, broken = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
+    sheet.formula(rows, place, f'IFERROR(INDEX({texts},MATCH(1,{broken},0)),"ok")', "ok")
 
 
 def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
-    """Fullest pipeline stages; those of the planner's own model follow its row."""
+    """Write the fullest pipeline stages; those of the planner's own model are formulas of its row."""
     table = catalog.stages
     _write_table(book, sheet, table, 0)
-    own = len(catalog.models.rows)
+    last = len(catalog.models.rows)
     start = len(table.rows) - MOST_STAGES
-    name = address(own, 0, "Models")
-    pool, slots = CellPool(), [slot.name for slot in catalog.slots]
+    name = address(last, 0, "Models")
+    pool, kinds = CellPool(), [kind.name for kind in catalog.layer_kinds]
     place = catalog.models.names.index
-    held = [catalog.models.rows[-1][place(f"{slot}_layers")] for slot in slots]
-    at = (address(own, place(f"{slot}_layers"), "Models") for slot in slots)
+    held = [catalog.models.rows[-1][place(f"{kind}_layers")] for kind in kinds]
+    at = (address(last, place(f"{kind}_layers"), "Models") for kind in kinds)
     counts = [pool.input(cell, np.array([float(count)])) for cell, count in zip(at, held, strict=True)]
     for pp in range(1, MOST_STAGES + 1):
         line = start + pp
         sheet.formula(line, 0, f'{name}&"|{pp}"', table.rows[line - 1][0])
-        for number, stage in enumerate(own_stages(counts, pp), 1):
-            for slot, cell in zip(slots, stage, strict=False):  # which ends it holds stays as it is
-                sheet.cell(line, table.names.index(f"{number}_{slot}"), cell, {})
+        for number, stage in enumerate(stages_of_one_kind(counts, pp), 1):
+            for kind, cell in zip(kinds, stage, strict=False):  # without its ends, which do not change
+                sheet.cell(line, table.names.index(f"{number}_{kind}"), cell, {})

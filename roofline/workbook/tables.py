@@ -1,4 +1,4 @@
-"""Catalogs as tables that formulas look up: GPUs, models, stages, formats, efficiencies of kernels, collectives."""
+"""Tables that formulas look up: GPUs, models, pipeline stages, number formats, efficiencies, collectives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from roofline.physics.one_equation import Roof
 from roofline.physics.plan import Scheme
 from roofline.quantity import HOUR
 from roofline.records import replace
-from roofline.serving.precision import MATRICES, NATIVE, PRESETS, SECTIONS, cache_scheme, precision, scheme, wide_dtype
+from roofline.serving.quantization import (
+    MATRICES,
+    NATIVE,
+    PRESETS,
+    SECTIONS,
+    cache_scheme,
+    resolved_quantization,
+    scheme,
+    sixteen_bit_dtype,
+)
 from roofline.specs.engine import Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
 from roofline.specs.gpu import PCIE, Gpu
@@ -24,42 +33,27 @@ from roofline.specs.kernels import COLLECTIVES, ELEMENTWISE, GEMM, INDEXER, MOE,
 from roofline.specs.layers import CrossAttention, Csa, Mixer, Mla, MoeFfn, Stage
 from roofline.specs.model import Model
 from roofline.workbook.cell import Column
-from roofline.workbook.slots import fullest_stages, number_of, own_stages, slots_of
+from roofline.workbook.layer_kinds import fullest_stages, layer_kinds_of, number_of, stages_of_one_kind
 
-__all__ = [
-    "COLLECTIVE",
-    "COLLECTIVE_KINDS",
-    "EFFICIENCY",
-    "HOST",
-    "MOST_STAGES",
-    "MULTIPLIED",
-    "OWN_GPU",
-    "OWN_MODEL",
-    "STORED",
-    "Catalog",
-    "Table",
-    "catalog",
-]
-
-#: A format that a checkpoint has, not one that was asked for: where a GPU cannot multiply in it, 16 bits do.
+#: Marks a format of the checkpoint, as opposed to a chosen one: a GPU without it computes in 16 bits.
 STORED = " as stored"
 OWN_MODEL, OWN_GPU = "my-model", "my-gpu"
 MOST_STAGES = 16
-_LONGEST_NAME = 120  # characters; keys are made of two names
-_WILD = "*?~|"  # signs that look-ups read as others, or that join names
+_LONGEST_NAME = 120  # characters; a key joins two names
+_WILD = "*?~|"  # wildcards of look-ups, and the sign that joins names
 
-#: Sections whose matrices stand under the roof of a GEMM.
+#: Sections whose matrices run as GEMM kernels.
 MULTIPLIED = ("linear", "attention", "shared", "head", "router")
 #: Collectives of a pass.
 COLLECTIVE_KINDS = tuple(kind for kind in COLLECTIVES if kind.is_in_passes)
 EFFICIENCY = ("t0", "t0_ep", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
 COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch")
-#: Columns of GPUs where bridges join fewer than a host: rate of its PCIe, and how many cards it joins.
+#: Columns of GPUs with bridges: PCIe rate, and GPUs of a host.
 HOST = ("host_link", "host_domain")
 
 
 class Table:
-    """Rows of a sheet, its columns named for formulas."""
+    """A table on a sheet, with columns named for formulas."""
 
     def __init__(self, sheet: str, prefix: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         self.sheet = sheet
@@ -69,130 +63,119 @@ class Table:
         self._columns: dict[str, Column] = {}
 
     def column(self, name: str, several: Sequence[str] = ()) -> Column:
-        """A column, or several side by side, as formulas name it.
-
-        Args:
-            name: of the column, or of the several [text].
-            several: their names, where there are several [text].
-
-        Returns:
-            The column; a blank counts as zero.
-        """
-        found = self._columns.get(name)
-        if found is None:
+        """A column, or several as one range, by its name."""
+        column = self._columns.get(name)
+        if column is None:
             if several:
                 places = [self.names.index(one) for one in several]
                 values = np.array([[row[place] or 0.0 for place in places] for row in self.rows], dtype=float)
             else:
                 values = _array([row[self.names.index(name)] for row in self.rows])
-            found = self._columns[name] = Column(f"{self.prefix}_{name}", values)
-        return found
+            column = self._columns[name] = Column(f"{self.prefix}_{name}", values)
+        return column
 
 
 class Catalog:
-    """Everything that a workbook looks up."""
+    """All tables of a workbook."""
 
     def __init__(self, models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> None:
-        self.models_given, self.gpus_given, self.engine = tuple(models), tuple(gpus), engine
-        self.slots, self._held = slots_of(models)
+        self.chosen_models, self.chosen_gpus, self.engine = tuple(models), tuple(gpus), engine
+        self.layer_kinds, self._held = layer_kinds_of(models)
         self.dtypes = Table("GPUs", "d", ("dtype",), [(dtype,) for dtype in COMPUTE])
 
     @cached_property
     def models(self) -> Table:
-        """Shapes of the models, a row each, and of one of the planner's own."""
-        own = [f"{slot.name}_{field}" for slot in self.slots for field in ("layers", *slot.numbers)]
+        """Shapes of the models, and of one that the planner fills in."""
+        layer_fields = [f"{kind.name}_{field}" for kind in self.layer_kinds for field in ("layers", *kind.numbers)]
         names = ("name", "model_id", "formats_like", "layers", "hidden", "vocab", "tied", "norms", "norm_bias")
-        rows = [self._model_row(model, model.short_name) for model in self.models_given]
-        rows.append(self._model_row(self.models_given[0], OWN_MODEL))
-        return Table("Models", "m", (*names, "head_bias", "parallel", "max_context", "kv_cache", *own, "check"), rows)
+        rows = [self._model_row(model, model.short_name) for model in self.chosen_models]
+        rows.append(self._model_row(self.chosen_models[0], OWN_MODEL))
+        return Table(
+            "Models", "m", (*names, "head_bias", "parallel", "max_context", "kv_cache", *layer_fields, "check"), rows
+        )
 
     @cached_property
     def gpus(self) -> Table:
-        """Rates of the GPUs, a row each, and of one of the planner's own."""
+        """Rates of the GPUs, and of one that the planner fills in."""
         names = ("name", "kernels_like", "bandwidth", "memory", "link_bandwidth", "peer_bandwidth", "domain")
         more = (*(HOST if self.has_bridges else ()), "in_switch", "exp_rate", "scale_out", "usd_per_hour")
-        rows = [_gpu_row(gpu, gpu.name, bridges=self.has_bridges) for gpu in self.gpus_given]
-        rows.append(_gpu_row(self.gpus_given[0], OWN_GPU, bridges=self.has_bridges))
+        rows = [_gpu_row(gpu, gpu.name, bridges=self.has_bridges) for gpu in self.chosen_gpus]
+        rows.append(_gpu_row(self.chosen_gpus[0], OWN_GPU, bridges=self.has_bridges))
         return Table("GPUs", "g", (*names, *more, *COMPUTE, "check"), rows)
 
     @property
     def has_bridges(self) -> bool:
-        """Whether bridges join fewer cards of some GPU than its host."""
-        return any(gpu.host_domain is not None for gpu in self.gpus_given)
+        """Whether bridges join fewer cards than a host of some GPU holds."""
+        return any(gpu.host_domain is not None for gpu in self.chosen_gpus)
 
     @cached_property
     def stages(self) -> Table:
-        """Layers of the pipeline stages that may be the fullest, a row for each model and number of stages."""
-        found = {
+        """Layers of the pipeline stages that may be the fullest, by model and pp."""
+        stages_by_key = {
             (model.short_name, pp): fullest_stages([self._stage_row(model, stage) for stage in model.stages(pp)])
-            for model in self.models_given
+            for model in self.chosen_models
             for pp in range(1, min(MOST_STAGES, model.layers) + 1)
         }
-        own = self._model_row(self.models_given[0], OWN_MODEL)
-        counts = [int(own[self.models.names.index(f"{slot.name}_layers")]) for slot in self.slots]
+        row = self._model_row(self.chosen_models[0], OWN_MODEL)
+        counts = [int(row[self.models.names.index(f"{kind.name}_layers")]) for kind in self.layer_kinds]
         for pp in range(1, MOST_STAGES + 1):
-            found[OWN_MODEL, pp] = own_stages(counts, pp)
-        width = max(2, *map(len, found.values()))
+            stages_by_key[OWN_MODEL, pp] = stages_of_one_kind(counts, pp)
+        width = max(2, *map(len, stages_by_key.values()))
         names = [
             f"{place}_{name}"
             for place in range(1, width + 1)
-            for name in (*(s.name for s in self.slots), "first", "last")
+            for name in (*(s.name for s in self.layer_kinds), "first", "last")
         ]
         rows = [
             (f"{name}|{pp}", *(cell for stage in (*stages, *[stages[0]] * (width - len(stages))) for cell in stage))
-            for (name, pp), stages in found.items()
+            for (name, pp), stages in stages_by_key.items()
         ]
         return Table("Stages", "s", ("key", *names), rows)
 
     @cached_property
-    def precisions(self) -> Table:
-        """Formats of the sections of each model under each choice."""
+    def quantizations(self) -> Table:
+        """Number formats of the sections, by model and preset."""
         rows = []
-        able = replace(self.gpus_given[0], peaks=dict.fromkeys(COMPUTE, 1.0))
-        for model in self.models_given:
+        able = replace(self.chosen_gpus[0], peaks=dict.fromkeys(COMPUTE, 1.0))
+        for model in self.chosen_models:
             for choice in (NATIVE, *PRESETS):
-                chosen = precision(model, able, None if choice == NATIVE else choice)
+                chosen = resolved_quantization(model, able, None if choice == NATIVE else choice)
                 stored = STORED if choice == NATIVE else ""
                 formats = (chosen.sections[name].format + (stored if name in MATRICES else STORED) for name in SECTIONS)
                 rows.append((f"{model.short_name}|{choice}", *formats, chosen.kv_format))
         return Table("Formats", "x", ("key", *SECTIONS, "kv"), rows)
 
     def stored_as(self, section: str) -> str:
-        """The first section that has the same formats as one under every choice: one look-up serves both.
-
-        Args:
-            section: of a model [text].
-
-        Returns:
-            The section to look up [text].
-        """
-        places = [self.precisions.names.index(name) for name in SECTIONS]
-        mine = [row[self.precisions.names.index(section)] for row in self.precisions.rows]
+        """The first section with the same formats under every preset, which can share its look-up."""
+        places = [self.quantizations.names.index(name) for name in SECTIONS]
+        mine = [row[self.quantizations.names.index(section)] for row in self.quantizations.rows]
         return next(
             name
             for name, place in zip(SECTIONS, places, strict=True)
-            if [row[place] for row in self.precisions.rows] == mine
+            if [row[place] for row in self.quantizations.rows] == mine
         )
 
     @cached_property
     def formats(self) -> Table:
         """Bytes of a value in each format, scales included."""
-        cells = {str(cell).removesuffix(STORED) for row in self.precisions.rows for cell in row[1 : 1 + len(SECTIONS)]}
+        cells = {
+            str(cell).removesuffix(STORED) for row in self.quantizations.rows for cell in row[1 : 1 + len(SECTIONS)]
+        }
         known = {**FORMATS, **{name: number_format(name) for name in sorted(cells.difference(FORMATS))}}
         rows = [(name + stored, entry.nbytes) for name, entry in known.items() for stored in ("", STORED)]
         return Table("Formats", "f", ("name", "nbytes"), rows)
 
     @cached_property
     def kernels(self) -> Table:
-        """Efficiency that each kind of kernel reaches on each GPU, and how it multiplies each format."""
-        rows = [row for gpu in self.gpus_given for row in self._kernel_rows(gpu)]
+        """Efficiency and compute dtype by GPU, kind of kernel and format."""
+        rows = [row for gpu in self.chosen_gpus for row in self._kernel_rows(gpu)]
         return Table("Efficiency", "k", ("key", "peak", "activation_nbytes", "dynamic", *EFFICIENCY), rows)
 
     @cached_property
     def collectives(self) -> Table:
-        """Constants of each collective on each GPU."""
+        """Constants by GPU and collective."""
         rows = []
-        for gpu in self.gpus_given:
+        for gpu in self.chosen_gpus:
             for kind in COLLECTIVE_KINDS:
                 efficiency = link_efficiency(gpu, kind)
                 rows.append((f"{gpu.name}|{kind.name}", *(getattr(efficiency, field) for field in COLLECTIVE)))
@@ -204,22 +187,21 @@ class Catalog:
 
     @cached_property
     def caches(self) -> Table:
-        """Formats of a KV cache."""
         return Table("Formats", "c", ("name",), [(name,) for name in KV_FORMATS])
 
     @property
     def mixer_names(self) -> tuple[str, ...]:
-        """Kinds of layers of which every layer has one."""
-        return tuple(slot.name for slot in self.slots if isinstance(slot.example, Mixer))
+        """Kinds of layers that are mixers."""
+        return tuple(kind.name for kind in self.layer_kinds if isinstance(kind.example, Mixer))
 
     @property
     def peaks(self) -> Column:
-        """Peaks of the GPUs, a column for each dtype."""
+        """Peaks of the GPUs, with a column for each dtype."""
         return self.gpus.column("peaks", COMPUTE)
 
     @property
     def most_stages(self) -> int:
-        """How many pipeline stages may be the fullest."""
+        """Number of pipeline stages that may be the fullest."""
         return sum(name.endswith("_first") for name in self.stages.names)
 
     @cached_property
@@ -228,31 +210,22 @@ class Catalog:
         return tuple(kind for kind in mixer_kinds(self._mixers) if kind.is_attention)
 
     @cached_property
-    def wide_kinds(self) -> tuple[KernelKind, ...]:
-        """Kinds of kernels that compute in 16 bits whatever the weights are stored in."""
-        own = mixer_kinds(mixer for mixer in self._mixers if not isinstance(mixer, Mla))
-        return (GEMM, ELEMENTWISE, *(kind for kind in own if not kind.is_attention))
+    def sixteen_bit_kinds(self) -> tuple[KernelKind, ...]:
+        """Kinds of kernels that compute in 16 bits under every quantization."""
+        kinds = mixer_kinds(mixer for mixer in self._mixers if not isinstance(mixer, Mla))
+        return (GEMM, ELEMENTWISE, *(kind for kind in kinds if not kind.is_attention))
 
     @cached_property
     def scores_in_fp8(self) -> bool:
-        """Whether an indexer scores in fp8 where a GPU has it."""
+        """Whether an indexer scores in fp8, on GPUs that have it."""
         return any(isinstance(mixer, Mla) and mixer.indexer is not None for mixer in self._mixers)
 
     @property
     def _mixers(self) -> list[Mixer]:
-        return [slot.example for slot in self.slots if isinstance(slot.example, Mixer)]
+        return [kind.example for kind in self.layer_kinds if isinstance(kind.example, Mixer)]
 
     def varies(self, table: Table, name: str, rows: Iterable[int]) -> bool:
-        """Whether a column has anything but its neutral value in some rows.
-
-        Args:
-            table: the table.
-            name: of the column [text].
-            rows: places of the rows [1].
-
-        Returns:
-            Whether formulas need it [bool].
-        """
+        """Whether a column differs from its neutral value in any of the rows."""
         neutral = None if name == "t0_ep" else 1.0 if name.startswith("eta") else 0.0
         place = table.names.index(name)
         return any(table.rows[row][place] not in (None, neutral) for row in rows)
@@ -260,81 +233,69 @@ class Catalog:
     def _model_row(self, model: Model, name: str) -> tuple[Any, ...]:
         ends = (int(model.head_bias), int(model.parallel), model.max_context, model.native["kv"])
         shape = (model.layers, model.hidden, model.vocab, int(model.tied), model.norms, int(model.norm_bias), *ends)
-        slots = []
-        for slot in self.slots:
-            count, record = self._held[model.name].get(slot.name, (0, slot.example))
-            slots += [count, *(number_of(record, field) for field in slot.numbers)]
-        return (name, model.name, model.short_name, *shape, *slots, "ok")
+        layers: list[Any] = []
+        for kind in self.layer_kinds:
+            count, record = self._held[model.name].get(kind.name, (0, kind.example))
+            layers += [count, *(number_of(record, field) for field in kind.numbers)]
+        return (name, model.name, model.short_name, *shape, *layers, "ok")
 
     def _stage_row(self, model: Model, stage: Stage) -> tuple[int, ...]:
-        """Layers of a stage by slot, and which ends it holds."""
+        """Layers of a stage by kind, and whether it is first and last."""
         counts: dict[Any, int] = {record: count for count, record in (*stage.mixers, *stage.ffns)}
         held = self._held[model.name]
-        layers = (counts.get(held[slot.name][1], 0) if slot.name in held else 0 for slot in self.slots)
+        layers = (counts.get(held[kind.name][1], 0) if kind.name in held else 0 for kind in self.layer_kinds)
         return (*layers, int(stage.is_first), int(stage.is_last))
 
     def _kernel_rows(self, gpu: Gpu) -> list[tuple[Any, ...]]:
         formats = {
-            section: dict.fromkeys(row[1 + place] for row in self.precisions.rows)
+            section: dict.fromkeys(row[1 + place] for row in self.quantizations.rows)
             for place, section in enumerate(SECTIONS)
         }
         multiplied = dict.fromkeys(name for part in MULTIPLIED for name in formats[part])
-        wanted = [(GEMM, name) for name in multiplied]
-        if any(isinstance(slot.example, MoeFfn) for slot in self.slots):
-            wanted += [(MOE, name) for name in formats["experts"]]
+        kernels = [(GEMM, name) for name in multiplied]
+        if any(isinstance(kind.example, MoeFfn) for kind in self.layer_kinds):
+            kernels += [(MOE, name) for name in formats["experts"]]
         rows = []
-        wide = wide_dtype(gpu)
-        for kind, name in wanted:
+        sixteen_bit = sixteen_bit_dtype(gpu)
+        for kind, name in kernels:
             try:
-                how = scheme(number_format(name.removesuffix(STORED)), gpu, asked=not name.endswith(STORED))
+                chosen = scheme(number_format(name.removesuffix(STORED)), gpu, asked=not name.endswith(STORED))
             except UnsupportedPrecision:
                 continue
-            rows.append(self._kernel_row(gpu, kind, name, how))
+            rows.append(self._kernel_row(gpu, kind, name, chosen))
         for kind in self.cache_kinds:
             rows += [self._kernel_row(gpu, kind, name, cache_scheme(number_format(name), gpu)) for name in KV_FORMATS]
         rows += [
-            self._kernel_row(gpu, kind, "wide", Scheme("wide", 2.0, 2.0, wide, "bf16")) for kind in self.wide_kinds
+            self._kernel_row(gpu, kind, "16-bit", Scheme("16-bit", 2.0, 2.0, sixteen_bit, "bf16"))
+            for kind in self.sixteen_bit_kinds
         ]
         if not self.scores_in_fp8:
             return rows
-        scored = score_dtype(gpu, wide)
+        scored = score_dtype(gpu, sixteen_bit)
         return [*rows, self._kernel_row(gpu, INDEXER, "fp8", Scheme("fp8", 1.0, 1.0, scored, scored))]
 
-    def _kernel_row(self, gpu: Gpu, kind: KernelKind, name: str, how: Scheme) -> tuple[Any, ...]:
-        under: Roof = roof(gpu, "calibrated", kind, how.key, how.peak)
-        own = tuned(under, gpu, self.engine, kind, how.key)
-        if own.efficiency.p != kind.order:
+    def _kernel_row(self, gpu: Gpu, kind: KernelKind, name: str, chosen: Scheme) -> tuple[Any, ...]:
+        under: Roof = roof(gpu, "calibrated", kind, chosen.key, chosen.peak)
+        tuned_roof = tuned(under, gpu, self.engine, kind, chosen.key)
+        if tuned_roof.efficiency.p != kind.order:
             raise BadInput(
-                f"{gpu.name} is not supported in a workbook: its calibration has p = {own.efficiency.p:g} for "
+                f"{gpu.name} is not supported in a workbook: its calibration has p = {tuned_roof.efficiency.p:g} for "
                 f"{kind.name} kernels, not {kind.order:g}; use predict"
             )
-        constants: dict[str, Any] = {field: getattr(own.efficiency, field) for field in EFFICIENCY}
-        constants["eta_c"] *= own.peak / under.peak  # units slower than the tensor cores are a share of them
+        constants: dict[str, Any] = {field: getattr(tuned_roof.efficiency, field) for field in EFFICIENCY}
+        constants["eta_c"] *= tuned_roof.peak / under.peak  # units slower than the tensor cores are a share of them
         if kind is MOE and constants["t0_ep"] is None:
             constants["t0_ep"] = constants["t0"]
         return (
             f"{gpu.name}|{kind.name}|{name}",
-            how.peak,
-            how.activation_nbytes,
-            int(how.dynamic),
+            chosen.peak,
+            chosen.activation_nbytes,
+            int(chosen.dynamic),
             *constants.values(),
         )
 
 
 def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Catalog:
-    """Tables of a workbook.
-
-    Args:
-        models: what it may be asked about.
-        gpus: where they may run.
-        engine: profile whose kernels run.
-
-    Returns:
-        The tables.
-
-    Raises:
-        BadInput: a model whose layers no workbook holds, a GPU without a calibration, or two of the same name.
-    """
     for model in models:
         _refuse(model)
     for gpu in gpus:

@@ -1,4 +1,4 @@
-"""Rows beside a case that differ from it in batch or prompt alone: the search for its knees, and its curves."""
+"""A case at other batches or prompts: rows for the search of its knees, and for its curves."""
 
 from __future__ import annotations
 
@@ -24,53 +24,44 @@ from roofline.serving.knee import (
 from roofline.serving.latency import decode, prefill, slo_excess
 from roofline.serving.prediction import Prediction
 from roofline.specs.kernels import GEMM
-from roofline.workbook.case import AnyCase
+from roofline.workbook.case import LookupCase
 from roofline.workbook.cell import Cell, CellPool, named, scope
 from roofline.workbook.parts import held_memory, passes
 
-__all__ = ["CurvePoint", "Trial", "Trials", "at_batches", "curve_point", "knees_of", "one_trial"]
-
-_RIDGE_STEPS = 64  # a dozen are usual; over several ranks it is a step, which takes them
+_RIDGE_STEPS = 64  # usually a dozen; over several ranks the surplus has a step and takes them all
 _HALF_STEPS = 20
-_HALVINGS = 21  # of the batches up to `LARGEST_BATCH`
+_HALVINGS = 21  # of the range up to `LARGEST_BATCH`
 
 
 class Trial(NamedTuple):
-    """One row: what a case takes at another batch."""
+    """A case at another batch."""
 
     step: Real  # [s]
     compute: Real  # [s] of the weight-bearing kernels of a decode step
-    memory: Real  # [s] likewise, of their overlapped traffic
+    memory: Real  # [s] of their overlapped traffic
     excess: Real  # largest share of a limit of the SLO
 
 
 class CurvePoint(NamedTuple):
-    """Cells of rows at other batches or prompts."""
+    """A case at other batches or prompts."""
 
     ttft: Any  # [s]
     tpot: Any  # [s]
-    fits: Any  # whether the memory is enough
+    fits: Any  # in memory
 
 
 @dataclass
 class Trials:
-    """Rows in which the formulas of a case are asked at further batches."""
+    """Trial rows of a case, added as the search asks for them."""
 
-    case: AnyCase
-    at: Callable[[float], Trial]  # what the functions give for the case at hand and a batch
+    case: LookupCase
+    at: Callable[[float], Trial]  # of the case in the workbook at a batch
     place: Callable[[int, str], str]  # address of a field of a row
     batches: list[Any] = field(default_factory=list)  # cells or numbers, a row each
 
     def row(self, batch: Real) -> Trial:
-        """The cells of a row that asks at a batch.
-
-        Args:
-            batch: cell, or a number [sequences].
-
-        Returns:
-            Its results as cells.
-        """
-        line = next((line for line, asked in enumerate(self.batches) if _is_same(asked, batch)), len(self.batches))
+        """The row of a batch, added if there is none."""
+        line = next((line for line, tried in enumerate(self.batches) if _is_same(tried, batch)), len(self.batches))
         if line == len(self.batches):
             self.batches.append(batch)
         pool: CellPool = self.case.pool
@@ -79,34 +70,20 @@ class Trials:
         return Trial(*(pool.input(self.place(line, name), np.array([number])) for name, number in known))
 
     def step(self, batch: Real) -> Pass:
-        """A decode step at a batch, one kernel standing for all.
-
-        Args:
-            batch: cell, or a number [sequences].
-
-        Returns:
-            The pass: its time, and both sides of its weight-bearing kernels.
-        """
-        found = self.row(batch)
-        terms = Terms(found.step, found.compute, found.memory, 0.0)
+        """A decode step at a batch, as one kernel."""
+        trial = self.row(batch)
+        terms = Terms(trial.step, trial.compute, trial.memory, 0.0)
         return Pass((Kernel("decode step", GEMM, "", 1, Work(), HOST_ROOF, terms),))
 
 
-def _is_same(asked: Any, batch: Any) -> bool:
-    if isinstance(asked, Cell) or isinstance(batch, Cell):
-        return asked is batch
-    return bool(asked == batch)
+def _is_same(tried: Any, batch: Any) -> bool:
+    if isinstance(tried, Cell) or isinstance(batch, Cell):
+        return tried is batch
+    return bool(tried == batch)
 
 
 def knees_of(trials: Trials) -> Knees:
-    """The four knees of a case, found in its trial rows by the functions that find them elsewhere.
-
-    Args:
-        trials: rows to ask in; they are added to it.
-
-    Returns:
-        The knees; that of the SLO is the largest batch that fits where nothing is limited [sequences].
-    """
+    """The four knees of a case, searched in its trial rows."""
     workload, deployment = trials.case.prediction.workload, trials.case.prediction.deployment
     with scope("largest batch"):
         fits = largest_batch(deployment, workload.isl + workload.osl)
@@ -121,17 +98,7 @@ def knees_of(trials: Trials) -> Knees:
     return Knees(ridge, half, fits, slo)
 
 
-def at_batches(case: AnyCase, batch: Cell, slo: Mapping[str, Real]) -> Trial:
-    """The formulas of a trial row.
-
-    Args:
-        case: the case.
-        batch: cell of the row that holds its batch, zero and more than any included.
-        slo: limits [s].
-
-    Returns:
-        The row's results.
-    """
+def at_batches(case: LookupCase, batch: Cell, slo: Mapping[str, Real]) -> Trial:
     workload = replace(case.prediction.workload, batch=batch)
     first, step = passes(case.is_ideal, case.prediction.deployment, workload)
     compute, traffic = (named("weight sides", side) for side in weight_sides(step))
@@ -141,33 +108,15 @@ def at_batches(case: AnyCase, batch: Cell, slo: Mapping[str, Real]) -> Trial:
 
 
 def one_trial(prediction: Prediction, batch: float, slo: Mapping[str, float]) -> Trial:
-    """What a trial row holds for a plain prediction.
-
-    Args:
-        prediction: of the same case in plain numbers.
-        batch: of the row [sequences].
-        slo: limits [s].
-
-    Returns:
-        The row's values.
-    """
+    """A trial row of a prediction in floats."""
     workload = replace(prediction.workload, batch=batch)
     first, step = prefill(prediction.deployment, workload), decode(prediction.deployment, workload)
     compute, traffic = weight_sides(step)
     return Trial(step.time, compute, traffic, slo_excess(first.time, step.time, workload.osl, slo))
 
 
-def curve_point(case: AnyCase, batch: Cell, isl: Cell) -> CurvePoint:
-    """The formulas of a row of a curve.
-
-    Args:
-        case: the case.
-        batch: cell of the row that holds its batch.
-        isl: cell of the row that holds its prompt length.
-
-    Returns:
-        The row's results.
-    """
+def curve_point(case: LookupCase, batch: Cell, isl: Cell) -> CurvePoint:
+    """Formulas of a row of the curves."""
     before = case.prediction.workload
     workload = replace(before, batch=batch, isl=isl, prefix=minimum(before.prefix, isl))
     first, step = passes(case.is_ideal, case.prediction.deployment, workload)

@@ -1,4 +1,4 @@
-"""Sheets of a workbook: cells with formulas and the values that they have, names, choices, styles."""
+"""Writing sheets of a workbook: formulas with their values, names, drop-downs and styles."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from roofline.errors import BadInput, printable
 from roofline.workbook.cell import INFINITE, Cell
 from roofline.workbook.cell_text import spreadsheet_formula
 
-__all__ = ["Book", "Sheet", "address", "cached"]
+_SHARED = "\2"  # before range, number and text of a formula that rows share
 
-_SHARED = "\2"  # before the range, the number and the text of a formula that many rows share
-
-#: XlsxWriter shares no formulas; where its inner workings are others than known, ours are written out.
+#: XlsxWriter cannot share formulas; without its known internals every formula is written out.
 _CAN_SHARE = hasattr(Worksheet, "_xml_formula_element") and hasattr(Worksheet, "_prepare_formula")
 
 _STYLES: Mapping[str, Mapping[str, Any]] = {
@@ -47,9 +45,9 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
 
 
 class _Plain(Worksheet):  # type: ignore[misc]
-    """A sheet whose formulas are written as they are: they have no function that needs a prefix.
+    """A sheet whose formulas are written as they are, because no function in them needs a prefix.
 
-    A formula that fills many rows is written once and shared, as spreadsheets themselves save it: a tenth of the file.
+    A formula that fills many rows is written once and shared, as spreadsheets save it, in a tenth of the size.
     """
 
     def _prepare_formula(self, formula: str, expand_future_functions: bool = False) -> str:  # noqa: ARG002
@@ -60,10 +58,10 @@ class _Plain(Worksheet):  # type: ignore[misc]
             super()._xml_formula_element(formula, result, attributes)
             return
         _, area, index, text = formula.split(_SHARED)
-        own = "".join(f' {key}="{self._escape_attributes(value)}"' for key, value in attributes)
+        shared_attributes = "".join(f' {key}="{self._escape_attributes(value)}"' for key, value in attributes)
         first = f' ref="{area}" si="{index}">{self._escape_data(text)}</f>'
-        said = '<f t="shared"' + (first if area else f' si="{index}"/>')
-        self.fh.write(f"<c{own}>{said}<v>{self._escape_data(result)}</v></c>")
+        formula_element = '<f t="shared"' + (first if area else f' si="{index}"/>')
+        self.fh.write(f"<c{shared_attributes}>{formula_element}<v>{self._escape_data(result)}</v></c>")
 
 
 class Book:
@@ -79,38 +77,17 @@ class Book:
         self.styles = {name: self.book.add_format(dict(style)) for name, style in styles.items()}
 
     def sheet(self, name: str) -> Sheet:
-        """A new sheet, after those before.
-
-        Args:
-            name: of the sheet [text].
-
-        Returns:
-            The sheet.
-        """
         sheet = self.book.add_worksheet(name, worksheet_class=_Plain)
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)  # as wide as a page when printed
         return Sheet(self, sheet, name)
 
     def define(self, name: str, reference: str) -> None:
-        """Give cells a name that formulas use.
-
-        Args:
-            name: which looks like no address [text].
-            reference: the cells [text].
-
-        Raises:
-            BadInput: spreadsheets do not take such a name.
-        """
+        """Name cells for formulas."""
         if self.book.define_name(name, f"={reference}") != 0:
             raise BadInput(f"{name} is not a valid name in a workbook")
 
     def close(self) -> None:
-        """Write the file.
-
-        Raises:
-            OSError: it cannot be written.
-        """
         self.book.close()
         self.path.write_bytes(self._content.getvalue())
 
@@ -120,28 +97,14 @@ class Sheet:
 
     def __init__(self, book: Book, sheet: Any, name: str) -> None:
         self.book, self.sheet, self.name = book, sheet, name
-        self.shared = 0  # formulas that fill several rows
+        self.shared = 0  # shared formulas so far
 
     def text(self, row: int, column: int, text: str, style: str = "label") -> None:
-        """Write a text as a text, whatever it begins with and holds.
-
-        Args:
-            row: of the cell [1].
-            column: of the cell [1].
-            text: the text [text].
-            style: of the cell [text].
-        """
+        """Write a text that is never taken for a formula."""
         self.sheet.write_string(row, column, printable(text, lines=True), self.book.styles[style])
 
     def value(self, row: int, column: int, value: Any, style: str = "general") -> None:
-        """Write what is typed in: a number, a text, or nothing.
-
-        Args:
-            row: of the cell [1].
-            column: of the cell [1].
-            value: number, text, or None for a blank.
-            style: of the cell [text].
-        """
+        """Write a number, a text, a truth value or a blank."""
         if value is None or value == "":
             self.sheet.write_blank(row, column, None, self.book.styles[style])
         elif isinstance(value, str):
@@ -154,30 +117,13 @@ class Sheet:
             self.sheet.write_number(row, column, value, self.book.styles[style])
 
     def formula(self, row: int, column: int, text: str, value: Any, style: str = "general") -> None:
-        """Write a formula with the value that it has now.
-
-        Args:
-            row: of the cell [1].
-            column: of the cell [1].
-            text: without an equal sign [text].
-            value: number, text or truth.
-            style: of the cell [text].
-        """
+        """Write a formula (without its equal sign) with its current value."""
         self.sheet.write_formula(row, column, text, self.book.styles[style], cached(value))
 
     def cell(
         self, row: int, column: int, cell: Any, places: Mapping[int, str], style: str = "general", line: int = 0
     ) -> None:
-        """Write a cell of a sheet: its formula, or the plain number or text that it is.
-
-        Args:
-            row: of the cell [1].
-            column: of the cell [1].
-            cell: what to write.
-            places: addresses of cells that have a place; its own is left aside.
-            style: of the cell [text].
-            line: which of its values is shown [1].
-        """
+        """Write a cell as a formula, anything else as a value; `line` is the case whose value is shown."""
         if isinstance(cell, Cell):
             self.formula(row, column, spreadsheet_formula(cell, places), _at(cell.value, line), style)
         else:
@@ -192,16 +138,7 @@ class Sheet:
         *,
         share: bool = True,
     ) -> None:
-        """Write cells of many cases, each a column, a row each.
-
-        Args:
-            first: row of the first case [1].
-            columns: place, cell and style of each column.
-            places: addresses; a NUL in them stands for the row.
-            count: number of cases [1].
-            share: write a formula once for all rows, as spreadsheets do; rows that depend on each other are written
-                out, as LibreOffice 7.4 loses its way in long chains of shared ones [bool].
-        """
+        """Write columns with a row for each case."""
         for column, cell, style in columns:
             if not isinstance(cell, Cell):
                 for line in range(count):
@@ -211,65 +148,35 @@ class Sheet:
             chosen, text = self.book.styles[style], spreadsheet_formula(cell, places)
             if not (share and _CAN_SHARE and count > 1):
                 for line, value in enumerate(values):
-                    own = text.replace("\0", f"${first + line + 1}")
-                    self.sheet.write_formula(first + line, column, own, chosen, cached(value))
+                    row_text = text.replace("\0", f"${first + line + 1}")
+                    self.sheet.write_formula(first + line, column, row_text, chosen, cached(value))
                 continue
             area = f"{address(first, column)}:{address(first + count - 1, column)}".replace("$", "")
             text = text.replace("\0", str(first + 1))
             rest = _SHARED.join(("", "", str(self.shared), ""))
             for line, value in enumerate(values):
-                own = rest if line else _SHARED.join(("", area, str(self.shared), text))
-                self.sheet.write_formula(first + line, column, own, chosen, cached(value))
+                row_text = rest if line else _SHARED.join(("", area, str(self.shared), text))
+                self.sheet.write_formula(first + line, column, row_text, chosen, cached(value))
             self.shared += 1
 
     def widen(self, first: int, last: int, width: float, *, folded: bool = False) -> None:
-        """Set the width of columns.
-
-        Args:
-            first: first column [1].
-            last: last column [1].
-            width: in characters [1].
-            folded: whether they are folded away, to be opened by a click [bool].
-        """
         how = {"level": 1, "hidden": True} if folded else {}
         self.sheet.set_column(first, last, width, None, how)
 
     def head(self, rows: int, columns: int, area: tuple[int, int] | None = None) -> None:
-        """Keep the first rows and columns in sight, and let a table be filtered.
-
-        Args:
-            rows: first rows [1].
-            columns: first columns [1].
-            area: rows below the head and columns of the table; None for no filter [1].
-        """
+        """Freeze the first rows and columns, and add filters to a table."""
         self.sheet.freeze_panes(rows, columns)
         if area is not None:
             self.sheet.autofilter(0, 0, area[0], area[1] - 1)
 
     def choices(self, first: int, last: int, column: int, source: Any, *, strict: bool = True) -> None:
-        """Offer choices in cells of a column.
-
-        Args:
-            first: first row [1].
-            last: last row [1].
-            column: the column [1].
-            source: texts and numbers, or the name of the cells that hold them.
-            strict: refuse anything else [bool].
-        """
+        """Add a drop-down to cells of a column."""
         offered = {"validate": "list", "source": source, "show_error": strict}
         self.sheet.data_validation(first, column, last, column, offered)
 
 
 def address(row: int | None, column: int, sheet: str = "") -> str:
-    """Absolute address of a cell.
-
-    Args:
-        row: from 0 on; None for a NUL, which stands for the row of a formula [1].
-        column: from 0 on [1].
-        sheet: name of its sheet, where it is another one [text].
-
-    Returns:
-        The address [text].
+    """Absolute address of a cell; without a row, of the row that a formula is in.
 
     >>> address(4, 27, "Kernels")
     'Kernels!$AB$5'
@@ -279,14 +186,7 @@ def address(row: int | None, column: int, sheet: str = "") -> str:
 
 
 def cached(value: Any) -> Any:
-    """A value as it stands beside its formula.
-
-    Args:
-        value: number, text or truth, of numpy or not.
-
-    Returns:
-        It as a file has it; what is no number is the error that a sheet shows.
-    """
+    """The value that the file stores beside a formula."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and math.isnan(plain):
         return "#N/A"

@@ -13,6 +13,8 @@ import roofline as rl
 from roofline.analysis.causes import CAUSES, METRICS, Observed, predicted_figures
 from roofline.analysis.diagnosis import NOISE, NOTHING, UNCLEAR, Pair, diagnosis, paired_runs
 
+pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
+
 PAGE = Path(__file__).parents[2] / "docs" / "diagnosis.md"
 USERS = (2, 96)
 

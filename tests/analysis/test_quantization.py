@@ -148,7 +148,7 @@ def test_throughput_at_the_largest_batch_is_that_of_a_prediction_there():
 def test_attention_of_gpt_oss_stays_bf16_and_that_is_said():
     found = quantize("gpt-oss-120b", "b200", **CASE)
     for entry in found.formats:
-        sections = entry.prediction.deployment.precision.sections
+        sections = entry.prediction.deployment.quantization.sections
         assert sections["attention"].format == "bf16"
         assert sections["experts"].format == entry.quantization
     (said,) = [note for note in found.notes if "weights unchanged in every format" in note]

@@ -180,7 +180,7 @@ def test_two_times_that_differ_little_are_told_apart():
         ("bandwith", {"ttft": 0.3}, rl.UnknownName, "did you mean bandwidth"),
         ("pp", {"ttft": 0.3}, rl.UnknownName, "unknown input 'pp'"),
         ("peak_fp4", {"ttft": 0.3}, rl.UnknownName, "on h100-sxm"),
-        ("skew", {"ttft": 0.3}, rl.BadInput, "belongs to the model"),
+        ("routing_skew", {"ttft": 0.3}, rl.BadInput, "belongs to the model"),
         ("memory", {"ttft": 0.3}, rl.BadInput, "memory cannot be solved for"),
         (3, {"ttft": 0.3}, rl.UnknownName, "unknown input '3'"),
         ("bandwidth", {}, rl.BadInput, "solve needs a target"),

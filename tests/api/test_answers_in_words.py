@@ -120,7 +120,7 @@ def test_a_summary_says_what_is_met_and_what_is_missed():
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
 def test_a_summary_gives_the_shares_of_the_hardware_limit(basis):
     p = rl.predict(MODEL, GPU, basis=basis)
-    first, step = (f"{100.0 * p.light_share[part]:.0f} %" for part in ("prefill", "decode"))
+    first, step = (f"{100.0 * p.ideal_share[part]:.0f} %" for part in ("prefill", "decode"))
     text = " ".join(str(p).split())
     assert f"{first} of " in text
     assert f"in prefill, {step} in decode" in text

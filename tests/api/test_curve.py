@@ -123,12 +123,12 @@ def test_pictures_are_written_to_a_file(rates, tmp_path, suffix, begin):
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     if suffix == "svg":
         assert b"llama-3.1-8b on 1 h100-sxm (tp 1)" in content
-    with pytest.raises(rl.BadInput, match="force"):
-        save_curves([rates], str(path), force=False)
-    assert path.read_bytes() == content
-    path.write_bytes(b"old")
-    save_curves([rates], str(path), force=True)
-    assert path.read_bytes().startswith(begin)
+        with pytest.raises(rl.BadInput, match="force"):
+            save_curves([rates], str(path), force=False)
+        assert path.read_bytes() == content
+        path.write_bytes(b"old")
+        save_curves([rates], str(path), force=True)
+        assert path.read_bytes().startswith(begin)
 
 
 @pytest.mark.parametrize("name", ["curve", "curve.", "curve.xyz", "curve.txt", "no-such-folder/curve.svg"])

@@ -22,7 +22,7 @@ def test_every_pool_has_its_own_gpus_plan_formats_and_engine():
     first, second = found.pools.prefill, found.pools.decode
     assert (first.gpu.name, first.plan.tp, first.replicas, first.engine.name) == ("b200", 2, 2, "sglang")
     assert (second.gpu.name, second.plan.tp, second.replicas, second.engine.name) == ("h100-sxm", 8, 3, "vllm")
-    assert first.precision.sections["linear"].format != second.precision.sections["linear"].format
+    assert first.quantization.sections["linear"].format != second.quantization.sections["linear"].format
     assert found.texts == {"prefill": "b200:tp2:nvfp4x2", "decode": "h100-sxm:tp8:fp8x3"}
     assert found.num_gpus == 28
 

@@ -45,7 +45,7 @@ def test_a_gemm_does_what_the_same_matrix_does_in_a_pass(preset):
     qkv = kernel(prefill_pass(deployment, 1.0, 1000.0), "qkv")
     assert (qkv.dtype, compute_dtype(deployment.gpu, GEMM, preset)) == (
         preset,
-        deployment.precision.sections["attention"].peak,
+        deployment.quantization.sections["attention"].peak,
     )
     assert_same(work, qkv.work)
     assert_same(work, kernel(decode_pass(deployment, 7.0, 100.0), "down").work, 1)
@@ -73,10 +73,10 @@ def test_latent_attention_does_what_that_of_deepseek_does_in_a_pass():
         assert_same(kernel_work(group(kind, **shape), deployment.gpu), found.work)
 
 
-@each(("routing", "skew"), [("uniform", None), ("skewed", 0.66)])
+@each(("routing", "routing_skew"), [("uniform", None), ("skewed", 0.66)])
 @each(("tp", "ep"), [(1, 1), (2, 1), (1, 4), (2, 4)])
-def test_experts_do_what_they_do_in_a_pass(routing, skew, tp, ep):
-    deployment = deploy("qwen3-30b-a3b", "h200-sxm", Plan(tp=tp * ep, ep=ep), skew=skew)
+def test_experts_do_what_they_do_in_a_pass(routing, routing_skew, tp, ep):
+    deployment = deploy("qwen3-30b-a3b", "h200-sxm", Plan(tp=tp * ep, ep=ep), routing_skew=routing_skew)
     shape = {"tokens": [16], "hidden": [2048], "width": [768], "top_k": [8], "experts": [128], "tp": [tp], "ep": [ep]}
     found = kernel(decode_pass(deployment, 16.0, 100.0), "experts")
     assert found.work.items < 128.0 / ep  # else the fullest rank touches all that it holds, whatever the law

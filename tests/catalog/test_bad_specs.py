@@ -500,7 +500,7 @@ def _loads_or_is_refused(folder, document, kind):
     return record
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(document=damaged(Gpu))
 def test_any_damage_to_a_gpu_is_reported_or_harmless(tmp_path_factory, document):
     folder = tmp_path_factory.mktemp("specs") / "own"
@@ -516,7 +516,7 @@ def test_any_damage_to_a_gpu_is_reported_or_harmless(tmp_path_factory, document)
         json.dumps(prediction.to_dict(), allow_nan=False)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(document=damaged(Model))
 @example({**DOCUMENTS[Model][0], "parameters": {"total": {"value": 10**400, "source": "card"}}})
 @example({**DOCUMENTS[Model][0], "native": {"experts": None}})

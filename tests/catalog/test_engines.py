@@ -74,7 +74,7 @@ def test_a_profile_adds_time_and_never_takes_any_away(name):
     assert all(0.0 <= getattr(engine, time) < 1.0 for time in TIMES)
     assert engine.step + engine.layer * 100 < 0.01  # of a decode step, which takes some ten milliseconds
     assert engine.sequence < 1e-4
-    assert 1.0 <= engine.stretch < 2.0
+    assert 1.0 <= engine.prefill_slowdown < 2.0
     assert 0.0 < engine.reserve <= 1.0
     assert engine.network == 0.0  # where the client is, no profile knows
 
@@ -83,7 +83,7 @@ def test_no_engine_is_the_record_that_adds_nothing():
     engine = load_engine("none")
     assert engine == Engine("none")
     assert all(getattr(engine, time) == 0.0 for time in TIMES)
-    assert (engine.stretch, engine.tunings) == (1.0, ())
+    assert (engine.prefill_slowdown, engine.tunings) == (1.0, ())
     assert (engine.max_num_batched_tokens, engine.max_num_seqs, engine.max_model_len) == (None, None, None)
     kernels = rl.predict(*SMALL, engine="none").prefill.kernels + rl.predict(*SMALL, engine="none").decode.kernels
     assert all(kernel.kind is not HOST for kernel in kernels)
@@ -166,7 +166,7 @@ def test_a_profile_of_ones_own_is_read_in_si_units(profile):
     assert (engine.name, engine.versions, engine.year) == ("acme-serve", "Acme 1.2", "2026")
     times = [getattr(engine, time) for time in TIMES]
     assert times == pytest.approx([0.005, 0.0, 0.0002, 0.0005, 0.0, 1e-5, 0.0], rel=1e-12)
-    assert (engine.stretch, engine.scheduler, engine.reserve) == (1.1, "prompts first", 0.5)
+    assert (engine.prefill_slowdown, engine.scheduler, engine.reserve) == (1.1, "prompts first", 0.5)
     assert (engine.max_num_batched_tokens, engine.max_num_seqs, engine.max_model_len) == (4096, 128, 65536)
     assert engine.gpu_memory_utilization == 0.9
     assert (engine.sigma_ttft, engine.sigma_tpot) == (None, 0.2)
@@ -234,13 +234,13 @@ ENGINE_FAULTS = [
     ("request: 5 ms", "request:", "request", "has no unit"),
     ("step: 0.5 ms", "stepp: 0.5 ms", "stepp", "unknown key; did you mean step?"),
     ("step: 0.5 ms", "kernels: 0.5 ms", "kernels", "unknown key"),
-    ("stretch: 1.1", "stretch: 1.1 ms", "stretch", "a valid number"),
-    ("stretch: 1.1", "stretch: true", "stretch", "a valid number"),
-    ("stretch: 1.1", "stretch: .inf", "stretch", "a finite number"),
-    ("stretch: 1.1", "stretch: .nan", "stretch", ""),
-    ("stretch: 1.1", "stretch: 0", "stretch", "greater than or equal to 1"),
-    ("stretch: 1.1", "stretch: 0.99", "stretch", "greater than or equal to 1"),
-    ("stretch: 1.1", "stretch:", "stretch", "a valid number"),
+    ("prefill_slowdown: 1.1", "prefill_slowdown: 1.1 ms", "prefill_slowdown", "a valid number"),
+    ("prefill_slowdown: 1.1", "prefill_slowdown: true", "prefill_slowdown", "a valid number"),
+    ("prefill_slowdown: 1.1", "prefill_slowdown: .inf", "prefill_slowdown", "a finite number"),
+    ("prefill_slowdown: 1.1", "prefill_slowdown: .nan", "prefill_slowdown", ""),
+    ("prefill_slowdown: 1.1", "prefill_slowdown: 0", "prefill_slowdown", "greater than or equal to 1"),
+    ("prefill_slowdown: 1.1", "prefill_slowdown: 0.99", "prefill_slowdown", "greater than or equal to 1"),
+    ("prefill_slowdown: 1.1", "prefill_slowdown:", "prefill_slowdown", "a valid number"),
     ("max_num_batched_tokens: 4096", "chunk: 4096", "chunk", "unknown key"),
     (
         "max_num_batched_tokens: 4096",
@@ -291,10 +291,11 @@ ENGINE_FAULTS = [
     ("kind: gemm, ", "kind: [gemm], ", "tunings.0.kind", "Input should be 'gemm', "),
     ("compute: 0.9", "speed: 0.9", "tunings.0.speed", "unknown key"),
     ("compute: 0.9", "compute: fast", "tunings.0.compute", "a valid number"),
-    ("compute: 0.9", "compute: 0", "tunings.0.compute", "greater than 0"),
-    ("compute: 0.9", "compute: .inf", "tunings.0.compute", "a finite number"),
+    ("compute: 0.9", "compute: 0", "tunings.0.compute", "greater than or equal to 0.001"),
+    ("compute: 0.9", "compute: .inf", "tunings.0.compute", "less than or equal to 1000"),
     ("compute: 0.9", "compute: null", "tunings.0.compute", "a valid number"),
-    ("memory: 0.8", "memory: -0.8", "tunings.1.memory", "greater than 0"),
+    ("memory: 0.8", "memory: -0.8", "tunings.1.memory", "greater than or equal to 0.001"),
+    ("memory: 0.8", "memory: 2.5e-165", "tunings.1.memory", "greater than or equal to 0.001"),
     ("compute: 0.9", "eta_c: -1", "tunings.0.eta_c", "greater than 0"),
     ("compute: 0.9", "eta_c: 50", "tunings.0.eta_c", "less than or equal to 1"),
     ("dtype: bf16", "dtype: 16", "tunings.0.dtype", "a valid string"),
@@ -319,14 +320,18 @@ def test_a_fault_of_a_profile_is_refused_with_its_line_and_field(profile, old, n
 
 
 def test_all_faults_of_a_profile_are_reported_at_once_by_loading_and_by_checking_alike(profile):
-    path = profile(("stretch: 1.1", "stretch: 0"), ("kind: gemm", "kind: matmul"), ("date: 2026-01-02", "date: soon"))
+    path = profile(
+        ("prefill_slowdown: 1.1", "prefill_slowdown: 0"),
+        ("kind: gemm", "kind: matmul"),
+        ("date: 2026-01-02", "date: soon"),
+    )
     with pytest.raises(rl.BadSpec) as loaded:
         load_engine(path)
     with pytest.raises(rl.BadSpec) as checked:
         checked_document(path)
     assert faults(loaded.value) == faults(checked.value)
     assert [fault.split(": ")[0] for _, fault in faults(loaded.value)] == [
-        "stretch",
+        "prefill_slowdown",
         "tunings.0.kind",
         "sources.bench.date",
     ]
@@ -342,7 +347,7 @@ def test_a_source_of_a_profile_stands_for_all_of_its_figures_without_being_cited
     assert rl.check_specs(profile()) == []
 
 
-@pytest.mark.parametrize("field", [*TIMES, "stretch", "reserve"])
+@pytest.mark.parametrize("field", [*TIMES, "prefill_slowdown", "reserve"])
 def test_one_figure_is_enough_for_a_file_to_be_checked_as_a_profile(tmp_path, field):
     (tmp_path / "own.yaml").write_text(
         f"name: own\n{field}: none\nsources:\n  bench: {{title: Acme benchmark, date: 2026-01-02}}\n"
@@ -370,7 +375,7 @@ def test_tunings_that_are_no_list_of_mappings_are_refused(profile, tunings):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("stretch: 1.1", "stretch: 0.5"),
+        ("prefill_slowdown: 1.1", "prefill_slowdown: 0.5"),
         ("kind: gemm, dtype: bf16", "kind: gemm, peak: fp8, eta_c: 1"),
         ("kind: gemm, dtype: bf16", "kind: gemm, eta_c: 50"),
         ("compute: 0.9", "compute: 50, memory: 50"),
@@ -424,3 +429,7 @@ def test_a_profile_in_the_folder_of_ones_own_is_found_by_name_and_checked(tmp_pa
     (tmp_path / "mine.yaml").write_text(text.replace("step:", "stepp:"))
     (fault,) = rl.check_specs(str(tmp_path))
     assert "stepp: unknown key" in fault
+
+
+def test_an_older_file_may_say_stretch_for_prefill_slowdown(profile):
+    assert load_engine(profile(("prefill_slowdown: 1.1", "stretch: 1.3"))).prefill_slowdown == 1.3

@@ -25,7 +25,7 @@ VALIDATORS = {
 }
 
 
-class PlainLoader(yaml.SafeLoader):
+class PlainLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """YAML as editors read it: a date is a text."""
 
 
@@ -113,7 +113,7 @@ MISTAKES = [
     ("engine", ENGINE, "request: 5 ms", "request: 5"),
     ("engine", ENGINE, "request: 5 ms", "request: 5 GB"),
     ("engine", ENGINE, "step: 0.5 ms", "stepp: 0.5 ms"),
-    ("engine", ENGINE, "stretch: 1.1", "stretch: 0.5"),
+    ("engine", ENGINE, "prefill_slowdown: 1.1", "prefill_slowdown: 0.5"),
     ("engine", ENGINE, "scheduler: prompts first", "scheduler: prompts"),
     ("engine", ENGINE, "max_num_batched_tokens: 4096", "chunk: 4096"),
     ("engine", ENGINE, "max_num_seqs: 128", "max_num_seqs: 0"),

@@ -32,7 +32,7 @@ def test_a_quantised_name_answers_as_its_base_with_the_format_chosen(name, base,
     answer, expected = rl.predict(name, **options), rl.predict(base, quantization=preset, **options)
     figures = ("ttft", "tpot", "memory")
     assert [getattr(answer, name) for name in figures] == [getattr(expected, name) for name in figures]
-    assert answer.deployment.precision.kv_format == expected.deployment.precision.kv_format
+    assert answer.deployment.quantization.kv_format == expected.deployment.quantization.kv_format
     assert any(f"{name} is read as {base} in " in text for text in answer.warnings)
 
 
@@ -40,10 +40,11 @@ def test_a_stated_format_wins_and_the_answer_says_so():
     name = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"
     for choice in ({"quantization": "int4"}, {"weights": "int4"}):
         answer = rl.predict(name, "h100", tp=4, **choice)
-        assert answer.deployment.precision.sections["linear"].format == "int4"
+        assert answer.deployment.quantization.sections["linear"].format == "int4"
         assert "the name of the model says fp8; what was chosen holds instead" in answer.warnings
     assert (
-        rl.predict(name, "h100", tp=8, quantization="native").deployment.precision.sections["linear"].format == "bf16"
+        rl.predict(name, "h100", tp=8, quantization="native").deployment.quantization.sections["linear"].format
+        == "bf16"
     )
 
 
@@ -95,13 +96,13 @@ PUBLISHED = {"q4_k_m": 4.58, "q5_k_m": 5.33, "q6_k": 6.14, "q8_0": 7.95, "iq4_xs
 def test_mixtures_of_llama_cpp_take_what_it_states(preset):
     answer = rl.predict("llama-3.1-8b", "h100", quantization=preset.upper())
     assert answer.memory.weights / 2**30 == pytest.approx(PUBLISHED[preset], abs=0.006)
-    scheme = answer.deployment.precision.sections["linear"]
+    scheme = answer.deployment.quantization.sections["linear"]
     assert (scheme.format, scheme.peak) == (preset, "bf16")
 
 
 def test_bits_per_weight_are_read_and_multiplied_in_sixteen():
     answer, narrow = (rl.predict("qwen3-8b", "h100", quantization=bits) for bits in ("4.9bpw", "3bpw"))
-    sections = answer.deployment.precision.sections
+    sections = answer.deployment.quantization.sections
     assert {sections[name].weight_nbytes for name in ("linear", "attention", "embed", "head")} == {4.9 / 8}
     assert sections["norm"].weight_nbytes == 2.0
     assert sections["linear"].peak == "bf16"

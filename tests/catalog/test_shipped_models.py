@@ -1,11 +1,10 @@
 """The shipped models and the importer judge each other: both tell the same layers of every configuration."""
 
-from configurations import IDS, OTHER_TOTALS, config_of, layers
+from configurations import IDS, OTHER_TOTALS, imported_fixture, layers
 from every_case import each
 
 from roofline.catalog import find as reader
 from roofline.catalog.files import shipped_entries
-from roofline.huggingface.config import config_document
 from roofline.physics.parameters import parameters
 from roofline.specs.build import model_record
 
@@ -28,8 +27,7 @@ def formats(content):
 
 @each("model_id", IDS)
 def test_the_shipped_file_says_what_the_importer_reads(model_id):
-    config, quantization = config_of(model_id)
-    read, content = config_document(config, model_id, quantization).document, shipped(model_id)
+    read, content = imported_fixture(model_id), shipped(model_id)
     assert layers(content) == layers(read)
     for field in ("hidden", "vocab", "tied"):
         assert content[field] == read[field]

@@ -49,7 +49,7 @@ def stem(path):
 
 @cache
 def content(path):
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def mappings(value, where=""):

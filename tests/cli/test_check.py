@@ -15,6 +15,8 @@ from every_case import each
 import roofline as rl
 from roofline.cli.main import cli
 
+pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
+
 FOLDER = Path(__file__).parents[1] / "fixtures" / "results"
 VLLM = str(FOLDER / "vllm.json")
 PASSES = str(FOLDER / "passes.csv")

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -91,7 +92,10 @@ def folder_of_examples(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("folder_of_examples")
 @pytest.mark.parametrize("arguments", examples(), ids=" ".join)
-def test_every_example_of_the_help_works(arguments):
+def test_every_example_of_the_help_works(arguments, monkeypatch):
+    if arguments[0] == "size":  # of all GPUs: README.md and tests/cli/test_cli_size.py
+        some = ("b200", "h100-sxm", "l40s", "mi300x")
+        monkeypatch.setattr("roofline.api.catalog.gpus", lambda specs=None: some)
     result = ask(*arguments)
     assert result.exit_code == 0, result.output
     assert result.output  # an answer, or a note of the file that holds it
@@ -256,10 +260,10 @@ def test_bytes_that_are_no_text_are_refused_without_a_traceback(arguments):
 @each("option", ["--tp", "--pp", "--ep", "--dp", "--num-gpus", "--batch", "--isl", "--osl"])
 @each("digits", [10, 400])
 def test_an_absurd_number_is_refused_and_never_walked_through(option, digits):
-    arguments = ["ttft", "-m", "llama-3.1-8b", "-g", "h100", option, "9" * digits]
-    done = subprocess.run([str(COMMAND), *arguments], capture_output=True, text=True, check=False, timeout=20)
-    assert done.returncode in (1, 2)
-    assert "Traceback" not in done.stderr
+    start = time.process_time()
+    done = ask("ttft", "-m", "llama-3.1-8b", "-g", "h100", option, "9" * digits)
+    assert time.process_time() - start < 2.0
+    assert done.exit_code in (1, 2)
     assert "Error: " in done.stderr
 
 

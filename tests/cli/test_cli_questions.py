@@ -11,7 +11,7 @@ from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
-from roofline.cli.render import digits
+from roofline.cli.screen import cell_text
 from roofline.quantity import to_text
 
 QUESTIONS = ("ttft", "tpot", "predict", "knee")
@@ -163,12 +163,12 @@ def test_predict_answers_a_single_case_in_sentences():
     ],
 )
 def test_a_cell_for_people_has_three_significant_digits(value, text):
-    assert digits(value) == text
+    assert cell_text(value) == text
 
 
 @pytest.mark.parametrize("value", [999.5, 999.7, 999.999])
 def test_a_cell_that_rounds_to_a_thousand_has_no_exponent(value):
-    assert digits(value) == "1000"
+    assert cell_text(value) == "1000"
 
 
 def test_a_table_has_the_cells_of_markdown_and_below_them_what_the_marks_mean():

@@ -65,7 +65,7 @@ def test_gpus_that_cannot_have_a_reason_in_place_of_figures_and_an_error_where_t
 
 
 def test_of_the_catalog_those_that_meet_it_are_rows_and_the_nearest_misses_lines_below():
-    of_users = ("--isl", "4k", "--osl", "500", "-c", "64", "--slo", "ttft:300@p95")
+    of_users = ("--isl", "4k", "--osl", "500", "-c", "64", "--slo", "ttft:300")
     case = ("size", "-m", "llama-3.3-70b", "-q", "fp8", *of_users)
     exact = rows(*case)
     text = answered(*case)

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
+from every_case import each
 
 import roofline as rl
 from roofline.api.inputs.case import PRESETS, engine_names
@@ -79,9 +81,17 @@ COMPLETIONS = [
 
 
 def test_bash_completes_commands_options_and_their_values():
-    offers = completed(*(line for line, _ in COMPLETIONS))
-    wrong = {line: offer for (line, expected), offer in zip(COMPLETIONS, offers, strict=True) if offer != expected}
+    some = COMPLETIONS[1::4]  # each takes a start of the command
+    offers = completed(*(line for line, _ in some))
+    wrong = {line: offer for (line, expected), offer in zip(some, offers, strict=True) if offer != expected}
     assert wrong == {}
+
+
+@each(("line", "expected"), COMPLETIONS)
+def test_commands_options_and_their_values_are_completed(line, expected):
+    _, *words, beginning = line.split(" ")
+    shell = BashComplete(cli, {}, "roofline", "_ROOFLINE_COMPLETE")
+    assert [item.value for item in shell.get_completions(words, beginning)] == expected
 
 
 @pytest.mark.parametrize("specs", ["no-such-folder", "~nobody-of-this-name/specs"])

@@ -52,7 +52,17 @@ ONCE = ("help", "ttft", "predict")  # run through the installed command, too
 #: A program that runs many command lines, each in a terminal of another size; a group separator ends each.
 DRIVER = """
 import fcntl, json, struct, sys, termios
+from roofline.api import goodput, size
 from roofline.cli.main import main
+def once(ask):  # what takes a while is asked once for all sizes
+    answers = {}
+    def asked(*arguments, **options):
+        key = repr((arguments, options))
+        if key not in answers:
+            answers[key] = ask(*arguments, **options)
+        return answers[key]
+    return asked
+size.size, goodput.goodput = once(size.size), once(goodput.goodput)
 for words, (columns, lines) in json.loads(sys.argv[1]):
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     sys.argv[:] = ["roofline", *words]

@@ -43,7 +43,7 @@ LOADS = (
     ("jamba-v0.1", "h100-sxm", {"tp": 4, "concurrency": 8, **SPREAD}),
     ("kimi-linear-48b-a3b", "b300", {"tp": 2, "request_rate": 1.0, "engine": "trtllm"}),
 )
-EACH = {"burst": 20, "load": 13}  # questions: 304 in all
+EACH = {"burst": 12, "load": 8}  # questions: 184 in all
 SIZES = {"batch": 200.0, "concurrency": 500.0, "request_rate": 20.0}
 
 

@@ -30,7 +30,7 @@ def test_any_result_is_read_and_judged_or_refused(text, statistic):
         shares = [
             check.mfu,
             check.mbu,
-            *(share(metric) for metric in ("ttft", "tpot", "e2el") for share in (check.ratio, check.light_share)),
+            *(share(metric) for metric in ("ttft", "tpot", "e2el") for share in (check.ratio, check.ideal_share)),
         ]
         assert all(share is None or 0.0 <= share < math.inf for share in shares)
         assert all(check.suspect_texts)

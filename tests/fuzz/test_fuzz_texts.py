@@ -53,7 +53,12 @@ PARSERS = (
 )
 
 #: Parsers of numbers that a float may not hold, such as 1e400, and an option which then says what its range is.
-RANGES = {number_of_text: "concurrency", numbers_of_text: "concurrency", share_of_text: "cache_hit"}
+RANGES = {
+    number_of_text: "concurrency",
+    numbers_of_text: "concurrency",
+    share_of_text: "cache_hit",
+    measured_of_text: "measured",
+}
 
 
 def finite(value):
@@ -75,6 +80,7 @@ def refused_by_the_case(parse, value):
 @given(text=texts)
 @example(text="1e400")
 @example(text="1e400%")
+@example(text="tpot=9,concurrency=4,isl=1e4000")
 @settings(max_examples=200)
 def test_any_text_of_a_grammar_is_read_or_refused(text):
     for parse in PARSERS:

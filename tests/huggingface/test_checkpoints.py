@@ -120,7 +120,7 @@ def test_formats_and_bytes_are_those_of_the_tensors(tmp_path, pack, base, comput
     assert stored.base == (base or stored.name)
     answer = rl.predict(model, "b200", tp=1)
     assert answer.memory.weights == pytest.approx(nbytes, rel=1e-6)
-    assert answer.deployment.precision.sections["linear"].peak == compute
+    assert answer.deployment.quantization.sections["linear"].peak == compute
     assert model.native["embed"] == model.native["head"] == model.native["norm"] == "bf16"
 
 
@@ -422,7 +422,7 @@ def test_gguf_files_have_the_size_that_llama_cpp_prints(tmp_path, config, archit
     assert model.native["kv"] == "fp16"
     answer = rl.predict(model, "h100", batch=1)
     assert answer.memory.weights == pytest.approx(held(model), rel=1e-6)
-    assert answer.deployment.precision.sections["linear"].peak == "bf16"
+    assert answer.deployment.quantization.sections["linear"].peak == "bf16"
 
 
 def test_layers_of_a_gguf_file_are_those_of_the_model(tmp_path):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from roofline.catalog.model_schema import ModelSpec
 from roofline.errors import BadSpec, UnknownName
 from roofline.huggingface import config as huggingface
-from roofline.huggingface.config import config_document, hub_config, load_config, read_config
+from roofline.huggingface.config import config_document, hub_config, read_config
+from roofline.huggingface.files import file_model
 from roofline.physics.parameters import parameters
 from roofline.specs.build import model_record
 
@@ -31,7 +32,7 @@ def test_a_folder_is_read_with_the_quantisation_beside_and_gives_its_name(tmp_pa
     written(folder, {"quantization": {"quant_algo": "NVFP4"}}, "hf_quant_config.json")
     _, quantization, name = read_config(str(folder))
     assert (name, quantization["quantization"]["quant_algo"]) == ("my-model", "NVFP4")
-    loaded = load_config(str(folder))
+    loaded = file_model(str(folder))
     assert (loaded.name, loaded.native["linear"]) == ("my-model", "nvfp4")
 
 
@@ -52,7 +53,7 @@ def test_a_file_in_the_cache_of_the_hub_is_cited_with_its_commit(tmp_path):
 
 
 def test_cautions_travel_with_the_model(tmp_path):
-    loaded = load_config(written(tmp_path, LLAMA | {"model_type": "newcomer"}), assume="llama")
+    loaded = file_model(written(tmp_path, LLAMA | {"model_type": "newcomer"}), assume="llama")
     assert any("read as llama, as assumed" in caution for caution in loaded.cautions)
 
 

@@ -6,10 +6,11 @@ from collections import defaultdict
 from functools import cache
 
 import pytest
-from configurations import FIXTURES, LLAMA, config_of, document, imported, layers, refusal
+from configurations import FIXTURES, LLAMA, config_of, document, imported, imported_fixture, layers, refusal
 from every_case import each
 
 from roofline.errors import BadSpec
+from roofline.huggingface.config import config_document
 from roofline.physics.parameters import parameters
 from roofline.specs.build import model_record
 
@@ -81,14 +82,14 @@ def test_torch_has_a_word_on_most_of_the_catalog_and_on_sixty_types():
 
 @each("model_id", CATALOG)
 def test_a_catalog_configuration_has_the_parameters_that_torch_counts(model_id):
-    assert disagreement(document(*config_of(model_id)), CATALOG[model_id], model_id) == 0
+    assert disagreement(imported_fixture(model_id), CATALOG[model_id], model_id) == 0
 
 
 @each("model_id", RESAVED)
 def test_saved_again_by_transformers_it_is_the_same_model(model_id):
     config, quantization = config_of(model_id)
-    before = document(config, quantization)
-    after = document(merged(config, CATALOG[model_id]["resaved"]), quantization)
+    before = imported_fixture(model_id)
+    after = config_document(merged(config, CATALOG[model_id]["resaved"]), model_id, quantization).document
     if "max_context" not in before:  # a fixture without it; the class states its own
         after.pop("max_context", None)
     assert {name: after.get(name) for name in before | after if name not in ("notes", "sources")} == {
@@ -96,26 +97,35 @@ def test_saved_again_by_transformers_it_is_the_same_model(model_id):
     }
 
 
+@cache
+def read_rows():
+    """Every row of drawn sizes and switches with what the importer makes of it, or None where it refuses."""
+
+    def read(row):
+        try:
+            return imported(row["config"])
+        except BadSpec:
+            return None
+
+    return [(row, read(row)) for row in oracle("drawn")]
+
+
 @each("model_type", DRAWN)
 def test_drawn_sizes_and_switches_are_counted_as_torch_counts_or_refused(model_type):
-    for row in DRAWN[model_type]:
-        try:
-            content, cautions = imported(row["config"])
-        except BadSpec:
+    for row, found in read_rows():
+        if row["type"] != model_type or found is None:
             continue
+        content, cautions = found
         if not any("is unknown" in caution for caution in cautions):
             assert disagreement(content, row, model_type) == 0, f"seed {row['seed']}"
 
 
 def test_most_types_that_are_read_are_read_whatever_is_drawn():
     refused, answered = set(), set()
-    for row in oracle("drawn"):
-        try:
-            _, cautions = imported(row["config"])
-        except BadSpec:
+    for row, found in read_rows():
+        if found is None:
             refused.add(row["type"])
-            continue
-        if not any("is unknown" in caution for caution in cautions):
+        elif not any("is unknown" in caution for caution in found[1]):
             answered.add(row["type"])
     assert len(answered) >= 55
     assert len(answered - refused) >= 45

@@ -3,13 +3,12 @@
 from functools import cache
 
 import pytest
-from configurations import IDS, OTHER_TOTALS, config_of, layers, stated
+from configurations import IDS, OTHER_TOTALS, config_of, imported_fixture, layers, stated
 from every_case import each
 
 from roofline.catalog.checks import checked_document
 from roofline.catalog.model_schema import ModelSpec
 from roofline.catalog.spec_text import spec_yaml
-from roofline.huggingface.config import config_document
 from roofline.physics.parameters import CONVENTIONS, active_parameters, parameters
 from roofline.quantity import BILLION
 from roofline.specs.build import model_record
@@ -21,15 +20,8 @@ OTHER_ACTIVE = {"Qwen/Qwen3-Next-80B-A3B-Instruct": "3.25 B rounded to the 3 of 
 
 
 @cache
-def imported_document(model_id):
-    """What the importer makes of a fixture: read once, changed by nobody."""
-    config, quantization = config_of(model_id)
-    return config_document(config, model_id, quantization).document
-
-
-@cache
 def written(model_id):
-    return spec_yaml(imported_document(model_id))
+    return spec_yaml(imported_fixture(model_id))
 
 
 def test_there_is_a_stated_count_for_every_configuration():
@@ -40,7 +32,7 @@ def test_there_is_a_stated_count_for_every_configuration():
 @each("model_id", IDS)
 def test_every_configuration_becomes_a_specification_of_the_same_size(model_id):
     config, _ = config_of(model_id)
-    content = imported_document(model_id)
+    content = imported_fixture(model_id)
     ModelSpec.model_validate(content)
     text = config.get("text_config", config)
     assert content["hidden"] == text.get("hidden_size", text.get("d_model"))
@@ -54,7 +46,7 @@ def test_every_configuration_becomes_a_specification_of_the_same_size(model_id):
 
 @each("model_id", IDS)
 def test_the_layers_add_up_to_the_published_total(model_id):
-    count = parameters(model_record(imported_document(model_id))).total
+    count = parameters(model_record(imported_fixture(model_id))).total
     row = STATED[model_id]
     published = float(row["total_b"]) * BILLION
     if model_id in OTHER_TOTALS:
@@ -70,7 +62,7 @@ def test_the_layers_add_up_to_the_published_total(model_id):
 def test_what_one_token_uses_is_the_published_count_under_its_convention(model_id):
     row = STATED[model_id]
     assert row["convention"] in CONVENTIONS
-    count = active_parameters(model_record(imported_document(model_id)), row["convention"])
+    count = active_parameters(model_record(imported_fixture(model_id)), row["convention"])
     gap = abs(count / BILLION / float(row["active_b"]) - 1.0)
     if model_id in OTHER_ACTIVE:
         assert 0.025 < gap < 0.1
@@ -79,13 +71,13 @@ def test_what_one_token_uses_is_the_published_count_under_its_convention(model_i
 
 
 def test_a_falcon_checkpoint_is_larger_by_exactly_the_second_copy_of_its_head():
-    content = imported_document("tiiuae/falcon-7b")
+    content = imported_fixture("tiiuae/falcon-7b")
     assert parameters(model_record(content)).total + content["vocab"] * content["hidden"] == 7_217_189_760
 
 
 @each("model_id", IDS)
 def test_a_written_specification_reads_back_as_the_same_model(model_id, tmp_path):
-    content = imported_document(model_id)
+    content = imported_fixture(model_id)
     path = tmp_path / f"{model_id.replace('/', '__')}.yaml"
     path.write_text(written(model_id), encoding="utf-8")
     read = checked_document(str(path))

@@ -9,7 +9,7 @@ from pathlib import Path
 from every_case import each
 
 import roofline as rl
-from roofline.serving.precision import PRESETS
+from roofline.serving.quantization import PRESETS
 
 TABLE = Path(__file__).with_name("published.csv")
 COLUMNS = [

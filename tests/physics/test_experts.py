@@ -18,29 +18,29 @@ from roofline.specs.layers import MoeFfn
 skews = st.none() | st.floats(0.1, 50.0)
 
 
-@given(ffn=moe_ffns(), skew=skews)
-def test_one_token_touches_exactly_its_top_k(ffn, skew):
+@given(ffn=moe_ffns(), routing_skew=skews)
+def test_one_token_touches_exactly_its_top_k(ffn, routing_skew):
     # The round trip (1 - k/E)^(-1/c) - 1 and back loses a few ulp, magnified by c.
-    assert close(distinct_experts(ffn, 1.0, skew), ffn.top_k, 1e-11)
+    assert close(distinct_experts(ffn, 1.0, routing_skew), ffn.top_k, 1e-11)
 
 
-@given(ffn=moe_ffns(), skew=skews)
-def test_no_token_touches_no_expert(ffn, skew):
-    assert distinct_experts(ffn, 0.0, skew) == 0.0
+@given(ffn=moe_ffns(), routing_skew=skews)
+def test_no_token_touches_no_expert(ffn, routing_skew):
+    assert distinct_experts(ffn, 0.0, routing_skew) == 0.0
 
 
-@given(ffn=moe_ffns(), skew=skews, tokens=st.floats(1.0, 1e6), more=st.floats(1.0, 1e3))
-def test_more_tokens_never_touch_fewer_experts(ffn, skew, tokens, more):
-    few, many = distinct_experts(ffn, tokens, skew), distinct_experts(ffn, tokens * more, skew)
+@given(ffn=moe_ffns(), routing_skew=skews, tokens=st.floats(1.0, 1e6), more=st.floats(1.0, 1e3))
+def test_more_tokens_never_touch_fewer_experts(ffn, routing_skew, tokens, more):
+    few, many = distinct_experts(ffn, tokens, routing_skew), distinct_experts(ffn, tokens * more, routing_skew)
     assert few <= many * (1.0 + 1e-12)
     assert ffn.top_k * (1.0 - 1e-11) <= few
     assert many <= ffn.experts
 
 
-@given(ffn=moe_ffns(), skew=st.none() | st.floats(0.5, 50.0))
-def test_very_many_tokens_touch_all_experts(ffn, skew):
+@given(ffn=moe_ffns(), routing_skew=st.none() | st.floats(0.5, 50.0))
+def test_very_many_tokens_touch_all_experts(ffn, routing_skew):
     # (T a/c)^-c at c = 0.5 and T = 1e15 leaves some 1e-7 of the experts idle.
-    assert close(distinct_experts(ffn, 1e15, skew), ffn.experts, 1e-6)
+    assert close(distinct_experts(ffn, 1e15, routing_skew), ffn.experts, 1e-6)
 
 
 @given(ffn=moe_ffns(), tokens=st.floats(1.0, 1e5))
@@ -49,16 +49,16 @@ def test_the_law_becomes_uniform_as_the_skew_parameter_grows(ffn, tokens):
     assert close(distinct_experts(ffn, tokens, 1e6), distinct_experts(ffn, tokens, None), 1e-4)
 
 
-@given(ffn=moe_ffns(), skew=st.floats(0.1, 50.0), tokens=st.floats(1.0, 1e5))
-def test_skewed_routing_never_touches_more_experts_than_uniform_routing(ffn, skew, tokens):
-    assert distinct_experts(ffn, tokens, skew) <= distinct_experts(ffn, tokens, None) * (1.0 + 1e-11)
+@given(ffn=moe_ffns(), routing_skew=st.floats(0.1, 50.0), tokens=st.floats(1.0, 1e5))
+def test_skewed_routing_never_touches_more_experts_than_uniform_routing(ffn, routing_skew, tokens):
+    assert distinct_experts(ffn, tokens, routing_skew) <= distinct_experts(ffn, tokens, None) * (1.0 + 1e-11)
 
 
 @each("routing", [1e-4, 1e-3, 0.01, 0.66, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18])
 @each("name", ["mixtral-8x7b", "qwen3-30b-a3b"])
 def test_a_skew_is_refused_or_lets_one_token_touch_its_top_k(name, routing):
-    def weights(skew):
-        found = rl.predict(name, "h200-sxm", routing=skew)
+    def weights(routing_skew):
+        found = rl.predict(name, "h200-sxm", routing=routing_skew)
         return next(kernel.work.weight_bytes for kernel in found.decode.kernels if kernel.kind is MOE)
 
     try:
@@ -68,9 +68,9 @@ def test_a_skew_is_refused_or_lets_one_token_touch_its_top_k(name, routing):
     assert close(touched, weights("uniform"), 1e-4)
 
 
-@given(tokens=st.floats(1.0, 1e4), skew=skews)
-def test_a_token_that_takes_all_experts_touches_all(tokens, skew):
-    assert distinct_experts(MoeFfn(8, 8, 1), tokens, skew) == 8.0
+@given(tokens=st.floats(1.0, 1e4), routing_skew=skews)
+def test_a_token_that_takes_all_experts_touches_all(tokens, routing_skew):
+    assert distinct_experts(MoeFfn(8, 8, 1), tokens, routing_skew) == 8.0
 
 
 @pytest.mark.parametrize(("tokens", "touched"), [(1, 8.0), (16, 101.96), (2, 256 * (1 - (31 / 32) ** 2))])
@@ -79,15 +79,15 @@ def test_uniform_routing_follows_the_occupancy_law(tokens, touched):
     assert close(distinct_experts(MoeFfn(256, 8, 1), float(tokens), None), touched, 1e-4)
 
 
-@given(ffn=moe_ffns(), tokens=st.integers(1, 5000), skew=skews)
-def test_expert_ranks_share_out_arithmetic_and_weights(ffn, tokens, skew):
+@given(ffn=moe_ffns(), tokens=st.integers(1, 5000), routing_skew=skews)
+def test_expert_ranks_share_out_arithmetic_and_weights(ffn, tokens, routing_skew):
     scheme = Scheme("bf16", 2.0, 2.0, "bf16", "bf16")
-    whole = experts(ffn, 1024, float(tokens), float(tokens), Plan(), skew, scheme)
+    whole = experts(ffn, 1024, float(tokens), float(tokens), Plan(), routing_skew, scheme)
     for plan in (Plan(tp=8), Plan(tp=8, ep=8), Plan(tp=8, ep=2), Plan(tp=2, dp=4, ep=8)):
-        shard = experts(ffn, 1024, tokens / plan.dp, float(tokens), plan, skew, scheme)
-        touched = fullest_touched(whole.items, ffn.experts, plan.ep, skew)
+        shard = experts(ffn, 1024, tokens / plan.dp, float(tokens), plan, routing_skew, scheme)
+        touched = fullest_touched(whole.items, ffn.experts, plan.ep, routing_skew)
         # The fullest of ep ranks, each of which shares an expert with 8/ep others; a touched expert has a token.
-        routed = max(tokens * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, skew), touched)
+        routed = max(tokens * ffn.top_k / plan.ep * fullest_rank(ffn.experts, plan.ep, routing_skew), touched)
         assert close(shard.flop, whole.flop / (tokens * ffn.top_k) * routed / plan.expert_tp)
         assert close(shard.items, touched)
         if not ffn.expert_bias:  # each rank adds the whole output bias
@@ -125,12 +125,14 @@ def test_the_fullest_rank_touches_as_many_experts_as_draws_do(touched, ep):
     assert fullest_touched(float(touched), 256, ep, 0.66) == pytest.approx(statistics.fmean(most), rel=0.05)
 
 
-@given(number=st.sampled_from([8, 64, 128, 256, 384]), ep=st.sampled_from([1, 2, 3, 4, 6, 8, 16, 32]), skew=skews)
-def test_the_fullest_rank_has_at_least_the_mean_and_at_most_everything(number, ep, skew):
-    load = fullest_rank(number, ep, skew)
+@given(
+    number=st.sampled_from([8, 64, 128, 256, 384]), ep=st.sampled_from([1, 2, 3, 4, 6, 8, 16, 32]), routing_skew=skews
+)
+def test_the_fullest_rank_has_at_least_the_mean_and_at_most_everything(number, ep, routing_skew):
+    load = fullest_rank(number, ep, routing_skew)
     assert 1.0 <= load <= ep
-    assert (load == 1.0) == (ep == 1 or skew is None)
-    assert load <= fullest_rank(number, ep + 1, skew) + 1e-12 or skew is None or load == ep
+    assert (load == 1.0) == (ep == 1 or routing_skew is None)
+    assert load <= fullest_rank(number, ep + 1, routing_skew) + 1e-12 or routing_skew is None or load == ep
 
 
 def test_the_fullest_rank_is_that_of_drawn_loads():

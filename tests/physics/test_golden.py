@@ -55,7 +55,7 @@ def agrees(value, printed, model=""):
 
 
 def of(row):
-    return deploy(_NAMES[row["model"]], "h100-sxm", basis="ideal", skew=None)
+    return deploy(_NAMES[row["model"]], "h100-sxm", basis="ideal", routing_skew=None)
 
 
 def total(kernels, *fields):

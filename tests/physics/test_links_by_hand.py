@@ -13,7 +13,7 @@ from roofline.physics.assembly import Assembly
 from roofline.physics.collectives import sent_bytes
 from roofline.physics.efficiency import basis_of, calibrated_set, doublings, link_efficiency, link_roof
 from roofline.physics.forward import crossings, prefill_pass
-from roofline.physics.one_equation import LIGHT_LINK, Work, collective_time
+from roofline.physics.one_equation import IDEAL_LINK, Work, collective_time
 from roofline.physics.plan import Plan
 from roofline.specs.calibration import Calibration, CollectiveEfficiency
 from roofline.specs.gpu import Gpu, Link
@@ -152,7 +152,7 @@ def test_an_element_of_an_array_of_ranks_takes_what_so_many_ranks_take(gpu, basi
 
 
 def test_without_a_calibration_links_reach_their_full_rate():
-    assert link_efficiency(replace(NODE, calibration=None), ALL_REDUCE) is LIGHT_LINK
+    assert link_efficiency(replace(NODE, calibration=None), ALL_REDUCE) is IDEAL_LINK
     bare = time(replace(NODE, calibration=None), "calibrated", ALL_REDUCE, 4)
     assert bare.total == pytest.approx(120e-6)
 

@@ -61,16 +61,16 @@ def test_memory_used_is_the_sum_of_its_shares(deployment, length, batch):
 @each("name", rl.models())
 def test_weights_of_one_gpu_are_the_parameters_at_their_formats(name):
     deployment = deploy(name, "h100-sxm")
-    count, sections = parameters(deployment.model), deployment.precision.sections
+    count, sections = parameters(deployment.model), deployment.quantization.sections
     expected = sum(getattr(count, section) * scheme.weight_nbytes for section, scheme in sections.items())
-    assert close(weight_bytes(deployment.model, Plan(), deployment.precision), expected)
+    assert close(weight_bytes(deployment.model, Plan(), deployment.quantization), expected)
 
 
 def test_checkpoint_sizes_are_the_published_ones():
     # Model cards of gpt-oss (arXiv 2508.10925, table 1): checkpoints of 60.8 and 12.8 GiB.
     for name, gib in (("gpt-oss-120b", 60.8), ("gpt-oss-20b", 12.8)):
         deployment = deploy(name, "h100-sxm")
-        assert abs(weight_bytes(deployment.model, Plan(), deployment.precision) / 2**30 - gib) < 0.05
+        assert abs(weight_bytes(deployment.model, Plan(), deployment.quantization) / 2**30 - gib) < 0.05
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-70b", "mixtral-8x7b", "gemma-3-27b"])
@@ -95,7 +95,7 @@ def test_the_latent_cache_does_not_shrink_with_tensor_parallelism_but_with_data_
 @each("pp", [2, 3, 7])
 def test_the_fullest_stage_holds_at_least_its_share_of_the_model(name, pp):
     deployment = deploy(name, "h200-sxm", Plan(tp=8))
-    model, chosen = deployment.model, deployment.precision
+    model, chosen = deployment.model, deployment.quantization
     whole, staged = (weight_bytes(model, Plan(tp=8, pp=stages), chosen) for stages in (1, pp))
     assert whole / pp <= staged < whole
     for length in (100.0, 30_000.0):

@@ -14,7 +14,7 @@ from roofline.physics.collectives import (
     p2p_bytes,
     reduce_scatter_bytes,
 )
-from roofline.physics.one_equation import LIGHT_LINK, LinkRoof, Roof, Work, collective_time, kernel_time
+from roofline.physics.one_equation import IDEAL_LINK, LinkRoof, Roof, Work, collective_time, kernel_time
 from roofline.specs.calibration import CollectiveEfficiency, Efficiency
 
 amounts = st.just(0.0) | st.floats(1e3, 1e15)
@@ -99,7 +99,7 @@ def test_the_order_of_the_norm_joins_arithmetic_and_traffic():
 @given(sent=amounts, bandwidth=st.floats(1e9, 1e12), ranks=st.integers(2, 64), calibration=calibrations())
 def test_a_collective_takes_at_least_its_bytes_over_the_link(sent, bandwidth, ranks, calibration):
     work = Work(link_bytes=sent)
-    light = collective_time(work, LinkRoof(bandwidth, ranks, LIGHT_LINK))
+    light = collective_time(work, LinkRoof(bandwidth, ranks, IDEAL_LINK))
     assert close(light.total, sent / bandwidth)
     for efficiency in calibration.collectives.values():
         terms = collective_time(work, LinkRoof(bandwidth, ranks, efficiency))

@@ -79,7 +79,7 @@ def test_kv_bytes_per_token_are_the_published_ones(name, expected):
     assert sum(count * cache_bytes(mixer, 1.0, nbytes) for count, mixer in model.mixers) == held
 
     def cache(length):
-        return kv_bytes_per_sequence(model, Plan(), deployment.precision, length)
+        return kv_bytes_per_sequence(model, Plan(), deployment.quantization, length)
 
     assert cache(1.0) == held
     beyond = 50_000.0

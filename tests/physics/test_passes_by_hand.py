@@ -1,5 +1,6 @@
 """Every kernel of small passes worked out by hand: what it multiplies, reads, writes and sends on one of two ranks."""
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -81,7 +82,7 @@ def test_a_decode_step_verifies_three_proposals_of_each_sequence_at_the_head():
 def test_a_module_proposes_with_its_layer_the_head_and_a_matrix_over_two_inputs():
     deployment = deployed(Layer(NoMixer(), DENSE), Layer(ATTENTION, EXPERTS), mtp_layers=1)
     module = mtp_module(deployment.model)
-    draft = Draft("mtp", Acceptance((0.8, 0.8)), module, deployment.precision, joined=2)
+    draft = Draft("mtp", Acceptance((0.8, 0.8)), module, deployment.quantization, joined=2)
     alone = draft_pass(replace(deployment, draft=draft), 3.0, 20.0, 4.0)
     layer = decode_pass(replace(deployment, model=module), 3.0, 20.0, 4.0)
     found = counted(alone.kernels)
@@ -138,6 +139,21 @@ def test_the_last_of_two_stages_holds_the_head_whether_or_not_it_is_tied(tied):
     deployment = deployed(Layer(ATTENTION, DENSE), Layer(ATTENTION, DENSE), tied=tied)
     layer = 100 * 128 + 64 * 100 + 3 * 100 * 200
     small = 2 * 100  # norms, on every rank
-    staged, whole = (weight_bytes(deployment.model, Plan(tp=2, pp=stages), deployment.precision) for stages in (2, 1))
+    staged, whole = (
+        weight_bytes(deployment.model, Plan(tp=2, pp=stages), deployment.quantization) for stages in (2, 1)
+    )
     assert staged == 2 * (layer / 2 + small + 100_000 / 2 + 100)
     assert whole == 2 * (2 * layer / 2 + 2 * small + (1 if tied else 2) * 100_000 / 2 + 100)
+
+
+def test_a_pass_is_copied_and_shown_by_its_kernels():
+    passed = prefill_pass(deployed(Layer(ATTENTION, DENSE)), 3.0, 10.0)
+    assert pickle.loads(pickle.dumps(passed)) == passed
+    assert repr(Pass(())) == "Pass(kernels=())"
+    assert repr(passed) == f"Pass(kernels={passed.kernels!r})"
+
+
+@pytest.mark.parametrize(("final", "norms"), [(0, 4), (1, 4), (2, 5), (3, 6)])
+def test_norms_of_a_pass_are_two_a_layer_and_all_outside_of_layers_but_the_last(final, norms):
+    passed = prefill_pass(deployed(Layer(ATTENTION, DENSE), Layer(ATTENTION, DENSE), final_norms=final), 3.0, 10.0)
+    assert counted(passed.kernels)["norm"][0] == norms

@@ -47,7 +47,7 @@ def deployment(model, gpu, options):
 def ask_often(read, make, one, numbers):
     """What a program answers, after as many questions as it takes."""
     for _ in range(recurring._FEW + 1):
-        found = recurring.recurring(make, one, numbers).answered(read, Pass)
+        found = recurring.recurring(make, one, numbers).by_program(read, Pass)
     return found
 
 
@@ -69,7 +69,7 @@ def test_a_program_of_floats_gives_what_the_formulas_give_to_the_bit(model, gpu,
         plain = make(one, *numbers)
         for _ in range(recurring._FEW + 2):
             assert figures_of(make, one, *numbers) == tuple(plain)
-        assert callable(one.memo[recurring._itself, make, None])
+        assert callable(one.memo[recurring._identity, make, None])
 
 
 @each(("model", "gpu", "options"), CASES)
@@ -105,7 +105,7 @@ def test_a_structure_that_hangs_on_its_numbers_has_no_program():
     for _ in range(recurring._FEW + 3):
         assert figures_of(halves, one, 4.0) == (2.0,)
         assert figures_of(halves, one, 1.0) == (-1.0,)
-    assert one.memo[recurring._itself, halves, None] is None
+    assert one.memo[recurring._identity, halves, None] is None
 
 
 def test_kernels_can_be_read_whatever_was_asked_before():

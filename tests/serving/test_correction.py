@@ -78,7 +78,7 @@ def test_what_was_not_measured_stays():
 
 
 def test_a_correction_never_makes_an_answer_faster_than_light():
-    # Measured at light speed where the host weighs most, the same factor would be too much elsewhere.
+    # Measured at the hardware limit where the host weighs most, the same factor would be too much elsewhere.
     light = rl.predict(*SMALL, isl=16, osl=2, basis="ideal")
     measured = {"ttft": light.ttft * 1.001, "tpot": light.tpot * 1.001, "isl": 16, "osl": 2}
     for isl in (16, 500, 8000):

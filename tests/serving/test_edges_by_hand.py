@@ -13,8 +13,8 @@ from roofline.serving.disaggregation import KvLink, Pools
 from roofline.serving.knee import Knees
 from roofline.serving.latency import Workload
 from roofline.serving.lengths import UNIFORM, lengths_by_law
-from roofline.serving.precision import cache_scheme, precision, scheme
 from roofline.serving.prompt_cache import cached_prefixes, hit_rate
+from roofline.serving.quantization import cache_scheme, resolved_quantization, scheme
 from roofline.serving.row import row
 from roofline.serving.targets import limited_latencies
 from roofline.serving.traffic.domain import restated
@@ -190,6 +190,37 @@ def test_how_far_a_single_token_reaches_above_its_median_is_a_matter_of_the_firs
     assert limited_latencies(burst.deployment, burst.workload, ["p99_within"]) == {"p99_within": 1.0}
 
 
+def test_percentiles_of_a_burst_are_its_times_and_a_run_and_a_single_token_have_none():
+    burst = rl.predict("llama-3.1-8b", "h100")
+    assert (burst.latency("ttft_p99"), burst.latency("ttft"), burst.latency("p99_within")) == (
+        burst.ttft, burst.ttft, 1.0,
+    )  # fmt: skip
+    run = rl.predict("llama-3.1-8b", "h100", concurrency=4, num_prompts=40)
+    assert (run.latency("ttft_p99"), run.latency("ttft")) == (None, run.ttft)
+    single = rl.predict("llama-3.1-8b", "h100", osl=1, slo={"tpot": 0.001})
+    assert single.latency("tpot") is None
+    assert single.slo_shares == {}
+    assert single.slo_met is True  # there is nothing to limit
+
+
+def test_limits_on_means_and_on_percentiles_are_looked_at_side_by_side():
+    case = replace(CASE, request_rate=8.0)
+    means, both = served(H100, case), limited_latencies(H100, case, ("ttft", "ttft_p99", "tpot"))
+    assert (both["ttft"], both["tpot"]) == (means.ttft, means.tpot)
+    assert both["ttft_p99"] > both["ttft"]
+    burst = replace(CASE, request_rate=None)
+    alone = limited_latencies(H100, burst, ("ttft", "ttft_p99"))
+    assert alone["ttft_p99"] == pytest.approx(alone["ttft"], rel=1e-9)
+
+
+@pytest.mark.parametrize("load", [{"concurrency": 2.0}, {"request_rate": 1.0}], ids=str)
+def test_answers_of_a_single_token_were_not_checked(load):
+    said = "under load: outside the validated range"
+    for osl, is_outside in ((1, True), (100, False)):
+        warnings = rl.predict("llama-3.1-8b", "h100:tp1", isl=1000, osl=osl, **load).warnings
+        assert any(said in text and "single-token answers" in text for text in warnings) == is_outside
+
+
 # --- in words, and refused -----------------------------------------------------------------------
 
 
@@ -200,6 +231,11 @@ def test_knees_and_corrections_are_said_in_a_line():
     assert Knees(None, None, None, None).smallest == (None, None)
     assert repr(Correction()) == "<Correction none: nothing was measured>"
     assert repr(Correction(2.0, 1.25, 0.25, 0.1)) == "<Correction TTFT x 2, TPOT x 1.25>"
+
+
+def test_a_line_begins_with_what_the_weights_are_stored_in():
+    four_bits = rl.predict("llama-3.1-8b", "h100", quantization="awq", kv_cache_dtype="fp8")
+    assert repr(four_bits).startswith("<Prediction llama-3.1-8b int4 on 1x h100-sxm: TTFT ")
 
 
 def test_one_prediction_is_one_key_of_a_dictionary():
@@ -215,6 +251,12 @@ def test_keys_of_a_row_are_a_list(keys):
         row(rl.predict("llama-3.1-8b", "h100"), keys)
 
 
+@pytest.mark.parametrize("name", ["w4a4", "fp6", "int3"])  # known words for what is not modelled, and none
+def test_a_dtype_that_nothing_is_computed_in_is_refused_with_those_that_are(name):
+    with pytest.raises(UnknownName, match=f"unknown compute dtype '{name}'; choose from "):
+        rl.predict("llama-3.1-8b", "h100", compute=name)
+
+
 @pytest.mark.parametrize("key", ["tftt_ms", 5])
 def test_keys_that_are_none_are_refused_with_those_that_are(key):
     with pytest.raises(UnknownName, match=r"unknown key .*; choose from model"):
@@ -227,7 +269,7 @@ def test_an_unknown_law_of_lengths_is_refused_with_those_that_are():
 
 
 def test_formats_of_whole_files_hold_embedding_and_head_too():
-    found = precision(rl.load_model("llama-3.1-8b"), rl.load_gpu("h100"), "q4_k_m").sections
+    found = resolved_quantization(rl.load_model("llama-3.1-8b"), rl.load_gpu("h100"), "q4_k_m").sections
     assert {name for name, each in found.items() if each.format == "q4_k_m"} == {
         "linear", "attention", "embed", "head",
     }  # fmt: skip

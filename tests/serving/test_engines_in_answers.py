@@ -1,4 +1,4 @@
-"""What an engine adds to an answer: exactly what its profile says, and never anything at light speed."""
+"""What an engine adds to an answer: exactly what its profile says, and never anything at the hardware limit."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -220,28 +220,28 @@ def test_the_share_of_light_speed_is_what_ideal_and_served_answers_say(name):
     served = rl.predict("llama-3.1-70b", "b200", tp=2, engine=name, **CASE)
     ideal = rl.predict("llama-3.1-70b", "b200", tp=2, engine=name, basis="ideal", **CASE)
     expected = {"prefill": ideal.ttft / served.ttft, "decode": ideal.tpot / served.tpot}
-    assert served.light_share == pytest.approx(expected, rel=1e-12)
-    assert ideal.light_share == pytest.approx(expected, rel=1e-12)
+    assert served.ideal_share == pytest.approx(expected, rel=1e-12)
+    assert ideal.ideal_share == pytest.approx(expected, rel=1e-12)
     assert all(0.0 < share <= 1.0 for share in expected.values())
     row = served.to_dict()
-    assert (row["ttft_light_frac"], row["tpot_light_frac"]) == tuple(served.light_share.values())
+    assert (row["ttft_light_frac"], row["tpot_light_frac"]) == tuple(served.ideal_share.values())
 
 
 def test_prompts_take_longer_while_others_decode_and_not_alone():
     engine = load_engine("vllm")
     stretched = deploy(*SMALL, engine=engine)
-    server, smooth = (Server(choice, 2000.0, 100.0) for choice in (stretched, with_stretch(stretched, 1.0)))
+    server, smooth = (Server(choice, 2000.0, 100.0) for choice in (stretched, with_prefill_slowdown(stretched, 1.0)))
     kernels = rl.predict(*SMALL, isl=2000, osl=100, engine="none").ttft
     for choice in (server, smooth):
         assert close(prompt_of(choice).alone, kernels + engine.prefill)  # longer kernels than the host's launches
-    assert engine.stretch > 1.0
+    assert engine.prefill_slowdown > 1.0
     for scheduler in ("decode first", "prompts first"):
         slow, quick = (
             meeting(with_scheduler(choice, scheduler), prompt_of(choice), 0.5, 3.0, 0.01, None)
             for choice in (server, smooth)
         )
         # The host's time before a pass is shared by the prompts in it, of which a slower server computes more together.
-        assert quick.prompt < slow.prompt < engine.stretch * quick.prompt
+        assert quick.prompt < slow.prompt < engine.prefill_slowdown * quick.prompt
         assert slow.plain == quick.plain
 
 
@@ -348,8 +348,10 @@ def test_what_the_host_launches_is_the_same_in_arrays_and_its_slope_is_that_of_t
     assert slopes[-1]["peak_bf16"] < -0.5
 
 
-def test_a_stretch_is_seen_by_several_users_and_by_none_alone():
-    plain, stretched = (deploy(*SMALL, engine=replace(load_engine("vllm"), stretch=factor)) for factor in (1.0, 1.4))
+def test_a_prefill_slowdown_is_seen_by_several_users_and_by_none_alone():
+    plain, stretched = (
+        deploy(*SMALL, engine=replace(load_engine("vllm"), prefill_slowdown=factor)) for factor in (1.0, 1.4)
+    )
     for users in (1.0, 2.0, 16.0):
         workload = Workload(2000.0, 100.0, concurrency=users)
         quick, slow = (predict_deployment(choice, workload) for choice in (plain, stretched))
@@ -357,8 +359,8 @@ def test_a_stretch_is_seen_by_several_users_and_by_none_alone():
         assert (slow.ttft > quick.ttft) is (users > 1.0)
 
 
-def with_stretch(deployment, stretch):
-    return replace(deployment, engine=replace(deployment.engine, stretch=stretch))
+def with_prefill_slowdown(deployment, prefill_slowdown):
+    return replace(deployment, engine=replace(deployment.engine, prefill_slowdown=prefill_slowdown))
 
 
 def with_scheduler(server, scheduler):

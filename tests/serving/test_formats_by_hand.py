@@ -6,7 +6,14 @@ import pytest
 
 import roofline as rl
 from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
-from roofline.serving.precision import MATRICES, SECTIONS, canonical_preset, precision, preset_name, summary
+from roofline.serving.quantization import (
+    MATRICES,
+    SECTIONS,
+    canonical_preset,
+    preset_name,
+    resolved_quantization,
+    summary,
+)
 
 MODEL = rl.load_model("llama-3.1-8b")
 SPARSE = rl.load_model("mixtral-8x7b")
@@ -57,7 +64,7 @@ SCHEMES = [
     ids=[str(row[3][3:5]) for row in SCHEMES],
 )
 def test_matrices_are_stored_and_multiplied_as_worked_out_by_hand(checkpoint, part, choices, expected):
-    found = precision(stored(checkpoint), part, **choices)
+    found = resolved_quantization(stored(checkpoint), part, **choices)
     assert tuple(found.sections["linear"]) == tuple(found.sections["attention"]) == expected
     for section in set(SECTIONS) - set(MATRICES):  # nobody quantises what is no matrix of a layer
         assert found.sections[section].weight_nbytes == 2.0
@@ -79,33 +86,34 @@ def test_matrices_are_stored_and_multiplied_as_worked_out_by_hand(checkpoint, pa
     ],
 )
 def test_the_cache_has_the_format_of_the_preset_unless_another_is_chosen(choices, part, expected):
-    found = precision(MODEL, part, **choices)
+    found = resolved_quantization(MODEL, part, **choices)
     assert (found.kv_format, found.kv_nbytes, found.kv_key, found.attention_peak) == expected
 
 
 @pytest.mark.parametrize("left", [None, "auto", "AUTO"])
 def test_weights_that_are_left_open_are_the_checkpoint_s_own(left):
-    assert precision(stored("fp8"), FP8, weights=left).sections["linear"].format == "fp8"
-    assert precision(stored("bf16"), FP8, "native", weights=left).sections["linear"].format == "bf16"
+    assert resolved_quantization(stored("fp8"), FP8, weights=left).sections["linear"].format == "fp8"
+    assert resolved_quantization(stored("bf16"), FP8, "native", weights=left).sections["linear"].format == "bf16"
     named = replace(MODEL, preset="fp8")  # the name of the checkpoint says its format
-    assert precision(named, FP8, weights=left).sections["linear"].format == "fp8"
-    assert precision(named, FP8, "native", weights=left).sections["linear"].format == "bf16"
-    assert precision(named, FP8, weights="bf16").sections["linear"].format == "bf16"
+    assert resolved_quantization(named, FP8, weights=left).sections["linear"].format == "fp8"
+    assert resolved_quantization(named, FP8, "native", weights=left).sections["linear"].format == "bf16"
+    assert resolved_quantization(named, FP8, weights="bf16").sections["linear"].format == "bf16"
 
 
 def test_a_preset_replaces_what_the_checkpoint_quantises_or_all_matrices():
     experts_alone = replace(SPARSE, native={**SPARSE.native, "experts": "int4"})
-    found = precision(experts_alone, FP8, "fp8")
+    found = resolved_quantization(experts_alone, FP8, "fp8")
     assert {name: found.sections[name].format for name in MATRICES} == {
         "linear": "bf16", "attention": "bf16", "shared": "bf16", "experts": "fp8",
     }  # fmt: skip
     assert "only the experts are fp8, as in the checkpoint" in found.notes
-    whole = precision(SPARSE, FP8, "fp8")
+    assert not [note for note in found.notes if "the name of the model" in note]  # which states no format
+    whole = resolved_quantization(SPARSE, FP8, "fp8")
     assert {whole.sections[name].format for name in MATRICES} == {"fp8"}
     assert not [note for note in whole.notes if note.startswith("only the")]
     assert summary(SPARSE, found) == ("fp8", "fp8", "fp8")
     assert (
-        precision(stored("fp8_block"), FP8, "fp8").notes[-1]
+        resolved_quantization(stored("fp8_block"), FP8, "fp8").notes[-1]
         == "the checkpoint is already fp8_block; its format is kept"
     )
 
@@ -135,22 +143,22 @@ def test_a_preset_replaces_what_the_checkpoint_quantises_or_all_matrices():
 )
 def test_what_a_gpu_or_a_choice_cannot_be_is_refused_by_name(model, part, choices, error, message):
     with pytest.raises(error, match=message):
-        precision(model, part, **choices)
+        resolved_quantization(model, part, **choices)
 
 
 def test_a_spelling_may_say_how_weights_are_multiplied():
-    found = precision(MODEL, gpu("bf16", "int8"), "w8a16").sections["linear"]
+    found = resolved_quantization(MODEL, gpu("bf16", "int8"), "w8a16").sections["linear"]
     assert (found.format, found.peak, found.key) == ("int8", "bf16", "weight_only_8bit")
-    assert precision(MODEL, gpu("fp16", "int8"), "w8a16").sections["linear"].peak == "fp16"
-    assert precision(MODEL, INT8, "w8a16", compute="bf16").sections["linear"].peak == "bf16"
+    assert resolved_quantization(MODEL, gpu("fp16", "int8"), "w8a16").sections["linear"].peak == "fp16"
+    assert resolved_quantization(MODEL, INT8, "w8a16", compute="bf16").sections["linear"].peak == "bf16"
 
 
 def test_int8_that_is_slower_than_16_bits_is_said():
     slow = gpu("bf16", int8=0.5e15)
-    (note,) = (each for each in precision(MODEL, slow, weights="int8").notes if "slower" in each)
+    (note,) = (each for each in resolved_quantization(MODEL, slow, weights="int8").notes if "slower" in each)
     assert note.startswith("int8 is slower than bf16 on part")
-    assert not [each for each in precision(MODEL, INT8, weights="int8").notes if "slower" in each]
-    assert not [each for each in precision(MODEL, slow).notes if "slower" in each]
+    assert not [each for each in resolved_quantization(MODEL, INT8, weights="int8").notes if "slower" in each]
+    assert not [each for each in resolved_quantization(MODEL, slow).notes if "slower" in each]
 
 
 def test_names_of_presets_are_those_of_rows():

@@ -64,7 +64,9 @@ def test_an_answer_lies_inside_its_interval(model, gpu, engine):
     for result in ("ttft", "tpot"):
         low, high = getattr(found, f"{result}_interval")
         light = found.ideal[0 if result == "ttft" else 1].time
-        assert low == light or close(low * high, getattr(found, result) ** 2)  # no end is faster than light
+        assert low == light or close(
+            low * high, getattr(found, result) ** 2
+        )  # no end is faster than the hardware limit
         assert low >= light
 
 

@@ -48,7 +48,7 @@ def test_at_the_ridge_knee_weights_take_as_long_to_read_as_to_multiply(name, gpu
 @each("gpu", ["h100-sxm", "h200-sxm", "b200"])
 @each("name", SPARSE)
 def test_at_the_ridge_knee_experts_take_as_long_to_move_as_to_multiply(name, gpu):
-    step = step_of(deploy(name, gpu, basis="ideal", skew=None))
+    step = step_of(deploy(name, gpu, basis="ideal", routing_skew=None))
     knee = ridge_knee(step, affine=False)
     if math.isfinite(knee):
         compute, memory_side = sides(step(knee))

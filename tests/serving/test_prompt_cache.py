@@ -86,7 +86,7 @@ def test_a_prefix_loads_at_the_rate_of_the_link_and_ranks_of_tensor_parallelism_
     for tp in (1, 4):
         one = rl.predict("llama-3.1-70b", "b200", isl=8000, prefix=6000, tp=tp, cache_tier="host", allow_oversize=True)
         where = one.deployment
-        nbytes = kv_bytes_per_sequence(where.model, where.plan, where.precision, 6000.0)
+        nbytes = kv_bytes_per_sequence(where.model, where.plan, where.quantization, 6000.0)
         assert close(one.to_dict()["cache_load_ms"], 1e3 * nbytes / where.gpu.host_link, 1e-12)
     plain = rl.predict(*SMALL, **CASE)
     loaded = rl.predict(*SMALL, **CASE, cache_tier="network")
@@ -140,6 +140,7 @@ def test_a_cache_in_the_gpus_takes_their_share_from_the_batch():
 def test_hit_rates_follow_from_a_size_and_a_working_set():
     assert uniform_hit_rate(500e9, 2e12) == row(cache_tier="host", cache_size="500GB", working_set="2TB")["cache_hit"]
     assert uniform_hit_rate(3.0, 2.0) == lru_hit_rate(3.0, 2.0, 0.9) == 1.0
+    assert [lru_hit_rate(count, count, 1.0) for count in (10.0, 1000.0)] == [1.0, 1.0]  # to the last bit
     assert close(lru_hit_rate(250.0, 1000.0, 0.0), 0.25, 1e-9)  # all alike: Zipf's law with exponent 0
     (said,) = [text for text in row(cache_size="20GB", working_set="200GB:zipf0.9")["warnings"] if "hit rate" in text]
     assert "Che" in said and "Zipf 0.9" in said

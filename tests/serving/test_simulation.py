@@ -37,7 +37,7 @@ def mean(cases, metric):
 
 
 def test_random_arrivals_are_met_as_a_simulation_meets_them():
-    found = errors(judged_rate, 12, 1500, "decode")
+    found = errors(judged_rate, 9, 1200, "decode")
     assert mean(found, "tpot") <= 0.03
     assert mean(found, "ttft") <= 0.05
     assert worst(found, "tpot") <= 0.10
@@ -45,14 +45,14 @@ def test_random_arrivals_are_met_as_a_simulation_meets_them():
 
 
 def test_random_arrivals_where_prompts_go_first_are_met_as_well():
-    found = errors(judged_rate, 8, 1200, "prompts")
+    found = errors(judged_rate, 6, 1000, "prompts")
     assert mean(found, "tpot") <= 0.05
     assert mean(found, "ttft") <= 0.05
 
 
 @pytest.mark.parametrize("first", ["decode", "prompts"])
 def test_users_are_met_as_a_simulation_meets_them(first):
-    found = errors(judged_users, 6, 1200, first)
+    found = errors(judged_users, 6, 900, first)
     assert mean(found, "tpot") <= (0.03 if first == "decode" else 0.035)
     assert mean(found, "ttft") <= 0.08
     assert worst(found, "tpot") <= (0.10 if first == "decode" else 0.12)

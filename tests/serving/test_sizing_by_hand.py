@@ -74,7 +74,9 @@ def test_suggestions_are_the_nearest_cases_that_fit(share, batch, length):
     assert not fits(deployment, batch, longest + 1.0)
     fewer = {}
     for preset in ("int4", "fp8"):
-        quantised = replace(deployment, precision=deploy("llama-3.1-70b", "h100-sxm", quantization=preset).precision)
+        quantised = replace(
+            deployment, quantization=deploy("llama-3.1-70b", "h100-sxm", quantization=preset).quantization
+        )
         fitting = [tp for tp in (1, 2, 4, 8) if fits(quantised, batch, length, tp=tp)]
         if fitting and (not tps or fitting[0] < tps[0]):
             fewer = {"preset": preset, "tp": fitting[0]}

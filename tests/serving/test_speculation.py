@@ -14,6 +14,7 @@ from roofline.physics.parameters import mtp_parameters
 from roofline.physics.plan import Draft
 from roofline.physics.speculation import eagle_head, mtp_module
 from roofline.specs.layers import DenseFfn
+from roofline.specs.model import Ngrams
 from roofline.specs.speculation import PRESETS_OF_ACCEPTANCE, Acceptance
 
 R1 = {"quantization": "nvfp4", "engine": "trtllm", "isl": 1024, "osl": 2048, "tp": 8, "ep": 4}
@@ -34,6 +35,33 @@ def drafted(**options):
 
 def kernels(passed):
     return {kernel.name: kernel for kernel in passed.kernels}
+
+
+# --- what proposes -------------------------------------------------------------------------------
+
+
+@each("proposer", [mtp_module, eagle_head])
+def test_a_module_of_one_layer_has_one_stream_and_no_tables_whatever_its_model_has(proposer):
+    plain = replace(rl.load_model("deepseek-v3"), mtp_layers=1)
+    rich = replace(
+        plain, streams=4, stream_rank=2, stream_average=True, mtp_layers=3, positions=5, layer_input=6, layer_vocab=7,
+        altup=8, laurel=9, ngrams=Ngrams(2, 3, 1000, 16),
+    )  # fmt: skip
+    none = {
+        "streams": 1, "stream_rank": 0, "stream_average": False, "mtp_layers": 0, "positions": 0, "layer_input": 0,
+        "layer_vocab": 0, "altup": 0, "laurel": 0, "ngrams": None,
+    }  # fmt: skip
+    found = proposer(rich)
+    assert {name: getattr(found, name) for name in none} == none
+    assert found == proposer(plain)
+    assert found.layers == 1
+
+
+def test_a_row_names_a_model_that_proposes_and_else_the_method():
+    named = {"ngram": "ngram", "eagle": "eagle", "llama-3.1-8b": "llama-3.1-8b"}
+    for draft, name in named.items():
+        assert drafted(draft=draft, draft_tokens=2, acceptance=0.5).to_dict()["draft"] == name
+    assert r1(draft="mtp", draft_tokens=1, acceptance=0.5).to_dict()["draft"] == "mtp"
 
 
 # --- tokens of a step ----------------------------------------------------------------------------
@@ -100,7 +128,7 @@ def test_proposals_run_one_after_the_other_before_the_step():
     whole = decode_pass(deployment, 8.0, 1000.0, 300.0)
     verified = decode_pass(replace(deployment, draft=Draft("ngram", Acceptance((0.7,) * 3))), 8.0, 1000.0, 300.0)
     assert whole.time == pytest.approx(verified.time + 3 * alone.time, rel=1e-12)
-    small = replace(deployment, model=deployment.draft.model, precision=deployment.draft.precision, draft=None)
+    small = replace(deployment, model=deployment.draft.model, quantization=deployment.draft.quantization, draft=None)
     assert alone.time == pytest.approx(
         sum(k.time for k in decode_pass(small, 8.0, 1000.0, 300.0).kernels if k.kind.name != "host"), rel=1e-12
     )
@@ -245,4 +273,4 @@ def test_a_measurement_scales_the_tokens_of_a_step_not_the_step():
     assert found.tpot == pytest.approx(1.1 * plain.tpot, rel=1e-12)
     assert found.itl == pytest.approx(1.1 * plain.itl, rel=1e-12)
     with pytest.raises(rl.BadInput, match="below the hardware limit"):
-        drafted(**drafts, measured={"tpot": 0.9 * plain.tpot * plain.light_share["decode"]})
+        drafted(**drafts, measured={"tpot": 0.9 * plain.tpot * plain.ideal_share["decode"]})

@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import deploy
 from every_case import each
 
 import roofline as rl
 from roofline.physics.collectives import all_reduce_bytes
-from roofline.physics.efficiency import link_roof
+from roofline.physics.efficiency import evidence, link_roof
 from roofline.physics.forward import crossings
 from roofline.physics.one_equation import Work, collective_time
 from roofline.physics.plan import Plan
@@ -164,6 +165,13 @@ def test_the_basis_says_what_it_rests_on(gpu, beginning):
         assert p.basis_detail.endswith(calibration.year)
         assert calibration.measurements > 1000
     assert rl.predict("llama-3.1-8b", gpu, isl=2000, basis="ideal").basis_detail == "ideal: hardware limit"
+
+
+def test_the_basis_says_what_clocks_a_gpu_was_taken_to_keep_where_it_inherits():
+    gpu = replace(rl.load_gpu("h200-sxm"), sustained=0.75)
+    inherited, own = (deploy("llama-3.1-8b", gpu, basis=basis) for basis in ("inherited", "calibrated"))
+    assert evidence(inherited).endswith(f"{gpu.calibration.year}, eta_c x 0.75")
+    assert evidence(own).endswith(gpu.calibration.year)
 
 
 def test_a_tp_chosen_for_many_cases_is_said():

@@ -4,7 +4,7 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.serving.precision import PRESETS, canonical_preset
+from roofline.serving.quantization import PRESETS, canonical_preset
 from roofline.specs.formats import FORMATS, is_format, number_format, spelling
 
 SMALL = ("llama-3.1-8b", "h100-sxm")

@@ -9,9 +9,9 @@ from every_case import each
 
 import roofline as rl
 from roofline.api.inputs import case as cases
-from roofline.workbook.case import CHOICES, Asked, lookup_case
+from roofline.workbook.case import CHOICES, CaseInputs, lookup_case
 from roofline.workbook.cell import Cell, CellPool
-from roofline.workbook.slots import fullest_stages, own_stages
+from roofline.workbook.layer_kinds import fullest_stages, stages_of_one_kind
 from roofline.workbook.tables import catalog
 
 GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2", "h100-nvl")
@@ -21,8 +21,8 @@ PRECISIONS = ["native", "native", "fp8", "fp8_block", "int4", "nvfp4", "mxfp4"]
 
 def drawn(draw, models):
     return {
-        "model": draw.choice(models), "gpu": draw.choice(GPUS), "precision": draw.choice(PRECISIONS),
-        "kv_cache_dtype": draw.choice(["as precision", "auto", "fp8"]), "tp": draw.choice([1, 4, 8, 16]),
+        "model": draw.choice(models), "gpu": draw.choice(GPUS), "quantization": draw.choice(PRECISIONS),
+        "kv_cache_dtype": draw.choice(["as quantization", "auto", "fp8"]), "tp": draw.choice([1, 4, 8, 16]),
         "pp": draw.choice([1, 1, 3]), "ep": draw.choice([1, 8]), "dp": draw.choice([1, 1, 4]), "replicas": 1,
         "isl": draw.choice([1, 700, 9000]), "osl": draw.choice([1, 80]), "batch": draw.choice([1, 21]),
         "prefix": draw.choice([0, 60]), "basis": draw.choice(["calibrated", "ideal"]),
@@ -46,8 +46,8 @@ OWN = [
 
 def predicted(row, known):
     own = {name: row[name] for name in ("tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")}
-    quantization = None if row["precision"] == "native" else row["precision"]
-    cache = None if row["kv_cache_dtype"] == "as precision" else row["kv_cache_dtype"]
+    quantization = None if row["quantization"] == "native" else row["quantization"]
+    cache = None if row["kv_cache_dtype"] == "as quantization" else row["kv_cache_dtype"]
     try:
         return rl.predict(known[row["model"]], row["gpu"], quantization=quantization, kv_cache_dtype=cache, **own)
     except rl.RooflineError:
@@ -66,7 +66,7 @@ def test_cells_say_what_python_says_of_bits_per_weight():
 def check_cells(models, draw):
     known_models = {model.short_name: model for model in models}
     models = list(known_models)
-    rows = [{**drawn(draw, models), "model": model} for model in models for _ in range(12)]
+    rows = [{**drawn(draw, models), "model": model} for model in models for _ in range(7)]
     pool = CellPool()
     cells = {
         name: pool.input(
@@ -77,7 +77,7 @@ def check_cells(models, draw):
     }
     engine = cases.engine("generic", 0.0)
     tables = catalog(list(known_models.values()), [rl.load_gpu(name) for name in GPUS], engine)
-    found = lookup_case(tables, Asked(cells, engine, 0.66))
+    found = lookup_case(tables, CaseInputs(cells, engine, 0.66))
     answers = {
         "ttft": found.prediction.ttft, "step": found.prediction.decode.time, "used": found.prediction.memory.used,
         "tokens": found.prediction.output_tok_s, "reason": found.reason,
@@ -108,7 +108,7 @@ def test_cells_know_when_experts_on_several_ranks_start(start):
         for (kind, dtype), entry in gpu.calibration.kernels.items()
     }
     gpu = replace(gpu, calibration=replace(gpu.calibration, kernels=sets))
-    plan = {"tp": 8, "pp": 1, "dp": 1, "precision": "native", "kv_cache_dtype": "auto", "basis": "calibrated"}
+    plan = {"tp": 8, "pp": 1, "dp": 1, "quantization": "native", "kv_cache_dtype": "auto", "basis": "calibrated"}
     row = {**drawn(random.Random(0), ["qwen3-30b-a3b"]), **plan, "gpu": "h100-sxm", "batch": 21}
     tables = catalog([rl.load_model("qwen3-30b-a3b")], [gpu], engine)
     for ep in (1, 8):
@@ -119,7 +119,7 @@ def test_cells_know_when_experts_on_several_ranks_start(start):
         assert experts.t0 == (stated if ep == 1 or start is None else start)
         pool = CellPool()
         cells = {name: pool.input(f"${name}\0", np.array([case[name]])) for name in CHOICES}
-        found = lookup_case(tables, Asked(cells, engine, 0.66))
+        found = lookup_case(tables, CaseInputs(cells, engine, 0.66))
         assert found.prediction.decode.time.value.item() == pytest.approx(known.decode.time, rel=1e-12)
 
 
@@ -137,6 +137,6 @@ def test_one_of_the_fullest_stages_is_the_fullest_whatever_a_layer_weighs():
 @pytest.mark.parametrize("pp", [1, 2, 3, 4, 16])
 def test_stages_of_a_model_of_ones_own_are_those_of_a_model_of_one_kind_of_layer(pp):
     stages = rl.load_model("llama-3.2-3b").stages(pp)
-    first, last = own_stages([28, 28], pp)
+    first, last = stages_of_one_kind([28, 28], pp)
     assert first == (stages[0].layers, stages[0].layers, 1, int(pp == 1))
     assert last == (stages[-1].layers, stages[-1].layers, int(pp == 1), 1)

@@ -12,7 +12,7 @@ from roofline.ops import ceil, floor, maximum, minimum, norm, where
 from roofline.symbolic.graph import LOOP, Graph
 from roofline.workbook.cell import INFINITE, CellPool, Column, named, scope, unmarked
 from roofline.workbook.cell_text import homes, shared, spreadsheet_formula
-from roofline.workbook.lookups import found, is_number, joined, match, picked
+from roofline.workbook.lookups import is_listed, is_number, joined, match, picked
 from roofline.workbook.writer import Book
 
 A, B, C = 3.0, -2.5, 7.25
@@ -196,7 +196,7 @@ def test_a_look_up_finds_whatever_the_capitals_and_takes_the_first_row_where_not
     names, rates = Column("t_name", np.array(["a100", "h100"], dtype=object)), Column("t_rate", np.array([1.0, 2.0]))
     wanted = pool.input("$A$1", np.array(["H100", "none"], dtype=object))
     assert picked(rates, match(wanted, names)).value.tolist() == [2.0, 1.0]
-    assert found(wanted, names).value.tolist() == [True, False]
+    assert is_listed(wanted, names).value.tolist() == [True, False]
     assert text(match(wanted, names)) == "IFERROR(MATCH($A$1,t_name,0),1)"
     assert text(joined(wanted, "|", "x")) == '$A$1&"|"&"x"'
 
@@ -211,7 +211,7 @@ def test_a_blank_is_no_number_and_the_empty_text():
 def test_a_text_with_a_cell_in_it_follows_the_cell():
     pool = CellPool()
     cell = pool.input("$A$1", np.array([8.0, 16.0]))
-    said = pool.said(f"tp = {cell} does not divide")
+    said = pool.text_formula(f"tp = {cell} does not divide")
     assert text(said) == '"tp = "&$A$1&" does not divide"'
     assert said.value.tolist() == ["tp = 8 does not divide", "tp = 16 does not divide"]
-    assert pool.said("nothing") == "nothing"
+    assert pool.text_formula("nothing") == "nothing"

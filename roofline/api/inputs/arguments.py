@@ -1,7 +1,7 @@
-"""Arguments of the public functions as plain Python values: one coercion for all of them, refused by name.
+"""Arguments of the public functions, coerced to plain Python values; errors name the argument.
 
-A scalar of numpy, pandas or a library like them, a Decimal, a Fraction and the member of an enumeration stand for the
-number or the text that they hold. None of those libraries is imported for it.
+Scalars of numpy, pandas and similar libraries, Decimals, Fractions and enumeration members become the number or text
+that they hold, without importing those libraries.
 """
 
 from __future__ import annotations
@@ -17,40 +17,19 @@ from roofline.errors import BadInput, UnknownName, shown
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
-__all__ = [
-    "COUNTS",
-    "PLAIN",
-    "flag",
-    "folder",
-    "name_or_record",
-    "number",
-    "path",
-    "refuse_masked",
-    "scalar",
-    "scalars",
-    "several",
-    "values_of",
-]
-
 #: Types that need no coercion.
 PLAIN = frozenset({int, float, str, bool, type(None)})
-#: Types of numbers of GPUs that need none.
+#: Types of parallel degrees and numbers of GPUs that need none.
 COUNTS = frozenset({int, type(None)})
 
 _EXACT = 2.0**53
-_MOST_VALUES = 2_000_000  # of a sequence that does not say how long it is
-_NO_NUMBER = ("M", "m")  # kinds of numpy's dates and durations, which count units of their own
+_MOST_VALUES = 2_000_000
+_NO_NUMBER = ("M", "m")  # numpy kinds of dates and durations, which count in their own units
 _BYTES = (bytes, bytearray, memoryview)
 
 
 def scalar(value: Any) -> Any:
     """The plain value that a scalar stands for.
-
-    Args:
-        value: of any type [any].
-
-    Returns:
-        An int, float, bool, text or None where the value is one or stands for one; else the value itself.
 
     >>> from fractions import Fraction
     >>> scalar(Fraction(4, 2)), scalar(Fraction(1, 2)), scalar([2])
@@ -69,135 +48,57 @@ def scalar(value: Any) -> Any:
     return value if isinstance(value, Sized) else _number(value)
 
 
-def scalars(**given: Any) -> tuple[Any, ...]:
-    """Scalars as the plain values that they stand for.
-
-    Args:
-        given: arguments that hold one value each, by their names [any].
-
-    Returns:
-        The values, in the order given.
-
-    Raises:
-        BadInput: an argument that is no scalar.
-    """
-    return tuple(_plain(name, value) for name, value in given.items())
+def scalars(**arguments: Any) -> tuple[Any, ...]:
+    """Plain values of arguments that hold one value each, in the order given."""
+    return tuple(_plain(name, value) for name, value in arguments.items())
 
 
 def number(name: str, value: Any, least: float, most: float) -> float:
-    """A number between two bounds.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: the number [any].
-        least: smallest that can be [any].
-        most: largest that can be [any].
-
-    Returns:
-        The number [any].
-
-    Raises:
-        BadInput: no number, or beyond the bounds.
+    """A number between two bounds, as a float.
 
     >>> number("burst", 1, 0.0, 1.0)
     1.0
     """
-    found = scalar(value)
-    if type(found) not in (float, int) or not least <= found <= most:
+    plain = scalar(value)
+    if type(plain) not in (float, int) or not least <= plain <= most:
         raise BadInput(f"{name} = {shown(value)} must be a number between {least:g} and {most:g}")
-    return float(found)
+    return float(plain)
 
 
 def flag(name: str, value: Any) -> bool:
-    """A yes or no.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: the choice [any].
-
-    Returns:
-        The choice [bool].
-
-    Raises:
-        BadInput: neither.
-    """
-    found = scalar(value)
-    if type(found) is not bool:
+    plain = scalar(value)
+    if type(plain) is not bool:
         raise BadInput(f"{name} = {shown(value)} must be True or False")
-    return found
+    return plain
 
 
 def path(name: str, value: Any) -> str:
-    """A path of the file system.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: a text or a `pathlib.Path` [path].
-
-    Returns:
-        The path as a text [path].
-
-    Raises:
-        BadInput: neither, empty, or with a zero byte.
-    """
-    found = scalar(value)
-    if not isinstance(found, str) or not found or "\0" in found:
+    """A text or a `pathlib.Path`, as text."""
+    plain = scalar(value)
+    if not isinstance(plain, str) or not plain or "\0" in plain:
         raise BadInput(f"{name} = {shown(value)} must be the path of a file")
-    return found
+    return plain
 
 
 def folder(specs: Any) -> str | None:
-    """A folder of specifications of one's own.
-
-    Args:
-        specs: a text or a `pathlib.Path`; None for $ROOFLINE_SPECS [path].
-
-    Returns:
-        The path as a text [path].
-
-    Raises:
-        BadInput: neither.
-    """
-    found = scalar(specs)
-    if not (found is None or isinstance(found, str)):
+    """A folder of specifications, as text; None for $ROOFLINE_SPECS."""
+    plain = scalar(specs)
+    if not (plain is None or isinstance(plain, str)):
         raise BadInput(f"specs = {shown(specs)} must be the path of a folder, as text")
-    return found
+    return plain
 
 
 def name_or_record(name: str, value: Any) -> Any:
-    """A name, or the record that it would stand for.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: a text, or a record [any].
-
-    Returns:
-        The text, or the record.
-
-    Raises:
-        UnknownName: neither.
-    """
     if isinstance(value, (Model, Gpu)):
         return value
-    found = scalar(value)
-    if not isinstance(found, str):
+    plain = scalar(value)
+    if not isinstance(plain, str):
         raise UnknownName(f"{name} = {shown(value)} must be a name, as text, or a record")
-    return found
+    return plain
 
 
 def several(name: str, value: Any) -> list[Any]:
-    """Values of an argument that may be given once or several times.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: a single value; or a list, tuple, range, array, column or iterator of them [any].
-
-    Returns:
-        The values, scalars as plain ones [any].
-
-    Raises:
-        BadInput: none at all, a set, whose order is that of no one, masked elements, lists within lists.
-    """
+    """Values of an argument given once or as a sequence, which must not be empty."""
     values = values_of(name, value)
     if values is None:
         return [scalar(value)]
@@ -207,21 +108,10 @@ def several(name: str, value: Any) -> list[Any]:
 
 
 def values_of(name: str, value: Any) -> list[Any] | None:
-    """Values of a sequence.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: of any type [any].
-
-    Returns:
-        The values, scalars as plain ones; None where it is a single value [any].
-
-    Raises:
-        BadInput: a set, masked elements, lists within lists, an iterator without end.
-    """
+    """Values of a sequence, at most two million; None for a single value."""
     if type(value) in PLAIN or isinstance(value, (str, *_BYTES, Mapping, Model, Gpu)):
         return None
-    if isinstance(value, Set) and not hasattr(value, "mapping"):  # keys of a mapping have an order
+    if isinstance(value, Set) and not hasattr(value, "mapping"):  # dict.keys() is an ordered set
         raise BadInput(f"{name} = {shown(value)} is an unordered set; use a list")
     refuse_masked(name, value)
     many = False
@@ -238,53 +128,44 @@ def values_of(name: str, value: Any) -> list[Any] | None:
             raise BadInput(f"{name} = {shown(value)} must be a list of values") from None
     if many or len(values) > _MOST_VALUES:
         raise BadInput(f"{name} has more than {_MOST_VALUES} values; use fewer at a time")
-    found = [scalar(item) for item in values]
-    nested = next((item for item in found if isinstance(item, (list, tuple)) or hasattr(item, "shape")), None)
+    plain = [scalar(item) for item in values]
+    nested = next((item for item in plain if isinstance(item, (list, tuple)) or hasattr(item, "shape")), None)
     if nested is not None:
         raise BadInput(f"{name} = {shown(value)} contains a list, {shown(nested)}; use one flat list")
-    return found
+    return plain
 
 
 def refuse_masked(name: str, value: Any) -> None:
-    """Refuse an array of which elements are masked: what they hide is no answer.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: of any type [any].
-
-    Raises:
-        BadInput: an element is masked.
-    """
     mask = getattr(value, "mask", None) if hasattr(value, "filled") else None
     if mask is not None and getattr(mask, "any", bool)():
         raise BadInput(f"{name} has masked elements; use {name}.compressed() or fill them")
 
 
 def _plain(name: str, value: Any) -> Any:
-    found = scalar(value)
-    if type(found) not in PLAIN:
+    plain = scalar(value)
+    if type(plain) not in PLAIN:
         error = UnknownName if name == "engine" else BadInput
         raise error(f"{name} = {shown(value)} must be a single number or text")
-    return found
+    return plain
 
 
 def _item(value: Any) -> Any:
-    """What an array without axes, or a scalar that behaves like one, holds."""
+    """The element of a zero-dimensional array, or of a scalar that behaves like one."""
     refuse_masked("a number", value)
     if getattr(getattr(value, "dtype", None), "kind", "") in _NO_NUMBER:
         return value
     with suppress(AttributeError, TypeError, ValueError):
-        found = value.item()
-        return found if type(found) in PLAIN else value if found is value else _number(found)
+        item = value.item()
+        return item if type(item) in PLAIN else value if item is value else _number(item)
     return value
 
 
 def _number(value: Any) -> Any:
-    """A whole number as an int, another one as a float; the value itself where it is none."""
+    """An int where the value is whole, else a float; the value itself where it is not a number."""
     with suppress(TypeError, ValueError, OverflowError):
         return int(index(value))
     with suppress(AttributeError, TypeError, ValueError, OverflowError):
-        found = float(value.__float__())
+        number = float(value.__float__())
         is_exact = hasattr(value, "as_integer_ratio") and not isinstance(value, float)  # a Fraction, a Decimal
-        return int(found) if is_exact and found.is_integer() and abs(found) < _EXACT else found
+        return int(number) if is_exact and number.is_integer() and abs(number) < _EXACT else number
     return value

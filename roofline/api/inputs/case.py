@@ -1,4 +1,4 @@
-"""A case: from the plain values a caller writes to what the rings take, refused where it cannot be."""
+"""Lengths, load, engine and routing of a case: parsed, checked, and described in notes."""
 
 from __future__ import annotations
 
@@ -21,34 +21,32 @@ from roofline.records import replace
 from roofline.serving.latency import BURST, RATE, USERS, Workload
 from roofline.serving.lengths import Lengths
 from roofline.serving.limits import beyond, is_within
-from roofline.serving.precision import PRESETS, preset_name
+from roofline.serving.quantization import PRESETS, preset_name
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import PCIE
 from roofline.specs.kernels import GEMM, MOE
 from roofline.specs.prompt_cache import PromptCache
-from roofline.specs.slo import LATENCIES as SLO_KEYS
 
 __all__ = [
     "BASES",
     "LEAST_RATE",
     "LOADS",
     "PRESETS",
-    "SLO_KEYS",
     "engine",
     "engine_names",
     "length_warnings",
     "preset_name",
-    "skew",
+    "routing_skew",
     "warnings",
     "workload",
 ]
 
-_LONGEST = BILLION  # tokens or sequences; beyond it the input is a slip
-#: Fields of a workload of which a case states at most one.
+_LONGEST = BILLION  # tokens or sequences; anything above is a mistake
+#: Loads; a case states at most one.
 LOADS = ("batch", USERS, RATE)
-#: A rate that any server answers, to begin a search with [1/s].
+#: A rate that any server answers, the start of searches [1/s].
 LEAST_RATE = MICRO
-_LEAST = {"prefix": 0.0, RATE: 1.0 / BILLION}  # of other numbers 1
+_LEAST = {"prefix": 0.0, RATE: 1.0 / BILLION}  # lower bounds; 1 for other numbers
 
 
 def workload(
@@ -63,53 +61,33 @@ def workload(
     cold_start: tuple[float, float] | None = None,
     cache: PromptCache | None = None,
 ) -> Workload:
-    """Lengths and load as floats or float64 arrays.
-
-    Args:
-        isl: prompt length [tokens].
-        osl: answer length [tokens].
-        batch: sequences of a burst, on each replica [sequences].
-        prefix: prompt tokens whose KV is cached already [tokens].
-        concurrency: users of the whole deployment, who ask again [requests].
-        request_rate: Poisson arrivals at the whole deployment [1/s].
-        num_prompts: requests of a run that all users begin together [requests].
-        lengths: how isl and osl, then means, spread.
-        cold_start: share of the requests that find no server warm [1], and its start [s].
-        cache: where prefixes lie, and how often; None for always in the memory of the GPU.
-
-    Returns:
-        The workload; a batch of 1 where no load is given.
-
-    Raises:
-        BadInput: several loads; not numbers, not finite, below one or absurdly large, a prefix beyond the prompt, a run
-            of fewer requests than users, shapes that do not broadcast together.
-    """
-    if all(each is None for each in (concurrency, request_rate, num_prompts, lengths, cold_start, cache)):
+    """Lengths and load as floats or float64 arrays; a batch of 1 where no load is given."""
+    if all(value is None for value in (concurrency, request_rate, num_prompts, lengths, cold_start, cache)):
         plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
         if plain is not None:
             return plain
     loads = dict(zip(LOADS, (batch, concurrency, request_rate), strict=True))
-    stated = [name for name, value in loads.items() if value is not None]
-    if len(stated) > 1:
-        raise BadInput(f"a case has one load; {' and '.join(stated)} are given; keep one")
-    given = {"isl": isl, "osl": osl, "prefix": prefix, **{name: loads[name] for name in stated}}
-    load = next((name for name in LOADS[1:] if name in given), None)
+    given_loads = [name for name, value in loads.items() if value is not None]
+    if len(given_loads) > 1:
+        raise BadInput(f"a case has one load; {' and '.join(given_loads)} are given; keep one")
+    inputs = {"isl": isl, "osl": osl, "prefix": prefix, **{name: loads[name] for name in given_loads}}
+    load = next((name for name in LOADS[1:] if name in inputs), None)
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and load is None:
             raise BadInput(f"{name} need a load; give concurrency or request_rate")
     if num_prompts is not None:
-        if USERS not in given:
+        if USERS not in inputs:
             raise BadInput("num_prompts needs concurrency, the users of the run")
-        given["num_prompts"] = num_prompts
+        inputs["num_prompts"] = num_prompts
     if type(prefix) not in (int, float):
-        isl = given["isl"] = _number("isl", isl)
-        given["prefix"] = tokens_of_prefix(prefix, isl)
-    values = {name: _number(name, value) for name, value in given.items()}
+        isl = inputs["isl"] = _number("isl", isl)
+        inputs["prefix"] = tokens_of_prefix(prefix, isl)
+    values = {name: _number(name, value) for name, value in inputs.items()}
     for name, value in values.items():
         least = _LEAST.get(name, 1.0)
-        if not (smallest_of(value) >= least and largest_of(value) <= _LONGEST):  # of NaN neither
+        if not (smallest_of(value) >= least and largest_of(value) <= _LONGEST):  # NaN fails both
             is_small = any_of(~(value >= least)) if hasattr(value, "shape") else not value >= least
-            raise BadInput(f"{name} = {_plain_text(given[name])} must be {_bound(name, least, is_small=is_small)}")
+            raise BadInput(f"{name} = {_plain_text(inputs[name])} must be {_bound(name, least, is_small=is_small)}")
     try:
         reaches = values["prefix"] <= values["isl"]
         sum(values.values())
@@ -122,7 +100,7 @@ def workload(
         raise BadInput(f"prefix = {shown(prefix)} is less than one token; write a share as 80%")
     if not all_of(reaches):
         raise BadInput(f"prefix = {shown(prefix)} must not exceed the prompt, isl = {shown(isl)}")
-    wanted = Workload(
+    uncached = Workload(
         values["isl"],
         values["osl"],
         values.get("batch", 1.0),
@@ -133,11 +111,11 @@ def workload(
         lengths,
         cold_start,
     )
-    return with_cache(wanted, cache)
+    return with_cache(uncached, cache)
 
 
 def _burst(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload | None:
-    """A burst of plain numbers that can be; None for whatever takes a closer look."""
+    """A burst of valid plain numbers; None for anything that needs the full checks."""
     for value in (isl, osl, batch, prefix):
         if type(value) is not int and type(value) is not float:
             return None
@@ -147,18 +125,8 @@ def _burst(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload | None:
     return None
 
 
-def skew(routing: str | float) -> float | None:
-    """Skew of the expert choice.
-
-    Args:
-        routing: ``uniform``, or the skew c [1].
-
-    Returns:
-        c, or None for uniform [1].
-
-    Raises:
-        BadInput: neither.
-    """
+def routing_skew(routing: str | float) -> float | None:
+    """Skew of the expert choice; None for uniform."""
     if routing == "uniform":
         return None
     try:
@@ -172,22 +140,7 @@ def skew(routing: str | float) -> float | None:
 
 
 def engine(name: str, network: Any, specs: str | None = None, **settings: Any) -> Engine:
-    """Profile of a serving engine, with the network before it.
-
-    Args:
-        name: of the profile, or the path of one's own [text].
-        network: round trip between client and server, a text with its unit or a number of seconds [s].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-        settings: of the engine, by their names; None for those of its profile [any].
-
-    Returns:
-        The profile.
-
-    Raises:
-        UnknownName: no such profile.
-        BadInput: a network that is no time, a setting that cannot be.
-        BadSpec: a profile of one's own has faults.
-    """
+    """Profile of a serving engine with `network` and `settings` in place of its own; None keeps the profile's."""
     network = plain_value("network", network)
     if type(network) not in (float, int) or not 0.0 <= network <= MINUTE:
         raise BadInput(f"network = {shown(network)} must be a time in seconds, at most 60 s; write 0.08 for 80 ms")
@@ -208,51 +161,41 @@ def engine(name: str, network: Any, specs: str | None = None, **settings: Any) -
 
 
 def warnings(
-    deployment: Deployment, requested: str, wanted: Workload, *, is_smallest_tp: bool = False
+    deployment: Deployment, requested: str, workload: Workload, *, is_smallest_tp: bool = False
 ) -> tuple[str, ...]:
-    """What the reader should know: assumptions, stand-ins, limits exceeded.
-
-    Args:
-        deployment: model, GPU, plan, precision and basis.
-        requested: basis that was asked for [text].
-        wanted: lengths and batch.
-        is_smallest_tp: whether tp was chosen, not given [bool].
-
-    Returns:
-        One sentence each [text].
-    """
-    length = wanted.isl + wanted.osl
+    """Notes on assumptions, stand-ins and exceeded limits; `requested` is the basis before any fallback."""
+    length = workload.isl + workload.osl
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
-    said = [*model.cautions, *gpu.cautions, *deployment.precision.notes]
-    load = wanted.batch if wanted.load == BURST else getattr(wanted, wanted.load)
+    notes = [*model.cautions, *gpu.cautions, *deployment.quantization.notes]
+    load = workload.batch if workload.load == BURST else getattr(workload, workload.load)
     if is_smallest_tp and type(length + load) is not float:
-        said.append(f"tp = {plan.tp} for all cases: the smallest that fits the largest of them")
-    elif is_smallest_tp and wanted.load != BURST:
-        said.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
-    lasting = deployment.memo.get((warnings, requested))
-    if lasting is None:
-        lasting = deployment.memo[warnings, requested] = tuple(map(tuple, _lasting(deployment, requested)))
-    return (*said, *lasting[0], *length_warnings(deployment, wanted), *lasting[1])
+        notes.append(f"tp = {plan.tp} for all cases: the smallest that fits the largest of them")
+    elif is_smallest_tp and workload.load != BURST:
+        notes.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
+    constant = deployment.memo.get((warnings, requested))
+    if constant is None:
+        constant = deployment.memo[warnings, requested] = tuple(map(tuple, _constant_notes(deployment, requested)))
+    return (*notes, *constant[0], *length_warnings(deployment, workload), *constant[1])
 
 
-def _lasting(deployment: Deployment, requested: str) -> Iterator[list[str]]:
-    """What holds for every case of a deployment: of its basis, and of its links and kernels."""
-    gpu, said = deployment.gpu, []
+def _constant_notes(deployment: Deployment, requested: str) -> Iterator[list[str]]:
+    """Notes that hold for every case of a deployment: on its basis; on its links and kernels."""
+    gpu, notes = deployment.gpu, []
     if requested == "calibrated" and deployment.basis == "ideal":
-        said.append(f"basis ideal: no calibration for {gpu.name}; times are the hardware limit, which no GPU reaches")
+        notes.append(f"basis ideal: no calibration for {gpu.name}; times are the hardware limit, which no GPU reaches")
     if deployment.basis == "generic":
-        said.append(
+        notes.append(
             f"{gpu.name}: no kernels of its generation were timed; constants are medians of others, the range is wide"
         )
-    yield said
-    said = [*_link_warnings(deployment)]
+    yield notes
+    notes = [*_link_warnings(deployment)]
     if gpu.exp_rate is None and deployment.basis != "ideal":
-        said.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
-    yield [*said, *_stand_ins(deployment)]
+        notes.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
+    yield [*notes, *_stand_ins(deployment)]
 
 
 def _link_warnings(deployment: Deployment) -> Iterator[str]:
-    """Links that a plan crosses beyond the scale-up domain, or that are uncertain."""
+    """Notes on links that cross the scale-up domain, or whose speed is uncertain."""
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     ranks, link = max(plan.tp, plan.expert_ranks if model.is_moe else 1), gpu.link
     bridged = gpu.host_domain is not None and ranks > link.domain
@@ -268,19 +211,11 @@ def _link_warnings(deployment: Deployment) -> Iterator[str]:
         yield f"{gpu.name}: {crossings(plan, gpu.node):.0f} of {plan.pp - 1} pipeline hand-overs cross the network"
 
 
-def length_warnings(deployment: Deployment, wanted: Workload) -> list[str]:
-    """What lies outside the shapes that the calibrations were fitted on, or beyond the positions of a model.
-
-    Args:
-        deployment: model, GPU, plan, precision and basis.
-        wanted: lengths and batch.
-
-    Returns:
-        One sentence each, for whatever element of an array exceeds them [text].
-    """
-    if is_within(deployment, wanted):
+def length_warnings(deployment: Deployment, workload: Workload) -> list[str]:
+    """Notes on lengths beyond those of the calibration or of the model's positions."""
+    if is_within(deployment, workload):
         return []
-    return [said for exceeds, said in beyond(deployment, wanted) if any_of(exceeds)]
+    return [note for exceeds, note in beyond(deployment, workload) if any_of(exceeds)]
 
 
 def _plain_text(value: Any) -> str:
@@ -288,7 +223,7 @@ def _plain_text(value: Any) -> str:
 
 
 def _bound(name: str, least: float, *, is_small: bool) -> str:
-    """The bound that a number is beyond."""
+    """The bound that a number violates."""
     if not is_small:
         return f"at most {_LONGEST:,.0f}"
     return "above 0 requests/s" if name == "request_rate" else f"at least {least:g}"
@@ -314,21 +249,21 @@ def _number(name: str, value: Any) -> Real:
 
 
 def _stand_ins(deployment: Deployment) -> list[str]:
-    """Dtypes whose kernels were never measured on the generation, and what stands in for them."""
+    """Notes on kernels that were not measured on this generation, and what replaces them."""
     calibration = deployment.gpu.calibration
     if deployment.basis in ("ideal", "generic") or calibration is None:
-        return []  # of a generic one all are stand-ins
-    said = []
-    sets, sections = calibration.kernels, deployment.precision.sections
+        return []  # a generic calibration consists of stand-ins
+    notes = []
+    sets, sections = calibration.kernels, deployment.quantization.sections
     used = dict.fromkeys((GEMM, sections[name].key) for name in ("linear", "attention"))
     if deployment.model.is_moe:
         used[MOE, sections["experts"].key] = None
     for kind, key in used:
-        _, found = calibrated_set(sets, kind, key)
-        if found != key:
-            said.append(f"no {key} {kind.name} kernels measured on {calibration.name}: {found} parameters used")
+        _, measured_key = calibrated_set(sets, kind, key)
+        if measured_key != key:
+            notes.append(f"no {key} {kind.name} kernels measured on {calibration.name}: {measured_key} parameters used")
     for kind in mixer_kinds(mixer for _, mixer in deployment.model.mixers):
         instead = measured_kind(sets, kind)
         if instead is not kind:
-            said.append(f"no {kind.name} kernels measured on {calibration.name}: {instead.name} parameters used")
-    return said
+            notes.append(f"no {kind.name} kernels measured on {calibration.name}: {instead.name} parameters used")
+    return notes

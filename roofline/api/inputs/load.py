@@ -1,4 +1,4 @@
-"""A load on a deployment: the smallest degree at which it fits, replicas that share it, what to say of its answer."""
+"""A load on a deployment: the smallest tp that fits it, the replicas that share it, and notes on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from roofline.api.inputs.shape import cold_start_warnings
-from roofline.elements import all_of, any_of, largest_of
+from roofline.elements import all_of, any_of, largest_of, smallest_of
 from roofline.errors import BadInput, Overloaded
 from roofline.ops import Real, where
 from roofline.physics.memory import largest_batch
@@ -29,39 +29,23 @@ from roofline.serving.sizing import (
 
 __all__ = ["UNDER_LOAD", "at_smallest_tp", "check_longest", "domains", "replicas", "under_load"]
 
-_SAME = 0.01  # more that a wider plan takes and that is not worth its GPUs
+_SAME = 0.01  # relative gain in capacity that does not justify a wider plan
 
 
 def at_smallest_tp(
     deployment: Deployment,
-    wanted: Workload,
+    workload: Workload,
     *,
     allow_oversize: bool,
     num_gpus: int | None = None,
     copies: int | None = None,
     slo: Mapping[str, float] | None = None,
 ) -> Deployment:
-    """The deployment at the smallest tp at which its case fits, the largest one where there are several.
+    """The deployment at the smallest tp that fits its case, or the largest of its cases; replicas are not set.
 
-    Where the number of GPUs is stated and limits are, too, the smallest that meets them, or comes nearest, is taken.
-
-    Users fit where memory and `max_num_seqs` hold all of them at once, requests that come at random where no more come
-    than can be answered; where that is nowhere so, the smallest tp is taken that holds, or answers, the most.
-
-    Args:
-        deployment: model, GPU, precision and a plan whose other degrees hold.
-        wanted: lengths and load.
-        allow_oversize: take the largest tp of the scale-up domain where none fits [bool].
-        num_gpus: GPUs of all replicas, which share the load; None for one replica [1].
-        copies: replicas, where their number is stated and not that of the GPUs [1].
-        slo: limits on latencies; None for none [s].
-
-    Returns:
-        The deployment, its replicas apart.
-
-    Raises:
-        BadInput: a plan that cannot be.
-        DoesNotFit: a single case that fits at no tp.
+    With `num_gpus` and `slo`, the smallest tp that meets the limits, or the nearest miss. Users fit where memory and
+    `max_num_seqs` hold all of them at once, a request rate where it is below saturation; where no tp is enough, the
+    smallest with the largest capacity is used.
     """
     plan = deployment.plan
     if num_gpus is not None:
@@ -69,48 +53,48 @@ def at_smallest_tp(
     if check_degrees not in deployment.memo:
         check_degrees(deployment.model, plan)
         deployment.memo[check_degrees] = True
-    length = wanted.isl + wanted.osl
-    batch, longest = largest_of(wanted.batch), largest_of(length)
+    length = workload.isl + workload.osl
+    batch, longest = largest_of(workload.batch), largest_of(length)
     tp = smallest_tp(deployment, batch, longest)
     if tp is None:
         widest = widest_tp(deployment)
         possible = [tp for tp in possible_tp(deployment.model, widest) if (tp * plan.dp) % plan.ep == 0] or [1]
         deployment = replace(deployment, plan=replace(plan, tp=possible[-1]))
         check_plan(deployment.model, deployment.plan)
-        if not allow_oversize and type(wanted.batch + length) is float:
+        if not allow_oversize and type(workload.batch + length) is float:
             raise does_not_fit(deployment, batch, longest)
         return deployment
     if (
         num_gpus is not None
         and slo
-        and type(length + wanted.batch + (wanted.concurrency or wanted.request_rate or 0.0)) is float
+        and type(length + workload.batch + (workload.concurrency or workload.request_rate or 0.0)) is float
     ):
-        tp = _for_the_limits(deployment, tp, wanted, num_gpus, slo)
-    elif wanted.load != BURST:
-        tp = _for_the_load(deployment, tp, wanted, num_gpus, copies)
+        tp = _tp_for_limits(deployment, tp, workload, num_gpus, slo)
+    elif workload.load != BURST:
+        tp = _tp_for_load(deployment, tp, workload, num_gpus, copies)
     return deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
 
 
-def _wider(deployment: Deployment, least: int) -> list[int]:
-    """Tensor-parallel degrees that are possible, from the least on."""
+def _possible_tp(deployment: Deployment, least: int) -> list[int]:
+    """Valid tensor-parallel degrees, from `least` on."""
     plan, model = deployment.plan, deployment.model
     degrees = possible_tp(model, widest_tp(deployment))
     return [tp for tp in degrees if tp >= least and plan_fault(model, replace(plan, tp=tp)) is None]
 
 
-def _for_the_limits(
-    deployment: Deployment, least: int, wanted: Workload, num_gpus: int, slo: Mapping[str, float]
+def _tp_for_limits(
+    deployment: Deployment, least: int, workload: Workload, num_gpus: int, slo: Mapping[str, float]
 ) -> int:
-    """Smallest degree that meets limits on so many GPUs; where none does, the one that comes nearest."""
+    """Smallest tp that meets the limits on `num_gpus`; the nearest miss where none does."""
     from roofline.serving.targets import excess
 
     best, nearest = least, math.inf
-    for tp in _wider(deployment, least):
-        one = deployment.at(replace(deployment.plan, tp=tp))
-        copies, rest = divmod(num_gpus, one.plan.num_gpus)
+    for tp in _possible_tp(deployment, least):
+        candidate = deployment.at(replace(deployment.plan, tp=tp))
+        copies, rest = divmod(num_gpus, candidate.plan.num_gpus)
         if rest or not copies:
             continue
-        worst = float(excess(one.copies(copies), wanted, slo))
+        worst = float(excess(candidate.copies(copies), workload, slo))
         if worst < nearest:
             best, nearest = tp, worst
         if worst <= 1.0:
@@ -118,60 +102,45 @@ def _for_the_limits(
     return best
 
 
-def _for_the_load(
-    deployment: Deployment, least: int, wanted: Workload, num_gpus: int | None, stated: int | None
+def _tp_for_load(
+    deployment: Deployment, least: int, workload: Workload, num_gpus: int | None, copies: int | None
 ) -> int:
-    """Smallest degree that takes all of a load; where none does, the smallest of those that take the most."""
-    asked = wanted.concurrency if wanted.load == USERS else wanted.request_rate
+    """Smallest tp that takes all of a load; where none does, the smallest of those that take the most."""
+    needed = workload.concurrency if workload.load == USERS else workload.request_rate
     best, most = least, 0.0
-    for tp in _wider(deployment, least):
-        takes = _taken(deployment, tp, wanted, num_gpus, stated)
+    for tp in _possible_tp(deployment, least):
+        takes = _capacity(deployment, tp, workload, num_gpus, copies)
         if takes is None:
             continue
-        enough = takes >= asked if wanted.load == USERS else takes > asked
+        enough = takes >= needed if workload.load == USERS else takes > needed
         if all_of(enough):
             return tp
-        if _least_of(takes) > most * (1.0 + _SAME):
-            best, most = tp, _least_of(takes)
+        if smallest_of(takes) > most * (1.0 + _SAME):
+            best, most = tp, smallest_of(takes)
     return best
 
 
-def _taken(deployment: Deployment, tp: int, wanted: Workload, num_gpus: int | None, stated: int | None) -> Real | None:
-    """Users that a deployment of some tp holds at once, or requests per second it answers; None: no whole copy."""
-    one = deployment.at(replace(deployment.plan, tp=tp))
-    copies, rest = (stated or 1, 0) if type(num_gpus) is not int else divmod(num_gpus, one.plan.num_gpus)
-    if rest or not copies:
+def _capacity(
+    deployment: Deployment, tp: int, workload: Workload, num_gpus: int | None, copies: int | None
+) -> Real | None:
+    """Users that fit at once, or requests answered [1/s], at some tp; None: replicas would not be whole."""
+    candidate = deployment.at(replace(deployment.plan, tp=tp))
+    count, rest = (copies or 1, 0) if type(num_gpus) is not int else divmod(num_gpus, candidate.plan.num_gpus)
+    if rest or not count:
         return None
-    one = one.copies(copies)
+    candidate = candidate.copies(count)
     from roofline.serving.traffic.load import server_of
     from roofline.serving.traffic.prompts import prompt_of
     from roofline.serving.traffic.server import UNLIMITED
     from roofline.serving.traffic.slots import saturation
 
-    server = server_of(one, wanted)
-    if wanted.load == USERS:
-        return server.slots * lanes(one)
-    return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(one)
-
-
-def _least_of(values: Real) -> float:
-    """Smallest element."""
-    return float(values.min()) if hasattr(values, "min") else float(values)
+    server = server_of(candidate, workload)
+    if workload.load == USERS:
+        return server.slots * lanes(candidate)
+    return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(candidate)
 
 
 def replicas(plan: Plan, num_gpus: int) -> int:
-    """Replicas that a number of GPUs holds.
-
-    Args:
-        plan: parallel degrees of one replica.
-        num_gpus: GPUs of all replicas [1].
-
-    Returns:
-        Replicas [1].
-
-    Raises:
-        BadInput: not a multiple of the GPUs of one replica.
-    """
     check_count("num_gpus", num_gpus)
     whole, rest = divmod(num_gpus, plan.num_gpus)
     if rest or not whole:
@@ -182,22 +151,12 @@ def replicas(plan: Plan, num_gpus: int) -> int:
     return whole
 
 
-def check_longest(deployment: Deployment, wanted: Workload, *, allow_oversize: bool) -> None:
-    """Refuse requests that the engine's `max_model_len` does not serve, and one that no memory holds.
-
-    Args:
-        deployment: model, GPU, plan and engine.
-        wanted: lengths.
-        allow_oversize: whether a length that the memory does not hold is allowed [bool].
-
-    Raises:
-        BadInput: a request that is longer.
-        DoesNotFit: the memory does not hold one request of that length, without which the engine does not start.
-    """
+def check_longest(deployment: Deployment, workload: Workload, *, allow_oversize: bool) -> None:
+    """Refuse requests beyond the engine's `max_model_len`, and a `max_model_len` that no memory holds."""
     longest = deployment.engine.max_model_len
     if longest is None:
         return
-    length = wanted.isl + wanted.osl
+    length = workload.isl + workload.osl
     if not all_of(length <= longest):
         raise BadInput(f"isl + osl = {largest_of(length):g} tokens exceed max_model_len = {longest}")
     if not allow_oversize and largest_batch(deployment, float(longest)) < 1.0:
@@ -205,70 +164,52 @@ def check_longest(deployment: Deployment, wanted: Workload, *, allow_oversize: b
 
 
 def under_load(prediction: Prediction) -> Prediction:
-    """The prediction with what a reader should know of its load.
-
-    Args:
-        prediction: under users or a rate.
-
-    Returns:
-        The same, with a sentence more.
-
-    Raises:
-        Overloaded: a single case in which more requests come than can be answered.
-    """
-    found, deployment, wanted = prediction.served, prediction.deployment, prediction.workload
-    if found is None:
+    """The prediction with a note on its load; refused where it is overloaded."""
+    load, deployment, workload = prediction.served, prediction.deployment, prediction.workload
+    if load is None:
         return prediction
     from roofline.serving.traffic.domain import domain, outside
 
-    if type(found.ttft) is not float:
-        said = f"{UNDER_LOAD}: {_share_outside(deployment, wanted, found)}"
-        return replace(prediction, added=(*prediction.added, said))
-    if found.ttft == math.inf:
-        rate = float(wanted.request_rate or 0.0)
+    if type(load.ttft) is not float:
+        note = f"{UNDER_LOAD}: {_share_outside(deployment, workload, load)}"
+        return replace(prediction, added=(*prediction.added, note))
+    if load.ttft == math.inf:
+        rate = float(workload.request_rate or 0.0)
         why = "exceeds that"
-        if rate < found.max_request_rate:
+        if rate < load.max_request_rate:
             why = "is too close to it for a steady queue"
         raise Overloaded(
             f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name} answers at most "
-            f"{rounded(found.max_request_rate)} requests/s of this kind; request_rate = {rounded(rate)} {why}: lower "
+            f"{rounded(load.max_request_rate)} requests/s of this kind; request_rate = {rounded(rate)} {why}: lower "
             "it, or add GPUs (--num-gpus)"
         )
-    fails = [said for is_outside, said in outside(deployment, wanted, found) if is_outside]
+    fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
     return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))
 
 
 def domains(prediction: Prediction, size: int) -> list[list[str]]:
-    """What a reader should know of the load of each element of an array.
-
-    Args:
-        prediction: of several cases.
-        size: how many there are [1].
-
-    Returns:
-        One sentence each under a load, none for a burst [text].
-    """
-    found = prediction.served
-    if found is None:
+    """Notes on the load of each element of an array; none for a burst."""
+    load = prediction.served
+    if load is None:
         return [[] for _ in range(size)]
     from roofline.serving.traffic.domain import domain, outside
 
-    conditions = list(outside(prediction.deployment, prediction.workload, found))
+    conditions = list(outside(prediction.deployment, prediction.workload, load))
     return [
-        [domain([said for fails, said in conditions if (fails[place] if hasattr(fails, "shape") else fails)])]
+        [domain([note for fails, note in conditions if (fails[place] if hasattr(fails, "shape") else fails)])]
         for place in range(size)
     ]
 
 
-def _share_outside(deployment: Deployment, wanted: Workload, found: Served) -> str:
-    """How many cases of an array lie outside the checked domain."""
+def _share_outside(deployment: Deployment, workload: Workload, load: Served) -> str:
+    """Note on how many cases of an array lie outside the validated range."""
     from roofline.serving.traffic.domain import outside
 
-    conditions = outside(deployment, wanted, found)
-    named = [said for fails, said in conditions if any_of(where(found.is_stable, fails, fails < 0))]
-    said = "all cases are inside the validated range"
-    if named:
-        said = f"some cases are outside the validated range ({', '.join(named)})"
-    if all_of(found.is_stable):
-        return said
-    return f"{said}; overloaded cases have no times (max_request_rate)"
+    conditions = outside(deployment, workload, load)
+    reasons = [reason for fails, reason in conditions if any_of(where(load.is_stable, fails, fails < 0))]
+    note = "all cases are inside the validated range"
+    if reasons:
+        note = f"some cases are outside the validated range ({', '.join(reasons)})"
+    if all_of(load.is_stable):
+        return note
+    return f"{note}; overloaded cases have no times (max_request_rate)"

@@ -1,4 +1,4 @@
-"""Money as callers write it: the rent of a GPU by the hour, what an API asks for its tokens."""
+"""Prices as callers write them: the hourly rent of a GPU, and what an API charges for tokens."""
 
 from __future__ import annotations
 
@@ -14,26 +14,14 @@ from roofline.records import replace
 from roofline.serving.cost import ByPhase
 from roofline.specs.gpu import Gpu, Price
 
-__all__ = ["GIVEN_PRICE", "api_prices_of", "price_of", "priced"]
-
-#: What an answer says of a price that is no figure of the catalog.
+#: Source of a price that does not come from the catalog.
 GIVEN_PRICE = "given"
 
 _HOW = "must be USD per GPU-hour: a number such as 2.5, or a range such as 2-4"
 
 
 def price_of(value: Any) -> Price | None:
-    """The price of one GPU.
-
-    Args:
-        value: a number, both ends of a range, or a text such as ``2.5/h`` or ``2-4/h``; None for none [USD/h].
-
-    Returns:
-        The price; of a range the middle is the typical one [USD/s].
-
-    Raises:
-        BadInput: neither, not positive, or a range whose ends are in the wrong order.
-    """
+    """Price of one GPU from a number, a range or a text in USD/h [USD/s]; the middle of a range is typical."""
     value = plain_value("gpu_price", scalar(value))
     if value is None:
         return None
@@ -48,36 +36,13 @@ def price_of(value: Any) -> Price | None:
 
 
 def priced(gpu: Gpu, value: Any) -> Gpu:
-    """A GPU at the price that a caller gives.
-
-    Args:
-        gpu: as its specification has it.
-        value: as of `price_of` [USD/h].
-
-    Returns:
-        The GPU; as it is where no price is given.
-
-    Raises:
-        BadInput: as `price_of` raises.
-    """
+    """A GPU at the price given; None keeps the catalog's."""
     price = price_of(value)
     return gpu if price is None else replace(gpu, price=price)
 
 
 def api_prices_of(value: Any) -> ByPhase | None:
-    """What an API asks for its tokens.
-
-    Args:
-        value: a text such as ``in:0.5,out:1.5,cached:0.05``, or a mapping with these keys; None for none
-            [USD per million tokens].
-
-    Returns:
-        Prices of prompt tokens, of cached ones and of output tokens; cached ones cost as much as others where nothing
-        is said of them [USD per million tokens].
-
-    Raises:
-        BadInput: neither, a kind of token that is none, no price of input or of output, negative ones, all nothing.
-    """
+    """Prices of an API [USD per million tokens]; cached tokens cost as much as others by default."""
     value = value if isinstance(value, Mapping) else scalar(value)
     if value is None:
         return None
@@ -89,10 +54,10 @@ def api_prices_of(value: Any) -> ByPhase | None:
     names = {name: key for key, several in API_TOKENS.items() for name in several}
     if not isinstance(value, Mapping) or any(name not in names for name in value):
         raise BadInput(f"api_price = {shown(value)} must be prices of in, out and cached: in:0.5,out:1.5,cached:0.05")
-    stated = {names[name]: number(f"api_price {name}", price, 0.0, MEGA) for name, price in value.items()}
-    missing = [key for key in ("in", "out") if key not in stated]
+    prices = {names[name]: number(f"api_price {name}", price, 0.0, MEGA) for name, price in value.items()}
+    missing = [key for key in ("in", "out") if key not in prices]
     if missing:
         raise BadInput(f"api_price needs {' and '.join(missing)}: in:0.5,out:1.5 (USD per million tokens)")
-    if not any(stated.values()):
+    if not any(prices.values()):
         raise BadInput("api_price is nothing for all tokens; give what the API asks, as in in:0.5,out:1.5")
-    return ByPhase(stated["in"], stated.get("cached", stated["in"]), stated["out"])
+    return ByPhase(prices["in"], prices.get("cached", prices["in"]), prices["out"])

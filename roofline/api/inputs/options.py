@@ -1,4 +1,4 @@
-"""Keyword arguments of the public functions for a type checker, each stated once: `predict` says what they mean."""
+"""Keyword arguments of the public functions, as TypedDicts; `predict` documents them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,6 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypedDict, TypeVar
 
 from roofline.number_types import Numbers
 from roofline.specs.model import Model
-
-__all__ = [
-    "Case",
-    "CompareOptions",
-    "Grid",
-    "Many",
-    "OnceOptions",
-    "QuantizeOptions",
-    "SheetOptions",
-    "SizeOptions",
-    "Slo",
-    "SolveOptions",
-    "SpeculationOptions",
-    "Unloaded",
-    "WorkloadOptions",
-]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -34,7 +18,7 @@ _Value = TypeVar("_Value")
 
 #: Limits: a text such as ``ttft:300@p95,tpot:25``, bare numbers in ms, or a mapping, bare numbers in seconds.
 Slo: TypeAlias = str | Mapping[str, float | str]
-#: One value of an option, or several, each of which is tried.
+#: One value of an option, or several to try.
 Many: TypeAlias = _Value | Iterable[_Value]
 
 _Trace: TypeAlias = str | Mapping[str, Iterable[float]]
@@ -114,48 +98,48 @@ class Case(_Deployed, _Lengths[Length], _Load[Length], Generic[Length], total=Fa
 
 
 class Unloaded(_Deployed, _Lengths[float | str], total=False):
-    """Those of questions that look for the load themselves: `goodput` and `curve`."""
+    """Of `goodput` and `curve`, which vary the load."""
 
     measured: str | Mapping[str, float | str] | None
 
 
 class SpeculationOptions(_Undrafted, _Lengths[float | str], total=False):
-    """Those of `speculate`, which looks for the load and the drafts itself."""
+    """Of `speculate`, which has its own load and draft arguments."""
 
     slo: Slo | None
 
 
 class OnceOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
-    """Those of `calibrate_once`, whose measurement is an argument of its own."""
+    """Of `calibrate_once`, whose measurement is a separate argument."""
 
 
 class SolveOptions(OnceOptions, total=False):
-    """Those of `solve`, which has limits of its own."""
+    """Of `solve`, which has its own limits."""
 
     measured: str | Mapping[str, float | str] | None
 
 
 class CompareOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
-    """Those of `compare`, which takes no measurement of a single deployment."""
+    """Of `compare` and `levers`, which take no measurement of a single deployment."""
 
     slo: Slo | None
 
 
 class QuantizeOptions(_Shared, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
-    """Those of `quantize`, which goes through the formats itself."""
+    """Of `quantize`, which varies the formats."""
 
     num_gpus: int | None
     slo: Slo | None
 
 
 class SizeOptions(_Shared, _Drafts, _Formats, _Lengths[float | str], _Load[float | str], total=False):
-    """Those of `size`, which says how many GPUs it takes."""
+    """Of `size`, which searches the number of GPUs."""
 
     quantization: Many[str | None]
 
 
 class SheetOptions(TypedDict, total=False):
-    """Those of `sheet`; lists make a row of every combination."""
+    """Of `sheet`; lists make a row of every combination."""
 
     isl: Numbers
     osl: Numbers
@@ -177,7 +161,7 @@ class SheetOptions(TypedDict, total=False):
 
 
 class Grid(TypedDict, total=False):
-    """Those of `table`: of every option one value, or several that are tried one by one."""
+    """Of `table`: each option takes one value, or several."""
 
     isl: Numbers
     osl: Numbers
@@ -225,7 +209,7 @@ class Grid(TypedDict, total=False):
 
 
 class WorkloadOptions(TypedDict, total=False):
-    """Options of `predict` that a named workload stands for."""
+    """Options of `predict` for a named workload."""
 
     isl: int
     osl: int

@@ -1,4 +1,4 @@
-"""Pools of GPUs as callers write them: the GPU, and what its text states of the options."""
+"""Pools of GPUs in text, such as ``8xh100``: the GPU, and the options that the text states."""
 
 from __future__ import annotations
 
@@ -12,42 +12,29 @@ from roofline.grammar.pools import DEGREES, Pool, is_pool, pool_of_text, pool_te
 from roofline.records import NamedTuple
 from roofline.specs.gpu import Gpu
 
-__all__ = ["POOLED", "GpuChoice", "Opened", "choice", "choice_of_formats", "fixed_count", "gpu_of", "opened", "pool_of"]
-
 #: Options of `predict` that a pool may state.
 POOLED = (*DEGREES, "quantization")
 
-_OPEN = {"pp": 1, "ep": 1, "dp": 1}  # defaults of `predict`, which state nothing
+_OPEN = {"pp": 1, "ep": 1, "dp": 1}  # defaults of `predict`, which a pool may replace
 
 
 class GpuChoice(NamedTuple):
-    """A GPU, and the options of a question with what its pool states."""
+    """A GPU, and the options of a question including those its pool states."""
 
-    gpu: Any  # name or record; a pool where replicas of a plan that is still open are stated
+    gpu: Any  # name or record; a pool with replicas of a plan that is still open
     options: dict[str, Any]
-    pool: Pool | None = None  # None where nothing but the GPU is named
+    pool: Pool | None = None  # None for a GPU alone
 
     @property
     def text(self) -> str:
-        """What was asked for, as a caller may write it."""
+        """The pool or GPU, in the form that a caller may write."""
         if self.pool is not None:
             return pool_text(self.pool)
         return self.gpu.name if isinstance(self.gpu, Gpu) else str(self.gpu)
 
 
 def pool_of(gpu: Any, specs: str | None = None) -> Pool | None:
-    """The pool that a caller names.
-
-    Args:
-        gpu: name, alias or path of a GPU, a pool such as ``8xh100`` or ``b200:tp4:fp8x2``, or a record [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The pool; None where only a GPU is named: the exact name of one in the catalog is never a pool.
-
-    Raises:
-        BadInput: a part of the text that is neither plan, format nor replicas.
-    """
+    """The pool that a caller names; None for a GPU alone, such as any exact name in the catalog."""
     if isinstance(gpu, (Pool, Gpu)):
         return gpu if isinstance(gpu, Pool) else None
     text = scalar(gpu)
@@ -57,19 +44,7 @@ def pool_of(gpu: Any, specs: str | None = None) -> Pool | None:
 
 
 def gpu_of(gpu: Any, specs: str | None = None) -> Gpu:
-    """The record of the GPU that a caller names, alone or in a pool.
-
-    Args:
-        gpu: as `pool_of` takes it [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record.
-
-    Raises:
-        UnknownName: no such GPU.
-        BadInput: as `pool_of` raises.
-    """
+    """The record of a GPU that is named alone or in a pool."""
     if isinstance(gpu, Gpu):
         return gpu
     pool = pool_of(gpu, specs)
@@ -77,20 +52,7 @@ def gpu_of(gpu: Any, specs: str | None = None) -> Gpu:
 
 
 def choice(gpu: Any, options: Mapping[str, Any], question: str | None = None) -> GpuChoice:
-    """A GPU, and options with what its pool states: plan, format, GPUs in all or replicas.
-
-    Args:
-        gpu: as `pool_of` takes it [text].
-        options: keyword arguments of `predict`; `specs` among them.
-        question: one that counts GPUs itself or shows one replica, and so refuses a number of them; None for others
-            [text].
-
-    Returns:
-        The choice.
-
-    Raises:
-        BadInput: an option and the pool state the same thing differently, or a number of GPUs where none belongs.
-    """
+    """A GPU, and options merged with its pool; a `question` that shows one replica refuses a number of GPUs."""
     pool = pool_of(gpu, options.get("specs"))
     if pool is None:
         return GpuChoice(name_or_record("gpu", gpu), dict(options))
@@ -98,10 +60,10 @@ def choice(gpu: Any, options: Mapping[str, Any], question: str | None = None) ->
         _refuse_count(pool, question)
     merged = dict(options)
     for name, value in pool.options.items():
-        stated = options.get(name)
-        if stated not in (None, _OPEN.get(name), value):
+        option = options.get(name)
+        if option not in (None, _OPEN.get(name), value):
             raise BadInput(
-                f"{name} is stated twice: {value} in {pool_text(pool)!r}, and {name} = {shown(stated)}; leave one out"
+                f"{name} is stated twice: {value} in {pool_text(pool)!r}, and {name} = {shown(option)}; leave one out"
             )
         merged[name] = value
     if pool.replicas is None:
@@ -118,7 +80,7 @@ def choice(gpu: Any, options: Mapping[str, Any], question: str | None = None) ->
 
 
 class Opened(NamedTuple):
-    """What a pool and the options beside it state of a deployment."""
+    """Deployment options of a pool merged with those given separately."""
 
     gpu: str
     tp: int | None
@@ -127,84 +89,49 @@ class Opened(NamedTuple):
     dp: int
     num_gpus: int | None
     quantization: str | None
-    copies: int | None  # replicas of a plan that is still open
+    copies: int | None  # replicas, where the plan is still open
 
 
-def opened(pool: Pool, **stated: Any) -> Opened:
-    """A pool beside the options of `predict` that it may state, too.
-
-    Args:
-        pool: as a caller named it.
-        stated: tp, pp, ep, dp, num_gpus and quantization, by name.
-
-    Returns:
-        What both state.
-
-    Raises:
-        BadInput: they state the same thing differently.
-    """
-    found = choice(pool, stated)
-    rest = {name: found.options[name] for name in ("tp", "pp", "ep", "dp", "num_gpus", "quantization")}
-    if isinstance(found.gpu, Pool):
-        return Opened(found.gpu.gpu, **rest, copies=found.gpu.replicas)
+def opened(pool: Pool, **options: Any) -> Opened:
+    chosen = choice(pool, options)
+    rest = {name: chosen.options[name] for name in ("tp", "pp", "ep", "dp", "num_gpus", "quantization")}
+    if isinstance(chosen.gpu, Pool):
+        return Opened(chosen.gpu.gpu, **rest, copies=chosen.gpu.replicas)
     return Opened(pool.gpu, **rest, copies=None)
 
 
 def fixed_count(pool: Pool, options: Mapping[str, Any]) -> int:
-    """GPUs of all replicas of a pool whose plan is known.
-
-    Args:
-        pool: with replicas.
-        options: keyword arguments of `predict` with tp.
-
-    Returns:
-        The number [1].
-
-    Raises:
-        BadInput: another number of GPUs is stated, or degrees that are no whole numbers.
-    """
-    each = 1
+    """GPUs of all replicas of a pool whose plan is known."""
+    per_replica = 1
     for name in ("tp", "pp", "dp"):
         degree = scalar(options.get(name, 1))
         if type(degree) is not int:
             raise BadInput(f"{name} = {shown(degree)} must be a single whole number beside {pool_text(pool)!r}")
-        each *= degree
-    count, stated = (pool.replicas or 1) * each, scalar(options.get("num_gpus"))
-    if stated not in (None, count):
+        per_replica *= degree
+    count, num_gpus = (pool.replicas or 1) * per_replica, scalar(options.get("num_gpus"))
+    if num_gpus not in (None, count):
         raise BadInput(
-            f"num_gpus is stated twice: {pool.replicas} replicas of {each} GPUs in {pool_text(pool)!r}, and "
-            f"num_gpus = {shown(stated)}; leave one out"
+            f"num_gpus is stated twice: {pool.replicas} replicas of {per_replica} GPUs in {pool_text(pool)!r}, and "
+            f"num_gpus = {shown(num_gpus)}; leave one out"
         )
     return count
 
 
 def choice_of_formats(gpu: Any, options: Mapping[str, Any], question: str) -> GpuChoice:
-    """As `choice`, for a question that goes through number formats itself.
-
-    Args:
-        gpu: as `pool_of` takes it [text].
-        options: keyword arguments of `predict`.
-        question: what it is called [text].
-
-    Returns:
-        The choice.
-
-    Raises:
-        BadInput: the pool states a format, or as `choice` raises.
-    """
-    found = choice(gpu, options)
-    if found.pool is not None and found.pool.quantization is not None:
+    """As `choice`, for a question that varies the number formats."""
+    chosen = choice(gpu, options)
+    quantization = None if chosen.pool is None else chosen.pool.quantization
+    if quantization is not None:
         raise BadInput(
-            f"{question} goes through the number formats itself: leave {found.pool.quantization} out of {found.text!r}"
+            f"{question} goes through the number formats itself: leave {quantization} out of {chosen.text!r}"
         )
-    return found
+    return chosen
 
 
 def _refuse_count(pool: Pool, question: str) -> None:
-    """Refuse GPUs in all, and replicas, where a question has no place for them."""
+    """Refuse a number of GPUs or replicas in a pool."""
     counted = f"{pool.num_gpus}x" if pool.num_gpus is not None else f"x{pool.replicas}" if pool.replicas else None
     if counted is not None:
-        plain = pool_text(
-            Pool(pool.gpu, **{name: pool.options[name] for name in (*DEGREES, "quantization") if name in pool.options})
-        )
+        options = {name: value for name, value in pool.options.items() if name in POOLED}
+        plain = pool_text(Pool(pool.gpu, **options))
         raise BadInput(f"{question}: leave {counted} out of {pool_text(pool)!r} and write {plain}")

@@ -1,4 +1,4 @@
-"""The shape of traffic, and what is lost of a GPU's rates: lengths that spread, cold starts, derates."""
+"""The shape of traffic and of the GPU's rates: length distributions, cold starts, derates."""
 
 from __future__ import annotations
 
@@ -17,56 +17,27 @@ from roofline.serving.prediction import Prediction
 from roofline.specs.gpu import Gpu
 from roofline.specs.slo import LEVELS, metric_and_level
 
-__all__ = [
-    "RATES",
-    "TRAFFIC",
-    "USUAL",
-    "cold_start_of",
-    "cold_start_warnings",
-    "derated",
-    "lengths_of",
-    "losses_of",
-    "traffic",
-]
+#: Rates of a GPU that may be derated, and their names in notes.
+RATES = {"bandwidth": "HBM bandwidth", "peak": "dense peaks", "link": "scale-up bandwidth"}
 
-#: Rates of a GPU of which a share may be lost, and what they are.
-RATES = {
-    "bandwidth": "HBM bandwidth",
-    "peak": "dense peaks",
-    "link": "scale-up bandwidth",
-}
-
-#: Lengths where none are given: the random data set of `vllm bench serve` [tokens].
+#: Default lengths: the random data set of `vllm bench serve` [tokens].
 USUAL = (KIBI, 128)
 
 #: Options of `predict` that shape the traffic of a load.
 TRAFFIC = ("isl_cv", "osl_cv", "lengths", "cold_start")
 
 _MOST_LOST = 0.99
-_SLOWEST, _FASTEST = 99.9, 1.0  # percentiles of warm requests that stand for the slowest and the fastest of them
-_EXACTLY = 2.0**-20  # relative, between a share of cold starts and what a percentile leaves
+_SLOWEST, _FASTEST = 99.9, 1.0  # percentiles that stand for the slowest and the fastest warm request
+_EXACTLY = 2.0**-20  # relative difference at which a share of cold starts equals the tail above a percentile
 
 
 def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Lengths] | Lengths | None:
-    """How lengths spread.
-
-    Args:
-        lengths: a law of `roofline.serving.lengths.LAWS`, the path of a trace, or a mapping with the columns isl and
-            osl; None for the log-normal law, or for equal lengths where no coefficient is given [text].
-        isl_cv: standard deviation of prompts over their mean; None for 0 [1].
-        osl_cv: the same of answers [1].
-
-    Returns:
-        None where all are equal; of a law the lengths; of a trace its mean isl and osl [tokens] with them.
-
-    Raises:
-        BadInput: coefficients that cannot be, or beside a trace; a trace with faults.
-    """
+    """Spread of lengths; None where all are equal; of a trace the mean isl and osl [tokens] come first."""
     if isinstance(lengths, Lengths):
         return lengths
     lengths = lengths if isinstance(lengths, Mapping) else scalar(lengths)
-    given = {"isl_cv": isl_cv, "osl_cv": osl_cv}
-    cvs = {name: plain_value(name, scalar(value)) for name, value in given.items() if value is not None}
+    given_cvs = (("isl_cv", isl_cv), ("osl_cv", osl_cv))
+    cvs = {name: plain_value(name, scalar(value)) for name, value in given_cvs if value is not None}
     if lengths is None or (isinstance(lengths, str) and lengths in LAWS):
         if not cvs:
             if lengths is not None:
@@ -75,8 +46,8 @@ def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Le
         for name, value in cvs.items():
             if type(value) not in (float, int):
                 raise BadInput(f"{name} = {shown(value)} must be a number such as 0.5")
-        found = lengths_by_law(lengths or LOG_NORMAL, cvs.get("isl_cv", 0.0), cvs.get("osl_cv", 0.0))
-        return None if found.is_fixed else found
+        spread = lengths_by_law(lengths or LOG_NORMAL, cvs.get("isl_cv", 0.0), cvs.get("osl_cv", 0.0))
+        return None if spread.is_fixed else spread
     if cvs and not (isinstance(lengths, str) and not re.search(r"[./\\]", lengths)):
         raise BadInput(f"a trace has its own spread; leave out {' and '.join(cvs)}")
     if isinstance(lengths, str):
@@ -101,22 +72,7 @@ def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Le
 def traffic(
     isl: Any, osl: Any, *, lengths: Any = None, isl_cv: Any = None, osl_cv: Any = None, cold_start: Any = None
 ) -> tuple[Any, Any, Lengths | None, tuple[float, float] | None]:
-    """Lengths and cold starts of a load as `roofline.api.inputs.case.workload` takes them.
-
-    Args:
-        isl: mean prompt, or its default [tokens].
-        osl: mean answer, or its default [tokens].
-        lengths: as of `lengths_of` [text].
-        isl_cv: as of `lengths_of` [1].
-        osl_cv: as of `lengths_of` [1].
-        cold_start: as of `cold_start_of` [text].
-
-    Returns:
-        Mean prompt and answer, of the trace where there is one [tokens]; how they spread; cold starts.
-
-    Raises:
-        BadInput: lengths given beside a trace, and as those functions raise.
-    """
+    """Mean isl and osl, their spread and cold starts, as `inputs.case.workload` takes them."""
     spread, start = lengths_of(lengths, isl_cv, osl_cv), cold_start_of(cold_start)
     if not isinstance(spread, tuple):
         return isl, osl, spread, start
@@ -127,17 +83,7 @@ def traffic(
 
 
 def cold_start_of(value: Any) -> tuple[float, float] | None:
-    """Cold starts as a share of the requests, and how much longer those wait.
-
-    Args:
-        value: a text such as ``1%:2s``, or both numbers, the time in seconds; None for none [text].
-
-    Returns:
-        Share [1] and time [s].
-
-    Raises:
-        BadInput: neither, a share beyond 0 to 1, a time that is none.
-    """
+    """Share of the requests that start a cold server [1], and their extra wait [s]; None for neither."""
     value = scalar(value) if not isinstance(value, Sequence) else value
     if value is None:
         return None
@@ -146,33 +92,24 @@ def cold_start_of(value: Any) -> tuple[float, float] | None:
         if not colon:
             raise BadInput(f"cold_start = {shown(value)} must be a share and a time, such as 1%:2s")
         pair: list[Any] = [
-            _stated("cold_start", share_of_text, share),
-            _stated(f"cold_start = {shown(value)}", time_of_text, time),
+            _parsed("cold_start", share_of_text, share),
+            _parsed(f"cold_start = {shown(value)}", time_of_text, time),
         ]
     else:
         values = several("cold_start", value)
         if len(values) != 2:
             raise BadInput(f"cold_start = {shown(value)} must be a share and a time: (0.01, 2.0), or '1%:2s'")
         pair = [
-            _stated("cold_start", read, each) if isinstance(each, str) else each
-            for each, read in zip(values, (share_of_text, time_of_text), strict=True)
+            _parsed("cold_start", read, item) if isinstance(item, str) else item
+            for item, read in zip(values, (share_of_text, time_of_text), strict=True)
         ]
-    found = (
-        number("the share of cold starts", pair[0], 0.0, 1.0),
-        number("the time of a cold start", pair[1], 0.0, HOUR),
-    )
-    return found if found[0] > 0.0 and found[1] > 0.0 else None
+    cold_share = number("the share of cold starts", pair[0], 0.0, 1.0)
+    wait = number("the time of a cold start", pair[1], 0.0, HOUR)
+    return (cold_share, wait) if cold_share > 0.0 and wait > 0.0 else None
 
 
 def cold_start_warnings(prediction: Prediction) -> list[str]:
-    """Percentiles that a share of cold starts leaves open.
-
-    Args:
-        prediction: of one case under a load.
-
-    Returns:
-        A sentence for each [text].
-    """
+    """Notes on percentiles that fall exactly between warm and cold requests."""
     workload = prediction.workload
     if workload.cold_start is None or prediction.tails is None or prediction.served is None:
         return []
@@ -194,18 +131,7 @@ def cold_start_warnings(prediction: Prediction) -> list[str]:
 
 
 def losses_of(value: Any) -> dict[str, float]:
-    """Shares of a GPU's rates that are lost: to neighbours, to virtualisation, to clocks.
-
-    Args:
-        value: a text such as ``bandwidth:5%,peak:3%``, or a mapping of shares; None for none [text].
-
-    Returns:
-        Shares by the keys of `RATES` [1].
-
-    Raises:
-        UnknownName: no such rate.
-        BadInput: no share, or one beyond 0 to 99 %.
-    """
+    """Lost shares of a GPU's rates, by the keys of `RATES` [1]."""
     value = value if isinstance(value, Mapping) else scalar(value)
     if value is None:
         return {}
@@ -217,51 +143,43 @@ def losses_of(value: Any) -> dict[str, float]:
         pairs = list(value.items())
     else:
         raise BadInput(f"derate = {shown(value)} must be shares of rates, such as bandwidth:5%,peak:3%")
-    found: dict[str, float] = {}
+    losses: dict[str, float] = {}
     for name, share in pairs:
         if name not in RATES:
             raise UnknownName(
                 f"unknown rate {shown(name)} to derate; choose from {', '.join(RATES)}, as in bandwidth:5%,peak:3%"
             )
-        if name in found:
+        if name in losses:
             raise BadInput(f"{name!r} is derated twice in {shown(value)}")
-        said = scalar(share)
-        lost = _stated(f"derate {name}", share_of_text, said) if isinstance(said, str) else said
-        found[name] = number(f"derate {name}", lost, 0.0, _MOST_LOST)
-    return found
+        plain = scalar(share)
+        lost = _parsed(f"derate {name}", share_of_text, plain) if isinstance(plain, str) else plain
+        losses[name] = number(f"derate {name}", lost, 0.0, _MOST_LOST)
+    return losses
 
 
 def derated(gpu: Gpu, losses: Mapping[str, float]) -> tuple[Gpu, tuple[str, ...]]:
-    """A GPU without the shares of its rates that are lost.
-
-    Args:
-        gpu: as its specification has it.
-        losses: shares by the keys of `RATES` [1].
-
-    Returns:
-        The GPU, and a sentence for each rate [text].
-    """
-    kept = {name: 1.0 - losses.get(name, 0.0) for name in RATES}
-    link = replace(gpu.link, bandwidth=gpu.link.bandwidth * kept["link"])
-    peaks = {dtype: peak * kept["peak"] for dtype, peak in gpu.peaks.items()}
-    said = tuple(
+    """A GPU without the lost shares of its rates, and a note on each."""
+    remaining = {name: 1.0 - losses.get(name, 0.0) for name in RATES}
+    link = replace(gpu.link, bandwidth=gpu.link.bandwidth * remaining["link"])
+    peaks = {dtype: peak * remaining["peak"] for dtype, peak in gpu.peaks.items()}
+    notes = tuple(
         f"derated: {RATES[name]} {100.0 * share:.3g} % below the specification"
         for name, share in losses.items()
         if share
     )
-    if not said:
+    if not notes:
         return gpu, ()
-    return replace(gpu, bandwidth=gpu.bandwidth * kept["bandwidth"], peaks=peaks, link=link), said
+    return replace(gpu, bandwidth=gpu.bandwidth * remaining["bandwidth"], peaks=peaks, link=link), notes
 
 
 def _levels(slo: Mapping[str, float]) -> list[float]:
-    """Percentiles of an answer: those of a row, and those that an SLO limits [%]."""
+    """Percentiles that a row or an SLO asks for [%]."""
     limited = [metric_and_level(key)[1] for key in slo]
     return sorted({*LEVELS, *(level for level in limited if level is not None)})
 
 
-def _stated(name: str, read: Callable[[str], float], text: str) -> float:
-    """A share or a time from text, refused by name."""
+def _parsed(name: str, read: Callable[[str], float], text: str) -> float:
+    """A parsed text; errors get the option's name."""
     try:
         return read(text)
     except BadInput as error:

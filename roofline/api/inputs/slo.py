@@ -1,4 +1,4 @@
-"""Limits on latencies as a caller writes them."""
+"""Limits on latencies, as callers write them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,11 @@ from roofline.specs.slo import (
     ratio_of_text,
 )
 
-__all__ = ["Limits", "ratio_of_text", "slo_limits", "time_limit", "with_p99_within"]
+__all__ = ["Limits", "ratio_of_text", "slo_limits", "with_p99_within"]
 
 
 def slo_limits(slo: Any) -> Limits | None:
-    """Limits on latencies in seconds.
-
-    Args:
-        slo: a text such as ``ttft:300@p95,tpot:25ms``, bare numbers in ms as in the shell; or a mapping such as
-            ``{"ttft@p95": 0.3, "e2el": "8 s", "p99_within": 2}``, bare numbers in seconds [s].
-
-    Returns:
-        The limits; None where there are none at all.
-
-    Raises:
-        UnknownName: a key that is none.
-        BadInput: neither, a limit that is not positive, one so long that milliseconds must be meant, a percentile
-            that is none.
-    """
+    """Limits in seconds; bare numbers are ms in a text, seconds in a mapping."""
     slo = scalar(slo) if not isinstance(slo, Mapping) else slo
     if slo is None:
         return None
@@ -51,75 +38,52 @@ def slo_limits(slo: Any) -> Limits | None:
         raise BadInput(
             f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {example}, or {SLO_EXAMPLE!r}"
         )
-    found = Limits()
-    for given, limit in slo.items():
-        metric, level = metric_and_level(scalar(given))
+    limits = Limits()
+    for name, limit in slo.items():
+        metric, level = metric_and_level(scalar(name))
         text = scalar(limit)
         if isinstance(text, str) and "@" in text and level is None:
             text, _, level_text = text.partition("@")
             _, level = metric_and_level(f"{metric}@{level_text.strip()}")
         key = key_of(metric, level)
-        if key in found:
+        if key in limits:
             raise BadInput(f"{key!r} is limited twice in {shown(slo)}; keep one")
         if key == P99_WITHIN:
-            found[key] = ratio_of_text(text) if isinstance(text, str) else number(key, text, 1.0, BILLION)
+            limits[key] = ratio_of_text(text) if isinstance(text, str) else number(key, text, 1.0, BILLION)
         else:
-            found[key] = time_limit(f"SLO {given}", text)
-    check_limits(found)
-    return found
+            limits[key] = _time_limit(f"SLO {name}", text)
+    check_limits(limits)
+    return limits
 
 
 def with_p99_within(slo: Limits | None, within: float) -> Limits:
-    """Limits, and one on the p99 over the median.
-
-    Args:
-        slo: limits by their keys; None for none [s].
-        within: multiple of the median [1].
-
-    Returns:
-        All of them.
-
-    Raises:
-        BadInput: the limits state such a multiple themselves.
-    """
+    """Limits with one on the p99 over the median added [1]."""
     if slo is not None and P99_WITHIN in slo:
         raise BadInput("the SLO already limits the p99 over the median; state it once")
     return Limits({**(slo or {}), P99_WITHIN: within})
 
 
-def time_limit(name: str, value: Any) -> float:
-    """A limit on a latency: a bare number is in seconds.
-
-    Args:
-        name: of the limit, for the message [text].
-        value: the limit; a text may say its unit, such as ``300 ms`` [s].
-
-    Returns:
-        The limit [s].
-
-    Raises:
-        BadInput: not positive, or so long that milliseconds must be meant.
-    """
-    found = scalar(value)
-    if isinstance(found, str):
-        return _stated(name, found)
-    if type(found) not in (float, int) or not 0.0 < found <= BILLION:
+def _time_limit(name: str, value: Any) -> float:
+    """A limit on a latency [s]; a bare number over a minute is refused as milliseconds."""
+    time = scalar(value)
+    if isinstance(time, str):
+        return _parsed_time(name, time)
+    if type(time) not in (float, int) or not 0.0 < time <= BILLION:
         raise BadInput(f"{name} = {shown(value)} must be a positive, finite time in seconds")
-    if MINUTE < found < BILLION:  # a billion, the most, is no limit at all
-        said = shown(found)
+    if MINUTE < time < BILLION:  # a billion, the most, is no limit at all
+        text = shown(time)
         raise BadInput(
-            f"{name} = {said} is over a minute (bare numbers are seconds); write {rounded(found * MILLI)} for "
-            f"{said} ms, or {said + ' s'!r} if that is meant"
+            f"{name} = {text} is over a minute (bare numbers are seconds); write {rounded(time * MILLI)} for "
+            f"{text} ms, or {text + ' s'!r} if that is meant"
         )
-    return float(found)
+    return float(time)
 
 
-def _stated(name: str, text: str) -> float:
-    """A limit that says its unit."""
+def _parsed_time(name: str, text: str) -> float:
     try:
-        found = time_of_text(text, needs_unit=True)
+        time = time_of_text(text, needs_unit=True)
     except BadInput:
-        found = 0.0
-    if not 0.0 < found <= BILLION:
+        time = 0.0
+    if not 0.0 < time <= BILLION:
         raise BadInput(f"{name} = {shown(text)} must be a time in seconds, such as 0.3 or '300 ms'")
-    return found
+    return time

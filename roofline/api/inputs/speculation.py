@@ -1,4 +1,4 @@
-"""Speculative decoding as callers write it: what proposes tokens, how many, and how many are kept."""
+"""Speculative decoding options: the draft, its number of tokens, and their acceptance."""
 
 from __future__ import annotations
 
@@ -11,51 +11,25 @@ from roofline.grammar.acceptance import EXAMPLES_OF_ACCEPTANCE, acceptance_of_ra
 from roofline.physics.plan import Deployment, Draft
 from roofline.physics.speculation import eagle_head, mtp_module
 from roofline.records import replace
-from roofline.serving.precision import precision
+from roofline.serving.quantization import resolved_quantization
 from roofline.serving.sizing import plan_fault
 from roofline.specs.model import Model
 from roofline.specs.speculation import METHODS, MOST_DRAFTS, Acceptance
 
-__all__ = ["DRAFTING", "check_draft_plan", "draft_of", "draft_warnings", "drafted"]
-
-#: Options of `predict` that make up a draft.
-DRAFTING = ("draft", "draft_tokens", "acceptance")
-
-_JOINED = {"mtp": 2, "eagle": 3}  # hidden states and embeddings that a module joins
-_ODD_VOCABULARY = 0.02  # relative difference beyond which two tokenizers are none
+_JOINED = {"mtp": 2, "eagle": 3}  # hidden states and embeddings that a draft module concatenates
+_ODD_VOCABULARY = 0.02  # relative difference beyond which the tokenizers must differ
 
 
 def drafted(
     deployment: Deployment, draft: Any, draft_tokens: Any, acceptance: Any, specs: str | None = None
 ) -> Deployment:
-    """A deployment with what proposes tokens.
-
-    Args:
-        deployment: model, GPU and formats.
-        draft: as of `draft_of` [text].
-        draft_tokens: as of `draft_of` [tokens].
-        acceptance: as of `draft_of` [1].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The deployment; the same where no draft is named.
-
-    Raises:
-        BadInput, UnknownName: as of `draft_of`.
-    """
-    found = draft_of(deployment, draft, draft_tokens, acceptance, specs)
-    return deployment if found is None else replace(deployment, draft=found)
+    """The deployment with its draft; unchanged without one."""
+    record = draft_of(deployment, draft, draft_tokens, acceptance, specs)
+    return deployment if record is None else replace(deployment, draft=record)
 
 
 def check_draft_plan(deployment: Deployment) -> None:
-    """Refuse a plan that what proposes tokens cannot run under.
-
-    Args:
-        deployment: with a draft or without one.
-
-    Raises:
-        BadInput: a degree that does not divide what it must.
-    """
+    """Refuse a plan that the draft model cannot run with."""
     drafting = deployment.drafting
     if drafting is not None:
         fault = plan_fault(drafting.model, drafting.plan)
@@ -66,23 +40,7 @@ def check_draft_plan(deployment: Deployment) -> None:
 def draft_of(
     deployment: Deployment, draft: Any, draft_tokens: Any, acceptance: Any, specs: str | None = None
 ) -> Draft | None:
-    """What proposes tokens.
-
-    Args:
-        deployment: model, GPU and formats.
-        draft: ``mtp``, ``eagle``, ``ngram``, or the name or record of a smaller model; None for no drafts [text].
-        draft_tokens: proposed before each step; None for as many as there are rates of acceptance, or modules [tokens].
-        acceptance: probability that a proposal is kept, where all before it are: one or several numbers, or a text of
-            these, of tokens per step (``2.8 tokens``), or the name of a preset [1].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The draft; None for none.
-
-    Raises:
-        BadInput: parts that cannot be or are missing, a model without a draft module.
-        UnknownName: no such model or preset.
-    """
+    """The draft; None without one. By default as many tokens as acceptances or draft modules."""
     draft = draft if isinstance(draft, Model) else scalar(draft)
     if draft is None:
         named = {"draft_tokens": draft_tokens, "acceptance": acceptance}
@@ -94,7 +52,7 @@ def draft_of(
     if isinstance(draft, str):
         method = draft.strip().lower()
         if method not in METHODS:
-            proposed, method = _smaller(draft, specs), "model"
+            proposed, method = _draft_model(draft, specs), "model"
         elif method == "mtp":
             proposed = mtp_module(model)
         else:
@@ -105,45 +63,36 @@ def draft_of(
     rates = _acceptance(acceptance, count, model.mtp_layers if method == "mtp" else None)
     if proposed is None:
         return Draft(method, rates)
-    formats = deployment.precision
+    formats = deployment.quantization
     if method == "model":
-        formats = precision(proposed, deployment.gpu)
+        formats = resolved_quantization(proposed, deployment.gpu)
     return Draft(method, rates, proposed, formats, _JOINED.get(method, 0))
 
 
 def draft_warnings(deployment: Deployment) -> list[str]:
-    """What a reader should know of a draft.
-
-    Args:
-        deployment: with a draft or without one.
-
-    Returns:
-        One sentence each [text].
-    """
     draft, model = deployment.draft, deployment.model
     if draft is None:
         return []
-    source = f" ({draft.acceptance.source})" if draft.acceptance.source else " (as given)"
-    said = [
-        f"{draft.acceptance.tokens:.3g} tokens per step of {draft.tokens} proposed{source}; it varies with the text"
-    ]
+    source = draft.acceptance.source or "as given"
+    tokens = f"{draft.acceptance.tokens:.3g} tokens per step of {draft.tokens} proposed ({source})"
+    notes = [f"{tokens}; it varies with the text"]
     if draft.method == "eagle":
-        said.append("EAGLE head: one attention layer like the model's with a dense network, an estimate")
+        notes.append("EAGLE head: one attention layer like the model's with a dense network, an estimate")
     smaller = draft.model
     if draft.method == "model" and smaller is not None and abs(smaller.vocab / model.vocab - 1.0) > _ODD_VOCABULARY:
-        said.append(
+        notes.append(
             f"{smaller.short_name} and {model.short_name} have vocabularies of {smaller.vocab:,} and {model.vocab:,}: "
             "engines want one tokenizer for both"
         )
-    return said
+    return notes
 
 
-def _smaller(name: str, specs: str | None) -> Model:
+def _draft_model(name: str, specs: str | None) -> Model:
     try:
-        found: Model = find.find_model(name, specs)[0]
+        model: Model = find.find_model(name, specs)[0]
     except UnknownName as error:
         raise UnknownName(f"draft = {shown(name)} is neither {', '.join(METHODS)} nor a model: {error}") from None
-    return found
+    return model
 
 
 def _count(value: Any) -> int | None:
@@ -160,29 +109,32 @@ def _count(value: Any) -> int | None:
 
 
 def _acceptance(value: Any, count: int | None, modules: int | None) -> Acceptance:
-    """A rate for each proposal."""
+    """Acceptance with a rate for each draft token."""
     if isinstance(value, Acceptance):
         return value if count is None else value.of(count)
     if value is None:
         raise BadInput(f"a draft needs an acceptance, which depends on your text; give {EXAMPLES_OF_ACCEPTANCE}")
     text = scalar(value)
     if isinstance(text, str):
-        single = "," not in text and not any(letter.isalpha() for letter in text)
-        return acceptance_of_text(text, _needed(count, modules) if single else count)
+        return acceptance_of_text(text, _single_rate_count(count, modules) if is_single_rate(text) else count)
     rates = several("acceptance", value)
     for rate in rates:
         if type(rate) not in (int, float):
             raise BadInput(
                 f"acceptance = {shown(rate)} must be a number between 0 and 1; or give {EXAMPLES_OF_ACCEPTANCE}"
             )
-    return acceptance_of_rates(
-        tuple(float(rate) for rate in rates), _needed(count, modules) if len(rates) == 1 else count
-    )
+    tokens = _single_rate_count(count, modules) if len(rates) == 1 else count
+    return acceptance_of_rates(tuple(map(float, rates)), tokens)
 
 
-def _needed(count: int | None, modules: int | None) -> int:
-    """Proposals for which one rate holds."""
-    found = count or modules
-    if not found:
+def is_single_rate(text: str) -> bool:
+    """Whether an acceptance in text is one rate: not several, no preset, no tokens per step."""
+    return "," not in text and not any(letter.isalpha() for letter in text)
+
+
+def _single_rate_count(count: int | None, modules: int | None) -> int:
+    """Draft tokens that share a single rate."""
+    proposals = count or modules
+    if not proposals:
         raise BadInput("one acceptance needs draft_tokens, the tokens proposed before each step; or give one for each")
-    return found
+    return proposals

@@ -1,4 +1,4 @@
-"""Options of the public functions as texts: the same words as in the shell, by the same parsers."""
+"""Options written as texts, with the same grammar and parsers as in the shell."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
     "words_of_text",
 ]
 
-#: Option -> how a text becomes its value.
+#: Parser of each option.
 _ONE: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus", "spare", "requests"), whole_of_text),
     **dict.fromkeys(("max_num_batched_tokens", "max_num_seqs", "max_model_len"), whole_of_text),
@@ -66,7 +66,7 @@ _ONE: dict[str, Callable[[str], Any]] = {
     "gpu_price": price_of_text,
 }
 
-#: The same where several values make sense.
+#: Parser of each option that takes several values.
 _MANY: dict[str, Callable[[str], list[Any]]] = {
     **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus"), wholes_of_text),
     **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), numbers_of_text),
@@ -76,25 +76,14 @@ _MANY: dict[str, Callable[[str], list[Any]]] = {
 
 
 def listed_names(name: str, value: Any) -> list[Any]:
-    """Names or records, one or several: of a text those between its commas; what is a path stays whole.
-
-    Args:
-        name: of the argument, for the message [text].
-        value: one or several names or records [any].
-
-    Returns:
-        One each.
-
-    Raises:
-        UnknownName: neither a text nor a record.
-        BadInput: an empty name, or as `several` refuses.
+    """Names or records; a text is split at its commas, unless it is a path.
 
     >>> listed_names("gpus", ["h100, b200", "l40s:tp2"])
     ['h100', 'b200', 'l40s:tp2']
     """
     names: list[Any] = []
-    for each in several(name, value):
-        text: Any = each if isinstance(each, Pool) else name_or_record(name, each)
+    for item in several(name, value):
+        text: Any = item if isinstance(item, Pool) else name_or_record(name, item)
         parts = [text] if not isinstance(text, str) or "," not in text or is_file(text) else text.split(",")
         if len(parts) > 1:
             parts = [part.strip() for part in parts]
@@ -105,32 +94,12 @@ def listed_names(name: str, value: Any) -> list[Any]:
 
 
 def is_file(text: str) -> bool:
-    """Whether a text is the path of something that exists.
-
-    Args:
-        text: as given [text].
-
-    Returns:
-        True or false.
-    """
-    try:
-        return os.path.exists(text)  # noqa: PTH110 - pathlib costs start-up time
-    except (OSError, ValueError):
-        return False
+    """Whether a path exists; false for invalid paths."""
+    return os.path.exists(text)  # noqa: PTH110 - pathlib costs start-up time
 
 
 def plain_value(name: str, value: Any) -> Any:
-    """The value of an option, whether it is written as a text or not.
-
-    Args:
-        name: of the option [text].
-        value: as given [any].
-
-    Returns:
-        What a text stands for; anything else, and a text of an option that holds words, as it is.
-
-    Raises:
-        BadInput: a text that is no such value; the message says how to write one.
+    """The value of an option, parsed if it is a text with a grammar.
 
     >>> plain_value("isl", "4k"), plain_value("share", "99%"), plain_value("engine", "vllm")
     (4096, 0.99, 'vllm')
@@ -144,17 +113,7 @@ def plain_value(name: str, value: Any) -> Any:
 
 
 def all_values(name: str, value: Any) -> list[Any]:
-    """The values of an option of which several may be given: as a text with commas and ranges, or as a list.
-
-    Args:
-        name: of the option [text].
-        value: as given [any].
-
-    Returns:
-        The values, one or several; texts of lists as what they stand for.
-
-    Raises:
-        BadInput: a text that is no such value, or as `several` refuses.
+    """Values of an option that may have several: from commas and ranges in a text, or from a list.
 
     >>> all_values("isl", "1k,4k"), all_values("tp", "1:8:x2"), all_values("isl", ["1k", 2000])
     ([1024, 4096], [1, 2, 4, 8], [1024, 2000])
@@ -167,37 +126,16 @@ def all_values(name: str, value: Any) -> list[Any]:
             raise BadInput(f"{name} = {error}") from None
     if isinstance(value, PromptShare):
         return [value]
-    return [plain_value(name, each) for each in several(name, value)]
+    return [plain_value(name, item) for item in several(name, value)]
 
 
-def plain_counts(**given: Any) -> tuple[Any, ...]:
-    """Whole numbers that hold one value each, written as numbers or as texts.
-
-    Args:
-        given: options by their names [any].
-
-    Returns:
-        The values, in the order given.
-
-    Raises:
-        BadInput: an argument that is no scalar, or a text that is no whole number.
-    """
-    return tuple(plain_value(name, value) for name, value in zip(given, scalars(**given), strict=True))
+def plain_counts(**options: Any) -> tuple[Any, ...]:
+    """Whole numbers from numbers or texts, in the order given."""
+    return tuple(plain_value(name, value) for name, value in zip(options, scalars(**options), strict=True))
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options whose texts are the values that they stand for.
-
-    Args:
-        options: keyword arguments of `predict` and of questions like it.
-
-    Returns:
-        The same; a prefix that is a share of the prompt has become tokens where the prompt is a single number, not the
-        mean of a trace.
-
-    Raises:
-        BadInput: a text that is no such value.
-    """
+    """Options with texts parsed; a prefix share becomes tokens unless isl is an array or comes from a trace."""
     plain = {name: plain_value(name, value) for name, value in options.items()}
     isl = scalar(plain.get("isl"))
     is_trace = isinstance(plain.get("lengths"), Mapping) or plain.get("lengths") not in (None, *LAWS)
@@ -207,18 +145,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokens_of_prefix(prefix: Any, isl: Any) -> Any:
-    """A cached prefix in tokens.
-
-    Args:
-        prefix: tokens, a text or a share of the prompt [tokens].
-        isl: prompt length, a number or an array [tokens].
-
-    Returns:
-        Tokens, of the shape of the prompt where the prefix is a share of it [tokens].
-
-    Raises:
-        BadInput: a text that is neither.
-    """
+    """A cached prefix in tokens, in the shape of `isl` where it is a share of it."""
     text = prefix if isinstance(prefix, PromptShare) else scalar(prefix)
     known = plain_value("prefix", text) if isinstance(text, str) else text
     if not isinstance(known, PromptShare):

@@ -1,4 +1,4 @@
-"""From which load on GPUs of one's own cost less than an API asks for the same requests."""
+"""Break-even against an API: the load from which self-hosted GPUs cost less per request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 from roofline.quantity import HOUR, KILO, MEGA, rounded
 from roofline.records import dataclass
 from roofline.serving.cost import ByPhase, break_even_rate, token_bill
-
-__all__ = ["BREAK_EVEN_KEYS", "BreakEven", "break_even", "break_even_row"]
 
 #: Keys of a row that compare with an API.
 BREAK_EVEN_KEYS = (
@@ -22,38 +20,37 @@ _SMALL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """The load at which GPUs of one's own and an API cost the same, for requests of this kind."""
+    """The load at which self-hosted GPUs and an API cost the same."""
 
-    usd_per_request: float  # that the API asks
+    usd_per_request: float  # of the API
     rates: tuple[float, float, float]  # [1/s] at which both cost the same: at the low, typical and high rent
-    max_request_rate: float  # [1/s] that can be answered at most
-    limit: float  # [1/s] that is to be answered at most: within the SLO, and with the headroom
-    tokens: float  # of a request, of any kind [tokens]
-    limited_by: str = ""  # what keeps the limit below the most that can be answered; empty where nothing does
+    max_request_rate: float  # [1/s] saturation
+    limit: float  # [1/s] largest rate within the SLO, and with the headroom
+    tokens: float  # of a request, of all kinds [tokens]
+    limited_by: str = ""  # what keeps the limit below the saturation
 
     @property
     def request_rate(self) -> float:
-        """Requests per second at which both cost the same, at the typical rent [1/s]."""
+        """Break-even request rate at the typical rent [1/s]."""
         return self.rates[1]
 
     @property
     def utils(self) -> tuple[float, float, float]:
-        """The same over the most that can be answered [1]: at the low, typical and high rent; above 1 where never."""
+        """Break-even rates over the saturation [1]: at the low, typical and high rent; above 1 where never reached."""
         low, typical, high = (rate / self.max_request_rate for rate in self.rates)
         return low, typical, high
 
     @property
     def pays(self) -> bool:
-        """Whether there is a load, within the limit, at which one's own GPUs cost less, at the typical rent."""
+        """Whether some load within the limit costs less than the API, at the typical rent."""
         return self.request_rate <= self.limit
 
     @property
     def factor(self) -> float | None:
-        """What a request costs at the limit, over what the API asks [1]; below 1 it pays; None without any."""
+        """Cost of a request at the limit, over that of the API [1]; None where no request is answered."""
         return None if self.limit <= 0.0 else self.request_rate / self.limit
 
     def __str__(self) -> str:
-        """The answer in a sentence."""
         if self.pays:
             rate = f"{rounded(self.request_rate)} requests/s, {_short(self.request_rate * _DAY)} requests a day"
             return f"pays from {_percent(self.utils[1])} utilisation ({rate}){self._ends}"
@@ -69,7 +66,7 @@ class BreakEven:
 
     @property
     def _ends(self) -> str:
-        """The same at both ends of the range of the rent; nothing where there is none."""
+        """The break-even at both ends of the range of the rent; empty where there is no range."""
         (low, _, high), (least, _, most) = self.utils, self.rates
         if least == most or least > self.limit:
             return ""
@@ -85,48 +82,29 @@ def break_even(
     limit: float,
     limited_by: str = "",
 ) -> BreakEven:
-    """The load at which GPUs of one's own cost what an API asks.
-
-    Args:
-        rents: of all GPUs of the deployment: low, typical and high [USD/s].
-        api: what the API asks for each kind of token [USD per million tokens].
-        tokens: of a request, by kind [tokens].
-        max_request_rate: that can be answered at most [1/s].
-        limit: that is to be answered at most [1/s].
-        limited_by: what keeps the limit below it, as in ``within the SLO`` [text].
-
-    Returns:
-        The load, and whether it can be reached.
-    """
+    """Break-even load for rents [USD/s] and API prices [USD per million tokens] of requests with these tokens."""
     bill = float(token_bill(api, tokens))
     low, typical, high = (float(break_even_rate(rent, bill)) if bill > 0.0 else float("inf") for rent in rents)
     return BreakEven(bill, (low, typical, high), max_request_rate, limit, float(sum(tokens)), limited_by)
 
 
-def break_even_row(found: BreakEven | None) -> dict[str, Any]:
-    """Keys of a row that compare with an API.
-
-    Args:
-        found: the comparison; None where no API is named.
-
-    Returns:
-        Values by key; None where no load is enough.
-    """
-    if found is None:
+def break_even_row(comparison: BreakEven | None) -> dict[str, Any]:
+    """Row values by `BREAK_EVEN_KEYS`; a break-even beyond the saturation is None."""
+    if comparison is None:
         return dict.fromkeys(BREAK_EVEN_KEYS)
-    low, typical, high = (util if util <= 1.0 else None for util in found.utils)
-    rate = found.request_rate if typical is not None else None
+    low, typical, high = (util if util <= 1.0 else None for util in comparison.utils)
+    rate = comparison.request_rate if typical is not None else None
     return {
-        "api_usd_per_request": found.usd_per_request,
-        "pays": found.pays,
+        "api_usd_per_request": comparison.usd_per_request,
+        "pays": comparison.pays,
         "break_even_util": typical,
         "break_even_util_low": low,
         "break_even_util_high": high,
         "break_even_request_rate": rate,
         "break_even_requests_day": None if rate is None else rate * _DAY,
-        "break_even_tok_day": None if rate is None else rate * _DAY * found.tokens,
-        "break_even_factor": found.factor,
-        "break_even": str(found),
+        "break_even_tok_day": None if rate is None else rate * _DAY * comparison.tokens,
+        "break_even_factor": comparison.factor,
+        "break_even": str(comparison),
     }
 
 
@@ -135,7 +113,7 @@ def _percent(share: float) -> str:
 
 
 def _short(number: float) -> str:
-    """A large number of requests: 164k, 1.2M."""
+    """A large number: 164k, 1.2M."""
     for scale, letter in ((MEGA, "M"), (KILO, "k")):
         if number >= scale:
             return f"{rounded(number / scale)}{letter}"

@@ -1,4 +1,4 @@
-"""A prompt cache: for every tier the time to load a prefix against that to compute it again, and what it holds."""
+"""Prompt cache tiers: the time to load a prefix against the time to recompute it, and what a tier holds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.recompute import EvenPrefix, Recompute, even_prefix, recompute
 from roofline.api import catalog
+from roofline.api.answer_rows import answer_row, refused_row
 from roofline.api.inputs.pools import gpu_of
 from roofline.api.inputs.texts import listed_names, plain_options
 from roofline.api.predict import predict
-from roofline.api.refused import refused_row
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.number_types import Json
 from roofline.ops import floor
@@ -19,8 +19,6 @@ from roofline.records import dataclass, field
 from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.prompt_cache import cached_prefixes, computed, hit_rate, load_time, tier_bandwidth
-from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
-from roofline.serving.row import row as row_of
 from roofline.serving.row_types import CacheRow
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
@@ -29,23 +27,22 @@ from roofline.specs.prompt_cache import HBM, HOST_MEMORY, NETWORK_CACHE, NVME, T
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Case
 
-__all__ = ["CACHE_KEYS", "LOADING_WINS", "RECOMPUTING_WINS", "CacheTier", "prompt_cache"]
 
-#: Keys of a row beside those of a prediction.
+#: Keys of a row in addition to those of a prediction.
 CACHE_KEYS = (
     "cache_bandwidth_gb_s", "recompute_ms", "load_us_per_token", "recompute_us_per_token", "recompute_ns_per_square",
     "break_even_prefix", "break_even_formula", "is_straight", "faster", "prefixes_held", "reason",
 )  # fmt: skip
 
-#: What takes less time.
+#: Values of `faster`.
 LOADING_WINS, RECOMPUTING_WINS = "loading", "recomputing"
 
-_MOST = 0.999  # of the memory beside the batch that prefixes may take
+_MOST = 0.999  # share of the memory left by the batch that prefixes may take
 
 
 @dataclass(frozen=True, repr=False)
 class CacheTier:
-    """A tier of the prompt cache of one kind of GPU: loading a prefix from it against computing the prefix again.
+    """One tier of the prompt cache on one kind of GPU: loading a prefix against recomputing it.
 
     >>> import roofline as rl
     >>> memory, *others = rl.prompt_cache("llama-3.1-8b", "h100-sxm", isl=4000, prefix=3000, basis="ideal")
@@ -62,31 +59,31 @@ class CacheTier:
     prefix: float = 0.0  # [tokens]
     bandwidth: float | None = None  # [B/s] to one GPU; None in its memory
     load: float = 0.0  # [s] of the prefix
-    again: Recompute | None = None  # what computing it takes
-    even: EvenPrefix | None = None  # None where loading is never, or always, the faster
-    prefixes: float | None = None  # that the cache holds; None where its size is not known
-    hit: float | None = None  # share of the requests that find theirs; None where it is not known
+    again: Recompute | None = None  # time to recompute the prefix
+    even: EvenPrefix | None = None  # break-even; None where loading is never, or always, faster
+    prefixes: float | None = None  # that the cache holds; None where its size is unknown
+    hit: float | None = None  # hit rate [1]; None where unknown
     warnings: tuple[str, ...] = ()
     reason: str | None = None  # why there is no answer
     asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
 
     @property
     def faster(self) -> str | None:
-        """Whether loading or recomputing the prefix takes less time; None where there is no answer."""
+        """Whether loading or recomputing takes less time; None where there is no answer."""
         if self.again is None:
             return None
         return LOADING_WINS if self.load <= self.again.time else RECOMPUTING_WINS
 
     @property
     def load_per_token(self) -> float | None:
-        """Time to load one token of the prefix that is asked about [s]."""
+        """Time to load one token of this prefix [s]."""
         return None if self.prediction is None else self.load / self.prefix
 
     @property
     def formula(self) -> float | None:
-        """Break-even by the closed form, with a and b of the prefix that is asked about [tokens].
+        """Break-even by the closed form, with a and b of this prefix [tokens].
 
-        None where a load is faster at any length, or nothing is loaded.
+        None where loading is faster at any length, or nothing is loaded.
         """
         if self.again is None or self.bandwidth is None or self.load_per_token is None:
             return None
@@ -94,7 +91,6 @@ class CacheTier:
         return surplus / self.again.per_square if surplus > 0.0 and self.again.per_square > 0.0 else None
 
     def __str__(self) -> str:
-        """One line: both times, which wins, and the break-even."""
         if self.prediction is None or self.again is None:
             return f"{self.gpu.name}, {self.tier}: {self.reason}"
         prefix = f"{self.prefix:,.0f} tokens"
@@ -104,20 +100,12 @@ class CacheTier:
         return f"{self.gpu.name}, {self.tier}: {times}, {again}{even}"
 
     def __repr__(self) -> str:
-        """The same line, for lists of them."""
         return f"<CacheTier {self}>"
 
     def to_dict(self, keys: Sequence[str] | None = None) -> CacheRow:
         """Flat row of the JSON contract: a prediction with the cache in this tier, and the tier itself."""
-        known = tuple(dict.fromkeys((*ROW_KEYS, *CACHE_KEYS)))
-        wanted = known if keys is None else listed_keys(keys)
-        check_keys(wanted, known)
-        of_row = tuple(key for key in wanted if key in ROW_KEYS)
-        row: dict[str, Any] = {key: self.asked.get(key) for key in of_row}
-        if self.prediction is not None:
-            row = row_of(self.prediction, of_row)
         even, again = self.even, self.again
-        row |= {
+        values = {
             "cache_hit": self.hit,
             "cache_tier": self.tier,
             "warnings": list(self.warnings),
@@ -133,34 +121,33 @@ class CacheTier:
             "prefixes_held": self.prefixes,
             "reason": self.reason,
         }
-        return cast("CacheRow", {key: row[key] for key in wanted})
+        return cast("CacheRow", answer_row(keys, CACHE_KEYS, self.prediction, self.asked, values))
 
 
 def prompt_cache(
     model: str | Model, gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
 ) -> list[CacheTier]:
-    r"""For every tier that a prompt cache may lie in: the time to load a prefix, and that to compute it again.
+    r"""For every tier of a prompt cache, the time to load a prefix and the time to recompute it.
 
     .. math:: \frac{kv}{W} = a + b\, p
 
-    at the break-even: the KV cache of a token over the bandwidth of the tier, against the time of a further token and
-    that of its attention to the prefix before it.
+    holds at the break-even: the KV cache of a token over the bandwidth of the tier equals the time to compute one more
+    token, plus that of its attention to the prefix.
 
     Args:
-        model: name, alias or record [text].
-        gpus: names, aliases or records; None for the whole catalog [text].
-        options: keyword arguments of `predict`, with a `prefix`. Every tier with a known bandwidth is answered, or
-            that of `cache_tier`; disks have one only where `cache_tier="nvme"` and `cache_bandwidth` say it. With a
-            `working_set` the answer has the hit rate of the `cache_size`, in the memory of the GPU of whatever is left
-            beside the batch where no size is given.
+        model: name, alias or record.
+        gpus: names, aliases or records; None for the whole catalog.
+        options: keyword arguments of `predict`, with a `prefix`. By default every tier with a known bandwidth is
+            answered; disks need `cache_tier="nvme"` and `cache_bandwidth`. With a `working_set` the answer has the hit
+            rate of `cache_size`, which in HBM defaults to the memory left by the batch.
 
     Returns:
         Tiers, GPU by GPU, the fastest to load from first; a GPU that cannot run the case has one, with the reason.
 
     Raises:
         UnknownName: no such model, GPU, format or tier.
-        BadInput: no prefix, arrays, or values that cannot be.
-        DoesNotFit: a single GPU whose memory is too small.
+        BadInput: no prefix, arrays, or impossible values.
+        DoesNotFit: the case does not fit on the only GPU.
 
     >>> import roofline as rl
     >>> rl.prompt_cache("llama-3.1-8b", "h100-sxm", isl=4000, prefix=3000, basis="ideal", cache_tier="host")
@@ -172,24 +159,24 @@ def prompt_cache(
     specs = plain.get("specs")
     record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
     names: list[Any] = list(catalog.gpus(specs)) if gpus is None else listed_names("gpus", gpus)
-    said = () if note is None else (note,)
-    found: list[CacheTier] = []
+    notes = () if note is None else (note,)
+    tiers: list[CacheTier] = []
     for name in names:
         try:
-            found += sorted(_tiers(record, name, plain, said), key=lambda one: one.load)
+            tiers += sorted(_tiers(record, name, plain, notes), key=lambda tier: tier.load)
         except UnknownName:
             raise
         except RooflineError as error:
             if len(names) == 1 or isinstance(error, BadInput):
                 raise
-            asked = refused_row(record, name, error, **plain)
+            row = refused_row(record, name, error, **plain)
             gpu, tier = gpu_of(name, specs), str(plain.get("cache_tier") or HBM)
-            found.append(CacheTier(record, gpu, tier, reason=str(error), warnings=said, asked=asked))
-    return found
+            tiers.append(CacheTier(record, gpu, tier, reason=str(error), warnings=notes, asked=row))
+    return tiers
 
 
-def _tiers(model: Model, name: Any, options: Mapping[str, Any], said: tuple[str, ...]) -> Iterator[CacheTier]:
-    """Tiers of one kind of GPU."""
+def _tiers(model: Model, name: Any, options: Mapping[str, Any], notes: tuple[str, ...]) -> Iterator[CacheTier]:
+    """Tiers on one kind of GPU."""
     sized = {name: options.get(name) for name in ("cache_size", "working_set", "cache_hit")}
     case = {key: value for key, value in options.items() if key not in (*sized, "cache_tier", "cache_bandwidth")}
     alone = predict(model, name, **case)
@@ -197,23 +184,24 @@ def _tiers(model: Model, name: Any, options: Mapping[str, Any], said: tuple[str,
         raise BadInput("a prompt cache is asked of one case; lengths must be numbers, not arrays")
     degrees = {"tp": alone.deployment.plan.tp}
     spare = max(_MOST * float(alone.memory.usable - alone.memory.used), 0.0) * alone.deployment.plan.num_gpus
-    stated, rate = options.get("cache_tier"), options.get("cache_bandwidth")
+    only_tier, rate = options.get("cache_tier"), options.get("cache_bandwidth")
     gpu = alone.deployment.gpu
     known = {HBM: True, HOST_MEMORY: gpu.host_link is not None, NVME: False, NETWORK_CACHE: gpu.scale_out is not None}
-    for tier in [tier for tier in TIERS if known[tier]] if stated is None else [stated]:
+    for tier in [tier for tier in TIERS if known[tier]] if only_tier is None else [only_tier]:
         size = sized["cache_size"]
         if size is None and tier == HBM:
             size = spare if sized["working_set"] is not None and spare >= 1.0 else None
         is_sized = size is not None or sized["working_set"] is None
-        cache = {"cache_tier": tier, "cache_bandwidth": None if stated is None else rate, "cache_size": size}
+        cache = {"cache_tier": tier, "cache_bandwidth": None if only_tier is None else rate, "cache_size": size}
         cache |= {name: sized[name] if is_sized else None for name in ("working_set", "cache_hit")}
-        one = predict(model, name, **{**case, **({} if "tp" in case else degrees), **cache})
-        yield _answer(one, alone.workload, spare, said, is_sized=is_sized)
+        prediction = predict(model, name, **{**case, **({} if "tp" in case else degrees), **cache})
+        yield _answer(prediction, alone.workload, spare, notes, is_sized=is_sized)
 
 
-def _answer(one: Prediction, workload: Workload, spare: float, said: tuple[str, ...], *, is_sized: bool) -> CacheTier:
-    """One tier of one kind of GPU."""
-    deployment, cache = one.deployment, one.workload.cache or PromptCache()
+def _answer(
+    prediction: Prediction, workload: Workload, spare: float, name_notes: tuple[str, ...], *, is_sized: bool
+) -> CacheTier:
+    deployment, cache = prediction.deployment, prediction.workload.cache or PromptCache()
     prefix, rest = float(workload.prefix), float(computed(workload.isl, workload.prefix))
     rate = tier_bandwidth(deployment, cache)
     size = cache.size if cache.size is not None or cache.tier != HBM else spare
@@ -224,7 +212,7 @@ def _answer(one: Prediction, workload: Workload, spare: float, said: tuple[str, 
         model=deployment.model,
         gpu=deployment.gpu,
         tier=cache.tier,
-        prediction=one,
+        prediction=prediction,
         prefix=prefix,
         bandwidth=None if rate is None else float(rate),
         load=float(load_time(deployment, prefix, cache)),
@@ -232,5 +220,5 @@ def _answer(one: Prediction, workload: Workload, spare: float, said: tuple[str, 
         even=None if rate is None else even_prefix(deployment, rest, cache),
         prefixes=prefixes,
         hit=float(hit_rate(deployment, prefix, cache)) if is_asked else None,
-        warnings=(*said, *one.warnings, *notes),
+        warnings=(*name_notes, *prediction.warnings, *notes),
     )

@@ -1,4 +1,4 @@
-"""The levers of one case: what each changes, what it assumes, and why some cannot be pulled."""
+"""The levers of a case: what each changes, what it assumes, and why some cannot be pulled."""
 
 from __future__ import annotations
 
@@ -14,31 +14,28 @@ from roofline.physics.footprint import kv_bytes_per_token
 from roofline.quantity import rounded
 from roofline.records import NamedTuple
 from roofline.serving.latency import RATE, USERS
-from roofline.serving.precision import precision, summary
+from roofline.serving.lengths import LAWS
 from roofline.serving.prediction import Prediction
+from roofline.serving.quantization import resolved_quantization, summary
 from roofline.specs.formats import FORMATS, number_format
 
-__all__ = ["Choice", "Lever", "Start", "candidates"]
-
-_SHARED, _HIT = 0.5, 0.6  # of the prompt, and of the requests
+_SHARED, _HIT = 0.5, 0.6  # shares of the prompt, and of the requests
 _SHORTER = 0.75  # of the answer
 _LIGHTER = 0.8  # of the load
 _TWICE = 2
-_WIDE, _BYTE = 1.5, 0.75  # [B] per value: above the first 16-bit formats, above the second 8-bit ones
+_SIXTEEN_BIT, _BYTE = 1.5, 0.75  # least size of a value in 16-bit formats, in 8-bit formats [B]
 _EIGHT_BITS = ("fp8", "int8")
 _KV_FORMAT = "fp8"
 
-
-#: Where the acceptance of drafts comes from.
 _OF_R1 = (
-    "drafts are kept as DeepSeek-R1 keeps them: 1.92, 2.58 and 2.82 tokens per step with 1, 2 and 3 of them (NVIDIA, "
+    "drafts are kept as DeepSeek-R1 keeps them: 1.92, 2.58 and 2.82 tokens per step with 1, 2 and 3 of them "
+    "(NVIDIA, TensorRT-LLM tech blog 1)"
 )
-_OF_R1 += "TensorRT-LLM tech blog 1)"
 _OF_LLAMA = (
     "65 % of the drafts are kept: 2.77 tokens per step with 7 of them on MT-bench, EAGLE-3 head of Llama 3.1 8B "
+    "(huggingface.co/nebius/EAGLE3-Llama-3.3-70B-Instruct)"
 )
-_OF_LLAMA += "(huggingface.co/nebius/EAGLE3-Llama-3.3-70B-Instruct)"
-#: What proposes tokens -> their acceptance, how many to try, and the source.
+#: Draft -> its acceptance, numbers of draft tokens to try, and the source.
 _DRAFTS: dict[str, tuple[str | float, tuple[int, ...], str]] = {
     "mtp": ("deepseek-r1-mtp", (1, 2, 3), _OF_R1),
     "eagle": (0.65, (1, 3, 5), _OF_LLAMA),
@@ -46,39 +43,30 @@ _DRAFTS: dict[str, tuple[str | float, tuple[int, ...], str]] = {
 
 
 class Start(NamedTuple):
-    """The case as it is."""
+    """The unchanged case."""
 
     prediction: Prediction
-    options: Mapping[str, Any]  # keyword arguments of `predict`, model, GPU and plan among them
+    options: Mapping[str, Any]  # keyword arguments of `predict`, including model, GPU and plan
 
 
 class Choice(NamedTuple):
-    """One way to pull a lever."""
-
-    name: str  # what people read
-    changes: Mapping[str, Any]  # keyword arguments of `predict` that it sets
+    name: str
+    changes: Mapping[str, Any]  # to the keyword arguments of `predict`
 
 
 class Lever(NamedTuple):
-    """A lever of a case: one or several ways to pull it, the best of which is shown; none, and the reason."""
+    """A lever and the ways to pull it, the best of which is shown; without any, the reason."""
 
     kind: str
     choices: tuple[Choice, ...] = ()
     quality: str = SAME_ANSWERS
     assumption: str | None = None
     reason: str | None = None  # why it cannot be pulled
-    beside: str | None = None  # kind with which it shares a place where levers are pulled together
+    excludes: str | None = None  # kind of lever that it is not combined with; its own kind by default
 
 
 def candidates(start: Start) -> Iterator[Lever]:
-    """Every lever of a case.
-
-    Args:
-        start: the case as it is.
-
-    Returns:
-        The levers, those that cannot be pulled among them.
-    """
+    """Every lever of a case, including those that cannot be pulled."""
     yield _smaller_model(start)
     yield _prompt_cache(start)
     yield _speculation(start)
@@ -93,23 +81,22 @@ def candidates(start: Start) -> Iterator[Lever]:
 
 
 def _smaller_model(start: Start) -> Lever:
-    """The next smaller model of the line."""
     model = start.prediction.deployment.model
-    found = smaller_sibling(model, start.options.get("specs"))
-    if found is None:
+    sibling = smaller_sibling(model, start.options.get("specs"))
+    if sibling is None:
         return Lever("smaller model", reason=f"the catalog has no smaller sibling of {model.short_name}")
-    changes: dict[str, Any] = {"model": found.short_name}
+    changes: dict[str, Any] = {"model": sibling.short_name}
     if start.options.get("quantization") is None and start.options.get("weights") is None:
-        now = summary(model, start.prediction.deployment.precision)[0]
+        now = summary(model, start.prediction.deployment.quantization)[0]
         with suppress(RooflineError):  # refused where the case is predicted
-            own = summary(found, precision(found, start.prediction.deployment.gpu))[0]
-            changes |= {} if own == now else {"weights": now}
-    said = f"another model: {CHECK}"
-    return Lever("smaller model", (Choice(f"smaller: {found.short_name}", changes),), said)
+            native = summary(sibling, resolved_quantization(sibling, start.prediction.deployment.gpu))[0]
+            changes |= {} if native == now else {"weights": now}
+    quality = f"another model: {CHECK}"
+    return Lever("smaller model", (Choice(f"smaller: {sibling.short_name}", changes),), quality)
 
 
 def _prompt_cache(start: Start) -> Lever:
-    """Half of the prompt, found by three of five requests, where the case says nothing of a prefix."""
+    """A shared prefix, where the case has none."""
     kind, isl = "prompt cache", float(start.prediction.workload.isl)
     if start.prediction.workload.prefix > 0.0 or start.prediction.workload.cache is not None:
         return Lever(kind, reason="the case has a cached prefix already")
@@ -118,32 +105,34 @@ def _prompt_cache(start: Start) -> Lever:
         return Lever(kind, reason="a prompt is one token")
     hits = f"{100.0 * _HIT:.0f}"
     way = Choice(f"prompt cache ({hits}% hits)", {"prefix": shared, "cache_hit": _HIT})
-    said = f"{shared} of {isl:g} prompt tokens are shared, and {hits} % of the requests find them in the GPU's memory"
-    return Lever(kind, (way,), assumption=f"{said}; give --prefix and --cache-hit for your own")
+    assumption = (
+        f"{shared} of {isl:g} prompt tokens are shared, and {hits} % of the requests find them in the GPU's memory"
+    )
+    return Lever(kind, (way,), assumption=f"{assumption}; give --prefix and --cache-hit for your own")
 
 
 def _speculation(start: Start) -> Lever:
-    """Drafts by the model's own module where it has one, else by an EAGLE-3 head."""
+    """Drafts by the model's MTP module if it has one, else by an EAGLE-3 head."""
     kind, model = "speculation", start.prediction.deployment.model
     if start.prediction.deployment.draft is not None:
         return Lever(kind, reason="the case has drafts already")
     if start.prediction.workload.osl <= 1.0:
         return Lever(kind, reason="an answer is one token")
     draft = "mtp" if model.mtp_layers else "eagle"
-    acceptance, counts, said = _DRAFTS[draft]
+    acceptance, counts, assumption = _DRAFTS[draft]
     ways = tuple(
         Choice(f"speculation ({draft}, {count})", {"draft": draft, "draft_tokens": count, "acceptance": acceptance})
         for count in counts
     )
-    return Lever(kind, ways, VERIFIED, said)
+    return Lever(kind, ways, VERIFIED, assumption)
 
 
 def _weights(start: Start) -> Lever:
-    """The next smaller format of the weights that the GPU multiplies."""
+    """The next smaller weight format that the GPU multiplies."""
     deployment = start.prediction.deployment
-    gpu, now = deployment.gpu, summary(deployment.model, deployment.precision)[0]
-    nbytes = FORMATS[now].nbytes if now in FORMATS else _WIDE
-    if nbytes >= _WIDE:
+    gpu, now = deployment.gpu, summary(deployment.model, deployment.quantization)[0]
+    nbytes = FORMATS[now].nbytes if now in FORMATS else _SIXTEEN_BIT
+    if nbytes >= _SIXTEEN_BIT:
         smaller = next((name for name in _EIGHT_BITS if name in gpu.peaks), None)
     elif nbytes >= _BYTE and "fp4" in gpu.peaks:
         smaller = number_format("fp4", gpu.vendor).name
@@ -153,50 +142,48 @@ def _weights(start: Start) -> Lever:
         return Lever("weights", reason=f"{gpu.name} multiplies no format smaller than {now}")
     if nbytes < _BYTE:
         return Lever("weights", reason=f"weights have 4 bits already ({now})")
-    kv = summary(deployment.model, deployment.precision)[1]
+    kv = summary(deployment.model, deployment.quantization)[1]
     held = {} if kv is None else {"kv_cache_dtype": kv}
     return Lever("weights", (Choice(f"weights {smaller}", {"weights": smaller, **held}),), weights_quality(smaller))
 
 
 def _kv_cache(start: Start) -> Lever:
-    """A KV cache at 8 bits."""
     deployment = start.prediction.deployment
     if not kv_bytes_per_token(deployment.model) > 0.0:
         return Lever("KV cache", reason=f"{deployment.model.short_name} keeps no KV cache that grows")
-    now = deployment.precision.kv_format
-    if FORMATS[now].nbytes < _WIDE:
+    now = deployment.quantization.kv_format
+    if FORMATS[now].nbytes < _SIXTEEN_BIT:
         return Lever("KV cache", reason=f"it is {now} already")
     choice = Choice(f"KV cache {_KV_FORMAT}", {"kv_cache_dtype": _KV_FORMAT})
     return Lever("KV cache", (choice,), cache_quality(_KV_FORMAT))
 
 
 def _bandwidth(start: Start) -> Lever:
-    """The next GPU with more bandwidth."""
     deployment = start.prediction.deployment
-    gpu, dtype = deployment.gpu, summary(deployment.model, deployment.precision)[2]
-    found = wider_gpu(gpu, dtype or "bf16", start.options.get("specs"))
-    if found is None:
+    gpu, dtype = deployment.gpu, summary(deployment.model, deployment.quantization)[2]
+    wider = wider_gpu(gpu, dtype or "bf16", start.options.get("specs"))
+    if wider is None:
         more = f"{100.0 * (MORE_BANDWIDTH - 1.0):.0f} %"
         return Lever("more bandwidth", reason=f"no {gpu.vendor} GPU that can be rented has {more} more than {gpu.name}")
-    changes: dict[str, Any] = {"gpu": found.name}
-    if start.options.get("gpu_price") is None:
-        return Lever("more bandwidth", (Choice(f"GPU {found.name}", changes),))
-    said = f"{found.name} at the catalog's price; the one given is that of {gpu.name}"
-    return Lever("more bandwidth", (Choice(f"GPU {found.name}", {**changes, "gpu_price": None}),), assumption=said)
+    changes: dict[str, Any] = {"gpu": wider.name}
+    assumption = None
+    if start.options.get("gpu_price") is not None:
+        changes["gpu_price"] = None
+        assumption = f"{wider.name} at the catalog's price; the one given is that of {gpu.name}"
+    return Lever("more bandwidth", (Choice(f"GPU {wider.name}", changes),), assumption=assumption)
 
 
 def _more_gpus(start: Start) -> Iterator[Lever]:
-    """Twice the GPUs: as replicas, and as wider ones."""
+    """Twice the GPUs: as replicas, and as a wider plan."""
     deployment = start.prediction.deployment
     count, plan = _TWICE * deployment.num_gpus, deployment.plan
     copies = _TWICE * deployment.replicas
     yield Lever("more GPUs", (Choice(f"{copies} replicas instead of {deployment.replicas}", {"num_gpus": count}),))
     wider = Choice(f"tp {_TWICE * plan.tp} instead of {plan.tp}", {"tp": _TWICE * plan.tp, "num_gpus": count})
-    yield Lever("wider plan", (wider,), beside="more GPUs")
+    yield Lever("wider plan", (wider,), excludes="more GPUs")
 
 
 def _separate_pools(start: Start) -> Lever:
-    """The same GPUs as a prefill pool and a decode pool."""
     kind, deployment = "separate pools", start.prediction.deployment
     if deployment.num_gpus == 1:
         return Lever(kind, reason="one GPU cannot be two pools")
@@ -209,11 +196,10 @@ def _separate_pools(start: Start) -> Lever:
 
 
 def _shorter_answers(start: Start) -> Lever:
-    """Answers that are a quarter shorter."""
     osl = start.prediction.workload.osl
     if osl <= 1.0:
         return Lever("shorter answers", reason="an answer is one token")
-    if not _is_length(start.options.get("lengths")):
+    if start.options.get("lengths") not in (None, *LAWS):
         return Lever("shorter answers", reason="lengths are those of a trace; shorten its answers")
     shorter = max(round(_SHORTER * osl), 1)
     quality = f"answers end sooner: {CHECK}"
@@ -221,7 +207,7 @@ def _shorter_answers(start: Start) -> Lever:
 
 
 def _budgets(start: Start) -> Iterator[Lever]:
-    """Half and twice the tokens of a step, and the sequences of a rank."""
+    """Half and twice the token budget of a step, and the sequences of a rank."""
     engine = start.prediction.deployment.engine
     for kind, name, what in (
         ("token budget", "max_num_batched_tokens", "tokens a step"),
@@ -236,15 +222,9 @@ def _budgets(start: Start) -> Iterator[Lever]:
 
 
 def _lighter_load(start: Start) -> Lever:
-    """A load that is a fifth lower."""
     workload = start.prediction.workload
     if workload.request_rate is not None:
         rate = _LIGHTER * float(workload.request_rate)
         return Lever("headroom", (Choice(f"{rounded(rate)} requests/s (-20%)", {RATE: rate}),))
     users = _LIGHTER * float(workload.concurrency or 1.0)
     return Lever("headroom", (Choice(f"{rounded(users)} users (-20%)", {USERS: users}),))
-
-
-def _is_length(lengths: Any) -> bool:
-    """Whether lengths are those of options, not of a trace."""
-    return lengths is None or lengths in ("lognormal", "uniform")

@@ -1,4 +1,4 @@
-"""Prompts and answers on GPUs of their own: what requests see of two pools, and whether one pool would do better."""
+"""Disaggregated serving: latencies with separate prefill and decode pools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.api.inputs import case
 from roofline.api.inputs.pools import pool_of
-from roofline.api.inputs.shape import traffic
+from roofline.api.inputs.shape import TRAFFIC, traffic
 from roofline.api.inputs.slo import Limits, slo_limits
 from roofline.api.inputs.texts import plain_options
 from roofline.api.levers.pool_answer import Disaggregation
@@ -24,13 +24,10 @@ from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES
 
 if TYPE_CHECKING:
-    from roofline.api.inputs.options import Slo
-    from roofline.api.levers.pool_options import PoolCase
+    from roofline.api.inputs.options import OnceOptions, Slo
 
-__all__ = ["disaggregate"]
 
 _LOADS = ("concurrency", "request_rate")
-_OF_LOADS = ("isl", "osl", "prefix", "isl_cv", "osl_cv", "lengths", "cold_start")
 _NONE = ("batch", "num_gpus", "measured", "tp", "pp", "ep", "dp")
 
 
@@ -46,38 +43,38 @@ def disaggregate(
     prefill_gpu_price: float | str | None = None,
     decode_gpu_price: float | str | None = None,
     slo: Slo | None = None,
-    **options: Unpack[PoolCase],
+    **options: Unpack[OnceOptions],
 ) -> Disaggregation:
-    """Latencies of a model whose prompts and answers are computed on pools of their own.
+    """Latencies of a model with separate prefill and decode pools.
 
     Args:
-        model: name, alias or record [text].
-        prefill: pool that computes prompts, such as ``b200:tp4x2``: GPU, plan, formats, replicas [text].
-        decode: pool that writes answers, such as ``h200:tp8:fp8x3`` [text].
-        prefill_engine: profile of the engine of the prefill pool, where it is not that of both (`engine`) [text].
-        decode_engine: the same of the decode pool [text].
-        kv_link: what KV caches move over: ``nvlink``, ``rdma``, ``pcie``, or the bandwidth of a GPU and direction, such
-            as ``50 GB/s``, bare numbers in B/s; None for NVLink where one scale-up domain holds both pools, else the
-            network at the lower rate of both GPUs [text].
-        layerwise: send each layer's part while later layers are computed [bool].
-        prefill_gpu_price: of a GPU of the prefill pool; None for that of the catalog [USD/h].
-        decode_gpu_price: of a GPU of the decode pool; None for that of the catalog [USD/h].
-        slo: limits as of `predict` [s].
-        options: `concurrency` or `request_rate`, lengths, formats and `engine` as of `predict`; where a pool states a
-            format itself, that one counts.
+        model: name, alias or record.
+        prefill: pool for prompts, such as ``b200:tp4x2``: GPU, plan, formats, replicas.
+        decode: pool for answers, such as ``h200:tp8:fp8x3``.
+        prefill_engine: engine profile of the prefill pool; None for `engine`.
+        decode_engine: engine profile of the decode pool; None for `engine`.
+        kv_link: link for KV caches: ``nvlink``, ``rdma``, ``pcie``, or its bandwidth per GPU and direction, such as
+            ``50 GB/s``, bare numbers in B/s; None for NVLink where one scale-up domain holds both pools, else the
+            network at the lower rate of both GPUs [B/s].
+        layerwise: send each layer's KV cache while later layers are computed.
+        prefill_gpu_price: of a GPU of the prefill pool; None for the catalog's [USD/h].
+        decode_gpu_price: of a GPU of the decode pool; None for the catalog's [USD/h].
+        slo: limits as in `predict` [s].
+        options: `concurrency` or `request_rate`, lengths, formats and `engine` as in `predict`; formats in a pool's
+            text take precedence.
 
     Returns:
-        The answer.
+        Latencies, their parts, and the utilisation of pools and link.
 
     Raises:
         UnknownName: no such model, GPU, format, engine or SLO key.
-        BadInput: no load, a burst, a link without a bandwidth, a pool that cannot be.
+        BadInput: no load, a burst, a link without a bandwidth, or an impossible pool.
         DoesNotFit: the plan of a pool needs more memory than its GPUs have.
-        Overloaded: more requests come than can be answered.
+        Overloaded: the request rate exceeds the saturation.
 
     >>> import roofline as rl
-    >>> found = rl.disaggregate("llama-3.1-8b", "h100", "h100", isl=2000, osl=200, request_rate=4, basis="ideal")
-    >>> round(found.transfer / (2000 * 131072 / 450e9), 6)  # 131 kB a token over NVLink
+    >>> result = rl.disaggregate("llama-3.1-8b", "h100", "h100", isl=2000, osl=200, request_rate=4, basis="ideal")
+    >>> round(result.transfer / (2000 * 131072 / 450e9), 6)  # 131 kB a token over NVLink
     1.0
     """
     stray = next((name for name in _NONE if options.get(name) is not None), None)
@@ -86,63 +83,54 @@ def disaggregate(
     if stray is not None:
         raise BadInput(f"{stray} belongs to a pool here; write it there, as in prefill='b200:tp4x2'")
     plain = plain_options({"isl": DEFAULTS["isl"], "osl": DEFAULTS["osl"], "prefix": 0, **options})
-    given = [name for name in _LOADS if plain.get(name) is not None]
-    if not given:
+    if all(plain.get(name) is None for name in _LOADS):
         raise BadInput("disaggregate needs a load; give concurrency or request_rate")
     loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}
-    shape = {name: plain.get(name) for name in _OF_LOADS}
     limits = None if slo is None else slo_limits(slo)
-    asked = plain.get("specs"), plain.get("assume")
-    record, note = (model, None) if isinstance(model, Model) else find.find_model(model, *asked)
-    isl, osl, spread, start = traffic(
-        shape["isl"], shape["osl"],
-        lengths=shape["lengths"], isl_cv=shape["isl_cv"], osl_cv=shape["osl_cv"], cold_start=shape["cold_start"],
-    )  # fmt: skip
-    workload = case.workload(isl, osl, None, shape["prefix"], **loads, lengths=spread, cold_start=start)
+    catalog_options = plain.get("specs"), plain.get("assume")
+    record, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    spreads = {name: plain.get(name) for name in TRAFFIC}
+    isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
+    workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
     if workload.load == BURST or type(workload.isl + workload.osl + sum(map(_number, loads.values()))) is not float:
         raise BadInput("disaggregate takes one case; lengths and load must be numbers, not arrays")
     if workload.num_prompts is not None and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
-    is_trace = spread is not None and spread.rows is not None
-    prompts = plain if is_trace else {**plain, "osl": 1, "osl_cv": None}
+    plain["cold_start"] = None  # belongs to the load
     engine = plain.get("engine") or DEFAULT_ENGINE
-    plain, prompts = ({**each, "cold_start": None} for each in (plain, prompts))  # of the load, not of a pool
-    first, said = deployment_of_pool(
-        "prefill", record, prefill, {**prompts, "engine": prefill_engine or engine}, prefill_gpu_price
-    )
-    second, more = deployment_of_pool(
-        "decode", record, decode, {**plain, "engine": decode_engine or engine}, decode_gpu_price
-    )
+    decode_options = {**plain, "engine": decode_engine or engine}
+    prefill_options = {**plain, "engine": prefill_engine or engine}
+    if lengths is None or lengths.rows is None:  # not a trace
+        prefill_options |= {"osl": 1, "osl_cv": None}
+    first, prefill_notes = deployment_of_pool("prefill", record, prefill, prefill_options, prefill_gpu_price)
+    second, decode_notes = deployment_of_pool("decode", record, decode, decode_options, decode_gpu_price)
     pools = Pools(first, second, kv_link_between(first, second, kv_link, layerwise))
-    found = pooled(pools, workload)
-    if not found.is_stable:
-        raise Overloaded(_too_many(found, workload))
+    pooled_load = pooled(pools, workload)
+    if not pooled_load.is_stable:
+        raise Overloaded(_overload_message(pooled_load, workload))
     notes = [] if note is None else [note]
-    if first.precision.kv_format != second.precision.kv_format:
-        notes.append(
-            f"the pools keep KV caches as {first.precision.kv_format} and {second.precision.kv_format}: converting is "
-            "taken to be free"
-        )
+    if first.quantization.kv_format != second.quantization.kv_format:
+        both = f"{first.quantization.kv_format} and {second.quantization.kv_format}"
+        notes.append(f"the pools keep KV caches as {both}: converting is taken to be free")
     formats = {}
     for role, text in (("prefill", prefill), ("decode", decode)):
-        stated = pool_of(text, plain.get("specs"))
-        chosen = None if stated is None else stated.quantization
+        pool = pool_of(text, plain.get("specs"))
+        chosen = None if pool is None else pool.quantization
         if chosen or plain.get("quantization"):
             formats[role] = chosen or plain["quantization"]
-    warnings = (*notes, *said, *more, pools_outside(pools, workload, found))
-    return Disaggregation(pools, workload, found, limits or Limits(), warnings, formats)
+    warnings = (*notes, *prefill_notes, *decode_notes, pools_outside(pools, workload, pooled_load))
+    return Disaggregation(pools, workload, pooled_load, limits or Limits(), warnings, formats)
 
 
 def _number(value: Any) -> Any:
     return 0.0 if value is None else value * 1.0
 
 
-def _too_many(found: Pooled, workload: Workload) -> str:
-    """Which part is full."""
+def _overload_message(load: Pooled, workload: Workload) -> str:
     rates = {
-        "the prefill pool": float(found.max_prefill_rate),
-        "the decode pool": float(found.max_decode_rate),
-        "the link between the pools": float(found.max_link_rate),
+        "the prefill pool": float(load.max_prefill_rate),
+        "the decode pool": float(load.max_decode_rate),
+        "the link between the pools": float(load.max_link_rate),
     }
     part = min(rates, key=lambda name: rates[name])
     remedy = "a faster link" if part.startswith("the link") else "more replicas"

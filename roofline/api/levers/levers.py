@@ -1,8 +1,9 @@
-"""The levers of one case under load: what each does alone, and the best few together."""
+"""Levers of a case under load: the effect of each alone, and of the best few together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.analysis.goodput import largest_rate
@@ -12,10 +13,11 @@ from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import plain_options
 from roofline.api.levers.candidates import Lever, Start, candidates
+from roofline.api.levers.disaggregate import disaggregate
 from roofline.api.levers.pool_answer import Disaggregation
 from roofline.api.levers.pulled import GOALS, Levers, Pulled, is_better
 from roofline.api.levers.quality import SAME_ANSWERS, both_qualities, is_free
-from roofline.api.levers.splits import POOLS, pooled_answer, split_options
+from roofline.api.levers.splits import POOLS, split_options
 from roofline.api.predict import predict
 from roofline.errors import BadInput, RooflineError, shown
 from roofline.records import replace
@@ -27,16 +29,15 @@ from roofline.specs.model import Model
 if TYPE_CHECKING:
     from roofline.api.inputs.options import CompareOptions
 
-__all__ = ["AS_IT_IS", "levers"]
 
-#: Name of the row that the others are compared with.
+#: Name of the reference row.
 AS_IT_IS = "as it is"
 
 _TOGETHER = "together"
-_MOST_TOGETHER = 3  # levers that are pulled together
-_TRIED = 3  # levers that are tried beside those already pulled, where each costs a goodput
-_MOST_WAYS = 2  # to pull one lever whose goodput is looked for: those nearest to the SLO at this load
-_DIGITS = 6  # of a ratio that are told apart
+_MOST_TOGETHER = 3  # levers
+_TRIED = 3  # levers to combine with those already pulled, where each needs a goodput search
+_MOST_WAYS = 2  # to pull one lever that need a goodput search: the nearest to the SLO at this load
+_DIGITS = 6  # significant, in a comparison of scores
 _NOT_HERE = {
     "batch": "a burst on an idle server has no queue and no percentiles",
     "num_prompts": "percentiles need a steady state",
@@ -56,48 +57,47 @@ def levers(
 ) -> Levers:
     """Every lever of a case under a load: alone, and the best few together.
 
-    All levers are pulled at the plan and the number of GPUs of the case as it is. Together are, step by step, the lever
-    that moves the goal most beside those already pulled, up to three of different kinds. Separate pools have plans of
-    their own, and stand alone.
+    All levers keep the plan and the number of GPUs of the unchanged case. Combinations grow greedily: each step adds
+    the most effective lever of another kind, up to three. Separate pools have their own plans, and are not combined.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias, pool or record [text].
-        goal: what is to be made better: ``ttft`` (its p99), ``tpot``, ``goodput``, or ``cost`` of a request, at the
-            goodput where there is an SLO, else at this load [text].
-        share: of the requests that must meet the SLO, as of `goodput` [1].
+        model: name, alias or record.
+        gpu: name, alias, pool or record.
+        goal: ``ttft`` (its p99), ``tpot``, ``goodput``, or ``cost`` of a request, at the goodput where there is an SLO,
+            else at this load.
+        share: of the requests that must meet the SLO, as in `goodput` [1].
         options: keyword arguments of `predict` with `concurrency` or `request_rate`; lengths and load are single
             numbers.
 
     Returns:
-        The case as it is, its levers by how far they move the goal, and those that cannot be pulled with the reason.
+        The unchanged case, its levers by their effect on the goal, and those that cannot be pulled, with the reason.
 
     Raises:
-        BadInput: no load, another goal, one that needs an SLO or a price that is not there, or as `predict` raises.
-        RooflineError: what is wrong with the case as it is.
+        BadInput: no load, another goal, a goal without its SLO or price, or as `predict` raises.
+        RooflineError: the unchanged case cannot be run.
 
     Valid:
-        A lever's gain is that of this load; another load has another order.
+        Gains hold at this load; the order may differ at another.
 
     >>> import roofline as rl
     >>> rl.levers("llama-3.1-8b", "h100-sxm", goal="tpot", request_rate=4, basis="ideal").best.name
     'smaller: llama-3.2-3b'
     """
-    wanted = scalar(goal)
-    if not isinstance(wanted, str) or wanted not in GOALS:
+    goal_name = scalar(goal)
+    if not isinstance(goal_name, str) or goal_name not in GOALS:
         raise BadInput(f"goal = {shown(goal)} must be one of {', '.join(GOALS)}")
     pooled = choice(gpu, _plain_case(dict(options)))
     limits = slo_limits(pooled.options["slo"]) if pooled.options.get("slo") is not None else None
-    if wanted == "goodput" and not limits:
+    if goal_name == "goodput" and not limits:
         raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
     case = {**pooled.options, **({} if limits is None else {"slo": limits})}
     first = predict(model, pooled.gpu, **case)
     plan = {"tp": first.deployment.plan.tp, "num_gpus": first.deployment.num_gpus}
     gpu_name = pooled.gpu if isinstance(pooled.gpu, (str, Gpu)) else pooled.gpu.gpu
-    session = _Session(wanted, check_share(share), {"model": model, "gpu": gpu_name, **case, **plan})
+    session = _Session(goal_name, check_share(share), {"model": model, "gpu": gpu_name, **case, **plan})
     start = session.start
-    if start.score(wanted) == float("inf"):
-        raise BadInput(_no_goal(wanted, start))
+    if start.score(goal_name) == float("inf"):
+        raise BadInput(_no_goal(goal_name, start))
     alone, refused = [], {}
     for lever in candidates(Start(start.prediction, start.options)):
         pulled = session.best_of(lever)
@@ -105,15 +105,15 @@ def levers(
             refused[lever.kind] = pulled
         else:
             alone.append(pulled)
-    alone.sort(key=lambda one: _place(one.score(wanted), start.score(wanted)))
+    alone.sort(key=lambda row: _place(row.score(goal_name), start.score(goal_name)))
     together = list(session.together(alone))
     if together and not is_free(together[-1].quality):
-        together += list(session.together([one for one in alone if is_free(one.quality)]))[-1:]
-    return Levers(wanted, start, tuple(alone), tuple(together), refused, _notes(wanted, start))
+        together += list(session.together([row for row in alone if is_free(row.quality)]))[-1:]
+    return Levers(goal_name, start, tuple(alone), tuple(together), refused, _notes(goal_name, start))
 
 
 class _Session:
-    """Predictions of changed cases of one start."""
+    """Predictions of a case with levers pulled."""
 
     def __init__(self, goal: str, share: float, options: Mapping[str, Any]) -> None:
         self.goal, self.share = goal, share
@@ -122,7 +122,7 @@ class _Session:
         self.of_goodput = bool(start.answer.slo) and goal in ("goodput", "cost")
 
     def best_of(self, lever: Lever) -> Pulled | str:
-        """The best way to pull a lever; why there is none."""
+        """The best way to pull a lever, or why there is none."""
         tried, errors = [], []
         for way in lever.choices:
             try:
@@ -133,8 +133,8 @@ class _Session:
             return lever.reason or errors[0]
         if self.of_goodput:
             nearest = sorted(tried, key=_excess)[:_MOST_WAYS]
-            return min(map(self.with_goodput, nearest), key=lambda one: one.score(self.goal))
-        return self.with_goodput(min(tried, key=lambda one: one.score(self.goal)))
+            return min(map(self.with_goodput, nearest), key=lambda row: row.score(self.goal))
+        return self.with_goodput(min(tried, key=lambda row: row.score(self.goal)))
 
     def pull(
         self,
@@ -146,37 +146,37 @@ class _Session:
         *,
         is_trial: bool = False,
     ) -> Pulled:
-        """The case with other options; a trial is without its goodput."""
+        """The case with changed options; a trial has no goodput."""
         options = {**self.start.options, **changes}
         if POOLS[0] in changes:
             options = {**split_options(self.start.options), **changes}
-        found = self._pulled(name, kind, parts, options, lever)
-        return found if is_trial else self.with_goodput(found)
+        row = self._pulled(name, kind, parts, options, lever)
+        return row if is_trial else self.with_goodput(row)
 
-    def with_goodput(self, one: Pulled) -> Pulled:
-        """The same with the largest rate within the SLO, where there is one."""
-        found = one.answer
-        if not found.slo:
-            return one
-        before = one.before
-        if before is not None and _deployed(one.options) == _deployed(before.options):
-            return replace(one, goodput=before.goodput)
-        if isinstance(found, Prediction):
+    def with_goodput(self, row: Pulled) -> Pulled:
+        """The row with its goodput, where there is an SLO."""
+        answer = row.answer
+        if not answer.slo:
+            return row
+        before = row.before
+        if before is not None and _deployed(row.options) == _deployed(before.options):
+            return replace(row, goodput=before.goodput)
+        if isinstance(answer, Prediction):
             return replace(
-                one, goodput=largest_rate(found.deployment, found.workload, found.slo, self.share, found.correction)
+                row, goodput=largest_rate(answer.deployment, answer.workload, answer.slo, self.share, answer.correction)
             )
-        return replace(one, goodput=found.goodput(share=self.share))
+        return replace(row, goodput=answer.goodput(share=self.share))
 
     def together(self, alone: Sequence[Pulled]) -> Iterator[Pulled]:
         """The best levers pulled together, one more each time."""
-        helpful = [one for one in alone if one.helps(self.goal) and isinstance(one.answer, Prediction)]
+        helpful = [row for row in alone if row.helps(self.goal) and isinstance(row.answer, Prediction)]
         if not helpful:
             return
         pulled, places = helpful[0], [helpful[0].place]
         while len(places) < _MOST_TOGETHER:
-            others = [one for one in helpful if one.place not in places]
+            others = [row for row in helpful if row.place not in places]
             others = others[:_TRIED] if self.of_goodput else others
-            tried = [found for one in others if (found := self._beside(pulled, one)) is not None]
+            tried = [combined for row in others if (combined := self._combined(pulled, row)) is not None]
             best = min(tried, key=lambda pair: pair[0].score(self.goal), default=None)
             if best is None or not is_better(best[0].score(self.goal), pulled.score(self.goal)):
                 return
@@ -184,48 +184,48 @@ class _Session:
             places.append(best[1].place)
             yield pulled
 
-    def _beside(self, pulled: Pulled, one: Pulled) -> tuple[Pulled, Pulled] | None:
-        """A lever pulled beside others; None where that cannot be."""
+    def _combined(self, pulled: Pulled, other: Pulled) -> tuple[Pulled, Pulled] | None:
+        """A row with the levers of another added, and that other; None where they do not combine."""
         start = self.start.options
-        changes = {name: value for name, value in one.options.items() if value != start.get(name)}
-        parts = (*pulled.parts, *one.parts)
-        quality = both_qualities(pulled.quality, one.quality)
-        lever = Lever(_TOGETHER, (), quality, _joined(pulled.assumption, one.assumption))
-        kept = {name: value for name, value in pulled.options.items() if value != start.get(name)}
-        try:
-            is_trial = not self.of_goodput
-            return self.pull(" + ".join(parts), _TOGETHER, parts, {**kept, **changes}, lever, is_trial=is_trial), one
-        except RooflineError:
-            return None
+        options = (*pulled.options.items(), *other.options.items())
+        changes = {name: value for name, value in options if value != start.get(name)}
+        parts = (*pulled.parts, *other.parts)
+        quality = both_qualities(pulled.quality, other.quality)
+        assumptions = dict.fromkeys(filter(None, (pulled.assumption, other.assumption)))
+        lever = Lever(_TOGETHER, (), quality, "; ".join(assumptions) or None)
+        with suppress(RooflineError):
+            name, is_trial = " + ".join(parts), not self.of_goodput
+            return self.pull(name, _TOGETHER, parts, changes, lever, is_trial=is_trial), other
+        return None
 
     def _pulled(
         self, name: str, kind: str, parts: tuple[str, ...], options: Mapping[str, Any], lever: Lever | None
     ) -> Pulled:
-        found: Prediction | Disaggregation = predict(**options) if POOLS[0] not in options else pooled_answer(options)
+        answer: Prediction | Disaggregation = disaggregate(**options) if POOLS[0] in options else predict(**options)
         before: Pulled | None = getattr(self, "start", None)
         quality = SAME_ANSWERS if lever is None else lever.quality
         assumption = None if lever is None else lever.assumption
-        place = kind if lever is None or lever.beside is None else lever.beside
-        return Pulled(name, kind, parts, options, found, None, quality, assumption, place, before)
+        place = kind if lever is None or lever.excludes is None else lever.excludes
+        return Pulled(name, kind, parts, options, answer, None, quality, assumption, place, before)
 
 
-def _excess(one: Pulled) -> float:
-    """Largest share that a latency takes of its limit [1]."""
-    return max((float(share) for share in one.answer.slo_shares.values()), default=0.0)
+def _excess(row: Pulled) -> float:
+    """Largest share of its limit that a latency takes [1]."""
+    return max((float(share) for share in row.answer.slo_shares.values()), default=0.0)
 
 
 def _deployed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without the load, which a goodput does not depend on."""
+    """Options without the load, on which a goodput does not depend."""
     return {name: value for name, value in options.items() if name not in (RATE, USERS)}
 
 
 def _place(score: float, than: float) -> float:
-    """Where a score stands among others; those that differ by less than rounding stand together."""
+    """Sort key of a score, rounded so that ties keep their order."""
     return round(score / abs(than), _DIGITS) if than else score
 
 
 def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of one case under a load; what does not belong here refused."""
+    """Options of a single case under a load; others are refused."""
     for name, why in _NOT_HERE.items():
         value = scalar(options.pop(name, None))
         if value is not None and value is not False:
@@ -242,7 +242,7 @@ def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _no_goal(goal: str, start: Pulled) -> str:
-    """Why a goal has no figure."""
+    """Why the goal has no value."""
     if goal == "cost":
         gpu = start.prediction.deployment.gpu.name
         if start.goodput is not None and start.prediction.usd_per_hour is not None:
@@ -252,17 +252,12 @@ def _no_goal(goal: str, start: Pulled) -> str:
 
 
 def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
-    """What holds for all rows."""
-    plan = start.prediction.deployment
-    said = [f"all levers at {plan.num_gpus} x {plan.gpu.name}, tp {plan.plan.tp}, unless a lever says otherwise"]
+    deployment = start.prediction.deployment
+    where = f"{deployment.num_gpus} x {deployment.gpu.name}, tp {deployment.plan.tp}"
+    notes = [f"all levers at {where}, unless a lever says otherwise"]
     if goal == "cost" and start.goodput is None:
-        said.append(
+        notes.append(
             "without an SLO the cost is that of this load, which at a given rate the GPUs alone decide; give --slo for "
             "the cost at the goodput"
         )
-    return tuple(said)
-
-
-def _joined(*texts: str | None) -> str | None:
-    said = [text for text in dict.fromkeys(texts) if text is not None]
-    return "; ".join(said) or None
+    return tuple(notes)

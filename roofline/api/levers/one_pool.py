@@ -1,4 +1,4 @@
-"""One pool of as high a price as two: what its requests see, and where either way to serve answers more."""
+"""One pool for the same rent as two: its latencies, and when each way to serve answers more."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from roofline.serving.latency import Workload
 from roofline.serving.traffic.load import served
 from roofline.specs.slo import limits_text
 
-__all__ = ["OnePool", "one_pool"]
 
-
-class _Within(NamedTuple):
-    """Requests per second within an SLO."""
+class _RatesWithin(NamedTuple):
+    """Largest request rates within an SLO."""
 
     apart: float  # [1/s] of the two pools
     together: float  # [1/s] of the one pool
@@ -30,22 +28,21 @@ class _Within(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OnePool:
-    """One pool on one kind of GPU, of the price of two."""
+    """One pool on one kind of GPU, for the rent of two."""
 
     gpu: str
     tp: int
-    num_gpus: float  # of the same rent, whole or not
-    ttft: float | None = None  # [s] under the same load; None where it does not take it
+    num_gpus: float  # for the same rent, in fractions
+    ttft: float | None = None  # [s] under the same load; None where it is overloaded
     tpot: float | None = None  # [s]
     max_request_rate: float = 0.0  # [1/s]
     pools_max_request_rate: float = 0.0  # [1/s] of the two pools
-    crossings: tuple[Crossover, ...] = ()  # limits on TPOT at which both answer as much
-    within: _Within | None = None  # under the SLO of the case
+    crossings: tuple[Crossover, ...] = ()  # limits on TPOT at which both answer equally many requests
+    within: _RatesWithin | None = None  # the SLO of the case
     reason: str | None = None  # why there is no comparison
 
     @property
     def sentence(self) -> str:
-        """Both ways side by side, and where each answers more."""
         name = f"one pool of {self.gpu}"
         if self.reason is not None:
             return f"{name}: {self.reason}"
@@ -72,25 +69,15 @@ class OnePool:
         parts = []
         low: str | None = None
         for crossing in self.crossings:
-            at = to_text(crossing.tpot, "s")
-            span = f"less than {at}" if low is None else f"between {low} and {at}"
+            limit = to_text(crossing.tpot, "s")
+            span = f"less than {limit}" if low is None else f"between {low} and {limit}"
             parts.append(f"{winner} more where TPOT is limited to {span}")
-            winner, low = ("separate pools answer" if crossing.to_pools else "one pool answers"), at
+            winner, low = ("separate pools answer" if crossing.to_pools else "one pool answers"), limit
         return ", ".join([*parts, f"{winner.split()[0]} {winner.split()[1]} beyond"])
 
 
 def one_pool(pools: Pools, workload: Workload, slo: Mapping[str, float]) -> tuple[OnePool, ...]:
-    """One pool of the price of two, on every kind of GPU among them.
-
-    Args:
-        pools: both deployments and the link.
-        workload: lengths and load.
-        slo: limits of the case; none where there are none [s].
-
-    Returns:
-        One each, with the plan of the pools that answers most; where prices are not known, as many GPUs of the one
-        kind.
-    """
+    """One pool for the rent of two, on each of their GPUs, with the better of their plans."""
     kinds: dict[str, list[Deployment]] = {}
     for deployment in (pools.decode, pools.prefill):
         kinds.setdefault(deployment.gpu.name, []).append(deployment)
@@ -101,56 +88,52 @@ def one_pool(pools: Pools, workload: Workload, slo: Mapping[str, float]) -> tupl
             reason = "no price is known by which to compare; give prefill_gpu_price and decode_gpu_price"
             answers.append(OnePool(name, deployments[0].plan.tp, 0.0, reason=reason))
             continue
-        able = [each for each in deployments if _fits(each, workload)]
+        length = workload.isl + workload.osl
+        able = [deployment for deployment in deployments if always(memory(deployment, 1.0, length).fits)]
         if not able:
             answers.append(OnePool(name, deployments[0].plan.tp, count, reason="does not fit under these plans"))
             continue
-        plans = {each.plan: replace(each, replicas=1) for each in able}
-        found = [_judged(pools, one, workload, slo, count) for one in plans.values()]
-        answers.append(max(found, key=_place))
+        plans = {deployment.plan: replace(deployment, replicas=1) for deployment in able}
+        candidates = [_compared(pools, replica, workload, slo, count) for replica in plans.values()]
+        answers.append(max(candidates, key=_score))
     return tuple(answers)
 
 
-def _place(answer: OnePool) -> float:
-    """What one pool is best at: the SLO where there is one, else the largest rate."""
+def _score(answer: OnePool) -> float:
+    """The rate within the SLO if there is one, else the largest rate [1/s]."""
     return answer.max_request_rate if answer.within is None else answer.within.together
 
 
-def _gpus_of_rent(pools: Pools, one: Deployment, *, is_single: bool) -> float | None:
-    """GPUs of a kind for the rent of both pools; as many where both are of it; None where a price is not known."""
+def _gpus_of_rent(pools: Pools, replica: Deployment, *, is_single: bool) -> float | None:
+    """GPUs of one kind for the rent of both pools, in fractions; None where a price is unknown."""
     prices = [(deployment.gpu.price, deployment.num_gpus) for deployment in (pools.prefill, pools.decode)]
-    if one.gpu.price is not None and all(price is not None for price, _ in prices):
-        return sum(price.typical * gpus for price, gpus in prices if price is not None) / one.gpu.price.typical
+    if replica.gpu.price is not None and all(price is not None for price, _ in prices):
+        return sum(price.typical * gpus for price, gpus in prices if price is not None) / replica.gpu.price.typical
     return float(pools.num_gpus) if is_single else None
 
 
-def _fits(deployment: Deployment, workload: Workload) -> bool:
-    """Whether a request fits with its answer."""
-    return always(memory(deployment, 1.0, workload.isl + workload.osl).fits)
-
-
-def _judged(pools: Pools, one: Deployment, workload: Workload, slo: Mapping[str, float], count: float) -> OnePool:
-    """A replica of one pool, of which the rent pays so many GPUs."""
-    replicas = count / one.plan.num_gpus
+def _compared(pools: Pools, replica: Deployment, workload: Workload, slo: Mapping[str, float], count: float) -> OnePool:
+    """Both ways to serve, with `count` GPUs in replicas of one pool, whole or not."""
+    replicas = count / replica.plan.num_gpus
     share = {
         name: None if getattr(workload, name) is None else getattr(workload, name) / replicas
         for name in ("request_rate", "concurrency", "num_prompts")
     }
-    found = served(one, replace(workload, **share))
-    crossings, apart, together = crossovers(pools, one, workload, replicas)
+    load = served(replica, replace(workload, **share))
+    crossings, apart, together = crossovers(pools, replica, workload, replicas)
     within = None
     if slo:
-        wanted = replace(workload, concurrency=None, num_prompts=None, request_rate=1.0)
-        each = largest_rate(one, wanted, slo, DEFAULT_SHARE).rate * replicas
-        within = _Within(pool_goodput(pools, workload, slo, DEFAULT_SHARE).rate, each, limits_text(slo))
-    is_there = always(found.is_stable)
+        unit_load = replace(workload, concurrency=None, num_prompts=None, request_rate=1.0)
+        rate = largest_rate(replica, unit_load, slo, DEFAULT_SHARE).rate * replicas
+        within = _RatesWithin(pool_goodput(pools, workload, slo, DEFAULT_SHARE).rate, rate, limits_text(slo))
+    is_there = always(load.is_stable)
     several = workload.osl > 1.0
     return OnePool(
-        gpu=one.gpu.name,
-        tp=one.plan.tp,
+        gpu=replica.gpu.name,
+        tp=replica.plan.tp,
         num_gpus=count,
-        ttft=float(found.ttft) if is_there else None,
-        tpot=float(found.tpot) if is_there and several else None,
+        ttft=float(load.ttft) if is_there else None,
+        tpot=float(load.tpot) if is_there and several else None,
         max_request_rate=together,
         pools_max_request_rate=apart,
         crossings=tuple(crossings),

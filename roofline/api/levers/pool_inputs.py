@@ -1,4 +1,4 @@
-"""Two pools as callers write them: deployments of both, the link between them, and what an hour of their GPUs costs."""
+"""The two pools as callers write them: their deployments, the link between them, and GPU prices."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.api.inputs.arguments import flag, scalar
+from roofline.api.inputs.cache import CACHE
 from roofline.api.inputs.case import LEAST_RATE
 from roofline.api.inputs.load import UNDER_LOAD
 from roofline.api.inputs.pools import POOLED, choice, pool_of
@@ -19,10 +20,7 @@ from roofline.serving.disaggregation import KV_LINKS, NVLINK, PCIE_LINK, RDMA, K
 from roofline.specs.gpu import PCIE, Gpu, Price
 from roofline.specs.model import Model
 
-__all__ = ["deployment_of_pool", "kv_link_between", "link_text"]
-
 _NO_GPUS = r"^0+\s*[x*\u00d7]|[x*\u00d7]0+$|:(?:tp|pp|dp)0"
-_CACHES = ("cache_hit", "cache_tier", "cache_bandwidth", "cache_size", "working_set")
 _MOST_PRICE = 1000.0  # USD per GPU-hour
 _LEAST_LINK = MEGA  # [B/s]
 
@@ -30,72 +28,49 @@ _LEAST_LINK = MEGA  # [B/s]
 def deployment_of_pool(
     role: str, model: str | Model, pool: Any, options: Mapping[str, Any], price: Any = None
 ) -> tuple[Deployment, tuple[str, ...]]:
-    """The deployment of one pool.
-
-    Args:
-        role: prefill or decode [text].
-        model: name, alias or record [text].
-        pool: GPU with plan, formats and replicas, such as ``b200:tp4x2`` [text].
-        options: keyword arguments of `predict` without a load; what the pool states goes before them.
-        price: of a GPU of it [USD/h]; None for that of the catalog.
-
-    Returns:
-        The deployment, and what a reader should know of it [text].
-
-    Raises:
-        RooflineError: as `predict` raises; the message names the pool.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    cached = next((name for name in _CACHES if name in given), None)
+    """Deployment of one pool, and notes; its text overrides `options`, `price` is that of a GPU [USD/h]."""
+    stated_options = {name: value for name, value in options.items() if value is not None}
+    cached = next((name for name in CACHE if name in stated_options), None)
     if cached is not None:
         raise BadInput(f"separate pools take a prefix that is always there (prefix); leave out {cached}")
     try:
         text = scalar(pool)
         if isinstance(text, str) and re.search(_NO_GPUS, text.strip(), re.IGNORECASE):
             raise BadInput(f"{shown(text)} has no GPUs; write at least one replica, such as b200:tp4x1")
-        stated = pool_of(pool, options.get("specs"))
-        if stated is not None:
-            given = {name: value for name, value in given.items() if name not in POOLED or name not in stated.options}
-        if stated is None and not isinstance(pool, Gpu) and not isinstance(scalar(pool), str):
+        parsed = pool_of(pool, options.get("specs"))
+        if parsed is not None:
+            stated_options = {
+                name: value
+                for name, value in stated_options.items()
+                if name not in POOLED or name not in parsed.options
+            }
+        if parsed is None and not isinstance(pool, Gpu) and not isinstance(scalar(pool), str):
             raise BadInput(f"{shown(pool)} is no pool; write a GPU with its plan and replicas, such as b200:tp4x2")
-        choice(pool, given)
-        found = predict(model, pool, **{**given, "request_rate": LEAST_RATE})
+        choice(pool, stated_options)
+        prediction = predict(model, pool, **{**stated_options, "request_rate": LEAST_RATE})
     except RooflineError as error:
         raise type(error)(f"{role} pool: {error}") from None
-    if type(found.workload.isl + found.workload.osl + found.workload.prefix) is not float:
+    if type(prediction.workload.isl + prediction.workload.osl + prediction.workload.prefix) is not float:
         raise BadInput("disaggregate takes one case; lengths must be numbers, not arrays")
-    if not found.fits:
+    if not prediction.fits:
         raise DoesNotFit(f"{role} pool: does not fit")
-    deployment = found.deployment
+    deployment = prediction.deployment
     if price is not None:
-        each = _price(f"{role}_gpu_price", price)
-        deployment = replace(deployment, gpu=replace(deployment.gpu, price=Price(each, each, each)))
-    said = [text for text in found.warnings if not text.startswith((UNDER_LOAD, "tp ="))]
-    return deployment, tuple(f"{role}: {text}" for text in said)
+        usd_per_s = _price(f"{role}_gpu_price", price)
+        deployment = replace(deployment, gpu=replace(deployment.gpu, price=Price(usd_per_s, usd_per_s, usd_per_s)))
+    notes = [text for text in prediction.warnings if not text.startswith((UNDER_LOAD, "tp ="))]
+    return deployment, tuple(f"{role}: {text}" for text in notes)
 
 
 def kv_link_between(prefill: Deployment, decode: Deployment, link: Any, layerwise: Any) -> KvLink:
-    """The link over which KV caches move.
-
-    Args:
-        prefill: deployment that computes prompts.
-        decode: deployment that writes answers.
-        link: ``nvlink``, ``rdma``, ``pcie``, or the bandwidth of a GPU and direction, as a text or in B/s; None for
-            NVLink where one scale-up domain holds both pools, else RDMA [text].
-        layerwise: whether layers are sent while later ones are computed [bool].
-
-    Returns:
-        The link.
-
-    Raises:
-        BadInput: no such link, or one whose bandwidth a GPU does not state.
-    """
+    """The KV transfer link; None: NVLink where one scale-up domain holds both pools, else RDMA."""
     is_layerwise = flag("layerwise", layerwise)
-    given = scalar(link)
     near, far = prefill.gpu, decode.gpu
     fits_domain = near.name == far.name and prefill.num_gpus + decode.num_gpus <= near.link.domain
     fits_domain = fits_domain and near.link.kind != PCIE
-    kind = (NVLINK if fits_domain else RDMA) if given is None else given
+    kind = scalar(link)
+    if kind is None:
+        kind = NVLINK if fits_domain else RDMA
     if isinstance(kind, str) and kind.strip().lower() in KV_LINKS:
         kind = kind.strip().lower()
         if kind == NVLINK and not fits_domain:
@@ -103,15 +78,14 @@ def kv_link_between(prefill: Deployment, decode: Deployment, link: Any, layerwis
                 f"kv_link = nvlink needs both pools in one scale-up domain: {prefill.num_gpus} {near.name} and "
                 f"{decode.num_gpus} {far.name} are not; write rdma, or a bandwidth such as '50 GB/s'"
             )
-        rates = {NVLINK: "link.bandwidth", RDMA: "scale_out", PCIE_LINK: "host_link"}
-        found = []
+        rates = []
         for gpu in (near, far):
-            rate = gpu.link.bandwidth if kind == NVLINK else getattr(gpu, rates[kind])
+            rate = {NVLINK: gpu.link.bandwidth, RDMA: gpu.scale_out, PCIE_LINK: gpu.host_link}[kind]
             if rate is None:
                 what = "network per GPU" if kind == RDMA else "link to its host"
                 raise BadInput(f"{gpu.name} states no {what}; give the bandwidth of a GPU, such as kv_link='50 GB/s'")
-            found.append(float(rate))
-        return KvLink(kind, min(found), is_layerwise)
+            rates.append(float(rate))
+        return KvLink(kind, min(rates), is_layerwise)
     if type(kind) in (int, float) and not isinstance(kind, bool):
         rate = float(kind)
     elif isinstance(kind, str):
@@ -129,12 +103,6 @@ def kv_link_between(prefill: Deployment, decode: Deployment, link: Any, layerwis
 def link_text(link: KvLink) -> str:
     """A link in a few words.
 
-    Args:
-        link: between the pools.
-
-    Returns:
-        Text such as ``rdma at 50 GB/s per GPU`` [text].
-
     >>> link_text(KvLink("rdma", 5e10))
     'rdma at 50 GB/s per GPU'
     """
@@ -146,12 +114,12 @@ def link_text(link: KvLink) -> str:
 
 def _price(name: str, value: Any) -> float:
     """Price of a GPU [USD/s]."""
-    found = scalar(value)
-    if isinstance(found, str):
+    plain = scalar(value)
+    if isinstance(plain, str):
         try:
-            return from_text(found, "USD/s")
+            return from_text(plain, "USD/s")
         except BadInput as error:
             raise BadInput(f"{name}: {error}") from None
-    if type(found) not in (int, float) or not 0.0 < found <= _MOST_PRICE:
+    if type(plain) not in (int, float) or not 0.0 < plain <= _MOST_PRICE:
         raise BadInput(f"{name} = {shown(value)} must be a price in USD per GPU and hour, such as 3.5")
-    return float(found) / HOUR
+    return float(plain) / HOUR

@@ -1,4 +1,4 @@
-"""The answer of two pools as a flat row."""
+"""The answer for two pools as a flat row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from roofline.specs.slo import LATENCIES, LEVELS, key_of, limits_text
 if TYPE_CHECKING:
     from roofline.api.levers.pool_answer import Disaggregation
 
-__all__ = ["POOL_KEYS", "pool_row"]
 
 _PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
 
@@ -28,15 +27,8 @@ POOL_KEYS = (
 
 
 def pool_row(answer: Disaggregation) -> dict[str, Json]:
-    """The row.
-
-    Args:
-        answer: of two pools.
-
-    Returns:
-        Values by `POOL_KEYS`; what does not apply is None.
-    """
-    found, workload, pools, texts = answer.found, answer.workload, answer.pools, answer.texts
+    """Values by `POOL_KEYS`; what does not apply is None."""
+    load, workload, pools, texts = answer.found, answer.workload, answer.pools, answer.texts
     utils, ratio, lengths = answer.utils, answer.best_ratio(), workload.lengths
     bandwidth = float(pools.link.bandwidth)
     row: dict[str, Json] = {
@@ -60,16 +52,16 @@ def pool_row(answer: Disaggregation) -> dict[str, Json]:
         **{f"{name}_util": share for name, share in utils.items()},
         **{f"{key}_ms": _ms(answer.latency(key)) for key in (*LATENCIES, *_PERCENTILES)},
         "queue_ms": _ms(answer.queue),
-        "prompt_ms": _ms(float(found.prompt)),
-        "prompt_wait_ms": _ms(float(found.prompt_wait)),
+        "prompt_ms": _ms(float(load.prompt)),
+        "prompt_wait_ms": _ms(float(load.prompt_wait)),
         "transfer_ms": _ms(answer.transfer),
-        "transfer_wait_ms": _ms(float(found.transfer_wait)),
-        "step_wait_ms": _ms(float(found.step_wait)),
-        "slot_wait_ms": _ms(float(found.slot_wait)),
+        "transfer_wait_ms": _ms(float(load.transfer_wait)),
+        "step_wait_ms": _ms(float(load.step_wait)),
+        "slot_wait_ms": _ms(float(load.slot_wait)),
         "kv_link": pools.link.kind,
         "kv_link_gb_s": None if bandwidth == float("inf") else bandwidth / GIGA,
         "layerwise": pools.link.is_layerwise,
-        "decode_batch": float(found.batch),
+        "decode_batch": float(load.batch),
         "output_tok_s": answer.output_tok_s,
         "output_tok_s_gpu": answer.output_tok_s_gpu,
         "usd_per_hour": answer.usd_per_hour,

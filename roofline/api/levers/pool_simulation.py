@@ -1,4 +1,4 @@
-"""Two pools simulated, beside their closed forms."""
+"""Two pools simulated, compared with their closed forms."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from roofline.specs.slo import LATENCIES, LEVELS, key_of
 if TYPE_CHECKING:
     from roofline.api.levers.pool_answer import Disaggregation
 
-__all__ = ["PoolSimulation", "simulation_of_pools"]
 
-_FEWEST, _PER_USER, _MOST = 8000, 20, 200_000  # requests that are counted where nothing else is said
-_USERS_CV = 0.3 / 3.0**0.5  # of equal lengths, which would keep users in step for ever
+_FEWEST, _PER_USER, _MOST = 8000, 20, 200_000  # default number of requests
+_USERS_CV = 0.3 / 3.0**0.5  # equal lengths would keep users in step forever
 
 
 @dataclass(frozen=True, repr=False)
 class PoolSimulation:
-    """Means and percentiles over the requests of a simulation of two pools; times in seconds."""
+    """Means and percentiles over requests of a simulation of two pools."""
 
     closed: Disaggregation = field(repr=False)
     requests: int
@@ -41,7 +40,6 @@ class PoolSimulation:
         return None if closed is None or not mean else closed / mean
 
     def __repr__(self) -> str:
-        """Means of both in one line."""
         pairs = [
             f"{key.upper()} {to_text(self.latencies[key], 's')} (closed form {to_text(closed, 's')})"
             for key in ("ttft", "tpot")
@@ -51,20 +49,7 @@ class PoolSimulation:
 
 
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
-    """The case of an answer, simulated.
-
-    Args:
-        closed: the answer.
-        requests: to count; None for enough [requests].
-        seed: of the random numbers [1].
-
-    Returns:
-        Means and percentiles; those of users vary their lengths a little where the case says nothing, or they would
-        stay in step.
-
-    Raises:
-        BadInput: a run with its start, users that are no whole number, or a number that cannot be.
-    """
+    """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
     workload = closed.workload
     if type(seed) is not int:
         raise BadInput(f"seed = {shown(seed)} must be a whole number")
@@ -78,13 +63,13 @@ def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int)
     cv = _USERS_CV if workload.load == USERS else 0.0
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)
     rate = None if workload.request_rate is None else float(workload.request_rate)
-    found = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
+    finished = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
     latencies: dict[str, float] = {}
     for name in LATENCIES:
-        times = sorted(time for each in found if not math.isnan(time := getattr(each, name)))
+        times = sorted(time for request in finished if not math.isnan(time := getattr(request, name)))
         if not times:
             continue
         latencies[name] = fmean(times)
         for level in LEVELS:
             latencies[key_of(name, level)] = times[min(int(level / 100.0 * len(times)), len(times) - 1)]
-    return PoolSimulation(closed, len(found), seed, latencies)
+    return PoolSimulation(closed, len(finished), seed, latencies)

@@ -1,4 +1,4 @@
-"""A case with levers pulled, beside the case as it is; and all levers of a case as an answer."""
+"""A case with levers pulled, compared with the unchanged case; and all levers of a case."""
 
 from __future__ import annotations
 
@@ -23,55 +23,49 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import key_text
 
-__all__ = ["GOALS", "LEVER_KEYS", "Levers", "Pulled", "change_text", "is_better"]
-
-#: What levers may be ranked by, and what that is called.
+#: Goals that levers are ranked by, and their names.
 GOALS = {"ttft": "TTFT p99", "tpot": "TPOT", "goodput": "goodput", "cost": "the cost of requests"}
 
-#: Keys of a row beside those of a prediction.
+#: Keys of a row in addition to those of a prediction.
 LEVER_KEYS = (
     "lever", "lever_kind", "levers", "options", "ttft_p50_change", "ttft_p99_change", "tpot_change", "goodput",
     "goodput_binding", "goodput_change", "goodput_usd_per_m_output_tok", "lever_usd_per_request", "cost_change",
     "helps", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode", "why", "quality", "assumption", "reason",
 )  # fmt: skip
 
-#: Answer of a changed case: of one pool of GPUs, or of two.
+#: Answer for a changed case: of one pool of GPUs, or of two.
 Answer: TypeAlias = Prediction | Disaggregation
 
-_HELPS = 0.005  # relative; what moves the goal less does not help
+_HELPS = 0.005  # least relative gain
 
 
 @dataclass(frozen=True, repr=False)
 class Pulled:
-    """The case with a lever pulled, or several; the case as it is, too."""
+    """The case with one or more levers pulled, or none."""
 
     name: str
     kind: str
-    parts: tuple[str, ...] = field(repr=False)  # the levers that are pulled together; one alone, none in the reference
-    options: Mapping[str, Any] = field(
-        repr=False
-    )  # keyword arguments of `predict`, or of `disaggregate`: `rl.predict(**options)`
+    parts: tuple[str, ...] = field(repr=False)  # levers that are pulled; none in the reference
+    options: Mapping[str, Any] = field(repr=False)  # keyword arguments of `predict`, or of `disaggregate`
     answer: Answer = field(repr=False)
     goodput: Goodput | None = field(default=None, repr=False)  # None without an SLO
     quality: str = SAME_ANSWERS
     assumption: str | None = None
-    place: str = ""  # levers of one place are not pulled together
-    before: Pulled | None = field(default=None, repr=False)  # the case as it is; None for itself
+    place: str = ""  # levers with the same place are not combined
+    before: Pulled | None = field(default=None, repr=False)  # the unchanged case; None for itself
 
     def __str__(self) -> str:
-        """One line: what is changed, and what it does to every figure."""
         figures = {"TTFT p50": self.change("ttft_p50"), "p99": self.change("ttft_p99"), "TPOT": self.change("tpot")}
         figures |= {"goodput": self.change("goodput"), "cost": self.change("cost")}
         moved = [f"{name} {change_text(by)}" for name, by in figures.items() if by is not None]
         return f"{self.name}: {', '.join(moved)}" if moved else f"{self.name}: {self._times}"
 
     def __repr__(self) -> str:
-        """The same line, for lists of them."""
         return f"<Pulled {self}>"
 
     @property
     def keeps_answers(self) -> bool:
-        """Whether answers are known to stay what they are."""
+        """Whether answers are known to stay the same."""
         return is_free(self.quality)
 
     @property
@@ -90,57 +84,46 @@ class Pulled:
         return float(usd_per_m_output_tok(rent / HOUR, self.goodput.rate * self.answer.workload.osl))
 
     def figure(self, name: str) -> float | None:
-        """A figure that levers are compared by.
-
-        Args:
-            name: ttft_p50, ttft_p99, tpot, goodput or cost [text].
-
-        Returns:
-            Time [s], requests per second [1/s] or USD per request; None where it does not apply.
-        """
+        """TTFT percentile or TPOT [s], goodput [1/s] or cost [USD]; None where it does not apply."""
         if name == "goodput":
             return None if self.goodput is None else self.goodput.rate
         if name == "cost":
             return self.cost
-        found = self.answer.latency(name)
-        return None if found is None else float(found)
+        latency = self.answer.latency(name)
+        return None if latency is None else float(latency)
 
     def change(self, name: str) -> float | None:
-        """Relative change of such a figure against the case as it is [1]; None where either is unknown or nothing."""
+        """Relative change of a figure against the unchanged case [1]; None where either is unknown."""
         now, then = self.figure(name), None if self.before is None else self.before.figure(name)
         return None if now is None or not then else now / then - 1.0
 
     def helps(self, goal: str) -> bool | None:
-        """Whether it moves a goal to the better; None for the case as it is."""
+        """Whether it improves a goal; None for the unchanged case."""
         return None if self.before is None else is_better(self.score(goal), self.before.score(goal))
 
     def score(self, goal: str) -> float:
-        """A figure of a goal of which less is better; infinite where there is none [any]."""
-        found = self.figure("ttft_p99" if goal == "ttft" else goal)
-        if found is None:
+        """Value of a goal, lower is better; infinite where there is none."""
+        figure = self.figure("ttft_p99" if goal == "ttft" else goal)
+        if figure is None:
             return float("inf")
-        return -found if goal == "goodput" else found
+        return -figure if goal == "goodput" else figure
 
     @property
     def prediction(self) -> Prediction:
-        """The answer of one pool of GPUs.
-
-        Raises:
-            BadInput: two pools, whose answer is that of `disaggregate`.
-        """
+        """The answer, which must be that of one pool."""
         if not isinstance(self.answer, Prediction):
             raise BadInput(f"{self.name} is no prediction of one pool; its answer is that of disaggregate")
         return self.answer
 
     @property
     def kernels(self) -> Kernels | None:
-        """What the kernels have to do with it; None for the case as it is, and for two pools."""
+        """Changes of the kernels; None for the unchanged case, and for two pools."""
         if self.before is None or not isinstance(self.answer, Prediction):
             return None
         return kernels_of(self.before.prediction, self.answer)
 
     def why(self, goal: str) -> str | None:
-        """Why it moves a goal, in a sentence; None for the case as it is."""
+        """Why it moves a goal, in a sentence; None for the unchanged case."""
         if self.before is None:
             return None
         then = self.before.prediction, self.before.goodput
@@ -193,67 +176,57 @@ class Pulled:
 
 @dataclass(frozen=True, repr=False)
 class Levers:
-    """Every lever of one case, the one that moves the goal most first.
+    """Every lever of a case, the most effective first.
 
     >>> import roofline as rl
-    >>> found = rl.levers("llama-3.1-8b", "h100-sxm", request_rate=4, basis="ideal")
-    >>> found.best.name, found.best.change("ttft_p99") < 0.0
+    >>> result = rl.levers("llama-3.1-8b", "h100-sxm", request_rate=4, basis="ideal")
+    >>> result.best.name, result.best.change("ttft_p99") < 0.0
     ('smaller: llama-3.2-3b', True)
-    >>> len(found.to_records()) > len(found.alone) + len(found.together), found.to_dict()["goal"]
+    >>> len(result.to_records()) > len(result.alone) + len(result.together), result.to_dict()["goal"]
     (True, 'ttft')
     """
 
     goal: str
-    start: Pulled  # the case as it is
+    start: Pulled  # the unchanged case
     alone: tuple[Pulled, ...] = field(repr=False)
-    together: tuple[Pulled, ...] = field(repr=False)  # the best two, and the best three
+    together: tuple[Pulled, ...] = field(repr=False)  # combinations of two, and of three
     refused: Mapping[str, str] = field(default_factory=dict, repr=False)  # lever -> why it cannot be pulled
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The case, a line a lever, those that cannot be pulled, and notes."""
         lines = [*map(str, (*self.together, *self.alone)), *(f"{name}: {why}" for name, why in self.refused.items())]
         return "\n".join(
-            [str(self.start), *(f"  {line}" for line in [*lines, *(f"note: {one}" for one in self.notes)])]
+            [str(self.start), *(f"  {line}" for line in [*lines, *(f"note: {note}" for note in self.notes)])]
         )
 
     def __repr__(self) -> str:
-        """The best lever in one line."""
         model = self.start.prediction.deployment.model.short_name
         best = "none helps" if self.best is None else f"best {self.best}"
         return f"<Levers {model}, for {GOALS[self.goal]}: {len(self.alone)} levers, {best}>"
 
     @property
     def best(self) -> Pulled | None:
-        """The lever that moves the goal most alone; None where none helps."""
+        """The most effective lever alone; None where none helps."""
         return self.alone[0] if self.alone and self.alone[0].helps(self.goal) else None
 
     def to_records(self) -> list[LeverRow]:
-        """Flat rows: the case as it is, the best together, every lever alone, and those that cannot be pulled."""
-        shown_rows = [one.to_dict(self.goal) for one in (self.start, *self.together, *self.alone)]
-        first: dict[str, Any] = dict(shown_rows[0])
-        nothing = dict.fromkeys(first) | {
-            key: first[key] for key in ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
-        }
+        """Flat rows: the unchanged case, combinations, single levers, and those that cannot be pulled."""
+        rows = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
+        first: dict[str, Any] = dict(rows[0])
+        kept = ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
+        nothing = dict.fromkeys(first) | {key: first[key] for key in kept}
         refused: list[Any] = [
             {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
             for name, why in self.refused.items()
         ]
-        return [*shown_rows, *refused]
+        return [*rows, *refused]
 
     def to_dict(self) -> dict[str, Json]:
-        """All of it as plain values."""
         return {"goal": self.goal, "rows": cast("Any", self.to_records()), "notes": list(self.notes)}
 
 
 def change_text(change: float) -> str:
-    """A relative change for people.
-
-    Args:
-        change: against what was [1].
-
-    Returns:
-        Per cent with a sign [text].
+    """A relative change in per cent.
 
     >>> change_text(-0.372), change_text(-0.0001), change_text(1.0)
     ('-37%', '0%', '+100%')
@@ -263,14 +236,7 @@ def change_text(change: float) -> str:
 
 
 def is_better(score: float, than: float) -> bool:
-    """Whether a score is lower than another by more than a trifle.
-
-    Args:
-        score: of which less is better [any].
-        than: the other [any].
-
-    Returns:
-        Whether it is [bool].
+    """Whether a score is lower than another by more than half a per cent.
 
     >>> is_better(0.99, 1.0), is_better(0.999, 1.0), is_better(-2.0, -1.0)
     (True, False, True)
@@ -279,7 +245,7 @@ def is_better(score: float, than: float) -> bool:
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON has them: records by their names."""
+    """Options as JSON values: records by their names."""
     return {
         name: value.short_name if isinstance(value, Model) else value.name if isinstance(value, Gpu) else value
         for name, value in options.items()

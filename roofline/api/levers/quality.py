@@ -1,20 +1,19 @@
-"""What a lever costs in the quality of answers, as far as public evaluations say."""
+"""What a lever costs in answer quality, according to public evaluations."""
 
 from __future__ import annotations
 
 from roofline.specs.formats import FORMATS
 
-__all__ = ["CHECK", "SAME_ANSWERS", "VERIFIED", "both_qualities", "cache_quality", "is_free", "weights_quality"]
-
-#: Of levers that leave model and formats alone.
+#: For levers that change neither model nor formats.
 SAME_ANSWERS = "the same answers"
-#: Of speculation whose drafts are verified exactly.
+#: For speculation with exact verification.
 VERIFIED = "lossless: every draft is verified exactly (Leviathan et al., arXiv 2211.17192); relaxed acceptance is not"
-#: Where nothing general is known.
+#: For everything else.
 CHECK = "check on your own data"
 
-_AND = " + "  # between what is said of levers that are pulled together
+_AND = " + "  # joins the notes of combined levers
 _FREE = (SAME_ANSWERS, VERIFIED)
+_HALF = 0.75  # size of a value that separates 4-bit from 8-bit formats [B]
 _STUDY = "Kurtic et al., arXiv 2411.02355"
 _CARD = "huggingface.co/nvidia/DeepSeek-R1-FP4"
 _KV = "docs.sglang.io/advanced_features/quantized_kv_cache.html"
@@ -32,10 +31,10 @@ def weights_quality(name: str) -> str:
     """What a number format of the weights costs in quality.
 
     Args:
-        name: of the format [text].
+        name: of the format.
 
     Returns:
-        A phrase with its source [text].
+        A phrase with its source.
 
     Source:
         Kurtic et al., "Give Me BF16 or Give Me Death?", arXiv 2411.02355, abstract; NVIDIA's model card of
@@ -54,10 +53,10 @@ def cache_quality(name: str) -> str:
     """What a number format of the KV cache costs in quality.
 
     Args:
-        name: of the format [text].
+        name: of the format.
 
     Returns:
-        A phrase with its source [text].
+        A phrase with its source.
 
     Source:
         SGLang documentation, "Quantized KV Cache": throughput gains, "may introduce minimal accuracy degradation".
@@ -66,31 +65,15 @@ def cache_quality(name: str) -> str:
 
 
 def is_free(quality: str) -> bool:
-    """Whether a lever is known to cost nothing in quality.
-
-    Args:
-        quality: what is said of it [text].
-
-    Returns:
-        Whether answers stay what they are [bool].
-    """
+    """Whether a lever is known to cost no quality."""
     return all(part in _FREE for part in quality.split(_AND))
 
 
 def both_qualities(*qualities: str) -> str:
-    """What several levers cost in the quality of answers.
-
-    Args:
-        qualities: what is said of each [text].
-
-    Returns:
-        All that is to be said, each once [text].
+    """The quality notes of several levers, each once.
 
     >>> both_qualities(SAME_ANSWERS, "fp8 KV cache", SAME_ANSWERS)
     'fp8 KV cache'
     """
-    said = dict.fromkeys(part for quality in qualities for part in quality.split(_AND) if part != SAME_ANSWERS)
-    return _AND.join(said) or SAME_ANSWERS
-
-
-_HALF = 0.75  # [B] per value, which tells 4-bit formats from 8-bit ones
+    parts = dict.fromkeys(part for quality in qualities for part in quality.split(_AND) if part != SAME_ANSWERS)
+    return _AND.join(parts) or SAME_ANSWERS

@@ -11,14 +11,12 @@ from roofline.serving.latency import time_per_token
 from roofline.serving.prediction import Prediction
 from roofline.specs.slo import key_text
 
-__all__ = ["Kernels", "kernels_of", "reason_of"]
-
-_SAME = 0.005  # relative; what moves less is said to stay
-_WORTH = 0.02  # of a latency; what moves less is not said
+_SAME = 0.005  # relative change below which a figure counts as the same
+_WORTH = 0.02  # share of a latency below which a change is not mentioned
 
 
 class Kernels(NamedTuple):
-    """Both passes of a changed case beside those of the case as it is."""
+    """Both passes of a changed case compared with those of the unchanged case."""
 
     prefill: Difference
     decode: Difference | None  # None for a single output token
@@ -30,20 +28,12 @@ class Kernels(NamedTuple):
 
     @property
     def why_decode(self) -> str | None:
-        """The same of a decode step."""
+        """Which kernels make a decode step faster or slower."""
         return None if self.decode is None else why_faster(self.decode, "step")
 
 
 def kernels_of(before: Prediction, after: Prediction) -> Kernels:
-    """What the kernels of both passes have to do with a change.
-
-    Args:
-        before: the case as it is.
-        after: the changed case.
-
-    Returns:
-        Differences of one prompt alone, and of a decode step of those that decode together.
-    """
+    """Both passes compared: the prefill of one prompt, and a decode step of the running batch."""
     step = None if before.tpot is None or after.tpot is None else difference(before.decode, after.decode)
     return Kernels(difference(before.prefill, after.prefill), step)
 
@@ -54,75 +44,63 @@ def reason_of(
     after: tuple[Prediction, Goodput | None],
     kernels: Kernels,
 ) -> str:
-    """Why a lever moves what is asked for.
-
-    Args:
-        goal: ttft, tpot, goodput or cost [text].
-        before: the case as it is, and its goodput where there is an SLO.
-        after: the changed case likewise.
-        kernels: what their kernels have to do with it.
-
-    Returns:
-        A sentence [text].
-    """
+    """Why a lever moves a goal."""
     if goal == "ttft":
-        return "; ".join(_of_first_tokens(before[0], after[0], kernels))
+        return "; ".join(_ttft_reasons(before[0], after[0], kernels))
     if goal == "tpot":
-        return "; ".join(_of_steps(before[0], after[0], kernels))
+        return "; ".join(_tpot_reasons(before[0], after[0], kernels))
     if goal == "goodput":
-        return _of_goodput(before, after, kernels)
-    rent = _of_cost(before, after)
-    return "; ".join([rent, *([] if before[1] is None else [_of_goodput(before, after, kernels)])])
+        return _goodput_reason(before, after, kernels)
+    rent = _cost_reason(before, after)
+    return "; ".join([rent, *([] if before[1] is None else [_goodput_reason(before, after, kernels)])])
 
 
-def _of_first_tokens(before: Prediction, after: Prediction, kernels: Kernels) -> list[str]:
-    """The queue, and the prompt's own kernels."""
-    said = []
+def _ttft_reasons(before: Prediction, after: Prediction, kernels: Kernels) -> list[str]:
+    reasons = []
     old, new = float(before.queue or 0.0), float(after.queue or 0.0)
     if abs(old - new) > _WORTH * float(before.ttft):
-        said.append(f"queue {to_text(old, 's')} -> {to_text(new, 's')}")
+        reasons.append(f"queue {to_text(old, 's')} -> {to_text(new, 's')}")
     if abs(kernels.prefill.speedup - 1.0) <= _SAME:
-        return [*said, "a prompt alone takes as long as before"]
-    return [*said, f"prefill {kernels.why_prefill}"]
+        return [*reasons, "a prompt alone takes as long as before"]
+    return [*reasons, f"prefill {kernels.why_prefill}"]
 
 
-def _of_steps(before: Prediction, after: Prediction, kernels: Kernels) -> list[str]:
-    """How many decode together, their kernels, and the prompts of others."""
+def _tpot_reasons(before: Prediction, after: Prediction, kernels: Kernels) -> list[str]:
     if kernels.decode is None:
         return ["an answer is one token"]
-    said = []
-    gains = [float(one.deployment.tokens_per_step) for one in (before, after)]
+    reasons = []
+    gains = [float(prediction.deployment.tokens_per_step) for prediction in (before, after)]
     if gains[0] != gains[1]:
-        said.append(f"a step gains {rounded(gains[1])} tokens instead of {rounded(gains[0])}")
+        reasons.append(f"a step gains {rounded(gains[1])} tokens instead of {rounded(gains[0])}")
     old, new = float(before.decode_batch), float(after.decode_batch)
     if abs(new - old) > _WORTH * old:
-        said.append(f"{rounded(new)} sequences decode together instead of {rounded(old)}")
+        reasons.append(f"{rounded(new)} sequences decode together instead of {rounded(old)}")
     if abs(kernels.decode.speedup - 1.0) <= _SAME:
-        said.append("a decode step takes as long as before")
+        reasons.append("a decode step takes as long as before")
     else:
-        said.append(f"decode {kernels.why_decode}")
-    stalls = [max(float(one.tpot or 0.0) - _own_time(one), 0.0) for one in (before, after)]
+        reasons.append(f"decode {kernels.why_decode}")
+    stalls = [max(float(prediction.tpot or 0.0) - _time_of_steps(prediction), 0.0) for prediction in (before, after)]
     if abs(stalls[1] - stalls[0]) > _WORTH * float(before.tpot or 1.0):
         less = "less" if stalls[1] < stalls[0] else "more"
-        said.append(f"prompts of others hold a token up {to_text(abs(stalls[1] - stalls[0]), 's')} {less}")
-    return said
+        reasons.append(f"prompts of others hold a token up {to_text(abs(stalls[1] - stalls[0]), 's')} {less}")
+    return reasons
 
 
-def _own_time(found: Prediction) -> float:
-    """Time per token of the decode steps alone [s]."""
-    return float(time_per_token(found.deployment, found.workload.osl, found.decode.time))
+def _time_of_steps(prediction: Prediction) -> float:
+    """Time per token of decode steps without the prompts of others [s]."""
+    return float(time_per_token(prediction.deployment, prediction.workload.osl, prediction.decode.time))
 
 
-def _of_goodput(
+def _goodput_reason(
     before: tuple[Prediction, Goodput | None], after: tuple[Prediction, Goodput | None], kernels: Kernels
 ) -> str:
-    """What binds, and the kernels of that latency."""
+    """The limit that binds, and the kernels of that latency."""
     old, new = before[1], after[1]
     if old is None or new is None:
         return ""
-    counts = [one[0].deployment.replicas for one in (before, after)]
+    counts = [case[0].deployment.replicas for case in (before, after)]
     if counts[0] != counts[1] and abs(new.rate / counts[1] - old.rate / counts[0]) <= _SAME * old.rate:
-        return f"each of {counts[1]} replicas answers {_several(counts[0])} did"
+        return f"each of {counts[1]} replicas answers {_what_replicas(counts[0])} did"
     was, is_now = _limit(old), _limit(new)
     first = f"{is_now} still binds" if was == is_now else f"{is_now} binds instead of {was}"
     if not old.rate:
@@ -131,16 +109,16 @@ def _of_goodput(
     passed, why = (kernels.decode, kernels.why_decode) if in_steps else (kernels.prefill, kernels.why_prefill)
     if passed is None or abs(passed.speedup - 1.0) <= _SAME:
         return first
-    gains = [float(one[0].deployment.tokens_per_step) for one in (before, after)]
+    gains = [float(case[0].deployment.tokens_per_step) for case in (before, after)]
     more = f" a step gains {rounded(gains[1])} tokens instead of {rounded(gains[0])};" if gains[0] != gains[1] else ""
     return f"{first};{more} {'decode' if in_steps else 'prefill'} {why}"
 
 
-def _of_cost(before: tuple[Prediction, Goodput | None], after: tuple[Prediction, Goodput | None]) -> str:
+def _cost_reason(before: tuple[Prediction, Goodput | None], after: tuple[Prediction, Goodput | None]) -> str:
     """The rent, and the requests that share it."""
-    rents = [one[0].usd_per_hour for one in (before, after)]
+    rents = [case[0].usd_per_hour for case in (before, after)]
     within = before[1] is not None and after[1] is not None
-    rates = [float(one[1].rate if one[1] is not None else one[0].request_rate or 0.0) for one in (before, after)]
+    rates = [float(case[1].rate if case[1] is not None else case[0].request_rate or 0.0) for case in (before, after)]
     if rents[0] is None or rents[1] is None:
         return "no rental price is known"
     rent = f"{rounded(rents[1])} USD/h" + ("" if rents[0] == rents[1] else f" instead of {rounded(rents[0])}")
@@ -150,9 +128,9 @@ def _of_cost(before: tuple[Prediction, Goodput | None], after: tuple[Prediction,
     return f"{rent} for {rounded(rates[1])} requests/s{where} instead of {rounded(rates[0])}"
 
 
-def _several(count: float) -> str:
+def _what_replicas(count: float) -> str:
     return "what the one" if count == 1 else f"what each of {count}"
 
 
-def _limit(found: Goodput) -> str:
-    return found.binding if found.binding == SATURATION else key_text(found.binding)
+def _limit(goodput: Goodput) -> str:
+    return goodput.binding if goodput.binding == SATURATION else key_text(goodput.binding)

@@ -1,4 +1,4 @@
-"""The next smaller model of a line, and the next GPU with more bandwidth: rules over the catalog."""
+"""The next smaller model of a line, and the next GPU with more bandwidth, from the catalog."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from roofline.physics.parameters import active_parameters, parameters
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
-__all__ = ["MORE_BANDWIDTH", "SMALLER", "line_of", "smaller_sibling", "wider_gpu"]
-
-#: Share of the parameters, or of those that a token uses, that a smaller sibling has at most [1].
+#: Largest share of the total or active parameters of a smaller sibling [1].
 SMALLER = 0.7
-#: How many times the bandwidth a GPU has at least that is worth changing to [1].
+#: Least factor on the bandwidth that makes another GPU worthwhile [1].
 MORE_BANDWIDTH = 1.2
 
 _VERSION = re.compile(r"([a-z]*)(\d+)(?:\.\d+)?").fullmatch
@@ -24,37 +22,24 @@ _SIZE = re.compile(r"[ae]?\d+(?:\.\d+)?[bm]|\d+x\d+b").fullmatch
 def line_of(model: Model) -> tuple[str, str]:
     """The line of a model: its family, and its name up to the major version.
 
-    Args:
-        model: the record.
-
-    Returns:
-        Family and line: ``llama`` and ``llama-3`` of Llama 3.3 70B, ``mistral`` twice of Mistral Large [text].
-
     >>> import roofline as rl
     >>> line_of(rl.load_model("llama-3.3-70b")), line_of(rl.load_model("qwen3-32b"))
     (('llama', 'llama-3'), ('qwen3', 'qwen3'))
     """
     first, *rest = model.short_name.split("-")
-    own = _VERSION(first)
-    if own is not None:  # qwen2.5: the version is part of the word
-        return model.family, f"{own[1]}{own[2]}"
+    first_version = _VERSION(first)
+    if first_version is not None:  # qwen2.5: the version is part of the word
+        return model.family, f"{first_version[1]}{first_version[2]}"
     version = _VERSION(rest[0]) if rest and not _SIZE(rest[0]) else None
     return model.family, first if version is None else f"{first}-{version[1]}{version[2]}"
 
 
 def smaller_sibling(model: Model, specs: str | None = None) -> Model | None:
-    """The next smaller model of the same line in the catalog.
+    """The next smaller model of the same line in the catalog; None where there is none.
 
-    It has the same family and major version, no more parameters in all and none more that a token uses, and at most
-    `SMALLER` of one of the two. Of those the largest is taken; among equals the one of the same version and number
-    format, else the latest, by its plainest name.
-
-    Args:
-        model: the record.
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record; None where the catalog has none.
+    It has the same family and major version, no more total and active parameters, and at most `SMALLER` of either.
+    The largest such model wins; among equals the one with the same version and number format, else the latest, with
+    the shortest name.
 
     >>> import roofline as rl
     >>> smaller_sibling(rl.load_model("llama-3.3-70b")).short_name
@@ -71,27 +56,19 @@ def smaller_sibling(model: Model, specs: str | None = None) -> Model | None:
             continue
         if its_total > SMALLER * total and its_active > SMALLER * active:
             continue
-        version, own = _version(other), _version(model)
-        place = (its_total, version == own, version, other.native == model.native, -len(other.short_name))
+        version, own_version = _version(other), _version(model)
+        place = (its_total, version == own_version, version, other.native == model.native, -len(other.short_name))
         if best is None or place > best[0]:
             best = place, other
     return None if best is None else best[1]
 
 
 def wider_gpu(gpu: Gpu, dtype: str, specs: str | None = None) -> Gpu | None:
-    """The next GPU of the same vendor with more HBM bandwidth.
+    """The next GPU of the same vendor with more HBM bandwidth; None where there is none.
 
-    It ships, has a known rental price, kernels of its generation were timed (where those of the GPU itself were), it
-    multiplies in the same dtype no slower, joins as many GPUs by its scale-up link, and has `MORE_BANDWIDTH` times the
-    bandwidth or more. Of those the one with the least bandwidth is taken.
-
-    Args:
-        gpu: the record.
-        dtype: at which weights are multiplied [text].
-        specs: folder of specifications of one's own; default $ROOFLINE_SPECS [path].
-
-    Returns:
-        The record; None where the catalog has none.
+    It ships, has a known rental price and timed kernels of its generation (where `gpu` has them), is no slower in the
+    same dtype, joins at least as many GPUs by its scale-up link, and has at least `MORE_BANDWIDTH` times the bandwidth.
+    Of those the one with the least bandwidth wins.
 
     >>> import roofline as rl
     >>> wider_gpu(rl.load_gpu("h100"), "fp8").name
@@ -115,9 +92,9 @@ def wider_gpu(gpu: Gpu, dtype: str, specs: str | None = None) -> Gpu | None:
 
 
 def _version(model: Model) -> float:
-    """Version in a name, 3.1 of llama-3.1-8b; 0 where it has none."""
+    """Version in a name, 3.1 of llama-3.1-8b; 0 without one."""
     for part in model.short_name.split("-"):
-        found = re.fullmatch(r"[a-z]*(\d+(?:\.\d+)?)", part)
-        if found is not None:
-            return float(found[1])
+        match = re.fullmatch(r"[a-z]*(\d+(?:\.\d+)?)", part)
+        if match is not None:
+            return float(match[1])
     return 0.0

@@ -1,4 +1,4 @@
-"""Whether drafts pay: speculative decoding by batch, by users or by rate, and by the tokens that are proposed."""
+"""Whether speculative decoding pays off, by load and by the number of draft tokens."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from roofline.api.inputs.arguments import number
 from roofline.api.inputs.case import LEAST_RATE, LOADS
-from roofline.api.inputs.speculation import draft_of, draft_warnings
+from roofline.api.inputs.speculation import draft_of, draft_warnings, is_single_rate
 from roofline.api.inputs.texts import all_values, plain_options
 from roofline.api.predict import Prediction, predict
 from roofline.errors import BadInput
 from roofline.physics.plan import Draft
-from roofline.quantity import rounded, to_text
+from roofline.quantity import BILLION, rounded, to_text
 from roofline.records import dataclass, field, replace
 from roofline.serving.answer import predict_deployment
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.speculation import Acceptance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from roofline.number_types import Json, Numbers
     from roofline.serving.prediction import Predictions
 
-__all__ = ["SPECULATION_KEYS", "Speculation", "speculate"]
 
-#: Keys of a row: a load and a number of proposed tokens.
+#: Keys of a row: a load and a number of draft tokens.
 SPECULATION_KEYS = (
     "model", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "batch", "concurrency", "request_rate", "draft", "draft_tokens",
     "tokens_per_step", "ttft_ms", "tpot_ms", "itl_ms", "tok_s_user", "output_tok_s_gpu", "draft_speedup", "is_best",
@@ -41,47 +40,47 @@ _HALVINGS = 30
 
 @dataclass(frozen=True, repr=False)
 class Speculation:
-    """Decoding with drafts beside decoding without, along a load.
+    """Decoding with draft tokens compared with decoding without, over a load.
 
     >>> import roofline as rl
-    >>> found = rl.speculate("llama-3.1-8b", "h100-sxm", draft="ngram", acceptance=0.3, draft_tokens=3, batch=[1, 256])
-    >>> found.best(1.0), found.best(256.0), round(found.stops_paying(3))
+    >>> result = rl.speculate("llama-3.1-8b", "h100-sxm", draft="ngram", acceptance=0.3, draft_tokens=3, batch=[1, 256])
+    >>> result.best(1.0), result.best(256.0), round(result.stops_paying(3))
     (3, 1, 134)
-    >>> [round(gain, 2) for gain in found.speedup(3)], found.tpot(0)[0] > found.tpot(3)[0], len(found.to_rows())
+    >>> [round(gain, 2) for gain in result.speedup(3)], result.tpot(0)[0] > result.tpot(3)[0], len(result.to_rows())
     ([1.41, 0.86], True, 8)
     """
 
     along: str  # batch, concurrency or request_rate
-    values: tuple[float, ...]  # of it
-    draft: Draft  # with as many tokens as were looked at
-    predictions: tuple[Predictions, ...] = field(repr=False)  # of 0, 1, 2, ... proposed tokens
+    values: tuple[float, ...]  # loads
+    draft: Draft  # with the largest number of draft tokens
+    predictions: tuple[Predictions, ...] = field(repr=False)  # with 0, 1, 2, ... draft tokens
     warnings: tuple[str, ...] = ()
 
     def tpot(self, tokens: int) -> list[float]:
-        """TPOT with so many proposed tokens at each load [s]; NaN where it does not fit or is overloaded."""
+        """TPOT with so many draft tokens, at each load [s]; NaN where it does not fit or is overloaded."""
         times: Any = self.predictions[tokens].tpot
         return [float(time) for time in times]
 
     def speedup(self, tokens: int) -> list[float]:
-        """TPOT without drafts over that with so many proposed tokens, at each load [1]."""
+        """TPOT without draft tokens over TPOT with so many, at each load [1]."""
         pairs = zip(self.tpot(0), self.tpot(tokens), strict=True)
         return [without / drafted for without, drafted in pairs]
 
     def best(self, value: float) -> int:
-        """Proposed tokens with the least TPOT at a load; 0 where none is best [tokens]."""
+        """Number of draft tokens with the lowest TPOT at a load; 0 where drafts do not pay off [tokens]."""
         place = self.values.index(value)
         times = [self.tpot(tokens)[place] for tokens in range(len(self.predictions))]
         return min(range(len(times)), key=lambda tokens: math.inf if math.isnan(times[tokens]) else times[tokens])
 
     def stops_paying(self, tokens: int) -> float | None:
-        """Load from which on that many proposed tokens cost time instead of saving it; None where they always pay.
+        """Load above which so many draft tokens cost time; None where they always pay off.
 
         Args:
-            tokens: proposed before each step [tokens].
+            tokens: draft tokens per decode step [tokens].
 
         Returns:
-            Batch [sequences], users [requests] or rate [1/s], where the last gain ends; the first load that was looked
-            at where they never pay.
+            Batch [sequences], users [requests] or rate [1/s] where the last gain ends; the first load where there is
+            no gain.
         """
         gains = self.speedup(tokens)
         paying = [place for place, gain in enumerate(gains) if gain > 1.0]
@@ -99,13 +98,15 @@ class Speculation:
         return low
 
     def to_rows(self) -> list[dict[str, Json]]:
-        """A flat row for each load and number of proposed tokens; 0 is decoding without drafts."""
+        """A flat row for each load and number of draft tokens; 0 is decoding without drafts."""
         rows = []
-        columns = [one.to_dict([key for key in SPECULATION_KEYS[:-2] if key not in _OWN]) for one in self.predictions]
+        keys = [key for key in SPECULATION_KEYS[:-2] if key not in _DRAFT_KEYS]
+        columns = [prediction.to_dict(keys) for prediction in self.predictions]
         for place, value in enumerate(self.values):
             best = self.best(value)
-            for tokens, each in enumerate(columns):
-                row: dict[str, Any] = {key: _item(found, place) for key, found in each.items()}
+            for tokens, column in enumerate(columns):
+                cells = ((key, cell[place] if isinstance(cell, list) else cell) for key, cell in column.items())
+                row: dict[str, Any] = dict(cells)
                 gain = self.speedup(tokens)[place]
                 row |= {"draft": self.predictions[-1].to_dict(["draft"])["draft"], "draft_tokens": tokens}
                 row |= {"draft_speedup": None if math.isnan(gain) else gain, "is_best": tokens == best}
@@ -113,50 +114,46 @@ class Speculation:
         return rows
 
     def _gain(self, tokens: int, value: float) -> float:
-        """Speed-up at another load."""
+        """Speed-up at any load."""
         times = []
-        for one in (self.predictions[0], self.predictions[tokens]):
+        for prediction in (self.predictions[0], self.predictions[tokens]):
             changed: Any = {self.along: value}
-            workload = replace(one.workload, **changed)
-            times.append(float(predict_deployment(one.deployment, workload).tpot or math.nan))
+            workload = replace(prediction.workload, **changed)
+            times.append(float(predict_deployment(prediction.deployment, workload).tpot or math.nan))
         return times[0] / times[1]
 
     def __str__(self) -> str:
-        """The answer in a sentence for the smallest load, and where drafts stop to pay."""
         first = self.values[0]
         best, where = self.best(first), f"at {self._load(first)}"
         if not best:
             return f"drafts do not pay {where}"
         times = [to_text(self.tpot(tokens)[0], "s") for tokens in (best, 0)]
         proposed = "1 proposed token is" if best == 1 else f"{best} proposed tokens are"
-        said = f"{proposed} fastest {where}: TPOT {times[0]} instead of {times[1]} ({self.speedup(best)[0]:.2f}x)"
-        return f"{said}; {self._end(best)}"
+        text = f"{proposed} fastest {where}: TPOT {times[0]} instead of {times[1]} ({self.speedup(best)[0]:.2f}x)"
+        return f"{text}; {self._end(best)}"
 
     def _end(self, tokens: int) -> str:
-        """Where so many proposals stop to pay."""
+        """Where so many draft tokens stop paying off, in words."""
         end = self.stops_paying(tokens)
         if end is None:
-            known = [
-                value for value, gain in zip(self.values, self.speedup(tokens), strict=True) if not math.isnan(gain)
-            ]
+            gains = zip(self.values, self.speedup(tokens), strict=True)
+            known = [value for value, gain in gains if not math.isnan(gain)]
             return f"they pay at every load looked at, up to {self._load(known[-1])}"
         return f"they stop paying at {self._load(end)}"
 
     def _load(self, value: float) -> str:
-        """A load in words."""
         number = rounded(value)
         if self.along == "batch":
             return f"batch {number}"
         return f"{number} {'requests/s' if self.along == 'request_rate' else 'user' if number == '1' else 'users'}"
 
     def __repr__(self) -> str:
-        """What is compared in one line."""
         deployment = self.predictions[0].deployment
         what = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
         return f"<Speculation {what}, {self.draft.method}: {self}>"
 
 
-_OWN = ("draft", "draft_tokens")
+_DRAFT_KEYS = ("draft", "draft_tokens")
 
 
 def speculate(
@@ -171,17 +168,17 @@ def speculate(
     request_rate: Numbers | None = None,
     **options: Unpack[SpeculationOptions],
 ) -> Speculation:
-    """Speculative decoding by load and by the number of proposed tokens: which is best, and where it stops paying.
+    """Speculative decoding by load and number of draft tokens: which number is best, and where it stops paying off.
 
     Args:
-        model: name, alias or record [text].
-        gpu: name, alias or record [text].
-        draft: what proposes tokens, as of `predict` [text].
-        acceptance: probability that a proposal is kept, as of `predict` [1].
-        draft_tokens: most tokens that are proposed before a step; None for as many as there are rates, or 5 [tokens].
-        batch: requests of a burst to look at; powers of 2 where no load is given [sequences].
-        concurrency: users to look at, instead [requests].
-        request_rate: Poisson arrivals to look at, instead [1/s].
+        model: name, alias or record.
+        gpu: name, alias or record.
+        draft: source of draft tokens, as in `predict`.
+        acceptance: probability that a draft token is accepted, as in `predict` [1].
+        draft_tokens: most draft tokens per step; None for the number of acceptances, or 5 for a single one [tokens].
+        batch: bursts to compare; powers of 2 where no load is given [sequences].
+        concurrency: numbers of users to compare instead [requests].
+        request_rate: Poisson arrivals to compare instead [1/s].
         options: keyword arguments of `predict`, without a load.
 
     Returns:
@@ -192,18 +189,20 @@ def speculate(
         RooflineError: as `predict` raises.
 
     >>> import roofline as rl
-    >>> found = rl.speculate("llama-3.1-8b", "h100-sxm", draft="ngram", acceptance=0.3, draft_tokens=3, batch=[1, 256])
-    >>> print(found)  # doctest: +NORMALIZE_WHITESPACE
+    >>> result = rl.speculate("llama-3.1-8b", "h100-sxm", draft="ngram", acceptance=0.3, draft_tokens=3, batch=[1, 256])
+    >>> print(result)  # doctest: +NORMALIZE_WHITESPACE
     3 proposed tokens are fastest at batch 1: TPOT 4.68 ms instead of 6.62 ms (1.41x);
     they stop paying at batch 134
     """
-    given = {"batch": batch, "concurrency": concurrency, "request_rate": request_rate}
-    stated = [name for name, value in given.items() if value is not None]
-    if len(stated) > 1:
-        raise BadInput(f"{' and '.join(stated)} are given; keep one")
-    along = stated[0] if stated else LOADS[0]
+    loads = {"batch": batch, "concurrency": concurrency, "request_rate": request_rate}
+    load_names = [name for name, value in loads.items() if value is not None]
+    if len(load_names) > 1:
+        raise BadInput(f"{' and '.join(load_names)} are given; keep one")
+    along = load_names[0] if load_names else LOADS[0]
     plain: dict[str, Any] = {name: value for name, value in plain_options(dict(options)).items() if value is not None}
-    values = [float(value) for value in all_values(along, given[along])] if stated else list(_USUAL)
+    values = list(_USUAL)
+    if load_names:
+        values = [number(along, value, 0.0, BILLION) for value in all_values(along, loads[along])]
     top = values[-1] if along == "concurrency" else None
     plain[along] = top or (1.0 if along == "batch" else LEAST_RATE)
     start: Prediction[Any, Any, Any] = predict(model, gpu, **plain)
@@ -211,30 +210,28 @@ def speculate(
         raise BadInput("speculate takes one case; lengths must be numbers, not arrays")
     if start.tpot is None:
         raise BadInput("osl = 1: drafts quicken the tokens after the first; give an osl of 2 or more")
-    asked = draft_of(start.deployment, draft, draft_tokens or _most(acceptance), acceptance, plain.get("specs"))
-    if asked is None:
+    drafts = draft_of(start.deployment, draft, draft_tokens or _most(acceptance), acceptance, plain.get("specs"))
+    if drafts is None:
         raise BadInput("speculate needs a draft: mtp, eagle, ngram, or the name of a smaller model")
-    values = _within(start, values, is_given=bool(stated))
+    values = _within(start, values, is_given=bool(load_names))
     predictions = [_prediction(start, along, values, None)]
     predictions += [
-        _prediction(start, along, values, replace(asked, acceptance=asked.acceptance.of(tokens)))
-        for tokens in range(1, asked.tokens + 1)
+        _prediction(start, along, values, replace(drafts, acceptance=drafts.acceptance.of(tokens)))
+        for tokens in range(1, drafts.tokens + 1)
     ]
-    said = tuple(text for text in start.warnings if not text.startswith(("under load", "tp =")))
-    notes = draft_warnings(predictions[-1].deployment)
-    return Speculation(along, tuple(values), asked, tuple(predictions), (*said, *notes))
+    notes = [text for text in start.warnings if not text.startswith(("under load", "tp ="))]
+    notes += draft_warnings(predictions[-1].deployment)
+    return Speculation(along, tuple(values), drafts, tuple(predictions), tuple(notes))
 
 
 def _most(acceptance: Any) -> int | None:
-    """Most proposals to look at, where one rate holds for all of them."""
-    is_rate = isinstance(acceptance, (int, float)) or (
-        isinstance(acceptance, str) and "," not in acceptance and not any(letter.isalpha() for letter in acceptance)
-    )
-    return _USUAL_DRAFTS if is_rate and not isinstance(acceptance, Acceptance) else None
+    """Number of draft tokens to try, where a single acceptance holds for all of them."""
+    is_text_of_one = isinstance(acceptance, str) and is_single_rate(acceptance)
+    return _USUAL_DRAFTS if is_text_of_one or isinstance(acceptance, (int, float)) else None
 
 
 def _within(start: Prediction[Any, Any, Any], values: Sequence[float], *, is_given: bool) -> list[float]:
-    """Loads that can be asked for: those given, or usual ones for which there is room."""
+    """Loads to predict: the given ones, or the usual ones that fit in memory."""
     if is_given:
         return sorted(set(values))
     held = float(start.knees.memory or math.inf)
@@ -244,14 +241,9 @@ def _within(start: Prediction[Any, Any, Any], values: Sequence[float], *, is_giv
 def _prediction(
     start: Prediction[Any, Any, Any], along: str, values: Sequence[float], draft: Draft | None
 ) -> Prediction[Any, Any, Any]:
-    """The deployment with a draft at all loads."""
     from roofline.arrays import as_array
 
     deployment = replace(start.deployment, draft=draft)
     none: Mapping[str, Any] = {"batch": 1.0, "concurrency": None, "request_rate": None}
     workload = replace(start.workload, **{**none, along: as_array(along, list(values))})
     return predict_deployment(deployment, workload, start.slo, allow_oversize=start.allow_oversize)
-
-
-def _item(value: Any, place: int) -> Any:
-    return value[place] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Fitting the constants of the equation to timed kernels: calibrate."""
+"""Fitting the constants of kernels to timings: the `calibrate` command."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from roofline.api.catalog import load_gpu
 from roofline.cli.help import Question
 from roofline.cli.options import specs_option
 from roofline.cli.render import echo, print_table
-from roofline.cli.values import GpuName, PathName
+from roofline.cli.values import GPU, PathName
 from roofline.errors import BadInput
-
-__all__ = ["calibrate"]
 
 _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 
@@ -25,7 +23,7 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
     "\n  roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs",
 )
 @click.argument("tables", nargs=-1, required=True, type=PathName())
-@click.option("-g", "--gpu", type=GpuName(), required=True, help="GPU that was measured.")
+@click.option("-g", "--gpu", type=GPU, required=True, help="GPU that was measured.")
 @click.option("--name", help="Name of the calibration: the generation that will use it.  [default: the GPU's]")
 @click.option(
     "--title", default="own measurements", show_default=True, help="Description of the tables, cited as their source."
@@ -34,19 +32,21 @@ _HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 @click.option("-o", "--output", type=PathName(), help="File to write; - prints.  [default: standard output]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @specs_option
-def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **given: Any) -> None:
+def calibrate(
+    tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **fit_options: Any
+) -> None:
     """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
-    from roofline.api.calibrate import calibrate as fitted
+    from roofline.api.calibrate import calibrate as fit_tables
     from roofline.api.writing import check_target, is_stream, write_whole
 
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in fit_options.items() if value is not None}
     output = None if output == "-" else output
     if output is not None and not is_stream(output):
-        called = given["name"] or load_gpu(gpu, given["specs"]).generation
-        if Path(output).stem != called or Path(output).suffix not in (".yaml", ".yml"):
-            raise BadInput(f"-o {output}: the file name must be the name of the calibration: {called}.yaml")
+        calibration_name = fit_options["name"] or load_gpu(gpu, fit_options["specs"]).generation
+        if Path(output).stem != calibration_name or Path(output).suffix not in (".yaml", ".yml"):
+            raise BadInput(f"-o {output}: the file name must be the name of the calibration: {calibration_name}.yaml")
         check_target(output, force=force)
-    fit = fitted(tables, gpu, keep=not alone, **options)
+    fit = fit_tables(tables, gpu, keep=not alone, **options)
     if output is None:
         echo(fit.text, nl=False)
     else:
@@ -56,8 +56,8 @@ def calibrate(tables: tuple[str, ...], gpu: str, output: str | None, *, alone: b
         for row in fit.rows
     ]
     if output is None or is_stream(output):
-        for heading_and_cells in (list(_HEADINGS), *cells):
-            echo("  ".join(heading_and_cells), err=True)
+        for cells_of_row in (list(_HEADINGS), *cells):
+            echo("  ".join(cells_of_row), err=True)
     else:
         print_table(_HEADINGS, cells)
         echo(f"\n{output}: use it with --specs {Path(output).parent}")

@@ -1,4 +1,4 @@
-"""What the catalog holds: gpus, models and workloads, listed, chosen by kind, shown with sources, and checked."""
+"""The catalog: `gpus`, `models`, `workloads` and `check-specs`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import click
 from roofline.api import catalog, listing
 from roofline.api.catalog import spec_report
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, specs_option
+from roofline.cli.options import FOR_PEOPLE, output_options, specs_option
 from roofline.cli.render import echo, notes, one_line, show
 from roofline.cli.screen import MARK, Screen, ScreenColumn
-from roofline.cli.values import GpuName, ModelName, Size
-
-__all__ = ["check_specs", "gpus", "models", "workloads"]
+from roofline.cli.values import GPU, MODEL, PARAMETERS
 
 _GPUS = (
     MARK,
@@ -85,7 +83,7 @@ def gpus(
 
 
 @gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
-@click.argument("name", type=GpuName())
+@click.argument("name", type=GPU)
 @output_options
 @specs_option
 def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
@@ -93,7 +91,7 @@ def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     from roofline.cli.commands import show
 
     gpu, note = catalog.find_gpu(name, specs)
-    if show.is_for_people(output_format):
+    if output_format in FOR_PEOPLE:
         show.describe_gpu(gpu)
     show.print_document(listing.document(name, "gpu", specs), output_format)
     notes([note] if note else [])
@@ -105,8 +103,8 @@ def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     "  roofline models --min-size 7B --max-size 80B --dense\n  roofline models show deepseek-v3",
 )
 @click.option("--family", help="Only this family, e.g. qwen.")
-@click.option("--min-size", type=Size(), help="At least this many parameters, e.g. 7B.")
-@click.option("--max-size", type=Size(), help="At most this many parameters, e.g. 80B.")
+@click.option("--min-size", type=PARAMETERS, help="At least this many parameters, e.g. 7B.")
+@click.option("--max-size", type=PARAMETERS, help="At most this many parameters, e.g. 80B.")
 @click.option("--moe/--dense", default=None, help="Only mixtures of experts, or only dense models.")
 @output_options
 @specs_option
@@ -130,7 +128,7 @@ def models(
 
 
 @models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
-@click.argument("name", type=ModelName())
+@click.argument("name", type=MODEL)
 @output_options
 @specs_option
 def _show_model(name: str, output_format: str, specs: str | None) -> None:
@@ -138,7 +136,7 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
     from roofline.cli.commands import show
 
     model, note = catalog.find_model(name, specs)
-    if show.is_for_people(output_format):
+    if output_format in FOR_PEOPLE:
         show.describe_model(model)
     show.print_document(listing.document(name, "model", specs), output_format, {"counted": listing.model_counts(model)})
     notes([note] if note else [])
@@ -150,8 +148,8 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
     "  roofline workloads ./mine.yaml --format json",
 )
 @click.argument("names", nargs=-1)
-@click.option("-m", "--model", type=ModelName(), help="Model whose latencies are shown.  [default: llama-3.3-70b fp8]")
-@click.option("-g", "--gpu", type=GpuName(), help="GPU whose latencies are shown.  [default: h100-sxm]")
+@click.option("-m", "--model", type=MODEL, help="Model whose latencies are shown.  [default: llama-3.3-70b fp8]")
+@click.option("-g", "--gpu", type=GPU, help="GPU whose latencies are shown.  [default: h100-sxm]")
 @output_options
 @specs_option
 def workloads(
@@ -187,7 +185,7 @@ def _import_model(config: str, output: str | None, name: str | None, assume: str
     from roofline.api.writing import write_whole
 
     text, cautions = imported_model(config, name, assume)
-    for caution in cautions:  # aside, always: what is printed is a file
+    for caution in cautions:  # on stderr: stdout holds the file
         echo(f"note: {one_line(caution)}", err=True)
     if output is None or output == "-":
         echo(text, nl=False)
@@ -196,11 +194,7 @@ def _import_model(config: str, output: str | None, name: str | None, assume: str
     echo(f"{output}: written", err=True)
 
 
-@click.command(
-    "check-specs",
-    cls=Question,
-    epilog="\b\nExample:\n  roofline check-specs",
-)
+@click.command("check-specs", cls=Question, epilog="\b\nExample:\n  roofline check-specs")
 @click.argument("path", required=False)
 @click.pass_context
 def check_specs(ctx: click.Context, path: str | None) -> None:
@@ -219,8 +213,8 @@ def check_specs(ctx: click.Context, path: str | None) -> None:
     echo(f"{what}: no faults")
 
 
-def _refuse_filters(ctx: click.Context, *given: Any) -> None:
-    if any(value is not None for value in given):
+def _refuse_filters(ctx: click.Context, *filters: Any) -> None:
+    if any(value is not None for value in filters):
         raise click.UsageError(f"filters cannot be combined with {ctx.invoked_subcommand!r}", ctx)
 
 

@@ -1,4 +1,4 @@
-"""Against your own measurement: the result of a benchmark beside its prediction, or beside another result."""
+"""Benchmark results beside predictions and each other: the `check` command."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ from roofline.api.check import (
 )
 from roofline.api.inputs.case import BASES, PRESETS
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, specs_option
-from roofline.cli.render import digits, echo, notes, print_rows, print_table
-from roofline.cli.values import Count, GpuName, ModelName, PathName, Prefix, Users
+from roofline.cli.options import FOR_PROGRAMS, output_options, specs_option
+from roofline.cli.render import echo, notes, print_rows, print_table
+from roofline.cli.screen import cell_text
+from roofline.cli.values import COUNT, GPU, MODEL, NUMBER, PREFIX, PathName
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import MILLI, rounded
 
-__all__ = ["check"]
-
 _HEADINGS = ("", "measured ms", "predicted ms", "80 % range", "ratio", "MFU %", "MBU %", "SOL %")
-_METRICS = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
+_METRICS = ("ttft", "tpot", "e2el")
 _STATED = (
     *("model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype"),
     *("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date"),
@@ -43,23 +42,23 @@ _AFTER = "--after"
 
 
 class _BeforeAndAfter(Question):
-    """A command whose ``--after`` takes every file up to the next option, as a shell writes out ``after/*.json``."""
+    """``--after`` takes every file up to the next option, as a shell expands ``after/*.json``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Give each file after ``--after`` an option of its own."""
-        written: list[str] = []
+        """Repeat ``--after`` before each of its files."""
+        expanded: list[str] = []
         is_after = False
         for arg in args:
             if arg.startswith("-") and arg != "-":
                 is_after = arg == _AFTER
-                written += [] if is_after else [arg]
+                expanded += [] if is_after else [arg]
                 missing = is_after
                 continue
-            written += [_AFTER, arg] if is_after else [arg]
+            expanded += [_AFTER, arg] if is_after else [arg]
             missing = False
         if args and args[-1] == _AFTER and missing:
-            written.append(_AFTER)  # click says that it needs a value
-        return super().parse_args(ctx, written)
+            expanded.append(_AFTER)  # click reports the missing value
+        return super().parse_args(ctx, expanded)
 
 
 @click.command(
@@ -80,21 +79,21 @@ class _BeforeAndAfter(Question):
     metavar="FILES",
     help="Results to compare with FILES; says what changed between them.",
 )
-@click.option("-m", "--model", "--model-path", type=ModelName(), help="Model: Hugging Face id, short name or alias.")
-@click.option("-g", "--gpu", "--system", "--hardware", type=GpuName(), help="GPU: name or alias.")
-@click.option("--tp", "-tp", "--tensor-parallel-size", type=Count(), help="Tensor-parallel degree.")
-@click.option("--pp", "-pp", "--pipeline-parallel-size", type=Count(), help="Pipeline-parallel degree.  [default: 1]")
-@click.option("--ep", "--expert-parallel-size", type=Count(), help="Expert-parallel degree.  [default: 1]")
-@click.option("--dp", "-dp", "--data-parallel-size", type=Count(), help="Data-parallel degree.  [default: 1]")
+@click.option("-m", "--model", "--model-path", type=MODEL, help="Model: Hugging Face id, short name or alias.")
+@click.option("-g", "--gpu", "--system", "--hardware", type=GPU, help="GPU: name or alias.")
+@click.option("--tp", "-tp", "--tensor-parallel-size", type=COUNT, help="Tensor-parallel degree.")
+@click.option("--pp", "-pp", "--pipeline-parallel-size", type=COUNT, help="Pipeline-parallel degree.  [default: 1]")
+@click.option("--ep", "--expert-parallel-size", type=COUNT, help="Expert-parallel degree.  [default: 1]")
+@click.option("--dp", "-dp", "--data-parallel-size", type=COUNT, help="Data-parallel degree.  [default: 1]")
 @click.option("-q", "--quantization", type=str, help=f"Preset of number formats: {', '.join(PRESETS)}.")
 @click.option("--kv-cache-dtype", type=str, help="Number format of the KV cache.")
-@click.option("--isl", "--input-len", type=Users(), help="Mean prompt length [tokens].")
-@click.option("--osl", "--output-len", type=Users(), help="Mean answer length [tokens].")
-@click.option("--prefix", "--prefix-prompt-length", type=Prefix(), help="Cached prompt tokens, or a share such as 80%.")
-@click.option("-b", "--batch", type=Users(), help="Requests that started together.")
-@click.option("--concurrency", "--max-concurrency", type=Users(), help="Requests in flight on the deployment.")
+@click.option("--isl", "--input-len", type=NUMBER, help="Mean prompt length [tokens].")
+@click.option("--osl", "--output-len", type=NUMBER, help="Mean answer length [tokens].")
+@click.option("--prefix", "--prefix-prompt-length", type=PREFIX, help="Cached prompt tokens, or a share such as 80%.")
+@click.option("-b", "--batch", type=NUMBER, help="Requests that started together.")
+@click.option("--concurrency", "--max-concurrency", type=NUMBER, help="Requests in flight on the deployment.")
 @click.option("--request-rate", "--rate", type=float, help="Requests per second sent to the deployment.")
-@click.option("--num-prompts", type=Users(), help="Requests of the run, its start included.")
+@click.option("--num-prompts", type=NUMBER, help="Requests of the run, its start included.")
 @click.option("--engine", type=str, help="Engine that was measured: vllm, sglang, trtllm, none.")
 @click.option(
     "--statistic",
@@ -117,7 +116,7 @@ def check(
     basis: str,
     specs: str | None,
     output_format: str,
-    **given: Any,
+    **stated: Any,
 ) -> None:
     """Say whether a measured TTFT or TPOT is what was to be expected, and if not, why.
 
@@ -132,10 +131,10 @@ def check(
     sides, failures = [], []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
         readings, unread = _readings(names, statistic)
-        checked, refused = check_readings(readings, given, basis=basis, specs=specs)
+        checked, refused = check_readings(readings, stated, basis=basis, specs=specs)
         sides.append(checked)
         failures += [*unread, *refused]
-    changed, why_not = _changed(sides[0], sides[1])
+    changed, why_not = _diagnosis_or_reason(sides[0], sides[1])
     if any(sides):
         _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [])
     if why_not is not None and not is_pair:
@@ -167,8 +166,10 @@ def _reading(file: str, statistic: str | None) -> Reading:
     return results(data, "stdin", statistic)
 
 
-def _changed(before: list[MeasurementCheck], after: list[MeasurementCheck]) -> tuple[Diagnosis | None, str | None]:
-    """What changed, or why that cannot be asked; neither where there is one side alone."""
+def _diagnosis_or_reason(
+    before: list[MeasurementCheck], after: list[MeasurementCheck]
+) -> tuple[Diagnosis | None, str | None]:
+    """What changed, or why that cannot be told; neither without a second side."""
     if not before or not after:
         return None, None
     try:
@@ -177,14 +178,14 @@ def _changed(before: list[MeasurementCheck], after: list[MeasurementCheck]) -> t
         return None, str(error)
 
 
-def _moved(sides: Sequence[list[MeasurementCheck]]) -> list[str]:
-    """How far each metric moved, where each side is a single run."""
+def _changes(sides: Sequence[list[MeasurementCheck]]) -> list[str]:
+    """The change of each metric; empty unless each side is a single run."""
     if [len(side) for side in sides] != [1, 1]:
         return []
     before, after = (side[0].measured for side in sides)
     pairs = {metric: (getattr(before, metric), getattr(after, metric)) for metric in _METRICS}
     moves = [
-        f"{_METRICS[metric]} {digits(old / MILLI)} -> {digits(new / MILLI)} ms ({100.0 * (new / old - 1.0):+.0f} %)"
+        f"{metric.upper()} {cell_text(old / MILLI)} -> {cell_text(new / MILLI)} ms ({100.0 * (new / old - 1.0):+.0f} %)"
         for metric, (old, new) in pairs.items()
         if old is not None and new is not None
     ]
@@ -192,11 +193,10 @@ def _moved(sides: Sequence[list[MeasurementCheck]]) -> list[str]:
 
 
 def _print(
-    sides: Sequence[list[MeasurementCheck]], changed: Diagnosis | None, output_format: str, said: list[str]
+    sides: Sequence[list[MeasurementCheck]], changed: Diagnosis | None, output_format: str, further_notes: list[str]
 ) -> None:
-    """Rows for programs; verdicts, suspects and a table of each measurement for people."""
     runs = [run for side in sides for run in side]
-    if output_format in ("csv", "json"):
+    if output_format in FOR_PROGRAMS:
         extra = {
             "parts": [row for run in runs for row in _part_rows(run)],
             "suspects": [row for run in runs for row in _suspect_rows(run)],
@@ -207,17 +207,17 @@ def _print(
             echo(f"What changed: {_answer(changed)}", err=True)
         return
     if changed is not None:
-        _echo_lines([*_moved(sides), f"What changed: {_answer(changed)}", *_beside(changed)])
+        _echo_lines([*_changes(sides), f"What changed: {_answer(changed)}", *_remarks(changed)])
         echo()
     for place, run in enumerate(runs):
         if len(runs) > 1:
             echo(("\n" if place else "") + f"{run.measured.source}:")
-        _echo_lines([*(_verdict_line(run, metric) for metric in _metrics(run)), *_explained(run)])
+        _echo_lines([*(f"{metric.upper()} {run.verdict(metric)}" for metric in _metrics(run)), *_explanation(run)])
         echo()
         _echo_lines(_title(run))
         echo()
         print_table(_HEADINGS, [_cells(run, metric) for metric in _metrics(run)], output_format)
-    notes([*said, *_shared_notes(runs)])
+    notes([*further_notes, *_shared_notes(runs)])
 
 
 def _echo_lines(lines: Iterable[str]) -> None:
@@ -227,18 +227,17 @@ def _echo_lines(lines: Iterable[str]) -> None:
 
 
 def _answer(changed: Diagnosis) -> str:
-    """The answer in a sentence."""
     if changed.best is not None:
         return changed.best.text
     if changed.answer == NOTHING:
         return f"nothing beyond the scatter of {changed.figures} figures"
     if not changed.explanations:
         return f"{UNCLEAR}: no single cause explains the difference"
-    return f"{UNCLEAR}; closest: {' or '.join(one.text for one in changed.explanations[:2])}"
+    return f"{UNCLEAR}; closest: {' or '.join(explanation.text for explanation in changed.explanations[:2])}"
 
 
-def _beside(changed: Diagnosis) -> list[str]:
-    """What belongs to the answer: the next cause, what is known to differ, what further loads would tell."""
+def _remarks(changed: Diagnosis) -> list[str]:
+    """Stated differences, the next cause, and what a further load would tell."""
     lines = [f"  the results state: {'; '.join(changed.known)} (accounted for)"] if changed.known else []
     if changed.best is not None and len(changed.explanations) > 1:
         other = changed.explanations[1]
@@ -252,12 +251,8 @@ def _beside(changed: Diagnosis) -> list[str]:
     return lines
 
 
-def _verdict_line(run: MeasurementCheck, metric: str) -> str:
-    return f"{_METRICS[metric]} {run.verdict(metric)}"
-
-
-def _explained(run: MeasurementCheck) -> list[str]:
-    """Suspects of what is outside its range, or that there is nothing to explain."""
+def _explanation(run: MeasurementCheck) -> list[str]:
+    """Suspects for times outside their range, or a remark that nothing is."""
     outside = [metric for metric in _METRICS if run.inside(metric) is False]
     if not outside:
         known = any(run.inside(metric) for metric in _METRICS)
@@ -270,7 +265,7 @@ def _explained(run: MeasurementCheck) -> list[str]:
 
 
 def _shared_notes(runs: list[MeasurementCheck]) -> list[str]:
-    """Notes of all runs, each once, with the runs that it is about where others lack it."""
+    """Notes of all runs, each once, with the runs concerned unless all are."""
     about: dict[str, list[str]] = {}
     for run in runs:
         for text in _notes(run):
@@ -296,27 +291,30 @@ def _title(run: MeasurementCheck) -> list[str]:
     load = next(f"{name} {getattr(measured, name):g}" for name in loads if getattr(measured, name) is not None)
     degrees = ", ".join(f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1)
     lengths = [f"{name} {getattr(measured, name):g}" for name in ("isl", "osl") if getattr(measured, name) is not None]
-    said = [measured.statistic, deployment.basis, f"engine {deployment.host.name}", measured.source]
+    details = [measured.statistic, deployment.basis, f"engine {deployment.effective_engine.name}", measured.source]
     where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
-    return [", ".join(part for part in (where, degrees, *lengths, load) if part), f"({', '.join(filter(None, said))})"]
+    return [
+        ", ".join(part for part in (where, degrees, *lengths, load) if part),
+        f"({', '.join(filter(None, details))})",
+    ]
 
 
 def _cells(run: MeasurementCheck, metric: str) -> list[str]:
     used = {"ttft": (_percent(run.mfu), "-"), "tpot": ("-", _percent(run.mbu))}.get(metric, ("-", "-"))
     ends = run.expected.interval(metric)
     return [
-        _METRICS[metric],
+        metric.upper(),
         _ms(getattr(run.measured, metric)),
         _ms(getattr(run.expected, metric)),
         "-" if ends is None else f"{_ms(ends[0])}-{_ms(ends[1])}",
-        digits(run.ratio(metric)),
+        cell_text(run.ratio(metric)),
         *used,
-        _percent(run.light_share(metric)),
+        _percent(run.ideal_share(metric)),
     ]
 
 
 def _row(run: MeasurementCheck) -> dict[str, Any]:
-    """Flat row: what was stated, then measured, predicted, and how they compare."""
+    """Flat row: stated values, then measured and predicted times and how they compare."""
     deployment, plan = run.expected.deployment, run.expected.deployment.plan
     row = {"source": run.measured.source, **{key: getattr(run.measured, key, None) for key in _STATED}}
     row |= {name: getattr(plan, name) for name in ("tp", "pp", "ep", "dp")}
@@ -328,7 +326,7 @@ def _row(run: MeasurementCheck) -> dict[str, Any]:
         row[f"measured_{metric}_ms"] = None if measured is None else measured / MILLI
         row[f"predicted_{metric}_ms"] = None if expected is None else expected / MILLI
         row[f"{metric}_ratio"] = run.ratio(metric)
-        row[f"{metric}_light_frac"] = run.light_share(metric)
+        row[f"{metric}_light_frac"] = run.ideal_share(metric)
         row[f"predicted_{metric}_low_ms"] = None if ends is None else ends[0] / MILLI
         row[f"predicted_{metric}_high_ms"] = None if ends is None else ends[1] / MILLI
         row[f"{metric}_inside"] = run.inside(metric)
@@ -341,7 +339,6 @@ def _row(run: MeasurementCheck) -> dict[str, Any]:
 
 
 def _part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    """Parts of both passes as flat rows."""
     return [
         {
             "source": run.measured.source,
@@ -359,7 +356,6 @@ def _part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
 
 
 def _suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    """Suspects as flat rows, the most plausible first."""
     return [
         {
             "source": run.measured.source,
@@ -374,7 +370,6 @@ def _suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
 
 
 def _changed_row(changed: Diagnosis) -> dict[str, Any]:
-    """What changed, with every cause, the best first."""
     return {
         "answer": changed.answer,
         "text": _answer(changed),
@@ -383,14 +378,15 @@ def _changed_row(changed: Diagnosis) -> dict[str, Any]:
         "loads": changed.loads,
         "known": list(changed.known),
         "causes": [
-            {"cause": one.cause, "text": one.text, "size": one.size, "chi2": one.chi2} for one in changed.explanations
+            {"cause": explanation.cause, "text": explanation.text, "size": explanation.size, "chi2": explanation.chi2}
+            for explanation in changed.explanations
         ],
     }
 
 
 def _ms(time: float | None) -> str:
-    return digits(None if time is None else time / MILLI)
+    return cell_text(None if time is None else time / MILLI)
 
 
 def _percent(share: float | None) -> str:
-    return digits(None if share is None else 100.0 * share)
+    return cell_text(None if share is None else 100.0 * share)

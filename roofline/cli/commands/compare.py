@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
+from roofline.api.answer_rows import refused_row
 from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
-from roofline.api.refused import refused_row
 from roofline.cli.answers import answer_text, case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BOUND,
     GPUS,
+    HBM,
     PLAN,
     TOK_S_GPU,
     TOK_S_USER,
@@ -23,21 +24,18 @@ from roofline.cli.columns import (
     USD_TOKENS,
     latency,
     load_columns,
-    percent,
     ranked,
-    times,
+    speedup_column,
     verdict_columns,
     with_refusals,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
-from roofline.cli.render import REASONS, digits, echo, labelled, print_table, show
-from roofline.cli.screen import MARK, Screen, ScreenColumn
+from roofline.cli.options import FOR_PEOPLE, output_options
+from roofline.cli.render import REASONS, echo, labelled, print_table, show
+from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text
 from roofline.errors import RooflineError
 
-__all__ = ["compare", "print_kernels"]
-
-#: Columns of kernels, and their headings.
+#: Keys and headings of kernels.
 _KERNELS = {
     "kernel": "kernel",
     "bound": "bound",
@@ -55,9 +53,9 @@ def _columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
         GPUS,
         PLAN,
         *latency("ttft", options),
-        ScreenColumn("prefill", "prefill_speedup", 1, cell=times("prefill_speedup"), also=("prefill_speedup",)),
+        speedup_column("prefill", "prefill_speedup", 1),
         *latency("tpot", options),
-        ScreenColumn("decode", "decode_speedup", 1, cell=times("decode_speedup"), also=("decode_speedup",)),
+        speedup_column("decode", "decode_speedup", 1),
         *verdict_columns(options),
         *load_columns(options),
         ranked(USD_HOUR, 2),
@@ -65,7 +63,7 @@ def _columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
         BOUND["decode"],
         TOK_S_USER,
         TOK_S_GPU,
-        ScreenColumn("HBM", "hbm_used_frac", 5, cell=percent("hbm_used_frac"), also=("hbm_used_frac",)),
+        ranked(HBM, 5),
         ScreenColumn("knee", "knee", 5),
         *latency("e2el", options, 6, with_range=False),
     ]
@@ -93,7 +91,7 @@ def compare(
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
     compared = compare_gpus(models[0], gpus, **options)
-    people = output_format in ("table", "markdown")
+    people = output_format in FOR_PEOPLE
     rows: Sequence[Mapping[str, Any]] = compared.to_records()
     kernels = compared.kernel_records()
     refusals = [_refused(models[0], name, error, options, people=people) for name, error in compared.refused.items()]
@@ -115,7 +113,7 @@ def compare(
 
 
 def _why(row: Mapping[str, Any], *, in_full: bool) -> list[str]:
-    """Why a GPU is faster or slower, a line a pass; of several GPUs what matters most."""
+    """Why a GPU is faster or slower, one line per pass; only the main reason unless in full."""
     reasons = {name: row[f"why_{name}"] for name in ("prefill", "decode") if row[f"why_{name}"] is not None}
     return [
         f"{row['label']} {name} {reason if in_full else reason.partition(', ')[0]}" for name, reason in reasons.items()
@@ -123,17 +121,10 @@ def _why(row: Mapping[str, Any], *, in_full: bool) -> list[str]:
 
 
 def print_kernels(rows: Iterable[Mapping[str, Any]], keys: tuple[str, ...], title: str, output_format: str) -> None:
-    """Print what every kernel contributes, a table a pass.
-
-    Args:
-        rows: kernels of several passes, those of one together.
-        keys: that tell passes apart [text].
-        title: of a table, with places for the values of the keys [text].
-        output_format: table or markdown [text].
-    """
+    """Print the contribution of every kernel, one table per pass; the title takes the values of the keys."""
     tables: dict[tuple[Any, ...], list[list[str]]] = {}
     for row in rows:
-        cells = [digits(row[key]) for key in tuple(_KERNELS)[:-1]]
+        cells = [cell_text(row[key]) for key in tuple(_KERNELS)[:-1]]
         tables.setdefault(tuple(row[key] for key in keys), []).append([*cells, f"{row['contribution']:+.3f}"])
     for values, table in tables.items():
         echo(f"\n{title.format(*values)}:\n")
@@ -141,7 +132,6 @@ def print_kernels(rows: Iterable[Mapping[str, Any]], keys: tuple[str, ...], titl
 
 
 def _refused(model: str, gpu: str, error: RooflineError, options: dict[str, Any], *, people: bool) -> dict[str, Any]:
-    """Row of a GPU that cannot run the case."""
     row = refused_row(model, gpu, error, **options)
     warnings = row.pop("warnings")
     if people:

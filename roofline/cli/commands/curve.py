@@ -12,15 +12,13 @@ from roofline.api import curve as api
 from roofline.api.goodput import DEFAULT_SHARE
 from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import SLO_MET, TOK_S_GPU, TOK_S_USER, USD_TOKENS, percent, ranked
+from roofline.cli.columns import SLO_MET, TOK_S_GPU, TOK_S_USER, USD_TOKENS, percent_column, ranked
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import echo, notes, show
 from roofline.cli.screen import Screen, ScreenColumn
-from roofline.cli.values import PathName, ShareOfRequests
+from roofline.cli.values import SHARE_OF_REQUESTS, PathName
 from roofline.quantity import rounded, rounded_down
-
-__all__ = ["curve"]
 
 
 def _columns(curves: int, against: str, *, with_slo: bool) -> list[ScreenColumn]:
@@ -30,7 +28,7 @@ def _columns(curves: int, against: str, *, with_slo: bool) -> list[ScreenColumn]
         *which,
         *([users] if against == "users" else []),
         ScreenColumn("req/s", "request_rate", 0 if against == "rate" else 1),
-        ScreenColumn("util", "util", cell=percent("util"), also=("util",)),
+        percent_column("util", "util"),
         ScreenColumn("TTFT p50 ms", "ttft_p50_ms"),
         ScreenColumn("p99", "ttft_p99_ms"),
         ScreenColumn("TPOT p50 ms", "tpot_p50_ms"),
@@ -43,8 +41,8 @@ def _columns(curves: int, against: str, *, with_slo: bool) -> list[ScreenColumn]
 
 
 _OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "measured")
-_LOWEST = 14  # rows of a picture
-_OTHER = 4  # rows of a terminal that a picture leaves
+_LOWEST = 14  # rows of a chart
+_OTHER = 4  # terminal rows beside a chart
 
 
 @click.command(
@@ -61,7 +59,7 @@ _OTHER = 4  # rows of a terminal that a picture leaves
     show_default=True,
     help="Load on the x axis: rate or users.",
 )
-@click.option("--share", type=ShareOfRequests(), help="Share of requests that must meet the SLO.  [default: 90%]")
+@click.option("--share", type=SHARE_OF_REQUESTS, help="Share of requests that must meet the SLO.  [default: 90%]")
 @click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
 @click.option("-o", "--output", type=PathName(), help="Also write the pictures to a file (SVG, PNG, PDF).")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
@@ -81,18 +79,19 @@ def curve(
     """TTFT, TPOT and throughput from an idle server to a full one: what a user gets against what a GPU gives."""
     if not gpus:
         raise click.UsageError("curve needs one GPU or several, e.g. -g h100,b200")
-    own = options.pop("share", None)  # of a named workload
-    wanted = share or own or DEFAULT_SHARE
-    curves = [api.curve(model, gpu, against=against, share=wanted, **options) for model in models for gpu in gpus]
+    share_of_workload = options.pop("share", None)
+    required_share = share or share_of_workload or DEFAULT_SHARE
+    curves = [
+        api.curve(model, gpu, against=against, share=required_share, **options) for model in models for gpu in gpus
+    ]
     if output is not None:
         api.save_curves(curves, output, force=force)
     if plot:
         width, height = shutil.get_terminal_size()
         echo(api.curves_text(curves, width - 1, max(height - _OTHER, _LOWEST)))
+        notes(text for curve in curves for text in _warnings(curve))
     else:
         _print(models, curves, options, output_format, against)
-    if plot:
-        notes(text for one in curves for text in _warnings(one))
     if output is not None:
         echo(f"wrote {output}", err=True)
 
@@ -100,35 +99,33 @@ def curve(
 def _print(
     models: tuple[str, ...], curves: list[api.Curve], options: dict[str, Any], output_format: str, against: str
 ) -> None:
-    """Points as a table, below where each curve ends."""
-    names = {"concurrency": None, "request_rate": None}
     formats = asked_format(options)
     end = "" if len(curves) > 1 else gpus_text(curves[0].rows[0])
     screen = Screen(
         columns=_columns(len(curves), against, with_slo=bool(curves[0].slo)),
-        rows=[row for one in curves for row in one.rows],
-        case=case_text(models, {**options, **names}, formats, end, load=False),
-        answer="; ".join(_end(one) for one in curves),
-        notes=[text for one in curves for text in _warnings(one)],
+        rows=[row for curve in curves for row in curve.rows],
+        case=case_text(models, options, formats, end, load=False),
+        answer="; ".join(map(_summary, curves)),
+        notes=[text for curve in curves for text in _warnings(curve)],
         is_curve=True,
     )
     show(screen, output_format)
 
 
-def _end(one: api.Curve) -> str:
-    """Where a curve ends, and its goodput."""
-    most = f"{rounded(one.saturation)} requests/s at most"
-    if one.against != "request_rate":
-        most = f"slots for {one.saturation:.0f} users"
-    gpus = gpus_text(one.rows[0])
-    if one.goodput is None:
+def _summary(curve: api.Curve) -> str:
+    """Saturation and goodput in words."""
+    most = f"{rounded(curve.saturation)} requests/s at most"
+    if curve.against != "request_rate":
+        most = f"slots for {curve.saturation:.0f} users"
+    gpus = gpus_text(curve.rows[0])
+    if curve.goodput is None:
         return f"{gpus}: {most}"
-    if not one.goodput.rate:
-        return f"{gpus}: {most}, none within the SLO: {binding_text(one.goodput.binding)}"
-    rate, util = rounded_down(one.goodput.rate), 100.0 * one.goodput.util
-    limit = binding_text(one.goodput.binding)
+    if not curve.goodput.rate:
+        return f"{gpus}: {most}, none within the SLO: {binding_text(curve.goodput.binding)}"
+    rate, util = rounded_down(curve.goodput.rate), 100.0 * curve.goodput.util
+    limit = binding_text(curve.goodput.binding)
     return f"{gpus}: {most}; within the SLO {rate} requests/s ({util:.0f} %), limited by {limit}"
 
 
-def _warnings(one: api.Curve) -> list[str]:
-    return [text for text in one.prediction.warnings if not text.startswith(("under load", "tp ="))]
+def _warnings(curve: api.Curve) -> list[str]:
+    return [text for text in curve.prediction.warnings if not text.startswith(("under load", "tp ="))]

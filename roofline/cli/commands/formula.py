@@ -12,8 +12,6 @@ from roofline.cli.case import case_options, one_case
 from roofline.cli.help import Question
 from roofline.cli.render import SCHEMA_VERSION, echo, notes
 
-__all__ = ["formula"]
-
 
 @click.command(
     cls=Question,
@@ -23,7 +21,7 @@ __all__ = ["formula"]
     "  roofline formula ttft -m llama-3.1-70b -g b200 --format python",
 )
 @click.argument("result", metavar="RESULT", type=click.Choice(list(questions.FORMULAS)))
-@partial(case_options, one=True)
+@partial(case_options, single=True)
 @click.option(
     "-f",
     "--format",
@@ -40,17 +38,17 @@ def formula(
 
     RESULT is ttft, tpot, e2el, a throughput, or knee.
     """
-    found = questions.formula(*one_case(models, gpus), result, **options)
+    closed_form = questions.formula(*one_case(models, gpus), result, **options)
     match output_format:
         case "latex":
-            echo(found.to_latex())
+            echo(closed_form.to_latex())
         case "python":
-            echo(found.to_python())
+            echo(closed_form.to_python())
         case "json":
             import json
 
-            echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": [found.to_dict()]}, indent=2))
+            echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": [closed_form.to_dict()]}, indent=2))
         case _:
-            echo(str(found))
-            if found.is_implicit:
-                notes([f"{found.name} has no closed form here; it is the root of the expression"])
+            echo(str(closed_form))
+            if closed_form.is_implicit:
+                notes([f"{closed_form.name} has no closed form here; it is the root of the expression"])

@@ -1,4 +1,4 @@
-"""How many requests GPUs answer within an SLO: the `goodput` command."""
+"""The largest request rate within an SLO: the `goodput` command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from roofline.api import goodput as api
-from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text, limits_words
+from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text, limits_words, named_gpus
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -19,24 +19,22 @@ from roofline.cli.columns import (
     TOK_S_GPU,
     USD_HOUR,
     USD_TOKENS,
-    is_above_rule,
     latency,
     model_column,
-    percent,
+    percent_column,
     ranked,
+    split_by_rule,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
+from roofline.cli.options import output_options, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
-from roofline.cli.values import Count, ShareOfRequests
+from roofline.cli.values import COUNT
 from roofline.errors import RooflineError
 from roofline.quantity import rounded, rounded_down
 from roofline.records import replace
 
-__all__ = ["goodput"]
-
-_LEVELS = {"ttft": "p99", "tpot": "p99"}  # shown where no percentile is limited
+_LEVELS = {"ttft": "p99", "tpot": "p99"}  # shown where the SLO limits no percentile
 
 
 def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
@@ -45,20 +43,20 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         *model_column(models),
         GPUS,
         PLAN,
-        ScreenColumn("req/s", "goodput", cell=_down("goodput"), also=("goodput",)),
-        ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_down("goodput_gpu"), also=("goodput_gpu",)),
-        ScreenColumn("SLO", "goodput", 1, cell=_verdict, also=("goodput",)),
-        ScreenColumn("util", "goodput_util", 1, cell=percent("goodput_util"), also=("goodput_util",)),
+        ScreenColumn("req/s", "goodput", cell=_rounded_down("goodput")),
+        ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
+        ScreenColumn("SLO", "goodput", 1, cell=_verdict),
+        percent_column("util", "goodput_util", 1),
         ScreenColumn("limited by", "goodput_binding", 1, cell=_limited_by, also=("goodput", "goodput_binding")),
-        *(_tail(metric, options) for metric in ("ttft", "tpot")),
+        *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
         ranked(TOK_S_GPU, 4),
         USD_HOUR,
         ranked(USD_TOKENS, 1),
     ]
 
 
-def _tail(metric: str, options: Mapping[str, Any]) -> ScreenColumn:
-    """The percentile that is limited, else the p99."""
+def _tail_column(metric: str, options: Mapping[str, Any]) -> ScreenColumn:
+    """The percentile that the SLO limits, else the p99."""
     limited = [column for column in latency(metric, options, 2, with_range=False) if "_p" in column.key]
     name = _LEVELS[metric]
     return limited[0] if limited else ScreenColumn(f"{metric.upper()} {name} ms", f"{metric}_{name}_ms", 2)
@@ -68,7 +66,7 @@ def _verdict(row: Row) -> str:
     return "pass" if row.get("goodput") else "fail"
 
 
-def _down(key: str) -> Callable[[Row], str]:
+def _rounded_down(key: str) -> Callable[[Row], str]:
     return lambda row: rounded_down(row[key]) if row.get(key) else "-"
 
 
@@ -92,14 +90,10 @@ _OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize",
     "--tp",
     "-tp",
     "--tensor-parallel-size",
-    type=Count(),
+    type=COUNT,
     help="Tensor-parallel degree.  [default: the most requests per GPU]",
 )
-@click.option(
-    "--share",
-    type=ShareOfRequests(),
-    help="Share of requests that must meet the limits without a percentile.  [default: 90%, or the workload's]",
-)
+@share_option
 @output_options
 def goodput(
     models: tuple[str, ...],
@@ -114,20 +108,20 @@ def goodput(
     share = share_of_workload if share is None else share
     if not options.get("slo"):
         raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
-    wanted = api.DEFAULT_SHARE if share is None else share
-    answers = [one for model in models for one in api.goodput(model, gpus or None, share=wanted, **options)]
-    rows = [one.to_dict() for one in answers]
-    shown = [one for one in answers if one.rate or gpus]
-    notes = [_HEADROOM, *labelled((one.gpu.name, one.warnings) for one in shown)]
-    screen = replace(_screen(models, answers, rows, options, wanted, is_named=bool(gpus)), notes=notes)
+    required = api.DEFAULT_SHARE if share is None else share
+    answers = [answer for model in models for answer in api.goodput(model, gpus or None, share=required, **options)]
+    rows = [answer.to_dict() for answer in answers]
+    shown = [answer for answer in answers if answer.rate or gpus]
+    notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
+    screen = replace(_screen(models, answers, rows, options, required, is_named=bool(gpus)), notes=notes)
     if output_format == "markdown":
         columns = [*screen.columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
     show(screen, output_format, rows)
-    if not any(one.rate for one in answers):
-        where = ", ".join(gpus) if gpus else "any GPU of the catalog"
+    if not any(answer.rate for answer in answers):
         raise RooflineError(
-            f"{', '.join(models)}: no request meets the SLO on {where}; --format markdown or json says why for each"
+            f"{', '.join(models)}: no request meets the SLO on {named_gpus(gpus)}; "
+            "--format markdown or json says why for each"
         )
 
 
@@ -140,14 +134,9 @@ def _screen(
     *,
     is_named: bool,
 ) -> Screen:
-    """Who answers most within the SLO per dollar; GPUs not timed or without a price below a rule."""
-    pairs = list(zip(answers, rows, strict=True))
-    able = [(one, row) for one, row in pairs if one.rate]
-    first = [row for one, row in able if is_named or is_above_rule(one.gpu.status, row)]
-    others = [row for one, row in able if not (is_named or is_above_rule(one.gpu.status, row))]
-    unable = [row for one, row in pairs if not one.rate]
-    if not first:
-        first, others = others, []
+    meeting = [row for answer, row in zip(answers, rows, strict=True) if answer.rate]
+    missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
+    first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
     plain = [key for key in options["slo"] if key in api.LATENCIES]
     among = f"for {100.0 * share:g} % of requests" if plain else ""
     limits = {key: limit for key, limit in options["slo"].items() if key in plain}
@@ -156,20 +145,19 @@ def _screen(
     return Screen(
         columns=_columns(options, len(models)),
         rows=first,
-        others=others if is_named else [*others, *unable],
+        others=others if is_named else [*others, *missing],
         rule=BELOW_RULE,
         case=case_text(models, {**options, "slo": None}, asked_format(options), end, load=False),
         answer=_answer(first, len(others)),
         lines=[
             shorten(f"fail  {row['gpu']}: {str(row['reason']).removeprefix('misses: ')}", terminal_width())
-            for row in unable
-            if is_named
+            for row in (missing if is_named else ())
         ],
     )
 
 
 def _answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
-    """The cheapest per token, and how much it answers."""
+    """The GPUs that answer cheapest per token, and their rate."""
     if not first:
         return ""
     best = first[0]

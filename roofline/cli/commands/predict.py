@@ -1,4 +1,4 @@
-"""Questions about one case: ttft, tpot, predict, knee."""
+"""The commands `ttft`, `tpot`, `predict` and `knee`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.api import catalog
+from roofline.api.answer_rows import refused_row
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu
-from roofline.api.refused import refused_row
 from roofline.cli.answers import answer_text, case_text, gpus_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, is_above_rule, model_column, with_refusals
-from roofline.cli.commands.views import of_all, of_knee, of_tpot, of_ttft
+from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, model_column, split_by_rule, with_refusals
+from roofline.cli.commands.views import knee_columns, predict_columns, tpot_columns, ttft_columns
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
+from roofline.cli.options import FOR_PEOPLE, output_options
 from roofline.cli.render import REASONS, echo, labelled, notes, show
 from roofline.cli.screen import MARK, Screen, ScreenColumn, keys_of
-from roofline.cli.values import Count
+from roofline.cli.values import COUNT
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.quantity import rounded_down, to_text
 from roofline.records import NamedTuple, replace
@@ -27,7 +27,6 @@ from roofline.records import NamedTuple, replace
 if TYPE_CHECKING:
     from roofline.api.simulate import Simulation
 
-__all__ = ["knee", "predict", "tpot", "ttft"]
 
 _LIMITS = {
     "slo": "the SLO is missed",
@@ -50,9 +49,7 @@ _ALWAYS = (
 _OF_A_LOAD = ("concurrency", "request_rate")
 
 
-class _Asked(NamedTuple):
-    """What was asked of one case, or of several."""
-
+class _Query(NamedTuple):
     models: tuple[str, ...]
     gpus: tuple[str, ...]
     options: dict[str, Any]
@@ -64,8 +61,7 @@ class _Asked(NamedTuple):
 
     @property
     def for_people(self) -> bool:
-        """Whether people read the answer."""
-        return self.output_format in ("table", "markdown")
+        return self.output_format in FOR_PEOPLE
 
 
 _SIMULATION = (
@@ -76,14 +72,14 @@ _SIMULATION = (
         help="Simulate every step as well, and print both beside each other.",
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
-    click.option("--requests", type=Count(), help="Requests to simulate.  [default: 4000, more for many users]"),
+    click.option("--requests", type=COUNT, help="Requests to simulate.  [default: 4000, more for many users]"),
 )
 
 
-def _command(*examples: str, with_simulation: bool = True) -> Callable[[Callable[[_Asked], None]], click.Command]:
-    """Make a command of a function of what was asked: the options of a case, of the output and of a simulation."""
+def _command(*examples: str, with_simulation: bool = True) -> Callable[[Callable[[_Query], None]], click.Command]:
+    """Decorator: a command with the options of a case, the output and a simulation."""
 
-    def as_command(function: Callable[[_Asked], None]) -> click.Command:
+    def as_command(function: Callable[[_Query], None]) -> click.Command:
         def command(
             models: tuple[str, ...],
             gpus: tuple[str, ...],
@@ -95,7 +91,7 @@ def _command(*examples: str, with_simulation: bool = True) -> Callable[[Callable
             seed: int = 0,
             requests: int | None = None,
         ) -> None:
-            function(_Asked(models, gpus, options, output_format, explain, simulated, seed, requests))
+            function(_Query(models, gpus, options, output_format, explain, simulated, seed, requests))
 
         for option in reversed(_SIMULATION if with_simulation else ()):
             command = option(command)
@@ -117,31 +113,31 @@ def _command(*examples: str, with_simulation: bool = True) -> Callable[[Callable
     "roofline ttft -m llama-3.1-70b -g h100,b200 -q fp8 --isl 8k --prefix 80%",
     "roofline ttft -m qwen3-32b -g h200 --isl 4000 --explain",
 )
-def ttft(asked: _Asked) -> None:
+def ttft(query: _Query) -> None:
     """Time to first token on every GPU, or on those named, fastest first.
 
     On an idle server that of the whole burst; under a load the mean over requests.
     """
-    _answer(asked, of_ttft)
+    _answer(query, ttft_columns)
 
 
 @_command(
     "roofline tpot -m llama-3.1-8b -g h100 --isl 2000 --osl 300 --batch 64",
     "roofline tpot -m gpt-oss-120b --workload 8k1k",
 )
-def tpot(asked: _Asked) -> None:
+def tpot(query: _Query) -> None:
     """Mean time per output token after the first, on every GPU or on those named, fastest first."""
-    _answer(asked, of_tpot, "tpot")
+    _answer(query, tpot_columns, "tpot")
 
 
 @_command(
     "roofline predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16",
     "roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
 )
-def predict(asked: _Asked) -> None:
+def predict(query: _Query) -> None:
     """Latency, throughput, knee, memory and cost of one case, or a table of several."""
-    is_one = len(asked.models) == len(asked.gpus) == 1 and asked.output_format == "table"
-    _answer(asked, None if is_one else of_all)
+    is_one = len(query.models) == len(query.gpus) == 1 and query.output_format == "table"
+    _answer(query, None if is_one else predict_columns)
 
 
 @_command(
@@ -149,30 +145,29 @@ def predict(asked: _Asked) -> None:
     "roofline knee -m qwen3-235b-a22b -g b200 --slo ttft:300,tpot:25",
     with_simulation=False,
 )
-def knee(asked: _Asked) -> None:
+def knee(query: _Query) -> None:
     """The batch, or the number of users, at which decode stops being cheap."""
-    if asked.options.get("request_rate") is not None:
+    if query.options.get("request_rate") is not None:
         raise BadInput(NO_KNEE)
-    _answer(asked, of_knee)
+    _answer(query, knee_columns)
 
 
-def _check(asked: _Asked) -> None:
-    """Refuse options that do not go together."""
-    if not asked.simulated and (asked.seed or asked.requests is not None):
+def _check(query: _Query) -> None:
+    if not query.simulated and (query.seed or query.requests is not None):
         raise click.UsageError("--seed and --requests belong to a simulation: add --simulate")
-    if asked.simulated and not set(_OF_A_LOAD) & set(asked.options):
+    if query.simulated and not set(_OF_A_LOAD) & set(query.options):
         raise click.UsageError("--simulate needs a load: --concurrency or --request-rate")
-    if asked.explain and asked.output_format == "csv":
+    if query.explain and query.output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
 
 
-def _answer(asked: _Asked, view: Callable[[Mapping[str, Any]], list[ScreenColumn]] | None, by: str = "ttft") -> None:
-    """Predict every case, print the answers, and why GPUs that were named have none."""
-    _check(asked)
-    models, gpus, options = asked.models, asked.gpus, asked.options
+def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn]] | None, by: str = "ttft") -> None:
+    """Print the answers; without a view in prose. GPUs that were named and have no answer are errors."""
+    _check(query)
+    models, gpus, options = query.models, query.gpus, query.options
     columns = [] if view is None else [MARK, *model_column(len(models)), GPUS, PLAN, *view(options)]
     keys = None
-    if asked.for_people and columns:  # knees cost more than the rest together
+    if query.for_people and columns:  # knees take longer than everything else
         keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
     names = gpus or catalog.gpus(options.get("specs"))
     if "measured" in options and len(models) * len(names) != 1:
@@ -184,22 +179,22 @@ def _answer(asked: _Asked, view: Callable[[Mapping[str, Any]], list[ScreenColumn
         raise unknown
     if not cases.predictions:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
-    simulations = [_simulation(prediction, asked) for prediction in cases.predictions] if asked.simulated else []
+    simulations = [_simulation(prediction, query) for prediction in cases.predictions] if query.simulated else []
     texts = [
         *(text for prediction in cases.predictions for text in _headroom(prediction)),
         *labelled((row["gpu"], row["warnings"]) for row in cases.rows),
     ]
     if columns:
         screen = replace(_screen(models, cases, columns, options, is_named=bool(gpus)), notes=texts)
-        extra = _kernels(cases.predictions) if asked.explain and not asked.for_people else None
-        show(screen, asked.output_format, _rows(cases, simulations), extra)
+        extra = _kernels(cases.predictions) if query.explain and not query.for_people else None
+        show(screen, query.output_format, _rows(cases, simulations), extra)
     else:
         echo(str(cases.predictions[0]))
-    if asked.for_people:
-        for one in simulations:
-            echo(f"\n{one.prediction.deployment.gpu.name}, every step simulated:\n{one}")
-        if asked.explain:
-            _explain(cases.predictions, asked.output_format)
+    if query.for_people:
+        for simulated in simulations:
+            echo(f"\n{simulated.prediction.deployment.gpu.name}, every step simulated:\n{simulated}")
+        if query.explain:
+            _explain(cases.predictions, query.output_format)
         if not columns:
             notes(texts)
     if failures:
@@ -207,24 +202,21 @@ def _answer(asked: _Asked, view: Callable[[Mapping[str, Any]], list[ScreenColumn
 
 
 def _rows(cases: _Cases, simulations: list[Simulation]) -> list[dict[str, Any]]:
-    """Rows for programs: those of the simulations where there are some, and of what was refused."""
-    rows = [one.to_dict() for one in simulations] or cases.rows
+    """Rows for programs: of the simulations, else of the predictions; then of what was refused."""
+    rows = [simulated.to_dict() for simulated in simulations] or cases.rows
     return [*rows, *({key: row.get(key) for key in rows[0]} for row in cases.refusals)]
 
 
 class _Cases(NamedTuple):
-    """Predictions of all cases, their rows, and what was refused."""
-
     predictions: list[Prediction]
     rows: list[dict[str, Any]]
     refusals: list[dict[str, Any]]
-    refused: dict[tuple[str, str], tuple[RooflineError, bool]]  # and whether its model runs nowhere
+    refused: dict[tuple[str, str], tuple[RooflineError, bool]]  # (model, GPU) -> error, whether the model runs nowhere
 
 
 def _cases(
     models: tuple[str, ...], gpus: tuple[str, ...], by: str, options: dict[str, Any], keys: tuple[str, ...] | None
 ) -> _Cases:
-    """Every model on every GPU."""
     cases = _Cases([], [], [], {})
     for model in models:
         predictions, refused = predict_each_gpu(model, gpus, by, **options)
@@ -240,19 +232,12 @@ def _cases(
 def _screen(
     models: tuple[str, ...], cases: _Cases, columns: list[ScreenColumn], options: Mapping[str, Any], *, is_named: bool
 ) -> Screen:
-    """What people see: GPUs that can be rented at a known price and were timed first, others below a rule."""
     refusals = [
         {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
         for key, row in zip(cases.refused, cases.refusals, strict=True)
     ]
-    above = [
-        is_named or is_above_rule(one.deployment.gpu.status, row)
-        for one, row in zip(cases.predictions, cases.rows, strict=True)
-    ]
-    first = [row for row, is_first in zip(cases.rows, above, strict=True) if is_first]
-    others = [row for row, is_first in zip(cases.rows, above, strict=True) if not is_first]
-    if not first:
-        first, others = others, []
+    statuses = (prediction.deployment.gpu.status for prediction in cases.predictions)
+    first, others = split_by_rule(statuses, cases.rows, is_named=is_named)
     case = case_text(
         dict.fromkeys(prediction.deployment.model.short_name for prediction in cases.predictions),
         options,
@@ -262,17 +247,17 @@ def _screen(
         columns=with_refusals(columns, refusals if is_named else ()),
         rows=[*first, *refusals] if is_named else first,
         case=case,
-        answer=_answered(first, columns, options, others=bool(others)) if len(models) == 1 else "",
+        answer=_answer_text(first, columns, options, others=bool(others)) if len(models) == 1 else "",
         others=others if is_named else [*others, *refusals],
         rule=BELOW_RULE,
     )
 
 
-def _answered(
+def _answer_text(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[ScreenColumn], options: Mapping[str, Any], *, others: bool
 ) -> str:
-    """The answer in a sentence: of a knee where it lies, else the latencies."""
-    if not any(column.key == "knee" for column in columns[: len(of_knee(options))]):
+    """Where the knee lies in a sentence, or the latencies."""
+    if not any(column.key == "knee" for column in columns[: len(knee_columns(options))]):
         return answer_text(rows, options, others=others)
     if not rows or rows[0].get("knee") is None:
         return ""
@@ -286,7 +271,7 @@ def _answered(
 
 
 def _headroom(prediction: Prediction) -> list[str]:
-    """Up to which load the p99 keeps within the multiple of its median that an SLO states."""
+    """The load up to which the p99 stays within the multiple of the median that an SLO states."""
     if "p99_within" not in prediction.slo or prediction.load == "burst":
         return []
     from roofline.api.goodput import cause_of_tails, headroom
@@ -300,31 +285,31 @@ def _headroom(prediction: Prediction) -> list[str]:
     return [f"{who}: the p99 stays {within} up to {most_text}; the rest is headroom"]
 
 
-def _simulation(prediction: Prediction, asked: _Asked) -> Simulation:
-    """A case simulated, with a bar of its progress on a terminal."""
+def _simulation(prediction: Prediction, query: _Query) -> Simulation:
+    """Simulate a case, with a progress bar on a terminal."""
     from roofline.api.simulate import arrivals_of, simulation
 
-    count = arrivals_of(prediction, asked.requests, asked.seed, None).requests
+    count = arrivals_of(prediction, query.requests, query.seed, None).requests
     with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
         return simulation(
             prediction,
-            requests=asked.requests,
-            seed=asked.seed,
+            requests=query.requests,
+            seed=query.seed,
             progress=lambda answered: bar.update(answered - bar.pos),
         )
 
 
-def _kernels(found: list[Prediction]) -> dict[str, Any]:
-    """Further key of the JSON: the kernels of every case."""
+def _kernels(predictions: list[Prediction]) -> dict[str, Any]:
+    """A further JSON key: the kernels of every case."""
     from roofline.api.explain import kernel_rows
 
-    return {"kernels": [row for prediction in found for row in kernel_rows(prediction)]}
+    return {"kernels": [row for prediction in predictions for row in kernel_rows(prediction)]}
 
 
-def _explain(found: list[Prediction], output_format: str) -> None:
+def _explain(predictions: list[Prediction], output_format: str) -> None:
     from roofline.cli.commands.explain import print_explanation
 
-    for prediction in found:
+    for prediction in predictions:
         if prediction.queue is not None:
             parts = {"its own prompt": prediction.ttft - prediction.queue, "queue and other prompts": prediction.queue}
             words = " + ".join(f"{name} {to_text(time, 's')}" for name, time in parts.items())

@@ -1,4 +1,4 @@
-"""What moves an answer: the `sensitivity` command."""
+"""Elasticities of an answer: the `sensitivity` command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from roofline.api import why as questions
 from roofline.api.why import RESULTS, UNITS, Sensitivities, Sensitivity
-from roofline.cli.answers import asked_format, case_text
+from roofline.cli.answers import asked_format, binding_text, case_text
 from roofline.cli.case import case_options, one_case
 from roofline.cli.help import Question
 from roofline.cli.options import FORMATS, screen_options
@@ -20,11 +20,8 @@ from roofline.cli.values import PathName
 from roofline.quantity import rounded, to_text
 from roofline.records import replace
 
-__all__ = ["sensitivity"]
-
 _BAR = 16
-_FEWEST = 2  # rows of a result
-_RESULTS = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
+_FEWEST = 2  # rows per result
 _COLUMNS = (
     ScreenColumn("result", "result"),
     ScreenColumn("input", "input"),
@@ -44,7 +41,7 @@ _COLUMNS = (
     "  roofline sensitivity -m llama-3.1-8b -g h100 --of tpot --formula\n"
     "  roofline sensitivity -m deepseek-r1 -g h200:tp8 --of ttft -f json",
 )
-@partial(case_options, one=True)
+@partial(case_options, single=True)
 @click.option(
     "--of",
     type=click.Choice(list(UNITS)),
@@ -88,38 +85,42 @@ def sensitivity(
     An elasticity of -0.8 to the HBM bandwidth: 1 % more of it makes the result 0.8 % smaller. Where the derivative
     jumps just at the present value, those just below and above are shown.
     """
-    found = questions.sensitivity(*one_case(models, gpus), of=of, **options)
-    most = top or max(MOST_ROWS // len(found.of), _FEWEST)
-    shown = [row for result in found.of for row in _of(found, result)[: None if flags().is_full else most]]
+    sensitivities = questions.sensitivity(*one_case(models, gpus), of=of, **options)
+    most = top or max(MOST_ROWS // len(sensitivities.of), _FEWEST)
+    shown = [
+        row
+        for result in sensitivities.of
+        for row in _rows_of(sensitivities, result)[: None if flags().is_full else most]
+    ]
     if output_format in ("json", "csv"):
-        case: dict[str, Any] = found.to_dict()
+        case: dict[str, Any] = sensitivities.to_dict()
         print_rows(case.pop("rows"), output_format, {}, case)
     elif output_format == "latex":
-        echo(questions.derivatives_latex(found, shown))
+        echo(questions.derivatives_latex(sensitivities, shown))
     else:
-        hidden = 0 if flags().is_full else len(found) - len(shown)
-        screen = _screen(found, shown, options)
+        hidden = 0 if flags().is_full else len(sensitivities) - len(shown)
+        screen = _screen(sensitivities, shown, options)
         more = [f"{hidden} more: --all or --top N"] if hidden else []
         show(replace(screen, lines=[*screen.lines, *more], is_whole=True), output_format)
         if with_formula:
-            echo("\n" + questions.derivatives_text(found, shown))
+            echo("\n" + questions.derivatives_text(sensitivities, shown))
     if plot is not None:
-        questions.plot_sensitivities(found, shown, plot)
+        questions.plot_sensitivities(sensitivities, shown, plot)
         echo(f"wrote {plot}", err=True)
 
 
-def _of(found: Sensitivities, result: str) -> list[Sensitivity]:
-    return [row for row in found if row.result == result]
+def _rows_of(sensitivities: Sensitivities, result: str) -> list[Sensitivity]:
+    return [row for row in sensitivities if row.result == result]
 
 
-def _screen(found: Sensitivities, shown: list[Sensitivity], options: Mapping[str, Any]) -> Screen:
-    """What to buy, then the rows."""
+def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Mapping[str, Any]) -> Screen:
+    """The rows under the hardware rates that matter most."""
     buy = []
-    for result, row in found.what_to_buy.items():
-        amount = getattr(found.prediction, result)
+    for result, row in sensitivities.what_to_buy.items():
+        amount = getattr(sensitivities.prediction, result)
         value = to_text(amount, "s") if UNITS[result] == "s" else f"{rounded(amount)}/s"
         change = f"{row.elasticity:+.2f} % per 1 % more {row.input}, the hardware that moves it most"
-        buy.append(f"{_RESULTS.get(result, result)} {value}: {change}")
+        buy.append(f"{binding_text(result)} {value}: {change}")
     most = max((abs(row.elasticity) for row in shown), default=1.0) or 1.0
     rows = [
         {
@@ -127,7 +128,7 @@ def _screen(found: Sensitivities, shown: list[Sensitivity], options: Mapping[str
             "input": row.input,
             "kind": row.kind,
             "value": with_unit(row.value, row.unit),
-            "elasticity": _sides(row),
+            "elasticity": _elasticity_text(row),
             "bar": "#" * round(_BAR * abs(row.elasticity) / most),
             "margin": "-" if row.margin is None else f"{'+' if row.margin > 0.0 else ''}{rounded(row.margin)} %",
             "end": row.regime.partition(" until ")[2] or "-",
@@ -135,7 +136,7 @@ def _screen(found: Sensitivities, shown: list[Sensitivity], options: Mapping[str
         for row in shown
     ]
     regimes = dict.fromkeys(part for row in shown for part in row.regime.partition(" until ")[0].split(", "))
-    deployment = found.prediction.deployment
+    deployment = sensitivities.prediction.deployment
     end = f"{deployment.num_gpus}x {deployment.gpu.name}"
     return Screen(
         columns=_COLUMNS,
@@ -143,12 +144,12 @@ def _screen(found: Sensitivities, shown: list[Sensitivity], options: Mapping[str
         case=case_text([deployment.model.short_name], options, asked_format(options), end),
         answer="\n".join(buy),
         lines=[f"regime: {', '.join(regimes)}"],
-        notes=found.prediction.warnings,
+        notes=sensitivities.prediction.warnings,
     )
 
 
-def _sides(row: Sensitivity) -> str:
-    """Elasticity; both sides at a tie where they differ."""
+def _elasticity_text(row: Sensitivity) -> str:
+    """Elasticity; at a tie those of both sides."""
     below, above = row.elasticity_below, row.elasticity_above
     if row.margin == 0.0 and f"{below:.3f}" != f"{above:.3f}":
         return f"{below:.3f} below, {above:.3f} above"

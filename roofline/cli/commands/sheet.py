@@ -11,9 +11,7 @@ from roofline.api.workbook import sheet as write_sheet
 from roofline.cli.case import case_options, list_options
 from roofline.cli.help import Question
 from roofline.cli.render import notes
-from roofline.cli.values import Numbers, PathName, Words
-
-__all__ = ["sheet"]
+from roofline.cli.values import COUNTS, WORDS, PathName
 
 _NUMBERS = ("isl", "osl", "batch", "prefix", "tp", "pp", "ep", "dp")
 _OWN = (
@@ -32,10 +30,10 @@ _OWN = (
 @click.argument("output", type=PathName())
 @partial(case_options, without=_OWN)
 @partial(list_options, without=("concurrency", "request_rate"))
-@click.option("--pp", "-pp", "--pipeline-parallel-size", type=Numbers(), help="Pipeline-parallel degrees.")
-@click.option("--ep", "--expert-parallel-size", type=Numbers(), help="Expert-parallel degrees.")
-@click.option("--dp", "-dp", "--data-parallel-size", type=Numbers(), help="Data-parallel degrees of the attention.")
-@click.option("--kv-cache-dtype", type=Words(), help="Number formats of the KV cache.")
+@click.option("--pp", "-pp", "--pipeline-parallel-size", type=COUNTS, help="Pipeline-parallel degrees.")
+@click.option("--ep", "--expert-parallel-size", type=COUNTS, help="Expert-parallel degrees.")
+@click.option("--dp", "-dp", "--data-parallel-size", type=COUNTS, help="Data-parallel degrees of the attention.")
+@click.option("--kv-cache-dtype", type=WORDS, help="Number formats of the KV cache.")
 @click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def sheet(

@@ -1,4 +1,4 @@
-"""One GPU or model of the catalog in full: its figures with their sources, its layers, its document."""
+"""One GPU or model of the catalog in full: figures with sources, layers, document."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from roofline.api.listing import (
     sources,
     with_si,
 )
+from roofline.cli.options import FOR_PEOPLE
 from roofline.cli.render import echo, one_line, print_rows
 from roofline.quantity import GIGA, from_text, rounded, to_text
-
-__all__ = ["describe_gpu", "describe_model", "is_for_people", "print_document"]
 
 _FIGURES = {
     "field": "field",
@@ -38,35 +37,17 @@ _WORDS = {"True": "yes", "False": "no"}
 _PER_DIRECTION = ("scale_up.bandwidth", "scale_up.peer_bandwidth", "scale_out.bandwidth", "host_link.bandwidth")
 
 
-def is_for_people(output_format: str) -> bool:
-    """Whether a format is read by people, who get prose beside the rows.
-
-    Args:
-        output_format: table, markdown, csv or json [text].
-
-    Returns:
-        True or false.
-    """
-    return output_format in ("table", "markdown")
-
-
 def print_document(content: Mapping[str, Any], output_format: str, summary: Mapping[str, Any] | None = None) -> None:
-    """Print every figure of a specification; below them, for people, its notes and sources.
-
-    Args:
-        content: the mapping of the file.
-        output_format: table, markdown, csv or json [text].
-        summary: further top-level keys of the JSON.
-    """
-    people = is_for_people(output_format)
+    """Print every figure of a specification, for people with notes and sources; `summary` adds keys to the JSON."""
+    people = output_format in FOR_PEOPLE
     rows = []
     for figure in figures(content):
         row = figure._asdict()
         if people:
-            row["value"] = _worded(figure.field, figure.value)
+            row["value"] = _value_text(figure.field, figure.value)
         else:
-            found = si_value(figure.field, figure.value)
-            row["si_value"], row["si_unit"] = (None, None) if found is None else found
+            si = si_value(figure.field, figure.value)
+            row["si_value"], row["si_unit"] = (None, None) if si is None else si
         rows.append(row)
     print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
     if people:
@@ -78,11 +59,6 @@ def print_document(content: Mapping[str, Any], output_format: str, summary: Mapp
 
 
 def describe_gpu(gpu: Gpu) -> None:
-    """Print what a GPU is, in the words of its data sheet.
-
-    Args:
-        gpu: the record.
-    """
     echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}")
     if gpu.aliases:
         echo(f"also called {', '.join(gpu.aliases)}")
@@ -104,22 +80,17 @@ def describe_gpu(gpu: Gpu) -> None:
 
 
 def describe_model(model: Model) -> None:
-    """Print what a model is: layers, parameters, formats, cache.
-
-    Args:
-        model: the record.
-    """
     counts = model_counts(model)
     active = counts["active"]
     echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
     echo(
         f"parameters {counts['parameters']:,.0f}, active {active['no-embedding']:,.0f} (without input embedding)"
-        + _stated(model)
+        + _stated_text(model)
     )
     echo(f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}")
     for group in model.groups:
         alike = [(layer, len(list(run))) for layer, run in groupby(group.layers)]
-        lines = [f"{_described(layer.mixer)} + {_described(layer.ffn)}" for layer, _ in alike]
+        lines = [f"{_part_text(layer.mixer)} + {_part_text(layer.ffn)}" for layer, _ in alike]
         if len(alike) == 1:
             echo(f"  {group.repeat * alike[0][1]} x {lines[0]}")
             continue
@@ -127,35 +98,35 @@ def describe_model(model: Model) -> None:
         for (_, number), line in zip(alike, lines, strict=True):
             echo(f"    {number} x {line}")
     echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
-    echo(f"cache: {_cache(counts)}\n")
+    echo(f"cache: {_cache_text(counts)}\n")
 
 
-def _worded(field: str, value: str) -> str:
-    """A value with what a reader must know to take it right."""
+def _value_text(field: str, value: str) -> str:
+    """A value, with a remark where it could be misread."""
     if field in _PER_DIRECTION:
         return f"{value} per direction"
     if field == "memory.usable":
-        found = si_value(field, value)
-        return value if found is None else f"{value} ({_decimal(found[0])})"
+        si = si_value(field, value)
+        return value if si is None else f"{value} ({_decimal(si[0])})"
     return _WORDS.get(value, value)
 
 
-def _stated(model: Model) -> str:
-    stated = {"total": model.stated_total, "active": model.stated_active}
-    said = [f"{name} {value:,.0f}" for name, value in stated.items() if value is not None]
-    return f"; stated {', '.join(said)}" if said else ""
+def _stated_text(model: Model) -> str:
+    counts = {"total": model.stated_total, "active": model.stated_active}
+    figures = [f"{name} {value:,.0f}" for name, value in counts.items() if value is not None]
+    return f"; stated {', '.join(figures)}" if figures else ""
 
 
-def _cache(counts: Mapping[str, Any]) -> str:
-    kept, growth, state = (
+def _cache_text(counts: Mapping[str, Any]) -> str:
+    per_token, growth, state = (
         counts[name] for name in ("kv_bytes_per_token", "kv_growth_bytes_per_token", "state_bytes_per_sequence")
     )
-    said = [f"{kept:,.0f} B per token in {counts['native']['kv']}"] if kept else []
-    if kept and rounded(growth) != rounded(kept):
-        said.append(f"{growth:,.0f} B with full windows")
+    texts = [f"{per_token:,.0f} B per token in {counts['native']['kv']}"] if per_token else []
+    if per_token and rounded(growth) != rounded(per_token):
+        texts.append(f"{growth:,.0f} B with full windows")
     if state:
-        said.append(f"state of {to_text(state, 'B')} per sequence")
-    return ", ".join(said) or "none"
+        texts.append(f"state of {to_text(state, 'B')} per sequence")
+    return ", ".join(texts) or "none"
 
 
 def _decimal(nbytes: Any) -> str:
@@ -166,15 +137,15 @@ def _binary(nbytes: Any) -> str:
     return f"{rounded(nbytes / _GIBI, 4)} GiB"
 
 
-def _described(part: Mixer | Ffn | Indexer) -> str:
-    """A part of a layer by the fields that it has."""
+def _part_text(part: Mixer | Ffn | Indexer) -> str:
+    """Such as ``gqa (heads 64, kv_heads 8)``."""
     fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-    stated = [_worded_field(name, value) for name, value in fields.items() if value]
+    texts = [_field_text(name, value) for name, value in fields.items() if value]
     name = type(part).__name__.removesuffix("Ffn").lower()
-    return f"{name} ({', '.join(stated)})" if stated else name
+    return f"{name} ({', '.join(texts)})" if texts else name
 
 
-def _worded_field(name: str, value: Any) -> str:
+def _field_text(name: str, value: Any) -> str:
     if value is True:
         return name
-    return _described(value) if isinstance(value, Indexer) else f"{name} {value}"
+    return _part_text(value) if isinstance(value, Indexer) else f"{name} {value}"

@@ -1,4 +1,4 @@
-"""How many GPUs a model needs to meet limits on latency."""
+"""The fewest GPUs that meet an SLO: the `size` command."""
 
 from __future__ import annotations
 
@@ -12,34 +12,31 @@ import click
 from roofline.api import size as fleet
 from roofline.api.goodput import limits_text
 from roofline.api.inputs.case import PRESETS
-from roofline.cli.answers import case_text, gpus_text
+from roofline.cli.answers import case_text, gpus_text, named_gpus
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
     GPUS,
+    HBM,
     PLAN,
     TOK_S_GPU,
     USD_HOUR,
     USD_TOKENS,
     WEIGHTS,
-    is_above_rule,
     latency,
     load_columns,
     model_column,
-    percent,
     ranked,
+    split_by_rule,
 )
-from roofline.cli.completion import SuggestedWords
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
-from roofline.cli.values import Count
+from roofline.cli.values import COUNT, suggested_words
 from roofline.errors import RooflineError
 from roofline.quantity import rounded
 from roofline.records import replace
-
-__all__ = ["size"]
 
 _UNSURE = "pass?: its range exceeds the SLO"
 _MISSES = 3
@@ -61,21 +58,23 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         ranked(USD_HOUR, 0),
         ranked(USD_TOKENS, 1),
         ScreenColumn("SLO", "meets", cell=_verdict, also=("meets", "meets_high")),
-        ScreenColumn("HBM", "hbm_used_frac", 6, cell=percent("hbm_used_frac"), also=("hbm_used_frac",)),
+        ranked(HBM, 6),
         *([] if _limits(options, "e2el") else latency("e2el", options, 6, with_range=False)),
     ]
 
 
 def _verdict(row: Row) -> str:
-    """Whether a row meets the SLO; with a question mark where the upper end of its 80 % range does not."""
-    return "fail" if not row["meets"] else "pass?" if row.get("meets_high") is False else "pass"
+    """``pass?`` where the upper end of the 80 % range misses the SLO."""
+    if not row["meets"]:
+        return "fail"
+    return "pass?" if row.get("meets_high") is False else "pass"
 
 
 def _limits(options: Mapping[str, Any], metric: str) -> bool:
     return any(key.startswith(metric) for key in options.get("slo") or ())
 
 
-#: Options of a case in a form of their own here, or of no use.
+#: Options of a case that this command has in its own form or has no use for.
 _OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversize")
 
 
@@ -87,21 +86,19 @@ _OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversiz
     "  roofline size -m llama-3.1-70b -g h100 --slo ttft:300 -q bf16,fp8",
 )
 @partial(case_options, without=_OWN)
-@click.option(
-    "--tp", "-tp", "--tensor-parallel-size", type=Count(), help="Tensor-parallel degree.  [default: searched]"
-)
-@click.option("--ep", "--expert-parallel-size", type=Count(), help="Expert-parallel degree.  [default: searched]")
+@click.option("--tp", "-tp", "--tensor-parallel-size", type=COUNT, help="Tensor-parallel degree.  [default: searched]")
+@click.option("--ep", "--expert-parallel-size", type=COUNT, help="Expert-parallel degree.  [default: searched]")
 @click.option(
     "--dp",
     "-dp",
     "--data-parallel-size",
-    type=Count(),
+    type=COUNT,
     help="Data-parallel degree of the attention.  [default: searched for mixtures of experts]",
 )
 @click.option(
     "-q",
     "--quantization",
-    type=SuggestedWords(PRESETS.keys),
+    type=suggested_words(PRESETS.keys),
     multiple=True,
     help=f"Number formats: {', '.join(PRESETS)}. Of several the one with the fewest GPUs wins.",
 )
@@ -115,14 +112,12 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
         options["quantization"] = [word for words in options["quantization"] for word in words]
     answers = [fleet.size(model, gpus or None, **options) for model in models]
     columns = _columns(options, len(models))
-    found = [size for answer in answers for size in answer.sizes]
-    wanted = None
-    if output_format == "table":
-        wanted = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
-    rows = [row for answer in answers for row in answer.to_records(wanted)]
+    sizes = [size for answer in answers for size in answer.sizes]
+    keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if output_format == "table" else None
+    rows = [row for answer in answers for row in answer.to_records(keys)]
     shared = [text for answer in answers for text in answer.notes]
-    owners = labelled((_label(size, len(models)), size.warnings) for size in found if size.meets or gpus)
-    screen = _screen(models, found, rows, columns, options, is_named=bool(gpus))
+    owners = labelled((_label(size, len(models)), size.warnings) for size in sizes if size.meets or gpus)
+    screen = _screen(models, sizes, rows, columns, options, is_named=bool(gpus))
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
@@ -134,20 +129,17 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
 
 def _screen(
     models: tuple[str, ...],
-    found: list[fleet.GpuSize],
+    sizes: list[fleet.GpuSize],
     rows: Sequence[Mapping[str, Any]],
     columns: list[ScreenColumn],
     options: Mapping[str, Any],
     *,
     is_named: bool,
 ) -> Screen:
-    """Who meets the SLO, cheapest first, GPUs not timed or without a price below a rule; and the nearest misses."""
-    meeting = [(size, row) for size, row in zip(found, rows, strict=True) if size.meets]
-    first = [row for size, row in meeting if is_named or is_above_rule(size.gpu.status, row)]
-    others = [row for size, row in meeting if not (is_named or is_above_rule(size.gpu.status, row))]
-    if not first:
-        first, others = others, []
-    misses = [size for size in found if not size.meets]
+    """GPUs that meet the SLO, cheapest first, and the nearest misses."""
+    meeting = [row for size, row in zip(sizes, rows, strict=True) if size.meets]
+    first, others = split_by_rule((size.gpu.status for size in sizes if size.meets), meeting, is_named=is_named)
+    misses = [size for size in sizes if not size.meets]
     near = misses if is_named or flags().is_full else [size for size in misses if size.excess is not None][:_MISSES]
     lines = [shorten(f"fail  {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near]
     left = len(misses) - len(lines)
@@ -168,7 +160,7 @@ def _screen(
 
 
 def _answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], misses: int) -> str:
-    """The cheapest that meets the SLO."""
+    """The cheapest GPUs that meet the SLO."""
     if not first:
         return f"none of {misses} kinds of GPU meets it"
     best, *rest = first
@@ -189,22 +181,18 @@ def _one_preset(options: Mapping[str, Any]) -> str | None:
 
 
 def _why_not(size: fleet.GpuSize) -> str:
-    """Why a GPU misses the SLO, behind the word that says so."""
+    """Why a GPU misses the SLO, to follow the word ``fail``."""
     reason = str(size.reason).removeprefix("misses: ")
     at_limit = "misses at the hardware limit: "
     return f"{reason.removeprefix(at_limit)}, at the hardware limit" if reason.startswith(at_limit) else reason
 
 
-def _label(found: fleet.GpuSize, models: int) -> str:
-    """What the notes of a row are headed with."""
-    return found.gpu.name if models == 1 else f"{found.model.short_name} on {found.gpu.name}"
+def _label(size: fleet.GpuSize, models: int) -> str:
+    return size.gpu.name if models == 1 else f"{size.model.short_name} on {size.gpu.name}"
 
 
 def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, float]) -> str:
-    """That no GPU meets the SLO, and what to do."""
-    limits = limits_text(slo)
-    where = ", ".join(gpus) if gpus else "any GPU of the catalog"
     return (
-        f"{', '.join(models)}: no plan on {where} meets --slo {limits}; "
+        f"{', '.join(models)}: no plan on {named_gpus(gpus)} meets --slo {limits_text(slo)}; "
         "loosen it, lower the load, or allow other GPUs (-g) or number formats (-q)"
     )

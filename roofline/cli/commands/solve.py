@@ -14,16 +14,13 @@ from roofline.api.why import Solution
 from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import GPUS, PLAN, latency, model_column
-from roofline.cli.completion import Suggested
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
+from roofline.cli.options import FOR_PEOPLE, output_options
 from roofline.cli.render import labelled, show, with_unit
 from roofline.cli.screen import Screen, ScreenColumn
-from roofline.cli.values import Duration
+from roofline.cli.values import DURATION, suggested
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import rounded_down
-
-__all__ = ["solve"]
 
 
 def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
@@ -43,7 +40,7 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
 
 _NO_P99_WITHIN = "solve takes time limits, not the p99 over the median; use roofline goodput"
 _COUNTED = {"batch": " requests at once", "concurrency": " users", "request_rate": " requests/s"}
-_SAID = 3
+_MOST_REASONS = 3
 _DIGITS = 4
 
 
@@ -61,18 +58,18 @@ _UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl",
 @click.option(
     "--for",
     "unknown",
-    type=Suggested("input", lambda: _UNKNOWNS),
+    type=suggested("input", lambda: _UNKNOWNS),
     required=True,
     help="bandwidth, peak, batch, concurrency, request-rate, isl, prefix, tp, weights (bits), or any input that "
     "roofline sensitivity lists.",
 )
 @click.option(
     "--ttft",
-    type=Duration(),
+    type=DURATION,
     help="Target, e.g. 300ms; a bare number is milliseconds. Of a percentile: --slo ttft:300@p99.",
 )
-@click.option("--tpot", type=Duration(), help="Target, e.g. 25ms.")
-@click.option("--e2el", type=Duration(), help="Target, e.g. 5s.")
+@click.option("--tpot", type=DURATION, help="Target, e.g. 25ms.")
+@click.option("--e2el", type=DURATION, help="Target, e.g. 5s.")
 @case_options
 @output_options
 def solve(
@@ -88,62 +85,67 @@ def solve(
     """The value of one input at which a latency target is just met, or why none does."""
     slo = dict(options.pop("slo", {}))
     is_within = slo.pop("p99_within", None) is not None
-    targets = {
-        **slo,
-        **{name: time for name, time in (("ttft", ttft), ("tpot", tpot), ("e2el", e2el)) if time is not None},
-    }
+    times = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
+    targets = {**slo, **{name: time for name, time in times.items() if time is not None}}
     if not targets:
         raise click.UsageError(
             "solve needs a target: --ttft, --tpot or --e2el, e.g. --ttft 300ms, or --slo ttft:300@p99"
         )
     names = gpus or catalog.gpus(options.get("specs"))
-    found: list[Solution] = []
+    solutions: list[Solution] = []
     failures: list[RooflineError] = []
     for model in models:
-        solutions, refused = questions.solve_each_gpu(model, names, unknown, targets, **options)
-        found += solutions
+        of_model, refused = questions.solve_each_gpu(model, names, unknown, targets, **options)
+        solutions += of_model
         failures += refused.values() if gpus else ()
-    people = output_format in ("table", "markdown")
-    rows = [_row(solution, people=people) for solution in found]
-    reasons = [f"{_who(solution, found)}{solution.reason}" for solution in found if solution.is_met and solution.reason]
+    people = output_format in FOR_PEOPLE
+    rows = [_row(solution, people=people) for solution in solutions]
+    reasons = [
+        f"{_gpu_prefix(solution, solutions)}{solution.reason}"
+        for solution in solutions
+        if solution.is_met and solution.reason
+    ]
     screen = Screen(
         columns=_columns({**options, "slo": targets}, len(models)),
-        rows=[row for solution, row in zip(found, rows, strict=True) if solution.is_met],
-        others=[row for solution, row in zip(found, rows, strict=True) if not solution.is_met],
+        rows=[row for solution, row in zip(solutions, rows, strict=True) if solution.is_met],
+        others=[row for solution, row in zip(solutions, rows, strict=True) if not solution.is_met],
         rule="cannot be met",
         case=_case(models, options, unknown, targets),
-        answer=_answer(found, rows, people=people),
-        lines=[*reasons, *(_formula(found[0]) if len(found) == 1 else [])],
+        answer=_answer(solutions, rows, people=people),
+        lines=[*reasons, *(_formula(solutions[0]) if len(solutions) == 1 else [])],
         notes=[
             *([_NO_P99_WITHIN] if is_within else []),
-            *labelled((solution.base.deployment.gpu.name, solution.warnings) for solution in found),
+            *labelled((solution.base.deployment.gpu.name, solution.warnings) for solution in solutions),
         ],
     )
     show(screen, output_format, rows)
-    failures += [BadInput(f"{_who(solution, found)}{solution.reason}") for solution in found if not solution.is_met]
-    if failures and (gpus or not any(solution.is_met for solution in found)):
-        said = list(dict.fromkeys(str(failure) for failure in failures))
-        hidden = 0 if gpus else max(len(said) - _SAID, 0)  # of the whole catalog a few stand for all
+    failures += [
+        BadInput(f"{_gpu_prefix(solution, solutions)}{solution.reason}")
+        for solution in solutions
+        if not solution.is_met
+    ]
+    if failures and (gpus or not any(solution.is_met for solution in solutions)):
+        messages = list(dict.fromkeys(str(failure) for failure in failures))
+        hidden = 0 if gpus else max(len(messages) - _MOST_REASONS, 0)  # of the whole catalog, only a few
         more = [f"and {hidden} more: --format json has every reason"] if hidden else []
-        raise RooflineError("\n".join([*said[: len(said) - hidden], *more]))
+        raise RooflineError("\n".join([*messages[: len(messages) - hidden], *more]))
 
 
-def _answer(found: list[Solution], rows: list[dict[str, Any]], *, people: bool) -> str:
-    """The value that one case asked for."""
-    if not people or len(found) != 1 or not found[0].is_met:
+def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bool) -> str:
+    """The value, for people who asked for one case."""
+    if not people or len(solutions) != 1 or not solutions[0].is_met:
         return ""
     (row,) = rows
-    most = "at most " if found[0].whole is not None or found[0].unknown == "request_rate" else ""
-    what = _COUNTED.get(found[0].unknown, "")
+    most = "at most " if solutions[0].whole is not None or solutions[0].unknown == "request_rate" else ""
+    what = _COUNTED.get(solutions[0].unknown, "")
     return f"{most}{row['value_text']}{what} on {gpus_text(row)}, limited by {row['limited_by']}"
 
 
 def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, targets: Mapping[str, float]) -> str:
-    """What is sought, for which load and targets."""
     name = unknown.replace("-", "_")
     is_load = name in LOADS
-    stated = {key: value for key, value in options.items() if key != name}
-    text = case_text(models, {**stated, "slo": targets}, asked_format(options), load=not is_load)
+    others = {key: value for key, value in options.items() if key != name}
+    text = case_text(models, {**others, "slo": targets}, asked_format(options), load=not is_load)
     what = {"batch": "largest burst on an idle server", "concurrency": "most users", "request_rate": "highest rate"}
     return f"{text} \u00b7 {what.get(name, f'{unknown} at which it is just met')}"
 
@@ -151,26 +153,26 @@ def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, tar
 def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
     row = solution.to_dict()
     if people:
-        row["value_text"] = "-" if solution.value is None else _amount(solution.value, solution)
+        row["value_text"] = "-" if solution.value is None else _value_text(solution.value, solution)
         if solution.whole is not None:
             row["value_text"] = str(solution.whole)
-        row["now_text"] = _amount(solution.present, solution) if solution.unknown not in LOADS else "-"
+        row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in LOADS else "-"
         row["limited_by"] = binding_text(solution.binding)
         row["method_text"] = solution.method if solution.is_met else "-"
         row["num_gpus"] = solution.base.deployment.num_gpus
     return row
 
 
-def _amount(value: float, solution: Solution) -> str:
+def _value_text(value: float, solution: Solution) -> str:
     return rounded_down(value) if solution.unknown == "request_rate" else with_unit(value, solution.unit, _DIGITS)
 
 
-def _who(solution: Solution, found: list[Solution]) -> str:
-    return f"{solution.base.deployment.gpu.name}: " if len(found) > 1 else ""
+def _gpu_prefix(solution: Solution, solutions: list[Solution]) -> str:
+    return f"{solution.base.deployment.gpu.name}: " if len(solutions) > 1 else ""
 
 
 def _formula(solution: Solution) -> list[str]:
-    """Closed form, where there is one; else what was solved."""
+    """The closed form, else the equation solved."""
     if solution.formula is not None:
         return ["", *str(solution.formula).split("\n")]
     if solution.is_met and solution.method in ("root", "step"):

@@ -16,24 +16,22 @@ from roofline.cli.answers import case_text
 from roofline.cli.case import case_options, list_options
 from roofline.cli.columns import (
     GPUS,
+    HBM,
     PLAN,
     TOK_S_GPU,
     USD_TOKENS,
     latency,
     load_columns,
-    percent,
     ranked,
     verdict_columns,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
+from roofline.cli.options import FOR_PEOPLE, output_options
 from roofline.cli.render import echo, show
 from roofline.cli.screen import Screen, ScreenColumn
 from roofline.cli.values import PathName
 
-__all__ = ["sweep"]
-
-#: Columns that say something only where their values differ.
+#: Columns that are left out where all values are equal.
 _VARYING = {
     "model": "model", "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst",
     "concurrency": "users", "request_rate": "req/s",
@@ -41,7 +39,7 @@ _VARYING = {
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[ScreenColumn]:
-    answered = "request_rate" if options.get("concurrency") is not None else "concurrency"  # no input of the sweep
+    answered = "request_rate" if options.get("concurrency") is not None else "concurrency"  # not an input
     varying = {
         key: heading
         for key, heading in _VARYING.items()
@@ -59,14 +57,14 @@ def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> l
         ranked(TOK_S_GPU, 2),
         ranked(USD_TOKENS, 1),
         *latency("e2el", options, 3, with_range=False),
-        ScreenColumn("HBM", "hbm_used_frac", 4, cell=percent("hbm_used_frac"), also=("hbm_used_frac",)),
+        ranked(HBM, 4),
         ScreenColumn("no answer", "reason", 0),
     ]
 
 
 _NUMBERS = (*(name for name in LENGTHS if name != "num_prompts"), "tp")
 _OWN = (*_NUMBERS, "quantization", "measured")
-_KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees cost more than the rest together
+_KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
 
 
 @click.command(
@@ -93,7 +91,7 @@ def sweep(
 ) -> None:
     """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs."""
     output = None if output == "-" else output
-    people = output is None and output_format in ("table", "markdown")
+    people = output is None and output_format in FOR_PEOPLE
     rows = table(models, gpus or None, keys=_KEYS if people else None, **options)
     if output is not None:
         write_rows(rows, output, force=force)
@@ -103,7 +101,7 @@ def sweep(
         columns=_columns(rows, options) if people else (),
         rows=rows,
         case=case_text(dict.fromkeys(row["model"] for row in rows), options) if people else "",
-        # of a table of many cases, what is said of their loads alone
+        # many cases: only the notes about their loads
         notes=[text for row in rows for text in row["warnings"] if text.startswith(UNDER_LOAD)] if people else (),
     )
     show(screen, output_format)

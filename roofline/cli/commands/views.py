@@ -1,4 +1,4 @@
-"""What the questions about one case show: the columns of `ttft`, `tpot`, `knee` and `predict`."""
+"""Columns of `ttft`, `tpot`, `knee` and `predict`."""
 
 from __future__ import annotations
 
@@ -7,35 +7,30 @@ from typing import Any
 
 from roofline.cli.columns import (
     BOUND,
+    HBM,
     TOK_S_GPU,
     TOK_S_USER,
     USD_HOUR,
     USD_TOKENS,
     latency,
     load_columns,
-    percent,
     ranked,
     verdict_columns,
 )
 from roofline.cli.screen import ScreenColumn
 
-__all__ = ["of_all", "of_knee", "of_tpot", "of_ttft"]
-
-_HBM = ScreenColumn("HBM", "hbm_used_frac", 7, cell=percent("hbm_used_frac"), also=("hbm_used_frac",))
 _BASIS = ScreenColumn("basis", "basis_detail", 9)
 
 
-def of_ttft(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `ttft`: the latency, what it means, what else a wider terminal has room for, money."""
-    return _of_latency(options, "ttft", "tpot", BOUND["prefill"], later=[ranked(TOK_S_USER, 5)])
+def ttft_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
+    return _latency_columns(options, "ttft", "tpot", BOUND["prefill"], later=[ranked(TOK_S_USER, 5)])
 
 
-def of_tpot(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `tpot`, likewise; a user's speed among the first."""
-    return _of_latency(options, "tpot", "ttft", BOUND["decode"], first=[ranked(TOK_S_USER, 1)])
+def tpot_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
+    return _latency_columns(options, "tpot", "ttft", BOUND["decode"], first=[ranked(TOK_S_USER, 1)])
 
 
-def _of_latency(
+def _latency_columns(
     options: Mapping[str, Any],
     metric: str,
     other: str,
@@ -56,15 +51,14 @@ def _of_latency(
         *latency("e2el", options, 6, with_range=False),
         *later,
         ranked(TOK_S_GPU, 5),
-        _HBM,
+        HBM,
         USD_HOUR,
         USD_TOKENS,
         _BASIS,
     ]
 
 
-def of_knee(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `knee`, in the unit of the load."""
+def knee_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     what = "users" if options.get("concurrency") is not None else "batch"
     return [
         ScreenColumn(f"knee [{what}]", "knee"),
@@ -79,8 +73,7 @@ def of_knee(options: Mapping[str, Any]) -> list[ScreenColumn]:
     ]
 
 
-def of_all(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    """Columns of `predict`, where it has several rows."""
+def predict_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     return [
         *latency("ttft", options),
         *latency("tpot", options, 1),
@@ -89,7 +82,7 @@ def of_all(options: Mapping[str, Any]) -> list[ScreenColumn]:
         TOK_S_GPU,
         *latency("e2el", options, 4, with_range=False),
         ranked(TOK_S_USER, 5),
-        _HBM,
+        HBM,
         BOUND["decode"],
         USD_HOUR,
         USD_TOKENS,

@@ -1,1 +1,1 @@
-"""Checkpoints by their headers: what is stored in which format, without reading a weight."""
+"""Checkpoints by the headers of their files: tensors and number formats, without reading weights."""

@@ -1,4 +1,4 @@
-"""Headers of GGUF files: metadata and the type, shape and place of every tensor."""
+"""Headers of GGUF files: metadata, and the type and shape of every tensor."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from roofline.errors import BadSpec, printable
 from roofline.huggingface.checkpoints.tensors import Checkpoint, Tensor, shards
 from roofline.reading import HEADER_BYTES, Unreadable, excerpt
 
-__all__ = ["FLOATS", "TYPES", "gguf_checkpoint"]
-
-#: Number of a type -> its name, values in a block, and bytes of a block. ggml/include/ggml.h (enum ggml_type) and
+#: Tensor type -> name, values per block, bytes per block. ggml/include/ggml.h (enum ggml_type) and
 #: ggml/src/ggml-common.h (block layouts) of https://github.com/ggml-org/llama.cpp; gguf-py/gguf/constants.py has both.
 TYPES: Mapping[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22),
@@ -25,31 +23,31 @@ TYPES: Mapping[int, tuple[str, int, int]] = {
     39: ("MXFP4", 32, 17), 40: ("NVFP4", 64, 36),
 }  # fmt: skip
 
-#: Types that are number formats of their own; of the others only the bits are known.
+#: Types that are number formats of their own; the others are known by their bits alone.
 FLOATS: Mapping[str, str] = {
     "F64": "fp32", "F32": "fp32", "F16": "fp16", "BF16": "bf16", "MXFP4": "mxfp4", "NVFP4": "nvfp4",
 }  # fmt: skip
 
 _MAGIC, _VERSIONS = b"GGUF", (2, 3)
 _STRING, _ARRAY = 8, 9
-#: Number of a type of metadata -> its letter for `struct`.
+#: Metadata type -> letter for `struct`.
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _MOST_TENSORS, _MOST_FIELDS, _MOST_DIMENSIONS = 200_000, 10_000, 8
-_MOST_STRINGS = 2_000_000  # of all lists together: token texts and merges
-_LONGEST_LIST, _LONGEST_TEXT = 4096, 10_000  # that are kept
+_MOST_STRINGS = 2_000_000  # in all lists together: tokens and merges
+_LONGEST_LIST, _LONGEST_TEXT = 4096, 10_000  # longer ones are not kept
 _LONGEST_NAME, _LONGEST = 1 << 16, 1 << 50
 _PIECE = 1 << 20
 _ALIGNMENT = 32  # bytes, where the file states none
 
 
 def gguf_checkpoint(path: str) -> Checkpoint:
-    """Tensors and metadata of a file, or of all parts of a split one, without reading a weight.
+    """Tensors and metadata of a file, or of all parts of a split one, without reading weights.
 
     Args:
-        path: the file, or one of its parts [path].
+        path: the file, or one of its parts.
 
     Returns:
-        The tensors; the metadata of the first part.
+        The tensors of all parts, and the metadata of the first.
 
     Raises:
         BadSpec: a file cannot be read, is damaged or hostile.
@@ -59,40 +57,40 @@ def gguf_checkpoint(path: str) -> Checkpoint:
     """
     tensors: list[Tensor] = []
     metadata: dict[str, Any] = {}
-    stated = present = 0
+    stated_size = present_size = 0
     files = shards(path)
     for part in files:
         reader = _Reader(part)
-        fields, found, end = reader.header()
-        metadata = metadata or fields
-        tensors += found
-        stated += end
-        present += reader.size
-    return Checkpoint(path, tuple(tensors), stated, present, len(files), metadata)
+        part_metadata, part_tensors, end = reader.header()
+        metadata = metadata or part_metadata
+        tensors += part_tensors
+        stated_size += end
+        present_size += reader.size
+    return Checkpoint(path, tuple(tensors), stated_size, present_size, len(files), metadata)
 
 
 class _Reader:
-    """Walks through the header of one file, reading it piece by piece."""
+    """Reads the header of one file piece by piece."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._data = bytearray()
-        self._at = 0
+        self._position = 0
         self._strings = 0
         self.size = 0
 
     def header(self) -> tuple[dict[str, Any], list[Tensor], int]:
-        """Metadata, tensors, and where the last one ends [B]."""
+        """Metadata, tensors, and the offset at which the last tensor ends [B]."""
         if self._take(4) != _MAGIC:
             raise self._fault("this is no GGUF file")
         version = self._number("I")
         if version not in _VERSIONS:
             raise self._fault(f"version {version} is not supported; only {' and '.join(map(str, _VERSIONS))}")
-        count, fields = self._number("Q"), self._number("Q")
-        if count > _MOST_TENSORS or fields > _MOST_FIELDS:
-            raise self._fault(f"{count} tensors and {fields} fields of metadata are more than any model has")
+        count, field_count = self._number("Q"), self._number("Q")
+        if count > _MOST_TENSORS or field_count > _MOST_FIELDS:
+            raise self._fault(f"{count} tensors and {field_count} fields of metadata are more than any model has")
         metadata: dict[str, Any] = {}
-        for _ in range(fields):
+        for _ in range(field_count):
             name = self._text(_LONGEST_NAME)
             metadata[name] = self._value(self._number("I"), 0)
         alignment = metadata.get("general.alignment", _ALIGNMENT)
@@ -103,9 +101,10 @@ class _Reader:
             tensor, offset = self._tensor()
             tensors.append(tensor)
             end = max(end, offset + tensor.nbytes)
-        return metadata, tensors, -(-self._at // alignment) * alignment + end
+        return metadata, tensors, -(-self._position // alignment) * alignment + end
 
     def _tensor(self) -> tuple[Tensor, int]:
+        """One tensor, and its offset within the data [B]."""
         name = self._text(_LONGEST_NAME)
         dimensions = self._number("I")
         if dimensions > _MOST_DIMENSIONS:
@@ -121,7 +120,7 @@ class _Reader:
         return Tensor(name, label, shape, values // block * nbytes), offset
 
     def _value(self, kind: int, depth: int) -> Any:
-        """One value of metadata; of long lists only their length is kept, as a range."""
+        """One value of metadata; a long list, or one of texts, becomes a range of its length."""
         if kind in _SCALARS:
             return self._number(_SCALARS[kind])
         if kind == _STRING:
@@ -147,17 +146,17 @@ class _Reader:
         return range(length) if length > _LONGEST_LIST else list(struct.unpack(f"<{length}{letter}", data))
 
     def _skip_texts(self, length: int) -> None:
-        """Pass over texts: a vocabulary has hundreds of thousands."""
-        data, at, unpack = self._data, self._at, struct.Struct("<Q").unpack_from
+        """Skip texts fast: a vocabulary has hundreds of thousands."""
+        data, position, unpack = self._data, self._position, struct.Struct("<Q").unpack_from
         for _ in range(length):
-            if at + 8 > len(data):
-                self._at = at
-                self._reach(8)
-            at += 8 + unpack(data, at)[0]
-            if at > len(data):
-                self._at = at
-                self._reach(0)
-        self._at = at
+            if position + 8 > len(data):
+                self._position = position
+                self._read_ahead(8)
+            position += 8 + unpack(data, position)[0]
+            if position > len(data):
+                self._position = position
+                self._read_ahead(0)
+        self._position = position
 
     def _text(self, most: int | None) -> str:
         length = self._number("Q")
@@ -169,20 +168,18 @@ class _Reader:
         return struct.unpack(f"<{letter}", self._take(struct.calcsize(f"<{letter}")))[0]
 
     def _take(self, length: int) -> bytes:
-        self._reach(length)
-        start, self._at = self._at, self._at + length
-        return bytes(self._data[start : self._at])
+        self._read_ahead(length)
+        start, self._position = self._position, self._position + length
+        return bytes(self._data[start : self._position])
 
-    def _reach(self, length: int) -> None:
-        """Read on until so many bytes follow."""
-        wanted = self._at + length
-        if wanted > HEADER_BYTES:
+    def _read_ahead(self, length: int) -> None:
+        """Read on until `length` bytes follow the position."""
+        end = self._position + length
+        if end > HEADER_BYTES:
             raise self._fault(f"its header exceeds the limit of {HEADER_BYTES} bytes")
-        while len(self._data) < wanted:
+        while len(self._data) < end:
             try:
-                piece, self.size = excerpt(
-                    self._path, len(self._data), max(_PIECE, wanted - len(self._data)), "GGUF file"
-                )
+                piece, self.size = excerpt(self._path, len(self._data), max(_PIECE, end - len(self._data)), "GGUF file")
             except Unreadable as fault:
                 raise self._fault(str(fault)) from None
             if not piece:

@@ -1,4 +1,4 @@
-"""The model that a checkpoint holds: layers from its configuration, formats and bytes from its headers."""
+"""The model in a checkpoint: layers from its configuration, number formats and bytes from its headers."""
 
 from __future__ import annotations
 
@@ -25,30 +25,23 @@ from roofline.specs.build import model_record
 from roofline.specs.formats import at_bits
 from roofline.specs.names import name_fault
 
-__all__ = ["Weighed", "checkpoint_at", "checkpoint_document", "weighed"]
-
 GGUF, SAFETENSORS = ".gguf", ".safetensors"
 
 _CONFIG = "config.json"
-_TOLERANCE = MILLI  # share of all weights by which tensors and layers may differ
+_TOLERANCE = MILLI  # share of all weights by which tensors and layers may disagree
 _NO_MODELS = ("adapter_", "consolidated", "optimizer", "mmproj", "vocab")
 _SHOWN = 4
 
 
 @dataclass(slots=True)
 class Weighed:
-    """What a part of a checkpoint takes."""
+    """Bytes and weights of one part of a checkpoint."""
 
     nbytes: int = 0  # [B]
     weights: int = 0
     formats: dict[str, int] = field(default_factory=dict)  # weights by number format
 
     def add(self, held: Held) -> None:
-        """Count one matrix or vector.
-
-        Args:
-            held: the matrix [record].
-        """
         self.nbytes += held.nbytes
         self.weights += held.weights
         if held.weights:
@@ -56,17 +49,7 @@ class Weighed:
 
 
 def checkpoint_at(path: str) -> list[str]:
-    """Files of weights that a path means.
-
-    Args:
-        path: a file of weights, an index of them, or a folder [path].
-
-    Returns:
-        The files; none for what is no checkpoint, and for a folder or an index whose files were not copied [path].
-
-    Raises:
-        BadSpec: an index cannot be read, or some of its files are missing.
-    """
+    """Files of weights at a path, be it a file, an index or a folder; empty where there are none."""
     if path.endswith(GGUF):
         return [path]
     if path.endswith(SAFETENSORS):
@@ -87,18 +70,9 @@ def checkpoint_at(path: str) -> list[str]:
 
 
 def checkpoint_document(files: list[str], name: str | None = None, assume: str | None = None) -> Imported:
-    """Specification of the model that a checkpoint holds, with bits per weight as its headers state them.
+    """Specification of the model in a checkpoint, with the bits per weight of its headers.
 
-    Args:
-        files: of weights; of several GGUF files of different models the first is refused [path].
-        name: to give the model; None for what its files say [text].
-        assume: family, such as ``llama``, as which a configuration of an unknown one is read; None to refuse it [text].
-
-    Returns:
-        The document as a specification file would hold it, with cautions.
-
-    Raises:
-        BadSpec: a file cannot be read, or its tensors are not those of the layers that the configuration describes.
+    Without `name` the model is called as its files say; `assume` is as for `config_document`.
     """
     checkpoint, described, quantization, packing = _described(files, name, assume)
     parts = weighed(checkpoint, described.shape, packing)
@@ -108,77 +82,65 @@ def checkpoint_document(files: list[str], name: str | None = None, assume: str |
     _check_counts(checkpoint, parts, count)
     formats = _formats(parts, count, tied=described.shape.tied)
     formats["kv"] = _cache(described, quantization, checkpoint)
-    cautions = (*described.cautions, *_said(checkpoint, parts))
+    cautions = (*described.cautions, *_cautions(checkpoint, parts))
     return completed(described, formats, cautions, checkpoint.path, "headers of the weights")
 
 
 def weighed(checkpoint: Checkpoint, shape: Shape, packing: Packing) -> dict[str, Weighed]:
-    """What every part of a checkpoint takes.
-
-    Args:
-        checkpoint: its tensors [record].
-        shape: of the model: layers, draft modules, and whether the head shares the embedding [record].
-        packing: what its configuration says of packed integers [record].
-
-    Returns:
-        Bytes and weights by section of a specification, of draft modules, and of what is beside the model.
-
-    Raises:
-        BadSpec: tensors belong to no part that is known.
-    """
+    """Bytes and weights by section of a specification, of `DRAFT` and of `BESIDE`."""
     names, layers = {tensor.name for tensor in checkpoint.tensors}, len(shape.layers)
     parts: dict[str, Weighed] = {}
-    strange: list[Held] = []
+    unknown: list[Held] = []
     for held in _held(checkpoint, packing):
         section = section_of(held.name, layers, shape.mtp, is_vector=held.is_vector)
         is_copy = (shape.tied and section == "head") or (
             held.name.endswith("attn_kv_b.weight") and held.name.replace("_kv_b.", "_k_b.") in names
         )
         if section is None:
-            strange.append(held)
+            unknown.append(held)
         parts.setdefault(BESIDE if is_copy else section or "norm", Weighed()).add(held)
     total = sum(part.weights for part in parts.values())
-    if sum(held.weights for held in strange) > _TOLERANCE * total:
-        shown = ", ".join(printable(held.name[:100]) for held in strange[:_SHOWN])
-        raise BadSpec(f"{checkpoint.path}:1: tensors: {len(strange)} belong to no known part of a model: {shown}")
+    if sum(held.weights for held in unknown) > _TOLERANCE * total:
+        examples = ", ".join(printable(held.name[:100]) for held in unknown[:_SHOWN])
+        raise BadSpec(f"{checkpoint.path}:1: tensors: {len(unknown)} belong to no known part of a model: {examples}")
     return parts
 
 
 def _present(index: str, named: list[str]) -> list[str]:
-    """Files that an index names; none where none of them is there."""
-    there = [path for path in named if os.path.isfile(path)]
-    if there and len(there) < len(named):
-        first = printable(os.path.basename(next(path for path in named if path not in there)))
-        raise BadSpec(
-            f"{index}:1: weight_map: {len(named) - len(there)} of {len(named)} files are missing, first {first}"
-        )
-    return there
+    """The files of an index if all exist; empty if none does."""
+    missing = [path for path in named if not os.path.isfile(path)]
+    if len(missing) == len(named):
+        return []
+    if missing:
+        first = printable(os.path.basename(missing[0]))
+        raise BadSpec(f"{index}:1: weight_map: {len(missing)} of {len(named)} files are missing, first {first}")
+    return named
 
 
 def _described(
     files: list[str], name: str | None, assume: str | None
 ) -> tuple[Checkpoint, Described, Mapping[str, Any] | None, Packing]:
-    """Tensors, the layers that the configuration beside them describes, and what it says of formats."""
+    """Tensors, layers of the configuration beside them, ``hf_quant_config.json`` or None, and packed integers."""
     folder = os.path.dirname(files[0])
-    beside = os.path.join(folder, _CONFIG)
+    config_path = os.path.join(folder, _CONFIG)
     is_gguf = files[0].endswith(GGUF)
     checkpoint = gguf_checkpoint(files[0]) if is_gguf else safetensors_checkpoint(files)
     if is_gguf and len(files) > checkpoint.files:
         raise BadSpec(f"{folder}:1: file: holds {len(files)} GGUF files; name the one that is meant")
-    if is_gguf and not os.path.isfile(beside):
-        called = name or gguf_name(checkpoint.metadata)
-        if called is None or (name is None and name_fault(called) is not None):
-            called = os.path.basename(files[0]).removesuffix(GGUF)
-        return checkpoint, described_model(gguf_config(checkpoint), called, checkpoint.path), None, Packing()
-    if not os.path.isfile(beside):
-        raise BadSpec(f"{beside}:1: file: missing; it says which layers the tensors beside it belong to")
-    config, quantization, called = read_config(beside)
-    called = os.path.basename(files[0]).removesuffix(GGUF) if is_gguf else called
-    return checkpoint, described_model(config, name or called, beside, assume), quantization, _packing(config)
+    if is_gguf and not os.path.isfile(config_path):
+        model_name = name or gguf_name(checkpoint.metadata)
+        if model_name is None or (name is None and name_fault(model_name) is not None):
+            model_name = os.path.basename(files[0]).removesuffix(GGUF)
+        return checkpoint, described_model(gguf_config(checkpoint), model_name, checkpoint.path), None, Packing()
+    if not os.path.isfile(config_path):
+        raise BadSpec(f"{config_path}:1: file: missing; it says which layers the tensors beside it belong to")
+    config, quantization, stated_name = read_config(config_path)
+    model_name = name or (os.path.basename(files[0]).removesuffix(GGUF) if is_gguf else stated_name)
+    return checkpoint, described_model(config, model_name, config_path, assume), quantization, _packing(config)
 
 
 def _held(checkpoint: Checkpoint, packing: Packing) -> Iterable[Held]:
-    """Weights of a checkpoint of either kind."""
+    """Matrices and vectors of a GGUF or safetensors checkpoint."""
     if not checkpoint.metadata:
         return held_weights(checkpoint.tensors, packing)
     return (
@@ -194,21 +156,21 @@ def _held(checkpoint: Checkpoint, packing: Packing) -> Iterable[Held]:
 
 
 def _packing(config: Mapping[str, Any]) -> Packing:
-    """Bits and group of packed integers, wherever a configuration states them."""
-    found: dict[str, int] = {}
+    """Bits and group size of packed integers, wherever the configuration states them."""
+    packing: dict[str, int] = {}
     for field_name in ("quantization_config", "compression_config", "quantization"):
         text = json.dumps(config.get(field_name)) if isinstance(config.get(field_name), dict) else "{}"
         for document in _mappings(json.loads(text)):
             for key, names in (("bits", ("bits", "w_bit", "num_bits")), ("group", ("group_size", "q_group_size"))):
                 value = next((document[name] for name in names if type(document.get(name)) is int), None)
                 if value is not None and 0 < value <= 1 << 16:
-                    found.setdefault(key, value)
-    bits = found.get("bits")
-    return Packing(bits if bits is not None and bits <= 16 else None, found.get("group"))
+                    packing.setdefault(key, value)
+    bits = packing.get("bits")
+    return Packing(bits if bits is not None and bits <= 16 else None, packing.get("group"))
 
 
 def _mappings(value: Any) -> Iterable[dict[str, Any]]:
-    """A mapping and those inside it, outermost first."""
+    """A mapping and all nested ones, outermost first."""
     level = [value]
     while level:
         yield from (item for item in level if isinstance(item, dict))
@@ -218,28 +180,28 @@ def _mappings(value: Any) -> Iterable[dict[str, Any]]:
 
 
 def _check_counts(checkpoint: Checkpoint, parts: Mapping[str, Weighed], count: ParameterCount) -> None:
-    """Refuse tensors that are not those of the layers."""
-    sections = count._asdict()
-    total = count.total
-    off = {name: parts[name].weights if name in parts else 0 for name in sections}
-    wrong = [name for name, weights in off.items() if abs(weights - sections[name]) > _TOLERANCE / 2 * total]
-    held = sum(off.values())
+    """Refuse tensors that disagree with the layers of the configuration."""
+    expected, total = count._asdict(), count.total
+    stored = {name: parts[name].weights if name in parts else 0 for name in expected}
+    wrong = [name for name, weights in stored.items() if abs(weights - expected[name]) > _TOLERANCE / 2 * total]
+    held = sum(stored.values())
     if wrong or abs(held - total) > _TOLERANCE * total:
-        said = [f"{name} {off[name] / BILLION:.4g} instead of {sections[name] / BILLION:.4g} billion" for name in wrong]
+        gaps = [
+            f"{name} {stored[name] / BILLION:.4g} instead of {expected[name] / BILLION:.4g} billion" for name in wrong
+        ]
         raise BadSpec(
             f"{checkpoint.path}:1: tensors: hold {held / BILLION:.4g} billion weights, the layers of the configuration "
-            f"{total / BILLION:.4g}: {'; '.join(said) or 'small parts differ'}"
+            f"{total / BILLION:.4g}: {'; '.join(gaps) or 'small parts differ'}"
         )
 
 
 def _formats(parts: Mapping[str, Weighed], count: ParameterCount, *, tied: bool) -> dict[str, str]:
-    """Number format of every section, with the bits per weight that its tensors take."""
+    """Number format of every section, with the bits per weight of its tensors."""
     expected = count._asdict()
     formats: dict[str, str] = {}
-    spare = 0  # bytes of sections that the model counts elsewhere
-    for section, part in parts.items():
-        if section in expected and not expected[section]:
-            spare += part.nbytes
+    spare = sum(  # bytes of sections that the model counts elsewhere
+        part.nbytes for section, part in parts.items() if section in expected and not expected[section]
+    )
     for section, weights in expected.items():
         part = parts.get(section, Weighed())
         if weights and part.formats:
@@ -249,31 +211,29 @@ def _formats(parts: Mapping[str, Weighed], count: ParameterCount, *, tied: bool)
     if tied and "embed" in formats:
         formats["head"] = formats["embed"]
     usual = next((formats[section] for section in ("linear", "attention", "experts") if section in formats), "bf16")
-    ordered = {"linear": usual} | {name: formats[name] for name in formats if name != "linear"}
-    return ordered if "linear" not in formats else ordered | {"linear": formats["linear"]}
+    return {"linear": usual} | formats
 
 
 def _cache(described: Described, quantization: Mapping[str, Any] | None, checkpoint: Checkpoint) -> str:
-    """Format of the KV cache as the configuration states it; 16 bits where it does not."""
+    """Format of the KV cache: as the configuration states, else 16 bits."""
     if checkpoint.metadata:
-        return "fp16"  # llama.cpp keeps it so, --cache-type-k
+        return "fp16"  # default of llama.cpp, --cache-type-k
     try:
         return native_formats(described.fields, described.shape, quantization).formats["kv"]
-    except BadSpec:  # a method of quantisation that only the headers tell
+    except BadSpec:  # a quantisation that only the headers describe
         return "bf16"
 
 
-def _said(checkpoint: Checkpoint, parts: Mapping[str, Weighed]) -> tuple[str, ...]:
-    """What a reader should know of the files."""
+def _cautions(checkpoint: Checkpoint, parts: Mapping[str, Weighed]) -> tuple[str, ...]:
     files = "1 file" if checkpoint.files == 1 else f"{checkpoint.files} files"
-    left = {"draft modules": parts.get(DRAFT), "what is beside the language model": parts.get(BESIDE)}
-    out = [f"{part.nbytes / BILLION:.4g} GB of {name}" for name, part in left.items() if part is not None]
-    less = f", of which {' and '.join(out)} are left out" if out else ""
-    said = [f"formats and bytes as the headers of {files} state them: {checkpoint.held / BILLION:.5g} GB{less}"]
+    unused = {"draft modules": parts.get(DRAFT), "what is beside the language model": parts.get(BESIDE)}
+    sizes = [f"{part.nbytes / BILLION:.4g} GB of {name}" for name, part in unused.items() if part is not None]
+    left_out = f", of which {' and '.join(sizes)} are left out" if sizes else ""
+    cautions = [f"formats and bytes as the headers of {files} state them: {checkpoint.held / BILLION:.5g} GB{left_out}"]
     if checkpoint.present < (1.0 - _TOLERANCE) * checkpoint.stated:
-        whole = f"{checkpoint.present / BILLION:.4g} of {checkpoint.stated / BILLION:.4g} GB"
-        said.append(f"the files hold {whole}: they are cut off, and counted whole")
+        share = f"{checkpoint.present / BILLION:.4g} of {checkpoint.stated / BILLION:.4g} GB"
+        cautions.append(f"the files hold {share}: they are cut off, and counted whole")
     matrices = [parts[name] for name in MATRICES if name in parts]
     if sum(part.formats.get("fp32", 0) for part in matrices) > sum(part.weights for part in matrices) / 2:
-        said.append("stored as float32; engines serve such weights as bf16: choose -q bf16")
-    return tuple(said)
+        cautions.append("stored as float32; engines serve such weights as bf16: choose -q bf16")
+    return tuple(cautions)

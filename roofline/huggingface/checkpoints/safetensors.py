@@ -1,4 +1,4 @@
-"""Headers of safetensors files: eight bytes of length, then JSON with dtype, shape and place of every tensor."""
+"""Headers of safetensors files: eight bytes of length, then JSON with dtype, shape and offsets of every tensor."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from roofline.reading import (
 )
 from roofline.records import NamedTuple
 
-__all__ = ["INDEX", "Index", "read_index", "safetensors_checkpoint"]
-
-#: The file that says which shard holds which tensor.
+#: The file that maps tensors to shards.
 INDEX = "model.safetensors.index.json"
 
 _LENGTH = 8  # bytes that state the length of the header
@@ -38,10 +36,10 @@ _BITS = {
 
 
 def safetensors_checkpoint(paths: list[str]) -> Checkpoint:
-    """Tensors of one or several files, without reading a weight.
+    """Tensors of one or several files, without reading weights.
 
     Args:
-        paths: the files; where one is a part of several, all parts are read [path].
+        paths: the files; of a split file, all parts are read.
 
     Returns:
         The tensors in the order of the files.
@@ -54,7 +52,7 @@ def safetensors_checkpoint(paths: list[str]) -> Checkpoint:
     """
     files = list(dict.fromkeys(part for path in paths for part in shards(path)))
     tensors: dict[str, Tensor] = {}
-    stated = present = 0
+    stated_size = present_size = 0
     for path in files:
         header, length, size = _header(path)
         end = 0
@@ -68,31 +66,20 @@ def safetensors_checkpoint(paths: list[str]) -> Checkpoint:
             end = max(end, stop)
         if len(tensors) > _MOST_TENSORS:
             raise BadSpec(f"{path}:1: header: more than {_MOST_TENSORS} tensors")
-        stated += _LENGTH + length + end
-        present += size
-    return Checkpoint(paths[0], tuple(tensors.values()), stated, present, len(files))
+        stated_size += _LENGTH + length + end
+        present_size += size
+    return Checkpoint(paths[0], tuple(tensors.values()), stated_size, present_size, len(files))
 
 
 class Index(NamedTuple):
-    """What an index states of a checkpoint in several files."""
+    """The index of a checkpoint in several files."""
 
-    files: list[str]  # that it names, whether they are there or not [path]
+    files: list[str]  # paths, whether the files exist or not
     names: frozenset[str]  # of all tensors
-    nbytes: int | None  # size of all tensors, where it is stated [B]
+    nbytes: int | None  # size of all tensors [B]; None where it is not stated
 
 
 def read_index(path: str) -> Index:
-    """Content of a ``model.safetensors.index.json``.
-
-    Args:
-        path: the file [path].
-
-    Returns:
-        Files beside the index, names of tensors, and their size.
-
-    Raises:
-        BadSpec: it cannot be read or names files elsewhere.
-    """
     try:
         document = _parsed(path, content(path, CONFIG_BYTES << 2, "index"))
     except Unreadable as fault:
@@ -113,7 +100,7 @@ def read_index(path: str) -> Index:
 
 
 def _header(path: str) -> tuple[dict[str, Any], int, int]:
-    """Content of a header, its length and the size of the file."""
+    """Content of a header, its length [B] and the size of the file [B]."""
     try:
         start, size = excerpt(path, 0, _LENGTH, "safetensors file")
         length = int.from_bytes(start, "little")
@@ -143,21 +130,21 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
 
 
 def _tensor(path: str, name: str, entry: Any) -> tuple[Tensor, int]:
-    """One entry of a header, and where its values end [B]."""
+    """One entry of a header, and the offset at which its values end [B]."""
     if not isinstance(entry, dict):
         raise _fault(path, name, "must be a mapping")
     dtype: Any = entry.get("dtype")
     shape: Any = entry.get("shape")
-    place: Any = entry.get("data_offsets")
+    offsets: Any = entry.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in _BITS:
         raise _fault(path, name, f"dtype {shown(dtype)} is not known")
-    if not _is_counts(shape, _MOST_DIMENSIONS) or not _is_counts(place, 2) or len(place) != 2:
+    if not _is_counts(shape, _MOST_DIMENSIONS) or not _is_counts(offsets, 2) or len(offsets) != 2:
         raise _fault(path, name, "needs a shape and two data_offsets, all whole numbers")
-    nbytes = place[1] - place[0]
+    nbytes = offsets[1] - offsets[0]
     tensor = Tensor(name, dtype, tuple(shape), nbytes)
     if nbytes * BITS_PER_BYTE != tensor.values * _BITS[dtype]:
         raise _fault(path, name, f"{nbytes} bytes do not hold {shown(shape)} values of {dtype}")
-    return tensor, place[1]
+    return tensor, offsets[1]
 
 
 def _is_counts(value: Any, most: int) -> bool:

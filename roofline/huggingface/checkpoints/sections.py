@@ -1,12 +1,10 @@
-"""Which part of a model a tensor belongs to, by its name."""
+"""The part of a model that a tensor belongs to, by its name."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["BESIDE", "DRAFT", "section_of"]
-
-#: Parts of a checkpoint that no pass of the language model reads: draft modules, and towers and tables beside it.
+#: Parts that no pass of the language model reads: draft modules; encoders and tables beside the model.
 DRAFT, BESIDE = "draft", "beside"
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|blk)\.(\d{1,6})\.", re.ASCII)
@@ -39,7 +37,7 @@ _ATTENTION = re.compile(
     r"|\.(?:attn|ssm|indexer|shortconv)[_.]",
     re.ASCII,
 )
-_MIXER_OF_HALF = re.compile(r"\.mixer\.(?:up_proj|down_proj|gate_proj|gate_up_proj)\.", re.ASCII)
+_MIXER_NETWORK = re.compile(r"\.mixer\.(?:up_proj|down_proj|gate_proj|gate_up_proj)\.", re.ASCII)
 _MIXER = re.compile(r"\.mixer\.", re.ASCII)
 _NETWORK = re.compile(r"\.(?:mlp|feed_forward|ffn|block_sparse_moe|moe)\.|\.ffn_(?:gate|up|down)\.", re.ASCII)
 _NORM = re.compile(
@@ -49,16 +47,16 @@ _NORM = re.compile(
 
 
 def section_of(name: str, layers: int, drafts: int, *, is_vector: bool) -> str | None:
-    """Section of a specification that a tensor is counted in, in the names of the Hugging Face hub or of a GGUF file.
+    """Section of a specification that counts a tensor, by its name on the Hugging Face hub or in a GGUF file.
 
     Args:
-        name: of the tensor [text].
-        layers: of the model [1].
-        drafts: layers beyond them that are draft modules [1].
-        is_vector: whether it has one dimension [1].
+        name: of the tensor.
+        layers: number of layers of the model.
+        drafts: number of draft modules, whose layers come after those.
+        is_vector: whether the tensor has one dimension.
 
     Returns:
-        The section, `DRAFT` or `BESIDE`; None where the name says nothing [text].
+        The section, `DRAFT` or `BESIDE`; None for an unknown name.
 
     Source:
         Names in transformers, src/transformers/models; of GGUF files https://github.com/ggml-org/llama.cpp,
@@ -80,11 +78,10 @@ def section_of(name: str, layers: int, drafts: int, *, is_vector: bool) -> str |
         if _EMBED.search(name) and not (is_vector or _NORM.search(name)):
             return "embed"
         return "norm" if is_vector or _NORM.search(name) else None
-    return _of_layer(name, is_vector=is_vector)
+    return _section_in_layer(name, is_vector=is_vector)
 
 
-def _of_layer(name: str, *, is_vector: bool) -> str | None:
-    """Section of a tensor within a layer."""
+def _section_in_layer(name: str, *, is_vector: bool) -> str | None:
     if _ROUTER.search(name):
         return "router"
     if is_vector or _NORM.search(name):
@@ -96,5 +93,5 @@ def _of_layer(name: str, *, is_vector: bool) -> str | None:
     if _ATTENTION.search(name):
         return "attention"
     if _MIXER.search(name):
-        return "linear" if _MIXER_OF_HALF.search(name) else "attention"
+        return "linear" if _MIXER_NETWORK.search(name) else "attention"
     return "linear" if _NETWORK.search(name) else None

@@ -1,24 +1,21 @@
-"""Tensors of a checkpoint as its headers state them."""
+"""Tensors of a checkpoint, from the headers of its files."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from roofline.errors import BadSpec, printable
 from roofline.records import NamedTuple, dataclass, field
-
-__all__ = ["Checkpoint", "Tensor", "shards"]
 
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.\w+)", re.ASCII)
 _MOST_SHARDS = 5000
 
 
 class Tensor(NamedTuple):
-    """One tensor."""
-
     name: str
     dtype: str  # as the file calls it: BF16, F8_E4M3, Q4_K
     shape: tuple[int, ...]
@@ -26,11 +23,8 @@ class Tensor(NamedTuple):
 
     @property
     def values(self) -> int:
-        """Stored values, packed ones counted as they are stored [1]."""
-        count = 1
-        for length in self.shape:
-            count *= length
-        return count
+        """Number of stored values; several weights packed into one value count once."""
+        return prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +33,8 @@ class Checkpoint:
 
     path: str
     tensors: tuple[Tensor, ...]
-    stated: int  # size of the files, headers included, as their headers state it [B]
-    present: int  # size that they have: less where weights were not copied [B]
+    stated: int  # size of the files according to their headers, headers included [B]
+    present: int  # actual size of the files, less where weights were not copied [B]
     files: int
     metadata: Mapping[str, Any] = field(default_factory=dict)  # of a GGUF file
 
@@ -51,17 +45,7 @@ class Checkpoint:
 
 
 def shards(path: str) -> list[str]:
-    """Files of a checkpoint of which one is named.
-
-    Args:
-        path: a file, perhaps called ``...-00002-of-00004...`` [path].
-
-    Returns:
-        All of them, in order [path].
-
-    Raises:
-        BadSpec: one is missing.
-    """
+    """All files of the checkpoint that a file such as ``...-00002-of-00004...`` is part of, in order."""
     folder, name = os.path.split(path)
     numbered = _SHARD.fullmatch(name)
     if numbered is None:
@@ -69,11 +53,11 @@ def shards(path: str) -> list[str]:
     count = int(numbered[3])
     if not 1 <= int(numbered[2]) <= count <= _MOST_SHARDS:
         raise BadSpec(f"{path}:1: file: {printable(name)} is no part of {count} files")
-    found = [
+    paths = [
         os.path.join(folder, f"{numbered[1]}-{part:05d}-of-{count:05d}{numbered[4]}") for part in range(1, count + 1)
     ]
-    missing = [one for one in found if not os.path.isfile(one)]
+    missing = [part for part in paths if not os.path.isfile(part)]
     if missing:
         first = printable(os.path.basename(missing[0]))
         raise BadSpec(f"{path}:1: file: {len(missing)} of its {count} parts are missing, first {first}")
-    return found
+    return paths

@@ -1,1 +1,1 @@
-"""Families of models, one file a sort: what each makes of the fields of its configuration."""
+"""Readers of the configurations of model families."""

@@ -1,8 +1,8 @@
-"""Dense families with learned positions or field names of their own: GPT-2, GPT-J, OPT, BLOOM, ChatGLM and relatives.
+"""Older dense families, many with learned positions: GPT-2, GPT-J, OPT, BLOOM, ChatGLM and relatives.
 
-What their configurations leave unsaid is in their modelling classes in Hugging Face transformers
-(https://github.com/huggingface/transformers, src/transformers/models); of ChatGLM, whose class is not there, in that of
-vLLM (https://github.com/vllm-project/vllm, vllm/model_executor/models/chatglm.py).
+Defaults that configurations leave out are those of Hugging Face transformers
+(https://github.com/huggingface/transformers, src/transformers/models); for ChatGLM of vLLM
+(https://github.com/vllm-project/vllm, vllm/model_executor/models/chatglm.py).
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from roofline.huggingface.fields import LARGEST, Fields
-from roofline.huggingface.layers import Shape, dense, gqa, shape, uniform
+from roofline.huggingface.layers import SIZES, Shape, attention_biases, dense, gqa, shape, uniform
 
-__all__ = ["CLASSICS"]
-
-_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-_OFFSET = 2  # rows that OPT and BioGPT keep before the first position
+_OFFSET = 2  # rows before the first position in the tables of OPT and BioGPT
 
 
 def _plain(
@@ -35,20 +32,20 @@ def _plain(
     traits: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Shape:
-    """A decoder of two matrices a network, four times the model's width where none is said."""
+    """Decoder with ungated networks; parameters in the plural are the fields that may state a size."""
     fields.require("|".join(hidden), "|".join(layers), "|".join(heads), vocab)
     size, number = fields.count(*hidden), fields.count(*heads)
     head_dim = fields.divided(next(name for name in heads if fields.has(name)), size, number)
     attention = {"qkv_bias": bias, "o_bias": bias} | dict(traits or {})
     mixer = gqa(fields, heads=number, kv_heads=kv_heads or number, head_dim=head_dim, **attention)
     ffn = dense(fields, width=_width(fields, width, size), gated=False, bias=mlp_bias)
-    rows = uniform(fields.layers(next((name for name in layers if fields.has(name)), layers[0])), mixer, ffn)
+    blocks = uniform(fields.layers(next((name for name in layers if fields.has(name)), layers[0])), mixer, ffn)
     is_tied = fields.flag("tie_word_embeddings", default=tied)
-    return Shape(family, size, fields.count(vocab), is_tied, rows, **{"norm_bias": True} | more)
+    return Shape(family, size, fields.count(vocab), is_tied, blocks, **{"norm_bias": True} | more)
 
 
 def _width(fields: Fields, names: tuple[str, ...], hidden: int) -> int:
-    """Width of a network: as a field says, else four times the model's."""
+    """Width of a network: as stated, else four times `hidden`."""
     width = fields.optional(*names) or 4 * hidden
     if width > LARGEST:
         raise fields.fault(names[0], "implausibly wide feed-forward network")
@@ -60,7 +57,7 @@ def _gpt2(fields: Fields) -> Shape:
 
 
 def _gpt_bigcode(fields: Fields) -> Shape:
-    """StarCoder of the first generation and SantaCoder: GPT-2 with one head of keys and values."""
+    """StarCoder (first generation) and SantaCoder: GPT-2 with one KV head."""
     kv_heads = 1 if fields.flag("multi_query", default=True) else None
     fields.pass_over("num_key_value_heads")
     return _gpt2_like(fields, "starcoder", kv_heads=kv_heads)
@@ -82,7 +79,7 @@ def _gpt2_like(fields: Fields, family: str, kv_heads: int | None = None) -> Shap
 
 
 def _gptj(fields: Fields) -> Shape:
-    """GPT-J and CodeGen: attention without biases and a network with them, side by side behind one norm."""
+    """GPT-J and CodeGen: attention without biases in parallel to a network with biases, behind one norm."""
     return _plain(
         fields,
         "gpt-j",
@@ -99,27 +96,28 @@ def _gptj(fields: Fields) -> Shape:
 
 
 def _opt(fields: Fields) -> Shape:
-    fields.require(*_NAMES, "ffn_dim", "max_position_embeddings")
+    fields.require(*SIZES, "ffn_dim", "max_position_embeddings")
     hidden = fields.count("hidden_size")
     if fields.count("word_embed_proj_dim", default=hidden) != hidden:
         raise fields.fault("word_embed_proj_dim", "an embedding narrower than the model is not supported")
-    before = fields.flag("do_layer_norm_before", default=True) and not fields.flag("_remove_final_layer_norm")
-    bias, affine = fields.flag("enable_bias", default=True), fields.flag("layer_norm_elementwise_affine", default=True)
+    has_final_norm = fields.flag("do_layer_norm_before", default=True) and not fields.flag("_remove_final_layer_norm")
+    bias = fields.flag("enable_bias", default=True)
+    has_norm_weights = fields.flag("layer_norm_elementwise_affine", default=True)
     extras: dict[str, Any] = {"positions": fields.count("max_position_embeddings") + _OFFSET}
-    if not before:
+    if not has_final_norm:
         extras["final_norms"] = 0
-    if not affine:
+    if not has_norm_weights:
         extras["norm_weights"] = False
     return _plain(fields, "opt", width=("ffn_dim",), bias=bias, mlp_bias=bias, extras=extras)
 
 
 def _biogpt(fields: Fields) -> Shape:
-    fields.require(*_NAMES, "intermediate_size", "max_position_embeddings")
+    fields.require(*SIZES, "intermediate_size", "max_position_embeddings")
     return _plain(fields, "biogpt", extras={"positions": fields.count("max_position_embeddings") + _OFFSET})
 
 
 def _bloom(fields: Fields) -> Shape:
-    """BLOOM: no positions but slopes, and a norm behind the embedding."""
+    """BLOOM: ALiBi slopes instead of positions, and a norm behind the embedding."""
     return _plain(
         fields,
         "bloom",
@@ -132,15 +130,14 @@ def _bloom(fields: Fields) -> Shape:
 
 
 def _persimmon(fields: Fields) -> Shape:
-    """Persimmon and Fuyu's language model: norms with biases on queries and keys of each head."""
-    fields.require(*_NAMES, "intermediate_size")
-    normed = fields.flag("qk_layernorm", default=True)
-    traits = {"qk_norm": "head", "qk_norm_bias": True} if normed else {}
+    """Persimmon and the language model of Fuyu: norms with biases on the queries and keys of each head."""
+    fields.require(*SIZES, "intermediate_size")
+    traits = {"qk_norm": "head", "qk_norm_bias": True} if fields.flag("qk_layernorm", default=True) else {}
     return _plain(fields, "persimmon", tied=False, traits=traits)
 
 
 def _chatglm(fields: Fields) -> Shape:
-    """ChatGLM2 and 3, CodeGeeX4 and GLM-4-9B: a few heads of keys and values, biases on what attention projects."""
+    """ChatGLM2 and 3, CodeGeeX4 and GLM-4-9B: few KV heads, biases on queries, keys and values."""
     fields.require("hidden_size", "num_layers", "num_attention_heads", "ffn_hidden_size", "padded_vocab_size")
     if fields.has("inner_hidden_size", "position_encoding_2d"):
         raise fields.fault("position_encoding_2d", "the first ChatGLM is not supported")
@@ -167,18 +164,16 @@ def _chatglm(fields: Fields) -> Shape:
 
 
 def _olmo(fields: Fields) -> Shape:
-    """OLMo of the first generation: norms without parameters."""
-    fields.require(*_NAMES, "intermediate_size")
-    bias = fields.flag("attention_bias")
-    mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
+    """OLMo (first generation): norms without parameters."""
+    fields.require(*SIZES, "intermediate_size")
+    mixer = gqa(fields, **attention_biases(fields))
     return shape(fields, "olmo", uniform(fields.layers(), mixer, dense(fields)), extras={"norm_weights": False})
 
 
 def _nanochat(fields: Fields) -> Shape:
-    """nanochat: norms without parameters, a network of two matrices."""
-    fields.require(*_NAMES, "intermediate_size")
-    bias = fields.flag("attention_bias")
-    mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
+    """nanochat: norms without parameters, ungated networks."""
+    fields.require(*SIZES, "intermediate_size")
+    mixer = gqa(fields, **attention_biases(fields))
     ffn = dense(fields, gated=False)
     return shape(fields, "nanochat", uniform(fields.layers(), mixer, ffn), extras={"norm_weights": False})
 

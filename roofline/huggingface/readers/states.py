@@ -1,6 +1,6 @@
 """Families of state spaces and short convolutions: Mamba, Falcon-Mamba, Falcon-H1, LFM2.
 
-What their configurations leave unsaid is in their modelling classes in Hugging Face transformers
+Defaults that configurations leave out are those of Hugging Face transformers
 (https://github.com/huggingface/transformers, src/transformers/models).
 """
 
@@ -10,11 +10,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from roofline.huggingface.fields import LARGEST, Fields
-from roofline.huggingface.layers import Block, LayerList, Shape, conv_bias, dense, gqa, moe, part, shape, uniform
-
-__all__ = ["STATES"]
-
-_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+from roofline.huggingface.layers import (
+    SIZES,
+    Block,
+    LayerList,
+    Shape,
+    attention_biases,
+    conv_bias,
+    dense,
+    gqa,
+    moe,
+    part,
+    shape,
+    uniform,
+)
 
 
 def _no_bias(fields: Fields, *names: str) -> None:
@@ -24,7 +33,7 @@ def _no_bias(fields: Fields, *names: str) -> None:
 
 
 def _mamba(fields: Fields) -> Shape:
-    """Mamba and Falcon-Mamba: state spaces alone, one norm a layer; norms inside them have no parameters."""
+    """Mamba and Falcon-Mamba: state spaces alone, one norm per layer; their inner norms have no parameters."""
     fields.require("hidden_size|d_model", "num_hidden_layers|n_layer", "vocab_size")
     hidden = fields.count("hidden_size", "d_model")
     _no_bias(fields, "use_bias")
@@ -47,11 +56,10 @@ def _mamba(fields: Fields) -> Shape:
 
 
 def _mamba2(fields: Fields) -> Shape:
-    """Mamba-2 and Codestral-Mamba."""
     fields.require("hidden_size", "num_hidden_layers", "vocab_size", "num_heads", "head_dim", "state_size")
     _no_bias(fields, "use_bias")
     conv_bias(fields, "use_conv_bias")
-    fields.pass_over("expand", "time_step_rank", "intermediate_size")  # of Mamba-1, or said by the heads
+    fields.pass_over("expand", "time_step_rank", "intermediate_size")  # of Mamba-1, or implied by the heads
     heads, groups = fields.count("num_heads"), fields.count("n_groups", default=8)
     fields.divided("n_groups", heads, groups)
     mixer = part(
@@ -68,10 +76,10 @@ def _mamba2(fields: Fields) -> Shape:
 def _falcon_h1(fields: Fields) -> Shape:
     """Falcon-H1: a state space and attention side by side behind one norm, then a network behind another.
 
-    Such a layer is written as two of one mixer and one norm each, so that parameters, arithmetic, traffic, state and
-    cache are those of both.
+    Each layer is described as two, with one mixer and one norm each: parameters, arithmetic, traffic, state and cache
+    add up to the same.
     """
-    fields.require(*_NAMES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
+    fields.require(*SIZES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
     _no_bias(fields, "mamba_proj_bias", "projectors_bias")
     conv_bias(fields, "mamba_conv_bias")
     heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
@@ -79,7 +87,7 @@ def _falcon_h1(fields: Fields) -> Shape:
     inner = fields.optional("mamba_d_ssm") or fields.count("mamba_expand", default=2) * fields.count("hidden_size")
     if inner > LARGEST:
         raise fields.fault("mamba_expand", "implausibly many channels")
-    fields.pass_over("mamba_expand", "mamba_d_head")  # the latter is the quotient, whether said or auto
+    fields.pass_over("mamba_expand", "mamba_d_head")  # the latter follows from the heads, even where it is stated
     state = part(
         "mamba2",
         heads=heads,
@@ -89,17 +97,16 @@ def _falcon_h1(fields: Fields) -> Shape:
         conv=fields.count("mamba_d_conv", default=4),
         no_norm=not fields.flag("mamba_rms_norm"),
     )
-    bias = fields.flag("attention_bias")
-    attention = gqa(fields, qkv_bias=bias, o_bias=bias)
-    rows: LayerList = [(state, part("none")), (attention, dense(fields, bias=fields.flag("mlp_bias")))]
-    return shape(fields, "falcon", rows * fields.layers(), norms=1)
+    attention = gqa(fields, **attention_biases(fields))
+    pair: LayerList = [(state, part("none")), (attention, dense(fields, bias=fields.flag("mlp_bias")))]
+    return shape(fields, "falcon", pair * fields.layers(), norms=1)
 
 
 def _lfm2(fields: Fields) -> Shape:
-    """LFM2: short convolutions, and a few layers of attention; the width of the network is worked out."""
-    fields.require(*_NAMES, "intermediate_size|block_ff_dim")
+    """LFM2: short convolutions and a few attention layers; the width of the network follows from a multiplier."""
+    fields.require(*SIZES, "intermediate_size|block_ff_dim")
     width = fields.count("block_ff_dim", "intermediate_size")
-    fields.pass_over("intermediate_size", "num_heads")  # older names beside newer ones
+    fields.pass_over("intermediate_size", "num_heads")  # older names of other fields
     if fields.flag("block_auto_adjust_ff_dim", default=True):
         width = int(2 * width / 3)
         width = int(fields.number("block_ffn_dim_multiplier", 1.0) * width)
@@ -112,33 +119,32 @@ def _lfm2(fields: Fields) -> Shape:
 
 
 def _lfm2_moe(fields: Fields) -> Shape:
-    """LFM2's mixtures: the first layers are dense."""
-    fields.require(*_NAMES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    """LFM2 with experts: the first layers are dense."""
+    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
     layers, first = fields.layers(), fields.count("num_dense_layers", default=2, least=0)
     experts = moe(fields, shared_width=0, router_bias=fields.flag("use_expert_bias", default=True))
     network = dense(fields)
-    return _with_convolutions(
-        fields, [network if index < first else experts for index in range(layers)], qk_norm="head"
-    )
+    ffns = [network if index < first else experts for index in range(layers)]
+    return _with_convolutions(fields, ffns, qk_norm="head")
 
 
 def _lfm3(fields: Fields) -> Shape:
-    """LFM3: windows on some layers of attention, a gate of one value a head, and norms behind both halves."""
-    fields.require(*_NAMES, "intermediate_size")
+    """LFM3: windows on some attention layers, a gate of one value per head, and norms behind both halves."""
+    fields.require(*SIZES, "intermediate_size")
     norms = 4 if fields.flag("use_sandwich_norm", default=True) else 2
-    gate, bias = fields.flag("use_attention_gate", default=True), fields.flag("attention_bias")
+    has_gate, biases = fields.flag("use_attention_gate", default=True), attention_biases(fields)
     ffns = [dense(fields)] * fields.layers()
-    return _with_convolutions(fields, ffns, norms, qk_norm="head", head_gate=gate, qkv_bias=bias, o_bias=bias)
+    return _with_convolutions(fields, ffns, norms, qk_norm="head", head_gate=has_gate, **biases)
 
 
 def _with_convolutions(fields: Fields, ffns: list[Block], norms: int = 2, **traits: Any) -> Shape:
-    """Layers of which `layer_types` says which are convolutions; older files list those of attention."""
+    """Layers with convolutions or attention, as `layer_types` says; older files list the attention layers alone."""
     layers = len(ffns)
     kinds = fields.choices("layer_types", {"conv", "full_attention", "sliding_attention"}, layers)
-    listed = fields.counts("full_attn_idxs")
+    attention_layers = fields.counts("full_attn_idxs")
     if kinds is None:
-        full = frozenset(range(layers) if listed is None else listed)
-        kinds = ["full_attention" if index in full else "conv" for index in range(layers)]
+        attends = frozenset(range(layers) if attention_layers is None else attention_layers)
+        kinds = ["full_attention" if index in attends else "conv" for index in range(layers)]
     conv = part(
         "short_conv",
         width=fields.count("hidden_size"),
@@ -154,8 +160,8 @@ def _with_convolutions(fields: Fields, ffns: list[Block], norms: int = 2, **trai
         "sliding_attention": gqa(fields, window=window, **traits),
     }
     tied = fields.flag("tie_embedding", default=True)
-    rows = [(mixers[kind], ffn) for kind, ffn in zip(kinds, ffns, strict=True)]
-    return shape(fields, "lfm", rows, tied=tied, norms=norms)
+    layer_blocks = [(mixers[kind], ffn) for kind, ffn in zip(kinds, ffns, strict=True)]
+    return shape(fields, "lfm", layer_blocks, tied=tied, norms=norms)
 
 
 STATES: Mapping[str, Callable[[Fields], Shape]] = {

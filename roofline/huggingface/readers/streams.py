@@ -1,26 +1,38 @@
-"""Families of late 2026 whose residual streams are several, or gated."""
+"""Families of late 2026 with several residual streams, or gated ones."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 from roofline.huggingface.fields import LARGEST, Fields
 from roofline.huggingface.hybrids import gated_deltas
 from roofline.huggingface.latents import streams
-from roofline.huggingface.layers import Block, Shape, dense, drafts, gqa, is_sparse, mla, moe, part, shape, windows
+from roofline.huggingface.layers import (
+    SIZES,
+    Block,
+    Shape,
+    attention_biases,
+    drafts,
+    gqa_by_window,
+    is_sparse,
+    mla,
+    moe,
+    networks,
+    part,
+    shape,
+    windows,
+)
 
-__all__ = ["STREAMS"]
-
-_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 _INDEXER = ("indexer_n_heads", "indexer_head_dim", "indexer_budget", "indexer_compress_ratio")
 _SPARSE = ("deepseek_sparse_attention", "indexed_attention", "full_attention")  # as published, and as saved again
-_MOST_TABLES = 512  # of n-grams, each with a number of rows of its own
-_WITNESSES = (2, 3, 5, 7)  # they tell primes below 3.2 billion (Pomerance, Selfridge and Wagstaff, 1980)
+_MOST_TABLES = 512  # of n-grams
+_WITNESSES = (2, 3, 5, 7)  # enough to prove primes below 3.2 billion (Pomerance, Selfridge and Wagstaff, 1980)
 
 
 def _qwen4_exp(fields: Fields) -> Shape:
-    """Qwen3.8-Flash-Next: delta nets, attention to the best pools of tokens, gated streams, embeddings of n-grams."""
-    fields.require(*_NAMES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
+    """Qwen3.8-Flash-Next: delta nets, attention to the best pools of tokens, gated streams, n-gram embeddings."""
+    fields.require(*SIZES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
     count, ngrams = fields.count("hc_count", default=4, least=2), _ngrams(fields)
     return gated_deltas(
         fields,
@@ -34,7 +46,7 @@ def _qwen4_exp(fields: Fields) -> Shape:
 
 
 def _pooled_indexer(fields: Fields) -> Block | None:
-    """Indexer that scores the mean key of a few tokens, and keeps them or drops them together."""
+    """Indexer that scores the mean key of a pool of tokens; None where the model has none."""
     if not fields.has(*_INDEXER):
         return None
     fields.require(*_INDEXER)
@@ -47,7 +59,7 @@ def _pooled_indexer(fields: Fields) -> Block | None:
 
 
 def _ngrams(fields: Fields) -> Block | None:
-    """Tables of n-grams: one a layer, with a prime number of rows for each head of each length."""
+    """Tables of n-grams: one per listed layer, with a prime number of rows for each head of each n."""
     tables = len(set(fields.counts("ple_layer_ids", least=1) or ()))
     if not tables:
         return None
@@ -62,23 +74,17 @@ def _ngrams(fields: Fields) -> Block | None:
     if rows > LARGEST:
         raise fields.fault("ngram_vocab_size_base", f"{rows} rows of n-grams exceed the limit of {LARGEST}")
     conv = fields.count("ple_conv_kernel_size", default=4)
-    found: Block = {"rows": rows, "width": width, "lookups": heads}
-    return found | ({"tables": tables} if tables > 1 else {}) | ({"conv": conv} if conv != 4 else {})
+    ngrams: Block = {"rows": rows, "width": width, "lookups": heads}
+    return ngrams | ({"tables": tables} if tables > 1 else {}) | ({"conv": conv} if conv != 4 else {})
 
 
 def _primes(start: int, count: int) -> list[int]:
-    """So many primes from a number on."""
-    found: list[int] = []
-    number = start
-    while len(found) < count:
-        if _is_prime(number):
-            found.append(number)
-        number += 1
-    return found
+    """The first `count` primes from `start` on."""
+    return list(itertools.islice(filter(_is_prime, itertools.count(start)), count))
 
 
 def _is_prime(number: int) -> bool:
-    """Whether a number below 3.2 billion is prime, by strong probable primes to four bases."""
+    """Whether a number below 3.2 billion is prime: a strong probable prime to four bases."""
     if number < 2:
         return False
     if number in _WITNESSES or any(number % witness == 0 for witness in _WITNESSES):
@@ -94,7 +100,7 @@ def _is_prime(number: int) -> bool:
 
 def _glm5_next(fields: Fields) -> Shape:
     """GLM-5.3-Flash: delta attention, latent attention to the best pools of tokens, averaged residual streams."""
-    fields.require(*_NAMES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
+    fields.require(*SIZES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
     fields.require("index_n_heads", "index_head_dim", "index_topk")
     layers = fields.layers()
     config = fields.section("linear_attn_config") or Fields({}, fields.where, "linear_attn_config.")
@@ -105,52 +111,49 @@ def _glm5_next(fields: Fields) -> Shape:
         conv=config.count("short_conv_kernel_size", default=fields.count("linear_conv_kernel_dim", default=4)),
     )
     kinds = fields.choices("layer_types", {"linear_attention", *_SPARSE}, layers)
-    recurrent = [kind == "linear_attention" for kind in kinds] if kinds else [index % 4 != 3 for index in range(layers)]
-    owns = _owners(fields, recurrent)
-    indexer, followed = _kpool(fields), _kpool(fields) | {"own": False}
-    latent = {True: mla(fields, indexer=indexer), False: mla(fields, indexer=followed)}
+    is_linear = [kind == "linear_attention" for kind in kinds] if kinds else [index % 4 != 3 for index in range(layers)]
+    has_indexer = _indexer_owners(fields, is_linear)
+    indexer = _indexer(fields)
+    owner, follower = mla(fields, indexer=indexer), mla(fields, indexer=indexer | {"own": False})
     sparse, experts = is_sparse(fields, layers, dense_first=3), moe(fields, router_bias=True)
-    network = experts if all(sparse) else dense(fields)
-    rows = [
-        (linear if skips else latent[own], experts if mixed else network)
-        for skips, own, mixed in zip(recurrent, owns, sparse, strict=True)
+    mixers = [
+        linear if skips else owner if owns else follower for skips, owns in zip(is_linear, has_indexer, strict=True)
     ]
-    several = streams(fields, "hc_mult", 4)
-    several = several if fields.flag("mhc", default=True) else 1
-    extras = {"stream_average": True} if several > 1 else {}
-    return shape(fields, "glm", rows, streams=several, extras=extras, mtp=drafts(fields))
+    layer_blocks = list(zip(mixers, networks(fields, experts, sparse), strict=True))
+    number = streams(fields, "hc_mult", 4)
+    number = number if fields.flag("mhc", default=True) else 1
+    extras = {"stream_average": True} if number > 1 else {}
+    return shape(fields, "glm", layer_blocks, streams=number, extras=extras, mtp=drafts(fields))
 
 
-def _owners(fields: Fields, recurrent: list[bool]) -> list[bool]:
-    """Whether each layer has an indexer of its own; the first that attends cannot follow another."""
-    kinds = fields.choices("indexer_types", {"full", "shared"}, len(recurrent)) or ["full"] * len(recurrent)
-    owns = [kind == "full" for kind in kinds]
-    first = next((own for skips, own in zip(recurrent, owns, strict=True) if not skips), True)
-    if not first:
+def _indexer_owners(fields: Fields, is_linear: list[bool]) -> list[bool]:
+    """Whether each layer has its own indexer; the first layer with attention must."""
+    kinds = fields.choices("indexer_types", {"full", "shared"}, len(is_linear)) or ["full"] * len(is_linear)
+    if next((kind for skips, kind in zip(is_linear, kinds, strict=True) if not skips), "full") != "full":
         raise fields.fault("indexer_types", "the first layer that attends cannot share an earlier layer's choice")
-    return owns
+    return [kind == "full" for kind in kinds]
 
 
-def _kpool(fields: Fields) -> Block:
-    ratio, kept = fields.count("index_kpool", default=16), fields.count("index_topk")
-    fields.divided("index_kpool", kept, ratio)
-    indexer: Block = {"heads": fields.count("index_n_heads"), "dim": fields.count("index_head_dim"), "top_k": kept}
-    if fields.flag("index_kpool_compress", default=True):  # its class has the gate even where it pools nothing
+def _indexer(fields: Fields) -> Block:
+    ratio, top_k = fields.count("index_kpool", default=16), fields.count("index_topk")
+    fields.divided("index_kpool", top_k, ratio)
+    indexer: Block = {"heads": fields.count("index_n_heads"), "dim": fields.count("index_head_dim"), "top_k": top_k}
+    if fields.flag("index_kpool_compress", default=True):  # transformers has this gate even where pools are one token
         indexer["learned_pool"] = True
     return indexer | ({"block": ratio, "ratio": ratio} if ratio > 1 else {})
 
 
 def _muse_spark(fields: Fields) -> Shape:
-    """Muse-Spark: gated attention, three layers of four slide, experts in a latent, gates on the residual."""
-    fields.require(*_NAMES, "num_local_experts", "num_experts_per_tok", "moe_intermediate_size", "moe_hidden_size")
-    layers, bias = fields.layers(), fields.flag("attention_bias")
-    sliding = windows(fields, layers, lambda index: (layers - 1 - index) % 4 != 0, default=2048)
-    mixers = {window: gqa(fields, window=window, qkv_bias=bias, o_bias=bias, out_gate=True) for window in sliding}
+    """Muse-Spark: gated attention, a window on three layers in four, experts in a latent, gated residual."""
+    fields.require(*SIZES, "num_local_experts", "num_experts_per_tok", "moe_intermediate_size", "moe_hidden_size")
+    layers, biases = fields.layers(), attention_biases(fields)
+    layer_windows = windows(fields, layers, lambda index: (layers - 1 - index) % 4 != 0, default=2048)
+    mixers = gqa_by_window(fields, layer_windows, **biases, out_gate=True)
     experts = moe(fields, router_bias=True, latent=fields.count("moe_hidden_size"), latent_norms=2)
     kinds = fields.choices("mlp_layer_types", {"dense", "sparse"}, layers) or ["sparse"] * layers
-    ffns = {"sparse": experts, "dense": dense(fields) if "dense" in kinds else experts}
-    rows = [(mixers[window], ffns[kind]) for window, kind in zip(sliding, kinds, strict=True)]
-    return shape(fields, "muse", rows, norms=5)  # three norms with weights, and a gate a half
+    ffns = networks(fields, experts, [kind == "sparse" for kind in kinds])
+    layer_blocks = list(zip(mixers, ffns, strict=True))
+    return shape(fields, "muse", layer_blocks, norms=5)  # three norms with weights, and a gate per half
 
 
 STREAMS: Mapping[str, Callable[[Fields], Shape]] = {

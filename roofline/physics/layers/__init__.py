@@ -1,1 +1,1 @@
-"""Kinds of layers: each file says once of what matrices a kind is made, what it keeps, and which kernels it runs."""
+"""Kinds of layers, one file each: their matrices, their cache or state, and their kernels."""

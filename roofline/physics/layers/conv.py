@@ -1,4 +1,4 @@
-"""Gated short convolution: what LFM2 has in the place of attention in most of its layers."""
+"""Gated short convolution, in place of attention in most layers of LFM2."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from roofline.physics.one_equation import Work
 from roofline.physics.projection import Matrices, Projection, Sharded
 from roofline.specs.layers import ShortConv
 
-__all__ = ["SHORT_CONV", "conv_bytes", "gated_conv"]
-
-_NBYTES = 2.0  # inputs, outputs, weights and the inputs that are kept are 16-bit
+_NBYTES = 2.0  # inputs, outputs, weights and cached inputs are 16-bit
 _STREAMS = ("B", "C", "x")
 
 
 def conv_bytes(mixer: ShortConv, tp: Real) -> Real:
-    r"""Bytes of the last inputs of one sequence that one GPU keeps.
+    r"""Bytes of the last inputs of one sequence, which one GPU keeps.
 
     .. math:: 2 (k - 1) c / tp
 
@@ -51,7 +49,7 @@ def gated_conv(mixer: ShortConv, sequences: Real, tokens: Real, tp: Real) -> Wor
         tp: tensor-parallel degree [1].
 
     Returns:
-        The work [FLOP, B]: three inputs are read, an output is written, the last inputs are read and written.
+        The work [FLOP, B]: reads three inputs, writes an output, reads and writes the last inputs.
 
     Source:
         y = C (conv(B x)), `Lfm2ShortConv` of Hugging Face transformers, src/transformers/models/lfm2/modeling_lfm2.py.

@@ -1,4 +1,4 @@
-"""Layers that attend to an image: kept in memory, and passed over where a request is text alone."""
+"""Cross-attention to an image: in memory, but skipped by requests of text only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from roofline.physics.layers.kind import MixerKind
 from roofline.physics.projection import Matrices, Projection, Sharded
 from roofline.specs.layers import CrossAttention
 
-__all__ = ["CROSS"]
-
 
 @Matrices
 def _projections(mixer: CrossAttention, hidden: Real) -> Iterator[Projection]:
-    """Of the attention, and of the network behind it, which is passed over with it."""
+    """Of the attention, and of the network behind it, which is skipped, too."""
     queries = Sharded(mixer.heads, mixer.head_dim, "heads")
     keys = Sharded(mixer.kv_heads, mixer.head_dim, "KV heads", is_replicated=True)
     inner = Sharded(mixer.width, 1, "ffn width")
@@ -30,17 +28,16 @@ def _projections(mixer: CrossAttention, hidden: Real) -> Iterator[Projection]:
 
 
 def _vectors(mixer: CrossAttention, tp: Real) -> Real:  # noqa: ARG001  every rank has them
-    """Norms of queries and keys, and a gate of each half."""
+    """Norms of queries and keys, and a gate for each half of the layer."""
     return 2.0 * mixer.head_dim + 2.0
 
 
 def _cache_bytes(mixer: CrossAttention, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001
-    """Nothing of the text."""
     return 0.0 * tokens
 
 
 def _add_kernels(assembly: Assembly, count: Real, mixer: CrossAttention, span: Span) -> None:
-    """The layer is passed over."""
+    """Nothing: the layer is skipped."""
 
 
 CROSS = MixerKind(_projections, _vectors, _cache_bytes, _add_kernels, is_idle=True)

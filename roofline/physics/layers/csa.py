@@ -1,4 +1,4 @@
-"""Compressed attention of DeepSeek-V4: a window of shared key-values, and entries that stand for several tokens."""
+"""Compressed attention of DeepSeek-V4: a window of shared key-values, and entries that compress several tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from roofline.ops import Real, minimum
 from roofline.physics import elementwise
-from roofline.physics.assembly import Assembly
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import WINDOW_FILLED, Span, causal_pairs, windowed_pairs
 from roofline.physics.layers.indexer import add_scores, index_scores, own_indexer
 from roofline.physics.layers.kind import MixerKind
@@ -16,10 +16,7 @@ from roofline.physics.projection import Matrices, Projection, Sharded
 from roofline.specs.kernels import ATTENTION_PREFILL, MLA_DECODE
 from roofline.specs.layers import Csa
 
-__all__ = ["CSA", "compressed_values", "csa_attention", "csa_pairs"]
-
-_ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between kernels
-_CHOSEN_OVERLAP = 2  # compressed entries that an indexer chooses from overlap: two projections in the place of one
+_CHOSEN_OVERLAP = 2  # entries that an indexer chooses from overlap: each token contributes to two
 
 
 def csa_pairs(mixer: Csa, span: Span) -> tuple[Real, Real]:
@@ -28,66 +25,66 @@ def csa_pairs(mixer: Csa, span: Span) -> tuple[Real, Real]:
     .. math:: \sum \min(t, window),\quad \frac{1}{ratio} \sum \min(t, ratio\, k)
 
     Args:
-        mixer: attention; without an indexer all entries are seen.
+        mixer: attention; without an indexer a token sees all entries.
         span: tokens computed [tokens].
 
     Returns:
         Two numbers of pairs, over all steps [1].
 
     Valid:
-        Entries are counted as if each token completed its share of one.
+        Every token counts as its share of an entry, also before the entry is complete.
 
     Source:
         DeepSeek-V4 configuration and its published implementations (transformers, vLLM), 2026.
     """
-    near = windowed_pairs(span.new, span.cached, mixer.window)
+    in_window = windowed_pairs(span.new, span.cached, mixer.window)
     if not mixer.ratio:
-        return near, 0.0 * near
+        return in_window, 0.0 * in_window
     if mixer.indexer is None:
-        return near, causal_pairs(span.new, span.cached) / mixer.ratio
+        return in_window, causal_pairs(span.new, span.cached) / mixer.ratio
     limit = mixer.indexer.top_k * mixer.ratio
-    return near, windowed_pairs(span.new, span.cached, limit) / mixer.ratio
+    return in_window, windowed_pairs(span.new, span.cached, limit) / mixer.ratio
 
 
 def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: Real) -> Work:
-    r"""Work of compressed attention: scores and values of the window and of the entries, keys being values.
+    r"""Work of compressed attention over the window and the entries; keys are values.
 
     .. math:: F = 4 h d b\, \text{pairs},\quad X = h b\, \text{pairs (prompt)},\quad Q = d\, w_{kv} b s + 4 b N h d
 
     Args:
         mixer: attention with h heads of width d.
         batch: sequences b on this rank [sequences].
-        span: tokens N computed; of several decode steps the mean is taken [tokens].
+        span: tokens N computed; of several decode steps, the mean [tokens].
         kv_nbytes: bytes per cached value w_kv [B].
-        tp: tensor-parallel degree; it divides the heads, not the keys [1].
+        tp: tensor-parallel degree, which divides the heads, not the keys [1].
 
     Returns:
-        The work; Q reads s cached positions once for all heads: those that a decode step sees, those that a prompt
-        could [FLOP, B].
+        The work; Q reads s cached positions once for all heads: those that a decode step sees, or that a prompt could
+        see [FLOP, B].
 
     Valid:
-        Of a prompt the window and all entries of the cached prefix are read once.
+        A prompt reads the window and all entries of the cached prefix once.
 
     Source:
         Arithmetic over `csa_pairs`.
     """
     heads = mixer.heads / tp
-    near, far = csa_pairs(mixer, span)
-    seen = (near + far) / span.steps
+    in_window, in_entries = csa_pairs(mixer, span)
+    seen = (in_window + in_entries) / span.steps
     queries = span.new / span.steps
     entries = 0.0 if not mixer.ratio else span.cached / mixer.ratio
-    kept = minimum(span.cached, 1.0 * mixer.window, WINDOW_FILLED) + entries
+    cached = minimum(span.cached, 1.0 * mixer.window, WINDOW_FILLED) + entries
     return Work(
         flop=4.0 * heads * mixer.head_dim * batch * seen,
-        kv_bytes=batch * mixer.head_dim * kv_nbytes * (seen if span.is_decode else kept),
-        activation_bytes=2.0 * _ACTIVATION_NBYTES * batch * queries * heads * mixer.head_dim,
+        kv_bytes=batch * mixer.head_dim * kv_nbytes * (seen if span.is_decode else cached),
+        activation_bytes=2.0 * ACTIVATION_NBYTES * batch * queries * heads * mixer.head_dim,
         exponentials=0.0 if span.is_decode else heads * batch * seen,
-        serial_depth=seen if span.is_decode else kept + span.new,
+        serial_depth=seen if span.is_decode else cached + span.new,
     )
 
 
 def compressed_values(mixer: Csa) -> int:
-    """Values per token that are projected to make compressed entries and their index keys.
+    """Values per token that are projected for compressed entries and their index keys.
 
     Args:
         mixer: compressed attention.
@@ -97,7 +94,7 @@ def compressed_values(mixer: Csa) -> int:
 
     Source:
         DeepSeek-V4 implementations (transformers, vLLM), 2026: entries that an indexer chooses from
-        overlap, so that each token gives to two of them.
+        overlap, so each token contributes to two of them.
     """
     if not mixer.ratio:
         return 0
@@ -106,12 +103,12 @@ def compressed_values(mixer: Csa) -> int:
 
 
 def _overlap(mixer: Csa) -> int:
-    """Entries that each token gives to."""
+    """Entries that each token contributes to."""
     return 1 if mixer.indexer is None else _CHOSEN_OVERLAP
 
 
 def _entry_values(mixer: Csa) -> Real:
-    """Values of compressed entries, and of their index keys, per token."""
+    """Cached values of compressed entries and index keys per token."""
     if not mixer.ratio:
         return 0.0
     indexer = own_indexer(mixer)
@@ -144,13 +141,13 @@ def _vectors(mixer: Csa, tp: Real) -> Real:
 
 
 def _cache_bytes(mixer: Csa, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  every rank has the keys
-    near = minimum(tokens, 1.0 * mixer.window, WINDOW_FILLED)
-    return kv_nbytes * (mixer.head_dim * near + _entry_values(mixer) * tokens)
+    in_window = minimum(tokens, 1.0 * mixer.window, WINDOW_FILLED)
+    return kv_nbytes * (mixer.head_dim * in_window + _entry_values(mixer) * tokens)
 
 
 def _add_kernels(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> None:
-    """Latent queries, one shared key-value per token, entries, grouped output."""
-    tokens, nbytes, indexer = assembly.tokens, assembly.precision.kv_nbytes, own_indexer(mixer)
+    """Latent queries, one shared key-value per token, compressed entries, grouped output projection."""
+    tokens, nbytes, indexer = assembly.tokens, assembly.quantization.kv_nbytes, own_indexer(mixer)
     tag = f" (1/{mixer.ratio})" if mixer.ratio else " (window)"
     matrices = _projections.on_rank(mixer, assembly.hidden, assembly.tp)
     assembly.multiply("q_a, kv" + tag, count, matrices["q_a, kv"])
@@ -167,7 +164,7 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Csa, span: Span) -> Non
         add_scores(assembly, count, index_scores(indexer, indexer.heads, assembly.sequences, span, keys, mixer.ratio))
     work = csa_attention(mixer, assembly.sequences, span, nbytes, assembly.tp)
     assembly.attention("attention" + tag, count, CSA.reading[span.is_decode], work)
-    scheme, grouped, groups = assembly.precision.sections["attention"], matrices["o_a"], mixer.o_groups / assembly.tp
+    scheme, grouped, groups = assembly.quantization.sections["attention"], matrices["o_a"], mixer.o_groups / assembly.tp
     work = grouped_gemm(tokens, groups, mixer.o_rank, grouped.inner, scheme)
     assembly.matrix("o_a" + tag, count, work, "attention")
     assembly.multiply("o_b" + tag, count, matrices["o_b"])

@@ -1,4 +1,4 @@
-"""Delta rules: gated delta net (GDN) and Kimi delta attention (KDA), linear attention that corrects its state."""
+"""Delta rules, linear attention that corrects its state: gated delta net (GDN) and Kimi delta attention (KDA)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from roofline.physics.layers.recurrent import CHUNK, IN, OUT, State, channels, r
 from roofline.physics.projection import Matrices, Projection, Sharded
 from roofline.specs.layers import Gdn, Kda
 
-__all__ = ["GDN", "KDA", "gdn_state", "kda_state"]
-
-# Decay, read-out, correction and update of one value: the delta rule reads the old value first; the keys of a chunk
-# are multiplied with each other and solved for: three times C w (Yang et al., arXiv:2412.06464).
-_STEP_FLOP = 7.0
-_CHUNK_PRODUCTS = 3.0
+_STEP_FLOP = 7.0  # decay, read-out, correction and update of one value (Yang et al., arXiv:2412.06464)
+_CHUNK_PRODUCTS = 3.0  # times C w: the keys of a chunk are multiplied with each other, and the system is solved
 
 
 def _gdn_streams(mixer: Gdn) -> tuple[tuple[str, Sharded], ...]:
@@ -48,7 +44,7 @@ def gdn_state(mixer: Gdn, tp: Real) -> State:
         Values, widths and arithmetic [1, FLOP].
 
     Source:
-        Yang et al., arXiv:2412.06464: the keys of a chunk are multiplied with each other and solved for.
+        Yang et al., arXiv:2412.06464: the keys of a chunk are multiplied with each other, and the system is solved.
     """
     values, convolved = mixer.v_heads * mixer.k_dim * mixer.v_dim / tp, channels(_gdn_streams(mixer), tp)
     width = mixer.v_heads * mixer.v_dim / tp

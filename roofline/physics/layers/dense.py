@@ -1,4 +1,4 @@
-"""Dense feed-forward network: up, a gate beside it or none, and down."""
+"""Dense feed-forward network: gate (optional), up and down."""
 
 from __future__ import annotations
 
@@ -12,25 +12,12 @@ from roofline.physics.plan import Plan
 from roofline.physics.projection import Matrices, Multiplication, Projection, Sharded
 from roofline.specs.layers import DenseFfn
 
-__all__ = ["DENSE", "add_dense", "dense_projections"]
-
 
 def dense_projections(
     ffn: DenseFfn, hidden: Real, prefix: str = "", section: str = "linear", width: str = "ffn width"
 ) -> Iterator[Projection]:
-    """Matrices of a dense network, or of the shared experts that work like one.
-
-    Args:
-        ffn: the network.
-        hidden: model width [1].
-        prefix: of the names of its kernels [text].
-        section: of the model that they belong to [text].
-        width: what people call its inner width [text].
-
-    Returns:
-        Gate where there is one, up and down.
-    """
-    inner, up = Sharded(ffn.width, 1, width), _up(ffn, prefix)
+    """Matrices of a dense network or of shared experts; `prefix` is that of kernels, `width` names the inner width."""
+    inner, up = Sharded(ffn.width, 1, width), _up_name(ffn, prefix)
     if ffn.gated:
         yield Projection("gate", up, inner, hidden, section, ffn.bias)
     yield Projection("up", up, inner, hidden, section, ffn.bias)
@@ -40,23 +27,15 @@ def dense_projections(
 def add_dense(
     assembly: Assembly, count: Real, ffn: DenseFfn, matrices: Mapping[str, Multiplication], prefix: str = ""
 ) -> None:
-    """Add the kernels of a dense network.
-
-    Args:
-        assembly: the pass so far.
-        count: layers that have it [1].
-        ffn: the network.
-        matrices: multiplications on this rank, the network's among them.
-        prefix: of the names of its kernels [text].
-    """
-    up, down = _up(ffn, prefix), prefix + "down"
+    """Add the kernels of a dense network, whose multiplications are among `matrices`."""
+    up, down = _up_name(ffn, prefix), prefix + "down"
     assembly.multiply(up, count, matrices[up])
     activated = elementwise.activation(assembly.tokens, matrices[down].inner, ffn.gated)
     assembly.elementwise(prefix + "activation", count, activated)
     assembly.multiply(down, count, matrices[down])
 
 
-def _up(ffn: DenseFfn, prefix: str) -> str:
+def _up_name(ffn: DenseFfn, prefix: str) -> str:
     """Name of the first multiplication."""
     return prefix + ("gate, up" if ffn.gated else "up")
 
@@ -67,7 +46,7 @@ def _projections(ffn: DenseFfn, hidden: Real) -> Iterator[Projection]:
 
 
 def _inner_width(ffn: DenseFfn, hidden: Real, plan: Plan) -> Real:
-    """Outputs of the first multiplication, and what becomes of them."""
+    """Outputs of the first multiplication, and of the activation."""
     first, second = _projections.on_rank(ffn, hidden, plan.tp).values()
     return first.columns + second.inner
 

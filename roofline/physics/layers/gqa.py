@@ -1,4 +1,4 @@
-"""Grouped-query attention: full, windowed, chunked, or over what an indexer chooses."""
+"""Grouped-query attention: full, windowed, chunked, or over the tokens that an indexer chooses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from roofline.ops import Real, always, where
 from roofline.physics import elementwise
-from roofline.physics.assembly import Assembly
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span, pairs, reach
 from roofline.physics.layers.indexer import index_scores, own_indexer
 from roofline.physics.layers.kind import MixerKind
@@ -15,15 +15,12 @@ from roofline.physics.projection import Matrices, Projection, Sharded, replicate
 from roofline.specs.kernels import ATTENTION_DECODE, ATTENTION_PREFILL, INDEXER
 from roofline.specs.layers import Gqa
 
-__all__ = ["GQA", "gqa_decode", "gqa_prefill", "local_kv_heads"]
-
-_ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between kernels
 _KV_HEADS = "KV heads"
-_TILE = 128.0  # head width in units of which the serial walk of prefill attention is calibrated
+_TILE = 128.0  # head width at which the serial depth of prefill attention is calibrated
 
 
 def local_kv_heads(mixer: Gqa, tp: Real) -> Real:
-    """KV heads on one GPU: shared out over tp, replicated where tp exceeds them.
+    """KV heads on one GPU: sharded over tp, replicated where tp exceeds them.
 
     Args:
         mixer: attention.
@@ -72,7 +69,7 @@ def gqa_prefill(mixer: Gqa, batch: Real, new: Real, cached: Real, kv_nbytes: flo
     return Work(
         flop=2.0 * heads * width * seen,
         kv_bytes=batch * reach(cached, mixer) * kv_heads * width * kv_nbytes,
-        activation_bytes=_ACTIVATION_NBYTES * batch * new * width * (heads + kv_heads),
+        activation_bytes=ACTIVATION_NBYTES * batch * new * width * (heads + kv_heads),
         exponentials=heads * seen,
         serial_depth=reach(cached + new, mixer) * mixer.head_dim / _TILE,
     )
@@ -88,7 +85,7 @@ def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: f
         mixer: attention.
         batch: sequences b on this rank [sequences].
         steps: decode steps n averaged over [1].
-        context: tokens in the cache before the first of them [tokens].
+        context: tokens in the cache before the first step [tokens].
         kv_nbytes: bytes per cached value w_kv [B].
         tp: tensor-parallel degree [1].
 
@@ -107,13 +104,13 @@ def gqa_decode(mixer: Gqa, batch: Real, steps: Real, context: Real, kv_nbytes: f
     return Work(
         flop=2.0 * heads * width * batch * seen,
         kv_bytes=batch * seen * local_kv_heads(mixer, tp) * width * kv_nbytes,
-        activation_bytes=_ACTIVATION_NBYTES * batch * heads * width,
+        activation_bytes=ACTIVATION_NBYTES * batch * heads * width,
         serial_depth=seen,
     )
 
 
-def _kv_heads(mixer: Gqa, each: Real) -> Sharded:
-    return Sharded(mixer.kv_heads, each, _KV_HEADS, is_replicated=True)
+def _kv_heads(mixer: Gqa, width: Real) -> Sharded:
+    return Sharded(mixer.kv_heads, width, _KV_HEADS, is_replicated=True)
 
 
 @Matrices
@@ -129,50 +126,50 @@ def _projections(mixer: Gqa, hidden: Real) -> Iterator[Projection]:
         yield Projection("gate", "qkv", output, hidden)
     if mixer.head_gate:
         yield Projection("head gate", "qkv", Sharded(mixer.heads, 1, "heads"), hidden)
-    if indexer is not None:  # its queries go where the KV heads go, its one key to all ranks
+    if indexer is not None:  # its queries are sharded like the KV heads, its key is on all ranks
         yield Projection("index q", "qkv", _kv_heads(mixer, indexer.heads * indexer.dim / mixer.kv_heads), hidden)
         yield Projection("index k", "qkv", 1.0 * indexer.dim, hidden)
     yield Projection("o", "o", hidden, output, bias=mixer.o_bias)
 
 
 def _vectors(mixer: Gqa, tp: Real) -> Real:
-    """Norms of queries and keys (one vector each, or one per head), sinks, norms of an indexer."""
+    """Norms of queries and keys (one vector, or one per head), sinks, norms of an indexer."""
     heads, indexer = mixer.heads / tp, own_indexer(mixer)
     sinks = heads if mixer.sinks else 0.0
     index = 0.0 if indexer is None else 2.0 * indexer.dim
     if mixer.qk_norm is None:
         return sinks + index
-    each = 2.0 if mixer.qk_norm_bias else 1.0
-    return mixer.head_dim * each * _normed(mixer, tp) + sinks + index
+    vectors = 2.0 if mixer.qk_norm_bias else 1.0
+    return mixer.head_dim * vectors * _normed_heads(mixer, tp) + sinks + index
 
 
-def _normed(mixer: Gqa, tp: Real) -> Real:
-    """Heads whose queries or keys have norms of their own; one of each where all heads share them."""
+def _normed_heads(mixer: Gqa, tp: Real) -> Real:
+    """Norms of queries and keys: one per head, or one each that all heads share."""
     if mixer.qk_norm == "head":
         return 1.0 if mixer.kv_shared else 2.0
     return mixer.heads / tp + (0.0 if mixer.kv_shared else local_kv_heads(mixer, tp))
 
 
 def _kv_nbytes(mixer: Gqa, kv_nbytes: Real, tp: Real) -> Real:
-    """Keys and values that one token leaves, where they are not an earlier layer's [B]."""
+    """KV cache of one token; none where the layer reuses that of an earlier one [B]."""
     return 0.0 if mixer.kv_shared else local_kv_heads(mixer, tp) * (mixer.head_dim + mixer.v_head_dim) * kv_nbytes
 
 
 def _index_nbytes(mixer: Gqa, kv_nbytes: Real) -> Real:
-    """Index key that one token leaves, in the format of the cache (MiniMax-M3 configuration, 2026) [B]."""
+    """Index key of one token, in the format of the cache (MiniMax-M3 configuration, 2026) [B]."""
     indexer = own_indexer(mixer)
     return 0.0 if indexer is None else indexer.dim * kv_nbytes / indexer.ratio
 
 
 def _cache_bytes(mixer: Gqa, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:
-    kept = _kv_nbytes(mixer, kv_nbytes, tp) * reach(tokens, mixer)
-    return kept if own_indexer(mixer) is None else kept + _index_nbytes(mixer, kv_nbytes) * tokens
+    nbytes = _kv_nbytes(mixer, kv_nbytes, tp) * reach(tokens, mixer)
+    return nbytes if own_indexer(mixer) is None else nbytes + _index_nbytes(mixer, kv_nbytes) * tokens
 
 
 def _add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> None:
     tp, tokens, tag = assembly.tp, assembly.tokens, _tag(mixer)
     matrices = _projections.on_rank(mixer, assembly.hidden, tp)
-    heads, nbytes, indexer = mixer.heads / tp, assembly.precision.kv_nbytes, own_indexer(mixer)
+    heads, nbytes, indexer = mixer.heads / tp, assembly.quantization.kv_nbytes, own_indexer(mixer)
     assembly.multiply("qkv" + tag, count, matrices["qkv"])
     norms = (2 * mixer.head_dim if mixer.qk_norm else 0) + (heads if mixer.sinks else 0)
     written = _kv_nbytes(mixer, nbytes, tp) + _index_nbytes(mixer, nbytes)
@@ -194,7 +191,7 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> Non
         gated = elementwise.activation(tokens, heads * mixer.v_head_dim, gated=False)
         assembly.elementwise("head gate" + tag, count, gated)
     assembly.multiply("o" + tag, count, matrices["o"])
-    if not always(assembly.model.parallel):  # else the network's all-reduce sums both
+    if not always(assembly.model.parallel):  # in parallel layers, the network's all-reduce sums both
         assembly.all_reduce("attention all-reduce" + tag, where(assembly.model.parallel, 0, count))
 
 

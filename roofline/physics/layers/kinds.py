@@ -1,4 +1,4 @@
-"""The kinds of layers: which record of a specification is of which kind, and what all kinds are asked for."""
+"""Kind of every layer record, and formulas over all kinds."""
 
 from __future__ import annotations
 
@@ -31,13 +31,11 @@ from roofline.specs.layers import (
     ShortConv,
 )
 
-__all__ = ["MIXER_KINDS", "NETWORK_KINDS", "cache_bytes", "mixer_kinds", "mixer_parameters"]
-
 _Kind = TypeVar("_Kind", MixerKind, NetworkKind)
 
 
 class _Kinds(dict[type, _Kind]):
-    """Kinds by record, each imported when a model first has such a layer."""
+    """Kinds by record type, each imported when a model first has such a layer."""
 
     def __init__(self, homes: Mapping[type, str]) -> None:
         super().__init__()
@@ -50,7 +48,6 @@ class _Kinds(dict[type, _Kind]):
         return kind
 
 
-#: Record of a mixer -> what its kind says of itself.
 MIXER_KINDS: Mapping[type[Mixer], MixerKind] = _Kinds(
     {
         Gqa: "gqa.GQA",
@@ -68,7 +65,6 @@ MIXER_KINDS: Mapping[type[Mixer], MixerKind] = _Kinds(
     }
 )
 
-#: Record of a feed-forward network -> what its kind says of itself.
 NETWORK_KINDS: Mapping[type[Ffn], NetworkKind] = _Kinds(
     {
         DenseFfn: "dense.DENSE",
@@ -101,12 +97,12 @@ def mixer_parameters(mixer: Mixer, hidden: Real, tp: Real = 1) -> tuple[Real, Re
 
 
 def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: Real, tp: Real = 1) -> Real:
-    r"""Bytes that a sequence keeps in one layer on one GPU.
+    r"""KV cache or state of one sequence in one layer on one GPU.
 
     .. math:: (d + d_v) g\, w_{kv} \min(n, window),\quad (r + rope) w_{kv} n\ \text{(MLA)},\quad
               d\, w_{kv} (\min(n, window) + n / ratio)\ \text{(CSA)}
 
-    and the keys of an indexer; a recurrent mixer keeps its state.
+    plus the keys of an indexer; a recurrent mixer keeps its state.
 
     Args:
         mixer: mixer of the layer.
@@ -128,14 +124,7 @@ def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: Real, tp: Real = 1) -> Re
 
 
 def mixer_kinds(mixers: Iterable[Mixer]) -> tuple[KernelKind, ...]:
-    """Kinds of kernel with which some mixers read what each sequence keeps.
-
-    Args:
-        mixers: of a model, or of several.
-
-    Returns:
-        Each kind once, in the order of `KINDS`.
-    """
+    """Kinds of kernel that read the caches and states of some mixers, in the order of `KINDS`."""
     used: set[KernelKind] = set()
     for mixer in mixers:
         used.update(MIXER_KINDS[type(mixer)].reading)

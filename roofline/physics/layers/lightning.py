@@ -9,8 +9,6 @@ from roofline.physics.layers.recurrent import CHUNK, IN, OUT, State, recurrent_k
 from roofline.physics.projection import Matrices, Projection, Sharded
 from roofline.specs.layers import Lightning
 
-__all__ = ["LIGHTNING", "lightning_state"]
-
 _STEP_FLOP = 5.0  # decay, update and read-out of one value (Qin et al., arXiv:2401.04658)
 _STREAMS = ("q", "k", "v", "gate")
 

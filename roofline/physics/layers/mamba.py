@@ -9,14 +9,12 @@ from roofline.physics.layers.recurrent import CHUNK, IN, OUT, State, channels, r
 from roofline.physics.projection import Matrices, Projection, Sharded
 from roofline.specs.layers import Mamba1, Mamba2
 
-__all__ = ["MAMBA1", "MAMBA2", "mamba1_state", "mamba2_state"]
-
-_SCAN_FLOP = 7.0  # of one value of Mamba-1, whose decay is computed for each (Gu and Dao, arXiv:2312.00752)
+_SCAN_FLOP = 7.0  # of one value of Mamba-1, whose decay is computed per value (Gu and Dao, arXiv:2312.00752)
 _STEP_FLOP = 5.0  # decay, update and read-out of one value of Mamba-2 (Dao and Gu, arXiv:2405.21060)
 
 
 def _mamba2_streams(mixer: Mamba2) -> tuple[tuple[str, Sharded], ...]:
-    """What the convolution runs over: inputs, and the matrices that a group of heads shares."""
+    """Inputs of the convolution: x, and the matrices B and C that a group of heads shares."""
     shared = Sharded(mixer.groups, 2 * mixer.state, "groups", is_replicated=True)
     return ("x", Sharded(mixer.heads, mixer.head_dim, "heads")), ("B, C", shared)
 
@@ -32,7 +30,7 @@ def _mamba2_projections(mixer: Mamba2, hidden: Real) -> Iterator[Projection]:
 
 
 def _mamba2_vectors(mixer: Mamba2, tp: Real) -> Real:
-    """Filters and biases of the convolution; decay, skip and step of each head; norm of the output, if it has one."""
+    """Filters and biases of the convolution; decay, skip and step of each head; norm of the output, if any."""
     heads = mixer.heads / tp
     norm = 0.0 if mixer.no_norm else heads * mixer.head_dim
     return (mixer.conv + 1) * channels(_mamba2_streams(mixer), tp) + 3 * heads + norm
@@ -68,7 +66,7 @@ def _mamba1_projections(mixer: Mamba1, hidden: Real) -> Iterator[Projection]:
 
 
 def _mamba1_vectors(mixer: Mamba1, tp: Real) -> Real:
-    """Filters and biases of the convolution, bias of the time step, decays, skip, norms of what is projected."""
+    """Filters and biases of the convolution, bias of the time step, decays, skip, norms of the projections."""
     inner = mixer.inner / tp
     norms = mixer.dt_rank + 2 * mixer.state if mixer.inner_norms else 0
     return (mixer.conv + 1) * inner + inner + inner * mixer.state + inner + norms

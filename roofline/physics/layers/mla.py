@@ -1,4 +1,4 @@
-"""Multi-head latent attention: one latent per token, shared by all heads, with or without an indexer (DSA)."""
+"""Multi-head latent attention: one latent per token for all heads, with or without an indexer (DSA)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from roofline.ops import Real, below, minimum, where
 from roofline.physics import elementwise
-from roofline.physics.assembly import Assembly
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span, pairs
 from roofline.physics.layers.indexer import add_scores, index_scores, own_indexer
 from roofline.physics.layers.kind import MixerKind
@@ -16,20 +16,17 @@ from roofline.physics.projection import Matrices, Multiplication, Projection, Sh
 from roofline.specs.kernels import GEMM, MLA_DECODE, MLA_PREFILL
 from roofline.specs.layers import Mla
 
-__all__ = ["MLA", "mla_absorb", "mla_crossover", "mla_decode", "mla_extend", "mla_prefill"]
-
-_ACTIVATION_NBYTES = 2.0  # queries, keys, values and outputs are 16-bit between kernels
-_OTHER_WAY = "MLA switches between absorbed and expanded"
+_SWITCHES = "MLA switches between absorbed and expanded"
 _INDEX_NBYTES = 1.0 + 4.0 / 128  # index keys of DSA: fp8 with an fp32 scale per 128 (DeepSeek-V3.2 report, 2025-12)
 
 
 def mla_prefill(mixer: Mla, batch: Real, new: Real, cached: Real, tp: Real) -> Work:
-    r"""Work of multi-head latent attention over prompts, keys and values expanded per head.
+    r"""Work of multi-head latent attention over prompts, with keys and values expanded per head.
 
     .. math:: F = 2 h (nope + rope + v) b\, \text{pairs},\quad X = h b\, \text{pairs},\quad
               Q = 2 h (nope + rope + v) b (2 N + P),\quad d_s = N + P
 
-    The expansion of the latent (`kv_b`), of the cached prefix too, is a multiplication of its own.
+    The expansion of the latents (`kv_b`), those of the cached prefix included, is a separate multiplication.
 
     Args:
         mixer: attention.
@@ -52,7 +49,7 @@ def mla_prefill(mixer: Mla, batch: Real, new: Real, cached: Real, tp: Real) -> W
     seen = batch * pairs(new, cached, mixer)
     return Work(
         flop=2.0 * heads * width * seen,
-        activation_bytes=_ACTIVATION_NBYTES * heads * width * batch * (2.0 * new + cached),
+        activation_bytes=ACTIVATION_NBYTES * heads * width * batch * (2.0 * new + cached),
         exponentials=heads * seen,
         serial_depth=cached + new,
     )
@@ -68,9 +65,9 @@ def mla_decode(mixer: Mla, batch: Real, steps: Real, context: Real, kv_nbytes: f
         mixer: attention.
         batch: sequences b on this rank [sequences].
         steps: decode steps n averaged over [1].
-        context: tokens in the cache before the first of them [tokens].
+        context: tokens in the cache before the first step [tokens].
         kv_nbytes: bytes per cached value w_kv [B].
-        tp: tensor-parallel degree; it divides the heads, not the latent [1].
+        tp: tensor-parallel degree, which divides the heads, not the latent [1].
 
     Returns:
         The work of the mean step [FLOP, B].
@@ -96,13 +93,13 @@ def mla_extend(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: floa
         new: tokens N computed per prompt [tokens].
         cached: tokens P of each prompt already cached [tokens].
         kv_nbytes: bytes per cached value w_kv [B].
-        tp: tensor-parallel degree; it divides the heads, not the latent [1].
+        tp: tensor-parallel degree, which divides the heads, not the latent [1].
 
     Returns:
         The work [FLOP, B].
 
     Valid:
-        Each cached token is read once for all new ones.
+        Each cached token is read once for all new tokens.
 
     Source:
         DeepSeek-V2, arXiv:2405.04434, appendix C (absorption).
@@ -132,7 +129,7 @@ def mla_absorb(mixer: Mla, rows: Real, width: int, weight_nbytes: float, tp: Rea
     return Work(
         flop=2.0 * rows * heads * mixer.kv_rank * width,
         weight_bytes=heads * mixer.kv_rank * width * weight_nbytes,
-        activation_bytes=_ACTIVATION_NBYTES * rows * heads * (mixer.kv_rank + width),
+        activation_bytes=ACTIVATION_NBYTES * rows * heads * (mixer.kv_rank + width),
         depth=1.0 * minimum(width, mixer.kv_rank),
     )
 
@@ -158,20 +155,20 @@ def mla_crossover(mixer: Mla) -> float:
     return mixer.kv_rank * expanded / (2.0 * mixer.kv_rank - expanded)
 
 
-def _latent_attention(mixer: Mla, queries: Real, seen: Real, read: Real, walk: Real, kv_nbytes: Real, tp: Real) -> Work:
-    """Absorbed attention of `queries` tokens over `seen` pairs, reading `read` cached tokens once."""
+def _latent_attention(mixer: Mla, queries: Real, seen: Real, read: Real, depth: Real, w_kv: Real, tp: Real) -> Work:
+    """Absorbed attention of `queries` tokens over `seen` pairs; reads `read` cached tokens of `w_kv` [B] per value."""
     heads = mixer.heads / tp
     width = 2.0 * mixer.kv_rank + mixer.rope
     return Work(
         flop=2.0 * heads * width * seen,
-        kv_bytes=read * _latent(mixer) * kv_nbytes,
-        activation_bytes=_ACTIVATION_NBYTES * queries * heads * width,
-        serial_depth=walk,
+        kv_bytes=read * _latent(mixer) * w_kv,
+        activation_bytes=ACTIVATION_NBYTES * queries * heads * width,
+        serial_depth=depth,
     )
 
 
 def _latent(mixer: Mla) -> Real:
-    """Values that one token leaves in the cache of every rank: the latent is no head's."""
+    """Cached values per token, on every rank: all heads share the latent."""
     return 1.0 * (mixer.kv_rank + mixer.rope)
 
 
@@ -199,12 +196,12 @@ def _projections(mixer: Mla, hidden: Real) -> Iterator[Projection]:
 
 
 def _down(mixer: Mla) -> str:
-    """The multiplication that reads the residual stream: to the latents, or to the queries themselves."""
+    """Name of the multiplication that reads the residual stream."""
     return "q, kv_a" if mixer.q_rank is None else "q_a, kv_a"
 
 
 def _vectors(mixer: Mla, tp: Real) -> Real:  # noqa: ARG001  every rank has the latents
-    """Norms of the latents and of the index key, and the position biases of pooled keys."""
+    """Norms of the latents and of the index key, position biases of pooled keys."""
     indexer = own_indexer(mixer)
     latents = 1.0 * ((mixer.q_rank or 0) + mixer.kv_rank)
     if indexer is None:
@@ -213,21 +210,20 @@ def _vectors(mixer: Mla, tp: Real) -> Real:  # noqa: ARG001  every rank has the 
 
 
 def _index_nbytes(mixer: Mla) -> Real:
-    """Index key that one token leaves, whatever the format of the cache [B]."""
+    """Index key of one token, whatever the format of the cache [B]."""
     indexer = own_indexer(mixer)
     return 0.0 if indexer is None else indexer.dim * _INDEX_NBYTES / indexer.ratio
 
 
 def _cache_bytes(mixer: Mla, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  every rank has the latents
-    kept = _latent(mixer) * kv_nbytes * tokens
-    return kept if own_indexer(mixer) is None else kept + _index_nbytes(mixer) * tokens
+    nbytes = _latent(mixer) * kv_nbytes * tokens
+    return nbytes if own_indexer(mixer) is None else nbytes + _index_nbytes(mixer) * tokens
 
 
 def _add_kernels(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> None:
-    """Absorbed for decoding; for prompts expanded, or absorbed where that is faster."""
     matrices = _projections.on_rank(mixer, assembly.hidden, assembly.tp)
     _add_down(assembly, count, mixer, span, matrices)
-    nbytes, tp = assembly.precision.kv_nbytes, assembly.tp
+    nbytes, tp = assembly.quantization.kv_nbytes, assembly.tp
     if span.is_decode:
         latent = mla_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
         assembly.kernels += _absorbed(assembly, count, mixer, latent)
@@ -244,8 +240,8 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Mla, span: Span) -> Non
 
 
 def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span, matrices: Mapping[str, Multiplication]) -> None:
-    """Projections to the query and KV latents (replicated over tp), of the queries, and the indexer."""
-    tokens, indexer, nbytes = assembly.tokens, own_indexer(mixer), assembly.precision.kv_nbytes
+    """Add projections to the latents (replicated over tp) and of the queries, and the indexer."""
+    tokens, indexer, nbytes = assembly.tokens, own_indexer(mixer), assembly.quantization.kv_nbytes
     down = _down(mixer)
     assembly.multiply(down, count, matrices[down])
     if mixer.q_rank is not None:
@@ -263,9 +259,9 @@ def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span, matrices:
 
 
 def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: Multiplication) -> None:
-    """Attention over prompts: expanded per head, or absorbed where a cached prefix makes that faster."""
-    tp, precision, new, cached = assembly.tp, assembly.precision, span.new, span.cached
-    scheme = precision.sections["attention"]
+    """Add attention over prompts: expanded per head, or absorbed where a cached prefix makes that faster."""
+    tp, quantization, new, cached = assembly.tp, assembly.quantization, span.new, span.cached
+    scheme = quantization.sections["attention"]
     expand = gemm(assembly.sequences * (cached + new), kv_b.columns, kv_b.inner, scheme)
     scores = mla_prefill(mixer, assembly.sequences, new, cached, tp)
     expanded = [
@@ -275,24 +271,24 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
     if type(cached) in (float, int) and cached == 0.0:  # no prefix: nothing to re-expand
         assembly.kernels += expanded
         return
-    latent = mla_extend(mixer, assembly.sequences, new, cached, precision.kv_nbytes, tp)
+    latent = mla_extend(mixer, assembly.sequences, new, cached, quantization.kv_nbytes, tp)
     absorbed = _absorbed(assembly, count, mixer, latent)
     with_prefix = where(cached > 0.0, sum(kernel.time for kernel in expanded), 0.0)
-    is_absorbed = below(sum(kernel.time for kernel in absorbed), with_prefix, _OTHER_WAY)
+    is_absorbed = below(sum(kernel.time for kernel in absorbed), with_prefix, _SWITCHES)
     assembly.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
     assembly.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
 
 
 def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list[Kernel]:
-    """Attention in the latent, with the multiplications into and out of it, on 16-bit activations."""
-    nbytes, tp = assembly.precision.sections["attention"].weight_nbytes, assembly.tp
-    wide = assembly.precision.sixteen_bit_peak
+    """Attention in the latent, with the multiplications into and out of it, in 16 bits."""
+    nbytes, tp = assembly.quantization.sections["attention"].weight_nbytes, assembly.tp
+    peak = assembly.quantization.sixteen_bit_peak
     into = mla_absorb(mixer, assembly.tokens, mixer.nope, nbytes, tp)
     out = mla_absorb(mixer, assembly.tokens, mixer.v, nbytes, tp)
     return [
-        assembly.kernel("absorb k", GEMM, "bf16", wide, count, into),
+        assembly.kernel("absorb k", GEMM, "bf16", peak, count, into),
         assembly.attention_kernel("attention, absorbed", count, MLA_DECODE, latent),
-        assembly.kernel("absorb v", GEMM, "bf16", wide, count, out),
+        assembly.kernel("absorb v", GEMM, "bf16", peak, count, out),
     ]
 
 

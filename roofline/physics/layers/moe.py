@@ -1,4 +1,4 @@
-"""Mixture of experts: how many a step touches, what they cost, and the exchange that spreads them."""
+"""Mixture of experts: how many a step touches, what they cost, and their dispatch and combine."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from roofline.specs.kernels import ALL_GATHER, ALL_REDUCE, MOE_COMBINE, MOE_DISP
 from roofline.specs.kernels import MOE as MOE_KERNEL
 from roofline.specs.layers import DenseFfn, MoeFfn
 
-__all__ = ["MOE", "distinct_experts", "experts", "fullest_rank", "fullest_touched"]
-
 #: Mean of the largest of 2^i standard normals, i = 0..9.
 _LARGEST_NORMAL = (0.0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5943, 2.8265, 3.0439)
 
-#: Variance of an expert's load over its mean, times the skew c.
+#: Variance of an expert's load over its mean, times the routing skew c.
 _LOAD_VARIANCE = 6.6
 
 
-def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
+def distinct_experts(ffn: MoeFfn, tokens: Real, routing_skew: Real | None) -> Real:
     r"""Experts of one layer that a step of `tokens` tokens touches.
 
     .. math:: D = E \left(1 - \left(1 + \frac{T a}{c}\right)^{-c}\right),\quad
@@ -37,7 +35,7 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     Args:
         ffn: experts E, of which each token takes top_k k.
         tokens: tokens T of the step [tokens].
-        skew: c, how unevenly experts are chosen; None for uniform [1].
+        routing_skew: c, how unevenly experts are chosen; None for uniform [1].
 
     Returns:
         Experts [1].
@@ -53,54 +51,54 @@ def distinct_experts(ffn: MoeFfn, tokens: Real, skew: Real | None) -> Real:
     8.0
     """
     idle = 1.0 - ffn.chosen / ffn.experts
-    chosen = idle > 0.0  # else every token takes all of them
-    if never(chosen):
+    is_sparse = idle > 0.0  # else every token takes all experts
+    if never(is_sparse):
         return 1.0 * ffn.experts
-    idle = where(chosen, idle, 1.0)
-    if skew is None:
+    idle = where(is_sparse, idle, 1.0)
+    if routing_skew is None:
         still_idle = idle**tokens
     else:
-        rate = idle ** (-1.0 / skew) - 1.0  # a / c
-        still_idle = (1.0 + tokens * rate) ** (-skew)
-    return where(chosen, ffn.experts * (1.0 - still_idle), 1.0 * ffn.experts)
+        rate = idle ** (-1.0 / routing_skew) - 1.0  # a / c
+        still_idle = (1.0 + tokens * rate) ** (-routing_skew)
+    return where(is_sparse, ffn.experts * (1.0 - still_idle), 1.0 * ffn.experts)
 
 
-def fullest_rank(number: Real, ep: Real, skew: Real | None) -> Real:
-    r"""Tokens of the fullest expert-parallel rank over the mean: the step waits for it.
+def fullest_rank(number: Real, ep: Real, routing_skew: Real | None) -> Real:
+    r"""Tokens of the fullest expert-parallel rank, for which the step waits, over the mean.
 
     .. math:: \lambda = \min\left(1 + z_{ep} \sqrt{\frac{6.6}{c}\,\frac{ep}{E}},\ ep\right)
 
-    A rank's load is the sum of those of its E/ep experts; z is the mean of the largest of ep standard normals.
+    A rank's load is the sum of the loads of its E/ep experts; z is the mean of the largest of ep standard normals.
 
     Args:
         number: experts E of a layer [1].
         ep: expert-parallel degree [1].
-        skew: c of the routing; None for uniform: even load [1].
+        routing_skew: c of the routing; None for uniform: even load [1].
 
     Returns:
         The ratio [1].
 
     Valid:
         ep a power of two, else z is interpolated: 0.56, 1.03, 1.42, 1.77, 2.07, 2.34, 2.59, 2.83 for 2, 4 ..
-        256 ranks. The tail of such loads is longer than the normal's: of Gamma loads the
-        ratio is some 6 % short with 32 experts a rank, 15 % with 16, 26 % with 8.
+        256 ranks. The tail of such loads is longer than the normal's: for Gamma loads the
+        ratio is some 6 % low with 32 experts per rank, 15 % with 16, 26 % with 8.
 
     Source:
         Order statistics of the normal distribution (Tippett, Biometrika 17, 1925). The variance 6.6/c of an expert's
         load over its mean, 10 by default, was fitted on MoE kernels of expert-parallel ranks timed with power-law
-        routing, docs/method.md: the tokens of the popular experts vary more than the number of experts touched says.
+        routing, docs/method.md: the tokens of popular experts vary more than the number of touched experts implies.
 
     >>> round(fullest_rank(256, 8, 0.66), 3)
     1.796
     """
-    if never(ep > 1) or skew is None:
+    if never(ep > 1) or routing_skew is None:
         return 1.0
-    spread = (_LOAD_VARIANCE * ep / (number * skew)) ** 0.5
+    spread = (_LOAD_VARIANCE * ep / (number * routing_skew)) ** 0.5
     return minimum(1.0 + _largest_normal(ep) * spread, 1.0 * ep, "one rank receives every token")
 
 
-def fullest_touched(distinct: Real, number: Real, ep: Real, skew: Real | None) -> Real:
-    r"""Experts that are touched on the expert-parallel rank with the most of them.
+def fullest_touched(distinct: Real, number: Real, ep: Real, routing_skew: Real | None) -> Real:
+    r"""Experts touched on the expert-parallel rank with the most of them.
 
     .. math:: D' = \min\left(\frac{E}{ep},\ \frac{D}{ep} + z \sqrt{\frac{D}{ep} \left(1 - \frac{D}{E}\right)}\right)
 
@@ -108,7 +106,7 @@ def fullest_touched(distinct: Real, number: Real, ep: Real, skew: Real | None) -
         distinct: experts D that the step touches on all ranks [1].
         number: experts E of a layer [1].
         ep: expert-parallel degree [1].
-        skew: c of the routing; None for uniform: as many on every rank [1].
+        routing_skew: c of the routing; None for uniform: equally many on every rank [1].
 
     Returns:
         Experts [1].
@@ -117,21 +115,21 @@ def fullest_touched(distinct: Real, number: Real, ep: Real, skew: Real | None) -
         Which experts are touched does not depend on the rank that holds them; z as in `fullest_rank`.
 
     Source:
-        A rank's number is binomial, E/ep trials of chance D/E; the largest of ep of them as if normal (Tippett,
+        A rank's number is binomial, E/ep trials with probability D/E; the largest of ep of them as if normal (Tippett,
         Biometrika 17, 1925).
 
     >>> round(fullest_touched(64.0, 256, 8, 0.66), 2)
     11.49
     """
-    mean, held = distinct / ep, number / ep
-    if never(ep > 1) or skew is None:
+    mean, rank_experts = distinct / ep, number / ep
+    if never(ep > 1) or routing_skew is None:
         return mean
     spread = (mean * maximum(1.0 - distinct / number, 0.0)) ** 0.5
-    return minimum(mean + _largest_normal(ep) * spread, 1.0 * held, "every expert of a rank is touched")
+    return minimum(mean + _largest_normal(ep) * spread, 1.0 * rank_experts, "every expert of a rank is touched")
 
 
 def _largest_normal(ep: Real) -> Real:
-    """Mean of the largest of ep standard normals, a line between powers of two."""
+    """Mean of the largest of ep standard normals, interpolated between powers of two."""
     largest: Real = 0.0
     for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):
         largest = largest + (above - below) * minimum(maximum(ep / 2.0**power - 1.0, 0.0), 1.0)
@@ -139,22 +137,22 @@ def _largest_normal(ep: Real) -> Real:
 
 
 def experts(
-    ffn: MoeFfn, hidden: int, tokens: Real, pooled: Real, plan: Plan, skew: Real | None, scheme: Scheme
+    ffn: MoeFfn, hidden: int, tokens: Real, pooled: Real, plan: Plan, routing_skew: Real | None, scheme: Scheme
 ) -> Work:
     r"""Work of the routed experts of one layer on one GPU.
 
     .. math:: R = \max(\lambda T k / ep, D'),\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
               Q_s = 4 R H + 4 t H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
 
-    (for gated experts; 4, 2 and 4 for 6, 3 and 6 without a gate).
+    for gated experts; without a gate 4, 2 and 4 in place of 6, 3 and 6.
 
     Args:
         ffn: the experts.
-        hidden: width H in which the experts work, the model's or a latent's [1].
+        hidden: width H of the experts' input, the model's or a latent's [1].
         tokens: tokens t of one data-parallel rank [tokens].
-        pooled: tokens T of all of them [tokens].
+        pooled: tokens T of all data-parallel ranks [tokens].
         plan: parallel degrees; dp ranks pool their tokens, ep x tp_e ranks share the experts.
-        skew: c of the routing, None for uniform [1].
+        routing_skew: c of the routing, None for uniform [1].
         scheme: how the experts are stored and multiplied.
 
     Returns:
@@ -167,13 +165,13 @@ def experts(
     Source:
         docs/method.md, "Experts"; permutation and activations do not overlap with the multiplication.
     """
-    distinct = distinct_experts(ffn, pooled, skew)
-    touched = fullest_touched(distinct, ffn.experts, plan.ep, skew)
-    routed = pooled * ffn.chosen / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
+    distinct = distinct_experts(ffn, pooled, routing_skew)
+    touched = fullest_touched(distinct, ffn.experts, plan.ep, routing_skew)
+    routed = pooled * ffn.chosen / plan.ep * fullest_rank(ffn.experts, plan.ep, routing_skew)
     if not never(plan.ep > 1):
         routed = maximum(routed, touched, "more tokens than experts are on the fullest rank")
     width = ffn.width / plan.expert_tp
-    count = len(_matrices(ffn))
+    count = len(_expert_matrices(ffn))
     bias = ACTIVATION_NBYTES * ((count - 1) * width + hidden) if ffn.expert_bias else 0.0
     return Work(
         flop=2.0 * count * routed * hidden * width,
@@ -189,41 +187,41 @@ def _projections(ffn: MoeFfn, hidden: Real) -> Iterator[Projection]:
     yield Projection("router", "router", ffn.experts + ffn.zero_experts, hidden, "router", ffn.router_bias)
     if ffn.shared_gate:
         yield Projection("shared gate", "router", 1, hidden, "router")
-    width = _width(ffn, hidden)
+    width = _expert_width(ffn, hidden)
     if ffn.latent is not None:
         yield Projection("to latent", "to latent", ffn.latent, hidden, "shared")
         if ffn.latent_norms:  # vectors, side by side
             yield Projection("latent norms", "latent norms", ffn.latent_norms, ffn.latent, "norm")
-    *into, down = _matrices(ffn)
+    *into, down = _expert_matrices(ffn)
     for name in into:
         yield Projection(name, "experts", ffn.width, width, "experts", ffn.expert_bias, ffn.experts)
     yield Projection(down, "experts, down", width, ffn.width, "experts", ffn.expert_bias, ffn.experts)
     if ffn.latent is not None:
         yield Projection("from latent", "from latent", hidden, ffn.latent, "shared")
     if ffn.shared_width:
-        yield from dense_projections(_shared(ffn), hidden, "shared ", "shared", "shared expert width")
+        yield from dense_projections(_shared_network(ffn), hidden, "shared ", "shared", "shared expert width")
 
 
-def _matrices(ffn: MoeFfn) -> tuple[str, ...]:
-    """Matrices of one expert, all between its width and that in which it works; the last one leads back."""
+def _expert_matrices(ffn: MoeFfn) -> tuple[str, ...]:
+    """Matrices of one expert, the one for its output last."""
     return ("gate", "up", "down") if ffn.gated else ("up", "down")
 
 
-def _width(ffn: MoeFfn, hidden: Real) -> Real:
-    """Width in which the routed experts work: the model's, or a latent's."""
+def _expert_width(ffn: MoeFfn, hidden: Real) -> Real:
+    """Width of the experts' input: the model's, or a latent's."""
     return hidden if ffn.latent is None else ffn.latent
 
 
-def _shared(ffn: MoeFfn) -> DenseFfn:
-    """The shared experts as the one dense network that they are together."""
+def _shared_network(ffn: MoeFfn) -> DenseFfn:
+    """The shared experts as one dense network."""
     return DenseFfn(ffn.shared_width, ffn.gated)
 
 
 def _inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
-    """Routed copies of a token with what becomes of them, and the shared experts' width."""
+    """Routed copies of a token and their activations, and the shared experts' width."""
     copies = ffn.chosen * plan.dp / plan.ep
-    inside = len(_matrices(ffn)) * ffn.width / plan.expert_tp
-    return copies * (2.0 * _width(ffn, hidden) + inside) + ffn.shared_width / plan.tp
+    inside = len(_expert_matrices(ffn)) * ffn.width / plan.expert_tp
+    return copies * (2.0 * _expert_width(ffn, hidden) + inside) + ffn.shared_width / plan.tp
 
 
 def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
@@ -234,10 +232,10 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     assembly.elementwise("top-k", count, elementwise.top_k(tokens, ffn.experts + ffn.zero_experts))
     if ffn.latent is not None:
         assembly.multiply("to latent", count, matrices["to latent"])
-    width, is_spread = _width(ffn, assembly.hidden), plan.dp > 1
+    width, is_spread = _expert_width(ffn, assembly.hidden), plan.dp > 1
     _add_dispatch(assembly, count, ffn, width, is_spread)
-    scheme = assembly.precision.sections["experts"]
-    work = experts(ffn, width, tokens, assembly.pooled, plan, assembly.deployment.skew, scheme)
+    scheme = assembly.quantization.sections["experts"]
+    work = experts(ffn, width, tokens, assembly.pooled, plan, assembly.deployment.routing_skew, scheme)
     assembly.kernels.append(assembly.kernel("experts", MOE_KERNEL, scheme.key, scheme.peak, count, work))
     _add_combine(assembly, count, ffn, width, is_spread)
     if ffn.latent is not None:
@@ -245,7 +243,7 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
             assembly.elementwise("latent norm", ffn.latent_norms * count, elementwise.latent_norm(tokens, ffn.latent))
         assembly.multiply("from latent", count, matrices["from latent"])
     if ffn.shared_width:
-        add_dense(assembly, count, _shared(ffn), matrices, "shared ")
+        add_dense(assembly, count, _shared_network(ffn), matrices, "shared ")
         assembly.elementwise("shared add", count, elementwise.add(tokens, assembly.hidden))
     ranks = where(is_spread, plan.tp, 1)
     assembly.collective("ffn all-gather", ALL_GATHER, count, assembly.stream_bytes, ranks)
@@ -254,29 +252,29 @@ def _add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
 
 
 def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
-    """Send tokens to the ranks that hold their experts."""
+    """Add the exchange that sends tokens to the ranks of their experts."""
     if never(is_spread):
         return
-    plan, nbytes = assembly.plan, assembly.precision.sections["experts"].activation_nbytes
-    held = assembly.tokens / plan.tp * ffn.chosen * width * nbytes
-    assembly.collective("dispatch", MOE_DISPATCH, count, held, where(is_spread, plan.ep, 1))
+    plan, nbytes = assembly.plan, assembly.quantization.sections["experts"].activation_nbytes
+    held_nbytes = assembly.tokens / plan.tp * ffn.chosen * width * nbytes
+    assembly.collective("dispatch", MOE_DISPATCH, count, held_nbytes, where(is_spread, plan.ep, 1))
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
     assembly.collective("experts all-gather", ALL_GATHER, count, pooled, sharing)
 
 
 def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
-    """Bring the experts' results back."""
+    """Add the exchange that returns the experts' results."""
     if never(is_spread):
         return
     plan = assembly.plan
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
     assembly.collective("experts reduce-scatter", REDUCE_SCATTER, count, pooled, sharing)
-    held = assembly.tokens / plan.tp * ffn.chosen * width * ACTIVATION_NBYTES
-    assembly.collective("combine", MOE_COMBINE, count, held, where(is_spread, plan.ep, 1))
+    held_nbytes = assembly.tokens / plan.tp * ffn.chosen * width * ACTIVATION_NBYTES
+    assembly.collective("combine", MOE_COMBINE, count, held_nbytes, where(is_spread, plan.ep, 1))
 
 
 def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:
-    """Size of the tokens that the ranks sharing one expert hold together [B]."""
+    """Activations of all tokens of the ranks that share one expert [B]."""
     plan = assembly.plan
     copies = where(plan.ep > 1, ffn.chosen / plan.ep, 1.0)
     return ACTIVATION_NBYTES * assembly.pooled * width * copies

@@ -1,4 +1,4 @@
-"""Mixers that carry a state: what linear attention and state-space layers have in common."""
+"""Recurrent mixers: what linear attention and state-space layers have in common."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.ops import Real
 from roofline.physics import elementwise
-from roofline.physics.assembly import Assembly
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.geometry import Span
 from roofline.physics.layers.kind import MixerKind
 from roofline.physics.one_equation import Work
@@ -15,30 +15,27 @@ from roofline.physics.projection import Matrices, Sharded, local
 from roofline.records import NamedTuple
 from roofline.specs.kernels import STATE_DECODE, STATE_PREFILL
 
-__all__ = ["CHUNK", "State", "channels", "recurrence", "recurrent_kind", "short_conv", "state_bytes"]
-
-#: Tokens that a chunked scan treats as one block of matrix multiplications (flash-linear-attention,
+#: Tokens per block of matrix multiplications of a chunked scan (flash-linear-attention,
 #: 2026: 64 for delta rules; 64 to 256 elsewhere).
 CHUNK = 64.0
 
-_ACTIVATION_NBYTES = 2.0
 _STATE_NBYTES = 4.0  # recurrent states are kept in fp32 (mamba_ssm_cache_dtype of the Nemotron configurations)
-_CONV_NBYTES = 2.0  # the last inputs of the short convolution in 16 bits
+_CONV_NBYTES = 2.0  # cached inputs of the short convolution are 16-bit
 
-#: Matrices that read the residual stream, and the one that writes to it.
+#: Multiplications that read the residual stream, and write to it.
 IN, OUT = "in", "out"
 
 
 class State(NamedTuple):
-    """What a recurrent mixer carries from token to token on one rank, and what carrying it takes."""
+    """State of a recurrent mixer on one rank, and the cost of updating it."""
 
     values: Real  # s, of the state of one sequence
-    width: Real  # values per token handed to the output projection
-    step_flop: float  # arithmetic of one decode step on one value of the state
-    prompt_flop: Real  # [FLOP] arithmetic of one token of a prompt
-    token_values: Real  # read and written per token by the recurrence
+    width: Real  # values per token that the output projection reads
+    step_flop: float  # [FLOP] of one decode step on one value of the state
+    prompt_flop: Real  # [FLOP] of one token of a prompt
+    token_values: Real  # that the recurrence reads and writes per token
     channels: Real = 0.0  # of the short convolution
-    conv: Real = None  # [tokens] width of it; None: no convolution
+    conv: Real = None  # [tokens] its width; None: no convolution
     decays: Real = 0.0  # parameters that the recurrence reads, where they are a matrix
 
 
@@ -46,7 +43,7 @@ def channels(streams: Iterable[tuple[str, Sharded]], tp: Real) -> Real:
     """Channels of a short convolution on one rank.
 
     Args:
-        streams: names and widths of what it runs over [1].
+        streams: names and widths of its inputs [1].
         tp: tensor-parallel degree [1].
 
     Returns:
@@ -62,7 +59,7 @@ def state_bytes(state: State) -> Real:
     """Bytes of the state of one sequence in one layer on one GPU, the convolution's last inputs included.
 
     Args:
-        state: what the mixer carries.
+        state: the state.
 
     Returns:
         Bytes, whatever the length [B].
@@ -84,35 +81,35 @@ def short_conv(state: State, tokens: Real) -> Work:
         tokens: tokens T of the pass [tokens].
 
     Returns:
-        The work per pass [FLOP, B]; its last inputs count with the recurrence.
+        The work per pass [FLOP, B]; cached inputs count with the recurrence.
 
     Source:
         Arithmetic.
     """
     return Work(
         flop=2.0 * state.conv * state.channels * tokens,
-        weight_bytes=_ACTIVATION_NBYTES * state.conv * state.channels,
-        activation_bytes=2.0 * _ACTIVATION_NBYTES * state.channels * tokens,
+        weight_bytes=ACTIVATION_NBYTES * state.conv * state.channels,
+        activation_bytes=2.0 * ACTIVATION_NBYTES * state.channels * tokens,
     )
 
 
 def recurrence(state: State, batch: Real, span: Span) -> Work:
-    r"""Work of carrying the state over the tokens of a pass.
+    r"""Work of updating the state over the tokens of a pass.
 
     .. math:: F = f\, s\ \text{(decode)},\quad F = N f_{prompt},\quad Q_{kv} = 2\, \text{state}
 
-    per sequence. What the recurrence reads and writes per token adds to Q.
+    per sequence. Values that the recurrence reads and writes per token add to Q.
 
     Args:
-        state: of s values, on each of which a decode step does f operations, a token of a prompt f_prompt in all.
+        state: of s values; a decode step does f operations on each, a token of a prompt f_prompt in all.
         batch: sequences on this rank [sequences].
         span: tokens N computed; a decode step computes one [tokens].
 
     Returns:
-        The work; the state is read and written once a pass [FLOP, B].
+        The work; the state is read and written once per pass [FLOP, B].
 
     Valid:
-        An estimate for prompts, within some 30 % of the state's share; that share is a few per cent of a layer.
+        An estimate for prompts, within some 30 % of the state's share, which is a few per cent of a layer.
 
     Source:
         Yang et al., arXiv:2412.06464 (gated delta net); Dao and Gu, arXiv:2405.21060 (Mamba-2);
@@ -121,9 +118,9 @@ def recurrence(state: State, batch: Real, span: Span) -> Work:
     tokens = batch if span.is_decode else batch * span.new
     return Work(
         flop=tokens * (state.step_flop * state.values if span.is_decode else state.prompt_flop),
-        weight_bytes=_ACTIVATION_NBYTES * state.decays,
+        weight_bytes=ACTIVATION_NBYTES * state.decays,
         kv_bytes=2.0 * batch * state_bytes(state),
-        activation_bytes=_ACTIVATION_NBYTES * tokens * state.token_values,
+        activation_bytes=ACTIVATION_NBYTES * tokens * state.token_values,
         serial_depth=1.0 if span.is_decode else span.new,
     )
 
@@ -135,13 +132,7 @@ def recurrent_kind(
 ) -> MixerKind:
     """Kind of a recurrent mixer: projections, short convolution, recurrence, gated norm, output.
 
-    Args:
-        matrices: those of `IN` read the stream, that of `OUT` writes to it.
-        vectors: values of norms and the like on one rank, of a mixer and tp.
-        state: what is carried on one rank, of a mixer and tp.
-
-    Returns:
-        The kind; its multiplications run in the order of the matrices, the output's last.
+    Multiplications run in the order of the matrices, `OUT` last.
     """
 
     def cache_bytes(mixer: Any, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  kept in fp32

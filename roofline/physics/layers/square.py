@@ -1,18 +1,16 @@
-"""What stands in the place of a mixer or a network: one square matrix (Puzzle), or nothing at all."""
+"""Replacements of a mixer or a network: one square matrix (Puzzle), or nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from roofline.ops import Real
 from roofline.physics.assembly import Assembly
 from roofline.physics.geometry import Span
 from roofline.physics.layers.kind import MixerKind, NetworkKind
 from roofline.physics.plan import Plan
-from roofline.physics.projection import Matrices, Multiplication, Projection, Sharded
+from roofline.physics.projection import Matrices, Projection, Sharded
 from roofline.specs.layers import Linear, LinearFfn, NoFfn, NoMixer
-
-__all__ = ["LINEAR", "LINEAR_NETWORK", "NO_MIXER", "NO_NETWORK"]
 
 _NAME = "linear"
 
@@ -41,24 +39,24 @@ def _no_cache(mixer: Linear | NoMixer, tokens: Real, kv_nbytes: Real, tp: Real) 
 
 
 def _add_mixer(assembly: Assembly, count: Real, mixer: Linear, span: Span) -> None:  # noqa: ARG001
-    _add(assembly, count, _mixer_projections.on_rank(mixer, assembly.hidden, assembly.tp))
+    _add(assembly, count, _mixer_projections, mixer)
 
 
 def _add_network(assembly: Assembly, count: Real, ffn: LinearFfn) -> None:
-    _add(assembly, count, _network_projections.on_rank(ffn, assembly.hidden, assembly.tp))
+    _add(assembly, count, _network_projections, ffn)
 
 
-def _add(assembly: Assembly, count: Real, matrices: Mapping[str, Multiplication]) -> None:
-    assembly.multiply(_NAME, count, matrices[_NAME])
+def _add(assembly: Assembly, count: Real, matrices: Matrices, record: Linear | LinearFfn) -> None:
+    assembly.multiply(_NAME, count, matrices.on_rank(record, assembly.hidden, assembly.tp)[_NAME])
     assembly.all_reduce("linear all-reduce", count)
 
 
 def _add_no_mixer(assembly: Assembly, count: Real, mixer: NoMixer, span: Span) -> None:
-    """The layer is a feed-forward network alone."""
+    """Nothing: the layer is only a feed-forward network."""
 
 
 def _add_no_network(assembly: Assembly, count: Real, ffn: NoFfn) -> None:
-    """The layer is a mixer alone."""
+    """Nothing: the layer is only a mixer."""
 
 
 def _model_width(ffn: LinearFfn | NoFfn, hidden: Real, plan: Plan) -> Real:  # noqa: ARG001

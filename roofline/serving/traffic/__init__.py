@@ -1,1 +1,1 @@
-"""A server under a load: queues, their tails, and a simulation of every step."""
+"""A server under a load: queueing equations, tail latencies, and a simulation of every step."""

@@ -1,4 +1,4 @@
-"""A server under a load: users who ask again, or requests that come at random; their mean latencies."""
+"""A server under a load: mean latencies of users (closed loop) and of random arrivals (open loop)."""
 
 from __future__ import annotations
 
@@ -18,29 +18,19 @@ from roofline.serving.traffic.queueing import Meeting, meeting
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
 from roofline.serving.traffic.slots import Saturation, saturation, slot_wait
 
-__all__ = ["FULL", "mean_latencies", "served", "server_of"]
-
-#: Share of a limit beyond which a rate is none that can be served.
+#: Largest share of the saturation rate for which a steady state is sought.
 FULL = 0.9999
 
-_INNER = 12  # rounds for each throughput that is tried, where they do not find it by themselves
-_LEAST = 2.0**-40  # of the largest throughput
-_ORDER = 3.0  # of the interpolation between one user and many, where answers are single tokens
-_ROOT = 0.5  # power of the step to the next throughput: a loop answers more load with less throughput each
+_INNER = 12  # rounds per trial throughput, where plain iteration does not converge
+_LEAST = 2.0**-40  # smallest trial throughput, over the largest
+_ORDER = 3.0  # of the interpolation between one user and many, for single-token answers
+_ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput
 
-_State = tuple[Real, ...]  # others who decode, `Meeting.seen`, requests per second of a rank
+_State = tuple[Real, ...]  # other sequences that decode, `Meeting.seen`, request rate of a rank
 
 
 def server_of(deployment: Deployment, workload: Workload) -> Server:
-    """One rank of a deployment under its load.
-
-    Args:
-        deployment: model, GPU, plan, precision, basis, engine and replicas.
-        workload: lengths and load.
-
-    Returns:
-        The rank.
-    """
+    """One rank of a deployment under its load."""
     users = None
     if workload.concurrency is not None:
         users = maximum(workload.concurrency / (deployment.replicas * deployment.plan.pp), 1.0)
@@ -56,17 +46,18 @@ def served(
     """Mean latencies of a deployment under a load.
 
     Args:
-        deployment: model, GPU, plan, precision, basis, engine and replicas.
+        deployment: model, GPU, plan, quantization, basis, engine and replicas.
         workload: lengths, and either `concurrency` or `request_rate`.
-        start: `Served.state` of a case nearby, to begin at [any].
-        together: prompts of equal requests that come at the same time, of users alone [requests].
+        start: `Served.state` of a nearby case, as the initial guess [any].
+        together: equal requests that arrive at the same time, users only [requests].
 
     Returns:
-        The latencies; times are infinite where more requests come than can be served.
+        Mean figures; times are infinite under overload.
 
     Valid:
-        `domain` says what was checked. Lengths are those of the mean request; users' lengths differ a little, or they
-        would stay in step (`together`). With pp, as many batches follow each other, evenly filled.
+        `domain` gives the validated range. Lengths are those of the mean request; users' lengths are assumed to
+        differ a little, as equal ones would stay in step (`together`). With pp, as many batches take turns, evenly
+        filled.
 
     Source:
         docs/method.md, "A server under load".
@@ -75,54 +66,42 @@ def served(
     prompt = prompt_of(server)
     full = saturation(replace(server, users=UNLIMITED), prompt)
     if workload.concurrency is None:
-        return _open(server, prompt, full, workload, lanes(deployment), start)
-    return _closed(server, prompt, full, workload, lanes(deployment), start, together)
+        return _open_loop(server, prompt, full, workload, start)
+    return _closed_loop(server, prompt, full, workload, start, together)
 
 
 def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
-    """TTFT and TPOT under whatever load.
-
-    Args:
-        deployment: model, GPU, plan, precision, basis, engine and replicas.
-        workload: lengths and load.
-
-    Returns:
-        Both [s].
-    """
+    """TTFT and TPOT [s] under any load."""
     if workload.load == BURST:
         step = decode(deployment, workload).time
         return prefill(deployment, workload).time, time_per_token(deployment, workload.osl, step)
-    found = served(deployment, workload)
-    return found.ttft, found.tpot
+    under_load = served(deployment, workload)
+    return under_load.ttft, under_load.tpot
 
 
-def _open(
-    server: Server,
-    prompt: Prompt,
-    full: Saturation,
-    workload: Workload,
-    ranks: Real,
-    start: tuple[Real, ...] | None,
+def _open_loop(
+    server: Server, prompt: Prompt, full: Saturation, workload: Workload, start: tuple[Real, ...] | None
 ) -> Served:
-    """Requests that come at random."""
+    """Poisson arrivals."""
     deployment = server.deployment
-    asked = workload.request_rate / ranks
-    rate = minimum(asked, FULL * full.rate)  # beyond it there is no steady state to find
+    ranks = lanes(deployment)
+    offered = workload.request_rate / ranks
+    rate = minimum(offered, FULL * full.rate)  # beyond it there is no steady state to find
     steps, plan = server.steps_of(), server.deployment.plan
     plain = server.decode(1.0).total
 
-    def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
+    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
         met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
         return rate * met.decode, met.seen
 
-    settled = fixed_point(round_, start or (rate * steps * plain, plain))
+    settled = fixed_point(next_state, start or (rate * steps * plain, plain))
     others, seen = minimum(settled.values[0], full.slots), settled.values[1]
     met = meeting(server, prompt, rate, others, seen, None)
     share, wait = slot_wait(server, full, met, rate, others)
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
     busiest = maximum(maximum(met.rho, met.rho_chunks), settled.values[0] / full.slots)
-    is_stable = (asked < full.rate) & (busiest < FULL) & settled.is_found
+    is_stable = (offered < full.rate) & (busiest < FULL) & settled.is_found
     ttft = where(is_stable, ttft, float("inf"))
     return Served(
         ttft=ttft,
@@ -145,17 +124,12 @@ def _open(
     )
 
 
-def _closed(
-    server: Server,
-    prompt: Prompt,
-    full: Saturation,
-    workload: Workload,
-    ranks: Real,
-    start: tuple[Real, ...] | None,
-    together: Real,
+def _closed_loop(
+    server: Server, prompt: Prompt, full: Saturation, workload: Workload, start: tuple[Real, ...] | None, together: Real
 ) -> Served:
-    """Users who ask again as soon as they are answered."""
+    """Users who send the next request as soon as the last is answered."""
     deployment = server.deployment
+    ranks = lanes(deployment)
     users = maximum(workload.concurrency / ranks, 1.0)  # of a rank that has any
     inside = maximum(minimum(users, full.slots), 1.0)
     plan = server.deployment.plan
@@ -163,34 +137,34 @@ def _closed(
     others = inside - 1.0
     plain = server.decode(1.0).total
     alone = before + prompt.alone + steps * plain
-    fastest = float("inf") if server.is_free_of_loads else link_rate(server)
+    max_link_rate = float("inf") if server.is_free_of_loads else link_rate(server)
 
-    def met_at(state: tuple[Real, ...]) -> Meeting:
+    def meeting_at(state: tuple[Real, ...]) -> Meeting:
         return meeting(server, prompt, state[2] * others / inside, minimum(state[0], others), state[1], inside)
 
-    def round_(state: tuple[Real, ...]) -> tuple[Real, ...]:
-        met = met_at(state)
-        most = minimum(maximum(1.0 / met.in_full, 1.0 / alone), fastest)
+    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
+        met = meeting_at(state)
+        max_rate = minimum(maximum(1.0 / met.in_full, 1.0 / alone), max_link_rate)
         first = before + link_wait(server, state[2], inside).over_all + met.stage
-        reached = minimum(inside / (first + met.decode), most)
+        throughput = minimum(inside / (first + met.decode), max_rate)
         rate = state[2] * others / inside
-        return minimum(rate * met.decode, others), met.seen, state[2] * (reached / state[2]) ** _ROOT
+        return minimum(rate * met.decode, others), met.seen, state[2] * (throughput / state[2]) ** _ROOT
 
-    begin = _guess(server, prompt, inside)
-    settled = fixed_point(round_, start or begin)
+    initial = _initial_state(server, prompt, inside)
+    settled = fixed_point(next_state, start or initial)
     values = settled.values
-    search = _narrowing(met_at, round_, inside / alone, inside, server)
-    none = 0.0 * begin[2]
-    narrowed = repeated(search, (none, plain + none, begin[2]), 1, values, begins=negated(settled.is_found))
-    values = tuple(where(settled.is_found, one, other) for one, other in zip(values, narrowed, strict=True))
-    met, rate = met_at(values), values[2]
-    late = link_wait(server, rate, inside).over_all
-    ttft = maximum(users / rate - met.decode, before + late + maximum(met.stage, prompt.alone))
-    if not never(steps <= 0.0):  # nobody decodes: prompts wait for prompts alone
+    search = _bracketing(meeting_at, next_state, inside / alone, inside, server)
+    zero = 0.0 * initial[2]
+    bracketed = repeated(search, (zero, plain + zero, initial[2]), 1, values, begins=negated(settled.is_found))
+    values = tuple(where(settled.is_found, plain, better) for plain, better in zip(values, bracketed, strict=True))
+    met, rate = meeting_at(values), values[2]
+    link_delay = link_wait(server, rate, inside).over_all
+    ttft = maximum(users / rate - met.decode, before + link_delay + maximum(met.stage, prompt.alone))
+    if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
     step, decode = met.step, met.decode
     if workload.num_prompts is not None or not never(above(together, 1.0)):
-        ttft, step = _of_a_run(server, prompt, met, workload, (users, inside), (ttft, step), together)
+        ttft, step = _run_means(server, prompt, met, workload, (users, inside), (ttft, step), together)
         decode = decode * step / met.step
     answered = workload.concurrency / (ttft + decode)
     return Served(
@@ -215,22 +189,14 @@ def _closed(
 
 
 def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
-    r"""Time to the first and only token where nobody decodes.
+    r"""TTFT of users whose answers are single tokens.
 
     .. math:: R = R_1 \left(1 + \frac{(c p)^k - p^k}{R_1^k}\right)^{1/k}
 
-    Between one user's time and that of prompts which follow each other without a gap, those of all users together.
-
-    Args:
-        server: a rank.
-        prompt: its mean prompt.
-        users: of the rank [requests].
-
-    Returns:
-        Time, request and network included [s].
+    Interpolates between one user and the prompts of all users back to back; `users` are those of the rank [requests].
 
     Valid:
-        Both ends; between them an interpolation that simulations gave its order k.
+        Exact at both ends; the order k of the interpolation was chosen by simulation.
 
     Source:
         Asymptotic bounds of a closed queue: Denning and Buzen, ACM Computing Surveys 10(3), 1978.
@@ -238,61 +204,62 @@ def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
     alone = server.before + prompt.alone
     tokens = maximum(minimum(server.budget, prompt.length * users), 1.0)
     shared = (server.linear(1.0, tokens - 1.0) + prompt.head) * prompt.length / tokens
-    each = shared + prompt.attention + server.engine.prefill * prompt.length / tokens
-    each = minimum(each, prompt.alone)
-    return alone * (1.0 + ((users * each) ** _ORDER - each**_ORDER) / alone**_ORDER) ** (1.0 / _ORDER)
+    prompt_time = shared + prompt.attention + server.engine.prefill * prompt.length / tokens
+    prompt_time = minimum(prompt_time, prompt.alone)
+    return alone * (1.0 + ((users * prompt_time) ** _ORDER - prompt_time**_ORDER) / alone**_ORDER) ** (1.0 / _ORDER)
 
 
-def _guess(server: Server, prompt: Prompt, inside: Real) -> _State:
-    """A state of users to begin at: every prompt of others falls between one's own steps."""
+def _initial_state(server: Server, prompt: Prompt, inside: Real) -> _State:
+    """Initial state for users: every prompt of others falls within one's own decode steps."""
     steps, others = server.steps_of(), inside - 1.0
-    parts = server.decode(inside)
-    each = added(server, prompt, inside, server.beside(inside, parts), prompt.length, prompt.length, prompt.attention)
-    decoding = steps * parts.total + each * others
-    whole = server.before + prompt.alone + parts.total + decoding
-    taken = minimum(each * others / whole, 0.9)
-    seen = each if server.engine.scheduler == PROMPTS_FIRST else parts.total + taken * each
-    return others * decoding / whole, seen, inside / whole
+    step = server.decode(inside)
+    base = server.beside(inside, step)
+    added_time = added(server, prompt, inside, base, prompt.length, prompt.length, prompt.attention)
+    decoding = steps * step.total + added_time * others
+    latency = server.before + prompt.alone + step.total + decoding
+    occupied = minimum(added_time * others / latency, 0.9)
+    seen = added_time if server.engine.scheduler == PROMPTS_FIRST else step.total + occupied * added_time
+    return others * decoding / latency, seen, inside / latency
 
 
-def _narrowing(
-    met_at: Callable[[_State], Meeting],
-    round_: Callable[[_State], _State],
-    most: Real,
+def _bracketing(
+    meeting_at: Callable[[_State], Meeting],
+    next_state: Callable[[_State], _State],
+    max_rate: Real,
     inside: Real,
     server: Server,
 ) -> Callable[[_State], tuple[_State, bool]]:
-    """The only turn of the search where rounds by themselves find no state: throughput by bracketing, rest by rounds.
+    """Search where plain iteration diverges: throughput by bracketing, the rest of the state by iteration.
 
-    Prompts take nearly all of the time then, and the rounds lead away from where they meet.
+    This happens where prompts take nearly all of the time.
     """
     before = server.before
 
     def averaged(state: _State, rate: Real, rounds: int) -> _State:
-        slow = maximum(rate, _LEAST * most)
+        trial_rate = maximum(rate, _LEAST * max_rate)
 
-        def half_a_round(state: _State) -> tuple[_State, bool]:
-            others, seen, _ = round_((*state, slow))
+        def damped_round(state: _State) -> tuple[_State, bool]:
+            others, seen, _ = next_state((*state, trial_rate))
             return (0.5 * (state[0] + others), 0.5 * (state[1] + seen)), True
 
-        return repeated(half_a_round, state, rounds, (slow,))
+        return repeated(damped_round, state, rounds, (trial_rate,))
 
     def surplus(rate: Real, state: _State) -> tuple[Real, _State]:
         state = averaged(state, rate, _INNER)
-        met = met_at((*state, rate))
-        late = link_wait(server, rate, inside).over_all
-        taken = maximum(rate * (before + late + met.stage + met.decode) / inside, rate * met.in_full)
-        return 1.0 - (taken if server.is_free_of_loads else maximum(taken, rate / link_rate(server))), state
+        met = meeting_at((*state, rate))
+        link_delay = link_wait(server, rate, inside).over_all
+        needed = maximum(rate * (before + link_delay + met.stage + met.decode) / inside, rate * met.in_full)
+        return 1.0 - (needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))), state
 
     def search(state: _State) -> tuple[_State, bool]:
-        rate, state = carried_crossing(surplus, most, state[:2])
-        rate = minimum(rate, most)
+        rate, state = carried_crossing(surplus, max_rate, state[:2])
+        rate = minimum(rate, max_rate)
         return (*averaged(state, rate, _INNER * _INNER), rate), False
 
     return search
 
 
-def _of_a_run(
+def _run_means(
     server: Server,
     prompt: Prompt,
     met: Meeting,
@@ -301,38 +268,29 @@ def _of_a_run(
     steady: tuple[Real, Real],
     together: Real,
 ) -> tuple[Real, Real]:
-    r"""Means of a run of N requests that all users begin together.
+    r"""Means of a run of N requests that all users begin at once.
 
     .. math:: TTFT = f\, TTFT_{burst} + (1 - f)\, TTFT_{steady},\quad f = \min(1, c / N)
 
-    In the burst prompts follow each other, half of the others' before one's own, the other half between its steps.
+    In the initial burst, half of the others' prompts precede one's own, the other half fall between its decode steps.
 
-    Args:
-        server: a rank.
-        prompt: its mean prompt.
-        met: what a request meets in the steady state.
-        workload: lengths, users and requests of the run.
-        users: of the rank, and those of them for whom there is a slot [requests].
-        steady: TTFT and mean decode step of the steady state [s].
-        together: prompts of equal requests that come at the same time [requests].
-
-    Returns:
-        TTFT and mean decode step [s].
+    `users`: of the rank, and those of them with a slot [requests]; `steady`: TTFT and mean decode step [s], like the
+    result; `together`: equal requests that arrive at the same time [requests].
     """
-    everyone, inside = users
+    all_users, inside = users
     steps, others = server.steps_of(), inside - 1.0
-    each = met.prompt
-    if server.engine.scheduler == PROMPTS_FIRST:  # nobody decodes until all prompts are done
-        each = each / server.engine.stretch
+    added_time = met.prompt
+    if server.engine.scheduler == PROMPTS_FIRST:  # decoding starts after all prompts
+        added_time = added_time / server.engine.prefill_slowdown
     step = server.decode(inside).total
-    among = server.engine.arrival + step / 2.0
-    ttft = server.before + prompt.alone + others / 2.0 * each + among * minimum(1.0, others)
-    mean_step = step + each / (steps + 1.0) * others / 2.0
-    ttft = ttft + (everyone / inside - 1.0) * (ttft + steps * mean_step)
-    company = minimum(together, inside) - 1.0
+    arrival = server.engine.arrival + step / 2.0
+    ttft = server.before + prompt.alone + others / 2.0 * added_time + arrival * minimum(1.0, others)
+    mean_step = step + added_time / (steps + 1.0) * others / 2.0
+    ttft = ttft + (all_users / inside - 1.0) * (ttft + steps * mean_step)
+    companions = minimum(together, inside) - 1.0
     later = (
-        steady[0] + company * met.prompt * everyone / inside,
-        maximum(steady[1] - company * met.prompt / (steps + 1.0), minimum(mean_step, steady[1])),
+        steady[0] + companions * met.prompt * all_users / inside,
+        maximum(steady[1] - companions * met.prompt / (steps + 1.0), minimum(mean_step, steady[1])),
     )
     share = 0.0 if workload.num_prompts is None else minimum(1.0, workload.concurrency / workload.num_prompts)
     return share * ttft + (1.0 - share) * later[0], share * mean_step + (1.0 - share) * later[1]

@@ -1,4 +1,4 @@
-"""Mixtures of gammas, each above what it takes at least: how a latency is distributed over requests."""
+"""Latency distributions as mixtures of gamma distributions, each shifted by a minimum."""
 
 from __future__ import annotations
 
@@ -11,42 +11,40 @@ from roofline.records import NamedTuple
 from roofline.roots import crossing
 from roofline.serving.lengths import Spread
 
-__all__ = ["Component", "by_prompt_length", "gamma_survival", "merged", "percentile", "survival"]
-
 _E = 2.718281828459045
-_TINY = 2.0**-200  # of a time or its square: as good as none, and no division by zero
-_GROUPS = (0.55, 0.92, 1.0)  # of the prompts: ends of the groups
+_TINY = 2.0**-200  # of a time or its square, against division by zero
+_GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
 
 
 @comparable
 class Component(NamedTuple):
-    """A share of the requests, and how long they take: a gamma above what all of them take."""
+    """A share of the requests with a shifted gamma distribution of their time."""
 
-    weight: Real  # share of the requests [1]
+    weight: Real  # share of requests [1]
     least: Real  # [s]
-    mean: Real  # [s] beyond it
-    variance: Real  # [s^2] of what is beyond it
-    most: Real = float("inf")  # [s] beyond it
+    mean: Real  # [s] beyond `least`
+    variance: Real  # [s^2]
+    most: Real = float("inf")  # [s] upper bound beyond `least`
 
     def later(self, time: Real, share: Real) -> Component:
-        """Some of these requests, which take longer by a time."""
+        """A share of these requests, later by `time` [s]."""
         return self._replace(weight=share * self.weight, least=self.least + time)
 
 
 def survival(parts: Sequence[Component], time: Real) -> Real:
-    r"""Share of the requests that take longer.
+    r"""Share of requests that take longer than a time.
 
     .. math:: S(t) = \sum_i w_i\, S_{gamma}(t - a_i;\ \mu_i, v_i)
 
     Args:
-        parts: of a distribution.
+        parts: components of the distribution.
         time: t [s].
 
     Returns:
         Share [1].
 
     Source:
-        A mixture.
+        Arithmetic.
     """
     total: Real = 0.0
     for part in parts:
@@ -62,8 +60,8 @@ def percentile(parts: Sequence[Component], level: float) -> Real:
     """Time within which a share of the requests is answered.
 
     Args:
-        parts: of a distribution.
-        level: of the percentile [%].
+        parts: components of the distribution.
+        level: percentile [%].
 
     Returns:
         Time [s].
@@ -77,22 +75,22 @@ def percentile(parts: Sequence[Component], level: float) -> Real:
 
 
 def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
-    r"""Share of a gamma-distributed time above t.
+    r"""Probability that a gamma-distributed time exceeds t.
 
     .. math:: k = \frac{\mu^2}{v},\quad S = \begin{cases} 1 - \Phi\left(3 \sqrt{k} \left[(t / \mu)^{1/3} - 1 +
               \frac{1}{9 k}\right]\right) & k \ge 1 \\ \frac{2 k}{1 + k}\, e^{-2 t \mu / (v + \mu^2)} & k < 1
               \end{cases}
 
-    Where waits are rarer than a gamma has them by its shape (k < 1), some wait nothing at all and the others an
-    exponential time, of the same mean and variance: what a queue does.
+    For k < 1 a part of the requests waits an exponential time and the others not at all, as in a queue, with the same
+    mean and variance.
 
     Args:
         time: t [s].
-        mean: of the distribution, mu [s].
-        variance: of it, v [s^2].
+        mean: mu [s].
+        variance: v [s^2].
 
     Returns:
-        Share [1].
+        Probability [1].
 
     Source:
         Wilson and Hilferty, PNAS 17(12), 1931; Phi by Abramowitz and Stegun, 26.2.17.
@@ -105,31 +103,31 @@ def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
     beyond = maximum(time, 0.0)
     both = variance + square
     share = 2.0 * square / maximum(both, _TINY)
-    seldom = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
+    rare = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
     root = 3.0 * maximum(shape, 1.0) ** 0.5
     place = ((beyond / maximum(mean, _TINY)) ** (1.0 / 3.0) - 1.0) * root + 1.0 / root
-    return where(time < 0.0, 1.0, where(shape <= 1.0, seldom, _normal_survival(place)))
+    return where(time < 0.0, 1.0, where(shape <= 1.0, rare, _normal_survival(place)))
 
 
-def _normal_survival(place: Real) -> Real:
-    """Share of a standard normal above a place."""
-    away = maximum(place, 0.0 - place)
+def _normal_survival(z: Real) -> Real:
+    """Probability that a standard normal variable exceeds `place`."""
+    away = maximum(z, 0.0 - z)
     t = 1.0 / (1.0 + 0.2316419 * away)
     series = t * (
         0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
     )  # fmt: skip
     tail = 0.3989422804014327 * _E ** (0.0 - minimum(away * away / 2.0, 700.0)) * series
-    return where(place > 0.0, tail, 1.0 - tail)
+    return where(z > 0.0, tail, 1.0 - tail)
 
 
 def merged(parts: Sequence[Component]) -> Component:
-    """One part with the mean and the variance of several.
+    """One component with the mean and variance of several.
 
     Args:
-        parts: of a distribution.
+        parts: components to merge.
 
     Returns:
-        The part, with the weight of all of them.
+        The component, with their total weight.
 
     Source:
         Law of total variance.
@@ -142,20 +140,15 @@ def merged(parts: Sequence[Component]) -> Component:
 
 
 def by_prompt_length(parts: Sequence[Component], prompts: Spread) -> list[Component]:
-    """Fewer parts of the same means and variances: the shorter half of the prompts, most of the longer, the longest.
+    """Merge the components of prompt slices into the shorter half, most of the longer half, and the longest.
 
-    Args:
-        parts: of every slice of the prompts, those of one slice together.
-        prompts: how they spread.
-
-    Returns:
-        One part for each group.
+    The components of one slice must be adjacent.
     """
-    each = len(parts) // len(prompts.slices)
+    parts_per_slice = len(parts) // len(prompts.slices)
     groups: dict[float, list[Component]] = {}
-    reached = 0.0
+    cumulative = 0.0
     for place, (weight, _) in enumerate(prompts.slices):
-        reached += weight
-        end = next(end for end in _GROUPS if reached <= end + NANO)
-        groups.setdefault(end, []).extend(parts[each * place : each * (place + 1)])
+        cumulative += weight
+        end = next(end for end in _GROUPS if cumulative <= end + NANO)
+        groups.setdefault(end, []).extend(parts[parts_per_slice * place : parts_per_slice * (place + 1)])
     return [merged(group) for group in groups.values()]

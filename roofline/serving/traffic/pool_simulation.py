@@ -1,15 +1,16 @@
-"""Two pools step by step: prompts on their ranks, KV caches on their links, every decode step of every rank.
+"""Simulation of two pools: every prefill pass, KV transfer and decode step of every rank.
 
-The authority on the algebra of `traffic.pools`, with the same times of passes, steps and transfers.
+The reference for the equations of `traffic.pools`, with the same times of passes, steps and transfers.
+
 """
 
 from __future__ import annotations
 
 import random
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import count
 
 from roofline.ops import Real
 from roofline.physics.forward import decode_pass
@@ -21,50 +22,32 @@ from roofline.serving.latency import Workload
 from roofline.serving.served import lanes
 from roofline.serving.traffic.load import server_of
 from roofline.serving.traffic.prompt_rank import prompt_rank
-from roofline.serving.traffic.simulation import Arrivals, Finished, drawn_steps
+from roofline.serving.traffic.simulation import Arrivals, Finished, Interpolation, drawn_steps
 
-__all__ = ["pools_simulated"]
-
-_NODES = 40  # of a table
-_GROWTH = 1.25  # from one of its nodes to the next
-_WARM = 20  # one in so many requests is not counted, at the start
-_ROUNDS = 3  # of users, likewise
-
-
-@dataclass(slots=True)
-class _Table:
-    """A function of one number, read between nodes."""
-
-    places: list[float]
-    values: list[float]
-
-    def __call__(self, place: float) -> float:
-        right = min(max(bisect_right(self.places, place), 1), len(self.places) - 1)
-        low, high = self.places[right - 1], self.places[right]
-        share = (place - low) / (high - low)
-        return self.values[right - 1] + share * (self.values[right] - self.values[right - 1])
+_NODES = 40  # of a step-time table
+_GROWTH = 1.25  # ratio of neighbouring nodes
+_WARM = 20  # one in so many requests is warm-up and not counted
+_ROUNDS = 3  # warm-up requests per user
 
 
 @dataclass(slots=True)
 class _PoolRequest:
-    """A request."""
-
     arrival: float
     prompt: int
     answer: int
-    left: int  # tokens of the prompt that are not computed
+    left: int  # prompt tokens still to compute
     started: float = -1.0
     first: float = 0.0
-    alone: float = 0.0  # [s] in which its prompt was computed
+    alone: float = 0.0  # [s] time to compute its prompt
     sender: int = 0
-    steps: int = 0  # decode steps that its answer takes
+    steps: int = 0  # decode steps of its answer
 
 
 @dataclass(slots=True)
 class _PrefillRank:
     queue: deque[_PoolRequest] = field(default_factory=deque)
     is_busy: bool = False
-    free: float = 0.0  # when its link is
+    free: float = 0.0  # [s] when its link is free
 
 
 @dataclass(slots=True)
@@ -72,10 +55,10 @@ class _DecodeRank:
     waiting: deque[_PoolRequest] = field(default_factory=deque)
     running: list[tuple[int, int, _PoolRequest]] = field(default_factory=list)
     clock: int = 0  # steps so far
-    gain: float = 0.0  # tokens that its sequences gain in a step, together
-    context: float = 0.0  # tokens in the cache of those that decode
+    gain: float = 0.0  # tokens that its sequences gain per step
+    context: float = 0.0  # cached tokens of decoding sequences
     held: float = 0.0
-    coming: int = 0  # requests on their way
+    coming: int = 0  # requests in transfer
     is_busy: bool = False
     free: float = 0.0
 
@@ -83,38 +66,36 @@ class _DecodeRank:
 def pools_simulated(
     pools: Pools, workload: Workload, arrivals: Arrivals, progress: Callable[[int], None] | None = None
 ) -> list[Finished]:
-    """Requests of two pools, each pass, transfer and step simulated.
+    """Simulate the requests of two pools: every pass, transfer and step.
 
     Args:
         pools: both deployments and the link.
         workload: mean lengths.
-        arrivals: how requests come to all ranks together, and how many are counted.
-        progress: told now and then how many were answered [function].
+        arrivals: when requests arrive at all ranks together, and how many are counted.
+        progress: called now and then with the number of answered requests [function].
 
     Returns:
-        The requests that are counted, in the order in which they were answered.
+        The counted requests, in the order of completion.
 
     Valid:
-        Requests go to prefill ranks at random, to decode ranks at random under a rate and to the emptiest of users;
-        data-parallel decode ranks are as full as each other.
+        Requests go to a random prefill rank, and to a random decode rank under a rate or the emptiest one under users;
+        data-parallel decode ranks are equally full.
 
     Source:
         Schedulers of Dynamo (components/router) and of SGLang's and vLLM's disaggregated modes, as of 2026-11.
     """
-    return _PoolLoop(pools, workload, arrivals, progress).run()
+    return _PoolSimulation(pools, workload, arrivals, progress).run()
 
 
-class _PoolLoop:
-    """State of the simulation."""
-
+class _PoolSimulation:
     def __init__(
         self, pools: Pools, workload: Workload, arrivals: Arrivals, progress: Callable[[int], None] | None
     ) -> None:
         self.arrivals, self.progress, self.pools = arrivals, progress, pools
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
-        plain = replace(workload, concurrency=None, request_rate=None, num_prompts=None, lengths=arrivals.lengths)
-        self.prefill = server_of(pools.prefill, replace(plain, osl=1.0))
-        self.decode = server_of(pools.decode, plain)
+        means = replace(workload, concurrency=None, request_rate=None, num_prompts=None, lengths=arrivals.lengths)
+        self.prefill = server_of(pools.prefill, replace(means, osl=1.0))
+        self.decode = server_of(pools.decode, means)
         self.rank = prompt_rank(self.prefill)
         self.dp = pools.prefill.plan.dp
         self.senders = [_PrefillRank() for _ in range(int(lanes(pools.prefill)))]
@@ -123,158 +104,157 @@ class _PoolLoop:
         self.prefix = float(self.prefill.prefix)
         self.computed = float(self.prefill.computed)
         engine = pools.decode.engine
-        each = float(self.decode.isl) + engine.reserve * float(self.decode.osl)
+        length = float(self.decode.isl) + engine.reserve * float(self.decode.osl)
         self.reserve = engine.reserve
-        self.memory = float(largest_batch(pools.decode, each)) / pools.decode.plan.dp * each
-        self.most = max(int(engine.max_num_seqs / pools.decode.plan.pp), 1) if engine.max_num_seqs else 1 << 60
-        self.linear: dict[int, _Table] = {}
+        self.memory = float(largest_batch(pools.decode, length)) / pools.decode.plan.dp * length
+        self.max_sequences = max(int(engine.max_num_seqs / pools.decode.plan.pp), 1) if engine.max_num_seqs else 1 << 60
+        self.linear: dict[int, Interpolation] = {}
         cached = self.prefill.kinds[0].cached
-        self.attention = _table(lambda tokens: self.prefill.prompt(tokens, cached).attention, 64 * self.computed)
-        most = min(self.most, int(self.memory / (self.prefix + 1.0)) + 2)
+        self.attention = _tabulated(lambda tokens: self.prefill.prompt(tokens, cached).attention, 64 * self.computed)
+        most = min(self.max_sequences, int(self.memory / (self.prefix + 1.0)) + 2)
         self.mean = float(self.decode.isl) + float(self.decode.osl) / 2.0
-        self.step = _table(lambda number: self.decode.decode(number).total, most)
-        self.growth = _table(self._growth, most)
-        self.network = float(pools.prefill.host.network)
+        self.step = _tabulated(lambda number: self.decode.decode(number).total, most)
+        self.growth = _tabulated(self._growth, most)
+        self.network = float(pools.prefill.effective_engine.network)
         self.events: list[tuple[float, int, Callable[[float], None]]] = []
+        self.order = count()  # of first steps: breaks ties
         self.made = self.skipped = 0
         self.answered: list[Finished] = []
 
     def run(self) -> list[Finished]:
-        """Answer as many requests as are to be counted."""
         arrivals = self.arrivals
         if arrivals.rate is None:
             self.skipped = _ROUNDS * arrivals.users
-            one = self.rank.prompt.alone + self.decode.steps_of() * self.step(1.0)
+            latency = self.rank.prompt.alone + self.decode.steps_of() * self.step(1.0)
             for number in range(arrivals.users):
-                self._at(float(one) * number / arrivals.users, self._ask)
+                self._schedule(float(latency) * number / arrivals.users, self._send_request)
         else:
             self.skipped = max(arrivals.requests // _WARM, 50)
-            self._at(self.random.expovariate(arrivals.rate), self._ask)
-        done = 0
+            self._schedule(self.random.expovariate(arrivals.rate), self._send_request)
+        events = 0
         while len(self.answered) < arrivals.requests:
             now, _, action = heappop(self.events)
             action(now)
-            done += 1
-            if self.progress is not None and done % 4096 == 0:
+            events += 1
+            if self.progress is not None and events % 4096 == 0:
                 self.progress(len(self.answered))
         return self.answered
 
-    def _at(self, time: float, action: Callable[[float], None]) -> None:
+    def _schedule(self, time: float, action: Callable[[float], None]) -> None:
         self.made += 1
         heappush(self.events, (time, self.made, action))
 
-    def _ask(self, now: float) -> None:
-        """A request is sent."""
+    def _send_request(self, now: float) -> None:
         arrivals = self.arrivals
         prompts, answers = arrivals.lengths.draw(self.random)
         prompt = max(round(self.computed * prompts), 1)
         answer = max(round(float(self.decode.osl) * answers), 1)
-        asked = _PoolRequest(now, prompt, answer, prompt, sender=self.random.randrange(len(self.senders)))
-        asked.steps = drawn_steps(answer - 1, self.pools.decode, self.random)
+        request = _PoolRequest(now, prompt, answer, prompt, sender=self.random.randrange(len(self.senders)))
+        request.steps = drawn_steps(answer - 1, self.pools.decode, self.random)
         wait = float(self.prefill.before - self.prefill.cold)
         if any(rank.is_busy for rank in self.receivers):
             wait += float(self.prefill.engine.arrival)
         cold = self.prefill.cold_start
         if cold is not None and self.random.random() < cold[0]:
             wait += cold[1]
-        self._at(now + wait, lambda at: self._come(at, asked))
+        self._schedule(now + wait, lambda time: self._enqueue(time, request))
         if arrivals.rate is not None:
-            self._at(now + self.random.expovariate(arrivals.rate), self._ask)
+            self._schedule(now + self.random.expovariate(arrivals.rate), self._send_request)
 
-    def _come(self, now: float, asked: _PoolRequest) -> None:
-        rank = self.senders[asked.sender]
-        rank.queue.append(asked)
+    def _enqueue(self, now: float, request: _PoolRequest) -> None:
+        rank = self.senders[request.sender]
+        rank.queue.append(request)
         if not rank.is_busy:
-            self._pass(now, asked.sender, is_first=True)
+            self._start_pass(now, request.sender, is_first=True)
 
-    def _pass(self, now: float, number: int, *, is_first: bool = False) -> None:
+    def _start_pass(self, now: float, number: int, *, is_first: bool = False) -> None:
         """A pass over the prompts that wait at a rank."""
         rank = self.senders[number]
         rank.is_busy = bool(rank.queue)
         if not rank.queue:
             return
-        tokens, attention, ended = 0, 0.0, []
+        tokens, attention, finished = 0, 0.0, []
         while rank.queue and tokens < self.budget:
-            asked = rank.queue[0]
-            new = min(asked.left, self.budget - tokens)
-            if asked.started < 0.0:
-                asked.started = now
-            done = asked.prompt - asked.left
-            attention += self._attention(asked.prompt, done, done + new)
-            asked.left -= new
+            request = rank.queue[0]
+            new = min(request.left, self.budget - tokens)
+            if request.started < 0.0:
+                request.started = now
+            done = request.prompt - request.left
+            attention += self._attention(request.prompt, done, done + new)
+            request.left -= new
             tokens += new
-            if asked.left == 0:
-                ended.append(rank.queue.popleft())
+            if request.left == 0:
+                finished.append(rank.queue.popleft())
         worker = number - number % self.dp
-        busy = sum(each.is_busy for each in self.senders[worker : worker + self.dp])
+        busy = sum(peer.is_busy for peer in self.senders[worker : worker + self.dp])
         time = self._pass_time(tokens, attention, busy)
-        if is_first:  # behind another pass the host has launched the kernels ahead
+        if is_first:  # after another pass, the host has launched the kernels ahead
             time = max(time, float(self.rank.prompt.launches) + float(self.prefill.engine.prefill))
 
         def end(at: float) -> None:
-            for asked in ended:
-                asked.alone = at - asked.started
-                self._send(at, asked)
-            self._pass(at, number)
+            for request in finished:
+                request.alone = at - request.started
+                self._transfer(at, request)
+            self._start_pass(at, number)
 
-        self._at(now + time, end)
+        self._schedule(now + time, end)
 
     def _pass_time(self, tokens: int, attention: float, busy: int) -> float:
         if busy not in self.linear:
             server = replace(self.prefill, users=float(busy))
             most = min(self.budget, int(64 * self.computed))
-            self.linear[busy] = _table(lambda place: server.linear(1.0, place - 1.0), most)
+            self.linear[busy] = _tabulated(lambda place: server.linear(1.0, place - 1.0), most)
         return self.linear[busy](tokens) + attention + float(self.rank.prompt.head) + float(self.prefill.engine.prefill)
 
-    def _attention(self, whole: int, start: int, end: int) -> float:
-        """Of a chunk: of the whole prompt, by the pairs of queries and keys."""
-        pairs = ((end + self.prefix) ** 2 - (start + self.prefix) ** 2) / ((whole + self.prefix) ** 2 - self.prefix**2)
-        return self.attention(whole) * pairs
+    def _attention(self, prompt: int, start: int, end: int) -> float:
+        """Attention of a chunk [s]: the prompt's share by query-key pairs."""
+        pairs = ((end + self.prefix) ** 2 - (start + self.prefix) ** 2) / ((prompt + self.prefix) ** 2 - self.prefix**2)
+        return self.attention(prompt) * pairs
 
-    def _send(self, now: float, asked: _PoolRequest) -> None:
-        """The KV cache of a prompt moves; a single token is sent to the user alone."""
-        if asked.answer == 1:
-            asked.first = now
-            self._finished(now, asked)
+    def _transfer(self, now: float, request: _PoolRequest) -> None:
+        """Transfer the KV cache of a prompt; a single-token answer ends here."""
+        if request.answer == 1:
+            request.first = now
+            self._finish(now, request)
             return
         number = self._receiver()
-        sender, receiver = self.senders[asked.sender], self.receivers[number]
+        sender, receiver = self.senders[request.sender], self.receivers[number]
         receiver.coming += 1
         model = self.pools.prefill.model
-        time = kv_transfer_time(self.pools, self.prefix + asked.prompt)
-        shown = float(shown_transfer(self.pools.link, float(model.layers), time, asked.alone))
+        time = kv_transfer_time(self.pools, self.prefix + request.prompt)
+        shown = float(shown_transfer(self.pools.link, float(model.layers), time, request.alone))
         start = max(now, sender.free, receiver.free) if shown else now
         sender.free = receiver.free = start + shown
 
         def arrived(at: float) -> None:
             receiver.coming -= 1
-            receiver.waiting.append(asked)
+            receiver.waiting.append(request)
             if not receiver.is_busy:
-                self._steps(at, number)
+                self._start_step(at, number)
 
-        self._at(start + shown, arrived)
+        self._schedule(start + shown, arrived)
 
     def _receiver(self) -> int:
-        """Rank that an answer goes to."""
+        """Decode rank for the next answer."""
         if self.arrivals.rate is not None:
             return self.random.randrange(len(self.receivers))
         load = [len(rank.waiting) + len(rank.running) + rank.coming for rank in self.receivers]
         return load.index(min(load))
 
-    def _steps(self, now: float, number: int) -> None:
+    def _start_step(self, now: float, number: int) -> None:
         """A decode step of a rank."""
         rank = self.receivers[number]
-        while rank.waiting and len(rank.running) < self.most:
-            asked = rank.waiting[0]
-            needed = self.prefix + asked.prompt + self.reserve * asked.answer
+        while rank.waiting and len(rank.running) < self.max_sequences:
+            request = rank.waiting[0]
+            needed = self.prefix + request.prompt + self.reserve * request.answer
             if rank.held + needed > self.memory * (1.0 + NANO) and rank.running:
                 break
             rank.waiting.popleft()
             rank.held += needed
-            rank.context += self.prefix + asked.prompt + 1.0
-            asked.first = now
-            rank.gain += (asked.answer - 1) / asked.steps
-            heappush(rank.running, (rank.clock + asked.steps, id(asked), asked))
+            rank.context += self.prefix + request.prompt + 1.0
+            request.first = now
+            rank.gain += (request.answer - 1) / request.steps
+            heappush(rank.running, (rank.clock + request.steps, next(self.order), request))
         running = len(rank.running)
         rank.is_busy = running > 0
         if not running:
@@ -286,40 +266,40 @@ class _PoolLoop:
             rank.clock += 1
             rank.context += rank.gain
             while rank.running and rank.running[0][0] <= rank.clock:
-                _, _, asked = heappop(rank.running)
-                rank.context -= self.prefix + asked.prompt + asked.answer
-                rank.gain -= (asked.answer - 1) / asked.steps
-                rank.held -= self.prefix + asked.prompt + self.reserve * asked.answer
-                self._finished(at, asked)
-            self._steps(at, number)
+                _, _, request = heappop(rank.running)
+                rank.context -= self.prefix + request.prompt + request.answer
+                rank.gain -= (request.answer - 1) / request.steps
+                rank.held -= self.prefix + request.prompt + self.reserve * request.answer
+                self._finish(at, request)
+            self._start_step(at, number)
 
-        self._at(now + time, end)
+        self._schedule(now + time, end)
 
     def _growth(self, sequences: float) -> Real:
-        """Of a step by token of context and sequence [s]."""
+        """Growth of a decode step per token of context and sequence [s]."""
         deployment, osl = self.pools.decode, max(float(self.decode.osl), 2.0)
         ends = [decode_pass(deployment, sequences * deployment.plan.dp, float(self.decode.isl) + at).time
                 for at in (0.0, osl)]  # fmt: skip
         return (ends[1] - ends[0]) / osl / sequences
 
-    def _finished(self, now: float, asked: _PoolRequest) -> None:
+    def _finish(self, now: float, request: _PoolRequest) -> None:
         if self.arrivals.rate is None:
-            self._at(now, self._ask)
+            self._schedule(now, self._send_request)
         if self.skipped:
             self.skipped -= 1
             return
-        tokens = asked.answer - 1
-        tpot = (now - asked.first) / tokens if tokens else float("nan")
-        wait = asked.started - asked.arrival
-        self.answered.append(Finished(asked.first - asked.arrival, tpot, now - asked.arrival, wait))
+        tokens = request.answer - 1
+        tpot = (now - request.first) / tokens if tokens else float("nan")
+        wait = request.started - request.arrival
+        self.answered.append(Finished(request.first - request.arrival, tpot, now - request.arrival, wait))
 
 
-def _table(function: Callable[[float], Real], most: float) -> _Table:
-    """A function from one to the most that is asked, at nodes that are the closer the smaller."""
-    places, place, growth = [1.0], 1.0, max(_GROWTH, max(most, 2.0) ** (1.0 / _NODES))
-    while place < most:
-        place = max(round(place * growth), place + 1.0)
-        places.append(place)
-    if len(places) == 1:
-        places.append(2.0)
-    return _Table(places, [float(function(each)) for each in places])
+def _tabulated(function: Callable[[float], Real], most: float) -> Interpolation:
+    """A function on [1, most], with denser nodes at small arguments."""
+    nodes, node, growth = [1.0], 1.0, max(_GROWTH, max(most, 2.0) ** (1.0 / _NODES))
+    while node < most:
+        node = max(round(node * growth), node + 1.0)
+        nodes.append(node)
+    if len(nodes) == 1:
+        nodes.append(2.0)
+    return Interpolation(nodes, [float(function(node)) for node in nodes])

@@ -1,8 +1,8 @@
-"""A server step by step: every token of every request, with the step times that the closed forms use.
+"""Simulation of a server: every token of every request, with the step times of the closed forms.
 
-The authority on the algebra of `serving.queueing`, and a way not to believe it. A plain loop over steps: sequences that
-decode, prompts that wait, a budget of tokens, slots and memory; requests that come at random or from users who ask
-again as soon as they are answered.
+The reference for the equations of `serving.traffic.queueing`. A plain loop over steps: decoding sequences, waiting
+prompts, a token budget, slots and memory; Poisson arrivals, or users who ask again as soon as they are answered.
+
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import count, pairwise
 
 from roofline.ops import Real
 from roofline.physics.forward import decode_pass, prefill_pass
@@ -24,33 +24,31 @@ from roofline.serving.lengths import EQUAL, UNIFORM, Lengths
 from roofline.serving.traffic.server import PROMPTS_FIRST, Server
 from roofline.specs.kernels import HEAD
 
-__all__ = ["Arrivals", "Finished", "drawn_steps", "simulated"]
-
-_NODES = 24  # of a table
-_GROWTH = 1.35  # from one of its nodes to the next
-_ROUNDS = 3  # of users who begin together, until their requests are spread out
+_NODES = 24  # of a step-time table
+_GROWTH = 1.35  # ratio of neighbouring nodes
+_ROUNDS = 3  # warm-up requests per user
 _REPORT = 4096  # steps between two reports of progress
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How requests come to one rank, and how long they are."""
+    """Arrivals of requests at one rank, and their lengths."""
 
-    requests: int  # that are counted
-    rate: float | None = None  # [1/s] Poisson; None: users
-    users: int = 1  # who ask again as soon as they are answered
-    is_burst: bool = False  # whether the requests of the start, all users at once, are counted
-    lengths: Lengths = EQUAL  # how they spread about the means of the server
+    requests: int  # counted ones
+    rate: float | None = None  # [1/s] Poisson arrivals; None: users
+    users: int = 1  # of a closed loop
+    is_burst: bool = False  # all users begin at once, and these requests count
+    lengths: Lengths = EQUAL  # spread around the server's means
     seed: int = 0
 
 
 class Finished(NamedTuple):
-    """A request that was answered."""
+    """An answered request."""
 
     ttft: float  # [s]
-    tpot: float  # [s] mean over its tokens after the first; NaN of a single token
+    tpot: float  # [s] mean over tokens after the first; NaN for a single token
     e2el: float  # [s]
-    wait: float  # [s] before anything of its prompt was computed
+    wait: float  # [s] before the first chunk of its prompt
 
 
 @dataclass(slots=True)
@@ -59,43 +57,43 @@ class _Request:
     ready: float
     prompt: int
     answer: int
-    left: int  # tokens of the prompt that are not computed
-    steps: int  # decode steps that its answer takes
-    cached: int  # tokens before them that are
+    left: int  # prompt tokens still to compute
+    steps: int  # decode steps of its answer
+    cached: int  # cached prompt tokens
     started: float = -1.0
     first: float = 0.0
 
 
 @dataclass(slots=True)
-class _Line:
-    """A function of one number between nodes."""
+class Interpolation:
+    """A function of one number, linear between nodes."""
 
-    places: list[float]
+    nodes: list[float]
     values: list[float]
 
-    def __call__(self, place: float) -> float:
-        right = min(max(bisect_right(self.places, place), 1), len(self.places) - 1)
-        low, high = self.places[right - 1], self.places[right]
-        share = (place - low) / (high - low)
+    def __call__(self, argument: float) -> float:
+        right = min(max(bisect_right(self.nodes, argument), 1), len(self.nodes) - 1)
+        low, high = self.nodes[right - 1], self.nodes[right]
+        share = (argument - low) / (high - low)
         return self.values[right - 1] + share * (self.values[right] - self.values[right - 1])
 
 
 @dataclass(slots=True)
-class _Times:
-    """Times of steps of one rank, tabulated."""
+class _StepTimes:
+    """Tabulated step times of one rank [s]."""
 
-    linear: _Line  # of tokens
-    decode: _Line  # the same part of a decode step, by sequences
-    apart: _Line  # at the mean context
-    growth: _Line  # of it, by token of context and sequence
-    attention: list[tuple[float, _Line]]  # by tokens cached: of a chunk by its tokens
+    linear: Interpolation  # by tokens
+    decode: Interpolation  # of a decode step, by sequences
+    apart: Interpolation  # at the context `context`, by sequences
+    growth: Interpolation  # of `apart`, per token of context and sequence
+    attention: list[tuple[float, Interpolation]]  # cached tokens -> attention of a chunk by its tokens
     head: float
     context: float  # at which `apart` holds
-    host: _Line
-    launches: float  # of a pass over prompts alone, at least
+    host: Interpolation
+    launches: float  # lower bound of a prefill-only pass
 
     def prompt_attention(self, new: int, cached: int) -> float:
-        """Attention of a chunk after what is cached [s]."""
+        """Attention of a chunk after cached tokens [s]."""
         (low, first), (high, last) = next(
             (pair for pair in pairwise(self.attention) if cached <= pair[1][0]), tuple(self.attention[-2:])
         )
@@ -104,73 +102,71 @@ class _Times:
 
 
 def simulated(server: Server, arrivals: Arrivals, progress: Callable[[int], None] | None = None) -> list[Finished]:
-    """Requests of one rank, each step simulated.
+    """Simulate the requests of one rank, step by step.
 
     Args:
         server: the rank.
-        arrivals: how requests come, and how many are counted.
-        progress: told now and then how many were answered [function].
+        arrivals: when requests arrive, and how many are counted.
+        progress: called now and then with the number of answered requests [function].
 
     Returns:
-        The requests that are counted, in the order in which they were answered.
+        The counted requests, in the order of completion.
 
     Valid:
-        One rank of data parallelism, whose others do the same at the same time.
+        One data-parallel rank, while the others do the same.
 
     Source:
         The schedulers of vLLM (v1/core/sched/scheduler.py) and SGLang (srt/managers/scheduler.py), as of 2026-11.
     """
-    return _Loop(server, arrivals, progress).run()
+    return _Simulation(server, arrivals, progress).run()
 
 
-class _Loop:
-    """State of the simulation."""
-
+class _Simulation:
     def __init__(self, server: Server, arrivals: Arrivals, progress: Callable[[int], None] | None) -> None:
         self.server, self.arrivals, self.progress = server, arrivals, progress
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
         engine, plan = server.engine, server.deployment.plan
         reserve = server.deployment.engine.reserve
-        each = float(server.isl) + reserve * float(server.osl)
+        tokens_per_request = float(server.isl) + reserve * float(server.osl)
         self.reserve = reserve
-        self.memory = float(largest_batch(server.deployment, each)) / plan.dp * each
-        self.most = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else 1 << 60
+        self.memory = float(largest_batch(server.deployment, tokens_per_request)) / plan.dp * tokens_per_request
+        self.max_sequences = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else 1 << 60
         self.budget = int(server.budget)
         self.is_prompts_first = engine.scheduler == PROMPTS_FIRST
         longest = _longest(arrivals.lengths)
-        self.times = _times(server, self.most, longest, self.memory / each)
+        self.times = _step_times(server, self.max_sequences, longest, self.memory / tokens_per_request)
         self.now = 0.0
-        self.next = float("inf")  # arrival of the next request at a rate
-        self.coming: list[tuple[float, int, _Request]] = []  # users: requests on their way
+        self.next = float("inf")  # next Poisson arrival
+        self.coming: list[tuple[float, int, _Request]] = []  # sent, but not yet at the scheduler
         self.waiting: deque[_Request] = deque()
-        self.partial: deque[_Request] = deque()  # admitted, prompts not computed to the end
-        self.running: list[tuple[int, int, _Request]] = []  # by the decode step at which each ends
+        self.partial: deque[_Request] = deque()  # admitted, prompt not finished
+        self.order = count()  # of first tokens: breaks ties
+        self.running: list[tuple[int, int, _Request]] = []  # by the decode step of their end
         self.clock = 0  # decode steps so far
-        self.context = 0.0  # tokens in the cache of those that decode
-        self.gain = 0.0  # tokens that they gain in a step, together
+        self.context = 0.0  # cached tokens of decoding sequences
+        self.gain = 0.0  # tokens that they gain per step
         self.queries = float(server.deployment.queries)
-        self.held = 0.0
-        self.made = 0
+        self.held = 0.0  # tokens of memory taken by admitted requests
+        self.made = 0  # requests sent
         self.answered: list[Finished] = []
-        self.link = 0.0  # time at which the link is free to load a prefix
+        self.link = 0.0  # when the link for prefix loads is free
         self.skipped = 0
 
     def run(self) -> list[Finished]:
-        """Answer as many requests as are to be counted."""
         arrivals = self.arrivals
-        warm = 0 if arrivals.is_burst else min(_ROUNDS * arrivals.users, 8 * arrivals.users)
+        warm = 0 if arrivals.is_burst else _ROUNDS * arrivals.users
         if arrivals.rate is not None:
             warm = max(arrivals.requests // 20, 50)
-        self.limit = arrivals.requests + warm if not arrivals.is_burst else arrivals.requests
+        self.limit = arrivals.requests if arrivals.is_burst else arrivals.requests + warm
         self.skipped = warm
         if arrivals.rate is None:
-            begin = min(arrivals.users, self.limit) if arrivals.is_burst else arrivals.users
-            for number in range(begin):
-                # Without a burst users begin spread out, or they would stay together for a long time.
+            users = min(arrivals.users, self.limit) if arrivals.is_burst else arrivals.users
+            for number in range(users):
+                # Users that began together would stay in step for long.
                 delay = 0.0 if arrivals.is_burst else self._spread_start(number)
-                self._ask(delay)
+                self._send_request(delay)
         else:
-            self._ask(self.random.expovariate(arrivals.rate))
+            self._send_request(self.random.expovariate(arrivals.rate))
         steps = 0
         while len(self.answered) < arrivals.requests:
             self._admit()
@@ -182,20 +178,19 @@ class _Loop:
         return self.answered
 
     def _spread_start(self, number: int) -> float:
-        """Time at which a user begins: over about one answer of an idle server."""
+        """Start time of a user, spread over about one request on an idle server."""
         server = self.server
-        one = float(server.prompt(server.computed, server.kinds[0].cached).alone) + (float(server.osl) - 1.0) * float(
-            server.decode(1.0).total
-        )
-        return one * number / max(self.arrivals.users, 1)
+        decode = (float(server.osl) - 1.0) * float(server.decode(1.0).total)
+        latency = float(server.prompt(server.computed, server.kinds[0].cached).alone) + decode
+        return latency * number / max(self.arrivals.users, 1)
 
-    def _ask(self, at: float) -> None:
-        """A request that is sent at a time; at a rate, the next one is known then."""
+    def _send_request(self, at: float) -> None:
+        """Send a request at time `at`; under a rate, draw the next arrival."""
         server = self.server
-        # Whole lengths whose mean is that asked for; a cached prefix is the same for all.
+        # Integer lengths with the given mean; the cached prefix does not vary.
         prompts, answers = self.arrivals.lengths.draw(self.random)
-        found, *missed = server.kinds
-        kind = missed[0] if missed and self.random.random() >= found.weight else found
+        hit, *miss = server.kinds
+        kind = miss[0] if miss and self.random.random() >= hit.weight else hit
         prompt = max(round(float(server.fresh * prompts + (kind.computed - server.fresh))), 1)
         answer = max(round(float(server.osl) * answers), 1)
         self.made += 1
@@ -213,13 +208,12 @@ class _Loop:
             self.next = at + self.random.expovariate(self.arrivals.rate)
 
     def _admit(self) -> None:
-        """Requests that have come join the queue; those for which there is room leave it."""
+        """Queue the requests that have arrived; admit those for which there is room."""
         while self.next <= self.now:
-            self._ask(self.next)
+            self._send_request(self.next)
         while self.coming and self.coming[0][0] <= self.now:
-            _, _, request = heappop(self.coming)
-            self.waiting.append(request)
-        while self.waiting and len(self.running) + len(self.partial) < self.most:
+            self.waiting.append(heappop(self.coming)[2])
+        while self.waiting and len(self.running) + len(self.partial) < self.max_sequences:
             request = self.waiting[0]
             needed = request.cached + request.prompt + self.reserve * request.answer
             if self.held + needed > self.memory * (1.0 + NANO) and (self.running or self.partial):
@@ -228,15 +222,15 @@ class _Loop:
             self.partial.append(self.waiting.popleft())
 
     def _step(self) -> bool:
-        """One step of the server; false where there is nothing to do."""
+        """Run one step; False if there is nothing to do."""
         if not self.running and not self.partial:
             return False
         decoding = 0 if self.is_prompts_first and self.partial else len(self.running)
-        verified = decoding * self.queries
-        room = max(int(self.budget - verified), self.budget // 50, 1)
+        decoded = decoding * self.queries
+        room = max(int(self.budget - decoded), self.budget // 50, 1)
         times, engine = self.times, self.server.engine
-        stretch = engine.stretch if self.running else 1.0
-        length, attention, done = 0, 0.0, []
+        slowdown = engine.prefill_slowdown if self.running else 1.0
+        length, attention, finished_prompts = 0, 0.0, []
         while self.partial and length < room:
             request = self.partial[0]
             new = min(request.left, room - length)
@@ -246,48 +240,48 @@ class _Loop:
             request.left -= new
             length += new
             if request.left == 0:
-                done.append(self.partial.popleft())
+                finished_prompts.append(self.partial.popleft())
         if decoding:
             mean = self.context / decoding
             apart = times.apart(decoding) + decoding * (mean - times.context) * times.growth(decoding)
             time = times.decode(decoding) + apart + times.host(decoding)
             if length:
-                time += max(stretch * (times.linear(verified + length) - times.linear(verified)), 0.0)
+                time += max(slowdown * (times.linear(decoded + length) - times.linear(decoded)), 0.0)
         else:
-            time = stretch * (times.linear(length) + times.head)
-        time += stretch * attention
+            time = slowdown * (times.linear(length) + times.head)
+        time += slowdown * attention
         if not decoding:
             time = max(time, times.launches)
         self.now += time + (float(engine.prefill) if length else 0.0)
         if decoding:
-            self._decoded()
-        for request in done:
+            self._advance_sequences()
+        for request in finished_prompts:
             self._first_token(request)
         return True
 
     def _first_token(self, request: _Request) -> None:
         request.first = self.now
         if request.answer == 1:
-            self._finished(request)
+            self._finish(request)
             return
-        heappush(self.running, (self.clock + request.steps, id(request), request))
+        heappush(self.running, (self.clock + request.steps, next(self.order), request))
         self.context += request.cached + request.prompt
         self.gain += (request.answer - 1) / request.steps
 
-    def _decoded(self) -> None:
-        """Every sequence has another token, or several; some are at their end."""
+    def _advance_sequences(self) -> None:
+        """Every sequence gains tokens; some end."""
         self.clock += 1
         self.context += self.gain
         while self.running and self.running[0][0] <= self.clock:
             _, _, request = heappop(self.running)
             self.context -= request.cached + request.prompt + request.answer - 1
             self.gain -= (request.answer - 1) / request.steps
-            self._finished(request)
+            self._finish(request)
 
-    def _finished(self, request: _Request) -> None:
+    def _finish(self, request: _Request) -> None:
         self.held -= request.cached + request.prompt + self.reserve * request.answer
         if self.arrivals.rate is None and (not self.arrivals.is_burst or self.made < self.limit):
-            self._ask(self.now)
+            self._send_request(self.now)
         if self.skipped:
             self.skipped -= 1
             return
@@ -299,16 +293,7 @@ class _Loop:
 
 
 def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -> int:
-    """Decode steps in which so many tokens are gained: one each, or as many as are kept of what is proposed.
-
-    Args:
-        tokens: after the first [tokens].
-        deployment: with what proposes tokens, if anything.
-        generator: of random numbers.
-
-    Returns:
-        Steps [1].
-    """
+    """Random number of decode steps for `tokens` tokens: one each, or fewer with drafts."""
     if deployment.draft is None:
         return tokens
     steps = gained = 0
@@ -322,58 +307,57 @@ def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -
 
 
 def _longest(lengths: Lengths) -> float:
-    """Prompts up to which step times are tabulated, over their mean [1]."""
+    """Longest tabulated prompt, over the mean [1]."""
     if lengths.rows is not None:
         return max(prompt for prompt, _ in lengths.rows)
-    return (
-        1.0 + lengths.prompts.cv * 3.0**0.5
-        if lengths.prompts.law == UNIFORM
-        else max(2.0, 2.0 * lengths.prompts.slices[-1][1])
-    )
+    if lengths.prompts.law == UNIFORM:
+        return float(1.0 + lengths.prompts.cv * 3.0**0.5)
+    return max(2.0, 2.0 * lengths.prompts.slices[-1][1])
 
 
-def _times(server: Server, most: int, longest: float, room: float) -> _Times:
-    """Step times of a rank at nodes from which others are read."""
+def _step_times(server: Server, most: int, longest: float, room: float) -> _StepTimes:
+    """Tabulated step times."""
     deployment, engine = server.deployment, server.engine
     isl, osl = float(server.isl), float(server.osl)
     sequences = min(most, int(room * 2.0) + 2)
     queries = float(deployment.queries)
     tokens = int(sequences * queries) + min(int(server.budget), int(isl * longest * (sequences + 1)))
-    linear = _line(lambda place: server.linear(place / queries, 0.0), tokens)
-    decode = linear if deployment.draft is None else _line(lambda place: server.decode(place).linear, sequences)
+    linear = _table(lambda n: server.linear(n / queries, 0.0), tokens)
+    decode = linear if deployment.draft is None else _table(lambda n: server.decode(n).linear, sequences)
     context = isl + osl / 2.0
-    at = [_line(lambda n, c=c: _apart(server, n, c), sequences) for c in (isl + 1.0, isl + osl + 1.0)]  # type: ignore[misc]
-    growth = _Line(
-        at[0].places, [(b - a) / osl / n for a, b, n in zip(at[0].values, at[1].values, at[0].places, strict=True)]
+    ends = [_table(lambda n, c=c: _apart_time(server, n, c), sequences) for c in (isl + 1.0, isl + osl + 1.0)]  # type: ignore[misc]
+    growth = Interpolation(
+        ends[0].nodes,
+        [(b - a) / osl / n for a, b, n in zip(ends[0].values, ends[1].values, ends[0].nodes, strict=True)],
     )
-    apart = _Line(at[0].places, [(a + b) / 2.0 for a, b in zip(at[0].values, at[1].values, strict=True)])
+    apart = Interpolation(ends[0].nodes, [(a + b) / 2.0 for a, b in zip(ends[0].values, ends[1].values, strict=True)])
     reach = float(server.prefix) + server.fresh * longest
     first = min(float(kind.cached) for kind in server.kinds)
     cached = [first + (reach - first) * share for share in (0.0, 0.25, 0.5, 1.0)]
     chunk = min(server.budget, reach - first)
-    attention = [(c, _line(lambda n, c=c: _chunk_attention(server, n, c), int(chunk) + 1)) for c in cached]  # type: ignore[misc]
-    host = _line(lambda place: server.decode(place).host, sequences)
+    attention = [(c, _table(lambda n, c=c: _chunk_attention(server, n, c), int(chunk) + 1)) for c in cached]  # type: ignore[misc]
+    host = _table(lambda n: server.decode(n).host, sequences)
     launches = float(engine.launch) * float(prefill_pass(deployment, 1.0, server.computed).launches)
     head = float(server.prompt(server.computed, server.kinds[0].cached).head)
-    return _Times(linear, decode, apart, growth, attention, head, context + 1.0, host, launches)
+    return _StepTimes(linear, decode, apart, growth, attention, head, context + 1.0, host, launches)
 
 
-def _line(function: Callable[[float], Real], most: int) -> _Line:
-    """A function from one to the most that is asked, at nodes that are the closer the smaller."""
-    places = sorted(set(_nodes(most)))
-    return _Line(places, [float(function(place)) for place in places])
+def _table(function: Callable[[float], Real], most: int) -> Interpolation:
+    """A function on [1, most], with denser nodes at small arguments."""
+    nodes = sorted(set(_nodes(most)))
+    return Interpolation(nodes, [float(function(node)) for node in nodes])
 
 
 def _nodes(most: int) -> Iterator[float]:
     yield 1.0
-    place, growth = 1.0, max(_GROWTH, (max(most, 2)) ** (1.0 / _NODES))
-    while place < most:
-        yield float(round(place))
-        place = max(place * growth, place + 1.0)
+    node, growth = 1.0, max(_GROWTH, (max(most, 2)) ** (1.0 / _NODES))
+    while node < most:
+        yield float(round(node))
+        node = max(node * growth, node + 1.0)
     yield float(max(most, 2))
 
 
-def _apart(server: Server, sequences: float, context: float) -> Real:
+def _apart_time(server: Server, sequences: float, context: float) -> Real:
     """Attention and head of a decode step at a context [s]."""
     dp = server.deployment.plan.dp
     passed = decode_pass(server.deployment, sequences * dp, context)

@@ -1,1 +1,1 @@
-"""Commands about what one can change of a server, one file a question."""
+"""Commands about changes to a server, one module per command."""

@@ -1,4 +1,4 @@
-"""Two pools, one for prompts and one for answers: the `disaggregate` command."""
+"""Separate prefill and decode pools: the `disaggregate` command."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from roofline.api.levers import disaggregate as api
 from roofline.api.levers.pool_answer import Disaggregation
 from roofline.api.levers.pool_inputs import link_text
 from roofline.cli.case import case_options
-from roofline.cli.completion import Suggested
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
+from roofline.cli.options import FOR_PROGRAMS, output_options
 from roofline.cli.render import show
 from roofline.cli.screen import Row, Screen, ScreenColumn, prose
-from roofline.cli.values import Count, GpuName
+from roofline.cli.values import COUNT, GPU, suggested
 from roofline.quantity import MILLI, rounded, to_text
 
-__all__ = ["disaggregate"]
-
-#: Options of a case that are part of the pools here, or of no use.
+#: Options of a case that the pools state here, or of no use.
 _OWN = ("batch", "tp", "pp", "ep", "dp", "num_gpus", "measured", "allow_oversize", "derate")
-_SMALL = 0.005  # of the TTFT, below which a part of it is left out
+_SMALL = 0.005  # share of the TTFT below which a part is left out
 _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_util"))
 
 
@@ -39,13 +36,13 @@ _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_
 @partial(case_options, without=_OWN, of_loads=True, of_pools=True)
 @click.option(
     "--prefill",
-    type=GpuName(),
+    type=GPU,
     required=True,
     help="Pool that computes prompts, e.g. b200:tp4x2 (GPU, plan, replicas).",
 )
-@click.option("--decode", type=GpuName(), required=True, help="Pool that writes answers, e.g. h200:tp8:fp8x3.")
-@click.option("--prefill-engine", type=Suggested("engine", engine_names), help="Engine of the prefill pool alone.")
-@click.option("--decode-engine", type=Suggested("engine", engine_names), help="Engine of the decode pool alone.")
+@click.option("--decode", type=GPU, required=True, help="Pool that writes answers, e.g. h200:tp8:fp8x3.")
+@click.option("--prefill-engine", type=suggested("engine", engine_names), help="Engine of the prefill pool alone.")
+@click.option("--decode-engine", type=suggested("engine", engine_names), help="Engine of the decode pool alone.")
 @click.option(
     "--kv-link",
     help="What KV caches move over: nvlink, rdma, pcie, or a rate per GPU such as '50 GB/s'.  "
@@ -58,9 +55,7 @@ _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_
 @click.option(
     "--decode-gpu-price", metavar="USD/H", type=float, help="Price of a decode GPU.  [default: the catalog's]"
 )
-@click.option(
-    "--max-gpus", type=Count(), help="GPUs for the best ratio of both pools.  [default: as many as there are]"
-)
+@click.option("--max-gpus", type=COUNT, help="GPUs for the best ratio of both pools.  [default: as many as there are]")
 @output_options
 def disaggregate(
     models: tuple[str, ...],
@@ -88,29 +83,29 @@ def disaggregate(
         )
         for model in models
     ]  # fmt: skip
-    rows = [one.to_dict() for one in answers]
-    if output_format in ("csv", "json"):
+    rows = [answer.to_dict() for answer in answers]
+    if output_format in FOR_PROGRAMS:
         show(Screen(_COLUMNS, rows), output_format, rows)
         return
-    for one, row in zip(answers, rows, strict=True):
-        show(_screen(one, row, max_gpus), output_format)
+    for answer, row in zip(answers, rows, strict=True):
+        show(_screen(answer, row, max_gpus), output_format)
 
 
 def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -> Screen:
-    """One line a way to serve: the two pools, then one pool of the same rent on each kind of GPU."""
+    """One row for the two pools, then one for a single pool of the same rent on each kind of GPU."""
     apart = {
         "way": "two pools", "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
         "tpot_ms": row["tpot_ms"], "max_request_rate": answer.max_request_rate,
     }  # fmt: skip
     others = [
         {
-            "way": f"one pool, {one.gpu}:tp{one.tp}",
-            "num_gpus": float(rounded(one.num_gpus)) if one.num_gpus else None,
-            "ttft_ms": None if one.ttft is None else one.ttft / MILLI,
-            "tpot_ms": None if one.tpot is None else one.tpot / MILLI,
-            "max_request_rate": one.max_request_rate or None,
+            "way": f"one pool, {pool.gpu}:tp{pool.tp}",
+            "num_gpus": float(rounded(pool.num_gpus)) if pool.num_gpus else None,
+            "ttft_ms": None if pool.ttft is None else pool.ttft / MILLI,
+            "tpot_ms": None if pool.tpot is None else pool.tpot / MILLI,
+            "max_request_rate": pool.max_request_rate or None,
         }
-        for one in answer.one_pool
+        for pool in answer.one_pool
     ]
     parts = [f"{name} {to_text(time, 's')}" for name, time in answer.parts.items() if time > _SMALL * answer.ttft]
     texts, ratio = answer.texts, answer.best_ratio(max_gpus)
@@ -126,14 +121,14 @@ def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -
             f"{ratio.prefill} and {ratio.decode}, {rounded(ratio.rate_per_gpu)} requests/s per GPU (at most "
             f"{rounded(ratio.exact_rate_per_gpu)})"
         )
-    for one in answer.one_pool:
-        lines.append(f"{one.gpu}: {one.reason or one.verdict}")
-        if one.within is not None:
+    for pool in answer.one_pool:
+        lines.append(f"{pool.gpu}: {pool.reason or pool.verdict}")
+        if pool.within is not None:
+            two_pools, one_pool = rounded(pool.within.apart), rounded(pool.within.together)
             lines.append(
-                f"{one.gpu}: within {one.within.limits} two pools answer {rounded(one.within.apart)} requests/s, one "
-                f"pool {rounded(one.within.together)}"
+                f"{pool.gpu}: within {pool.within.limits} two pools answer {two_pools} requests/s, one pool {one_pool}"
             )
-    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {_load(row)}"
+    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {_load_text(row)}"
     limits = f", {limits_text(answer.slo)}" if answer.slo else ""
     return Screen(
         columns=_COLUMNS,
@@ -146,13 +141,13 @@ def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -
     )
 
 
-def _load(row: Row) -> str:
+def _load_text(row: Row) -> str:
     if row["load"] == "concurrency":
         return f"{row['concurrency']:g} users"
     return f"{rounded(float(row['request_rate']))} requests/s"
 
 
-def _most(row: Row) -> str:
+def _saturation_text(row: Row) -> str:
     most = row.get("max_request_rate")
     return rounded(float(most)) if most else "-"
 
@@ -163,5 +158,5 @@ _COLUMNS = [
     ScreenColumn("TTFT ms", "ttft_ms"),
     ScreenColumn("TTFT p99 ms", "ttft_p99_ms", 2),
     ScreenColumn("TPOT ms", "tpot_ms"),
-    ScreenColumn("at most req/s", "max_request_rate", 1, cell=_most),
+    ScreenColumn("at most req/s", "max_request_rate", 1, cell=_saturation_text),
 ]

@@ -1,4 +1,4 @@
-"""What may be pulled to make a server faster or cheaper: the `levers` command."""
+"""Changes that make a server faster or cheaper: the `levers` command."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from roofline.cli.answers import asked_format, case_text, gpus_text
 from roofline.cli.case import case_options, one_case
 from roofline.cli.columns import plan_of
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
+from roofline.cli.options import output_options, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, terminal_width
-from roofline.cli.values import ShareOfRequests
 from roofline.quantity import KILO, rounded, to_text
 
-__all__ = ["levers"]
-
-#: Goal -> heading of its figure, its key and that of its change.
+#: Goal -> heading, key of its figure, key of its change.
 _GOALS = {
     "ttft": ("TTFT p99", "ttft_p99_ms", "ttft_p99_change"),
     "tpot": ("TPOT ms", "tpot_ms", "tpot_change"),
@@ -51,10 +48,10 @@ def _columns(goal: str) -> list[ScreenColumn]:
         ScreenColumn("#", "number"),
         ScreenColumn("lever", "shown"),
         ScreenColumn(heading, key),
-        ScreenColumn("change", changed, cell=_change(changed), also=(changed,)),
-        *(ScreenColumn(headings[name], name, ranks.get(name, 1), cell=_change(name), also=(name,)) for name in others),
+        ScreenColumn("change", changed, cell=_change(changed)),
+        *(ScreenColumn(headings[name], name, ranks.get(name, 1), cell=_change(name)) for name in others),
         ScreenColumn("USD/M tok", "of_tokens", 2),
-        ScreenColumn("answers", "quality", 3, cell=_quality, also=("quality",)),
+        ScreenColumn("answers", "quality", 3, cell=_quality),
     ]
 
 
@@ -81,12 +78,8 @@ def _quality(row: Row) -> str:
     show_default=True,
     help="What is to be made better; ttft is its p99, cost that of a request.",
 )
-@partial(case_options, without=("batch", "num_prompts", "measured", "allow_oversize"), one=True, of_loads=True)
-@click.option(
-    "--share",
-    type=ShareOfRequests(),
-    help="Share of requests that must meet the limits without a percentile.  [default: 90%, or the workload's]",
-)
+@partial(case_options, without=("batch", "num_prompts", "measured", "allow_oversize"), single=True, of_loads=True)
+@share_option
 @output_options
 def levers(
     goal: str,
@@ -101,24 +94,24 @@ def levers(
     model, gpu = one_case(models, gpus)
     share_of_workload = options.pop("share", None)
     share = share_of_workload if share is None else share
-    found = question.levers(model, gpu, goal=goal, share=DEFAULT_SHARE if share is None else share, **options)
-    rows: Sequence[Mapping[str, Any]] = found.to_records()
-    screen = _screen(found, rows, options, output_format)
-    show(screen, output_format, rows, {"goal": found.goal, "notes": list(found.notes)})
+    answer = question.levers(model, gpu, goal=goal, share=DEFAULT_SHARE if share is None else share, **options)
+    rows: Sequence[Mapping[str, Any]] = answer.to_records()
+    screen = _screen(answer, rows, options, output_format)
+    show(screen, output_format, rows, {"goal": answer.goal, "notes": list(answer.notes)})
 
 
 def _screen(
-    found: api.Levers, rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any], output_format: str
+    answer: api.Levers, rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any], output_format: str
 ) -> Screen:
     start, *others = rows
-    numbers = {one.name: str(place) for place, one in enumerate(found.alone, 1)}
+    numbers = {lever.name: str(place) for place, lever in enumerate(answer.alone, 1)}
     is_whole = flags().is_full or output_format == "markdown"
-    chains = {one.name for one in found.together if is_whole or len(one.parts) == _longest(found)}
+    chains = {lever.name for lever in answer.together if is_whole or len(lever.parts) == _longest(answer)}
     able = [row for row in others if row["reason"] is None and (len(row["levers"]) < 2 or row["lever"] in chains)]
     listed = [_shown(row, numbers, start) for row in able]
     unable = [row for row in others if row["reason"] is not None]
     plan = f"{gpus_text(start)} {plan_of(start)}"
-    columns = _columns(found.goal)
+    columns = _columns(answer.goal)
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("why", "why"), ScreenColumn("reason", "reason")]
         listed = [_shown(start, numbers, start), *listed, *({**row, "shown": row["lever"]} for row in unable)]
@@ -127,98 +120,100 @@ def _screen(
         columns=columns,
         rows=listed,
         case=case_text([start["model"]], options, asked_format(options), plan),
-        answer=_answer(found),
-        lines=[*_why(found, in_full=flags().is_full), *_unable(unable, in_full=flags().is_full)],
-        notes=[*found.notes, *_assumptions(found), *_qualities(found), *labelled([("", start["warnings"])])],
+        answer=_answer(answer),
+        lines=[*_why(answer, in_full=flags().is_full), *_unable(unable, in_full=flags().is_full)],
+        notes=[*answer.notes, *_assumptions(answer), *_qualities(answer), *labelled([("", start["warnings"])])],
     )
 
 
-def _longest(found: api.Levers) -> int:
-    """Levers in the longest chain; a first screen leaves out the steps to it."""
-    return max(len(one.parts) for one in found.together)
+def _longest(answer: api.Levers) -> int:
+    """Number of levers in the longest chain, the only one on the first screen."""
+    return max(len(chain.parts) for chain in answer.together)
 
 
 def _shown(row: Mapping[str, Any], numbers: Mapping[str, str], start: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with what people see of it."""
+    """A row with the cells that people see."""
     parts = row["levers"]
-    at = "usd_per_m_output_tok" if start["goodput"] is None else "goodput_usd_per_m_output_tok"
+    cost_key = "usd_per_m_output_tok" if start["goodput"] is None else "goodput_usd_per_m_output_tok"
     cost = row["lever_usd_per_request"]
     return {
         **row,
         "number": "+".join(sorted((numbers[part] for part in parts), key=int)) if parts else "-",
         "shown": row["lever"] if len(parts) < 2 else _TOGETHER[len(parts)],
         "per_thousand": None if cost is None else KILO * cost,
-        "of_tokens": row[at],
+        "of_tokens": row[cost_key],
     }
 
 
-def _answer(found: api.Levers) -> str:
-    """The lever that moves the goal most, with what else, and the case as it is."""
-    best, start = found.best, found.start
-    verb = "raises" if found.goal == "goodput" else "cuts"
+def _answer(answer: api.Levers) -> str:
+    """The best lever, alone and with others, and the case as it is."""
+    best, start = answer.best, answer.start
+    verb = "raises" if answer.goal == "goodput" else "cuts"
     if best is None:
-        where = " at this load; --slo ranks by the cost within it" if found.goal == "cost" and not start.goodput else ""
-        return f"no lever {verb} {api.GOALS[found.goal]}{where}\nas it is: {_figures(start)}"
-    moved = f"{_figure(found, start, with_unit=False)} -> {_figure(found, best)}"
-    lines = [f"{best.name} {verb} {api.GOALS[found.goal]} most: {moved}{_with(found, best)}"]
+        where = (
+            " at this load; --slo ranks by the cost within it" if answer.goal == "cost" and not start.goodput else ""
+        )
+        return f"no lever {verb} {api.GOALS[answer.goal]}{where}\nas it is: {_figures(start)}"
+    moved = f"{_figure(answer, start, with_unit=False)} -> {_figure(answer, best)}"
+    lines = [f"{best.name} {verb} {api.GOALS[answer.goal]} most: {moved}{_with_others(answer, best)}"]
     if not is_free(best.quality):
         lines[0] += "; its answers differ"
-        free = next((one for one in found.alone if is_free(one.quality) and one.helps(found.goal)), None)
+        free = next((lever for lever in answer.alone if is_free(lever.quality) and lever.helps(answer.goal)), None)
         if free is not None:
-            lines.append(f"with the same answers: {free.name}, {_figure(found, free)}{_with(found, free)}")
+            lines.append(f"with the same answers: {free.name}, {_figure(answer, free)}{_with_others(answer, free)}")
     return "\n".join([*lines, f"as it is: {_figures(start)}"])
 
 
-def _with(found: api.Levers, one: api.Pulled) -> str:
-    """What the best levers beside this one make of it."""
-    chains = [chain for chain in found.together if chain.parts[0] == one.parts[0]]
+def _with_others(answer: api.Levers, lever: api.Pulled) -> str:
+    """The figure with the best further levers."""
+    chains = [chain for chain in answer.together if chain.parts[0] == lever.parts[0]]
     if not chains:
         return ""
     longest = max(chains, key=lambda chain: len(chain.parts))
-    return f"; {_figure(found, longest)} with {' and '.join(longest.parts[1:])}"
+    return f"; {_figure(answer, longest)} with {' and '.join(longest.parts[1:])}"
 
 
-def _figure(found: api.Levers, one: api.Pulled, *, with_unit: bool = True) -> str:
-    """What is ranked by; a time has its unit always."""
-    value = one.figure("ttft_p99" if found.goal == "ttft" else found.goal)
+def _figure(answer: api.Levers, lever: api.Pulled, *, with_unit: bool = True) -> str:
+    """The figure of the goal; times always have their unit."""
+    value = lever.figure("ttft_p99" if answer.goal == "ttft" else answer.goal)
     if value is None:
         return "-"
-    if found.goal == "cost":
+    if answer.goal == "cost":
         return f"{rounded(KILO * value)}{' USD per 1000' if with_unit else ''}"
-    if found.goal == "goodput":
+    if answer.goal == "goodput":
         return f"{rounded(value)}{' requests/s' if with_unit else ''}"
     return to_text(value, "s")
 
 
-def _figures(one: api.Pulled) -> str:
-    """The figures of the case as it is."""
-    times = {"TTFT p50": one.figure("ttft_p50"), "p99": one.figure("ttft_p99"), "TPOT": one.figure("tpot")}
-    said = [f"{name} {to_text(time, 's')}" for name, time in times.items() if time is not None]
-    price = one.goodput_usd_per_m_output_tok if one.goodput is not None else one.answer.usd_per_m_output_tok
+def _figures(case: api.Pulled) -> str:
+    times = {"TTFT p50": case.figure("ttft_p50"), "p99": case.figure("ttft_p99"), "TPOT": case.figure("tpot")}
+    texts = [f"{name} {to_text(time, 's')}" for name, time in times.items() if time is not None]
+    price = case.goodput_usd_per_m_output_tok if case.goodput is not None else case.answer.usd_per_m_output_tok
     cost = "" if price is None else f"{rounded(float(price))} USD/M tokens"
-    if one.goodput is not None:
-        cost = f"goodput {rounded(one.goodput.rate)} requests/s" + (f" at {cost}" if cost else "")
-    return ", ".join([*said, *([cost] if cost else [])])
+    if case.goodput is not None:
+        cost = f"goodput {rounded(case.goodput.rate)} requests/s" + (f" at {cost}" if cost else "")
+    return ", ".join([*texts, *([cost] if cost else [])])
 
 
-def _why(found: api.Levers, *, in_full: bool) -> list[str]:
-    """Why the first lever moves the goal, in a clause; why each does, in full."""
-    shown = [one for one in (*found.together, *found.alone) if one.helps(found.goal)] if in_full else [found.best]
-    reasons = [(one.name, str(one.why(found.goal))) for one in shown if one is not None]
+def _why(answer: api.Levers, *, in_full: bool) -> list[str]:
+    """The main reason of the best lever; in full every reason of every lever that helps."""
+    shown = (
+        [lever for lever in (*answer.together, *answer.alone) if lever.helps(answer.goal)] if in_full else [answer.best]
+    )
+    reasons = [(lever.name, str(lever.why(answer.goal))) for lever in shown if lever is not None]
     return [f"{name}: {reason if in_full else reason.partition(', ')[0]}" for name, reason in reasons]
 
 
 def _unable(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
-    """Levers that cannot be pulled, under a rule."""
     if not rows:
         return []
-    said = [f"{row['lever']}: {row['reason']}" for row in rows]
-    return ["-- cannot be pulled ".ljust(terminal_width(), "-"), *(said if in_full else ["; ".join(said)])]
+    texts = [f"{row['lever']}: {row['reason']}" for row in rows]
+    return ["-- cannot be pulled ".ljust(terminal_width(), "-"), *(texts if in_full else ["; ".join(texts)])]
 
 
-def _assumptions(found: api.Levers) -> list[str]:
-    return [f"{one.name}: {one.assumption}" for one in found.alone if one.assumption is not None]
+def _assumptions(answer: api.Levers) -> list[str]:
+    return [f"{lever.name}: {lever.assumption}" for lever in answer.alone if lever.assumption is not None]
 
 
-def _qualities(found: api.Levers) -> list[str]:
-    return [f"{one.name}: {one.quality}" for one in found.alone if not is_free(one.quality)]
+def _qualities(answer: api.Levers) -> list[str]:
+    return [f"{lever.name}: {lever.quality}" for lever in answer.alone if not is_free(lever.quality)]

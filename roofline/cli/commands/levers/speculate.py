@@ -11,13 +11,11 @@ import click
 from roofline.api.levers import speculation as api
 from roofline.cli.answers import asked_format, case_text, gpus_text
 from roofline.cli.case import case_options, list_options, one_case
-from roofline.cli.columns import times
+from roofline.cli.columns import speedup_column
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import show
 from roofline.cli.screen import Screen, ScreenColumn
-
-__all__ = ["speculate"]
 
 _NAMES = {"batch": "batch", "concurrency": "users", "request_rate": "req/s"}
 _OWN = ("batch", "concurrency", "request_rate", "num_prompts", "measured")
@@ -50,26 +48,26 @@ def speculate(
             raise click.UsageError(f"speculate needs --{name}; e.g. --draft ngram --acceptance 0.6")
     loads = {"batch": batch, "concurrency": concurrency, "request_rate": request_rate}
     options |= {name: value for name, value in loads.items() if value}
-    found = api.speculate(model, gpu, **options)
-    rows = found.to_rows()
+    answer = api.speculate(model, gpu, **options)
+    rows = answer.to_rows()
     screen = Screen(
-        columns=_columns(found),
-        rows=[_pivoted(rows, place, len(found.predictions)) for place in range(len(found.values))],
+        columns=_columns(answer),
+        rows=[_pivoted(rows, place, len(answer.predictions)) for place in range(len(answer.values))],
         case=case_text(models, options, asked_format(options), gpus_text(rows[0]), load=False),
-        answer=str(found),
-        legend=f"1 to {len(found.predictions) - 1}: speed-up of TPOT with so many proposed tokens",
-        notes=found.warnings,
+        answer=str(answer),
+        legend=f"1 to {len(answer.predictions) - 1}: speed-up of TPOT with so many proposed tokens",
+        notes=answer.warnings,
         is_curve=True,
     )
     show(screen, output_format, rows)
 
 
-def _columns(found: api.Speculation) -> list[ScreenColumn]:
-    drafts = range(1, len(found.predictions))
+def _columns(answer: api.Speculation) -> list[ScreenColumn]:
+    drafts = range(1, len(answer.predictions))
     return [
-        ScreenColumn(_NAMES[found.along], found.along),
+        ScreenColumn(_NAMES[answer.along], answer.along),
         ScreenColumn("TPOT ms", "without"),
-        *(ScreenColumn(str(tokens), str(tokens), 2, cell=times(str(tokens))) for tokens in drafts),
+        *(speedup_column(str(tokens), str(tokens), 2) for tokens in drafts),
         ScreenColumn("best", "best"),
         ScreenColumn("TPOT ms", "tpot_ms"),
         ScreenColumn("ITL ms", "itl_ms", 1),
@@ -78,8 +76,8 @@ def _columns(found: api.Speculation) -> list[ScreenColumn]:
 
 
 def _pivoted(rows: Sequence[Mapping[str, Any]], place: int, count: int) -> dict[str, Any]:
-    """One row a load, with the speed-ups of every number of proposed tokens."""
-    each = rows[place * count : (place + 1) * count]
-    best = next((row for row in each if row["is_best"]), each[0])
-    gains = {str(row["draft_tokens"]): row["draft_speedup"] for row in each}
-    return {**best, **gains, "without": each[0]["tpot_ms"], "best": best["draft_tokens"]}
+    """One row per load, with the speed-ups of every number of draft tokens."""
+    drafts = rows[place * count : (place + 1) * count]
+    best = next((row for row in drafts if row["is_best"]), drafts[0])
+    gains = {str(row["draft_tokens"]): row["draft_speedup"] for row in drafts}
+    return {**best, **gains, "without": drafts[0]["tpot_ms"], "best": best["draft_tokens"]}

@@ -1,0 +1,246 @@
+"""A few requests step by step on a GPU so fast that the host alone takes time: 1 s a decode step, 3 s a prompt's pass.
+
+A request is 0.75 s on its way, 2 s more where somebody decodes when it is sent. Times are worked out on paper.
+"""
+
+from dataclasses import replace
+from math import inf, isnan
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+from conftest import deploy, faster
+from every_case import each
+
+import roofline as rl
+from roofline.physics.forward import prefill_pass
+from roofline.physics.memory import largest_batch
+from roofline.serving.disaggregation import KvLink, Pools
+from roofline.serving.latency import Workload
+from roofline.serving.lengths import TRACE, UNIFORM, Lengths, Spread, lengths_by_law
+from roofline.serving.traffic.load import server_of
+from roofline.serving.traffic.pool_simulation import _tabulated, pools_simulated
+from roofline.serving.traffic.server import PROMPTS_FIRST
+from roofline.serving.traffic.simulation import (
+    Arrivals,
+    _longest,
+    _Simulation,
+    _step_times,
+    _table,
+    drawn_steps,
+    simulated,
+)
+from roofline.specs.engine import Engine
+from roofline.specs.prompt_cache import PromptCache
+
+GPU = replace(faster(rl.load_gpu("h100"), 1e15), calibration=None, memory=1e15)
+ENGINE = Engine("paper", request=0.5, network=0.25, arrival=2.0, step=1.0, prefill=3.0, max_num_batched_tokens=100)
+
+
+def deployment(**engine):
+    return deploy("llama-3.1-8b", GPU, engine=replace(ENGINE, **engine))
+
+
+def seen(arrivals, engine=None, osl=4.0, isl=50.0, gpu=GPU, **workload):
+    """(wait, TTFT, TPOT, E2EL) of each request, in the order in which they were answered."""
+    on = replace(deployment(**(engine or {})), gpu=gpu)
+    found = simulated(server_of(on, Workload(isl, osl, concurrency=1.0, **workload)), arrivals)
+    return [(one.wait, one.ttft, one.tpot, one.e2el) for one in found]
+
+
+def assert_seen(found, expected):
+    """Requests whose answers end in the same step are in no order."""
+    assert len(found) == len(expected)
+    for one, other in zip(sorted(found), sorted(expected), strict=True):
+        assert one == pytest.approx(other, abs=1e-9)
+
+
+def test_two_prompts_of_a_burst_fill_a_pass_and_the_next_prompts_interrupt_an_answer():
+    # both: 0.75 on their way, 3 of a pass, 3 steps. Who asks again first finds the other one still there: ready at
+    # 6.75 + 2.75, the other at 7.5. That one's pass ends at 10.5; the next step holds the other's prompt, 1 + 3.
+    expected = [(0, 3.75, 1, 6.75), (0, 3.75, 1, 6.75), (0, 3.75, 2, 9.75), (1, 7.75, 1, 10.75)]
+    assert_seen(seen(Arrivals(4, users=2, is_burst=True)), expected)
+
+
+def test_where_prompts_come_first_the_answer_that_runs_pauses():
+    # from 10.5 to 13.5 the second prompt alone: both answers end their three steps at 16.5
+    expected = [(0, 3.75, 1, 6.75), (0, 3.75, 1, 6.75), (0, 3.75, 2, 9.75), (1, 6.75, 1, 9.75)]
+    assert_seen(seen(Arrivals(4, users=2, is_burst=True), {"scheduler": PROMPTS_FIRST}), expected)
+
+
+def test_prompts_are_cut_where_the_budget_of_a_pass_ends():
+    # 60 tokens a pass: 50 and 10 until 3.75, then 1 decodes and 40 are left: 1 + 3, 7.75
+    expected = [(0, 3.75, 2, 9.75), (0, 7.75, 1, 10.75)]
+    assert_seen(seen(Arrivals(2, users=2, is_burst=True), {"max_num_batched_tokens": 60}), expected)
+    # of 51 one is left to the second prompt beside 50 of the first; then 50 beside a sequence: all but the last one's
+    # 49 fit, so that it is done at 7.75, too; of 50 nothing is left: 49 at 7.75, and one more at 11.75
+    assert_seen(seen(Arrivals(2, users=2, is_burst=True), {"max_num_batched_tokens": 51}), expected)
+    later = [(0, 3.75, (4 + 4 + 1) / 3, 12.75), (3, 11.75, 1, 14.75)]
+    assert_seen(seen(Arrivals(2, users=2, is_burst=True), {"max_num_batched_tokens": 50}), later)
+
+
+def test_one_slot_serves_one_after_the_other():
+    expected = [(0, 3.75, 1, 6.75), (6, 9.75, 1, 12.75)]
+    assert_seen(seen(Arrivals(2, users=2, is_burst=True), {"max_num_seqs": 1}), expected)
+
+
+def test_memory_that_holds_one_request_serves_one_after_the_other():
+    tight = replace(GPU, memory=float(memory_of(1)))
+    expected = [(0, 3.75, 1, 6.75), (6, 9.75, 1, 12.75)]
+    assert_seen(seen(Arrivals(2, users=2, is_burst=True), gpu=tight), expected)
+    answer = replace(GPU, memory=float(memory_of(1, 50.0)))  # most of which is the memory of an answer
+    found = seen(Arrivals(2, users=2, is_burst=True), gpu=answer, isl=10.0, osl=40.0)
+    assert_seen(found, [(0, 3.75, 1, 42.75), (42, 45.75, 1, 84.75)])
+    roomy = replace(GPU, memory=float(memory_of(2)))
+    assert_seen(seen(Arrivals(2, users=2, is_burst=True), gpu=roomy), [(0, 3.75, 1, 6.75)] * 2)
+
+
+def memory_of(requests, length=54.0):
+    """Just enough for so many of them [B], by halving."""
+    low, high = 1e9, 1e12
+    for _ in range(60):
+        middle = (low + high) / 2
+        fits = largest_batch(replace(deployment(), gpu=replace(GPU, memory=middle)), length) >= requests
+        low, high = (low, middle) if fits else (middle, high)
+    return high
+
+
+def test_a_single_token_is_answered_by_its_pass():
+    found = seen(Arrivals(3, users=1, is_burst=True), osl=1.0)
+    assert [(wait, ttft, e2el) for wait, ttft, _, e2el in found] == [(0, 3.75, 3.75)] * 3
+    assert all(isnan(tpot) for _, _, tpot, _ in found)
+
+
+def test_one_user_is_counted_once_the_start_is_over():
+    # three requests are the start; nobody else decodes when the user asks again
+    assert_seen(seen(Arrivals(2, users=1)), [(0, 3.75, 1, 6.75)] * 2)
+
+
+def test_a_prompt_of_several_passes_is_computed_between_the_steps_of_an_answer():
+    # alone: 250 tokens are three passes of 100
+    assert_seen(seen(Arrivals(1, users=1, is_burst=True), isl=250.0), [(0, 9.75, 1, 12.75)])
+
+
+def test_the_host_launches_kernels_of_a_prompt_alone_and_not_beside_others():
+    # ten seconds for the launches of a pass, and 3 for the pass itself
+    engine = {"launch": 10.0 / float(prefill_pass(deployment(), 1.0, 50.0).launches)}
+    # burst: 0.75 + 13; the second prompts: one alone, from 17.5 to 30.5; the other beside its decode, 1 + 3
+    expected = [(0, 13.75, 1, 16.75), (0, 13.75, 1, 16.75), (0, 13.75, 2, 19.75), (11, 17.75, 1, 20.75)]
+    assert_seen(seen(Arrivals(4, users=2, is_burst=True), engine), expected)
+
+
+def test_prefixes_load_one_after_the_other_before_their_prompts():
+    # 25 of 50 tokens are loaded in 4 s: two users' one after the other, at 4.75 and 8.75
+    nbytes = 25 * 131072
+    cache = PromptCache(tier="nvme", bandwidth=nbytes / 4.0, hit=1.0)
+    found = seen(Arrivals(2, users=2, is_burst=True), prefix=25.0, cache=cache)
+    # the first: 4.75 + 3, three steps until 10.75, of which the second at 8.75 holds the other's prompt
+    assert_seen(found, [(0, 7.75, 2, 13.75), (0, 12.75, 1, 15.75)])
+
+
+def test_trace_and_law_are_drawn_as_they_are():
+    rows = Lengths(Spread(TRACE, 0.5), Spread(TRACE, 0.5), rows=((2.0, 0.25), (2.0, 0.25)))
+    found = seen(Arrivals(2, users=1, is_burst=True, lengths=rows))
+    assert [(ttft, e2el) for _, ttft, _, e2el in found] == [(3.75, 3.75)] * 2  # a single token; 100 fill the pass
+    long = Lengths(Spread(TRACE, 0.5), Spread(TRACE, 0.5), rows=((2.02, 0.5), (2.02, 0.5)))
+    assert_seen(seen(Arrivals(1, users=1, is_burst=True, lengths=long)), [(0, 6.75, 1, 7.75)])
+    uniform = lengths_by_law(UNIFORM, 0.5, 0.5)
+    assert len(seen(Arrivals(50, users=1, is_burst=True, lengths=uniform), isl=1.0)) == 50  # no prompt is empty
+
+
+def test_steps_of_an_answer_are_drawn_by_what_is_kept_of_the_proposals():
+    def on(*rates):
+        return SimpleNamespace(draft=SimpleNamespace(acceptance=SimpleNamespace(rates=rates)))
+
+    never, always = Random(1), Random(1)
+    assert drawn_steps(7, on(1.0, 1.0), always) == 3  # three tokens a step, and one is left
+    assert drawn_steps(7, on(1.0, 0.0), never) == 4
+    assert drawn_steps(7, on(0.0, 1.0), never) == 7  # what follows a refused one counts for nothing
+    assert drawn_steps(7, SimpleNamespace(draft=None), never) == 7
+    # half of the steps gain two: 10,000 tokens take two thirds as many steps, to 1 %
+    assert drawn_steps(10_000, on(0.5), Random(1)) == pytest.approx(10_000 / 1.5, rel=0.01)
+
+
+def test_users_begin_spread_over_an_answer_of_an_idle_server():
+    # three seconds of a prompt and three steps: four users begin a second and a half apart
+    loop = _Simulation(server_of(deployment(), Workload(50.0, 4.0, concurrency=4.0)), Arrivals(1, users=4), None)
+    assert [loop._spread_start(number) for number in range(4)] == pytest.approx([0, 1.5, 3, 4.5])
+
+
+def test_tables_read_a_line_exactly_and_go_on_beyond_their_ends():
+    for table in (_table(lambda place: 3 * place + 2, 100), _tabulated(lambda place: 3 * place + 2, 100.0)):
+        assert [table(place) for place in (1.0, 37.3, 100.0, 120.0, 0.5)] == pytest.approx([5, 113.9, 302, 362, 3.5])
+    for short in (_table(lambda place: 3 * place + 2, 1), _tabulated(lambda place: 3 * place + 2, 1.0)):
+        assert (short.nodes, short.values) == ([1.0, 2.0], [5.0, 8.0])
+
+
+@each(("spread", "longest"), [
+    (Spread(), 1.0), (Spread(UNIFORM, 0.5), 1 + 0.5 * 3**0.5), (Spread("lognormal", 0.5, slices=((1.0, 1.75),)), 3.5),
+    (Spread("lognormal", 0.5, slices=((1.0, 0.75),)), 2.0),
+])  # fmt: skip
+def test_times_are_tabulated_up_to_the_longest_prompt(spread, longest):
+    assert _longest(Lengths(prompts=spread)) == pytest.approx(longest)
+    rows = ((0.5, 1.0), (2.5, 3.0), (1.5, 1.0))
+    assert _longest(Lengths(prompts=spread, rows=rows)) == 2.5
+
+
+def test_times_are_tabulated_up_to_twice_as_many_sequences_as_there_is_room_for():
+    server = server_of(deployment(), Workload(50.0, 4.0, concurrency=1.0))
+    found = _step_times(server, 1 << 60, 1.0, 10.0)
+    assert [table.nodes[-1] for table in (found.apart, found.growth, found.host)] == [22.0] * 3
+    assert found.linear.nodes[-1] == 22 + 100  # and a budget of prompts
+    assert _step_times(server, 7, 1.0, 10.0).apart.nodes[-1] == 7.0
+
+
+# --- two pools -------------------------------------------------------------------------------------
+
+
+def pooled(arrivals, bandwidth, layerwise=False, isl=50.0, osl=4.0, **engine):
+    on = deployment(**engine)
+    found = pools_simulated(Pools(on, on, KvLink("rdma", bandwidth, layerwise)), Workload(isl, osl), arrivals)
+    return [(one.wait, one.ttft, one.tpot, one.e2el) for one in found]
+
+
+def test_one_user_of_two_pools_waits_for_prompt_and_transfer_and_decodes_alone():
+    whole = 50 * 131072
+    # 0.75, 3 for the prompt, 2 for its cache
+    assert_seen(pooled(Arrivals(2, users=1), whole / 2.0), [(0.75, 5.75, 1, 8.75)] * 2)
+    # layer by layer a 32nd, or what is longer than the prompt but for its last layer: 4 - 31/32 of 3
+    assert_seen(
+        pooled(Arrivals(2, users=1), whole / 2.0, layerwise=True), [(0.75, 3.75 + 2 / 32, 1, 6.75 + 2 / 32)] * 2
+    )
+    shown = 4 - 31 / 32 * 3
+    assert_seen(pooled(Arrivals(1, users=1), whole / 4.0, layerwise=True), [(0.75, 3.75 + shown, 1, 6.75 + shown)])
+    single = pooled(Arrivals(2, users=1), whole / 2.0, osl=1.0)
+    assert [(wait, ttft, e2el) for wait, ttft, _, e2el in single] == [(0.75, 3.75, 3.75)] * 2
+
+
+def test_a_prompt_of_several_passes_is_computed_before_its_cache_moves():
+    assert_seen(pooled(Arrivals(1, users=1), 250 * 131072 / 2.0, isl=250.0), [(0.75, 11.75, 1, 14.75)])
+
+
+def test_users_of_two_pools_whose_decode_rank_has_one_slot_take_turns():
+    # two users of an infinite link: a request decodes for 60 s, 3.75 s after it is sent, or behind the other one.
+    # Who asks again while the other decodes is 2 s later on its way, and waits until those 60 s are over.
+    for limits in ({"max_num_seqs": 1}, {}):
+        on = deployment(**limits)
+        small = on if limits else replace(on, gpu=replace(GPU, memory=memory_of(1, 81.0)))
+        found = pools_simulated(Pools(on, small, KvLink("given", inf)), Workload(20.0, 61.0), Arrivals(4, users=2))
+        assert [one.e2el for one in found] == pytest.approx([120.0] * 4)
+        assert [one.ttft for one in found] == pytest.approx([60.0] * 4)
+        assert [one.wait for one in found] == pytest.approx([2.75] * 4)
+
+
+def test_answers_of_two_pools_that_decode_together_take_as_long_as_alone():
+    # steps of one second whoever runs; a request that comes within a step waits for its end
+    on = deployment()
+    found = pools_simulated(Pools(on, on, KvLink("given", inf)), Workload(50.0, 31.0), Arrivals(6, users=2))
+    assert [one.tpot for one in found] == pytest.approx([1.0] * 6)
+    assert all(5.75 <= one.ttft < 6.75 for one in found)
+
+
+def test_no_prompt_of_two_pools_is_empty():
+    uniform = lengths_by_law(UNIFORM, 0.5, 0.0)
+    found = pooled(Arrivals(40, users=1, lengths=uniform), 131072.0, isl=1.0)
+    # one or two tokens, of which each moves in a second
+    assert {round(ttft, 6) for _, ttft, _, _ in found} <= {4.75, 5.75}

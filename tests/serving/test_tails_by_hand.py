@@ -1,0 +1,299 @@
+"""Distributions of latencies on a made-up rank, written out once more in the letters of docs/method.md, "Tails"."""
+
+from math import exp, inf
+from types import SimpleNamespace
+
+import pytest
+from every_case import each
+from made_up_rank import PROMPTS_FIRST, rank
+
+from roofline.serving.latency import Workload
+from roofline.serving.lengths import Lengths, Spread
+from roofline.serving.traffic import tails as module
+from roofline.serving.traffic.mixture import Component
+from roofline.serving.traffic.prompts import prompt_of
+from roofline.serving.traffic.queueing import meeting, step_of_answer
+
+EVEN = Lengths()
+#: Half of the prompts 30 and 70 tokens, half of the answers 51 and 151.
+UNEVEN = Lengths(
+    prompts=Spread(cv=0.4, nodes=((0.5, 0.6), (0.5, 1.4)), slices=((0.5, 0.6), (0.5, 1.4))),
+    answers=Spread(cv=0.5, nodes=((0.5, 0.5), (0.5, 1.5)), slices=((0.5, 51 / 101), (0.5, 151 / 101))),
+)
+D = 8.0  # of four sequences, and a second more for each further one
+SLOPE = 1.0
+STEPS = 100.0
+
+
+def found_tails(monkeypatch, server, ttft, state, **load):
+    """Tails of a load whose means are these."""
+    monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
+    found = SimpleNamespace(state=state, is_stable=True, ttft=ttft)
+    return module.tails(server.deployment, Workload(server.isl, server.osl, **load), found)
+
+
+def adds(server, tokens, together):
+    """P of so many tokens of a prompt among others, in the steps of docs/method.md."""
+    share = tokens / together
+    if server.engine.scheduler == PROMPTS_FIRST:
+        return 2 * ((2 + 0.5 + 10 + (together - 1) / 10 + 1.6) * share + tokens**2 / 2500) + 4 * share
+    return 2 * ((10 + together / 10) * share + tokens**2 / 2500) + 4 * share
+
+
+def approximate(part):
+    return pytest.approx(tuple(part), rel=1e-9, abs=1e-12)
+
+
+def assert_parts(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert tuple(one) == approximate(other)
+
+
+def swing(others, free, met):
+    """V_b and r of the number that decode."""
+    returning = max(1 - others * free * (SLOPE + met.prompt / STEPS) / met.step, 0.1)
+    return others * free / returning, returning
+
+
+def moments(server, prompt, met):
+    """p_2 and p_3."""
+
+    def whole(node):
+        return 2 * ((met.prompt / 2 - prompt.attention) * node.length / prompt.length + node.attention)
+
+    nodes = [(node.weight, whole(node)) for node in prompt.nodes] or [(1.0, met.prompt)]
+    return tuple(sum(weight * time**power for weight, time in nodes) for power in (2, 3))
+
+
+def variance_of_the_rest(server, prompt, met, rate, others, free, rest, users=None):
+    """V."""
+    p2, p3 = moments(server, prompt, met)
+    rho, m, plain = met.rho, met.biased, met.plain
+    first = server.engine.scheduler == PROMPTS_FIRST
+    if first:
+        cube = rate * p3 + 3 * rate * p2 * rho * m + plain**2 * (1 - rho)
+    else:
+        cube = plain**3 / met.mean_step + 3 * plain * rho * (plain + rho * m)
+        cube += 3 * rate * p2 * (plain + rho * m) + rate * p3
+    cube /= 1 - rho**3
+    few = min(met.room, 50 * (1 + rate * met.seen))
+    more = min(met.room, few + 50)
+    one, other = adds(server, 50, few), adds(server, 50, more)
+    mean_attention = prompt.attention - 1.0  # of lengths that differ, beyond that of the mean one
+    one, other = one + 2 * mean_attention, other + 2 * mean_attention
+    x = (more * other - few * one) / ((more - few) * one) if more > few else 1.0
+    k = x * rho
+    variance = max(cube * (1 / 3 + k + k * k) - (m / 2 + k * m) ** 2 + x * x * rate * p2 * m, 0)
+    wait = 0.0 if first else met.wait
+    if first or users is not None:
+        variance *= ((rest - wait) / (m / 2 + rho * m)) ** 2
+    if users is not None:
+        variance *= 1 - rho
+    number, _ = swing(others, free, met)
+    budget = wait**2 * (2 / met.rho_chunks - 1)
+    return variance + budget + number * (SLOPE / (2 if first else 1)) ** 2
+
+
+def share_kept(z, cv):
+    """K(z)."""
+    even = 1 - z / 3 if z <= 1 else 1 / z - 1 / (3 * z * z)
+    y = z / max(1.0, (1 + cv * cv) / 2)
+    spread = 2 * (y - 1 + exp(-y)) / y**2
+    return (1 - min(1, cv * cv)) * even + min(1, cv * cv) * spread
+
+
+def per_token(server, prompt, met, rate, others, free, users=None, cycle=None):
+    """TPOT of each slice of the answers."""
+    number, returning = swing(others, free, met)
+    p2, _ = moments(server, prompt, met)
+    cv = server.lengths.answers.cv
+    for weight, share in server.lengths.answers.slices:
+        steps = 101 * share - 1
+        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain)
+        least = min(4 + max(1 + others - 4 * number**0.5, 1), 0.98 * time)
+        company = number * SLOPE**2 * share_kept(returning * share, cv)
+        stalls = rate * p2 * met.mean_step / steps
+        if users is None:
+            q = (1 - min(1, cv * cv)) * 0.612 + min(1, cv * cv) * 0.429
+            variance = (company + stalls + 2 * q * (company * stalls) ** 0.5) / (1 - met.rho) ** 2
+        else:
+            variance = company + min(1 - met.rho, 0.8 * cv + abs(steps * time / cycle - 1)) * stalls
+        yield Component(weight, least, time - least, variance)
+
+
+def both(first, step, lengths):
+    """E2EL: each slice of the answers with each part of the first tokens."""
+    return [
+        Component(
+            one.weight * part.weight,
+            one.least + (101 * share - 1) * part.least,
+            one.mean + (101 * share - 1) * part.mean,
+            one.variance + (101 * share - 1) ** 2 * part.variance,
+        )
+        for (_, share), part in zip(lengths.answers.slices, step, strict=True)
+        for one in first
+    ]
+
+
+@each("scheduler", ["decode first", PROMPTS_FIRST])
+@each("lengths", [EVEN, UNEVEN])
+def test_random_arrivals_wait_for_the_step_that_runs_or_for_nothing(scheduler, lengths):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        random_arrivals(monkeypatch, scheduler, lengths)
+
+
+def random_arrivals(monkeypatch, scheduler, lengths):
+    server, rate, others = rank(scheduler=scheduler, lengths=lengths), 1 / 384, 3.0
+    prompt = prompt_of(server)
+    met = meeting(server, prompt, rate, others, 384.0, None)
+    own = own_prompts(server, met, others)
+    mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
+    ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
+    found = found_tails(monkeypatch, server, ttft, (others, 384.0), request_rate=rate)
+    variance = variance_of_the_rest(server, prompt, met, rate, others, 1.0, rest)
+    wait, busy = met.idle - prompt.alone, rate * prompt.alone
+    expected = []
+    for weight, time, alone in own:
+        expected.append(Component(weight * (1 - met.nobody), 1.25 + 0.5 + time, rest, variance))
+        expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
+    assert_parts(found.ttft, expected)
+    step = list(per_token(server, prompt, met, rate, others, 1.0))
+    assert_parts(found.tpot, step)
+    if lengths is EVEN:
+        assert_parts(found.e2el, both(expected, step, lengths))
+
+
+def own_prompts(server, met, others):
+    """Weight of each slice of the prompts, what it takes among others, and alone."""
+    for_slices = []
+    for weight, share in server.lengths.prompts.slices:
+        tokens = 50 * share
+        alone = 13.6 + tokens / 10 + tokens**2 / 2500
+        time = adds(server, tokens, tokens)
+        if server.engine.scheduler != PROMPTS_FIRST:
+            time += 4 + 1 + others  # its only step
+        for_slices.append((weight, time, alone))
+    return for_slices
+
+
+@each(("scheduler", "others"), [("decode first", 3.0), (PROMPTS_FIRST, 3.0), ("decode first", 5.7)])
+def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        users_meet(monkeypatch, scheduler, others)
+
+
+def users_meet(monkeypatch, scheduler, others):
+    server, users, rate, free = rank(scheduler=scheduler, lengths=UNEVEN), 7.0, 7 / 6 / 384, 1 - others / 6
+    prompt = prompt_of(server)
+    met = meeting(server, prompt, 1 / 384, others, 384.0, users)
+    own = own_prompts(server, met, others)
+    mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
+    ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
+    found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=users)
+    variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, free, rest, users)
+    end = 6 * met.prompt + 2 * met.plain
+    variance = min(variance * (1 - rest / end), rest * rest * max(1 / met.rho - 1, 1))
+    wait, busy = met.idle - prompt.alone, prompt.alone / 384
+    expected = []
+    for weight, time, alone in own:
+        expected.append(Component(weight * (1 - met.nobody), 1.75 + time, rest, variance, end))
+        expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
+    assert_parts(found.ttft, expected)
+    cycle = 1.25 + met.stage + met.decode
+    assert_parts(found.tpot, list(per_token(server, prompt, met, 1 / 384, others, free, users, cycle)))
+
+
+def test_users_beyond_the_slots_wait_until_as_many_answers_have_ended(monkeypatch):
+    # nine users, seven slots: two answers end before one's own turn, 0.8 x 0.5 as unevenly as at random
+    server, rate, others = rank(lengths=UNEVEN, slots=7.0), 7 / 6 / 384, 3.0
+    prompt = prompt_of(server)
+    met = meeting(server, prompt, 1 / 384, others, 384.0, 7.0)
+    wait, rest = 2 / rate, 40.0
+    own = own_prompts(server, met, others)
+    mean_own = sum(weight * time for weight, time, _ in own)
+    ttft = 1.25 + wait + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
+    found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=9.0)
+    variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, 0.5, rest, 7.0)
+    variance = min(variance * (1 - rest / (6 * met.prompt + 2 * D)), rest * rest * max(1 / met.rho - 1, 1))
+    swing_of_slots = 0.8 * 0.5 * wait / rate
+    weight, time, alone = own[0]
+    assert tuple(found.ttft[0]) == approximate(
+        (weight * (1 - met.nobody), 1.75 + time, rest + wait, variance + swing_of_slots, inf)
+    )
+    usual, busy = met.idle - prompt.alone, prompt.alone / 384
+    seldom = usual**2 * (2 - busy) / busy
+    assert tuple(found.ttft[1]) == approximate(
+        (weight * met.nobody, 1.25 + alone, usual + wait, seldom + swing_of_slots, inf)
+    )
+    assert_parts(
+        found.tpot,
+        list(per_token(server, prompt, met, 1 / 384, others, 0.5, 7.0, 1.25 + met.stage + met.decode)),
+    )
+
+
+def test_random_arrivals_that_find_no_slot_wait_for_one_besides(monkeypatch):
+    server, rate, others = rank(slots=4.0, prefill_slowdown=1.0), 1 / 400, 3.0
+    prompt = prompt_of(server)
+    full = module.saturation(server, prompt)
+    assert rate < full.rate
+    met = meeting(server, prompt, rate, others, 384.0, None)
+    share, wait = module.slot_wait(server, full, met, rate, others)
+    assert 0.05 < share < 0.95
+    found = found_tails(monkeypatch, server, 500.0, (others, 384.0), request_rate=rate)
+    late, soon, nobody = found.ttft
+    each_wait = wait / share
+    assert late.weight == pytest.approx(share * (1 - met.nobody))
+    assert soon.weight == pytest.approx((1 - share) * (1 - met.nobody))
+    assert (late.least, late.mean - soon.mean) == pytest.approx((soon.least, each_wait))
+    assert late.variance - soon.variance == pytest.approx(each_wait**2)
+    usual, busy = met.idle - prompt.alone, rate * prompt.alone
+    assert tuple(nobody)[1:4] == approximate((1.25 + 19.6, usual, usual**2 * (2 - busy) / busy))
+    mean = sum(part.weight * (part.least + part.mean) for part in found.ttft)
+    assert mean == pytest.approx(500.0 - met.nobody * wait, rel=1e-9)  # whoever finds nobody decoding finds a slot
+
+
+def test_a_share_of_cold_starts_is_the_same_distribution_twice(monkeypatch):
+    warm = found_tails(monkeypatch, rank(), 100.0, (3.0, 384.0), request_rate=1 / 384).ttft
+    cold = found_tails(monkeypatch, rank(cold_start=(0.25, 8.0)), 102.0, (3.0, 384.0), request_rate=1 / 384).ttft
+    expected = [part._replace(weight=0.75 * part.weight) for part in warm]
+    expected += [part._replace(weight=0.25 * part.weight, least=part.least + 8.0) for part in warm]
+    assert_parts(cold, expected)
+    all_cold = found_tails(monkeypatch, rank(cold_start=(1.0, 8.0)), 108.0, (3.0, 384.0), request_rate=1 / 384).ttft
+    assert_parts(all_cold, [part._replace(least=part.least + 8.0) for part in warm])
+
+
+def test_prompts_of_several_lengths_are_three_groups_in_the_whole(monkeypatch):
+    server = rank(lengths=Lengths(prompts=UNEVEN.prompts))
+    found = found_tails(monkeypatch, server, 100.0, (3.0, 384.0), request_rate=1 / 384)
+    assert len(found.ttft) == 4
+    assert len(found.e2el) == 2  # the shorter half with and without others, and the longer
+    assert sum(part.weight for part in found.e2el) == pytest.approx(1.0)
+    means = [sum(p.weight * (p.least + p.mean) for p in parts) for parts in (found.ttft, found.tpot, found.e2el)]
+    assert means[2] == pytest.approx(means[0] + STEPS * means[1], rel=1e-9)
+
+
+@each(("z", "cv", "share"), [
+    (0.5, 0.0, 1 - 0.5 / 3), (1.0, 0.0, 2 / 3), (2.0, 0.0, 1 / 2 - 1 / 12), (2.0, 1.0, 2 * (1 + exp(-2)) / 4),
+    (3.0, 2.0, 2 * (1.2 - 1 + exp(-1.2)) / 1.44),
+])  # fmt: skip
+def test_the_number_that_decode_is_forgotten_over_an_answer(z, cv, share):
+    server = rank(lengths=Lengths(answers=Spread(cv=cv)))
+    # nothing slows steps down, so that the number is forgotten as fast as answers end
+    case = SimpleNamespace(server=server, met=SimpleNamespace(prompt=0.0, step=1.0), others=3.0, users=None)
+    assert module._averaged_variance(case, z, -0.0) == pytest.approx(share, rel=1e-9)
+
+
+def test_drafts_that_are_kept_by_luck_spread_the_time_per_token():
+    # 100 tokens in steps of 2.5: 40 steps; of variance 1.25 a step, 1.25/(6.25 x 40) = 1/200 of an answer
+    acceptance = SimpleNamespace(tokens=2.5, variance=1.25)
+    server = rank(queries=3.0)
+    vars(server.deployment).update(draft=SimpleNamespace(acceptance=acceptance), tokens_per_step=2.5)
+    found = module._per_token(server, Component(0.5, 8.0, 2.0, 3.0), 1.0)
+    least = 8 * (1 - 4 / 200**0.5)  # not below 2.5 of 3 tokens
+    assert least < 8 * 2.5 / 3
+    least = 8 * 2.5 / 3
+    assert tuple(found) == approximate((0.5, least / 2.5, (10 - least) / 2.5, (3 + 100 / 200) / 2.5**2, inf))
+    vars(server.deployment).update(queries=6.0)
+    found = module._per_token(server, Component(0.5, 8.0, 2.0, 3.0), 1.0)
+    assert found.least == pytest.approx(8 * (1 - 4 / 200**0.5) / 2.5)
