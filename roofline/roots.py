@@ -79,7 +79,7 @@ def _illinois(bracket: _State, middle: Real, value: Real, is_near: Real) -> _Sta
 def root(surplus: Callable[[float], float], start: float, best: float, worst: float) -> float:
     """Value at which a monotone surplus vanishes: at most zero towards `best`, positive towards `worst`.
 
-    Brackets by factors from a start, then narrows to some 15 digits. Where the surplus jumps, the result is the last
+    Brackets by factors from a start, then narrows to about 15 digits. Where the surplus jumps, the result is the last
     value at which it is at most zero.
 
     >>> round(root(lambda value: value**2 - 2.0, 8.0, 0.0, 100.0), 12)
@@ -101,7 +101,7 @@ def root(surplus: Callable[[float], float], start: float, best: float, worst: fl
 
 
 def narrowed(function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float]) -> float:
-    """Zero of a function between two places where its signs differ, to some 15 digits, by regula falsi.
+    """Zero of a function between two places where its signs differ, to about 15 digits, by regula falsi.
 
     Places come with the function there. A jump gives its side towards `near`; NaN where the function has no value.
 
@@ -124,7 +124,7 @@ def narrowed(function: Callable[[float], float], near: tuple[float, float], far:
 
 
 def repeated(turn: _Turn, start: _State, most: int, among: _State = (), begins: Real = True) -> _State:
-    """Numbers after repeated turns, until no case goes on or after the `most` turns.
+    """Numbers after repeated turns, until no case continues, or after `most` turns.
 
     A turn gives the next numbers and whether another turn follows. Elements of an array take as many turns as the
     slowest, so a turn keeps what has settled. `among` are further numbers of the kind, if those at first are floats;
@@ -154,7 +154,7 @@ def turned(turn: _Turn, start: _State, most: int, begins: Real = True) -> _State
 def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_STEPS) -> Real:
     """Number at which a surplus that starts positive at zero vanishes, by regula falsi; infinite beyond a limit.
 
-    Found to some 12 digits: in one step where the surplus is affine, as it nearly is, by a narrowing bracket elsewhere.
+    Found to about 12 digits: in one step where the surplus is affine, as it nearly is, else by a narrowing bracket.
     Zero where the surplus is never positive.
 
     >>> crossing(lambda value: 6.0 - 2.0 * value, 100.0)
@@ -168,7 +168,7 @@ def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_S
 def carried_crossing(
     surplus: Callable[[Real, _State], tuple[Real, _State]], limit: Real, carried: _State, steps: int = _USUAL_STEPS
 ) -> tuple[Real, _State]:
-    """`crossing` of a surplus that carries numbers from one evaluation to the next, and those numbers at last."""
+    """`crossing` of a surplus that carries numbers from one evaluation to the next, and those numbers at the end."""
     low = 0.0
     above, carried = surplus(low, carried)
     below, carried = surplus(limit, carried)
@@ -224,7 +224,7 @@ def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: t
         start: where to begin.
 
     Returns:
-        The numbers to some 12 digits, and whether they were found; elements of an array settle one by one.
+        The numbers to about 12 digits, and whether they were found; elements of an array settle one by one.
 
     Source:
         Anderson, J. ACM 12(4), 1965; Walker and Ni, SIAM J. Numer. Anal. 49(4), 2011.

@@ -87,6 +87,13 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    """What is left of a run is searched for garbage once, for warnings that it gives, and not ten times."""
+    gc.collect()
+    gc.freeze()
+
+
 #: Files whose tests read the same configurations, or the same syntax trees: one worker reads them for all.
 TOGETHER = {
     "tests/catalog/test_shipped_models.py": "configurations",

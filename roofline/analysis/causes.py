@@ -46,7 +46,7 @@ class Figures(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """One possible change, parametrised by its size."""
+    """One possible change, parametrized by its size."""
 
     name: str  # one of `CAUSES`
     sizes: Callable[[list[Observed]], tuple[float, ...]]  # to try on these runs; ascending

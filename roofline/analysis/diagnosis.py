@@ -1,4 +1,4 @@
-"""What changed between two runs of a server: every cause is predicted anew, at the size that fits best."""
+"""What changed between two runs of a server: each cause is predicted at the size that fits best."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Diagnosis:
 
 
 def paired_runs(before: Sequence[Observed], after: Sequence[Observed]) -> list[Pair]:
-    """Each later run with the earlier one of the nearest load; runs without one of their kind of load are left out."""
+    """Each later run with the earlier one of the nearest load; those without one (same kind of load) are left out."""
     pairs = []
     for run in after:
         alike = [other for other in before if other.workload.load == run.workload.load]

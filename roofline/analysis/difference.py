@@ -83,7 +83,7 @@ def difference(reference: Pass, other: Pass) -> Difference:
 
     .. math:: \frac{T_0}{T_1} - 1 = \sum_k \frac{t_{0k} - t_{1k}}{T_1}
 
-    Kernels are matched by name; those of different groups of layers that share one count together.
+    Kernels are matched by name; those of the same name in different groups of layers count as one.
 
     Args:
         reference: the pass to compare with.
@@ -174,7 +174,7 @@ def unchanged(change: Difference) -> list[tuple[str, float]]:
 
 
 def unchanged_text(change: Difference, pass_name: str) -> str:
-    """Such as ``unchanged: the all-reduces (8 % of the new step)``, two parts at most; empty where all change."""
+    """Text such as ``unchanged: the all-reduces (8 % of the new step)``, two parts at most; empty where all change."""
     texts = [f"{the(part)} ({100.0 * share:.0f} %" for part, share in unchanged(change)[:2]]
     return f"unchanged: {'), '.join([f'{texts[0]} of the new {pass_name}', *texts[1:]])})" if texts else ""
 

@@ -18,7 +18,7 @@ from roofline.serving.traffic.slots import saturation
 from roofline.serving.traffic.tails import Tails, tails
 from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 
-#: What binds where every limit is met up to the saturation.
+#: What binds where every limit is met up to saturation.
 SATURATION = "saturation"
 
 #: Share of the saturation rate at which a server counts as idle.
@@ -136,7 +136,7 @@ def largest_rate(
     idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
     server = server_of(deployment, idle)
     saturation_rate = float(saturation(server, prompt_of(server)).rate * lanes(deployment))
-    unstable = 1.0  # smallest share of the saturation at which there is no steady state
+    unstable = 1.0  # smallest share of the saturation rate at which there is no steady state
     seen: dict[float, tuple[WithinLimits, str]] = {}
 
     def shortfall(util: float) -> float:
@@ -185,7 +185,7 @@ def is_met(
     share: float,
     correction: Correction = UNCORRECTED,
 ) -> bool:
-    """Whether enough requests meet their limits, as for a goodput; False beyond the saturation."""
+    """Whether enough requests meet their limits, as for a goodput; False beyond saturation."""
     means = served(deployment, workload)
     if not means.is_stable:
         return False
@@ -194,7 +194,7 @@ def is_met(
 
 
 def _most_missed(slo: Mapping[str, float], shares: Mapping[str, float], worst: str) -> str:
-    """`worst`, or of the limits to be met together the one that most requests miss."""
+    """`worst`, or, of the limits to be met together, the one that most requests miss."""
     if metric_and_level(worst)[1] is not None or worst == P99_WITHIN:
         return worst
     together = [key for key in slo if key != P99_WITHIN and metric_and_level(key)[1] is None]

@@ -25,7 +25,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ComparedRow
 from roofline.specs.kernels import HOST, the
 
-#: Keys of a row beside those of a prediction.
+#: Keys of a row in addition to those of a prediction.
 COMPARED_KEYS = ("label", "reference", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode")
 
 _MOST_NAMED = 3  # parts in one sentence
@@ -36,7 +36,7 @@ _TERMS = {"memory": "bandwidth", "link": "the link"}
 
 @dataclass(frozen=True, repr=False)
 class Compared(SideBySide):
-    """One GPU beside the reference, which has no speed-ups itself."""
+    """One GPU compared with the reference; the reference itself has no speed-ups."""
 
     label: str  # GPU, with the plan and formats of its pool
     reference: str  # label of the reference
@@ -122,7 +122,7 @@ class Comparison:
 
 
 def compared(prediction: Prediction, reference: Prediction, label: str, reference_label: str) -> Compared:
-    """A GPU beside a reference; no speed-ups where it is the reference itself."""
+    """A GPU compared with a reference; no speed-ups where it is the reference itself."""
     if prediction is reference:
         return Compared(prediction, None, None, None, None, label, reference_label)
     prefill = difference(reference.prefill, prediction.prefill)
@@ -132,7 +132,7 @@ def compared(prediction: Prediction, reference: Prediction, label: str, referenc
 
 
 def why_faster(change: Difference, pass_name: str) -> str:
-    """Such as ``2.41x: 1.12 of the 1.41 gained come from bandwidth in the experts, 0.29 from the rest``.
+    """Text such as ``2.41x: 1.12 of the 1.41 gained come from bandwidth in the experts, 0.29 from the rest``.
 
     Contributions are relative to the reference, whose speed is 1.
     """
@@ -167,6 +167,6 @@ def _clause(what: str, part: float, total: float, places: int, *, is_first: bool
 
 
 def _source_text(share: Share) -> str:
-    """Such as ``bandwidth in the experts``."""
+    """Text such as ``bandwidth in the experts``."""
     part = the(share.part)
     return part if share.part == HOST.label else f"{_TERMS.get(share.cause, share.cause)} in {part}"

@@ -1,4 +1,4 @@
-"""A measurement beside its prediction: ratios, utilization, and what would explain the gap."""
+"""A measurement compared with its prediction: ratios, utilization, and what would explain the gap."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 #: Relative run-to-run scatter of one server.
 AGREES = 0.02
 
-_TIMES = 2.0  # ratio from which a verdict gives a factor instead of per cent
+_TIMES = 2.0  # ratio from which a verdict gives a factor instead of a percentage
 _BESIDE = "queue and other prompts"
 _ROUNDING = 2.0**-30  # relative error of a sum over kernels
 _TOO_FAST = {"ttft": "prompts were cached, or GPU, plan, formats", "tpot": "GPU, plan, formats, requests in flight"}

@@ -47,7 +47,7 @@ _WORDS = {0.25: "falls to a quarter", 0.5: "halves", 2.0: "doubles"}
 
 @dataclass(frozen=True, repr=False)
 class Quantized(SideBySide):
-    """Number formats of weights and KV cache beside the baseline."""
+    """Number formats of weights and KV cache compared with the baseline."""
 
     quantization: str  # preset of the weights
     largest: Prediction | None  # at the largest batch that fits; None where none does
@@ -157,7 +157,7 @@ def kept_sections(model: Model, quantizations: list[ModelQuantization]) -> dict[
 
 
 def why_quantized(change: Difference, before: Pass, after: Pass, pass_name: str) -> str:
-    """Such as ``1.83x: 92 % of the step is weight traffic, which halves``: shares of the baseline, then costs."""
+    """Text such as ``1.83x: 92 % of the step is weight traffic, which halves``: shares of the baseline, then costs."""
     parts = sorted(
         ((share, text) for share, text in _sides(before, after, change.before) if share >= _SAID), reverse=True
     )

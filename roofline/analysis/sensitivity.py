@@ -52,7 +52,7 @@ class Sensitivity:
 
     @property
     def formula(self) -> str | None:
-        """The derivative as Python text that `sympy.sympify` reads, too; None under a load."""
+        """The derivative as Python text that `sympy.sympify` reads too; None under a load."""
         if self._forms.prediction.served is not None:
             return None
         return self._forms.closed.derivative_text(self.result, self.input) if self.derivative else "0"

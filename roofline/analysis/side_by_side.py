@@ -1,4 +1,4 @@
-"""A prediction beside that of a reference."""
+"""A prediction next to that of a reference."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SideBySide:
 
 
 def latencies(prediction: Prediction) -> str:
-    """Such as ``TTFT 98.3 ms, TPOT 9.12 ms``: percentiles where the SLO limits them, else means."""
+    """Text such as ``TTFT 98.3 ms, TPOT 9.12 ms``: percentiles where the SLO limits them, else means."""
     limited = [key for key in prediction.slo if key.startswith(("ttft_p", "tpot_p"))]
     keys = [next((key for key in limited if key.startswith(metric)), metric) for metric in ("ttft", "tpot")]
     times = {key: prediction.latency(key) for key in keys}
@@ -56,7 +56,7 @@ def latencies(prediction: Prediction) -> str:
 
 
 def speedups(prefill: Difference | None, decode: Difference | None, reference: str) -> str:
-    """Such as ``; 2.41x as fast as h100-sxm in prefill, 1.83x in decode``; empty for the reference itself."""
+    """Text such as ``; 2.41x as fast as h100-sxm in prefill, 1.83x in decode``; empty for the reference itself."""
     known = {"prefill": prefill, "decode": decode}
     ratios = [(name, ratio_text(change.speedup)) for name, change in known.items() if change is not None]
     named = [f"{ratio}{'' if i else f' as fast as {reference}'} in {name}" for i, (name, ratio) in enumerate(ratios)]

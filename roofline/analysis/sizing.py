@@ -15,7 +15,7 @@ from roofline.serving.targets import limit_shares
 from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES, P99_WITHIN, key_text
 
-#: Most ranks per pipeline stage that are searched; larger domains (TPU pods) hold several replicas.
+#: Most ranks per pipeline stage that the search tries; larger domains (TPU pods) hold several replicas.
 MOST_RANKS = 512
 
 #: Most replicas that share a load.
@@ -124,7 +124,7 @@ def fewest_gpus(
 def _fewest_under_load(
     by_preset: Mapping[str | None, Deployment], workload: Workload, slo: Mapping[str, float], fixed: Degrees
 ) -> Sized:
-    """The same for users or a rate: each plan with as many replicas as it needs."""
+    """`fewest_gpus` for users or a rate: each plan with as many replicas as it needs."""
     idle = replace(
         workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None, lengths=None, cold_start=None
     )
@@ -209,7 +209,7 @@ def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
 
 
 def plan_text(plan: Plan, preset: str | None, replicas: int = 1) -> str:
-    """Such as ``tp 8, ep 8, fp8``: tp always, other degrees and replicas only above 1.
+    """Text such as ``tp 8, ep 8, fp8``: tp always, other degrees and replicas only above 1.
 
     >>> plan_text(Plan(tp=8, ep=8), "fp8")
     'tp 8, ep 8, fp8'

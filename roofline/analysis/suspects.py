@@ -15,7 +15,7 @@ UNMEASURED = 0.5
 
 _SCATTER = 0.05  # run-to-run sigma of ln(measured time)
 _NEAR = 2.0  # standard deviations within which a time counts as explained
-_BEYOND = 4.0  # standard deviations that no part is off by
+_BEYOND = 4.0  # most standard deviations that a part may be off by
 _TRIED = 400  # factors between the smallest and the largest plausible
 
 
@@ -86,7 +86,7 @@ def _suspect(name: str, times: Sequence[Timed]) -> Suspect | None:
 
 
 def _best_factor(parts: list[tuple[Timed, PartOf]], times: Sequence[Timed]) -> Suspect | None:
-    """The same for a factor on all of these times."""
+    """A part at its likeliest factor on all of these times; None where it explains none."""
     limit = max(part.fastest / part.time for _, part in parts)  # no part is faster than the hardware
     low = math.log(min(max(limit, 1.0 / MOST_PLAUSIBLE), 1.0))
     width = math.log(MOST_PLAUSIBLE) - low

@@ -53,7 +53,7 @@ _MOSTLY = 0.5  # share of the requests of a run that decides its median
 def check_readings(
     readings: Iterable[Reading], overrides: Mapping[str, Any], **options: Any
 ) -> tuple[list[MeasurementCheck], list[RooflineError]]:
-    """Comparisons of all measurements, and the errors of the others; `overrides` replace fields of the files."""
+    """Comparisons of the usable measurements, and the errors of the others; `overrides` replace fields of the files."""
     checks: list[MeasurementCheck] = []
     failures: list[RooflineError] = []
     for reading in readings:

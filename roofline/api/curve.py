@@ -40,7 +40,7 @@ CURVE_KEYS = (
     "slo_met",
 )  # fmt: skip
 
-_RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation
+_RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
 _GROWTH = 2.0**0.5  # factor on the users from one point to the next
 _BEYOND = 1.5  # last number of users, over the slots
 _MOST_USERS = 4096.0
@@ -108,7 +108,7 @@ def curve(
         options: keyword arguments of `predict` without a load.
 
     Returns:
-        The points, up to the saturation.
+        The points, up to saturation.
 
     Raises:
         BadInput: a load, another `against`, arrays, or as `predict` raises.

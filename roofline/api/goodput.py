@@ -103,7 +103,7 @@ class GpuGoodput:
 
     @property
     def headroom(self) -> float | None:
-        """Share of the saturation that must stay free to meet the SLO [1]."""
+        """Share of the saturation rate that must stay free to meet the SLO [1]."""
         return None if self.prediction is None or self.found is None else 1.0 - self.found.util
 
     def to_dict(self, keys: Sequence[str] | None = None) -> GoodputRow:
@@ -248,7 +248,7 @@ def _on_gpu(
         if nearest is None or result.rate == 0.0:
             nearest = result, candidate
         if best is not None and per_gpu < best[0]:
-            break  # wider plans answer less per GPU from here on
+            break  # wider plans serve fewer requests per GPU from here on
         if per_gpu > 0.0 and (best is None or per_gpu > best[0]):
             best = per_gpu, result, candidate
     if best is None:

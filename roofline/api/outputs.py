@@ -17,7 +17,7 @@ SUFFIXES = (".csv", ".json", ".parquet", ".xlsx")
 
 SCHEMA_VERSION = 1
 
-# Spreadsheets calculate a text that begins like this (full-width signs in some languages); an apostrophe prevents it.
+# Spreadsheets evaluate a text that begins like this (full-width signs in some languages); an apostrophe prevents it.
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 _NEXT_CELL = r"([;\t]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])"  # for locales with other separators
 _WIDEST = 40  # characters of a column

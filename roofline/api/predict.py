@@ -135,7 +135,7 @@ def predict(
             columns isl and osl, or a mapping with these, whose means replace isl and osl.
         cold_start: share of the requests of a load that start a cold server, and their extra wait: ``1%:2s``, or both
             numbers, the time in seconds [1, s].
-        derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualisation or clocks:
+        derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualization or clocks:
             ``bandwidth:5%,peak:3%``, or a mapping [1].
         tp: tensor-parallel degree; None for the smallest that fits [1].
         pp: pipeline-parallel degree [1].
@@ -180,7 +180,7 @@ def predict(
         UnsupportedPrecision: the GPU cannot multiply in the format.
         BadInput: an impossible number or plan.
         DoesNotFit: the plan needs more memory than the GPUs have.
-        Overloaded: the request rate exceeds the saturation.
+        Overloaded: the request rate exceeds the saturation rate.
         BadSpec: a specification has faults.
 
     >>> import roofline as rl

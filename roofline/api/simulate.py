@@ -40,7 +40,7 @@ SIMULATED_KEYS = (
 )
 
 _FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # default number of requests
-_FULL = 0.8  # utilisation beyond which queues take long to settle
+_FULL = 0.8  # utilization beyond which queues take long to settle
 _USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
 _UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",

@@ -111,7 +111,7 @@ class GpuSize:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Typical rental of the GPUs [USD/h]; None without an answer or a known price."""
+        """Typical rent of the GPUs [USD/h]; None without an answer or a known price."""
         return None if self.prediction is None else self.prediction.usd_per_hour
 
     def to_dict(self, keys: Iterable[str] | None = None) -> SizeRow:

@@ -102,7 +102,7 @@ def _replace(
     path: str, target: Path, old: os.stat_result | None, write: Callable[[Path], object], *, force: bool
 ) -> None:
     """Write to a temporary file in the same folder, and rename it over the target."""
-    temporary = target.parent / f".roofline-{os.urandom(8).hex()}"  # short: the file's own name may be the longest
+    temporary = target.parent / f".roofline-{os.urandom(8).hex()}"  # short: the file's own may be the longest
     os.close(os.open(temporary, _NEW, 0o666 if old is None else 0o600))  # a new file has the mode of the umask
     try:
         write(temporary)

@@ -25,7 +25,7 @@ from roofline.specs.kernels import (
 )
 
 _LOSS_SCALE = 0.1  # of a log residual: the loss is linear beyond 10 %
-_PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within some factor e of its start
+_PRIOR_WIDTH = 1.0  # of a log parameter: an ill-determined one stays within about a factor of e of its start
 _PRIOR_WEIGHT = 0.1  # the prior of one parameter weighs as much as one row that is off by the loss scale
 _STARTS = 3
 

@@ -25,7 +25,7 @@ from roofline.specs.timed_kernels import KernelGroup
 #: DeepSeek's latent attention, whose kernels the tables time: rank 512, 128 + 64 per head for keys, 128 for values.
 _LATENT = {"kv_rank": 512, "nope": 128, "rope": 64, "v": 128}
 
-#: dtype key -> (weight format, bytes of an activation, compute dtype, quantised on the fly)
+#: dtype key -> (weight format, bytes of an activation, compute dtype, quantized on the fly)
 _KEYS = {
     "bf16": ("bf16", 2.0, "16-bit", False),
     "fp8": ("fp8", 1.0, "fp8", True),

@@ -187,7 +187,7 @@ def _user_entries(specs: str | None, kind: str) -> tuple[Entry, ...]:
 
 
 def _header(text: str) -> tuple[str, ...]:
-    """Folded names from the `name` and `aliases` lines of a file that is no valid YAML."""
+    """Folded names from the `name` and `aliases` lines of a file that is not valid YAML."""
     fields: dict[str, str] = {}
     for line in text.split("\n"):
         field, colon, value = line.partition(":")

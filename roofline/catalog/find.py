@@ -33,7 +33,7 @@ from roofline.specs.model import Model
 from roofline.specs.names import LABELS, Entry, Match, fold, match_name, match_quantised, nearest_names
 
 _WEIGHTS = (".json", ".safetensors", ".gguf")  # files that hold a model or its configuration
-FILES = (*ENDINGS, *_WEIGHTS)  #: endings of all files that users may name
+FILES = (*ENDINGS, *_WEIGHTS)  #: Endings of all files that users may name
 _GENERIC = "generic"  # calibration of generations without one
 _HUB_ID = r"(?a:[\w.-]+/[\w.-]+)"
 
@@ -81,7 +81,7 @@ def load_model(name: str, specs: str | None = None, assume: str | None = None) -
 
     Args:
         name: Hugging Face id, short name, alias or the beginning of one, regardless of case and separators, or the id
-            of a quantised copy; or the path of a specification, a config.json, a file of weights (.safetensors, .gguf)
+            of a quantized copy; or the path of a specification, a config.json, a file of weights (.safetensors, .gguf)
             or its index, or a folder with any of these.
         specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
         assume: family, such as ``llama``, as which a config.json with an unknown model_type is read; None to refuse it.
@@ -226,7 +226,7 @@ def _config(path: str) -> str | None:
 
 
 def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
-    """Path of the config.json of a Hugging Face id; refuses names that are none, or without the client."""
+    """Path of the config.json of a Hugging Face id; refuses texts that are not ids, and any without the client."""
     listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "; yours: --specs DIR")
     if not name.strip():
         raise UnknownName(f"the name of the {LABELS[kind]} is empty; all: {listing}")

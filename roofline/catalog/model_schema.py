@@ -161,7 +161,7 @@ class _Parameters(Cited):
 
 
 class _Active(_Parameters):
-    """Active parameters, and what their count leaves out beside the idle experts."""
+    """Active parameters, and what their count leaves out besides the idle experts."""
 
     convention: Literal["all", "no-embedding", "no-embedding-no-head"] | None = None
 

@@ -13,7 +13,7 @@ from roofline.reading import SPEC_BYTES, Unreadable, content
 #: Path of keys and positions of a field -> its line, from one.
 Lines = dict[tuple[str | int, ...], int]
 
-# A specification has some hundred fields; a file with far more is a mistake or an attack ("billion laughs": aliases of
+# A specification has about 100 fields; a file with far more is a mistake or an attack ("billion laughs": aliases of
 # aliases that expand to gigabytes).
 _MOST_CHARACTERS = 2 * SPEC_BYTES  # in all texts, aliases expanded
 _MOST_NODES = 20_000

@@ -21,7 +21,7 @@ def case_text(
     *,
     load: bool = True,
 ) -> str:
-    """Such as ``llama-3.1-70b fp8 · 2000 in, 300 out · 64 users``; the format of the weights only if it is one."""
+    """Text such as ``llama-3.1-70b fp8 · 2000 in, 300 out · 64 users``; the format of the weights only if it is one."""
     names = tuple(dict.fromkeys(formats))
     model = ", ".join(models) + (f" {names[0]}" if len(names) == 1 and names[0] else "")
     parts = [model, _lengths(options), load_words(options) if load else "", limits_words(options.get("slo") or {}), end]
@@ -37,7 +37,7 @@ def asked_format(options: Mapping[str, Any]) -> list[str]:
 
 
 def load_words(options: Mapping[str, Any]) -> str:
-    """Such as ``64 users``, ``4 requests/s`` or ``16 requests at once, idle server``."""
+    """Text such as ``64 users``, ``4 requests/s`` or ``16 requests at once, idle server``."""
     users, rate, batch = (options.get(name) for name in ("concurrency", "request_rate", "batch"))
     if users is not None:
         run = options.get("num_prompts")
@@ -49,7 +49,7 @@ def load_words(options: Mapping[str, Any]) -> str:
 
 
 def limits_words(slo: Mapping[str, float], among: str = "") -> str:
-    """Such as ``TTFT p95 <= 300 ms, TPOT <= 25 ms``; `among` says for which requests."""
+    """Text such as ``TTFT p95 <= 300 ms, TPOT <= 25 ms``; `among` says for which requests."""
     words = []
     for key, limit in slo.items():
         metric, _, level = key.partition("_")
@@ -61,7 +61,7 @@ def limits_words(slo: Mapping[str, float], among: str = "") -> str:
 
 
 def gpus_text(row: Row) -> str:
-    """Such as ``4x b200``."""
+    """Text such as ``4x b200``."""
     return f"{row['num_gpus']}x {row['gpu']}" if row.get("num_gpus") else str(row["gpu"])
 
 
@@ -120,7 +120,7 @@ def _time(row: Row, key: str) -> str:
 
 
 def binding_text(key: str) -> str:
-    """Such as ``TTFT p95`` or ``p99/median``."""
+    """Text such as ``TTFT p95`` or ``p99/median``."""
     if key == _P99_WITHIN:
         return "p99/median"
     metric, _, level = key.partition("_")
@@ -128,7 +128,7 @@ def binding_text(key: str) -> str:
 
 
 def _lengths(options: Mapping[str, Any]) -> str:
-    """Such as ``4096 in, 500 out, 1024 cached (isl cv 0.5)``."""
+    """Text such as ``4096 in, 500 out, 1024 cached (isl cv 0.5)``."""
     trace = options.get("lengths")
     is_trace = trace is not None and trace not in ("lognormal", "uniform")
     isl, osl = (options.get(name, DEFAULTS[name]) for name in ("isl", "osl"))

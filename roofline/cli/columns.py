@@ -15,7 +15,7 @@ _SMALL = 0.01  # shares below get a decimal place
 
 
 def plan_of(row: Row) -> str:
-    """Such as ``tp4``, ``tp8 ep8 dp8`` or ``tp2 x4`` (replicas)."""
+    """Text such as ``tp4``, ``tp8 ep8 dp8`` or ``tp2 x4`` (replicas)."""
     if row.get("tp") is None:
         return "-"
     degrees = [f"{name}{row[name]}" for name in ("tp", "pp", "ep", "dp") if name == "tp" or (row.get(name) or 1) > 1]
@@ -25,7 +25,7 @@ def plan_of(row: Row) -> str:
 
 
 def percent(key: str) -> Callable[[Row], str]:
-    """A cell with a share in per cent."""
+    """A cell with a share in percent."""
 
     def cell(row: Row) -> str:
         share = row.get(key)

@@ -49,7 +49,7 @@ class Parsed(click.ParamType):
 
 
 def suggested(name: str, names: Callable[[], Iterable[str]]) -> Parsed:
-    """A text completed from names; others are accepted, too."""
+    """A text completed from names; others are accepted too."""
     return Parsed(name, names=names)
 
 

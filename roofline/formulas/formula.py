@@ -226,7 +226,7 @@ class Stages:
         return slope
 
     def _part_derivative(self, part: Any, symbol: Any) -> Any:
-        """Derivative of a named part; that of a named result has a name, too."""
+        """Derivative of a named part; that of a named result has a name too."""
         definition = self.definitions[part]
         slope = self._slope(definition.inner if definition.is_step else definition.expression, symbol)
         if part not in self._results:

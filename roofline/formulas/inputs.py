@@ -37,7 +37,7 @@ WORKLOAD = {
     "num_prompts": ("requests", "requests in the run"),
 }
 
-#: Part of a prediction with the equations of a load, beside prefill and decode.
+#: Part of a prediction with the equations of a load, in addition to prefill and decode.
 LOAD = ""
 
 _KERNEL = {

@@ -88,7 +88,7 @@ class Regime:
         reach = math.expm1(min(guesses.values()))
         best = NOWHERE
         for _ in range(_ROUNDS):
-            crossed = crossed_at(1.0) or crossed_at(0.5)  # half way, too: sides may cross twice
+            crossed = crossed_at(1.0) or crossed_at(0.5)  # halfway as well: sides may cross twice
             if crossed:
                 end, place = min(crossed, key=lambda candidate: round(guesses[candidate[1]], _DIGITS))
                 change = self._crossing(moved[place], entry, end)

@@ -1,4 +1,4 @@
-"""Mean latencies as JavaScript functions without dependencies; the iterations of a load are loops there, too."""
+"""Mean latencies as JavaScript functions without dependencies; the iterations of a load are loops there too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = {"isl": "tokens", "osl": "tokens", "batch": "sequences", "concurrency":
 
 
 def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tuple[Real, Real]]:
-    """Graph of isl, osl, a load of the workload's kind and prefix; TTFT and TPOT [s] in it. The rest stays."""
+    """Graph of TTFT and TPOT [s], whose inputs are isl, osl, prefix and the workload's load; all else is constant."""
     if workload.cache is not None and workload.cache.hit is None and workload.cache.zipf is not None:
         raise BadInput("a hit rate by Zipf's law is no formula of the prefix; give cache_hit")
     graph = Graph()

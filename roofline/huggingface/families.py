@@ -187,7 +187,7 @@ def _qwen(fields: Fields, family: str, **traits: Any) -> Shape:
 
 
 def _exaone4(fields: Fields) -> Shape:
-    """EXAONE-4: norms behind both halves of a layer; a window, if stated, on three layers in four."""
+    """EXAONE-4: norms after both halves of a layer; a window, if stated, on three layers in four."""
     fields.require(*_NAMES)
     mixers = gqa_by_window(fields, attention_windows(fields), qk_norm="head")
     ffn = dense(fields)
@@ -223,7 +223,7 @@ def _llama_by_statement(fields: Fields) -> Shape:
 
 
 def _hyperclovax(fields: Fields) -> Shape:
-    """HyperCLOVA X: Llama with a norm before and behind both halves of a layer."""
+    """HyperCLOVA X: Llama with a norm before and after both halves of a layer."""
     norms = 4 if fields.flag("use_post_norm", default=True) else 2
     return replace(llama_like(fields), family="hyperclova", norms=norms)
 
@@ -235,7 +235,7 @@ def _gemma3(fields: Fields) -> Shape:
 
 
 def _cohere(fields: Fields) -> Shape:
-    """Command-R: attention and feed-forward network in parallel behind one norm without biases."""
+    """Command-R: attention and feed-forward network in parallel after one norm without biases."""
     fields.require(*_NAMES)
     layers, biases = fields.layers(), attention_biases(fields)
     qk_norm = "full" if fields.flag("use_qk_norm") else None

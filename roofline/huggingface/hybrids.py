@@ -115,7 +115,7 @@ def _periodic(fields: Fields, layers: int, period: str, default: int, offset: st
 
 
 def _granite_hybrid(fields: Fields) -> Shape:
-    """Granite-4: state spaces and attention; one shared network, in some models with routed experts beside it."""
+    """Granite-4: state spaces and attention; one shared FFN, in some models with routed experts alongside it."""
     fields.require(*SIZES, "shared_intermediate_size", "mamba_n_heads", "mamba_d_head")
     layers, biases = fields.layers(), attention_biases(fields)
     fields.pass_over("mamba_expand")
@@ -142,7 +142,7 @@ def _granite_hybrid(fields: Fields) -> Shape:
 
 
 def _nemotron_h(fields: Fields) -> Shape:
-    """Nemotron-H: each layer is one half, a letter each: M state space, * attention, E experts, - dense network."""
+    """Nemotron-H: each layer is one half, a letter each: M state space, * attention, E experts, - dense FFN."""
     fields.require("hidden_size", "vocab_size", "hybrid_override_pattern|layers_block_type", "num_attention_heads")
     letters = fields.text("hybrid_override_pattern")
     if letters is None:

@@ -162,7 +162,7 @@ def is_sparse(fields: Fields, layers: int, *, dense_first: int = 0) -> list[bool
 
 
 def networks(fields: Fields, experts: Block, sparse: Sequence[bool], **traits: Any) -> list[Block]:
-    """Feed-forward network of each layer: the mixture of experts where it is sparse, else a dense network."""
+    """Feed-forward network of each layer: the mixture of experts where it is sparse, else a dense FFN."""
     network = experts if all(sparse) else dense(fields, **traits)
     return [experts if is_mixture else network for is_mixture in sparse]
 

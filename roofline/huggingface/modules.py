@@ -58,7 +58,7 @@ _SHARED = (
     "share_expert",
     "shared_mlp",
 )
-_MODULES = {("gemma", "experts"): ("experts", "moe"), ("gemma", "shared"): ("mlp",)}  # beside the dense network
+_MODULES = {("gemma", "experts"): ("experts", "moe"), ("gemma", "shared"): ("mlp",)}  # alongside the dense FFN
 _UP = ("gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "fc1", "c_fc", "fc_in", "dense_h_to_4h")
 _DOWN = ("down_proj", "w2", "fc2", "c_proj", "fc_out", "dense_4h_to_h")
 

@@ -1,4 +1,4 @@
-"""Names and patterns of modules in quantisation configurations."""
+"""Names and patterns of modules in quantization configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Number formats of a checkpoint by section, from the quantisation that its configuration states."""
+"""Number formats of a checkpoint by section, from the quantization that its configuration states."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Native(NamedTuple):
 class _Rules(NamedTuple):
     """Number formats of modules."""
 
-    default: str | None  # of modules without a rule of their own; None: unquantised
-    ignored: Names  # modules that are not quantised
+    default: str | None  # of modules without a rule of their own; None: unquantized
+    ignored: Names  # modules that are not quantized
     named: tuple[tuple[Names, str], ...] = ()  # formats of modules by name
     experts_only: bool = False
-    head: bool = False  # whether the head is quantised, too, unless it is ignored
+    head: bool = False  # whether the head is quantized too, unless it is ignored
     cautions: tuple[str, ...] = ()
 
 
@@ -85,7 +85,7 @@ def native_formats(fields: Fields, shape: Shape, quantization: Mapping[str, Any]
 
 
 def _sixteen_bit_format(fields: Fields) -> tuple[str, tuple[str, ...]]:
-    """The format of unquantised weights, and cautions about it."""
+    """The format of unquantized weights, and cautions about it."""
     name = fields.text("dtype") or fields.text("torch_dtype") or "bfloat16"
     if name not in _SIXTEEN_BIT:
         raise fields.fault("torch_dtype", f"{name!r} is not supported; only {', '.join(_SIXTEEN_BIT)}")
@@ -171,7 +171,7 @@ def _rules(config: Fields | None) -> _Rules:
 
 
 def _method(config: Fields) -> str:
-    """Method of quantisation, by its name or by the tool that wrote the file."""
+    """Method of quantization, by its name or by the tool that wrote the file."""
     method = config.text("quant_method")
     producer = config.section("producer")
     if method is None and (config.has("quant_algo") or (producer and producer.text("name") == "modelopt")):

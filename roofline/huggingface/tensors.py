@@ -147,7 +147,7 @@ def _layer_facts(facts: Fields, index: int) -> Fields:
 
 
 def _layer(facts: Fields, tensors: Tensors, hidden: int, index: int) -> tuple[Block, Block, int, bool]:
-    """Mixer, network, number of norms, and whether the norms have biases."""
+    """Mixer, FFN, number of norms, and whether the norms have biases."""
     attention, network = {}, {}
     norms = biases = 0
     for name, sizes in tensors.items():
@@ -221,7 +221,7 @@ def _take_sinks(tensors: Tensors, heads: int) -> bool:
 
 
 def _qk_norm(tensors: Tensors, heads: int, kv_heads: int, head_dim: int) -> str | None:
-    """Whether queries and keys are normalised per head, over all heads ("full"), or not at all (None)."""
+    """Whether queries and keys are normalized per head, over all heads ("full"), or not at all (None)."""
     both = _take(tensors, *_Q_NORM), _take(tensors, *_K_NORM)
     if both == (None, None):
         return None
@@ -307,7 +307,7 @@ def _experts(tensors: Tensors, hidden: int) -> tuple[int, int, bool, bool]:
 
 
 def _dense(tensors: Tensors, hidden: int) -> tuple[int, bool, bool]:
-    """Width of a dense network, whether it is gated, and whether it has biases; its tensors are removed."""
+    """Width of a dense FFN, whether it is gated, and whether it has biases; its tensors are removed."""
     names: tuple[tuple[str, ...], ...] = (_GATE_UP, _DOWN)
     first = _rows(_take(tensors, *_GATE_UP), hidden)
     parts = 1
@@ -343,7 +343,7 @@ def _take(tensors: Tensors, *leaves: str, kind: str = "weight") -> tuple[int, ..
 
 
 def _rows(sizes: tuple[int, ...] | None, hidden: int) -> int | None:
-    """The size of a matrix beside the width of the model, whichever way it is stored."""
+    """The size of a matrix in the dimension that is not the model width, whichever way it is stored."""
     if sizes is None:
         return None
     if len(sizes) != 2 or hidden not in sizes:

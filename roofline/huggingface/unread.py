@@ -1,4 +1,4 @@
-"""Refusals: models that are no decoders, unknown model types, and fields that the reader of a family ignored."""
+"""Refusals: models that are not decoders, unknown model types, and fields that the reader of a family ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roofline.errors import shown
 from roofline.huggingface.fields import Fields
 from roofline.huggingface.layers import Shape
 
-_LONGEST_NAME = 200  # characters of a field name that are looked at
+_LONGEST_NAME = 200  # characters of a field name that are examined
 _NEAREST = 3
 
 # Model types that are not decoder language models. Most are encoders, some of which transformers also lists as causal
@@ -90,7 +90,7 @@ class _Noted(Mapping[str, Any]):
 
 
 def noting(read: Callable[[Fields], Shape], seen: set[str]) -> Callable[[Fields], Shape]:
-    """The same reader, which records in `seen` the fields that it reads."""
+    """The reader, wrapped to record in `seen` the fields that it reads."""
     return lambda fields: read(Fields(_Noted(fields.values, seen), fields.where))
 
 

@@ -1,4 +1,4 @@
-"""Models whose name states a quantisation and whose configuration does not."""
+"""Models whose name states a quantization and whose configuration does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Result files of benchmark tools: how each is recognised, and what its keys mean.
+"""Result files of benchmark tools: how each is recognized, and what its keys mean.
 
 Keys are those of the sources named at each reader; other keys are ignored. Times become seconds, and
 TPOT is vLLM's everywhere: (e2el - ttft) / (output tokens - 1).
@@ -30,7 +30,7 @@ _ENGINES = ("vllm", "sglang", "trt", "tgi", "lmdeploy")
 
 
 class ResultFormat(NamedTuple):
-    """How the result of one tool is recognised, split into runs, and read."""
+    """How the result of one tool is recognized, split into runs, and read."""
 
     name: str
     keys: str  # that identify it
@@ -175,7 +175,7 @@ def _gpu_names(result: JsonNode) -> Iterator[str | None]:
 def _guidellm(run: JsonNode, statistic: str | None) -> Fields:
     """One run of GuideLLM's benchmarks.json.
 
-    `inter_token_latency_ms` is vLLM's TPOT; `time_per_output_token_ms` holds the first token, too, and is
+    `inter_token_latency_ms` is vLLM's TPOT; `time_per_output_token_ms` holds the first token too, and is
     not read; `request_latency` is in seconds. Source: src/guidellm/schemas/request_stats.py and
     benchmark/schemas at ee7a774 (after 0.7.3), benchmark/benchmark.py at 0.3.1.
     """
@@ -278,7 +278,7 @@ def _has_unit(value: object) -> bool:
     return isinstance(value, Mapping) and "unit" in value
 
 
-#: Every format of a JSON document that is read, most telling first.
+#: Every format of a JSON document that is read, most distinctive first.
 RESULT_FORMATS = (
     ResultFormat("GuideLLM", "benchmarks", lambda d: "benchmarks" in d, _guidellm, _guidellm_runs),
     ResultFormat(

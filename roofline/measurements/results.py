@@ -1,6 +1,6 @@
 """Measurements of served models, from result files of benchmark tools or from CSV.
 
-A format is recognised by the content of a file, never by its name. What a file does not state is None.
+A format is recognized by the content of a file, never by its name. What a file does not state is None.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Assembly:
         return self.kernel(name, kind, self.quantization.kv_key, self.quantization.attention_peak, count, work)
 
     def sixteen_bit(self, name: str, count: Real, kind: KernelKind, work: Work) -> None:
-        """Add a kernel that computes in 16 bits, whatever the number format of the weights."""
+        """Add a kernel that computes in 16 bits, regardless of the number format of the weights."""
         self.kernels.append(self.kernel(name, kind, "bf16", self.quantization.sixteen_bit_peak, count, work))
 
     def elementwise(self, name: str, count: Real, work: Work) -> None:

@@ -63,7 +63,7 @@ def activation(tokens: Real, width: Real, gated: bool) -> Work:
 
 
 def latent_norm(tokens: Real, rank: int) -> Work:
-    """Work of normalising a query or KV latent: a read and a write; its weights count with `rope_append`.
+    """Work of normalizing a query or KV latent: a read and a write; its weights count with `rope_append`.
 
     Args:
         tokens: tokens of the pass [tokens].

@@ -1,4 +1,4 @@
-"""KV cache per token and state per sequence of a model, whatever GPU and plan serve it."""
+"""KV cache per token and state per sequence of a model, regardless of GPU and plan."""
 
 from __future__ import annotations
 

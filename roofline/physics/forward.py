@@ -169,7 +169,7 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
 def _prefill_kernels(deployment: Deployment, batch: Real, new: Real, cached: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, new)
     _add_model(assembly, Span(new, cached))
-    if deployment.draft is not None:  # the draft model needs a cache of the prompt, too
+    if deployment.draft is not None:  # the draft model needs a cache of the prompt too
         assembly.kernels += _draft_kernels(deployment, batch, new, Span(new, cached)).kernels
     _launch(assembly, assembly.engine.launch)
     assembly.host("host, prefill", assembly.engine.prefill)

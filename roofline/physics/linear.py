@@ -7,7 +7,7 @@ from roofline.physics.one_equation import Work
 from roofline.physics.plan import Scheme
 
 _OUTPUT_NBYTES = 2.0  # outputs are 16-bit
-_QUANTISE_NBYTES = 3.0  # dynamic quantisation reads 16-bit and writes 8-bit values
+_QUANTISE_NBYTES = 3.0  # dynamic quantization reads 16-bit and writes 8-bit values
 
 
 def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = False) -> Work:
@@ -19,7 +19,7 @@ def gemm(rows: Real, columns: Real, inner: Real, scheme: Scheme, bias: bool = Fa
         rows: tokens m [tokens].
         columns: outputs n on this GPU [1].
         inner: summed-over width k on this GPU [1].
-        scheme: weight and activation bytes w, a [B], and whether activations are quantised.
+        scheme: weight and activation bytes w, a [B], and whether activations are quantized.
         bias: whether a bias vector is read too [bool].
 
     Returns:
@@ -51,7 +51,7 @@ def grouped_gemm(rows: Real, groups: Real, columns: Real, inner: Real, scheme: S
         groups: multiplications on this GPU [1].
         columns: outputs of each [1].
         inner: summed-over width of each [1].
-        scheme: weight and activation bytes [B], and whether activations are quantised.
+        scheme: weight and activation bytes [B], and whether activations are quantized.
 
     Returns:
         The work [FLOP, B].

@@ -194,7 +194,7 @@ def collective_time(work: Work, roof: LinkRoof) -> Terms:
         Time and its terms [s]; with `IDEAL_LINK` a lower bound, else an estimate.
 
     Valid:
-        One collective at a time, without other work beside it.
+        One collective at a time, with no other work alongside.
 
     Source:
         The alpha-beta model (Hockney, Parallel Computing 20, 1994) with a square-root term for

@@ -110,7 +110,7 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
     ends = {"all": 0.0, "no-embedding": count.embed, "no-embedding-no-head": count.embed + count.head}
     excluded = ends[convention]
     if model.tied and convention == "no-embedding":
-        excluded = lookup_parameters(model)  # the token embedding is the head, too
+        excluded = lookup_parameters(model)  # the token embedding is the head too
     return float(count.total - idle - excluded)
 
 

@@ -55,7 +55,7 @@ class Scheme(NamedTuple):
     activation_nbytes: float  # [B] per activation read by the multiplication
     peak: str  # dtype of the tensor cores that multiply
     key: str  # dtype key of the calibration
-    dynamic: bool = False  # activations are quantised in a separate pass
+    dynamic: bool = False  # activations are quantized in a separate pass
 
 
 class ModelQuantization(NamedTuple):
@@ -66,7 +66,7 @@ class ModelQuantization(NamedTuple):
     kv_nbytes: float  # [B] per cached value
     kv_key: str  # dtype key of the attention calibration
     attention_peak: str  # dtype at which attention multiplies
-    sixteen_bit_peak: str  # 16-bit dtype of everything that is not quantised
+    sixteen_bit_peak: str  # 16-bit dtype of everything that is not quantized
     notes: tuple[str, ...] = ()  # what was set or replaced, for the result's notes
 
 

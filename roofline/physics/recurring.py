@@ -41,7 +41,7 @@ class Recurring(NamedTuple):
             return None
         try:
             figures: _Numbers = program(*self.numbers)
-        except ArithmeticError:  # formulas raise it, too, or evaluate fewer branches
+        except ArithmeticError:  # formulas raise it too, or evaluate fewer branches
             return None
         return figures
 

@@ -1,4 +1,4 @@
-"""Learned positions, per-layer inputs (Gemma's E models), alternating streams: what runs beside the layers."""
+"""Learned positions, per-layer inputs (Gemma's E models), alternating streams: what runs alongside the layers."""
 
 from __future__ import annotations
 

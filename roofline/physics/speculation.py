@@ -43,7 +43,7 @@ def mtp_module(model: Model) -> Model:
 
 
 def eagle_head(model: Model) -> Model:
-    """An EAGLE head of one layer: attention like the model's last, and a dense network.
+    """An EAGLE head of one layer: attention like the model's last, and a dense FFN.
 
     Args:
         model: the target model.

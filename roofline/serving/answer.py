@@ -26,7 +26,7 @@ def predict_deployment(
 ) -> Prediction:
     """The prediction; workload numbers may be arrays that broadcast together.
 
-    `allow_oversize`: arrays have times for cases that do not fit, too. `correction`: by a measurement of this
+    `allow_oversize`: arrays have times for cases that do not fit too. `correction`: by a measurement of this
     deployment.
     """
     if slo:

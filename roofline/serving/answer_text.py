@@ -36,7 +36,7 @@ def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
 
 
 def prediction_text(prediction: Prediction[Any, Any, Any]) -> str:
-    """At most 80 columns, and 24 lines for one case."""
+    """A prediction as text of at most 80 columns, and 24 lines for one case."""
     return _table(prediction) if _shape(prediction) else _summary(prediction)
 
 
@@ -127,7 +127,7 @@ def _workload(prediction: Prediction) -> str:
 
 
 def _load(prediction: Prediction) -> dict[str, str]:
-    """Users or request rate, utilisation, queue."""
+    """Users or request rate, utilization, queue."""
     if prediction.served is None:
         return {}
     rate = f"{figure_text(prediction.request_rate)} requests/s"

@@ -58,7 +58,7 @@ class Knees(NamedTuple, Generic[Number, Word]):
 
 
 def knees(deployment: Deployment, isl: Real, osl: Real, meets: Callable[[Real], Real] | None = None) -> Knees:
-    """`meets`: whether a batch meets the SLO; None without one."""
+    """The four knees; `meets` says whether a batch meets the SLO, None without one."""
     ridge, half, fits = figures_of(_knees, deployment, isl, osl)
     return Knees(ridge, half, fits, None if meets is None else slo_knee(meets, fits))
 
@@ -159,7 +159,7 @@ def half_surplus(step: Callable[[Real], Pass], slope: Real) -> Callable[[Real], 
 
 
 def slo_knee(meets: Callable[[Real], Real], fits: Real) -> Real:
-    """Largest whole batch that meets the SLO and fits; a batch beyond one that misses it must miss it, too."""
+    """Largest whole batch that meets the SLO and fits; a batch beyond one that misses it must miss it too."""
     return largest_that_holds(meets, minimum(fits, LARGEST_BATCH))
 
 

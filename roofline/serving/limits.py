@@ -68,7 +68,7 @@ def _assumed(deployment: Deployment, kernels: Iterable[Kernel]) -> tuple[str, ..
 
 
 def assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
-    """At most one warning."""
+    """Warning about kernels with assumed constants, if any matter."""
     calls = deployment.memo.get(assumptions, 0)
     deployment.memo[assumptions] = calls + 1
     if calls == _OFTEN and not _assumed(deployment, every_kernel(deployment)):

@@ -34,7 +34,7 @@ class Percentiles(Generic[Number, Flag]):
 
     @cached_property
     def tails(self) -> Tails | None:
-        """Latency distributions over requests; None for a burst of equal requests, and for a run with its start."""
+        """Latency distributions over requests; None for a burst of equal requests, and for a finite run."""
         if self.served is None:
             from roofline.serving.targets import burst_tails
 
@@ -48,7 +48,7 @@ class Percentiles(Generic[Number, Flag]):
     def latency(self, key: str) -> Number | None:
         """A latency by the key of a limit, such as ``ttft``, ``ttft_p95`` [s] or ``p99_within`` [1].
 
-        None where it does not apply: TPOT of a single token, a percentile of a run with its start.
+        None where it does not apply: TPOT of a single token, a percentile of a finite run (`num_prompts`).
         """
         if key not in self._latencies:
             self._latencies[key] = self._latency(key)

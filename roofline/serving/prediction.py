@@ -63,7 +63,7 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
     memory: Memory[Number, Flag] = field(repr=False)
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
     said: tuple[str, ...] = ()  # warnings about the case
-    allow_oversize: bool = False  # arrays have times for cases that do not fit, too
+    allow_oversize: bool = False  # arrays have times for cases that do not fit too
     correction: Correction = UNCORRECTED  # by a measurement of this deployment
     served: Served | None = field(default=None, repr=False)  # under users or a rate; None for a burst
     added: tuple[str, ...] = ()  # warnings about the answer

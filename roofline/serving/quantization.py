@@ -8,7 +8,7 @@ from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, SIXTEEN_BIT, Fo
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
-#: Preset -> (weight format of the quantised sections, KV format or None for the checkpoint's own). FP8 and NVFP4
+#: Preset -> (weight format of the quantized sections, KV format or None for the checkpoint's own). FP8 and NVFP4
 #: checkpoints are commonly served with an FP8 KV cache (TensorRT-LLM's recipes); block-scaled FP8, INT8, INT4 and MXFP4
 #: ones are not.
 PRESETS: dict[str, tuple[str, str | None]] = {
@@ -29,7 +29,7 @@ NATIVE, AUTO = "native", "auto"
 AS_QUANTIZATION = "as quantization"
 
 _SIXTEEN = ("bf16", "fp16")
-#: Sections of a model; those that presets quantise.
+#: Sections of a model; those that presets quantize.
 SECTIONS = ("linear", "attention", "shared", "experts", "embed", "head", "router", "norm")
 MATRICES = ("linear", "attention", "shared", "experts")
 _ACTIVATION_NBYTES = {"fp8": 1.0, "int8": 1.0, "fp4": 0.5 + 1.0 / 16}
@@ -47,7 +47,7 @@ def resolved_quantization(
     """How every section of a model is stored and multiplied on a GPU, with notes on what was set or replaced.
 
     By default the checkpoint's own formats. A preset replaces the formats of the sections that the checkpoint
-    quantises (of linear layers and experts, if it quantises none) and may set the KV format; `weights`,
+    quantizes (of linear layers and experts, if it quantizes none) and may set the KV format; `weights`,
     `kv_cache_dtype` and `compute` override it one by one.
     """
     if _is_auto(weights):
@@ -146,7 +146,7 @@ def _preset(name: str | None, compute: str | None, gpu: Gpu) -> tuple[str | None
 
 
 def preset_name(name: str) -> str:
-    """Key of `PRESETS` for any spelling; UnknownName if it is none, or fixes the compute dtype, too."""
+    """Key of `PRESETS` for any spelling; UnknownName if it is none, or fixes the compute dtype too."""
     known = _known_preset(name, None)
     if known.compute is not None:
         raise UnknownName(f"{shown(name)} fixes its compute dtype, which cannot be chosen here")
@@ -223,7 +223,7 @@ def _held_sections(model: Model) -> list[str]:
 
 
 def _quantised_sections(model: Model, formats: dict[str, Format]) -> list[str]:
-    """Sections that a preset replaces: those that the checkpoint quantises, or all if it quantises none."""
+    """Sections that a preset replaces: those that the checkpoint quantizes, or all if it quantizes none."""
     candidates = _held_sections(model)
     return [name for name in candidates if formats[name].base not in (*_SIXTEEN, "fp32")] or candidates
 

@@ -35,7 +35,7 @@ class CollectiveEfficiency:
     """Alpha-beta parameters of one collective."""
 
     a0: Seconds = 0.0  # start-up
-    a1: Seconds = 0.0  # per further rank
+    a1: Seconds = 0.0  # per additional rank
     a2: Seconds = 0.0  # per doubling of the ranks (PCIe)
     q: Seconds = 0.0  # growth of the pipeline with message size
     eta: Share = 1.0  # share of the link bandwidth

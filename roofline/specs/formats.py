@@ -25,10 +25,10 @@ class Format(NamedTuple):
     nbytes: float  # [B] per value, block scales included
     compute: str | None  # dtype at which tensor cores multiply it natively; None: weight-only
     needs: str | None = None  # peak that a GPU must have for that, if not `compute`
-    dynamic: bool = False  # activations are quantised at run time, in an extra pass
+    dynamic: bool = False  # activations are quantized at run time, in an extra pass
     also: tuple[str, ...] = ()  # other dtypes that kernels exist for (W4A8)
     kin: str | None = None  # format whose kernels multiply it; None: its own
-    is_whole: bool = False  # embedding and head are stored in it, too
+    is_whole: bool = False  # embedding and head are stored in it too
 
     @property
     def base(self) -> str:
@@ -81,7 +81,7 @@ STORED_BITS: dict[str, float] = {
 _GGUF_ALIASES = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m", "q8": "q8_0"}  # as in llama-quantize
 _BITS = r"(?a:(?:([a-z0-9_]+)@)?(\d{1,3}(?:\.\d{1,6})?)_?bpw)"
 _FEWEST_BITS, _MOST_BITS = 1.0, 32.0
-# Below so many bits per weight, 4-bit and 8-bit kernels stand in for storage-only formats; above, 16-bit ones.
+# Below this many bits per weight, 4-bit and 8-bit kernels stand in for storage-only formats; above, 16-bit ones.
 _NARROW, _HALF = 6.25, 12.0
 
 #: The GPU's 16-bit compute dtype, whichever it has ("a16").
@@ -186,7 +186,7 @@ def is_format(name: str) -> bool:
 
 
 def number_format(name: str, vendor: str | None = None) -> Format:
-    """The format; UnknownName if there is none, or if the spelling states a compute dtype, too.
+    """The format; UnknownName if there is none, or if the spelling states a compute dtype too.
 
     >>> number_format("nvfp4").nbytes
     0.5625

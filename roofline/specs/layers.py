@@ -116,7 +116,7 @@ class Mamba2:
     groups: int  # of heads that share their input and output matrices
     state: int
     conv: int  # [tokens] width of the short convolution
-    no_norm: bool = False  # the output is gated, but not normalised
+    no_norm: bool = False  # the output is gated, but not normalized
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Mamba1:
     state: int
     dt_rank: int
     conv: int  # [tokens] width of the short convolution
-    inner_norms: bool = False  # time step, input and output matrices are normalised (Jamba)
+    inner_norms: bool = False  # time step, input and output matrices are normalized (Jamba)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Model:
     parallel: bool = False  # mixer and FFN read the same input; one all-reduce sums both
     mtp_layers: int = 0  # draft modules, for speculative decoding; in no parameter total
     cautions: tuple[str, ...] = ()  # for readers of any figure of this model
-    preset: str | None = None  # quantisation in the name it was loaded by; used where none is chosen
+    preset: str | None = None  # quantization in the name it was loaded by; used where none is chosen
     norm_weights: bool = True  # False: norms have no parameters
     final_norms: int = 1  # norms outside the layers: the last one, one after the embedding
     positions: int = 0  # learned position embeddings

@@ -1,4 +1,4 @@
-"""Base model and number format in the name of a quantised checkpoint."""
+"""Base model and number format in the name of a quantized checkpoint."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Look-up of catalog entries by name.
 
 The first step with a result decides: names and aliases with case and separators folded; the same with dots and the
-seams between letters and digits folded, too; a unique prefix. Nothing is guessed: an ambiguous name is refused with its
+seams between letters and digits folded too; a unique prefix. Nothing is guessed: an ambiguous name is refused with its
 candidates, and an answer says how a prefix was read.
 
 """
@@ -21,7 +21,7 @@ LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
 
 _SEPARATORS = re.compile(r"[\s_-]+")
 _SEAMS = r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])"
-_REST_OF_A_NUMBER = r"[\d.]|-\d+(?:-|$)"  # after a digit: b20 is no prefix of b200, nor k2 of k2.5
+_REST_OF_A_NUMBER = r"[\d.]|-\d+(?:-|$)"  # after a digit: b20 is not a prefix of b200, nor k2 of k2.5
 _SHORTEST_PREFIX = 3
 _LONGEST_NAME = 200
 # Invisible letters and marks: fillers, the Braille blank, variation selectors.
@@ -106,7 +106,7 @@ def match_name(name: str, entries: Iterable[Entry], kind: str) -> Match | None:
 
 
 def match_quantised(name: str, entries: Iterable[Entry]) -> Match | None:
-    """The base model and format in a quantised checkpoint's name; None if no such model is known."""
+    """The base model and format in a quantized checkpoint's name; None if no such model is known."""
     stated = format_in_name(name)
     if stated is None:
         return None
@@ -176,7 +176,7 @@ def _by_size(name: str) -> list[tuple[int, str]]:
 
 
 def _loosened(folded: str) -> str:
-    """A folded name with dots and seams between letters and digits as separators, too."""
+    """A folded name with dots and seams between letters and digits as separators too."""
     return _SEPARATORS.sub("-", re.sub(_SEAMS, "-", folded))
 
 

@@ -1,11 +1,11 @@
-"""A prefix cache: its hit rate, and where it lies."""
+"""A prefix cache: its hit rate, and where it is stored."""
 
 from __future__ import annotations
 
 from roofline.ops import Real, comparable
 from roofline.records import dataclass
 
-#: Where cached prefixes lie: GPU memory, host memory, local disks, another node.
+#: Where cached prefixes are stored: GPU memory, host memory, local disks, another node.
 TIERS = HBM, HOST_MEMORY, NVME, NETWORK_CACHE = "hbm", "host", "nvme", "network"
 
 

@@ -7,7 +7,7 @@ from roofline.specs.figures import Share
 
 #: Laws of prompt and answer lengths.
 LAWS = ("lognormal", "uniform")
-#: How requests come: open loop, closed loop, or all at once.
+#: How requests arrive: open loop, closed loop, or all at once.
 ARRIVALS = ("rate", "users", "batch")
 #: Largest coefficient of variation of a uniform law, from 0 to twice the mean: 1 / sqrt(3), rounded down [1].
 UNIFORM_CV = 0.577
@@ -15,7 +15,7 @@ UNIFORM_CV = 0.577
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NamedWorkload:
-    """Requests of one sort, and the SLO that goes with them.
+    """One kind of request, and the SLO that goes with it.
 
     >>> import roofline as rl
     >>> rl.load_workload("chat")

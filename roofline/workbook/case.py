@@ -187,7 +187,7 @@ class _Rows:
 
     @scope("kernel")
     def _kernel(self, kind: KernelKind, key: str, stored: Cell | str) -> Cell:
-        """Look up efficiency and peak of a kind of kernel at a format; gives their row."""
+        """Look up efficiency and peak of a kind of kernel at a format, and return their row."""
         table = self.catalog.kernels
         self.keys[kind, key] = entry = joined(self.like, f"|{kind.name}|", stored)
         row = match(entry, table.column("key"))

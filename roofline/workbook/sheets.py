@@ -84,7 +84,7 @@ def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
 
 
 def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
-    """Write a table from a column on; gives the next free column, after a gap."""
+    """Write a table from a column on; returns the next free column, after a gap."""
     last = len(table.rows)
     for column, name in enumerate(table.names, place):
         sheet.text(0, column, _HEADINGS.get(name, name.replace("_", " ")), "head")

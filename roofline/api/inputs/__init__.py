@@ -1,1 +1,1 @@
-"""What a caller writes, as what the rings take: coerced, checked, refused by name."""
+"""Arguments of the public functions, parsed and checked before the inner packages see them."""

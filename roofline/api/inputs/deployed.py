@@ -49,7 +49,7 @@ class Deployed(NamedTuple):
     lost: tuple[str, ...]  # notes on derated rates
 
 
-_KNOWN: dict[CaseOptions, tuple[CaseOptions, Deployed]] = {}  # values keep the records alive that keys know by id
+_KNOWN: dict[CaseOptions, tuple[CaseOptions, Deployed]] = {}  # values keep alive the records whose ids are in the keys
 
 
 def deployed_case(options: CaseOptions) -> Deployed:

@@ -98,48 +98,48 @@ class Case(_Deployed, _Lengths[Length], _Load[Length], Generic[Length], total=Fa
 
 
 class Unloaded(_Deployed, _Lengths[float | str], total=False):
-    """Of `goodput` and `curve`, which vary the load."""
+    """Options of `goodput` and `curve`, which vary the load."""
 
     measured: str | Mapping[str, float | str] | None
 
 
 class SpeculationOptions(_Undrafted, _Lengths[float | str], total=False):
-    """Of `speculate`, which has its own load and draft arguments."""
+    """Options of `speculate`, which has its own load and draft arguments."""
 
     slo: Slo | None
 
 
 class OnceOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
-    """Of `calibrate_once`, whose measurement is a separate argument."""
+    """Options of `calibrate_once`, whose measurement is a separate argument."""
 
 
 class SolveOptions(OnceOptions, total=False):
-    """Of `solve`, which has its own limits."""
+    """Options of `solve`, which has its own limits."""
 
     measured: str | Mapping[str, float | str] | None
 
 
 class CompareOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
-    """Of `compare` and `levers`, which take no measurement of a single deployment."""
+    """Options of `compare` and `levers`, which take no measurement of a single deployment."""
 
     slo: Slo | None
 
 
 class QuantizeOptions(_Shared, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
-    """Of `quantize`, which varies the formats."""
+    """Options of `quantize`, which varies the formats."""
 
     num_gpus: int | None
     slo: Slo | None
 
 
 class SizeOptions(_Shared, _Drafts, _Formats, _Lengths[float | str], _Load[float | str], total=False):
-    """Of `size`, which searches the number of GPUs."""
+    """Options of `size`, which searches the number of GPUs."""
 
     quantization: Many[str | None]
 
 
 class SheetOptions(TypedDict, total=False):
-    """Of `sheet`; lists make a row of every combination."""
+    """Options of `sheet`; lists make a row of every combination."""
 
     isl: Numbers
     osl: Numbers
@@ -161,7 +161,7 @@ class SheetOptions(TypedDict, total=False):
 
 
 class Grid(TypedDict, total=False):
-    """Of `table`: each option takes one value, or several."""
+    """Options of `table`: each option takes one value, or several."""
 
     isl: Numbers
     osl: Numbers

@@ -70,7 +70,7 @@ def _time_limit(name: str, value: Any) -> float:
         return _parsed_time(name, time)
     if type(time) not in (float, int) or not 0.0 < time <= BILLION:
         raise BadInput(f"{name} = {shown(value)} must be a positive, finite time in seconds")
-    if MINUTE < time < BILLION:  # a billion, the most, is no limit at all
+    if MINUTE < time < BILLION:  # a billion, the largest number, is no limit at all
         text = shown(time)
         raise BadInput(
             f"{name} = {text} is over a minute (bare numbers are seconds); write {rounded(time * MILLI)} for "

@@ -27,7 +27,7 @@ class BreakEven:
     max_request_rate: float  # [1/s] saturation
     limit: float  # [1/s] largest rate within the SLO, and with the headroom
     tokens: float  # of a request, of all kinds [tokens]
-    limited_by: str = ""  # what keeps the limit below the saturation
+    limited_by: str = ""  # what keeps the limit below saturation
 
     @property
     def request_rate(self) -> float:
@@ -36,7 +36,7 @@ class BreakEven:
 
     @property
     def utils(self) -> tuple[float, float, float]:
-        """Break-even rates over the saturation [1]: at the low, typical and high rent; above 1 where never reached."""
+        """Break-even over saturation rate [1] at the low, typical and high rent; above 1 where never reached."""
         low, typical, high = (rate / self.max_request_rate for rate in self.rates)
         return low, typical, high
 
@@ -89,7 +89,7 @@ def break_even(
 
 
 def break_even_row(comparison: BreakEven | None) -> dict[str, Any]:
-    """Row values by `BREAK_EVEN_KEYS`; a break-even beyond the saturation is None."""
+    """Row values by `BREAK_EVEN_KEYS`; a break-even beyond saturation is None."""
     if comparison is None:
         return dict.fromkeys(BREAK_EVEN_KEYS)
     low, typical, high = (util if util <= 1.0 else None for util in comparison.utils)

@@ -63,7 +63,7 @@ class CostAt(NamedTuple):
     """Costs at one load, at the typical rent."""
 
     request_rate: float  # [1/s] of the whole deployment
-    util: float | None  # rate over the saturation [1]; None for bursts
+    util: float | None  # rate over the saturation rate [1]; None for bursts
     usd_per_request: float
     prices: TokenPrices  # [USD per million tokens]
 
@@ -82,10 +82,10 @@ class GpuCost:
     gpu: Gpu = field(repr=False)
     at: str = ""  # name of the planned load
     planned: CostAt | None = None
-    full: CostAt | None = None  # at the saturation; None for bursts
+    full: CostAt | None = None  # at saturation; None for bursts
     within_slo: CostAt | None = None  # at the goodput; None without an SLO
     api: BreakEven | None = None  # comparison with an API
-    prediction: Prediction | None = field(default=None, repr=False)  # at the planned load; None at the saturation
+    prediction: Prediction | None = field(default=None, repr=False)  # at the planned load; None at saturation
     reason: str | None = None  # why there is no answer
     warnings: tuple[str, ...] = ()
     asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
@@ -124,7 +124,7 @@ def cost(
 ) -> list[GpuCost]:
     """Costs of requests and tokens on every kind of GPU, and the load from which they are below those of an API.
 
-    Costs hold at the given load; without one, at the goodput if there is an SLO, else at the saturation, with the
+    Costs hold at the given load; without one, at the goodput if there is an SLO, else at saturation, with the
     tensor parallelism that answers most requests per GPU. GPUs are rented all the time, busy or not.
 
     Args:
@@ -132,7 +132,7 @@ def cost(
         gpus: names, aliases or records; None for the whole catalog.
         api_price: token prices of an API to compare with: ``in:0.5,out:1.5,cached:0.05``, or a mapping
             [USD per million tokens].
-        headroom: share of the saturation, or of the goodput if there is an SLO, that stays free; it sets the load [1].
+        headroom: share of the saturation rate, or of the goodput if there is an SLO, kept free; it sets the load [1].
         share: of the requests that must meet limits without a percentile, as in `goodput` [1].
         options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's.
 
@@ -197,7 +197,7 @@ class _Question(NamedTuple):
 
 
 def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[str, ...]) -> GpuCost:
-    """Costs on one kind of GPU: at the planned load, at the saturation, and at the goodput."""
+    """Costs on one kind of GPU: at the planned load, at saturation, and at the goodput."""
     gpu, options = chosen.gpu, chosen.options
     start = predict(model, gpu, **(options if question.load else {**options, "request_rate": LEAST_RATE}))
     workload = start.workload

@@ -64,13 +64,13 @@ def disaggregate(
             text take precedence.
 
     Returns:
-        Latencies, their parts, and the utilisation of pools and link.
+        Latencies, their parts, and the utilization of pools and link.
 
     Raises:
         UnknownName: no such model, GPU, format, engine or SLO key.
         BadInput: no load, a burst, a link without a bandwidth, or an impossible pool.
         DoesNotFit: the plan of a pool needs more memory than its GPUs have.
-        Overloaded: the request rate exceeds the saturation.
+        Overloaded: the request rate exceeds the saturation rate.
 
     >>> import roofline as rl
     >>> result = rl.disaggregate("llama-3.1-8b", "h100", "h100", isl=2000, osl=200, request_rate=4, basis="ideal")

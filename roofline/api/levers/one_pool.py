@@ -1,4 +1,4 @@
-"""One pool for the same rent as two: its latencies, and when each way to serve answers more."""
+"""One pool for the same rent as two: its latencies, and when each of them serves more requests."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Disaggregation:
 
     @property
     def utils(self) -> dict[str, float]:
-        """Utilisation of each part: its rate over the largest that it answers alone [1]."""
+        """Utilization of each part: its rate over the largest that it answers alone [1]."""
         load = self.found
         return {
             name: float(load.request_rate / most)
@@ -158,7 +158,7 @@ class Disaggregation:
 
     @property
     def util(self) -> float:
-        """Utilisation of the fullest part [1]."""
+        """Utilization of the fullest part [1]."""
         return max(self.utils.values())
 
     @property
@@ -173,7 +173,7 @@ class Disaggregation:
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Rental of both pools [USD/h]; None where a price is unknown."""
+        """Rent of both pools [USD/h]; None where a price is unknown."""
         prices = [(pool.gpu.price, pool.num_gpus) for pool in (self.pools.prefill, self.pools.decode)]
         if any(price is None for price, _ in prices):
             return None
@@ -181,7 +181,7 @@ class Disaggregation:
 
     @property
     def usd_per_m_output_tok(self) -> float | None:
-        """Rental of both pools per million output tokens [USD]."""
+        """Rent of both pools per million output tokens [USD]."""
         rent = self.usd_per_hour
         return None if rent is None else float(usd_per_m_output_tok(rent / HOUR, self.output_tok_s))
 

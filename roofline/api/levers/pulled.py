@@ -226,7 +226,7 @@ class Levers:
 
 
 def change_text(change: float) -> str:
-    """A relative change in per cent.
+    """A relative change in percent.
 
     >>> change_text(-0.372), change_text(-0.0001), change_text(1.0)
     ('-37%', '0%', '+100%')
@@ -236,7 +236,7 @@ def change_text(change: float) -> str:
 
 
 def is_better(score: float, than: float) -> bool:
-    """Whether a score is lower than another by more than half a per cent.
+    """Whether a score is lower than another by more than half a percent.
 
     >>> is_better(0.99, 1.0), is_better(0.999, 1.0), is_better(-2.0, -1.0)
     (True, False, True)

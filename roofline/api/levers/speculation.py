@@ -57,7 +57,7 @@ class Speculation:
     warnings: tuple[str, ...] = ()
 
     def tpot(self, tokens: int) -> list[float]:
-        """TPOT with so many draft tokens, at each load [s]; NaN where it does not fit or is overloaded."""
+        """TPOT with this many draft tokens, at each load [s]; NaN where it does not fit or is overloaded."""
         times: Any = self.predictions[tokens].tpot
         return [float(time) for time in times]
 
@@ -73,7 +73,7 @@ class Speculation:
         return min(range(len(times)), key=lambda tokens: math.inf if math.isnan(times[tokens]) else times[tokens])
 
     def stops_paying(self, tokens: int) -> float | None:
-        """Load above which so many draft tokens cost time; None where they always pay off.
+        """Load above which this many draft tokens cost time; None where they always pay off.
 
         Args:
             tokens: draft tokens per decode step [tokens].
@@ -133,7 +133,7 @@ class Speculation:
         return f"{text}; {self._end(best)}"
 
     def _end(self, tokens: int) -> str:
-        """Where so many draft tokens stop paying off, in words."""
+        """Where this many draft tokens stop paying off, in words."""
         end = self.stops_paying(tokens)
         if end is None:
             gains = zip(self.values, self.speedup(tokens), strict=True)

@@ -1,4 +1,4 @@
-"""Benchmark results beside predictions and each other: the `check` command."""
+"""Benchmark results compared with predictions and with each other: the `check` command."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _answer(changed: Diagnosis) -> str:
 
 
 def _remarks(changed: Diagnosis) -> list[str]:
-    """Stated differences, the next cause, and what a further load would tell."""
+    """Stated differences, the next cause, and what an additional load would tell."""
     lines = [f"  the results state: {'; '.join(changed.known)} (accounted for)"] if changed.known else []
     if changed.best is not None and len(changed.explanations) > 1:
         other = changed.explanations[1]

@@ -138,7 +138,7 @@ def _binary(nbytes: Any) -> str:
 
 
 def _part_text(part: Mixer | Ffn | Indexer) -> str:
-    """Such as ``gqa (heads 64, kv_heads 8)``."""
+    """Text such as ``gqa (heads 64, kv_heads 8)``."""
     fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
     texts = [_field_text(name, value) for name, value in fields.items() if value]
     name = type(part).__name__.removesuffix("Ffn").lower()

@@ -77,7 +77,7 @@ def checkpoint_document(files: list[str], name: str | None = None, assume: str |
     checkpoint, described, quantization, packing = _described(files, name, assume)
     parts = weighed(checkpoint, described.shape, packing)
     count = parameters(model_record({**described.document, "native": {}}))
-    if count.shared and not count.linear and "linear" in parts:  # Gemma-4: a dense network beside the experts
+    if count.shared and not count.linear and "linear" in parts:  # Gemma-4: a dense FFN alongside the experts
         parts["shared"] = parts.pop("linear")
     _check_counts(checkpoint, parts, count)
     formats = _formats(parts, count, tied=described.shape.tied)
@@ -220,7 +220,7 @@ def _cache(described: Described, quantization: Mapping[str, Any] | None, checkpo
         return "fp16"  # default of llama.cpp, --cache-type-k
     try:
         return native_formats(described.fields, described.shape, quantization).formats["kv"]
-    except BadSpec:  # a quantisation that only the headers describe
+    except BadSpec:  # a quantization that only the headers describe
         return "bf16"
 
 

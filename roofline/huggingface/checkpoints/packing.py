@@ -121,7 +121,7 @@ def _fp8_format(scale: Tensor | None, auxiliary: Mapping[str, Tensor]) -> str:
 
 
 def _packed_words(tensor: Tensor, scale: Tensor, auxiliary: Mapping[str, Tensor], packing: Packing) -> tuple[str, int]:
-    """Number format and number of weights of integers packed into words of 32 bits."""
+    """Number format and number of weights of integers packed into 32-bit words."""
     if ".biases" in auxiliary:  # MLX
         return BITS_ALONE, scale.values * (packing.group or _MLX_GROUP)
     bits = packing.bits or 4

@@ -32,7 +32,7 @@ def _plain(
     traits: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Shape:
-    """Decoder with ungated networks; parameters in the plural are the fields that may state a size."""
+    """Decoder with ungated FFNs; parameters in the plural are the fields that may state a size."""
     fields.require("|".join(hidden), "|".join(layers), "|".join(heads), vocab)
     size, number = fields.count(*hidden), fields.count(*heads)
     head_dim = fields.divided(next(name for name in heads if fields.has(name)), size, number)
@@ -45,7 +45,7 @@ def _plain(
 
 
 def _width(fields: Fields, names: tuple[str, ...], hidden: int) -> int:
-    """Width of a network: as stated, else four times `hidden`."""
+    """Width of an FFN: as stated, else four times `hidden`."""
     width = fields.optional(*names) or 4 * hidden
     if width > LARGEST:
         raise fields.fault(names[0], "implausibly wide feed-forward network")
@@ -79,7 +79,7 @@ def _gpt2_like(fields: Fields, family: str, kv_heads: int | None = None) -> Shap
 
 
 def _gptj(fields: Fields) -> Shape:
-    """GPT-J and CodeGen: attention without biases in parallel to a network with biases, behind one norm."""
+    """GPT-J and CodeGen: attention without biases in parallel to an FFN with biases, after one norm."""
     return _plain(
         fields,
         "gpt-j",
@@ -117,7 +117,7 @@ def _biogpt(fields: Fields) -> Shape:
 
 
 def _bloom(fields: Fields) -> Shape:
-    """BLOOM: ALiBi slopes instead of positions, and a norm behind the embedding."""
+    """BLOOM: ALiBi slopes instead of positions, and a norm after the embedding."""
     return _plain(
         fields,
         "bloom",
@@ -171,7 +171,7 @@ def _olmo(fields: Fields) -> Shape:
 
 
 def _nanochat(fields: Fields) -> Shape:
-    """nanochat: norms without parameters, ungated networks."""
+    """nanochat: norms without parameters, ungated FFNs."""
     fields.require(*SIZES, "intermediate_size")
     mixer = gqa(fields, **attention_biases(fields))
     ffn = dense(fields, gated=False)

@@ -16,7 +16,7 @@ _LAYER_VOCAB = 262_144  # default rows of the per-layer embeddings
 
 
 def _first_shared(fields: Fields, layers: int) -> int:
-    """Index of the first layer that uses the KV cache of an earlier one; all later layers do, too."""
+    """Index of the first layer that uses the KV cache of an earlier one; all later layers do too."""
     shared = fields.count("num_kv_shared_layers", default=0, least=0)
     if shared >= layers:
         raise fields.fault("num_kv_shared_layers", f"{shared} of {layers} layers cannot share the caches of others")
@@ -31,7 +31,7 @@ def _layer_inputs(fields: Fields) -> dict[str, Any]:
 
 
 def _gemma4(fields: Fields) -> Shape:
-    """Gemma-4: layers without a window use keys as values; experts work in parallel to a dense network.
+    """Gemma-4: layers without a window use keys as values; experts work in parallel to a dense FFN.
 
     The E models have per-layer embeddings, and their last layers use the KV caches of earlier ones.
     """

@@ -49,7 +49,7 @@ def attention_windows(fields: Fields) -> list[int | None]:
 def _with_dense_layers(
     fields: Fields, family: str, mixers: list[Block], experts: Block, sparse: list[bool], **more: Any
 ) -> Shape:
-    """A model with mixtures of experts on sparse layers and dense networks, `intermediate_size` wide, on the others."""
+    """A model with mixtures of experts on sparse layers and dense FFNs, `intermediate_size` wide, on the others."""
     ffns = networks(fields, experts, sparse)
     return shape(fields, family, list(zip(mixers, ffns, strict=True)), **more)
 
@@ -109,7 +109,7 @@ def _same_in_all_layers(fields: Fields, name: str, default: int | None = None) -
 
 
 def _hunyuan(fields: Fields) -> Shape:
-    """Hunyuan-A13B and Hunyuan-Large: a network beside the experts; some layers share the previous layer's KV cache."""
+    """Hunyuan-A13B and Hunyuan-Large: an FFN alongside the experts; some layers share the previous layer's KV cache."""
     fields.require(*SIZES, "intermediate_size", "num_experts", "moe_topk")
     layers, biases = fields.layers(), attention_biases(fields)
     experts, top_k = _same_in_all_layers(fields, "num_experts") or 1, _same_in_all_layers(fields, "moe_topk") or 1
@@ -131,9 +131,9 @@ def _hunyuan(fields: Fields) -> Shape:
 
 
 def _longcat(fields: Fields) -> Shape:
-    """LongCat-Flash: a layer has two pairs of attention and dense network, with experts beside the first network.
+    """LongCat-Flash: a layer has two pairs of attention and dense FFN, with experts alongside the first FFN.
 
-    Experts and first network read the same normalised input, so the network is counted as a shared expert. Zero
+    Experts and first FFN read the same normalized input, so the FFN is counted as a shared expert. Zero
     experts return their input.
     """
     fields.require("hidden_size", "num_attention_heads", "vocab_size", "num_layers|num_hidden_layers")
@@ -194,7 +194,7 @@ def _afmoe(fields: Fields) -> Shape:
 
 
 def _granite_shared(fields: Fields) -> Shape:
-    """Granite with a shared network beside the experts."""
+    """Granite with a shared FFN alongside the experts."""
     fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
     biases = attention_biases(fields)
     shared = fields.count("shared_intermediate_size", default=0, least=0)
@@ -203,7 +203,7 @@ def _granite_shared(fields: Fields) -> Shape:
 
 
 def _mla_dense(fields: Fields) -> Shape:
-    """MiniCPM3 and Youtu: latent attention and dense networks."""
+    """MiniCPM3 and Youtu: latent attention and dense FFNs."""
     fields.require(*SIZES, "intermediate_size", "kv_lora_rank", "q_lora_rank")
     family = "minicpm" if fields.text("model_type") == "minicpm3" else "youtu"
     return shape(fields, family, uniform(fields.layers(), mla(fields), dense(fields)), tied=True)

@@ -87,7 +87,7 @@ def _granite_windows(fields: Fields) -> Shape:
 
 
 def _cohere2_moe(fields: Fields) -> Shape:
-    """Command with experts: attention and experts in parallel behind one norm, a window on three layers in four."""
+    """Command with experts: attention and experts in parallel after one norm, a window on three layers in four."""
     fields.require(*SIZES, "intermediate_size", "num_experts", "num_experts_per_tok")
     layers, biases = fields.layers(), attention_biases(fields)
     if fields.optional("prefix_dense_intermediate_size") is not None:

@@ -74,7 +74,7 @@ def _mamba2(fields: Fields) -> Shape:
 
 
 def _falcon_h1(fields: Fields) -> Shape:
-    """Falcon-H1: a state space and attention side by side behind one norm, then a network behind another.
+    """Falcon-H1: a state space and attention side by side after one norm, then an FFN after another.
 
     Each layer is described as two, with one mixer and one norm each: parameters, arithmetic, traffic, state and cache
     add up to the same.
@@ -103,7 +103,7 @@ def _falcon_h1(fields: Fields) -> Shape:
 
 
 def _lfm2(fields: Fields) -> Shape:
-    """LFM2: short convolutions and a few attention layers; the width of the network follows from a multiplier."""
+    """LFM2: short convolutions and a few attention layers; the width of the FFN follows from a multiplier."""
     fields.require(*SIZES, "intermediate_size|block_ff_dim")
     width = fields.count("block_ff_dim", "intermediate_size")
     fields.pass_over("intermediate_size", "num_heads")  # older names of other fields
@@ -129,7 +129,7 @@ def _lfm2_moe(fields: Fields) -> Shape:
 
 
 def _lfm3(fields: Fields) -> Shape:
-    """LFM3: windows on some attention layers, a gate of one value per head, and norms behind both halves."""
+    """LFM3: windows on some attention layers, a gate of one value per head, and norms after both halves."""
     fields.require(*SIZES, "intermediate_size")
     norms = 4 if fields.flag("use_sandwich_norm", default=True) else 2
     has_gate, biases = fields.flag("use_attention_gate", default=True), attention_biases(fields)

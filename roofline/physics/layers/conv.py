@@ -27,7 +27,7 @@ def conv_bytes(mixer: ShortConv, tp: Real) -> Real:
         tp: tensor-parallel degree [1].
 
     Returns:
-        Bytes, whatever the length [B].
+        Bytes, regardless of the length [B].
 
     Source:
         `Lfm2ShortConv` of Hugging Face transformers, src/transformers/models/lfm2/modeling_lfm2.py.

@@ -1,4 +1,4 @@
-"""Cross-attention to an image: in memory, but skipped by requests of text only."""
+"""Cross-attention to an image: in memory, but skipped by text-only requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofline.specs.layers import CrossAttention
 
 @Matrices
 def _projections(mixer: CrossAttention, hidden: Real) -> Iterator[Projection]:
-    """Of the attention, and of the network behind it, which is skipped, too."""
+    """Of the attention, and of the FFN after it, which is skipped too."""
     queries = Sharded(mixer.heads, mixer.head_dim, "heads")
     keys = Sharded(mixer.kv_heads, mixer.head_dim, "KV heads", is_replicated=True)
     inner = Sharded(mixer.width, 1, "ffn width")

@@ -16,7 +16,7 @@ from roofline.specs.layers import DenseFfn
 def dense_projections(
     ffn: DenseFfn, hidden: Real, prefix: str = "", section: str = "linear", width: str = "ffn width"
 ) -> Iterator[Projection]:
-    """Matrices of a dense network or of shared experts; `prefix` is that of kernels, `width` names the inner width."""
+    """Matrices of a dense FFN or of shared experts; `prefix` is that of kernels, `width` names the inner width."""
     inner, up = Sharded(ffn.width, 1, width), _up_name(ffn, prefix)
     if ffn.gated:
         yield Projection("gate", up, inner, hidden, section, ffn.bias)
@@ -27,7 +27,7 @@ def dense_projections(
 def add_dense(
     assembly: Assembly, count: Real, ffn: DenseFfn, matrices: Mapping[str, Multiplication], prefix: str = ""
 ) -> None:
-    """Add the kernels of a dense network, whose multiplications are among `matrices`."""
+    """Add the kernels of a dense FFN, whose multiplications are among `matrices`."""
     up, down = _up_name(ffn, prefix), prefix + "down"
     assembly.multiply(up, count, matrices[up])
     activated = elementwise.activation(assembly.tokens, matrices[down].inner, ffn.gated)

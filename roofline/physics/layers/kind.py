@@ -22,7 +22,7 @@ class MixerKind(NamedTuple):
     cache_bytes: Callable[[Any, Real, Real, Real], Real]  # (mixer, tokens, bytes per cached value, tp) [B]
     add_kernels: Callable[[Assembly, Real, Any, Span], None]  # (assembly, layers, mixer, span)
     reading: tuple[KernelKind, ...] = ()  # kernels that read the cache or state: in prefill, in decode
-    is_idle: bool = False  # requests of text only skip the layer, its norms included
+    is_idle: bool = False  # text-only requests skip the layer, its norms included
 
     @property
     def is_attention(self) -> bool:

@@ -210,7 +210,7 @@ def _vectors(mixer: Mla, tp: Real) -> Real:  # noqa: ARG001  every rank has the 
 
 
 def _index_nbytes(mixer: Mla) -> Real:
-    """Index key of one token, whatever the format of the cache [B]."""
+    """Index key of one token, regardless of the format of the cache [B]."""
     indexer = own_indexer(mixer)
     return 0.0 if indexer is None else indexer.dim * _INDEX_NBYTES / indexer.ratio
 

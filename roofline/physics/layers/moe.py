@@ -81,7 +81,7 @@ def fullest_rank(number: Real, ep: Real, routing_skew: Real | None) -> Real:
     Valid:
         ep a power of two, else z is interpolated: 0.56, 1.03, 1.42, 1.77, 2.07, 2.34, 2.59, 2.83 for 2, 4 ..
         256 ranks. The tail of such loads is longer than the normal's: for Gamma loads the
-        ratio is some 6 % low with 32 experts per rank, 15 % with 16, 26 % with 8.
+        ratio is about 6 % low with 32 experts per rank, 15 % with 16, 26 % with 8.
 
     Source:
         Order statistics of the normal distribution (Tippett, Biometrika 17, 1925). The variance 6.6/c of an expert's
@@ -213,7 +213,7 @@ def _expert_width(ffn: MoeFfn, hidden: Real) -> Real:
 
 
 def _shared_network(ffn: MoeFfn) -> DenseFfn:
-    """The shared experts as one dense network."""
+    """The shared experts as one dense FFN."""
     return DenseFfn(ffn.shared_width, ffn.gated)
 
 

@@ -62,7 +62,7 @@ def state_bytes(state: State) -> Real:
         state: the state.
 
     Returns:
-        Bytes, whatever the length [B].
+        Bytes, regardless of the length [B].
 
     Source:
         States in fp32 (mamba_ssm_cache_dtype of the Nemotron configurations), inputs in 16 bits.
@@ -109,7 +109,7 @@ def recurrence(state: State, batch: Real, span: Span) -> Work:
         The work; the state is read and written once per pass [FLOP, B].
 
     Valid:
-        An estimate for prompts, within some 30 % of the state's share, which is a few per cent of a layer.
+        An estimate for prompts, within about 30 % of the state's share, which is a few percent of a layer.
 
     Source:
         Yang et al., arXiv:2412.06464 (gated delta net); Dao and Gu, arXiv:2405.21060 (Mamba-2);

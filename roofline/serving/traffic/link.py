@@ -8,7 +8,7 @@ from roofline.serving.traffic.server import STABLE, Server
 
 
 class LinkWait(NamedTuple):
-    """Wait for the prefixes loaded before one's own."""
+    """Wait for the prefixes loaded before the request's own."""
 
     mean: Real  # [s] per request that loads
     variance: Real  # [s^2] of it

@@ -210,7 +210,7 @@ def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
 
 
 def _initial_state(server: Server, prompt: Prompt, inside: Real) -> _State:
-    """Initial state for users: every prompt of others falls within one's own decode steps."""
+    """Initial state for users: every prompt of others falls within the request's own decode steps."""
     steps, others = server.steps_of(), inside - 1.0
     step = server.decode(inside)
     base = server.beside(inside, step)
@@ -272,7 +272,7 @@ def _run_means(
 
     .. math:: TTFT = f\, TTFT_{burst} + (1 - f)\, TTFT_{steady},\quad f = \min(1, c / N)
 
-    In the initial burst, half of the others' prompts precede one's own, the other half fall between its decode steps.
+    In the initial burst, half of the other prompts precede the request's own, half fall between its decode steps.
 
     `users`: of the rank, and those of them with a slot [requests]; `steady`: TTFT and mean decode step [s], like the
     result; `together`: equal requests that arrive at the same time [requests].

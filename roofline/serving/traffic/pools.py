@@ -328,7 +328,7 @@ def _closed_pools(case: _Case) -> Pooled:
 
 
 def _closed_loop_factor(queue: PromptQueue, users: Real, case: _Case) -> Real:
-    """Wait of so many users over that of random arrivals: fewer are left to arrive together."""
+    """Wait of this many users over that of random arrivals: fewer are left to arrive together."""
     users_per_rank = maximum(users / case.senders, 1.0)
     return 1.0 - minimum(queue.util, 1.0) / users_per_rank
 

@@ -27,7 +27,7 @@ class PromptQueue(NamedTuple):
     alone: Real  # [s] of a prompt that finds the rank idle, mean over lengths
     wait: Real  # [s] of the others until their prompt is done, less its own part of the pass
     own: Real  # [s] of the mean prompt in a shared pass, fixed cost included
-    each: Real  # [s] that a further prompt adds to a pass
+    each: Real  # [s] that an additional prompt adds to a pass
     fixed: Real  # [s] of a pass, whatever its prompts
     variance: Real  # [s^2] of `wait`
     idle: Real  # probability that a prompt finds the rank idle [1]

@@ -132,7 +132,7 @@ def added_by_node(server: Server, prompt: Prompt, usual: Real, node: PromptNode)
 def turns(length: Real, room: Real, others: Real) -> Real:
     """Mean number of steps of a prompt, given the mean room for prompts in a step.
 
-    Whole steps, and one more where decoding sequences, whose number varies by its root, leave too little room.
+    Whole steps, and one more where decoding sequences, whose number varies by its square root, leave too little room.
     """
     exact = length / room
     whole = floor(exact)

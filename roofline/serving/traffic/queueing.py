@@ -55,7 +55,7 @@ def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
         square: its mean square, E[t^2] [s^2].
 
     Returns:
-        Time [s]; the utilisation is capped at `STABLE`.
+        Time [s]; the utilization is capped at `STABLE`.
 
     Source:
         Pollaczek, 1930, and Khinchine, 1932: M/G/1; with E[t^2] = 2 E[t]^2 it is M/M/1, with E[t]^2 M/D/1.
@@ -232,8 +232,8 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
         second = prompt.mean(lambda node: added_by_node(server, prompt, usual, node) ** 2)
     square = rate * second
     if users is not None:
-        # Answers end while no prompt is computed. Requests with a long way then arrive in bunches; with a short way
-        # they wait for the running turn. An interpolation between both, after simulations.
+        # Answers end while no prompt is computed. Requests with a long round trip then arrive in bunches; with a
+        # short one they wait for the running step. The interpolation between both was chosen by simulation.
         before = server.before + server.engine.arrival
         square = square * (1.0 - rho) ** ((usual - before) / (usual + before))
     biased = (square + plain * (1.0 - rho)) / (1.0 - rho * rho)

@@ -25,7 +25,7 @@ DECODE_FIRST, PROMPTS_FIRST = "decode first", "prompts first"
 #: Token budget of a step without a limit.
 UNLIMITED = BILLION
 
-#: Largest utilisation in a round; the load is unstable beyond it.
+#: Largest utilization in a round; the load is unstable beyond it.
 STABLE = 0.9999
 
 
@@ -109,7 +109,7 @@ class Server:
     @property
     def slots(self) -> Real:
         """Sequences per rank at most, by `max_num_seqs` and by memory."""
-        engine, plan = self.deployment.engine, self.deployment.plan  # its limits hold on the ideal basis, too
+        engine, plan = self.deployment.engine, self.deployment.plan  # its limits hold on the ideal basis too
         length = self.isl + engine.reserve * self.osl * self.lengths.answers.biased  # long answers run longer
         held = maximum(floor(largest_batch(self.deployment, length) / plan.dp), 1.0)
         if engine.max_num_seqs is None:

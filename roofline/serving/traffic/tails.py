@@ -1,8 +1,8 @@
 """Latency distributions over the requests of a load, as mixtures of shifted gammas.
 
-Means come from `serving.traffic.load`; here is their spread: the step running on arrival, prompts that arrive together,
-lengths, waits for a slot, cold starts. docs/method.md, "Tails", has the equations, docs/load.md their errors against a
-simulation of every step.
+Means come from `serving.traffic.load`; this module adds their spread: the step running on arrival, prompts that arrive
+together, lengths, waits for a slot, cold starts. docs/method.md, "Tails", has the equations, docs/load.md their errors
+against a simulation of every step.
 
 """
 
@@ -158,7 +158,7 @@ def _with_load(case: _Settled, part: Component, time: Real) -> Component:
 
 
 def _among_users(case: _Settled, weight: Real, least: Real, rest: Real, variance: Real) -> Component:
-    """TTFT where others decode: at most one prompt per other user precedes one's own."""
+    """TTFT where others decode: at most one prompt per other user precedes the request's own."""
     met, rho = case.met, maximum(case.met.rho, NANO)
     other_users = 0.0 if case.users is None else case.users - 1.0
     most = maximum(other_users * met.prompt + 2.0 * met.plain, rest)
@@ -214,7 +214,7 @@ def _rest_variance(case: _Settled, rest: Real) -> Real:
         cube = cube + 3.0 * rate * second * (plain + rho * biased) + rate * third
     cube = cube / (1.0 - rho**3)
     marginal = _marginal_prompt(case)
-    with_it = marginal * rho  # a further prompt in a step adds less than the average one
+    with_it = marginal * rho  # an additional prompt in a step adds less than the average one
     mean_wait = biased / 2.0 + with_it * biased
     variance = cube * (1.0 / 3.0 + with_it + with_it**2) - mean_wait * mean_wait
     variance = maximum(variance + marginal**2 * rate * second * biased, 0.0)
@@ -224,13 +224,13 @@ def _rest_variance(case: _Settled, rest: Real) -> Real:
     if case.users is not None:  # fewer prompts can arrive together, as in the means
         variance = variance * (1.0 - rho)
     slope = _slope(case)
-    per_sequence = slope / 2.0 if is_prompts_first else slope  # one's own prompt runs without decoding
+    per_sequence = slope / 2.0 if is_prompts_first else slope  # the request's own prompt runs without decoding
     wait_variance = wait**2 * maximum(2.0 / maximum(met.rho_chunks, NANO) - 1.0, 0.0)
     return variance + wait_variance + _crowd_variance(case, slope) * per_sequence**2
 
 
 def _marginal_prompt(case: _Settled) -> Real:
-    """Time that a further prompt adds to a step with prompts, over the mean one [1]."""
+    """Time that an additional prompt adds to a step with prompts, over the mean one [1]."""
     server, prompt, met = case.server, case.prompt, case.met
     decoding, base = 1.0 + case.others, _step_base(case)
     few = minimum(met.room, prompt.length * (1.0 + case.rate * met.seen))
@@ -257,7 +257,7 @@ def _moments(case: _Settled) -> tuple[Real, Real]:
 
 
 def _slope(case: _Settled) -> Real:
-    """Growth of a decode step per further sequence [s]."""
+    """Growth of a decode step per additional sequence [s]."""
     low = maximum(0.5 + case.others, 1.0)
     step: Callable[[Real], Real] = lambda sequences: case.server.decode(sequences).total  # noqa: E731
     return maximum(step(low + 1.0) - step(low), 0.0)
@@ -330,7 +330,7 @@ def _averaged_variance(case: _Settled, span: Real, slope: Real) -> Real:
 
     for equal and for exponential answer lengths; in between, interpolated by the square of their cv.
 
-    z is `span`, the answer over the mean one [1]; `slope` the growth of a step per further sequence [s].
+    z is `span`, the answer over the mean one [1]; `slope` the growth of a step per additional sequence [s].
 
     Source:
         M/G/infinity: the autocorrelation at a lag is the share of answers still running after it.
