@@ -48,7 +48,7 @@ _NOT_OF_GPUS = {"measured": "a measurement is of one deployment only"}
 def quantize(
     model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[QuantizeOptions]
 ) -> Quantization:
-    """One case in bf16, fp8, int8, int4, mxfp4 and nvfp4, each with a 16-bit and an 8-bit KV cache.
+    """One case in bf16, fp8, fp8_static, int8, int4, mxfp4 and nvfp4, each with a 16-bit and an 8-bit KV cache.
 
     All formats run at one plan: the given tp, else the smallest at which the baseline fits, else the widest of the
     scale-up domain. Rows that do not fit say so, and have hypothetical times. Weights in a format that the GPU cannot
@@ -56,7 +56,7 @@ def quantize(
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         baseline: weight format that all others are compared with, with a 16-bit KV cache.
         options: keyword arguments of `predict` without formats and `measured`; lengths and batch are single numbers.
 

@@ -101,7 +101,7 @@ def curve(
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for a closed loop.
         slo: limits as in `predict`; they add the goodput to the curve [s].
         share: of the requests that must meet the SLO, as in `goodput` [1].

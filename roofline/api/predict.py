@@ -115,7 +115,7 @@ def predict(
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         isl: prompt length [tokens].
         osl: answer length [tokens].
         batch: requests of a burst on an idle server, per replica; 1 where no load is given [sequences].
@@ -284,7 +284,7 @@ def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> fl
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         options: keyword arguments of `predict`.
 
     Returns:
@@ -307,7 +307,7 @@ def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> fl
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         options: keyword arguments of `predict`.
 
     Returns:
@@ -329,7 +329,7 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Kn
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         options: keyword arguments of `predict`.
 
     Returns:

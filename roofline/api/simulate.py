@@ -138,7 +138,7 @@ def simulate(
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         requests: to count on one rank; None for enough, or for those of a run (`num_prompts`) [requests].
         seed: of the random numbers [1].
         spread: lengths are uniform between 1 - spread and 1 + spread times the mean, where the case states no spread;

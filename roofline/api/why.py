@@ -83,7 +83,7 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unp
     Args:
         model: name, alias or record.
         gpu: name, alias or record.
-        of: one of `FORMULAS`, e.g. ttft, tpot or knee.
+        of: e.g. ttft, tpot, e2el, output_tok_s or knee; any other word raises an error that lists all.
         options: keyword arguments of `predict`.
 
     Returns:

@@ -229,7 +229,7 @@ def _row(model: Model, gpu: Gpu, chosen: Mapping[str, Any], fixed: Mapping[str, 
             raise
         except RooflineError:  # the sheet says why
             tp = 1
-    prefix = number("prefix", chosen["prefix"], -BILLION, BILLION)  # the sheet refuses what is beyond 0 to isl
+    prefix = number("prefix", chosen["prefix"], 0.0, BILLION)  # the sheet refuses what is beyond isl
     lengths = case.workload(chosen["isl"], chosen["osl"], chosen["batch"], min(prefix, chosen["isl"]))
     plan = {name: chosen[name] for name in ("pp", "ep", "dp")}
     for name, degree in {"tp": tp, **plan}.items():

@@ -172,7 +172,7 @@ def speculate(
 
     Args:
         model: name, alias or record.
-        gpu: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         draft: source of draft tokens, as in `predict`.
         acceptance: probability that a draft token is accepted, as in `predict` [1].
         draft_tokens: most draft tokens per step; None for the number of acceptances, or 5 for a single one [tokens].
