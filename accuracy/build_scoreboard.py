@@ -309,7 +309,7 @@ def page(parts: dict[str, Any]) -> str:
         "## Servers under load\n",
         "End-to-end runs in the same wheel, mostly InferenceX: 1 to 512 requests in flight. Left out: duplicates, "
         "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those faster than "
-        "light at the batch that they state. Predicted with the profile of the row's engine.\n",
+        "the hardware limit at the batch that they state. Predicted with the profile of the row's engine.\n",
         "How requests came is an input, as `--num-prompts`: a benchmark begins with all users at once, and means over its "
         "run hold that start. InferenceX sends ten requests for each in flight; NVIDIA's sweeps state neither how many they "
         "sent nor that all lengths are equal, and have a habit an engine, chosen on the `fit` rows (`accuracy/cases.py`). "

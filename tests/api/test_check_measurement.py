@@ -296,7 +296,7 @@ def test_what_was_not_measured_is_not_compared():
     assert (steps_only.ratio("ttft"), steps_only.mfu, steps_only.prefill_parts) == (None, None, ())
 
 
-def test_the_ideal_basis_is_the_speed_of_light():
+def test_the_ideal_basis_is_the_hardware_limit():
     found = check_measurement(MEASURED, basis="ideal")
     for metric in ("ttft", "tpot"):
         assert found.ratio(metric) == pytest.approx(1.0 / found.ideal_share(metric))

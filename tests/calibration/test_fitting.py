@@ -229,7 +229,7 @@ def test_collectives_beyond_the_domain_are_refused():
 # --- judged ------------------------------------------------------------------------------------
 
 
-def test_rows_that_the_calibration_made_are_judged_to_be_met_and_slower_than_light():
+def test_rows_that_the_calibration_made_are_judged_to_be_met_and_slower_than_the_hardware_limit():
     gpu = rl.load_gpu(H100)
     stated = gpu.calibration.kernels["gemm", "bf16"]
     known = {name: getattr(stated, name) for name in ("t0", "eta_c", "eta_m", "kappa", "p")}

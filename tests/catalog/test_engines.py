@@ -382,7 +382,7 @@ def test_tunings_that_are_no_list_of_mappings_are_refused(profile, tunings):
         ("memory: 0.8", "memory: 50"),
     ],
 )
-def test_a_profile_that_is_faster_than_light_is_refused_or_held_back(profile, old, new):
+def test_a_profile_that_is_faster_than_the_hardware_limit_is_refused_or_held_back(profile, old, new):
     path = profile((old, new))
     ideal = rl.predict(*SMALL, isl=4000, batch=4, basis="ideal")
     try:

@@ -92,7 +92,7 @@ def test_the_page_says_how_many_single_requests_were_fitted():
     assert f"and {len(fitted)} TTFTs of single requests" in page
 
 
-def test_no_published_point_is_predicted_faster_than_light():
+def test_no_published_point_is_predicted_faster_than_the_hardware_limit():
     assert all(case.predicted >= case.ideal * (1.0 - 1e-12) for case in published())
 
 

@@ -57,7 +57,7 @@ def assert_not_faster_than_the_hardware_limit(calibrated, ideal):
 
 @each("gpu", SAMPLE_GPUS)
 @each("preset", [None, *PRESETS])
-def test_no_kernel_of_the_catalog_is_faster_than_light(gpu, preset):
+def test_no_kernel_of_the_catalog_is_faster_than_the_hardware_limit(gpu, preset):
     compared = 0
     # A quarter of the models, another one for every GPU and format: all of them with each of either.
     turn = SAMPLE_GPUS.index(gpu) + [None, *PRESETS].index(preset)
@@ -78,7 +78,7 @@ def test_no_kernel_of_the_catalog_is_faster_than_light(gpu, preset):
 
 
 @each("gpu", SAMPLE_GPUS)
-def test_no_collective_of_the_catalog_is_faster_than_light(gpu):
+def test_no_collective_of_the_catalog_is_faster_than_the_hardware_limit(gpu):
     for name in ("deepseek-v3", "mixtral-8x7b"):
         for plan in (Plan(tp=1, dp=8, ep=8), Plan(tp=2, dp=4, ep=4), Plan(tp=8, dp=2, ep=8), Plan(tp=4, pp=4)):
             ideal = deploy(name, gpu, plan, basis="ideal")
@@ -90,7 +90,7 @@ def test_no_collective_of_the_catalog_is_faster_than_light(gpu):
 
 
 @given(deployment=deployments(), batch=batches, new=lengths, cached=lengths)
-def test_no_kernel_of_a_random_deployment_is_faster_than_light(deployment, batch, new, cached):
+def test_no_kernel_of_a_random_deployment_is_faster_than_the_hardware_limit(deployment, batch, new, cached):
     calibrated, ideal = (replace(deployment, basis=basis) for basis in ("calibrated", "ideal"))
     # What is done may differ between the bases where latent attention has the choice: no prefix here.
     for slow, light in zip(both(calibrated, batch, new, 0), both(ideal, batch, new, 0), strict=True):

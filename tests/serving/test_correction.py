@@ -77,7 +77,7 @@ def test_what_was_not_measured_stays():
     assert plain.correction == UNCORRECTED
 
 
-def test_a_correction_never_makes_an_answer_faster_than_light():
+def test_a_correction_never_makes_an_answer_faster_than_the_hardware_limit():
     # Measured at the hardware limit where the host weighs most, the same factor would be too much elsewhere.
     light = rl.predict(*SMALL, isl=16, osl=2, basis="ideal")
     measured = {"ttft": light.ttft * 1.001, "tpot": light.tpot * 1.001, "isl": 16, "osl": 2}
@@ -184,7 +184,7 @@ def test_what_is_no_measurement_is_refused_in_one_message(measured):
 @pytest.mark.parametrize(
     "measured", [{"ttft": 1e-3}, {"tpot": 1e-4}, {"ttft": 0.1, "tpot": 1e-4}, {"tpot": 0.01, "batch": 10**5}]
 )
-def test_a_measurement_that_is_faster_than_light_is_refused_with_what_light_takes(measured):
+def test_a_measurement_that_is_faster_than_the_hardware_limit_is_refused_with_the_time_at_that_limit(measured):
     with pytest.raises(
         rl.BadInput,
         match=r"measured t\w+ = .* is below the hardware limit of [\d.]+ m?s; check its unit, load, lengths",
@@ -193,7 +193,7 @@ def test_a_measurement_that_is_faster_than_light_is_refused_with_what_light_take
 
 
 @pytest.mark.parametrize("result", ["ttft", "tpot"])
-def test_a_measurement_a_little_slower_than_light_is_taken(result):
+def test_a_measurement_a_little_slower_than_the_hardware_limit_is_taken(result):
     light = getattr(rl.predict(*SMALL, **CASE, basis="ideal"), result)
     found = rl.predict(*SMALL, **CASE, measured={result: light * 1.000001})
     assert getattr(found, result) == pytest.approx(light, rel=1e-5)

@@ -193,7 +193,7 @@ def test_the_ideal_basis_has_no_engine(name):
 
 @each("gpu", SAMPLE_GPUS)
 @each("name", engine_names())
-def test_no_engine_makes_a_pass_or_a_kernel_faster_than_light(name, gpu):
+def test_no_engine_makes_a_pass_or_a_kernel_faster_than_the_hardware_limit(name, gpu):
     compared = 0
     for model in SAMPLE_MODELS[1::3]:
         for preset in (None, "fp8"):
