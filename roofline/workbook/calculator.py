@@ -11,10 +11,9 @@ from roofline.formulas.inputs import HOST_TIMES
 from roofline.ops import where
 from roofline.quantity import GIGA, MILLI
 from roofline.records import NamedTuple
-from roofline.serving.latency import slo_excess
 from roofline.serving.prediction import Prediction
 from roofline.specs.slo import LATENCIES as SLO_KEYS
-from roofline.workbook.case import CHOICES, LookupCase, lookup_case
+from roofline.workbook.case import CENTRAL_NOTE, CHOICES, LookupCase, central_verdict, lookup_case
 from roofline.workbook.cell import INFINITE, Cell, CellPool, named, scope
 from roofline.workbook.cell_text import homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, case_inputs, limits, name_of, times_shown
@@ -140,11 +139,10 @@ def _results(case: LookupCase, trials: Trials) -> Iterator[_Result]:
 
 def _within(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
     """Whether each limit is met."""
-    prediction, ok = case.prediction, case.reason == ""
+    ok = case.reason == ""
     for key in SLO_KEYS:
-        excess = slo_excess(prediction.ttft, prediction.decode.time, prediction.workload.osl, {key: slo[key]})
-        verdict = where(slo[key] < INFINITE, where(excess <= 1.0, "pass", "fail"), "no limit")
-        yield _Result(f"SLO {key.upper()}", where(ok, verdict, ""), "word")
+        verdict = where(slo[key] < INFINITE, central_verdict(case, {key: slo[key]}), "no limit")
+        yield _Result(f"SLO {key.upper()}", where(ok, verdict, ""), "word", CENTRAL_NOTE)
 
 
 def _plain(batch: Any) -> float:
@@ -212,7 +210,9 @@ def _write_results(sheet: Sheet, results: Sequence[_Result], places: Mapping[int
         sheet.cell(line, _RESULT, result.cell, places, result.style)
         sheet.text(line, _RESULT + 1, result.note, "note")
     last = _FIRST + len(results)
-    for text, colour in (("fail", "#F8CBAD"), ("no", "#F8CBAD"), ("pass", "#C6E0B4"), ("yes", "#C6E0B4")):
+    for text, colour in (
+        ("fail", "#F8CBAD"), ("fail?", "#F8CBAD"), ("no", "#F8CBAD"), ("pass?", "#C6E0B4"), ("yes", "#C6E0B4"),
+    ):  # fmt: skip
         chosen = sheet.book.book.add_format({"bg_color": colour})
         sheet.sheet.conditional_format(
             _FIRST, _RESULT, last, _RESULT, {"type": "cell", "criteria": "==", "value": f'"{text}"', "format": chosen}

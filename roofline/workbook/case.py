@@ -6,17 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from roofline.elements import negated
 from roofline.ops import Real, maximum, minimum, where
 from roofline.physics.efficiency import beyond_bridge
 from roofline.physics.forward import crossings
+from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, ModelQuantization, Plan, Scheme
 from roofline.quantity import BILLION, HOUR, MEGA
 from roofline.records import NamedTuple, dataclass, replace
-from roofline.serving.latency import Workload
+from roofline.serving.latency import Workload, slo_excess
 from roofline.serving.limits import beyond
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, SECTIONS
 from roofline.serving.sizing import expert_faults, tp_faults
+from roofline.serving.verdict import FAIL, LIKELY, UNLIKELY
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Gpu, Link, Price
@@ -34,6 +37,9 @@ CHOICES = (
     "model", "gpu", "quantization", "kv_cache_dtype", "tp", "pp", "ep", "dp", "replicas",
     "isl", "osl", "batch", "prefix", "basis",
 )  # fmt: skip
+
+#: Note on verdicts in a sheet.
+CENTRAL_NOTE = "by the central estimate; roofline predict gives its 80 % range"
 
 _TINY = 2.0**-100  # stands for a missing efficiency
 
@@ -101,14 +107,17 @@ def lookup_case(catalog: Catalog, inputs: CaseInputs) -> LookupCase:
     """Prediction of a case that is described by cells."""
     cells = inputs.cells
     rows = _Rows(catalog, cells)
-    plan = Plan(*(_degree(cells[name]) for name in ("tp", "pp", "ep", "dp")))
+    pp, ep, dp = (_degree(cells[name]) for name in ("pp", "ep", "dp"))
     lengths = {name: _length(cells[name], 1.0) for name in ("isl", "osl", "batch")}
     workload = Workload(**lengths, prefix=minimum(_length(cells["prefix"], 0.0), lengths["isl"]))
     model, gpu = _model(catalog, rows), _gpu(catalog, rows)
     replicas = _degree(cells["replicas"])
-    deployment = Deployment(
-        model, gpu, plan, rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas, engine=inputs.engine
-    )
+    single = Deployment(
+        model, gpu, Plan(1, pp, ep, dp), rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas,
+        engine=inputs.engine,
+    )  # fmt: skip
+    tp = where(is_number(cells["tp"]), _degree(cells["tp"]), _open_tp(single, workload, catalog.degrees))
+    deployment = replace(single, plan=Plan(tp, pp, ep, dp))
     is_ideal = cells["basis"] == "ideal"
     first, step = passes(is_ideal, deployment, workload)
     need: Any = held_memory(deployment, workload.batch, workload.isl + workload.osl)
@@ -125,6 +134,15 @@ def lookup_case(catalog: Catalog, inputs: CaseInputs) -> LookupCase:
     ideal = replace(deployment, basis="ideal")
     note = where(is_ideal, _noted(rows.pool, ideal, workload), _noted(rows.pool, deployment, workload))
     return LookupCase(prediction, reason, impossible, note, cells["model"] != "", is_ideal, rows.pool)
+
+
+def central_verdict(case: LookupCase, slo: Mapping[str, Real]) -> Any:
+    """The verdict on limits without a range: certain only where even the hardware limit misses them."""
+    prediction, osl = case.prediction, case.prediction.workload.osl
+    with scope("verdict"):
+        excess = slo_excess(prediction.ttft, prediction.decode.time, osl, slo)
+        at_best = slo_excess(prediction.ideal[0].time, prediction.ideal[1].time, osl, slo)
+    return where(excess <= 1.0, LIKELY, where(at_best > 1.0, FAIL, UNLIKELY))
 
 
 class _Rows:
@@ -344,6 +362,28 @@ def _faults(
     yield leaves & unstated, message
     alone = picked(catalog.gpus.column("link_bandwidth"), rows.gpu) <= 0
     yield (maximum(maximum(plan.tp, spread), plan.pp) > 1) & alone, f"{cells['gpu']} has no link between GPUs"
+
+
+@scope("open tp")
+def _open_tp(deployment: Deployment, workload: Workload, degrees: Sequence[int]) -> Any:
+    """The smallest tensor-parallel degree of a node that divides the model and holds the burst; else the widest."""
+    plan, length = deployment.plan, workload.isl + workload.osl
+    chosen: Any = 1
+    for tp in degrees:  # the widest that divides
+        chosen = where(_divides(deployment, tp), tp, chosen)
+    for tp in reversed(degrees):
+        fits = memory(replace(deployment, plan=replace(plan, tp=tp)), workload.batch, length).fits
+        chosen = where(_divides(deployment, tp) & fits, tp, chosen)
+    return chosen
+
+
+def _divides(deployment: Deployment, tp: int) -> Any:
+    """Whether a tensor-parallel degree divides a model, within a node."""
+    plan = replace(deployment.plan, tp=tp)
+    divides: Any = tp * plan.dp <= maximum(deployment.gpu.node, plan.dp)
+    for fails, _ in (*tp_faults(deployment.model, tp), *expert_faults(deployment.model, plan)):
+        divides = divides & negated(fails)
+    return divides
 
 
 @scope("degree")

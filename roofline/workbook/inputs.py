@@ -32,7 +32,7 @@ CHOICE_NOTES: Mapping[str, str] = {
     "gpu": "from the sheet GPUs; my-gpu is yours to fill in",
     "quantization": "native (the checkpoint's formats) or a preset",
     "kv_cache_dtype": "as quantization (set by it), auto (the checkpoint's) or a format",
-    "tp": "tensor-parallel degree; blank: 1",
+    "tp": "tensor-parallel degree; blank: the smallest that holds the burst",
     "pp": "pipeline-parallel degree",
     "ep": "expert-parallel degree; divides tp x dp",
     "dp": "data-parallel degree of the attention",

@@ -12,8 +12,7 @@ from roofline.ops import maximum, where
 from roofline.physics.memory import largest_batch
 from roofline.quantity import GIGA, MILLI
 from roofline.records import NamedTuple
-from roofline.serving.latency import slo_excess
-from roofline.workbook.case import CHOICES, LookupCase, lookup_case
+from roofline.workbook.case import CHOICES, LookupCase, central_verdict, lookup_case
 from roofline.workbook.cell import INFINITE, Cell, CellPool, named, unmarked
 from roofline.workbook.cell_text import homes, shared
 from roofline.workbook.inputs import CHOICE_NOTES, OFFERED, TEXTS, Contents, case_inputs, limits
@@ -105,8 +104,7 @@ def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
     yield _Answer("USD/h", shown(where(hourly > 0, hourly, "")), "number")
     yield _Answer("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
     has_limit = reduce(maximum, (where(limit < INFINITE, 1, 0) for limit in slo.values()))
-    excess = slo_excess(prediction.ttft, prediction.decode.time, prediction.workload.osl, slo)
-    within = where(excess <= 1.0, "pass", "fail")
+    within = central_verdict(case, slo)
     yield _Answer("SLO", shown(where(has_limit > 0, within, "")), "general")
     yield _Answer("note", shown(case.note), "general")
 

@@ -26,6 +26,7 @@ from roofline.serving.quantization import (
     scheme,
     sixteen_bit_dtype,
 )
+from roofline.serving.sizing import possible_tp
 from roofline.specs.engine import Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
 from roofline.specs.gpu import PCIE, Gpu
@@ -82,6 +83,12 @@ class Catalog:
         self.chosen_models, self.chosen_gpus, self.engine = tuple(models), tuple(gpus), engine
         self.layer_kinds, self._held = layer_kinds_of(models)
         self.dtypes = Table("GPUs", "d", ("dtype",), [(dtype,) for dtype in COMPUTE])
+
+    @cached_property
+    def degrees(self) -> list[int]:
+        """Tensor-parallel degrees that divide one of the models, within the widest node."""
+        widest = max(gpu.node for gpu in self.chosen_gpus)
+        return sorted({tp for model in self.chosen_models for tp in possible_tp(model, widest)})
 
     @cached_property
     def models(self) -> Table:
