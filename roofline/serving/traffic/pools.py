@@ -9,7 +9,7 @@ from __future__ import annotations
 from roofline.ops import Real, comparable, maximum, minimum, never, where
 from roofline.quantity import NANO
 from roofline.records import NamedTuple, replace
-from roofline.roots import crossing, fixed_point
+from roofline.roots import crossing
 from roofline.serving.disaggregation import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.latency import Workload, time_per_token
 from roofline.serving.served import lanes
@@ -194,18 +194,20 @@ def _limits(case: _Case) -> tuple[Real, Real, Real]:
 
 def _decoding(case: _Case, rate: Real, others: Real | None = None) -> _Decode:
     """Decode ranks at a request rate of the whole pool: other sequences, step times, the wait for a slot."""
-    server, rate_per_rank = case.decode, rate / case.receivers
-    first_step = server.decode(1.0).total
-    _, alone = over_answers(server, first_step, 0.0, 0.0, first_step)
+    server, rate_per_rank, slots = case.decode, rate / case.receivers, case.full.slots
+
+    def step_at(others: Real) -> Real:
+        return server.decode(minimum(1.0 + others, slots)).total
+
     if others is None:
+        # The number that decode falls short of the number that arrive per answer, up to a rank of which all slots
+        # are taken: that is saturation, so that below it there is a crossing.
+        def surplus(others: Real) -> Real:
+            step = step_at(others)
+            return rate_per_rank * over_answers(server, step, 0.0, 0.0, step)[1] - others
 
-        def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
-            step = server.decode(1.0 + minimum(state[0], case.full.slots)).total
-            return (rate_per_rank * over_answers(server, step, 0.0, 0.0, step)[1],)
-
-        others = fixed_point(next_state, (maximum(rate_per_rank * alone, NANO),)).values[0]
-    others = minimum(others, case.full.slots)
-    step = server.decode(1.0 + others).total
+        others = minimum(crossing(surplus, slots), slots)
+    step = step_at(others)
     tpot, decode = over_answers(server, step, 0.0, 0.0, step)
     met = _without_prompts(server, step, tpot, decode, others)
     share, wait = slot_wait(server, case.full, met, rate_per_rank, others)
@@ -289,9 +291,10 @@ def _open_pools(case: _Case) -> Pooled:
     """Poisson arrivals."""
     limits = _limits(case)
     offered = case.workload.request_rate
-    rate = minimum(offered, FULL * minimum(minimum(limits[0], limits[1]), limits[2]))
+    max_rate = minimum(minimum(limits[0], limits[1]), limits[2])
+    rate = minimum(offered, max_rate)  # beyond it there is no steady state to find
     result = _pooled_at(case, rate, prompt_queue(case.rank, rate / case.senders), _decoding(case, rate), limits)
-    is_stable = (offered <= rate) & (result.others < case.full.slots)
+    is_stable = offered < max_rate
     return result._replace(
         ttft=where(is_stable, result.ttft, float("inf")),
         request_rate=offered,
@@ -344,12 +347,7 @@ def _decoding_users(case: _Case, rate: Real, users: Real) -> _Decode:
         decoding = minimum(others_rate * decode, users - 1.0)
         return minimum(maximum((1.0 + decoding) / case.receivers - 1.0, 0.0), case.full.slots - 1.0)
 
-    initial = others_at(0.0 * others_rate)
-
-    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:  # of positive numbers
-        return (others_at(maximum(state[0] - NANO, 0.0)) + NANO,)
-
-    others = maximum(fixed_point(next_state, (initial + NANO,)).values[0] - NANO, 0.0)
+    others = crossing(lambda state: others_at(state) - state, case.full.slots - 1.0)
     step = server.decode(1.0 + others).total
     tpot, decode = over_answers(server, step, 0.0, 0.0, step)
     met = _without_prompts(server, step, tpot, decode, others)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from roofline.ops import Real, ceil, comparable, maximum, minimum
 from roofline.quantity import NANO
 from roofline.records import NamedTuple, dataclass, replace
-from roofline.roots import fixed_point
+from roofline.roots import crossing
 from roofline.serving.latency import chunks
 from roofline.serving.traffic.prompts import Prompt, PromptNode, prompt_of
 from roofline.serving.traffic.queueing import queue_wait
@@ -111,9 +111,7 @@ def prompt_queue(rank: PromptRank, rate: Real, fewer: Real = 1.0) -> PromptQueue
     rate = maximum(rate, NANO)
     bounded = minimum(rate, STABLE / full)
 
-    def passes_at(state: tuple[Real, ...]) -> tuple[_Passes, Real]:
-        seen, share = state
-        busy = 1.0 + (dp - 1.0) * minimum(share, 1.0)
+    def passes_at(seen: Real, busy: Real) -> _Passes:
         arrivals = bounded * seen
         # Passes may grow faster than linearly, so that the slope is taken up to as many as arrive.
         together = maximum(minimum(1.0 + arrivals + arrivals**0.5, rank.room), 2.0)
@@ -122,14 +120,20 @@ def prompt_queue(rank: PromptRank, rate: Real, fewer: Real = 1.0) -> PromptQueue
         single = rank.pass_time(length, prompt.attention, busy)
         several = rank.pass_time(together * length, together * prompt.attention, busy)
         slope = minimum((several - single) / (together - 1.0), STABLE / bounded)
-        return _passes(rank, bounded, maximum(alone - slope, 0.0), slope, begin), busy
+        return _passes(rank, bounded, maximum(alone - slope, 0.0), slope, begin)
 
-    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
-        passes, _ = passes_at(state)
-        return passes.biased, 1.0 - passes.idle
+    def settled(busy: Real) -> _Passes:
+        """Passes whose length-biased mean is the one that their slope was taken at."""
+        longest = rank.room / bounded  # in which the room of a pass arrives: beyond it, the slope stays the same
+        longest = maximum(longest, passes_at(longest, busy).biased)
+        return passes_at(crossing(lambda seen: passes_at(seen, busy).biased - seen, longest), busy)
 
-    begin = prompt.alone
-    passes, busy = passes_at(fixed_point(next_state, (begin, minimum(bounded * begin, 1.0))).values)
+    busy = 1.0
+    if dp > 1:  # the more ranks of a worker compute, the longer each pass, and the more of them compute
+        busy = 1.0 + (dp - 1.0) * crossing(
+            lambda share: 1.0 - settled(1.0 + (dp - 1.0) * share).idle - share, 1.0
+        )
+    passes = settled(busy)
     added, second = passes.each[:2]
     mates = bounded * passes.biased  # prompts that arrive during the running pass
     shared_wait = fewer * (passes.biased / 2.0 + added * mates)
