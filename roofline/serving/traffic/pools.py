@@ -27,6 +27,7 @@ from roofline.serving.traffic.tails import Tails, decode_tails
 BURST_WAVES = 2.0
 
 _E = 2.718281828459045
+_SAME = 1e-6  # relative excess of requests in flight over users, beyond which a throughput was not found
 
 
 @comparable
@@ -51,7 +52,7 @@ class Pooled(NamedTuple):
     batch: Real  # [sequences] that a decode replica decodes together, as a request sees it
     slots: Real  # [sequences] that a decode rank runs at most
     waiting_share: Real  # share of requests that wait for a slot [1]
-    is_stable: Real  # no overload
+    is_stable: Real  # no overload, and a steady state was found
     queue: PromptQueue  # of a prefill rank
     others: Real  # other sequences on a decode rank
 
@@ -271,7 +272,7 @@ def _pooled_at(
         transfer=link.shown, transfer_wait=link.wait, step_wait=step_wait, slot_wait=decoding.wait,
         concurrency=rate * (ttft + decode), request_rate=rate, max_request_rate=max_rate, max_prefill_rate=limits[0],
         max_decode_rate=limits[1], max_link_rate=limits[2], batch=batch, slots=case.full.slots,
-        waiting_share=decoding.share, is_stable=rate < FULL * max_rate, queue=queue, others=decoding.others,
+        waiting_share=decoding.share, is_stable=rate < max_rate, queue=queue, others=decoding.others,
     )  # fmt: skip
 
 
@@ -292,7 +293,7 @@ def _open_pools(case: _Case) -> Pooled:
     limits = _limits(case)
     offered = case.workload.request_rate
     max_rate = minimum(minimum(limits[0], limits[1]), limits[2])
-    rate = minimum(offered, max_rate)  # beyond it there is no steady state to find
+    rate = minimum(offered, FULL * max_rate)
     result = _pooled_at(case, rate, prompt_queue(case.rank, rate / case.senders), _decoding(case, rate), limits)
     is_stable = offered < max_rate
     return result._replace(
@@ -327,7 +328,13 @@ def _closed_pools(case: _Case) -> Pooled:
     result = at_rate(throughput)
     left = maximum(users / throughput - result.ttft - result.decode, 0.0)  # the others wait for the full pool
     ttft = result.ttft + left
-    return result._replace(ttft=ttft, slot_wait=result.slot_wait + left, concurrency=users, is_stable=throughput > 0.0)
+    is_found = (throughput > 0.0) & (throughput * (ttft + result.decode) <= (1.0 + _SAME) * users)
+    return result._replace(
+        ttft=where(is_found, ttft, float("inf")),
+        slot_wait=result.slot_wait + left,
+        concurrency=users,
+        is_stable=is_found,
+    )
 
 
 def _closed_loop_factor(queue: PromptQueue, users: Real, case: _Case) -> Real:
