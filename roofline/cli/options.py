@@ -57,7 +57,7 @@ def share_option(function: Command) -> Command:
     return click.option(
         "--share",
         type=SHARE_OF_REQUESTS,
-        help="Share of requests that must meet the limits without a percentile.  [default: 90%, or the workload's]",
+        help="Share of requests that must meet all limits without a percentile.  [default: these limit means]",
     )(function)
 
 

@@ -9,15 +9,14 @@ from typing import Any
 import click
 
 from roofline.api import curve as api
-from roofline.api.goodput import DEFAULT_SHARE
 from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import SLO_MET, TOK_S_GPU, TOK_S_USER, USD_TOKENS, percent_column, ranked
 from roofline.cli.help import Question
-from roofline.cli.options import output_options
+from roofline.cli.options import output_options, share_option
 from roofline.cli.render import echo, notes, show
 from roofline.cli.screen import Screen, ScreenColumn
-from roofline.cli.values import SHARE_OF_REQUESTS, PathName
+from roofline.cli.values import PathName
 from roofline.quantity import rounded, rounded_down
 
 
@@ -59,7 +58,7 @@ _OTHER = 4  # terminal rows beside a chart
     show_default=True,
     help="Load on the x axis: rate or users.",
 )
-@click.option("--share", type=SHARE_OF_REQUESTS, help="Share of requests that must meet the SLO.  [default: 90%]")
+@share_option
 @click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
 @click.option("-o", "--output", type=PathName(), help="Also write the pictures to a file (SVG, PNG, PDF).")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
@@ -80,10 +79,8 @@ def curve(
     if not gpus:
         raise click.UsageError("curve needs one GPU or several, e.g. -g h100,b200")
     share_of_workload = options.pop("share", None)
-    required_share = share or share_of_workload or DEFAULT_SHARE
-    curves = [
-        api.curve(model, gpu, against=against, share=required_share, **options) for model in models for gpu in gpus
-    ]
+    share = share_of_workload if share is None else share
+    curves = [api.curve(model, gpu, against=against, share=share, **options) for model in models for gpu in gpus]
     if output is not None:
         api.save_curves(curves, output, force=force)
     if plot:

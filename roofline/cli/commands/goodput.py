@@ -16,6 +16,7 @@ from roofline.cli.columns import (
     BELOW_RULE,
     GPUS,
     PLAN,
+    SLO_MET,
     TOK_S_GPU,
     USD_HOUR,
     USD_TOKENS,
@@ -45,7 +46,7 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         PLAN,
         ScreenColumn("req/s", "goodput", cell=_rounded_down("goodput")),
         ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
-        ScreenColumn("SLO", "goodput", 1, cell=_verdict),
+        ranked(SLO_MET, 1),
         percent_column("util", "goodput_util", 1),
         ScreenColumn("limited by", "goodput_binding", 1, cell=_limited_by, also=("goodput", "goodput_binding")),
         *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
@@ -60,10 +61,6 @@ def _tail_column(metric: str, options: Mapping[str, Any]) -> ScreenColumn:
     limited = [column for column in latency(metric, options, 2, with_range=False) if "_p" in column.key]
     name = _LEVELS[metric]
     return limited[0] if limited else ScreenColumn(f"{metric.upper()} {name} ms", f"{metric}_{name}_ms", 2)
-
-
-def _verdict(row: Row) -> str:
-    return "pass" if row.get("goodput") else "fail"
 
 
 def _rounded_down(key: str) -> Callable[[Row], str]:
@@ -108,12 +105,11 @@ def goodput(
     share = share_of_workload if share is None else share
     if not options.get("slo"):
         raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
-    required = api.DEFAULT_SHARE if share is None else share
-    answers = [answer for model in models for answer in api.goodput(model, gpus or None, share=required, **options)]
+    answers = [answer for model in models for answer in api.goodput(model, gpus or None, share=share, **options)]
     rows = [answer.to_dict() for answer in answers]
     shown = [answer for answer in answers if answer.rate or gpus]
     notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
-    screen = replace(_screen(models, answers, rows, options, required, is_named=bool(gpus)), notes=notes)
+    screen = replace(_screen(models, answers, rows, options, share, is_named=bool(gpus)), notes=notes)
     if output_format == "markdown":
         columns = [*screen.columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
@@ -130,7 +126,7 @@ def _screen(
     answers: Sequence[api.GpuGoodput],
     rows: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
-    share: float,
+    share: float | None,
     *,
     is_named: bool,
 ) -> Screen:
@@ -138,7 +134,7 @@ def _screen(
     missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
     first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
     plain = [key for key in options["slo"] if key in api.LATENCIES]
-    among = f"for {100.0 * share:g} % of requests" if plain else ""
+    among = f"for {100.0 * share:g} % of requests" if plain and share is not None else ""
     limits = {key: limit for key, limit in options["slo"].items() if key in plain}
     rest = {key: limit for key, limit in options["slo"].items() if key not in plain}
     end = ", ".join(part for part in (limits_words(limits, among), limits_words(rest)) if part)

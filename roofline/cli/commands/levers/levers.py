@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from roofline.api.goodput import DEFAULT_SHARE
 from roofline.api.levers import levers as question
 from roofline.api.levers import pulled as api
 from roofline.api.levers.quality import is_free
@@ -94,7 +93,7 @@ def levers(
     model, gpu = one_case(models, gpus)
     share_of_workload = options.pop("share", None)
     share = share_of_workload if share is None else share
-    answer = question.levers(model, gpu, goal=goal, share=DEFAULT_SHARE if share is None else share, **options)
+    answer = question.levers(model, gpu, goal=goal, share=share, **options)
     rows: Sequence[Mapping[str, Any]] = answer.to_records()
     screen = _screen(answer, rows, options, output_format)
     show(screen, output_format, rows, {"goal": answer.goal, "notes": list(answer.notes)})
