@@ -167,10 +167,15 @@ def _closed_loop(
     values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
     met, rate = meeting_at(values), values[2]
     link_delay = link_wait(server, rate, inside).over_all
-    is_found = settled.is_found | (steps <= 0.0) | (
-        _is_same(minimum(rate * others / inside * met.decode, others), values[0])
-        & _is_same(met.seen, values[1])
-        & (rate * (before + link_delay + met.stage + met.decode) <= (1.0 + _SAME) * inside)
+    needed = _needed(server, met, rate, inside)
+    is_found = (
+        settled.is_found
+        | (steps <= 0.0)
+        | (
+            _is_same(minimum(rate * others / inside * met.decode, others), values[0])
+            & _is_same(met.seen, values[1])
+            & _is_same(needed, 1.0)
+        )
     )
     ttft = maximum(users / rate - met.decode, before + link_delay + maximum(met.stage, prompt.alone))
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
@@ -243,6 +248,13 @@ def _or_bracketed(settled: Settled, search: Callable[[_State], tuple[_State, boo
     return tuple(where(settled.is_found, plain, better) for plain, better in pairs)
 
 
+def _needed(server: Server, met: Meeting, rate: Real, inside: Real) -> Real:
+    """Users that a throughput needs, over those inside; or the share of time of the fuller of prompts and link [1]."""
+    link_delay = link_wait(server, rate, inside).over_all
+    needed = maximum(rate * (server.before + link_delay + met.stage + met.decode) / inside, rate * met.in_full)
+    return needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))
+
+
 def _is_same(one: Real, other: Real) -> Real:
     return abs(one - other) <= _SAME * maximum(one, other)
 
@@ -282,23 +294,19 @@ def _bracketing(
 
     This happens where prompts take nearly all of the time.
     """
-    before = server.before
 
     def averaged(state: _State, rate: Real, rounds: int) -> _State:
         trial_rate = maximum(rate, _LEAST * max_rate)
 
         def damped_round(state: _State) -> tuple[_State, bool]:
             others, seen, _ = next_state((*state, trial_rate))
-            return (0.5 * (state[0] + others), state[1] + _DAMPED * (seen - state[1])), True
+            return (0.5 * (state[0] + others), 0.5 * (state[1] + seen)), True
 
         return repeated(damped_round, state, rounds, (trial_rate,))
 
     def surplus(rate: Real, state: _State) -> tuple[Real, _State]:
         state = averaged(state, rate, _INNER)
-        met = meeting_at((*state, rate))
-        link_delay = link_wait(server, rate, inside).over_all
-        needed = maximum(rate * (before + link_delay + met.stage + met.decode) / inside, rate * met.in_full)
-        return 1.0 - (needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))), state
+        return 1.0 - _needed(server, meeting_at((*state, rate)), rate, inside), state
 
     def search(state: _State) -> tuple[_State, bool]:
         rate, state = carried_crossing(surplus, max_rate, state[:2])

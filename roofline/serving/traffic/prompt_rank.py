@@ -130,9 +130,7 @@ def prompt_queue(rank: PromptRank, rate: Real, fewer: Real = 1.0) -> PromptQueue
 
     busy = 1.0
     if dp > 1:  # the more ranks of a worker compute, the longer each pass, and the more of them compute
-        busy = 1.0 + (dp - 1.0) * crossing(
-            lambda share: 1.0 - settled(1.0 + (dp - 1.0) * share).idle - share, 1.0
-        )
+        busy = 1.0 + (dp - 1.0) * crossing(lambda share: 1.0 - settled(1.0 + (dp - 1.0) * share).idle - share, 1.0)
     passes = settled(busy)
     added, second = passes.each[:2]
     mates = bounded * passes.biased  # prompts that arrive during the running pass
