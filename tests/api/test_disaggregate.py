@@ -69,7 +69,7 @@ def test_a_crossing_is_a_limit_at_which_both_answer_as_much(mixed):
     assert not crossing.to_pools  # strict limits on TPOT are where separate pools win
     together = rl.predict(MODEL, "b200", tp=one.tp, **{**CASE, "request_rate": crossing.rate / (one.num_gpus / one.tp)})
     assert together.tpot == pytest.approx(crossing.tpot, rel=0.05)
-    assert f"{crossing.tpot * 1e3:.3g} ms" in one.sentence
+    assert f"{crossing.tpot * 1e3:.3g} ms" in one.ranking
 
 
 def test_goodput_meets_the_limits_and_no_more(mixed):

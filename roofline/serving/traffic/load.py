@@ -7,6 +7,7 @@ from collections.abc import Callable
 from roofline.elements import negated
 from roofline.ops import Real, above, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
+from roofline.quantity import MICRO
 from roofline.records import replace
 from roofline.roots import Settled, carried_crossing, fixed_point, repeated
 from roofline.serving.latency import BURST, Workload, decode, prefill, time_per_token
@@ -24,7 +25,7 @@ FULL = 0.9999
 _INNER = 12  # rounds per trial throughput, where plain iteration does not converge
 _DAMPED = 0.25  # share of a round's `seen` that is taken there
 _LEAST = 2.0**-40  # smallest trial throughput, over the largest
-_SAME = 1e-6  # relative change in another round, of what a search found
+_SAME = MICRO  # relative change in another round, of what a search found
 _ORDER = 3.0  # of the interpolation between one user and many, for single-token answers
 _TINY = 2.0**-200  # of a time, against division by zero
 _ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput

@@ -7,7 +7,7 @@ The pools interact through the request rate alone: prompts never delay a decode 
 from __future__ import annotations
 
 from roofline.ops import Real, comparable, maximum, minimum, never, where
-from roofline.quantity import NANO
+from roofline.quantity import MICRO, NANO
 from roofline.records import NamedTuple, replace
 from roofline.roots import crossing
 from roofline.serving.disaggregation import Pools, kv_transfer_time, shown_transfer
@@ -27,7 +27,7 @@ from roofline.serving.traffic.tails import Tails, decode_tails
 BURST_WAVES = 2.0
 
 _E = 2.718281828459045
-_SAME = 1e-6  # relative excess of requests in flight over users, beyond which a throughput was not found
+_SAME = MICRO  # relative excess of requests in flight over users, beyond which a throughput was not found
 
 
 @comparable
