@@ -226,7 +226,8 @@ pass?>
         """End-to-end latency [s] from TTFT and TPOT; where answers vary in length, long ones weigh more."""
         if self.served is None or self.workload.lengths is None:
             return e2el(first, step, self.workload.osl)
-        return first + self.served.decode * (step / maximum(self.served.tpot, _TINY))
+        raw = self.served.tpot
+        return first + self.served.decode * where(raw > 0.0, step / maximum(raw, _TINY), 1.0)  # single tokens have none
 
     @property
     def tok_s_user(self) -> Number | None:
