@@ -183,8 +183,7 @@ def under_load(prediction: Prediction) -> Prediction:
             )
         asked = f"request_rate = {rounded(rate)}" if rate else f"{workload.concurrency:g} users"
         raise Overloaded(
-            f"{what}: no steady state was found for {asked}, where prefill takes nearly all of the time; ask for a "
-            "lower load, or add GPUs (--num-gpus)"
+            f"{what}: no steady state was found for {asked}; ask for a lower load, or add GPUs (--num-gpus)"
         )
     fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
     return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))

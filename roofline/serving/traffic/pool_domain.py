@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from roofline.ops import Real
 from roofline.quantity import MILLI
 from roofline.serving.disaggregation import Pools
-from roofline.serving.latency import Workload
+from roofline.serving.latency import Workload, steps_of_answer
 from roofline.serving.traffic.pools import Pooled
 
 #: Bounds of the validated range (docs/method.md, "Separate pools").
 _MOST_PREFILL, _MOST_DECODE, _MOST_LINK, _MOST_WAITING, _MOST_CV = 0.8, 0.8, 0.5, MILLI, 0.3
+_FEWEST_STEPS = 10.0  # prompts of one pass begin to decode together, so that short answers meet each other
 _MOST_OF_BUDGET = 0.5  # prompt tokens over the token budget: beyond it, passes hold parts of prompts
 
 
@@ -25,6 +26,10 @@ def outside_pools(pools: Pools, workload: Workload, means: Pooled) -> Iterator[t
     yield workload.isl - workload.prefix > _MOST_OF_BUDGET * budget, "prompts above half of the token budget"
     yield means.waiting_share > _MOST_WAITING, "requests wait for slots"
     yield lengths is not None and lengths.prompts.cv > _MOST_CV, f"prompt length cv above {_MOST_CV:g}"
+    yield (
+        (workload.osl > 1.0) & (steps_of_answer(pools.decode, workload.osl) < _FEWEST_STEPS),
+        f"answers of fewer than {_FEWEST_STEPS:g} decode steps",
+    )
     yield workload.num_prompts is not None, "a run that includes its start"
     yield pools.prefill.plan.pp * pools.decode.plan.pp > 1, "pipeline parallelism"
 

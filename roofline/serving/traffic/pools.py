@@ -372,7 +372,9 @@ def _prompt_parts(case: _Case, queue: PromptQueue, users: Pooled | None) -> list
     shared = maximum(queue.own - case.rank.prompt.attention, 0.0)
     wait, variance = queue.wait, queue.variance
     if users is not None:  # those not decoding wait: Poisson-like number, unevenly over ranks
-        wait = minimum(users.prompt_wait / maximum(1.0 - queue.idle, NANO), wait)
+        # so that all of them take the mean: prompts that follow others are quicker than those of an idle rank
+        behind = (users.prompt + users.prompt_wait - queue.idle * queue.alone) / maximum(1.0 - queue.idle, NANO)
+        wait = minimum(maximum(behind - queue.own, 0.0), wait)
         number_variance = (1.0 + users.request_rate * users.decode) / users.request_rate**2
         variance = minimum(variance, number_variance + (1.0 - 1.0 / case.senders) / 3.0 * wait * wait)
     for weight, share in server.lengths.prompts.slices:
