@@ -64,7 +64,8 @@ class OnePool:
         """Under which limits on the mean TPOT separate pools answer more."""
         if not self.crossings:
             is_apart = self.pools_max_request_rate > self.max_request_rate
-            return f"{'separate pools answer' if is_apart else 'one pool answers'} more under practically any limit on TPOT"
+            winner = "separate pools answer" if is_apart else "one pool answers"
+            return f"{winner} more under practically any limit on TPOT"
         winner = "one pool answers" if self.crossings[0].to_pools else "separate pools answer"
         parts = []
         low: str | None = None
