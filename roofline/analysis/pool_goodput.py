@@ -87,7 +87,7 @@ def pool_latencies(means: Pooled, tails: Tails, workload: Workload, keys: Iterab
 
 
 def crossovers(
-    pools: Pools, replica: Deployment, workload: Workload, replicas: float
+    pools: Pools, replica: Deployment, workload: Workload, replicas: float, width: float = 1.0
 ) -> tuple[list[Crossover], float, float]:
     """Limits on the mean TPOT at which two pools and one pool of the same price have the same throughput.
 
@@ -96,9 +96,11 @@ def crossovers(
         replica: of the single pool.
         workload: lengths.
         replicas: of the single pool; may be a fraction [1].
+        width: high over low end of the 80 % interval of TPOT [1].
 
     Returns:
-        The crossings by rising TPOT; the largest rates of the two pools and of the single pool [1/s].
+        The crossings by rising TPOT, without ranges of limits that are narrower than that interval; the largest rates
+        of the two pools and of the single pool [1/s].
 
     Source:
         Linear interpolation of both curves of TPOT over the rate.
@@ -127,7 +129,28 @@ def crossovers(
             share = before / (before - after)
             tpot = low + share * (high - low)
             crossings.append(Crossover(tpot, _rate_within(two_pools, tpot), after > 0.0))
-    return crossings, two_pools_rate, one_pool_rate
+    return wide_ranges(crossings, ends[0], width), two_pools_rate, one_pool_rate
+
+
+def wide_ranges(crossings: Sequence[Crossover], least: float, width: float) -> list[Crossover]:
+    """Crossings between ranges of limits [s] whose ends differ by a factor of at least `width`; `least`: the lowest.
+
+    A narrower range falls to the way of serving that answers more on both sides of it; the first, to the next one.
+
+    >>> narrow = [Crossover(2.0, 1.0, True), Crossover(8.0, 1.0, False), Crossover(8.1, 1.0, True)]
+    >>> [crossing.tpot for crossing in wide_ranges(narrow, 1.0, 1.5)]
+    [2.0]
+    >>> wide_ranges(narrow[:1], 1.9, 1.5)
+    []
+    """
+    kept = list(crossings)
+    while kept:
+        ends = [least, *(crossing.tpot for crossing in kept)]
+        narrowest = min(range(len(kept)), key=lambda place: ends[place + 1] / ends[place])
+        if ends[narrowest + 1] / ends[narrowest] >= width:
+            break
+        del kept[max(narrowest - 1, 0) : narrowest + 1]
+    return kept
 
 
 def _tpot_curve(tpot_at: Callable[[float], float], largest_rate: float) -> list[tuple[float, float]]:

@@ -181,7 +181,10 @@ def _reason(prediction: Prediction, place: int, *, fits: bool, used: float) -> s
     served = prediction.served
     if served is None or bool(_element(served.is_stable, place)):
         return None
-    return f"overloaded: at most {rounded(float(_element(served.max_request_rate, place)))} requests/s"
+    most = _element(served.max_request_rate, place)
+    if prediction.workload.request_rate is None or _element(served.request_rate, place) < most:
+        return "no steady state was found"
+    return f"overloaded: at most {rounded(float(most))} requests/s"
 
 
 def _element(values: Any, place: int) -> Any:

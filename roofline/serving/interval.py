@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from roofline.ops import Real, where
 from roofline.physics.forward import Pass
 from roofline.quantity import MILLI
 from roofline.serving.served import Served
 from roofline.specs.kernels import HOST, LOADING, NETWORK, KernelKind
+
+if TYPE_CHECKING:
+    from roofline.serving.traffic.pools import Pooled
 
 #: Half width of the 80 % interval of a normal distribution, in standard deviations.
 HALF_WIDTH = 1.2816
@@ -29,6 +34,9 @@ _SHARED = 0.6
 #: Sigma of servers under a load beyond the kernels' own (docs/accuracy.md): of TPOT; of TTFT where the engine profile
 #: states none; factor on it with many requests in flight; of TTFT where requests wait for memory.
 _LOADED_TPOT, _LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
+#: Sigma of TPOT on a decode pool, beyond the kernels' own: its median error over measured pools (docs/accuracy.md,
+#: "Separate pools", not fitted), over that of a normal distribution.
+POOLED_TPOT = 0.146 / 0.6745
 _CROWD = 64.0  # requests in flight
 _WAITING = MILLI  # share of requests that wait for a slot
 #: Sigma of kernels of a generation that was never timed.
@@ -82,7 +90,9 @@ def _generic_variance(passed: Pass) -> tuple[Real, ...]:
     return _variance(passed, is_generic=True)
 
 
-def load_sigma(step: Pass, basis: str, result: str, under_load: Served, users: Real, stated: float | None) -> Real:
+def load_sigma(
+    step: Pass, basis: str, result: str, under_load: Served | Pooled, users: Real, stated: float | None
+) -> Real:
     """Standard deviation of ln(predicted / measured) of a latency under a load.
 
     Args:

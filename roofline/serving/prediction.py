@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _NOT_APPLICABLE = float("nan")
+_TINY = 2.0**-200  # of a time, against division by zero
 
 #: Sigma of whole passes beyond the kernels' own, where the engine profile states none.
 DEFAULT_SIGMA = 0.15
@@ -225,7 +226,8 @@ pass?>
         """End-to-end latency [s] from TTFT and TPOT; where answers vary in length, long ones weigh more."""
         if self.served is None or self.workload.lengths is None:
             return e2el(first, step, self.workload.osl)
-        return first + self.served.decode * (step / self.served.tpot)
+        raw = self.served.tpot
+        return first + self.served.decode * where(raw > 0.0, step / maximum(raw, _TINY), 1.0)  # single tokens have none
 
     @property
     def tok_s_user(self) -> Number | None:

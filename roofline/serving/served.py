@@ -29,7 +29,7 @@ class Served(NamedTuple):
     rho_chunks: Real  # the same if all prompts were computed in full steps [1]
     prompt_share: Real  # time that a prompt adds to others, over a request's decode time [1]
     waiting_share: Real  # share of requests that wait for a slot [1]
-    is_stable: Real  # no overload
+    is_stable: Real  # no overload, and a steady state was found
     state: tuple[Real, ...]  # fixed point of the equations, to start from for a nearby case
     prompt: Real = float("nan")  # [s] that a prompt adds to the steps of others
     nobody: Real = float("nan")  # probability that no sequence decodes when a request arrives [1]

@@ -1,11 +1,13 @@
 """`rl.disaggregate`: pools in the one grammar, the link between them, one pool of the same rent, what is refused."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from every_case import each
 
 import roofline as rl
+from roofline.analysis.pool_goodput import crossovers
 from roofline.specs.output_keys import KEYS
 
 MODEL = "llama-3.3-70b"
@@ -69,7 +71,7 @@ def test_a_crossing_is_a_limit_at_which_both_answer_as_much(mixed):
     assert not crossing.to_pools  # strict limits on TPOT are where separate pools win
     together = rl.predict(MODEL, "b200", tp=one.tp, **{**CASE, "request_rate": crossing.rate / (one.num_gpus / one.tp)})
     assert together.tpot == pytest.approx(crossing.tpot, rel=0.05)
-    assert f"{crossing.tpot * 1e3:.3g} ms" in one.sentence
+    assert f"{crossing.tpot * 1e3:.3g} ms" in one.ranking
 
 
 def test_goodput_meets_the_limits_and_no_more(mixed):
@@ -137,3 +139,66 @@ def test_a_simulation_stands_beside_the_closed_form():
     assert seen.ratio("tpot") == pytest.approx(1.0, abs=0.05)
     with pytest.raises(rl.BadInput, match="seed"):
         found.simulate(seed=1.5)
+
+
+L40S = ("gpt-oss-120b", "l40s:tp2x2", "l40s:tp2")
+
+
+def l40s(**options):
+    return rl.disaggregate(*L40S, isl=436, **{"osl": 128, "request_rate": 12.5627, **options})
+
+
+def test_a_verdict_on_two_pools_is_earned():
+    missed = l40s(slo="tpot:8")  # a mean of 39 ms, as the simulation has it
+    assert (missed.verdict, missed.slo_met, missed.slo_verdict.reason) == ("fail", False, "TPOT exceeds its limit")
+    near = l40s(slo="tpot:42")
+    low, high = near.intervals["tpot"]
+    assert low < near.tpot < 0.042 < high
+    assert (near.verdict, near.slo_verdict.reason) == ("pass?", "the 80 % range includes the limit")
+    clear = l40s(slo="tpot:90")
+    assert (clear.verdict, clear.slo_verdict.reason, clear.slo_verdict.binding) == ("pass", None, "tpot")
+    crowded = l40s(slo="tpot:9s", request_rate=0.9 * missed.max_request_rate)
+    assert crowded.verdict == "pass?"
+    assert crowded.slo_verdict.reason == "outside the validated range: decode pool above 80%"
+    bound = l40s(slo="tpot:9s", basis="ideal")
+    assert (bound.intervals, bound.verdict) == (None, "pass?")
+    row = near.to_dict(["slo_met", "slo_binding", "slo_verdict", "slo_reason"])
+    assert list(row.values()) == [True, "tpot", "pass?", "the 80 % range includes the limit"]
+    assert "SLO: mean TPOT 39.6 ms <= 42 ms: pass? (the 80 % range includes the limit)" in str(near)
+    assert (l40s().verdict, l40s().slo_met, l40s(osl=1, slo="tpot:8").verdict) == (None, None, None)
+
+
+def test_an_interval_contains_its_figure_and_never_begins_below_the_hardware_limit():
+    found, ideal = l40s(), l40s(basis="ideal")
+    for name, (low, high) in found.intervals.items():
+        assert low < getattr(found, name) < high
+    assert found.intervals["ttft"][0] > float(ideal.found.prompt)
+    assert found.intervals["tpot"][0] > rl.predict(L40S[0], L40S[2], isl=436, osl=128, basis="ideal").tpot
+
+
+def test_a_percentile_that_contradicts_its_mean_is_not_known():
+    found = rl.disaggregate(
+        "lfm2-8b-a1b", "l4:x3", "h100-pcie:tp8", engine="none", isl=225, osl=2, osl_cv=1, kv_link="50 GB/s",
+        draft="ngram", draft_tokens=1, acceptance=0.7, request_rate=47, slo="tpot:1s@p99",
+    )  # fmt: skip
+    assert found.tails is not None
+    assert (found.latency("tpot_p99"), found.verdict, found.slo_met) == (None, None, False)
+    assert "contradicts the mean" in found.slo_verdict.reason
+    assert "TPOT p99 not known, against 1 s: not known" in str(found)
+
+
+def test_a_limit_that_neither_way_of_serving_meets_is_said_to_be_one():
+    (one,) = l40s(slo="ttft:1").one_pool
+    assert one.within == (0.0, 0.0)
+    assert "neither two pools nor one pool meet the SLO at any rate" in one.sentence
+
+
+def test_a_range_of_limits_narrower_than_that_of_the_figure_is_left_out():
+    found = l40s()
+    low, high = found.intervals["tpot"]
+    pools, replica = found.pools, replace(found.pools.decode, replicas=1)
+    every, *_ = crossovers(pools, replica, found.workload, 3.0)
+    assert 1.0 < every[1].tpot / every[0].tpot < high / low  # between 55 and 69 ms
+    (one,) = found.one_pool
+    assert one.crossings == ()
+    assert one.ranking == "one pool answers more under practically any limit on TPOT"

@@ -9,8 +9,9 @@ CASE = (
 )  # fmt: skip
 
 ANSWERS = (
-    "TTFT = ", "prompts of others", "busy: prefill", "rdma at 50 GB/s per GPU", "SLO missed", "two pools",
-    "one pool, b200:tp2", "prefill replicas per decode replica", "separate pools answer more",
+    "TTFT = ", "prompts of others", "busy: prefill", "rdma at 50 GB/s per GPU", "SLO fail?", "two pools",
+    "SLO: TTFT p99 835 ms > 800 ms, mean TPOT 11.5 ms <= 20 ms",
+    "one pool, b200:tp2", "prefill replicas per decode replica", "within the SLO two pools answer",
 )  # fmt: skip
 
 

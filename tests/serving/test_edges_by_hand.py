@@ -51,7 +51,7 @@ def means(**changes):
 def test_two_pools_were_checked_up_to_a_load_and_not_beyond(within, outside, said):
     assert pools_outside(POOLS, CASE, means(**within)) == INSIDE
     text = pools_outside(POOLS, CASE, means(**outside))
-    assert text == f"under load: outside the validated range of separate pools ({said}); see simulate"
+    assert text.startswith(f"under load: outside the validated range of separate pools ({said}): the closed form may")
 
 
 def test_two_pools_were_checked_for_short_prompts_of_like_lengths_in_a_steady_state_of_one_stage():

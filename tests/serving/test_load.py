@@ -408,3 +408,23 @@ def test_users_share_the_output():
     assert close(found.output_tok_s / 64.0, 500 / found.e2el)
     assert math.isfinite(found.usd_per_m_output_tok)
     assert server_of(found.deployment, found.workload).users == 64.0
+
+
+def test_a_rate_far_below_the_largest_is_answered_where_the_equations_have_no_steady_state_of_their_own():
+    """SGLang's prompts, taken one by one, fill this server at 40 requests/s; in bulk it answers 139 (a simulation)."""
+    found = rl.predict("llama-3.1-8b", "h100", engine="sglang", isl=100, osl=64, request_rate=40, slo="tpot:10s")
+    assert found.max_request_rate > 130
+    assert found.verdict == "pass?"
+    full = found.served.slots / found.max_request_rate  # no answer takes longer than with all slots taken
+    assert found.served.decode == pytest.approx(full, rel=1e-9)
+    assert found.concurrency == pytest.approx(40 * (found.ttft + full), rel=1e-9)
+
+
+def test_users_whose_throughput_was_not_found_have_no_times():
+    case = {"engine": "sglang", "isl": 7145, "osl": 1786, "max_num_batched_tokens": 512, "max_num_seqs": 16, "tp": 2}
+    with pytest.raises(rl.Overloaded, match=r"no steady state was found for 17 users.*ask for a lower load"):
+        rl.predict("qwen2.5-0.5b", "mi355x", concurrency=17, **case)
+    found, missing = rl.table("qwen2.5-0.5b", ["mi355x"], concurrency=[4, 17], **case)
+    assert (found["reason"], missing["reason"]) == (None, "no steady state was found")
+    assert found["ttft_ms"] == pytest.approx(1e3 * rl.predict("qwen2.5-0.5b", "mi355x", concurrency=4, **case).ttft)
+    assert [missing[key] for key in ("ttft_ms", "tpot_ms", "e2el_ms", "ttft_p99_ms")] == [None] * 4

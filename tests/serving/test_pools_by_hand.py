@@ -308,7 +308,8 @@ def test_distributions_of_users_swing_no_further_than_those_who_do_not_decode(ma
     step, nobody = 5 + means.others, exp(-means.others)
     late = (1 - nobody) * step / 2 + wait
     swing += step**2 * ((1 - nobody) / 3 - ((1 - nobody) / 2) ** 2)
-    waited = min(means.prompt_wait / (1 - queue.idle), queue.wait)
+    # prompts behind others take 24 and their wait, those of an idle rank 30; all of them the mean
+    waited = min((means.prompt + means.prompt_wait - queue.idle * 30) / (1 - queue.idle) - 24, queue.wait)
     variance = min(queue.variance, (1 + rate * means.decode) / rate**2 + (2 / 3) / 3 * waited**2)
     arrival = 0.5 * (1 - (1 - rate * 500 / 6) ** 5)
     idle, among = found.ttft

@@ -32,7 +32,7 @@ each_scheduler = pytest.mark.parametrize("first", ["decode", "prompts"])
 
 
 def at_rates(first, seed, lengths):
-    """Percentiles of a random deployment along its load, as far as it has a steady state."""
+    """Percentiles of a random deployment along its load, as far as they are known."""
     deployment, workload = drawn(seed, SCHEDULERS[first])
     if lengths is not None:
         workload = replace(workload, lengths=lengths)
@@ -40,8 +40,9 @@ def at_rates(first, seed, lengths):
     full = saturation(server, prompt_of(server)).rate
     for util in UTILS:
         asked = replace(workload, request_rate=util * full)
-        if served(deployment, asked).is_stable:
-            yield util, limited_latencies(deployment, asked, KEYS)
+        found = limited_latencies(deployment, asked, KEYS) if served(deployment, asked).is_stable else {}
+        if found and max(found.values()) < math.inf:
+            yield util, found
 
 
 # --- gammas ------------------------------------------------------------------------------------

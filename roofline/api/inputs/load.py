@@ -182,15 +182,17 @@ def under_load(prediction: Prediction) -> Prediction:
     if type(load.ttft) is not float:
         note = f"{UNDER_LOAD}: {_share_outside(deployment, workload, load)}"
         return replace(prediction, added=(*prediction.added, note))
-    if load.ttft == math.inf:
+    if not load.is_stable:
         rate = float(workload.request_rate or 0.0)
-        why = "exceeds that"
-        if rate < load.max_request_rate:
-            why = "is too close to it for a steady queue"
+        what = f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
+        if rate >= load.max_request_rate:
+            raise Overloaded(
+                f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; request_rate = "
+                f"{rounded(rate)} exceeds that: lower it, or add GPUs (--num-gpus)"
+            )
+        asked = f"request_rate = {rounded(rate)}" if rate else f"{workload.concurrency:g} users"
         raise Overloaded(
-            f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name} answers at most "
-            f"{rounded(load.max_request_rate)} requests/s of this kind; request_rate = {rounded(rate)} {why}: lower "
-            "it, or add GPUs (--num-gpus)"
+            f"{what}: no steady state was found for {asked}; ask for a lower load, or add GPUs (--num-gpus)"
         )
     fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
     return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))

@@ -132,6 +132,8 @@ def _overload_message(load: Pooled, workload: Workload) -> str:
         "the decode pool": float(load.max_decode_rate),
         "the link between the pools": float(load.max_link_rate),
     }
+    if workload.request_rate is None:
+        return f"no steady state was found for {workload.concurrency:g} users; ask for fewer, or give more replicas"
     part = min(rates, key=lambda name: rates[name])
     remedy = "a faster link" if part.startswith("the link") else "more replicas"
     return (

@@ -14,7 +14,6 @@ from roofline.records import NamedTuple, dataclass, replace
 from roofline.serving.disaggregation import Pools
 from roofline.serving.latency import Workload
 from roofline.serving.traffic.load import served
-from roofline.specs.slo import limits_text
 
 
 class _RatesWithin(NamedTuple):
@@ -22,7 +21,14 @@ class _RatesWithin(NamedTuple):
 
     apart: float  # [1/s] of the two pools
     together: float  # [1/s] of the one pool
-    limits: str
+
+    @property
+    def sentence(self) -> str:
+        """Which way of serving answers more."""
+        if max(self.apart, self.together) == 0.0:
+            return "neither two pools nor one pool meet the SLO at any rate"
+        rates = f"two pools answer {rounded(self.apart)} requests/s, one pool {rounded(self.together)}"
+        return f"within the SLO {rates}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +57,15 @@ class OnePool:
             load = f"TTFT {to_text(self.ttft, 's')}{tpot}"
         most = f"at most {rounded(self.max_request_rate)} requests/s against {rounded(self.pools_max_request_rate)}"
         where = f"{name} of the same rent ({rounded(self.num_gpus)} GPUs, tp {self.tp}): {load}; {most}"
-        if self.within is not None:
-            apart, together, limits = self.within
-            wins = "separate pools win" if apart > together else "one pool wins"
-            rates = f"within {limits} {rounded(together)} against {rounded(apart)} requests/s"
-            return f"{where}; {rates}: {wins}; {self.verdict}"
-        return f"{where}; {self.verdict}"
+        return f"{where}; {self.ranking if self.within is None else self.within.sentence}"
 
     @property
-    def verdict(self) -> str:
+    def ranking(self) -> str:
         """Under which limits on the mean TPOT separate pools answer more."""
         if not self.crossings:
             is_apart = self.pools_max_request_rate > self.max_request_rate
-            return f"{'separate pools answer' if is_apart else 'one pool answers'} more under any limit on TPOT"
+            winner = "separate pools answer" if is_apart else "one pool answers"
+            return f"{winner} more under practically any limit on TPOT"
         winner = "one pool answers" if self.crossings[0].to_pools else "separate pools answer"
         parts = []
         low: str | None = None
@@ -75,8 +77,11 @@ class OnePool:
         return ", ".join([*parts, f"{winner.split()[0]} {winner.split()[1]} beyond"])
 
 
-def one_pool(pools: Pools, workload: Workload, slo: Mapping[str, float]) -> tuple[OnePool, ...]:
-    """One pool for the rent of two, on each of their GPUs, with the better of their plans."""
+def one_pool(pools: Pools, workload: Workload, slo: Mapping[str, float], width: float = 1.0) -> tuple[OnePool, ...]:
+    """One pool for the rent of two, on each of their GPUs, with the better of their plans.
+
+    `width`: high over low end of the 80 % interval of TPOT [1].
+    """
     kinds: dict[str, list[Deployment]] = {}
     for deployment in (pools.decode, pools.prefill):
         kinds.setdefault(deployment.gpu.name, []).append(deployment)
@@ -93,7 +98,7 @@ def one_pool(pools: Pools, workload: Workload, slo: Mapping[str, float]) -> tupl
             answers.append(OnePool(name, deployments[0].plan.tp, count, reason="does not fit under these plans"))
             continue
         plans = {deployment.plan: replace(deployment, replicas=1) for deployment in able}
-        candidates = [_compared(pools, replica, workload, slo, count) for replica in plans.values()]
+        candidates = [_compared(pools, replica, workload, slo, count, width) for replica in plans.values()]
         answers.append(max(candidates, key=_score))
     return tuple(answers)
 
@@ -111,7 +116,9 @@ def _gpus_of_rent(pools: Pools, replica: Deployment, *, is_single: bool) -> floa
     return float(pools.num_gpus) if is_single else None
 
 
-def _compared(pools: Pools, replica: Deployment, workload: Workload, slo: Mapping[str, float], count: float) -> OnePool:
+def _compared(
+    pools: Pools, replica: Deployment, workload: Workload, slo: Mapping[str, float], count: float, width: float
+) -> OnePool:
     """Both ways to serve, with `count` GPUs in replicas of one pool, whole or not."""
     replicas = count / replica.plan.num_gpus
     share = {
@@ -119,12 +126,12 @@ def _compared(pools: Pools, replica: Deployment, workload: Workload, slo: Mappin
         for name in ("request_rate", "concurrency", "num_prompts")
     }
     load = served(replica, replace(workload, **share))
-    crossings, apart, together = crossovers(pools, replica, workload, replicas)
+    crossings, apart, together = crossovers(pools, replica, workload, replicas, width)
     within = None
     if slo:
         unit_load = replace(workload, concurrency=None, num_prompts=None, request_rate=1.0)
         rate = largest_rate(replica, unit_load, slo).rate * replicas
-        within = _RatesWithin(pool_goodput(pools, workload, slo).rate, rate, limits_text(slo))
+        within = _RatesWithin(pool_goodput(pools, workload, slo).rate, rate)
     is_there = always(load.is_stable)
     several = workload.osl > 1.0
     return OnePool(

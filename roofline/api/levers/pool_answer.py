@@ -14,6 +14,8 @@ from roofline.api.levers.one_pool import OnePool, one_pool
 from roofline.api.levers.pool_inputs import link_text
 from roofline.api.levers.pool_rows import POOL_KEYS, pool_row
 from roofline.api.levers.pool_simulation import PoolSimulation, simulation_of_pools
+from roofline.api.levers.pool_verdict import limits_beside_latencies, pool_intervals, pool_verdict, verdict_text
+from roofline.elements import is_nan
 from roofline.errors import BadInput
 from roofline.grammar.pools import Pool, pool_text
 from roofline.number_types import Json
@@ -25,12 +27,13 @@ from roofline.serving.disaggregation import PoolRatio, Pools, best_pool_ratio
 from roofline.serving.latency import Workload, load_text
 from roofline.serving.row import check_keys, listed_keys
 from roofline.serving.served import lanes
+from roofline.serving.targets import equal_steps, latency_over_requests
 from roofline.serving.traffic.load import server_of
-from roofline.serving.traffic.mixture import percentile
 from roofline.serving.traffic.pools import Pooled, pool_tails
 from roofline.serving.traffic.tails import Tails
+from roofline.serving.verdict import LIKELY, PASS, Verdict
 from roofline.specs.model import Model
-from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
+from roofline.specs.slo import LATENCIES, metric_and_level
 
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Slo
@@ -193,7 +196,8 @@ class Disaggregation:
     def latency(self, key: str) -> float | None:
         """A latency by the key of a limit, such as ``ttft`` or ``ttft_p95`` [s] or ``p99_within`` [1].
 
-        None where it does not apply: a TPOT of a single token, a percentile of a run of `num_prompts`.
+        None where it does not apply: a TPOT of a single token, a percentile of a run of `num_prompts`; and where the
+        closed form of a percentile contradicts its mean.
         """
         metric, level = metric_and_level(key)
         if metric in LATENCIES and (level is None or getattr(self, metric) is None):
@@ -201,21 +205,41 @@ class Disaggregation:
             return mean
         if self.tails is None:
             return None
-        if metric == P99_WITHIN:
-            mixtures = [self.tails.ttft] if self.tpot is None else [self.tails.ttft, self.tails.tpot]
-            return max(float(percentile(mixture, 99.0) / percentile(mixture, 50.0)) for mixture in mixtures)
-        return float(percentile(getattr(self.tails, metric), level or 50.0))
+        means = {"ttft": self.ttft, "tpot": self.tpot, "e2el": self.e2el}
+        time = float(latency_over_requests(self.tails, means, equal_steps(self.workload), metric, level or 50.0))
+        return None if is_nan(time) else time
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float, float]] | None:
+        """Ends of the 80 % intervals of TTFT, TPOT and E2EL, by their names [s]; None on the ideal basis."""
+        return pool_intervals(self.pools, self.workload, self.found)
 
     @property
     def slo_shares(self) -> dict[str, float]:
-        """Latencies over their limits, by the keys of the SLO [1]."""
+        """Latencies over their limits, by the keys of the SLO [1]; without those that are not known."""
         times = {key: self.latency(key) for key in self.slo}
         return {key: time / self.slo[key] for key, time in times.items() if time is not None}
 
     @property
     def slo_met(self) -> bool | None:
-        """Whether every limit of the SLO is met; None without one."""
-        return all(share <= 1.0 for share in self.slo_shares.values()) if self.slo else None
+        """Whether the central estimate meets every limit of the SLO; None without one."""
+        if not self.slo:
+            return None
+        judged = self.slo_verdict
+        return judged is None or judged.word in (PASS, LIKELY)
+
+    @cached_property
+    def slo_verdict(self) -> Verdict | None:
+        """The verdict on the SLO with its reason and the limit that binds; None without an SLO that applies."""
+        return pool_verdict(self.pools, self.workload, self.found, self.slo, self.latency, self.intervals)
+
+    @property
+    def verdict(self) -> str | None:
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where a limited percentile is not known.
+
+        ``pass`` needs a load inside the validated range, and 80 % ranges that end below every limit.
+        """
+        return None if self.slo_verdict is None else self.slo_verdict.word
 
     def goodput(self, slo: Slo | None = None, share: float | str | None = None) -> Goodput:
         """The largest Poisson rate at which an SLO is met.
@@ -257,7 +281,8 @@ class Disaggregation:
     @cached_property
     def one_pool(self) -> tuple[OnePool, ...]:
         """One pool for the same rent, on each kind of GPU, under the same load."""
-        return one_pool(self.pools, self.workload, self.slo)
+        ends = (self.intervals or {}).get("tpot", (1.0, 1.0))
+        return one_pool(self.pools, self.workload, self.slo, ends[1] / ends[0])
 
     def simulate(self, requests: int | None = None, seed: int = 0) -> PoolSimulation:
         """Every pass, transfer and step simulated, compared with the closed forms.
@@ -290,6 +315,8 @@ class Disaggregation:
             f"TTFT = {' + '.join(parts)}; KV cache over {link_text(self.pools.link)}",
             f"busy: {used}; at most {rounded(self.max_request_rate)} requests/s",
         ]
+        if self.slo:
+            lines.append(f"SLO: {limits_beside_latencies(self.slo, self.latency)}: {verdict_text(self.slo_verdict)}")
         if ratio is not None:
             lines.append(
                 f"neither pool waits at {rounded(ratio.exact)} prefill replicas per decode replica; best of at most "

@@ -22,13 +22,14 @@ POOL_KEYS = (
     "prompt_ms", "prompt_wait_ms", "transfer_ms", "transfer_wait_ms", "step_wait_ms", "slot_wait_ms", "kv_link",
     "kv_link_gb_s", "layerwise", "decode_batch", "output_tok_s", "output_tok_s_gpu", "usd_per_hour",
     "usd_per_m_output_tok", "exact_ratio", "best_prefill_replicas", "best_decode_replicas", "best_rate_per_gpu", "slo",
-    "slo_met", "prefill_basis", "decode_basis", "warnings",
+    "slo_met", "slo_binding", "slo_verdict", "slo_reason", "prefill_basis", "decode_basis", "warnings",
 )  # fmt: skip
 
 
 def pool_row(answer: Disaggregation) -> dict[str, Json]:
     """Values by `POOL_KEYS`; what does not apply is None."""
     load, workload, pools, texts = answer.found, answer.workload, answer.pools, answer.texts
+    judged = answer.slo_verdict
     utils, ratio, lengths = answer.utils, answer.best_ratio(), workload.lengths
     bandwidth = float(pools.link.bandwidth)
     row: dict[str, Json] = {
@@ -72,6 +73,9 @@ def pool_row(answer: Disaggregation) -> dict[str, Json]:
         "best_rate_per_gpu": None if ratio is None else ratio.rate_per_gpu,
         "slo": limits_text(answer.slo) if answer.slo else None,
         "slo_met": answer.slo_met,
+        "slo_binding": None if judged is None else judged.binding,
+        "slo_verdict": answer.verdict,
+        "slo_reason": None if judged is None else judged.reason,
         "prefill_basis": pools.prefill.basis,
         "decode_basis": pools.decode.basis,
         "warnings": list(answer.warnings),

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from roofline.elements import negated
 from roofline.ops import Real, above, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
+from roofline.quantity import MICRO
 from roofline.records import replace
-from roofline.roots import carried_crossing, fixed_point, repeated
+from roofline.roots import Settled, carried_crossing, fixed_point, repeated
 from roofline.serving.latency import BURST, Workload, decode, prefill, time_per_token
 from roofline.serving.lengths import EQUAL
 from roofline.serving.served import Served, lanes
@@ -18,12 +19,15 @@ from roofline.serving.traffic.queueing import Meeting, meeting
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
 from roofline.serving.traffic.slots import Saturation, saturation, slot_wait
 
-#: Largest share of the saturation rate for which a steady state is sought.
+#: Share of the saturation rate beyond which times are those at this share.
 FULL = 0.9999
 
 _INNER = 12  # rounds per trial throughput, where plain iteration does not converge
+_DAMPED = 0.25  # share of a round's `seen` that is taken there
 _LEAST = 2.0**-40  # smallest trial throughput, over the largest
+_SAME = MICRO  # relative change in another round, of what a search found
 _ORDER = 3.0  # of the interpolation between one user and many, for single-token answers
+_TINY = 2.0**-200  # of a time, against division by zero
 _ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput
 
 _State = tuple[Real, ...]  # other sequences that decode, `Meeting.seen`, request rate of a rank
@@ -52,7 +56,7 @@ def served(
         together: equal requests that arrive at the same time, users only [requests].
 
     Returns:
-        Mean figures; times are infinite under overload.
+        Mean figures; times are infinite under overload, and where no steady state is found.
 
     Valid:
         `domain` gives the validated range. Lengths are those of the mean request; users' lengths are assumed to
@@ -86,22 +90,29 @@ def _open_loop(
     deployment = server.deployment
     ranks = lanes(deployment)
     offered = workload.request_rate / ranks
-    rate = minimum(offered, FULL * full.rate)  # beyond it there is no steady state to find
+    rate = minimum(offered, FULL * full.rate)
     steps, plan = server.steps_of(), server.deployment.plan
     plain = server.decode(1.0).total
+    slowest = full.slots / full.rate  # [s] of an answer with all slots taken, which no other answer exceeds
+
+    def meeting_at(state: tuple[Real, ...]) -> Meeting:
+        met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
+        within = minimum(slowest / maximum(met.decode, _TINY), 1.0)
+        return met._replace(decode=within * met.decode, step=within * met.step)
 
     def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
-        met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
+        met = meeting_at(state)
         return rate * met.decode, met.seen
 
-    settled = fixed_point(next_state, start or (rate * steps * plain, plain))
-    others, seen = minimum(settled.values[0], full.slots), settled.values[1]
-    met = meeting(server, prompt, rate, others, seen, None)
+    initial = (rate * steps * plain, plain + 0.0 * rate)
+    settled = fixed_point(next_state, start or initial)
+    values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
+    others, met = minimum(values[0], full.slots), meeting_at(values)
     share, wait = slot_wait(server, full, met, rate, others)
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
-    busiest = maximum(maximum(met.rho, met.rho_chunks), settled.values[0] / full.slots)
-    is_stable = (offered < full.rate) & (busiest < FULL) & settled.is_found
+    is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
+    is_stable = (offered < full.rate) & is_found
     ttft = where(is_stable, ttft, float("inf"))
     return Served(
         ttft=ttft,
@@ -118,7 +129,7 @@ def _open_loop(
         prompt_share=met.prompt / (server.steps * met.mean_step),
         waiting_share=share,
         is_stable=is_stable,
-        state=settled.values,
+        state=values,
         prompt=met.prompt,
         nobody=met.nobody,
     )
@@ -152,13 +163,21 @@ def _closed_loop(
 
     initial = _initial_state(server, prompt, inside)
     settled = fixed_point(next_state, start or initial)
-    values = settled.values
-    search = _bracketing(meeting_at, next_state, inside / alone, inside, server)
     zero = 0.0 * initial[2]
-    bracketed = repeated(search, (zero, plain + zero, initial[2]), 1, values, begins=negated(settled.is_found))
-    values = tuple(where(settled.is_found, plain, better) for plain, better in zip(values, bracketed, strict=True))
+    search = _bracketing(meeting_at, next_state, inside / alone, inside, server)
+    values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
     met, rate = meeting_at(values), values[2]
     link_delay = link_wait(server, rate, inside).over_all
+    needed = _needed(server, met, rate, inside)
+    is_found = (
+        settled.is_found
+        | (steps <= 0.0)
+        | (
+            _is_same(minimum(rate * others / inside * met.decode, others), values[0])
+            & _is_same(met.seen, values[1])
+            & _is_same(needed, 1.0)
+        )
+    )
     ttft = maximum(users / rate - met.decode, before + link_delay + maximum(met.stage, prompt.alone))
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
@@ -167,6 +186,7 @@ def _closed_loop(
         ttft, step = _run_means(server, prompt, met, workload, (users, inside), (ttft, step), together)
         decode = decode * step / met.step
     answered = workload.concurrency / (ttft + decode)
+    ttft = where(is_found, ttft, float("inf"))
     return Served(
         ttft=ttft,
         tpot=time_per_token(deployment, server.osl, step),
@@ -181,7 +201,7 @@ def _closed_loop(
         rho_chunks=met.rho_chunks,
         prompt_share=met.prompt / (server.steps * met.mean_step),
         waiting_share=1.0 - inside / users,
-        is_stable=met.rho < 1.0,
+        is_stable=is_found,
         state=values,
         prompt=met.prompt,
         nobody=met.nobody,
@@ -222,6 +242,48 @@ def _initial_state(server: Server, prompt: Prompt, inside: Real) -> _State:
     return others * decoding / latency, seen, inside / latency
 
 
+def _or_bracketed(settled: Settled, search: Callable[[_State], tuple[_State, bool]], start: _State) -> _State:
+    """The fixed point, or what a search finds from a start where plain iteration diverges."""
+    bracketed = repeated(search, start, 1, settled.values, begins=negated(settled.is_found))
+    pairs = zip(settled.values, bracketed, strict=True)
+    return tuple(where(settled.is_found, plain, better) for plain, better in pairs)
+
+
+def _needed(server: Server, met: Meeting, rate: Real, inside: Real) -> Real:
+    """Users that a throughput needs, over those inside; or the share of time of the fuller of prompts and link [1]."""
+    link_delay = link_wait(server, rate, inside).over_all
+    needed = maximum(rate * (server.before + link_delay + met.stage + met.decode) / inside, rate * met.in_full)
+    return needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))
+
+
+def _is_same(one: Real, other: Real) -> Real:
+    return abs(one - other) <= _SAME * maximum(one, other)
+
+
+def _bracketed_others(next_state: Callable[[_State], _State], slots: Real) -> Callable[[_State], tuple[_State, bool]]:
+    """Search for random arrivals: sequences that decode by bracketing, `Meeting.seen` by iteration.
+
+    Below saturation, fewer than all slots are taken, so that there is a crossing.
+    """
+
+    def averaged(others: Real, seen: Real, rounds: int) -> Real:
+        def damped_round(state: _State) -> tuple[_State, bool]:
+            return (state[0] + _DAMPED * (next_state((others, state[0]))[1] - state[0]),), True
+
+        return repeated(damped_round, (seen,), rounds, (others,))[0]
+
+    def surplus(others: Real, state: _State) -> tuple[Real, _State]:
+        seen = averaged(others, state[0], _INNER)
+        return next_state((others, seen))[0] - others, (seen,)
+
+    def search(state: _State) -> tuple[_State, bool]:
+        others, (seen,) = carried_crossing(surplus, slots, state[1:])
+        others = minimum(others, slots)
+        return (others, averaged(others, seen, _INNER * _INNER)), False
+
+    return search
+
+
 def _bracketing(
     meeting_at: Callable[[_State], Meeting],
     next_state: Callable[[_State], _State],
@@ -233,7 +295,6 @@ def _bracketing(
 
     This happens where prompts take nearly all of the time.
     """
-    before = server.before
 
     def averaged(state: _State, rate: Real, rounds: int) -> _State:
         trial_rate = maximum(rate, _LEAST * max_rate)
@@ -246,10 +307,7 @@ def _bracketing(
 
     def surplus(rate: Real, state: _State) -> tuple[Real, _State]:
         state = averaged(state, rate, _INNER)
-        met = meeting_at((*state, rate))
-        link_delay = link_wait(server, rate, inside).over_all
-        needed = maximum(rate * (before + link_delay + met.stage + met.decode) / inside, rate * met.in_full)
-        return 1.0 - (needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))), state
+        return 1.0 - _needed(server, meeting_at((*state, rate)), rate, inside), state
 
     def search(state: _State) -> tuple[_State, bool]:
         rate, state = carried_crossing(surplus, max_rate, state[:2])

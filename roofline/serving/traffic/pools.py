@@ -7,9 +7,9 @@ The pools interact through the request rate alone: prompts never delay a decode 
 from __future__ import annotations
 
 from roofline.ops import Real, comparable, maximum, minimum, never, where
-from roofline.quantity import NANO
+from roofline.quantity import MICRO, NANO
 from roofline.records import NamedTuple, replace
-from roofline.roots import crossing, fixed_point
+from roofline.roots import crossing
 from roofline.serving.disaggregation import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.latency import Workload, time_per_token
 from roofline.serving.served import lanes
@@ -27,6 +27,7 @@ from roofline.serving.traffic.tails import Tails, decode_tails
 BURST_WAVES = 2.0
 
 _E = 2.718281828459045
+_SAME = MICRO  # relative excess of requests in flight over users, beyond which a throughput was not found
 
 
 @comparable
@@ -51,7 +52,7 @@ class Pooled(NamedTuple):
     batch: Real  # [sequences] that a decode replica decodes together, as a request sees it
     slots: Real  # [sequences] that a decode rank runs at most
     waiting_share: Real  # share of requests that wait for a slot [1]
-    is_stable: Real  # no overload
+    is_stable: Real  # no overload, and a steady state was found
     queue: PromptQueue  # of a prefill rank
     others: Real  # other sequences on a decode rank
 
@@ -194,18 +195,20 @@ def _limits(case: _Case) -> tuple[Real, Real, Real]:
 
 def _decoding(case: _Case, rate: Real, others: Real | None = None) -> _Decode:
     """Decode ranks at a request rate of the whole pool: other sequences, step times, the wait for a slot."""
-    server, rate_per_rank = case.decode, rate / case.receivers
-    first_step = server.decode(1.0).total
-    _, alone = over_answers(server, first_step, 0.0, 0.0, first_step)
+    server, rate_per_rank, slots = case.decode, rate / case.receivers, case.full.slots
+
+    def step_at(others: Real) -> Real:
+        return server.decode(minimum(1.0 + others, slots)).total
+
     if others is None:
+        # The number that decode falls short of the number that arrive per answer, up to a rank of which all slots
+        # are taken: that is saturation, so that below it there is a crossing.
+        def surplus(others: Real) -> Real:
+            step = step_at(others)
+            return rate_per_rank * over_answers(server, step, 0.0, 0.0, step)[1] - others
 
-        def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
-            step = server.decode(1.0 + minimum(state[0], case.full.slots)).total
-            return (rate_per_rank * over_answers(server, step, 0.0, 0.0, step)[1],)
-
-        others = fixed_point(next_state, (maximum(rate_per_rank * alone, NANO),)).values[0]
-    others = minimum(others, case.full.slots)
-    step = server.decode(1.0 + others).total
+        others = minimum(crossing(surplus, slots), slots)
+    step = step_at(others)
     tpot, decode = over_answers(server, step, 0.0, 0.0, step)
     met = _without_prompts(server, step, tpot, decode, others)
     share, wait = slot_wait(server, case.full, met, rate_per_rank, others)
@@ -269,7 +272,7 @@ def _pooled_at(
         transfer=link.shown, transfer_wait=link.wait, step_wait=step_wait, slot_wait=decoding.wait,
         concurrency=rate * (ttft + decode), request_rate=rate, max_request_rate=max_rate, max_prefill_rate=limits[0],
         max_decode_rate=limits[1], max_link_rate=limits[2], batch=batch, slots=case.full.slots,
-        waiting_share=decoding.share, is_stable=rate < FULL * max_rate, queue=queue, others=decoding.others,
+        waiting_share=decoding.share, is_stable=rate < max_rate, queue=queue, others=decoding.others,
     )  # fmt: skip
 
 
@@ -289,9 +292,10 @@ def _open_pools(case: _Case) -> Pooled:
     """Poisson arrivals."""
     limits = _limits(case)
     offered = case.workload.request_rate
-    rate = minimum(offered, FULL * minimum(minimum(limits[0], limits[1]), limits[2]))
+    max_rate = minimum(minimum(limits[0], limits[1]), limits[2])
+    rate = minimum(offered, FULL * max_rate)
     result = _pooled_at(case, rate, prompt_queue(case.rank, rate / case.senders), _decoding(case, rate), limits)
-    is_stable = (offered <= rate) & (result.others < case.full.slots)
+    is_stable = offered < max_rate
     return result._replace(
         ttft=where(is_stable, result.ttft, float("inf")),
         request_rate=offered,
@@ -324,7 +328,13 @@ def _closed_pools(case: _Case) -> Pooled:
     result = at_rate(throughput)
     left = maximum(users / throughput - result.ttft - result.decode, 0.0)  # the others wait for the full pool
     ttft = result.ttft + left
-    return result._replace(ttft=ttft, slot_wait=result.slot_wait + left, concurrency=users, is_stable=throughput > 0.0)
+    is_found = (throughput > 0.0) & (throughput * (ttft + result.decode) <= (1.0 + _SAME) * users)
+    return result._replace(
+        ttft=where(is_found, ttft, float("inf")),
+        slot_wait=result.slot_wait + left,
+        concurrency=users,
+        is_stable=is_found,
+    )
 
 
 def _closed_loop_factor(queue: PromptQueue, users: Real, case: _Case) -> Real:
@@ -344,12 +354,7 @@ def _decoding_users(case: _Case, rate: Real, users: Real) -> _Decode:
         decoding = minimum(others_rate * decode, users - 1.0)
         return minimum(maximum((1.0 + decoding) / case.receivers - 1.0, 0.0), case.full.slots - 1.0)
 
-    initial = others_at(0.0 * others_rate)
-
-    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:  # of positive numbers
-        return (others_at(maximum(state[0] - NANO, 0.0)) + NANO,)
-
-    others = maximum(fixed_point(next_state, (initial + NANO,)).values[0] - NANO, 0.0)
+    others = crossing(lambda state: others_at(state) - state, case.full.slots - 1.0)
     step = server.decode(1.0 + others).total
     tpot, decode = over_answers(server, step, 0.0, 0.0, step)
     met = _without_prompts(server, step, tpot, decode, others)
@@ -367,7 +372,9 @@ def _prompt_parts(case: _Case, queue: PromptQueue, users: Pooled | None) -> list
     shared = maximum(queue.own - case.rank.prompt.attention, 0.0)
     wait, variance = queue.wait, queue.variance
     if users is not None:  # those not decoding wait: Poisson-like number, unevenly over ranks
-        wait = minimum(users.prompt_wait / maximum(1.0 - queue.idle, NANO), wait)
+        # so that all of them take the mean: prompts that follow others are quicker than those of an idle rank
+        behind = (users.prompt + users.prompt_wait - queue.idle * queue.alone) / maximum(1.0 - queue.idle, NANO)
+        wait = minimum(maximum(behind - queue.own, 0.0), wait)
         number_variance = (1.0 + users.request_rate * users.decode) / users.request_rate**2
         variance = minimum(variance, number_variance + (1.0 - 1.0 / case.senders) / 3.0 * wait * wait)
     for weight, share in server.lengths.prompts.slices:

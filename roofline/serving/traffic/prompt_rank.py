@@ -10,7 +10,7 @@ from __future__ import annotations
 from roofline.ops import Real, ceil, comparable, maximum, minimum
 from roofline.quantity import NANO
 from roofline.records import NamedTuple, dataclass, replace
-from roofline.roots import fixed_point
+from roofline.roots import crossing
 from roofline.serving.latency import chunks
 from roofline.serving.traffic.prompts import Prompt, PromptNode, prompt_of
 from roofline.serving.traffic.queueing import queue_wait
@@ -111,25 +111,27 @@ def prompt_queue(rank: PromptRank, rate: Real, fewer: Real = 1.0) -> PromptQueue
     rate = maximum(rate, NANO)
     bounded = minimum(rate, STABLE / full)
 
-    def passes_at(state: tuple[Real, ...]) -> tuple[_Passes, Real]:
-        seen, share = state
-        busy = 1.0 + (dp - 1.0) * minimum(share, 1.0)
-        arrivals = bounded * seen
-        # Passes may grow faster than linearly, so that the slope is taken up to as many as arrive.
-        together = maximum(minimum(1.0 + arrivals + arrivals**0.5, rank.room), 2.0)
+    def passes_with(busy: Real) -> _Passes:
         begin = prompt.mean(lambda node: rank.alone(node, busy))
         alone = prompt.mean(lambda node: rank.follow(node, busy))
         single = rank.pass_time(length, prompt.attention, busy)
-        several = rank.pass_time(together * length, together * prompt.attention, busy)
-        slope = minimum((several - single) / (together - 1.0), STABLE / bounded)
-        return _passes(rank, bounded, maximum(alone - slope, 0.0), slope, begin), busy
 
-    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
-        passes, _ = passes_at(state)
-        return passes.biased, 1.0 - passes.idle
+        def passes_at(seen: Real) -> _Passes:
+            arrivals = bounded * seen
+            # Passes may grow faster than linearly, so that the slope is taken up to as many as arrive.
+            together = maximum(minimum(1.0 + arrivals + arrivals**0.5, rank.room), 2.0)
+            several = rank.pass_time(together * length, together * prompt.attention, busy)
+            slope = minimum((several - single) / (together - 1.0), STABLE / bounded)
+            return _passes(rank, bounded, maximum(alone - slope, 0.0), slope, begin)
 
-    begin = prompt.alone
-    passes, busy = passes_at(fixed_point(next_state, (begin, minimum(bounded * begin, 1.0))).values)
+        longest = rank.room / bounded  # while the prompts of a full pass arrive: beyond it, the slope stays the same
+        longest = maximum(longest, passes_at(longest).biased)
+        return passes_at(crossing(lambda seen: passes_at(seen).biased - seen, longest))
+
+    busy = 1.0
+    if dp > 1:  # the more ranks of a worker compute, the longer each pass, and the more of them compute
+        busy = 1.0 + (dp - 1.0) * crossing(lambda share: 1.0 - passes_with(1.0 + (dp - 1.0) * share).idle - share, 1.0)
+    passes = passes_with(busy)
     added, second = passes.each[:2]
     mates = bounded * passes.biased  # prompts that arrive during the running pass
     shared_wait = fewer * (passes.biased / 2.0 + added * mates)

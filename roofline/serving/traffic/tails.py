@@ -136,11 +136,10 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
     others, completions = minimum(under_load.state[0], inside - 1.0), under_load.state[2]
     rate = completions * (inside - 1.0) / inside
     met = meeting(server, prompt, rate, others, seen, inside)
+    ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
     wait = (users - inside) / completions  # so many answers must end first
     even = minimum(_COUNT * server.lengths.answers.cv, 1.0)  # variance of the answers that end, over Poisson's
-    return _Settled(
-        server, prompt, met, under_load.ttft, rate, others, inside, 1.0, wait, even * wait / completions, completions
-    )
+    return _Settled(server, prompt, met, ttft, rate, others, inside, 1.0, wait, even * wait / completions, completions)
 
 
 def _first_token(case: _Settled) -> tuple[Component, ...]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from roofline.api.goodput import limits_text
 from roofline.api.inputs.case import engine_names
 from roofline.api.levers import disaggregate as api
 from roofline.api.levers.pool_answer import Disaggregation
 from roofline.api.levers.pool_inputs import link_text
+from roofline.api.levers.pool_verdict import limits_beside_latencies, verdict_text
 from roofline.cli.case import case_options
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PROGRAMS, output_options
@@ -109,31 +109,30 @@ def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -
     ]
     parts = [f"{name} {to_text(time, 's')}" for name, time in answer.parts.items() if time > _SMALL * answer.ttft]
     texts, ratio = answer.texts, answer.best_ratio(max_gpus)
-    verdict = "" if answer.slo_met is None else f", SLO {'met' if answer.slo_met else 'missed'}"
+    verdict = f", SLO {answer.verdict or 'not known'}" if answer.slo_verdict is not None else ""
     cost = answer.usd_per_m_output_tok
     price = "" if cost is None else f", {rounded(cost)} USD/M tokens"
     tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
     busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
     lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]
+    if answer.slo:
+        limits = limits_beside_latencies(answer.slo, answer.latency)
+        lines.insert(0, f"SLO: {limits}: {verdict_text(answer.slo_verdict)}")
     if ratio is not None:
+        counted = "; of the SLO, only mean TPOT counts here" if {*answer.slo} - {"tpot"} else ""
         lines.append(
             f"ratio: {rounded(ratio.exact)} prefill replicas per decode replica keep both busy; best whole numbers: "
             f"{ratio.prefill} and {ratio.decode}, {rounded(ratio.rate_per_gpu)} requests/s per GPU (at most "
-            f"{rounded(ratio.exact_rate_per_gpu)})"
+            f"{rounded(ratio.exact_rate_per_gpu)}){counted}"
         )
     for pool in answer.one_pool:
-        lines.append(f"{pool.gpu}: {pool.reason or pool.verdict}")
-        if pool.within is not None:
-            two_pools, one_pool = rounded(pool.within.apart), rounded(pool.within.together)
-            lines.append(
-                f"{pool.gpu}: within {pool.within.limits} two pools answer {two_pools} requests/s, one pool {one_pool}"
-            )
+        answers = pool.ranking if pool.within is None else pool.within.sentence
+        lines.append(f"{pool.gpu}: {pool.reason or answers}")
     case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {_load_text(row)}"
-    limits = f", {limits_text(answer.slo)}" if answer.slo else ""
     return Screen(
         columns=_COLUMNS,
         rows=[apart, *others],
-        case=f"{case}{limits}: prefill {texts['prefill']}, decode {texts['decode']}",
+        case=f"{case}: prefill {texts['prefill']}, decode {texts['decode']}",
         answer=f"TTFT {to_text(answer.ttft, 's')}{tpot}{verdict}{price}",
         lines=[part for line in lines for part in prose(line).split("\n")],
         notes=answer.warnings,

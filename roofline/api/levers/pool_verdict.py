@@ -1,0 +1,108 @@
+"""How sure the latencies of two pools are: their 80 % intervals, and the verdict on an SLO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from roofline.ops import Real, maximum, minimum
+from roofline.quantity import to_text
+from roofline.records import replace
+from roofline.serving.disaggregation import Pools
+from roofline.serving.interval import POOLED_TPOT, load_sigma, pass_sigma, spread
+from roofline.serving.latency import Workload, decode, prefill, time_per_token
+from roofline.serving.limits import beyond
+from roofline.serving.traffic.pool_domain import outside_pools
+from roofline.serving.traffic.pools import Pooled
+from roofline.serving.verdict import AT_HARDWARE_LIMIT, FAIL, IN_RANGE, PASS, Limited, Verdict, verdict
+from roofline.specs.slo import P99_WITHIN, key_text, metric_and_level
+
+_Interval = tuple[float, float]
+
+
+def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, _Interval] | None:
+    """Ends of the 80 % intervals of the mean latencies [s]; None on the ideal basis, which is a bound."""
+    if is_ideal(pools):
+        return None
+    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    batched = replace(single, batch=load.batch)
+    users = load.concurrency / pools.prefill.replicas
+    engine, cold = pools.prefill.engine, workload.cold_start
+    stated = pools.prefill.effective_engine.network  # by the user, like cold starts: no uncertainty
+    stated = stated if cold is None else stated + cold[0] * cold[1]
+    own = prefill(pools.prefill, single)
+    sigma = load_sigma(own, pools.prefill.basis, "ttft", load, users, engine.sigma_loaded_ttft)
+    low, high = spread(load.ttft - stated, sigma)
+    least = prefill(pools.prefill.on("ideal"), single).time
+    first = _around(load.ttft, (low + stated, high + stated), least)
+    if workload.osl <= 1.0:
+        return {"ttft": first, "e2el": first}
+    ends = spread(load.tpot, pass_sigma(decode(pools.decode, batched), pools.decode.basis, POOLED_TPOT))
+    least = time_per_token(pools.decode, workload.osl, decode(pools.decode.on("ideal"), batched).time)
+    step = _around(load.tpot, ends, least)
+    low, high = (float(begin + load.decode * (each / load.tpot)) for begin, each in zip(first, step, strict=True))
+    return {"ttft": first, "tpot": step, "e2el": (low, high)}
+
+
+def is_ideal(pools: Pools) -> bool:
+    """Whether the figures are a hardware limit, of either pool."""
+    return "ideal" in (pools.prefill.basis, pools.decode.basis)
+
+
+def pool_verdict(
+    pools: Pools,
+    workload: Workload,
+    load: Pooled,
+    slo: Mapping[str, float],
+    latency: Callable[[str], float | None],
+    intervals: Mapping[str, _Interval] | None,
+) -> Verdict | None:
+    """The verdict on an SLO; None where none of its limits applies."""
+    limited = []
+    for key, limit in slo.items():
+        metric = metric_and_level(key)[0]
+        if metric == "tpot" and workload.osl <= 1.0:
+            continue
+        time = latency(key)
+        if time is None:  # the percentile is not known
+            time = float("nan")
+        low, high = time, float("inf") if is_ideal(pools) else time
+        if intervals is not None and metric in intervals:
+            mean = float(latency(metric) or time)
+            low, high = (end * time / mean for end in intervals[metric])
+        limited.append(Limited(key, time / limit, low / limit, high / limit))
+    if not limited:
+        return None
+    if is_ideal(pools):
+        return verdict(limited, in_range=AT_HARDWARE_LIMIT)
+    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    unchecked = [*outside_pools(pools, workload, load), *beyond(pools.prefill, single)]
+    return verdict(limited, unchecked, in_range=IN_RANGE)
+
+
+def verdict_text(judged: Verdict | None) -> str:
+    """A verdict in a few words: its word, and why where that is not plain."""
+    if judged is None:
+        return "does not apply"
+    why = f" ({judged.reason})" if judged.reason and judged.word not in (PASS, FAIL) else ""
+    return f"{judged.word or 'not known'}{why}"
+
+
+def limits_beside_latencies(slo: Mapping[str, float], latency: Callable[[str], float | None]) -> str:
+    """Each latency beside its limit; a limit without a percentile is one on the mean."""
+    texts = []
+    for key, limit in slo.items():
+        metric, level = metric_and_level(key)
+        name = key_text(key) if metric == P99_WITHIN or level is not None else f"mean {key_text(key)}"
+        time = latency(key)
+        sign = "not known, against" if time is None else "<=" if time <= limit else ">"
+        figure, most = (
+            "" if value is None else f"{value:.3g}x" if metric == P99_WITHIN else to_text(value, "s")
+            for value in (time, limit)
+        )
+        texts.append(" ".join(part for part in (name, figure, sign, most) if part))
+    return ", ".join(texts)
+
+
+def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:
+    """Ends of an interval that contains the time, the low end no faster than the hardware limit."""
+    return float(minimum(maximum(ends[0], least), time)), float(maximum(ends[1], time))
