@@ -203,6 +203,36 @@ def test_percentiles_and_verdicts_stand_in_the_answer():
     assert "SLO" not in shown("ttft", *CASE, "--rate", "6")[0]
 
 
+VERDICT = ("slo_verdict", "slo_reason", "slo_binding", "slo_met")
+
+
+def test_a_sweep_says_what_predict_says_on_either_side_of_a_figure():
+    plain = rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, osl=300, tp=1)
+    low, high = plain.ttft_interval
+    for limit, word in ((0.99 * low, "fail"), (1.01 * plain.ttft, "pass?"), (1.01 * high, "pass")):
+        words = ("-m", "llama-3.1-8b", "-g", "h100-sxm", "--osl", "300", "--tp", "1", "--slo", f"ttft:{1e3 * limit!r}")
+        first, second = rows("sweep", *words, "--isl", "1000,2000")
+        assert (first["isl"], second["isl"], first["slo_verdict"]) == (1000, 2000, word)
+        alone = row("predict", *words, "--isl", "1000")
+        assert [first[key] for key in VERDICT] == [alone[key] for key in VERDICT]
+
+
+def test_no_command_passes_for_certain_a_load_that_was_not_validated():
+    most = rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, osl=300, tp=1, request_rate=1.0).max_request_rate
+    for share, word in ((0.5, "pass"), (0.9, "pass?")):
+        words = (*CASE, "--tp", "1", "--slo", "ttft:1000s", "--request-rate", f"{share * most}")
+        assert row("predict", *words)["slo_verdict"] == word
+        heading, line = shown("ttft", *words)
+        assert line[heading.index("SLO")] == word
+
+
+def test_a_percentile_that_is_not_known_is_null_and_has_a_reason_instead_of_a_verdict():
+    words = ("--isl", "141", "--osl", "1", "-c", "256", "--tp", "2", "--slo", "ttft:2s@p99")
+    found = row("predict", "-m", "llama-3.1-70b", "-g", "h200", *words)
+    assert found["ttft_p99_ms"] is found["slo_verdict"] is None
+    assert found["slo_reason"].startswith("this percentile is not known for this load")
+
+
 def test_a_multiple_of_the_median_is_an_option_of_its_own_and_a_key_of_the_slo():
     one = row("predict", *CASE, "--rate", "6", "--p99-within", "2x")
     assert one == row("predict", *CASE, "--rate", "6", "--slo", "p99:2x")
