@@ -257,7 +257,7 @@ _DESCRIPTIONS = {
     "lengths": "Law of the lengths; a uniform one has a coefficient of variation of at most 0.577.",
     "prefix": "Tokens of a prompt whose KV cache is there already, mean; at most `isl`.",
     "slo": "Limits such as ttft:300ms,tpot:25ms,p99:2x or ttft:2s@p99,tpot:200ms@p99; leave out for none.",
-    "share": "Share of the requests that must meet every limit that names no percentile.",
+    "share": "Share of the requests that must meet all limits without a percentile together; none: on means.",
     "arrivals": "How requests come: at a rate, from users who wait for their answers, or all at once.",
     # calibrations
     "date": "When the kernels were timed, or their tables published.",

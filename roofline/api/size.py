@@ -66,7 +66,7 @@ class GpuSize:
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
     >>> result
-    <GpuSize 1 x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h>
+    <GpuSize 1 x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h; SLO pass?>
     >>> result.to_dict(["gpu", "num_gpus", "meets"])
     {'gpu': 'h100-sxm', 'num_gpus': 1, 'meets': True}
     """
@@ -141,7 +141,7 @@ class FleetSize:
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
     >>> result.cheapest
-    <GpuSize 2 x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h>
+    <GpuSize 2 x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
     >>> [row["meets"] for row in result.to_records()]  # two L40S read 7.5 GB each in 9 ms
     [True, True]
     """
@@ -205,7 +205,7 @@ def size(
 
     >>> import roofline as rl
     >>> rl.size("llama-3.3-70b", "h100-sxm", slo="tpot:25", quantization="fp8", basis="ideal").cheapest
-    <GpuSize 1 x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h>
+    <GpuSize 1 x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
     """
     plain: dict[str, Any] = dict(options)
     limits = slo_limits(slo)

@@ -53,7 +53,7 @@ def _bound_column(key: str) -> ScreenColumn:
 
 
 #: Legend of verdicts that are not certain.
-UNSURE = "?: the range includes the limit, or not checked there"
+UNSURE = "pass?, fail?: likely, not certain"
 
 #: Why rows stand below the rule.
 BELOW_RULE = "not timed, or no rental price known"

@@ -12,7 +12,7 @@ from roofline.serving.latency import RATE, Workload
 from roofline.serving.prompt_cache import cache_text
 from roofline.serving.quantization import summary
 from roofline.serving.row import draft_name
-from roofline.serving.verdict import FAIL, PASS
+from roofline.serving.verdict import FAIL, OUTSIDE, PASS
 from roofline.specs.slo import LEVELS, P99_WITHIN, key_of, key_text
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ def _slo(prediction: Prediction) -> dict[str, str]:
     judged = prediction.slo_verdict
     if judged is None:
         return {}
-    why = f" ({judged.reason})" if judged.reason and judged.word not in (PASS, FAIL) else ""
+    reason = "not validated" if str(judged.reason).startswith(OUTSIDE) else judged.reason  # a note has the conditions
+    why = "" if judged.word in (PASS, FAIL) else f" ({reason})"
     return {"SLO": f"{', '.join(limits)}: {judged.word or 'not known'}{why}"}
 
 

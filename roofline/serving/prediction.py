@@ -52,8 +52,10 @@ class Prediction(Percentiles[Number, Flag, Word], Priced[Number], Generic[Number
     >>> p
     <Prediction llama-3.1-8b bf16 on 1x h100-sxm: TTFT 14.6 ms, TPOT 4.52 ms; isl 900, osl 300, batch 1, ideal, SLO \
 pass?>
-    >>> p.verdict, p.slo_verdict.reason, p.latency_interval("ttft")  # a bound has no interval
-    ('pass?', 'times are the hardware limit, which no GPU reaches', None)
+    >>> p.verdict, p.slo_verdict.reason
+    ('pass?', 'times are the hardware limit, which no GPU reaches')
+    >>> p.latency("ttft") == p.ttft, p.latency_interval("ttft")  # a bound has no interval
+    (True, None)
     >>> p.to_dict(["gpu", "slo_met", "decode_bound"])
     {'gpu': 'h100-sxm', 'slo_met': True, 'decode_bound': 'memory'}
     """

@@ -140,7 +140,7 @@ class GoodputRow(Row, total=False):
     goodput_util: float | None
     headroom: float | None
     goodput_binding: str | None
-    goodput_share: float
+    goodput_share: float | None
     attained_share: float | None
 
 

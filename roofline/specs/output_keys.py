@@ -148,13 +148,15 @@ KEYS: Mapping[str, Key] = {
     "meets": _flag("Whether the central estimate meets the SLO.", is_open=False),
     "meets_high": _flag("Whether the upper ends of the 80 % intervals meet it, too."),
     "excess": _number("1", "Worst latency of the nearest plan over its limit."),
-    "goodput": _number("1/s", "The largest request rate at which enough requests meet the SLO; null without one."),
+    "goodput": _number("1/s", "The largest request rate at which the SLO is met; null without one."),
     "goodput_gpu": _number("1/s", "The same per GPU.", is_open=False),
     "goodput_util": _number("1", "The same over the largest rate that can be answered."),
     "headroom": _number("1", "1 - goodput_util."),
     "goodput_binding": _text("Key of the limit that is just met, or saturation."),
-    "goodput_share": _number("1", "Share of the requests that must meet limits without a percentile.", is_open=False),
-    "attained_share": _number("1", "Share of the requests that meet them."),
+    "goodput_share": _number(
+        "1", "Share of the requests that must meet all limits without a percentile together; null for limits on means."
+    ),
+    "attained_share": _number("1", "Share of the requests that meet all limits without a percentile together."),
     # costs
     "cost_at": _text("Load at which the cost is stated: the one asked, bursts, goodput or saturation."),
     **{
@@ -238,7 +240,7 @@ KEYS: Mapping[str, Key] = {
     "link_bytes": _number("B", "Bytes sent over the link in one run.", is_open=False),
     "time_us": _number("us", "Time of one run.", is_open=False),
     "total_us": _number("us", "Time of all runs.", is_open=False),
-    "share": _number("1", "Share of the time, or of the requests.", is_open=False),
+    "share": _number("1", "Share of the time, or of the requests; null where limits are on means."),
     "bound": _text("What it waits for."),
     "other_bound": _text("What it waits for in the reference."),
     "cause": _text("Term of its time that moved most."),

@@ -70,6 +70,8 @@ KEYS = [
     ),
     "slo_met",
     "slo_binding",
+    "slo_verdict",
+    "slo_reason",
     "ttft_light_frac",
     "tpot_light_frac",
     "tok_s_user",

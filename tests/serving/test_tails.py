@@ -85,7 +85,7 @@ def test_a_percentile_is_where_the_survival_leaves_that_much(mixture, level):
     time = percentile(mixture, level)
     nearly = 1e-9 * max(time, 1e-3)
     assert survival(mixture, time + nearly) <= left + 1e-9  # it jumps where a part begins
-    assert time == 0.0 or survival(mixture, time - nearly) >= left - 1e-9
+    assert time == 0.0 or survival(mixture, time - nearly) >= left * (1.0 - 2e-6)  # the slower side of a jump
 
 
 @given(mixture=st.lists(parts, min_size=4, max_size=4))

@@ -267,7 +267,7 @@ def test_prompts_of_several_lengths_are_three_groups_in_the_whole(monkeypatch):
     server = rank(lengths=Lengths(prompts=UNEVEN.prompts))
     found = found_tails(monkeypatch, server, 100.0, (3.0, 384.0), request_rate=1 / 384)
     assert len(found.ttft) == 4
-    assert len(found.e2el) == 2  # the shorter half with and without others, and the longer
+    assert len(found.e2el) == 4  # the shorter half and the longer, each with and without others
     assert sum(part.weight for part in found.e2el) == pytest.approx(1.0)
     means = [sum(p.weight * (p.least + p.mean) for p in parts) for parts in (found.ttft, found.tpot, found.e2el)]
     assert means[2] == pytest.approx(means[0] + STEPS * means[1], rel=1e-9)

@@ -46,7 +46,7 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         PLAN,
         ScreenColumn("req/s", "goodput", cell=_rounded_down("goodput")),
         ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
-        ranked(SLO_MET, 1),
+        ranked(SLO_MET, 2),  # at the goodput a limit is just met
         percent_column("util", "goodput_util", 1),
         ScreenColumn("limited by", "goodput_binding", 1, cell=_limited_by, also=("goodput", "goodput_binding")),
         *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
