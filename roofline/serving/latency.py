@@ -243,7 +243,7 @@ def time_per_token(deployment: Deployment, osl: Real, step: Real) -> Real:
 
     Args:
         deployment: with its draft, if any.
-        osl: output tokens [tokens].
+        osl: output tokens; a single one has no next token, and counts as two [tokens].
         step: mean decode step D [s].
 
     Returns:
@@ -254,7 +254,8 @@ def time_per_token(deployment: Deployment, osl: Real, step: Real) -> Real:
     """
     if deployment.draft is None:
         return step
-    return step * steps_of_answer(deployment, osl) / maximum(osl - 1.0, 1.0)
+    answer = maximum(osl, 2.0)
+    return step * steps_of_answer(deployment, answer) / (answer - 1.0)
 
 
 def e2el(ttft: Real, tpot: Real, osl: Real) -> Real:
