@@ -14,6 +14,7 @@ from roofline.specs.slo import (
     SLO_EXAMPLE,
     Limits,
     check_limits,
+    is_stated,
     key_of,
     limits_of_text,
     metric_and_level,
@@ -42,7 +43,7 @@ def slo_limits(slo: Any) -> Limits | None:
     for name, limit in slo.items():
         metric, level = metric_and_level(scalar(name))
         text = scalar(limit)
-        if isinstance(text, str) and "@" in text and level is None:
+        if isinstance(text, str) and "@" in text and not is_stated(str(scalar(name))):
             text, _, level_text = text.partition("@")
             _, level = metric_and_level(f"{metric}@{level_text.strip()}")
         key = key_of(metric, level)
