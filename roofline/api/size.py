@@ -300,7 +300,7 @@ def _on_gpu(
         notes += _texts(does_not_fit(sized.tightest.deployment, workload.batch, length))
     if sized != Sized():
         row["fits"] = sized.tightest is None
-    why = reason(sized, slo) or _no_plan(gpu, fixed)
+    why = reason(sized, slo, is_mean=workload.is_mean) or _no_plan(gpu, fixed)
     closest = sized.nearest or sized.ideal
     excess = None if closest is None else closest.worst
     return GpuSize(model, gpu, None, None, why, nearest, sized.ideal is not None, excess, row, notes)

@@ -9,7 +9,9 @@ from roofline.elements import figure_text, span_text
 from roofline.ops import Real
 from roofline.quantity import HOUR, MILLI, rounded, to_text
 from roofline.serving.latency import RATE, Workload
-from roofline.serving.prompt_cache import cache_text
+from roofline.serving.lengths import cold_start_text
+from roofline.serving.limits import DERATED, is_pressing
+from roofline.serving.prompt_cache import cached_text, hit_rate, is_a_mixture, load_time
 from roofline.serving.quantization import summary
 from roofline.serving.row import draft_name
 from roofline.specs.slo import LEVELS, P99_WITHIN, key_of, key_text
@@ -47,6 +49,7 @@ def _summary(prediction: Prediction) -> str:
     lines = {
         "plan": f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",
         "workload": _workload(prediction),
+        **_said(prediction),
         **_load(prediction),
         "TTFT": f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}"
         + _percentiles(prediction, "ttft"),
@@ -102,7 +105,8 @@ def _case(prediction: Prediction) -> str:
     workload = prediction.workload
     parts = [f"isl {span_text(workload.isl)}", f"osl {span_text(workload.osl)}"]
     if getattr(workload.prefix, "shape", ()) or workload.prefix:
-        parts.append(f"prefix {span_text(workload.prefix)}")
+        is_mixed = is_a_mixture(workload.cache)
+        parts.append(f"prefix {span_text(workload.prefix)}{' for some requests' if is_mixed else ''}")
     if workload.concurrency is not None:
         run = "" if workload.num_prompts is None else f" in a run of {span_text(workload.num_prompts)} requests"
         return ", ".join([*parts, f"{span_text(workload.concurrency)} users{run}"])
@@ -117,13 +121,22 @@ def _workload(prediction: Prediction) -> str:
     workload = prediction.workload
     parts = [f"isl {figure_text(workload.isl)}", f"osl {figure_text(workload.osl)}"]
     parts += [f"batch {figure_text(workload.batch)}"] if prediction.served is None else []
-    parts += [f"prefix {figure_text(workload.prefix)}"] if workload.prefix else []
+    parts += _cached(prediction)
     parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
-    parts += [cache_text(prediction.deployment, workload.prefix, workload.cache)] if workload.cache else []
-    if workload.cold_start is not None:
-        share, time = workload.cold_start
-        parts.append(f"{100.0 * share:.3g} % start cold, {to_text(time, 's')} later")
+    parts += [] if workload.cold_start is None else [cold_start_text(*workload.cold_start)]
     return ", ".join(parts)
+
+
+def _cached(prediction: Prediction) -> list[str]:
+    """How many tokens of a prompt are cached, where, and for how many requests."""
+    workload, deployment = prediction.workload, prediction.deployment
+    if not workload.prefix:
+        return [] if workload.cache is None else ["none of the prompt cached"]
+    isl, prefix = figure_text(workload.isl), figure_text(workload.prefix)
+    if workload.cache is None:
+        return [cached_text(isl, prefix)]
+    share, time = (float(of(deployment, workload.prefix, workload.cache)) for of in (hit_rate, load_time))
+    return [cached_text(isl, prefix, workload.cache.tier, share, f"loads in {to_text(time, 's')}" if time else "")]
 
 
 def _load(prediction: Prediction) -> dict[str, str]:
@@ -172,7 +185,8 @@ def _slo(prediction: Prediction) -> dict[str, str]:
         ends = (share * prediction.slo[key], prediction.slo[key])
         time, limit = (f"{figure_text(value, unit)}{'' if unit else 'x'}" for value in ends)
         sign, verdict = ("<=", "pass") if share <= 1.0 else (">", "fail")
-        verdicts.append(f"{key_text(key)} {time} {sign} {limit}: {verdict}")
+        name = key_text(key, is_mean=prediction.workload.is_mean)
+        verdicts.append(f"{name} {time} {sign} {limit}: {verdict}")
     return {"SLO": "; ".join(verdicts)} if verdicts else {}
 
 
@@ -229,7 +243,12 @@ def _engine(prediction: Prediction) -> str:
     if prediction.engine == "none":
         return "none: kernels only"
     fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
-    return f"{engine.name}" + (f" ({fitted})" if fitted else "")
+    limits = [] if engine.max_num_batched_tokens is None else [f"{engine.max_num_batched_tokens} tokens a step"]
+    limits += [] if engine.max_num_seqs is None else [f"at most {engine.max_num_seqs} sequences"]
+    limits += [f"{_percent(engine.gpu_memory_utilization)} of the memory"]
+    limits += [] if engine.max_model_len is None else [f"requests up to {engine.max_model_len} tokens"]
+    limits += [f"network {to_text(engine.network, 's')}"] if engine.network else []
+    return ", ".join([engine.name + (f" ({fitted})" if fitted else ""), *limits])
 
 
 def _measured(prediction: Prediction) -> dict[str, str]:
@@ -237,6 +256,16 @@ def _measured(prediction: Prediction) -> dict[str, str]:
     factors = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
     corrections = ", ".join(f"{name} x {rounded(factor)}" for name, factor in factors.items() if factor != 1.0)
     return {"measured": f"scaled by a measurement of this deployment: {corrections}"} if corrections else {}
+
+
+def _said(prediction: Prediction) -> dict[str, str]:
+    """Warnings that may not wait for ``--notes``, and what was taken from the hardware."""
+    lost = [text.removeprefix(DERATED) for text in prediction.said if text.startswith(DERATED)]
+    pressing = [text for text in prediction.warnings if is_pressing(text)]
+    return {
+        **({"derated": "; ".join(lost)} if lost else {}),
+        **({"warning": "; ".join(pressing)} if pressing else {}),
+    }
 
 
 def _prompts(workload: Workload) -> str:

@@ -78,7 +78,7 @@ def metric_and_level(key: str) -> tuple[str, float | None]:
         raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
     level = None if match[2] is None else _percentile(match[2], key)
     if key_of(match[1], level) == P99_WITHIN:
-        raise UnknownName(_ratio_only(key))
+        raise BadInput(_ratio_only(key))
     return _ALIASES.get(match[1], match[1]), level
 
 
@@ -109,7 +109,7 @@ def limits_of_text(text: str) -> Limits:
         if match[3] is not None and is_stated(match[1]):
             raise BadInput(f"{part!r} says twice what is limited; keep one of {match[1].partition('@')[2]}, {match[3]}")
         if match[3] is not None and metric == P99_WITHIN:
-            raise UnknownName(_ratio_only(part))
+            raise BadInput(_ratio_only(part))
         if match[3] not in (None, _MEAN):
             level = _percentile(match[3].removeprefix("p").removesuffix("%"), part)
         key = key_of(metric, level)

@@ -16,12 +16,14 @@ from roofline.specs.slo import (
     check_limits,
     is_stated,
     key_of,
+    key_text,
     limits_of_text,
+    limits_words,
     metric_and_level,
     ratio_of_text,
 )
 
-__all__ = ["Limits", "ratio_of_text", "slo_limits", "with_p99_within"]
+__all__ = ["P99_WITHIN", "Limits", "key_text", "limits_words", "ratio_of_text", "slo_limits", "with_p99_within"]
 
 
 def slo_limits(slo: Any) -> Limits | None:

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from roofline.api import goodput as api
-from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text, limits_words, named_gpus
+from roofline.api.inputs.slo import limits_words
+from roofline.cli.answers import asked_format, case_text, gpus_text, named_gpus, output_price
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -20,6 +21,7 @@ from roofline.cli.columns import (
     USD_HOUR,
     USD_TOKENS,
     latency,
+    limit_column,
     model_column,
     percent_column,
     ranked,
@@ -31,13 +33,13 @@ from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.values import COUNT
 from roofline.errors import RooflineError
-from roofline.quantity import rounded, rounded_down
+from roofline.quantity import rounded_down
 from roofline.records import replace
 
 _LEVELS = {"ttft": "p99", "tpot": "p99"}  # shown where the SLO limits no percentile
 
 
-def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
+def _columns(options: Mapping[str, Any], models: int, *, is_mean: bool) -> list[ScreenColumn]:
     return [
         MARK,
         *model_column(models),
@@ -47,7 +49,7 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
         ScreenColumn("SLO", "goodput", 1, cell=_verdict),
         percent_column("util", "goodput_util", 1),
-        ScreenColumn("limited by", "goodput_binding", 1, cell=_limited_by, also=("goodput", "goodput_binding")),
+        limit_column("limited by", "goodput_binding", 1, is_mean, "goodput"),
         *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
         ranked(TOK_S_GPU, 4),
         USD_HOUR,
@@ -68,10 +70,6 @@ def _verdict(row: Row) -> str:
 
 def _rounded_down(key: str) -> Callable[[Row], str]:
     return lambda row: rounded_down(row[key]) if row.get(key) else "-"
-
-
-def _limited_by(row: Row) -> str:
-    return binding_text(str(row["goodput_binding"])) if row.get("goodput") else "-"
 
 
 _HEADROOM = "util: goodput over the saturation rate; the rest is headroom that keeps tails short"
@@ -141,9 +139,11 @@ def _screen(
     among = f"for {100.0 * share:g} % of requests" if plain else ""
     limits = {key: limit for key, limit in options["slo"].items() if key in plain}
     rest = {key: limit for key, limit in options["slo"].items() if key not in plain}
-    end = ", ".join(part for part in (limits_words(limits, among), limits_words(rest)) if part)
+    end = ", ".join(
+        part for part in (limits_words(limits, among=among, is_mean=share is None), limits_words(rest)) if part
+    )
     return Screen(
-        columns=_columns(options, len(models)),
+        columns=_columns(options, len(models), is_mean=share is None),
         rows=first,
         others=others if is_named else [*others, *missing],
         rule=BELOW_RULE,
@@ -162,7 +162,7 @@ def _answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
         return ""
     best = first[0]
     cost = best.get("usd_per_m_output_tok")
-    price = "" if cost is None else f" at {rounded(cost)} USD/M tokens"
+    price = "" if cost is None else f" at {output_price(cost)}"
     which = f"; {'cheapest' if price else 'first'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
     more = f", {others} more by rough estimates" if others else ""
     return f"{gpus_text(best)} answers {rounded_down(best['goodput'])} requests/s within the SLO{price}{which}{more}"

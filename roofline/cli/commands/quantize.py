@@ -10,9 +10,9 @@ import click
 
 from roofline.api.compare import FORMATS
 from roofline.api.compare import quantize as quantize_model
-from roofline.cli.answers import case_text, gpus_text
+from roofline.cli.answers import case_text, gpus_text, plan_of
 from roofline.cli.case import case_options
-from roofline.cli.columns import latency, load_columns, percent, plan_of, speedup_column, verdict_columns
+from roofline.cli.columns import latency, load_columns, percent, speedup_column, verdict_columns
 from roofline.cli.commands.compare import print_kernels
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options

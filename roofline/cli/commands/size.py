@@ -12,7 +12,7 @@ import click
 from roofline.api import size as fleet
 from roofline.api.goodput import limits_text
 from roofline.api.inputs.case import PRESETS
-from roofline.cli.answers import case_text, gpus_text, named_gpus
+from roofline.cli.answers import case_text, gpus_text, named_gpus, output_price
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -166,7 +166,7 @@ def _answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
     best, *rest = first
     tokens = best.get("usd_per_m_output_tok")
     cost = [] if best.get("usd_per_hour") is None else [f"{rounded(best['usd_per_hour'])} USD/h"]
-    cost += [] if tokens is None else [f"{rounded(tokens)} USD/M tokens"]
+    cost += [] if tokens is None else [output_price(tokens)]
     price = f" at {', '.join(cost)}" if cost else ""
     by = "" if best.get("meets_high") is not False else " by the central estimate"
     which = f"; the cheapest per hour of {len(first)} kinds of GPU that do" if rest and cost else ""
