@@ -35,6 +35,15 @@ def negated(condition: Real) -> Real:
     return not condition if type(condition) is bool else ~condition
 
 
+def is_nan(number: Real) -> Real:
+    """Whether a number is not known, element by element.
+
+    >>> is_nan(float("nan")), is_nan(1.0)
+    (True, False)
+    """
+    return number != number  # noqa: PLR0124
+
+
 def largest_of(values: Real) -> float:
     """Largest element.
 

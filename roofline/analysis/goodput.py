@@ -1,8 +1,12 @@
-"""Goodput: the largest rate at which enough requests meet their SLO, and the limit that binds there."""
+"""Goodput: the largest rate at which an SLO is met, and the limit that binds there.
+
+A limit means what it means in a prediction: on the mean, or on the percentile that it names. A share of requests, where
+one is asked for, replaces the mean: so many must meet all limits without a percentile together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from roofline.physics.plan import Deployment
 from roofline.records import NamedTuple, replace
@@ -41,13 +45,6 @@ class Goodput(NamedTuple):
 class WithinLimits(NamedTuple):
     shares: dict[str, float]  # of requests within each limit by its key; for `p99_within` the multiple of the median
     joint: float  # share of requests within all limits without a percentile
-
-    def shortfall(self, key: str, limit: float, share: float) -> float:
-        """Share of requests missing for a limit to be met; negative where more than enough meet it."""
-        metric, level = metric_and_level(key)
-        if metric == P99_WITHIN:
-            return self.shares[key] / limit - 1.0
-        return share - self.joint if level is None else level / 100.0 - self.shares[key]
 
 
 def attained(
@@ -112,16 +109,16 @@ def largest_rate(
     deployment: Deployment,
     workload: Workload,
     slo: Mapping[str, float],
-    share: float,
+    share: float | None = None,
     correction: Correction = UNCORRECTED,
 ) -> Goodput:
-    """Largest rate of Poisson arrivals at which enough requests meet their limits.
+    """Largest rate of Poisson arrivals at which an SLO is met.
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
         workload: lengths; its load is ignored.
-        slo: limits by their keys, at least one; a limit on a percentile must be met by that share of requests [s].
-        share: of requests that must meet all other limits together [1].
+        slo: limits by their keys, at least one [s].
+        share: of requests that must meet all limits without a percentile together; None for limits on means [1].
         correction: from a measurement of this deployment.
 
     Returns:
@@ -136,26 +133,43 @@ def largest_rate(
     idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
     server = server_of(deployment, idle)
     saturation_rate = float(saturation(server, prompt_of(server)).rate * lanes(deployment))
+
+    def excesses(util: float) -> dict[str, float] | None:
+        loaded = replace(idle, request_rate=util * saturation_rate)
+        means = served(deployment, loaded)
+        return _excesses(deployment, loaded, slo, share, correction, means) if means.is_stable else None
+
+    def within(util: float) -> WithinLimits:
+        loaded = replace(idle, request_rate=util * saturation_rate)
+        means = served(deployment, loaded)
+        return attained(deployment, loaded, slo, means, correction) if means.is_stable else WithinLimits({}, 0.0)
+
+    return largest_within(excesses, within, saturation_rate)
+
+
+def largest_within(
+    excesses: Callable[[float], dict[str, float] | None], within: Callable[[float], WithinLimits], most: float
+) -> Goodput:
+    """The largest share of a saturation rate at which no limit is exceeded, as a goodput.
+
+    `excesses` gives by how much each limit is exceeded at a share, None without a steady state; `within` the shares of
+    requests there; `most` is the saturation rate [1/s].
+    """
     unstable = 1.0  # smallest share of the saturation rate at which there is no steady state
-    seen: dict[float, tuple[WithinLimits, str]] = {}
+    seen: dict[float, str] = {}
 
     def shortfall(util: float) -> float:
         nonlocal unstable
-        loaded = replace(idle, request_rate=util * saturation_rate)
-        means = served(deployment, loaded)
-        if not means.is_stable:
+        exceeded = excesses(util)
+        if exceeded is None:
             unstable = min(unstable, util)
-            seen[util] = (WithinLimits({}, 0.0), SATURATION)
+            seen[util] = SATURATION
             return 1.0
-        within = attained(deployment, loaded, slo, means, correction)
-        shortfalls = {key: within.shortfall(key, slo[key], share) for key in slo}
-        worst = max(shortfalls, key=lambda key: shortfalls[key])
-        seen[util] = (within, _most_missed(slo, within.shares, worst))
-        return shortfalls[worst]
+        seen[util] = max(exceeded, key=lambda key: exceeded[key])
+        return exceeded[seen[util]]
 
     def answer(util: float, rate: float) -> Goodput:
-        within, binding = seen[util]
-        return Goodput(rate, rate / saturation_rate, saturation_rate, binding, *within)
+        return Goodput(rate, rate / most, most, seen[util], *within(util))
 
     idle_shortfall = shortfall(LEAST)
     if idle_shortfall > 0.0:
@@ -167,35 +181,48 @@ def largest_rate(
             break
         last_met = (util, missing)
     else:
-        return answer(_MOST, _MOST * saturation_rate)._replace(binding=SATURATION)
+        return answer(_MOST, _MOST * most)._replace(binding=SATURATION)
     util = narrowed(shortfall, last_met, (util, missing))
     missing = shortfall(util)
     if missing > 0.0:
         util *= 1.0 - _CLOSE
         missing = shortfall(util)
-    best = answer(util, util * saturation_rate)
+    if missing > 0.0:  # a limit that comes and goes
+        util = last_met[0]
+        missing = shortfall(util)
+    best = answer(util, util * most)
     is_full = missing < -_SLACK and unstable < util * (1.0 + _SLACK)
     return best._replace(binding=SATURATION) if is_full else best
 
 
-def is_met(
+def share_is_met(
     deployment: Deployment,
     workload: Workload,
     slo: Mapping[str, float],
     share: float,
     correction: Correction = UNCORRECTED,
 ) -> bool:
-    """Whether enough requests meet their limits, as for a goodput; False beyond saturation."""
+    """Whether a share of requests meets all limits without a percentile together; False beyond saturation."""
     means = served(deployment, workload)
     if not means.is_stable:
         return False
-    within = attained(deployment, workload, slo, means, correction)
-    return all(within.shortfall(key, limit, share) <= _SLACK for key, limit in slo.items())
+    return all(over <= 0.0 for over in _excesses(deployment, workload, slo, share, correction, means).values())
 
 
-def _most_missed(slo: Mapping[str, float], shares: Mapping[str, float], worst: str) -> str:
-    """`worst`, or, of the limits to be met together, the one that most requests miss."""
-    if metric_and_level(worst)[1] is not None or worst == P99_WITHIN:
-        return worst
-    together = [key for key in slo if key != P99_WITHIN and metric_and_level(key)[1] is None]
-    return min(together, key=lambda key: shares[key])
+def _excesses(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float | None,
+    correction: Correction,
+    means: Served,
+) -> dict[str, float]:
+    """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
+    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
+    single = {key: limit for key, limit in slo.items() if key not in together}
+    times = limited_latencies(deployment, workload, single, correction, means)
+    exceeded = {key: float(times[key]) / limit - 1.0 for key, limit in single.items()}
+    if share is not None and together:
+        within = attained(deployment, workload, {key: slo[key] for key in together}, means, correction)
+        exceeded[min(together, key=lambda key: within.shares[key])] = share - within.joint
+    return exceeded

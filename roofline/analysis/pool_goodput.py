@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from roofline.analysis.goodput import LEAST, SATURATION, Goodput, WithinLimits, shares_within
+from roofline.analysis.goodput import LEAST, Goodput, WithinLimits, largest_within, shares_within
+from roofline.elements import is_nan
 from roofline.physics.plan import Deployment
 from roofline.records import NamedTuple, replace
-from roofline.roots import narrowed
 from roofline.serving.disaggregation import Pools
 from roofline.serving.latency import Workload
 from roofline.serving.served import lanes
+from roofline.serving.targets import equal_steps, latency_over_requests
 from roofline.serving.traffic.load import served, server_of
-from roofline.serving.traffic.pools import pool_tails, pooled
+from roofline.serving.traffic.pools import Pooled, pool_tails, pooled
 from roofline.serving.traffic.prompts import prompt_of
 from roofline.serving.traffic.slots import saturation
+from roofline.serving.traffic.tails import Tails
+from roofline.specs.slo import LATENCIES, metric_and_level
 
 # Shares of the largest rate.
-_MOST = 0.999
-_STEPS = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, _MOST)
 _CURVE = (LEAST, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-_SLACK = 2.0**-12
 
 
 class Crossover(NamedTuple):
@@ -32,14 +32,14 @@ class Crossover(NamedTuple):
     to_pools: bool  # separate pools answer more at looser limits
 
 
-def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], share: float) -> Goodput:
-    """Largest rate of Poisson arrivals at which enough requests to two pools meet their limits.
+def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], share: float | None = None) -> Goodput:
+    """Largest rate of Poisson arrivals at which two pools meet an SLO.
 
     Args:
         pools: both deployments and the link.
         workload: lengths; its load is ignored.
         slo: limits by their keys, at least one [s].
-        share: of requests that must meet all limits without a percentile together [1].
+        share: of requests that must meet all limits without a percentile together; None for limits on means [1].
 
     Returns:
         The rate, and what binds.
@@ -52,37 +52,38 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
     """
     idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
     saturation_rate = float(pooled(pools, idle).max_request_rate)
-    seen: dict[float, tuple[WithinLimits, str]] = {}
+    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
 
-    def shortfall(util: float) -> float:
+    def tails_at(util: float) -> tuple[Pooled, Tails] | None:
         loaded = replace(idle, request_rate=util * saturation_rate)
         means = pooled(pools, loaded)
-        if not means.is_stable:
-            seen[util] = (WithinLimits({}, 0.0), SATURATION)
-            return 1.0
-        within = shares_within(pool_tails(pools, loaded, means), slo, float(idle.osl))
-        shortfalls = {key: within.shortfall(key, slo[key], share) for key in slo}
-        binding = max(shortfalls, key=lambda key: shortfalls[key])
-        seen[util] = (within, binding)
-        return shortfalls[binding]
+        return (means, pool_tails(pools, loaded, means)) if means.is_stable else None
 
-    def answer(util: float, rate: float) -> Goodput:
-        within, binding = seen[util]
-        return Goodput(rate, rate / saturation_rate, saturation_rate, binding, *within)
+    def excesses(util: float) -> dict[str, float] | None:
+        known = tails_at(util)
+        if known is None:
+            return None
+        times = pool_latencies(*known, idle, [key for key in slo if key not in together])
+        exceeded = {key: time / slo[key] - 1.0 for key, time in times.items()}
+        if share is not None and together:
+            attained = shares_within(known[1], {key: slo[key] for key in together}, float(idle.osl))
+            exceeded[min(together, key=lambda key: attained.shares[key])] = share - attained.joint
+        return exceeded
 
-    last_met = (LEAST, shortfall(LEAST))
-    if last_met[1] > 0.0:
-        return answer(LEAST, 0.0)
-    for util in _STEPS:
-        missing = shortfall(util)
-        if missing > 0.0:
-            best = narrowed(shortfall, last_met, (util, missing))
-            if shortfall(best) > 0.0:
-                best *= 1.0 - _SLACK
-                shortfall(best)
-            return answer(best, best * saturation_rate)
-        last_met = (util, missing)
-    return answer(_MOST, _MOST * saturation_rate)._replace(binding=SATURATION)
+    def within(util: float) -> WithinLimits:
+        known = tails_at(util)
+        return WithinLimits({}, 0.0) if known is None else shares_within(known[1], slo, float(idle.osl))
+
+    return largest_within(excesses, within, saturation_rate)
+
+
+def pool_latencies(means: Pooled, tails: Tails, workload: Workload, keys: Iterable[str]) -> dict[str, float]:
+    """Latencies of two pools by the keys of limits [s], infinite where not known; p99 over median [1]."""
+    tpot = means.tpot if workload.osl > 1.0 else 0.0
+    means_of = {"ttft": means.ttft, "tpot": tpot, "e2el": means.ttft + means.decode}
+    steps = equal_steps(workload)
+    known = {key: float(latency_over_requests(tails, means_of, steps, *metric_and_level(key))) for key in keys}
+    return {key: float("inf") if is_nan(time) else time for key, time in known.items()}
 
 
 def crossovers(

@@ -263,11 +263,11 @@ def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_m
         if key == P99_WITHIN and share > 1.0:
             misses.append(f"p99 {share * slo[key]:.3g}x the median > {slo[key]:.3g}x")
         elif share > 1.0:
-            misses.append(f"{key_text(key, is_mean=is_mean)} {least}{_above_limit(share * slo[key], slo[key])}")
+            misses.append(f"{key_text(key, is_mean=is_mean)} {least}{above_limit(share * slo[key], slo[key])}")
     return ", ".join(misses)
 
 
-def _above_limit(time: float, limit: float) -> str:
+def above_limit(time: float, limit: float) -> str:
     """A time and the limit it misses, with enough digits to tell them apart."""
     for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
         text = to_text(time, "s", digits)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from roofline.analysis.goodput import Goodput, is_met, largest_rate
+from roofline.analysis.goodput import Goodput, largest_rate, share_is_met
 from roofline.analysis.load_pictures import Panel, Series, draw_panels, panels_text
-from roofline.api.goodput import DEFAULT_SHARE, check_measured, check_share
+from roofline.api.goodput import check_measured, check_share
 from roofline.api.inputs.arguments import scalar
 from roofline.api.inputs.case import LEAST_RATE
 from roofline.api.inputs.slo import slo_limits
@@ -22,6 +22,7 @@ from roofline.records import dataclass, field, replace
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.row_types import Row
 from roofline.serving.traffic.load import served
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import key_text, metric_and_level
@@ -37,7 +38,7 @@ AGAINST = {RATE: RATE, "rate": RATE, USERS: USERS, "users": USERS}
 CURVE_KEYS = (
     "model", "gpu", "num_gpus", "tp", "concurrency", "request_rate", "util", "ttft_ms", "ttft_p50_ms", "ttft_p99_ms",
     "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "tok_s_user", "output_tok_s_gpu", "usd_per_m_output_tok",
-    "slo_met",
+    "slo_met", "slo_verdict", "slo_reason",
 )  # fmt: skip
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
@@ -94,7 +95,7 @@ def curve(
     *,
     against: str = RATE,
     slo: Slo | None = None,
-    share: float | str = DEFAULT_SHARE,
+    share: float | str | None = None,
     **options: Unpack[Unloaded],
 ) -> Curve:
     """Latencies and throughput of a deployment over its load.
@@ -104,7 +105,7 @@ def curve(
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for a closed loop.
         slo: limits as in `predict`; they add the goodput to the curve [s].
-        share: of the requests that must meet the SLO, as in `goodput` [1].
+        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
         options: keyword arguments of `predict` without a load.
 
     Returns:
@@ -125,7 +126,7 @@ def curve(
     load_option = next(loads_given, None)
     if load_option is not None:
         raise BadInput(f"a curve varies the load itself; leave out {load_option}")
-    share = check_share(share)
+    required = check_share(share)
     limits: Mapping[str, float] = slo_limits(slo) or {}
     plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
     check_measured(plain)
@@ -139,13 +140,16 @@ def curve(
     rows: list[Any] = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
     goodput = None
     if limits:
-        goodput = largest_rate(start.deployment, start.workload, limits, share, start.correction)
+        goodput = largest_rate(start.deployment, start.workload, limits, required, start.correction)
     if all(row["reason"] is not None for row in rows):
         raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
     points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
-    for row in points if limits else ():  # met by a share of the requests, as in `goodput`, not by their mean
-        load = replace(start.workload, **{RATE: None, kind: row[kind]})
-        row["slo_met"] = is_met(start.deployment, load, limits, share, start.correction)
+    for row in points:
+        if not limits or required is None:
+            break
+        load = replace(start.workload, **{RATE: None, kind: row[kind]})  # by a share of the requests, as in `goodput`
+        met = share_is_met(start.deployment, load, limits, required, start.correction)
+        row |= {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
     return Curve(start, kind, points, most if kind == RATE else float(slots), limits, goodput)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.analysis.goodput import LEAST, SATURATION, Goodput, largest_rate
+from roofline.analysis.sizing import above_limit
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
 from roofline.api.inputs.arguments import number, scalar
@@ -25,15 +26,15 @@ from roofline.serving.row import row as row_of
 from roofline.serving.row_types import GoodputRow
 from roofline.serving.sizing import possible_tp, widest_tp
 from roofline.serving.targets import limited_latencies
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.slo import LATENCIES, P99_WITHIN, key_text, limits_text, metric_and_level
+from roofline.specs.slo import LATENCIES, P99_WITHIN, key_text, limits_text
 
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Slo, Unloaded
 
 __all__ = [
-    "DEFAULT_SHARE",
     "GOODPUT_KEYS",
     "LATENCIES",
     "GpuGoodput",
@@ -44,10 +45,6 @@ __all__ = [
     "headroom",
     "limits_text",
 ]
-
-#: Share of the requests that must meet every limit without a percentile: SLO attainment as in DistServe
-#: (Zhong et al., OSDI 2024).
-DEFAULT_SHARE = 0.9
 
 #: Keys of a row in addition to those of a prediction.
 GOODPUT_KEYS = (
@@ -71,7 +68,7 @@ class GpuGoodput:
 
     model: Model = field(repr=False)
     gpu: Gpu = field(repr=False)
-    share: float  # of the requests that must meet every limit without a percentile [1]
+    share: float | None  # of the requests that must meet all limits without a percentile together [1]; None: on means
     found: Goodput | None = field(default=None, repr=False)
     prediction: Prediction | None = field(default=None, repr=False)  # at the goodput
     reason: str | None = None  # why there is no goodput
@@ -84,7 +81,7 @@ class GpuGoodput:
             return f"{self.gpu.name}: {self.reason}"
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
-        binding = known.binding if known.binding == SATURATION else key_text(known.binding)
+        binding = known.binding if known.binding == SATURATION else key_text(known.binding, is_mean=self.share is None)
         where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
         return f"{where}: {rounded(self.rate)} requests/s, set by {binding}; {price}"
 
@@ -120,8 +117,8 @@ class GpuGoodput:
             "attained_share": None if known is None else known.joint,
             "reason": self.reason,
         }
-        if self.prediction is not None and known is not None:  # the SLO binds a share of the requests, not their mean
-            values |= {"slo_met": True, "slo_binding": known.binding}
+        if self.prediction is not None and known is not None and self.share is not None:
+            values |= {"slo_met": True, "slo_binding": known.binding, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}
         return cast("GoodputRow", answer_row(keys, GOODPUT_KEYS, self.prediction, self.asked, values))
 
 
@@ -130,19 +127,19 @@ def goodput(
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo,
-    share: float | str = DEFAULT_SHARE,
+    share: float | str | None = None,
     **options: Unpack[Unloaded],
 ) -> list[GpuGoodput]:
-    """For every kind of GPU, the largest request rate at which enough requests meet an SLO, and the limit that binds.
+    """For every kind of GPU, the largest request rate at which an SLO is met, and the limit that binds.
 
     Without `tp`, the degree with the most requests per GPU, and so the lowest cost per token, is used.
 
     Args:
         model: name, alias or record.
         gpus: names, aliases or records; None for the whole catalog.
-        slo: limits as in `predict`. A limit on a percentile must be met by that share of the requests; limits without
-            a percentile must be met together by `share` of them [s].
-        share: of the requests [1].
+        slo: limits as in `predict`: on the mean, or on the percentile that each names [s].
+        share: of the requests that must meet all limits without a percentile together, as SLO attainment counts them
+            (Zhong et al., "DistServe", OSDI 2024); None for limits on means [1].
         options: keyword arguments of `predict` without a load, which is the unknown.
 
     Returns:
@@ -195,8 +192,10 @@ def goodput(
     return sorted(answers.values(), key=_rank)
 
 
-def check_share(share: Any) -> float:
-    """A share of requests, as a number between 0 and 1."""
+def check_share(share: Any) -> float | None:
+    """A share of requests, as a number between 0 and 1; None where none is asked for."""
+    if scalar(share) is None:
+        return None
     value = number("share", plain_value("share", scalar(share)), 0.0, 1.0)
     if not 0.0 < value < 1.0:
         raise BadInput(f"share = {shown(share)} must be above 0 and below 1, such as 0.9")
@@ -216,7 +215,7 @@ def headroom(prediction: Prediction) -> Goodput | None:
     if within is None or type(prediction.workload.isl + prediction.workload.osl) is not float:
         return None
     return largest_rate(
-        prediction.deployment, prediction.workload, {P99_WITHIN: within}, DEFAULT_SHARE, prediction.correction
+        prediction.deployment, prediction.workload, {P99_WITHIN: within}, correction=prediction.correction
     )
 
 
@@ -232,7 +231,7 @@ def _on_gpu(
     model: Model,
     gpu: Gpu,
     slo: Mapping[str, float],
-    share: float,
+    share: float | None,
     options: Mapping[str, Any],
     name_notes: tuple[str, ...],
 ) -> GpuGoodput:
@@ -289,7 +288,7 @@ def _plans(start: Prediction, options: Mapping[str, Any]) -> Iterator[Prediction
         yield replace(start, deployment=deployment.at(plan).copies(copies))
 
 
-def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float], share: float) -> str:
+def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float], share: float | None) -> str:
     """Why not even a single request meets the SLO."""
     if nearest.binding == SATURATION:
         return "misses: no steady state at any rate"
@@ -301,20 +300,23 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
             f"misses: {cause_of_tails(prediction)} alone put the p99 at {multiple}x the median on {where}, above "
             f"{rounded(slo[key])}x"
         )
-    metric = metric_and_level(key)[0]
     workload = replace(prediction.workload, concurrency=None, request_rate=nearest.max_request_rate * LEAST)
-    mean = float(limited_latencies(prediction.deployment, workload, (metric,), prediction.correction)[metric])
-    level = metric_and_level(key)[1]
-    required = f"{100.0 * share if level is None else level:g} %"
-    within = f"{100.0 * nearest.attained[key]:.4g} % of the requests"
-    limit = f"{metric.upper()} {to_text(slo[key], 's')}"
-    if mean <= slo[key]:
-        return f"misses: {within} meet {limit} on {where} (mean {to_text(mean, 's')}), {required} required"
-    return f"misses: {metric.upper()} {to_text(mean, 's')} even on {where}; {within} meet {limit}, {required} required"
+    time = float(limited_latencies(prediction.deployment, workload, (key,), prediction.correction)[key])
+    if time == float("inf"):
+        return UNKNOWN
+    if key not in LATENCIES or share is None:
+        return f"misses: {key_text(key, is_mean=True)} {above_limit(time, slo[key])} even on {where}"
+    attained = f"{100.0 * nearest.attained[key]:.4g} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"
+    return f"misses: {attained} on {where} (mean {to_text(time, 's')}), {100.0 * share:g} % required"
 
 
 def _refused(
-    model: Model, gpu: Gpu, share: float, error: RooflineError, options: Mapping[str, Any], notes: tuple[str, ...]
+    model: Model,
+    gpu: Gpu,
+    share: float | None,
+    error: RooflineError,
+    options: Mapping[str, Any],
+    notes: tuple[str, ...],
 ) -> GpuGoodput:
     row = refused_row(model, gpu.name, error, **options)
     short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}.get(type(error), "refused")

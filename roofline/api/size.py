@@ -38,6 +38,7 @@ from roofline.serving.quantization import canonical_preset
 from roofline.serving.row import ROW_KEYS, listed_keys
 from roofline.serving.row_types import SizeRow
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
+from roofline.serving.verdict import FAIL, PASS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES
@@ -87,7 +88,7 @@ class GpuSize:
             return f"{self.gpu.name}: {self.reason}"
         plan = prediction.deployment.plan
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
-        sure = "; upper end of the 80 % interval: misses" if self.meets_high is False else ""
+        sure = "" if self.verdict == PASS else f"; SLO {self.verdict}"
         text = plan_text(plan, self.quantization, prediction.deployment.replicas)
         return f"{prediction.deployment.num_gpus} x {self.gpu.name} ({text}): {latencies(prediction)}, {rent}{sure}"
 
@@ -110,6 +111,11 @@ class GpuSize:
         return all(end is None or end[1] <= self.prediction.slo[key] for key, end in ends.items())
 
     @property
+    def verdict(self) -> str:
+        """Verdict on the SLO: that of the prediction, else ``fail``."""
+        return FAIL if self.prediction is None else self.prediction.verdict or FAIL
+
+    @property
     def usd_per_hour(self) -> float | None:
         """Typical rent of the GPUs [USD/h]; None without an answer or a known price."""
         return None if self.prediction is None else self.prediction.usd_per_hour
@@ -118,6 +124,7 @@ class GpuSize:
         """Flat row of `SIZE_KEYS`, or some of them; what does not apply is None."""
         values = {
             "quantization": self.quantization,
+            "slo_verdict": self.verdict,
             "meets": self.meets,
             "meets_high": self.meets_high,
             "reason": self.reason,

@@ -8,13 +8,12 @@ from typing import Any
 from roofline.api.inputs.cache import TIERS, cached_text
 from roofline.api.inputs.case import preset_name
 from roofline.api.inputs.shape import LAWS, cold_start_of, cold_start_text
-from roofline.api.inputs.slo import P99_WITHIN, key_text, limits_words
+from roofline.api.inputs.slo import LATENCIES, P99_WITHIN, key_text, limits_words
 from roofline.api.inputs.texts import tokens_of_prefix
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.cli.screen import Row, cell_text
 from roofline.quantity import MILLI, rounded, to_text
 
-_LATENCIES = ("ttft", "tpot", "e2el")
 #: Options of a case by what they say of it, where they are not the default.
 _SAID = {
     "weights": "weights {}",
@@ -29,6 +28,8 @@ _SAID = {
     "derate": "derated {}",
     "assume": "read as {}",
 }
+#: Keys of a row that say what runs where.
+PLAN_KEYS = ("gpu", "num_gpus", "tp", "pp", "ep", "dp")
 #: Options of a prompt cache by what they say of it.
 _CACHE = {
     "cache_bandwidth": ("at {}", "B/s"),
@@ -45,15 +46,16 @@ def case_text(
     *,
     load: bool = True,
     is_mean: bool | None = None,
+    share: float | None = None,
 ) -> str:
     """Text such as ``llama-3.1-70b fp8 · 2000 in, 300 out · 64 users``; the format of the weights only if it is one.
 
     It has every option of the case that is not the default. `is_mean`: a limit without a percentile is on the mean over
-    requests; by default where the options have a load.
+    requests; by default where the options have a load. `share`: of the requests, that must meet these limits instead.
     """
     names = tuple(dict.fromkeys(formats))
     model = ", ".join(models) + (f" {names[0]}" if len(names) == 1 and names[0] else "")
-    limits = limits_words(options.get("slo") or {}, is_mean=differ(options) if is_mean is None else is_mean)
+    limits = _limits(options.get("slo") or {}, share, is_mean=differ(options) if is_mean is None else is_mean)
     parts = [model, _lengths(options), load_words(options) if load else "", *_unusual(options, names), limits, end]
     if options.get("basis") == "ideal":
         parts.append("hardware limit")
@@ -64,6 +66,16 @@ def differ(options: Mapping[str, Any]) -> bool:
     """Whether requests differ, so that a latency is a mean over them: under a load, and where some find a cache."""
     some = options.get("cache_hit") not in (None, 0.0, 1.0) or options.get("working_set") is not None
     return some or any(options.get(name) is not None for name in ("concurrency", "request_rate"))
+
+
+def _limits(slo: Mapping[str, float], share: float | None, *, is_mean: bool) -> str:
+    """Limits in words; with a share, those that it must meet come first."""
+    if share is None:
+        return limits_words(slo, is_mean=is_mean)
+    plain = {key: limit for key, limit in slo.items() if key in LATENCIES}
+    rest = {key: limit for key, limit in slo.items() if key not in plain}
+    among = f"for {100.0 * share:g} % of requests"
+    return ", ".join(part for part in (limits_words(plain, among=among), limits_words(rest)) if part)
 
 
 def asked_format(options: Mapping[str, Any]) -> list[str]:
@@ -169,7 +181,7 @@ def _time(row: Row, key: str) -> str:
 
 def binding_text(key: str, *, is_mean: bool = False) -> str:
     """Limits as `key_text` reads them; other words, such as ``saturation``, as they are."""
-    is_limit = key == P99_WITHIN or key.partition("_")[0] in _LATENCIES
+    is_limit = key == P99_WITHIN or key.partition("_")[0] in LATENCIES
     return key_text(key, is_mean=is_mean) if is_limit else key
 
 

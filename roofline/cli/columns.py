@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any
 
 from roofline.api.predict import ROW_KEYS
-from roofline.cli.answers import binding_text, differ, gpus_text, plan_of
+from roofline.cli.answers import PLAN_KEYS, binding_text, differ, gpus_text, plan_of
 from roofline.cli.screen import Row, ScreenColumn
 from roofline.records import replace
 
@@ -35,13 +35,15 @@ def speedup_column(heading: str, key: str, rank: int = 0) -> ScreenColumn:
 
 
 def _verdict(row: Row) -> str:
-    met = row.get("slo_met")
-    return "-" if met is None else "pass" if met else "fail"
+    return str(row.get("slo_verdict") or "-")
 
 
 def _bound_column(key: str) -> ScreenColumn:
     return ScreenColumn("bound by", key, 1, cell=lambda row: str(row.get("refusal") or row.get(key) or "-"))
 
+
+#: Legend of verdicts that are not certain.
+UNSURE = "?: the range includes the limit, or not checked there"
 
 #: Why rows stand below the rule.
 BELOW_RULE = "not timed, or no rental price known"
@@ -62,9 +64,9 @@ def split_by_rule(statuses: Iterable[str], rows: Sequence[Row], *, is_named: boo
 
 
 GPUS = ScreenColumn("GPU", "gpu", cell=gpus_text, also=("num_gpus", "gpu"))
-PLAN = ScreenColumn("plan", "tp", 1, cell=plan_of, also=("tp", "pp", "ep", "dp", "num_gpus"))
+PLAN = ScreenColumn("plan", "tp", 1, cell=plan_of, also=PLAN_KEYS[1:])
 WEIGHTS = ScreenColumn("weights", "weight_dtype", 4)
-SLO_MET = ScreenColumn("SLO", "slo_met", cell=_verdict)
+SLO_MET = ScreenColumn("SLO", "slo_verdict", cell=_verdict)
 BOUND = {
     "prefill": _bound_column("prefill_bound"),
     "decode": _bound_column("decode_bound"),

@@ -66,7 +66,7 @@ def _parameters(text: str) -> float:
         raise BadInput(f"{text!r} is not a number of parameters such as 7B, 350M or 1.5T") from None
 
 
-def _share_of_requests(text: str) -> float:
+def _share_of_requests(text: str) -> float | None:
     from roofline.api.goodput import check_share
 
     return check_share(text)

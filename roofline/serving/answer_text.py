@@ -14,6 +14,7 @@ from roofline.serving.limits import DERATED, is_pressing
 from roofline.serving.prompt_cache import cached_text, hit_rate, is_a_mixture, load_time
 from roofline.serving.quantization import summary
 from roofline.serving.row import draft_name
+from roofline.serving.verdict import FAIL, PASS
 from roofline.specs.slo import LEVELS, P99_WITHIN, key_of, key_text
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
     answer = ", ".join(f"{name} {span_text(time, 's')}" for name, time in times.items() if time is not None)
     end = "" if prediction.basis == "calibrated" else f", {prediction.basis}"
     if prediction.slo and not _shape(prediction):
-        end += f", SLO {'met' if prediction.slo_met else 'missed'}"
+        end += f", SLO {prediction.verdict or 'not known'}"
     return f"{_title(prediction)}: {answer}; {_count(prediction)}{_case(prediction)}{end}"
 
 
@@ -178,16 +179,19 @@ def _draft(prediction: Prediction) -> dict[str, str]:
 
 
 def _slo(prediction: Prediction) -> dict[str, str]:
-    """Each limit, the latency compared with it, and the verdict."""
-    verdicts = []
+    """Each limit, the latency compared with it, and the verdict on all of them."""
+    limits = []
     for key, share in prediction.slo_shares.items():
         unit = None if key == P99_WITHIN else "s"
         ends = (share * prediction.slo[key], prediction.slo[key])
         time, limit = (f"{figure_text(value, unit)}{'' if unit else 'x'}" for value in ends)
-        sign, verdict = ("<=", "pass") if share <= 1.0 else (">", "fail")
-        name = key_text(key, is_mean=prediction.workload.is_mean)
-        verdicts.append(f"{name} {time} {sign} {limit}: {verdict}")
-    return {"SLO": "; ".join(verdicts)} if verdicts else {}
+        sign = "<=" if share <= 1.0 else ">" if share > 1.0 else "against"
+        limits.append(f"{key_text(key, is_mean=prediction.workload.is_mean)} {time} {sign} {limit}")
+    judged = prediction.slo_verdict
+    if judged is None:
+        return {}
+    why = f" ({judged.reason})" if judged.reason and judged.word not in (PASS, FAIL) else ""
+    return {"SLO": f"{', '.join(limits)}: {judged.word or 'not known'}{why}"}
 
 
 def _limit(prediction: Prediction) -> str:

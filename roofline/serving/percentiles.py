@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic
 
-from roofline.number_types import Flag, Number
-from roofline.ops import Real, always, never, where
-from roofline.specs.slo import LATENCIES, metric_and_level
+from roofline.elements import is_nan, negated
+from roofline.number_types import Flag, Number, Word
+from roofline.ops import Real, always, maximum, never, where
+from roofline.serving.verdict import AT_HARDWARE_LIMIT, DOES_NOT_FIT, IN_RANGE, OVERLOADED, Limited, Verdict, verdict
+from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 
 if TYPE_CHECKING:
     from roofline.physics.memory import Memory
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
 
 
 _NOT_APPLICABLE = float("nan")
+_RATIO_ERROR = 1.15  # of a p99 over its median: nine in ten are as near to the simulation (docs/load.md)
 _LENGTHS = ("isl", "osl", "batch", "prefix", "concurrency", "request_rate", "num_prompts")
 
 
-class Percentiles(Generic[Number, Flag]):
+class Percentiles(Generic[Number, Flag, Word]):
     """The part of a prediction about the distribution of latencies over requests."""
 
     deployment: Deployment
@@ -48,29 +51,30 @@ class Percentiles(Generic[Number, Flag]):
     def latency(self, key: str) -> Number | None:
         """A latency by the key of a limit, such as ``ttft``, ``ttft_p95`` [s] or ``p99_within`` [1].
 
-        None where it does not apply: TPOT of a single token, a percentile of a finite run (`num_prompts`).
+        None where it does not apply: TPOT of a single token, a percentile of a finite run (`num_prompts`); and where
+        the closed form of a percentile contradicts its mean, NaN in arrays.
         """
         if key not in self._latencies:
-            self._latencies[key] = self._latency(key)
+            time = self._latency(key)
+            self._latencies[key] = None if type(time) is float and is_nan(time) else time
         return self._latencies[key]
 
     def latency_interval(self, key: str) -> tuple[Number, Number] | None:
-        """Ends of the 80 % interval of such a latency [s]: relative errors of percentiles equal those of the mean."""
+        """Ends of the 80 % interval of such a latency [s]: relative errors of percentiles equal those of the mean.
+
+        Of a p99 over its median [1], the errors that the simulation found; None on the ideal basis.
+        """
         metric = metric_and_level(key)[0]
+        if metric == P99_WITHIN and self.deployment.basis != "ideal":
+            ratio = self.latency(key)
+            return None if ratio is None else (maximum(ratio / _RATIO_ERROR, 1.0), ratio * _RATIO_ERROR)
         ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
         return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
 
     @cached_property
     def slo_shares(self) -> dict[str, Number]:
-        """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one."""
-        shares: dict[str, Number] = {}
-        for key, limit in self.slo.items():
-            time = self.latency(key)
-            if time is not None and key.startswith("tpot"):  # a single token has no TPOT
-                time = where(self.workload.osl > 1.0, time, 0.0)
-            if time is not None:
-                shares[key] = time / limit
-        return shares
+        """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one, NaN where not known."""
+        return {limited.key: limited.central for limited in self._limited}
 
     @cached_property
     def slo_met(self) -> Flag | None:
@@ -81,6 +85,53 @@ class Percentiles(Generic[Number, Flag]):
         for share in self.slo_shares.values():
             met = met & (share <= 1.0)
         return met
+
+    @cached_property
+    def slo_verdict(self) -> Verdict | None:
+        """The verdict on the SLO with its reason and the limit that binds; None without an SLO."""
+        if not self._limited:
+            return None
+        from roofline.serving.limits import beyond, is_within
+
+        unchecked = [] if is_within(self.deployment, self.workload) else [*beyond(self.deployment, self.workload)]
+        without_times = [(negated(self._memory_fits), DOES_NOT_FIT)]
+        if self.served is not None:
+            from roofline.serving.traffic.domain import outside
+
+            unchecked = [*outside(self.deployment, self.workload, self.served), *unchecked]
+            without_times.append((negated(self.served.is_stable), OVERLOADED))
+        in_range = IN_RANGE
+        if self.deployment.basis == "ideal":
+            unchecked, in_range = [], AT_HARDWARE_LIMIT
+        return verdict(self._limited, unchecked, without_times, in_range)
+
+    @property
+    def verdict(self) -> Word | None:
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where a limited percentile is not known.
+
+        ``pass`` needs a load inside the validated range, and 80 % ranges that end below every limit.
+        """
+        return None if self.slo_verdict is None else self.slo_verdict.word
+
+    @cached_property
+    def _limited(self) -> list[Limited]:
+        """Each limited latency over its limit, with its 80 % range."""
+        limited = []
+        for key, limit in self.slo.items():
+            metric, level = metric_and_level(key)
+            is_run = self.workload.num_prompts is not None and (level is not None or metric not in LATENCIES)
+            known = self.latency(key)
+            if known is None and (is_run or (metric == "tpot" and never(self.workload.osl > 1.0))):
+                continue  # does not apply
+            time: Real = _NOT_APPLICABLE if known is None else known
+            ends = (time, float("inf")) if self.deployment.basis == "ideal" else (time, time)
+            if known is not None:
+                ends = self.latency_interval(key) or ends
+            shares = [share / limit for share in (time, *ends)]
+            if metric == "tpot":  # a single token has no TPOT
+                shares = [where(self.workload.osl > 1.0, share, 0.0) for share in shares]
+            limited.append(Limited(key, *shares))
+        return limited
 
     @cached_property
     def _latencies(self) -> dict[str, Real | None]:
@@ -96,12 +147,12 @@ class Percentiles(Generic[Number, Flag]):
             return None
         if is_of_means:
             return mean
-        from roofline.serving.targets import of_tails
+        from roofline.serving.targets import equal_steps, of_tails
 
         means = {name: getattr(self, name) for name in LATENCIES}
         if self.tails is None:
-            return mean if metric in LATENCIES else of_tails(None, None, means, key)
-        return self._where_fits(of_tails(self.tails, self.served, means, key))
+            return mean if metric in LATENCIES else of_tails(None, None, means, 0.0, key)
+        return self._where_fits(of_tails(self.tails, self.served, means, equal_steps(self.workload), key))
 
     @cached_property
     def _memory_fits(self) -> Real:

@@ -40,7 +40,7 @@ LIMIT_BINDS = "the hardware limit binds"
 
 @comparable
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag, Word]):
+class Prediction(Percentiles[Number, Flag, Word], Priced[Number], Generic[Number, Flag, Word]):
     """Latencies of a deployment under a workload, with the figures behind them.
 
     Times in seconds, sizes in bytes. Numbers may be arrays with one element per case. What does not apply is None
@@ -49,9 +49,10 @@ class Prediction(Percentiles[Number, Flag], Priced[Number], Generic[Number, Flag
     >>> import roofline as rl
     >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=900, osl=300, basis="ideal", slo="ttft:300")
     >>> p
-    <Prediction llama-3.1-8b bf16 on 1x h100-sxm: TTFT 14.6 ms, TPOT 4.52 ms; isl 900, osl 300, batch 1, ideal, SLO met>
-    >>> p.slo_met, p.latency("ttft") == p.ttft, p.latency_interval("ttft")  # a bound has no interval
-    (True, True, None)
+    <Prediction llama-3.1-8b bf16 on 1x h100-sxm: TTFT 14.6 ms, TPOT 4.52 ms; isl 900, osl 300, batch 1, ideal, SLO \
+pass?>
+    >>> p.verdict, p.slo_verdict.reason, p.latency_interval("ttft")  # a bound has no interval
+    ('pass?', 'times are the hardware limit, which no GPU reaches', None)
     >>> p.to_dict(["gpu", "slo_met", "decode_bound"])
     {'gpu': 'h100-sxm', 'slo_met': True, 'decode_bound': 'memory'}
     """

@@ -100,12 +100,13 @@ def _token_price(prediction: Prediction, kind: str) -> Any:
     return None if prices is None else _json_value(getattr(prices, kind))
 
 
-def _binding(prediction: Prediction) -> Any:
-    """Key of the limit with the largest share; None without an SLO, and in arrays."""
-    shares = prediction.slo_shares
-    if not shares or not all(isinstance(share, float) for share in shares.values()):
-        return None
-    return max(shares, key=lambda key: shares[key])
+def _verdict(part: str) -> Callable[[Prediction], Any]:
+    """Part of the verdict on the SLO; None without one."""
+    return lambda p: None if p.slo_verdict is None else _words(getattr(p.slo_verdict, part))
+
+
+def _words(words: Any) -> Any:
+    return words if words is None or isinstance(words, str) else words.tolist()
 
 
 def draft_name(draft: Draft) -> str:
@@ -170,7 +171,9 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
         for key, value in _percentile(key_of(metric, level)).items()
     },
     "slo_met": lambda p: _json_value(p.slo_met),
-    "slo_binding": _binding,
+    "slo_binding": _verdict("binding"),
+    "slo_verdict": _verdict("word"),
+    "slo_reason": _verdict("reason"),
     "ttft_light_frac": lambda p: _json_value(p.ideal_share["prefill"]),
     "tpot_light_frac": lambda p: None if p.tpot is None else _json_value(p.ideal_share["decode"]),
     "tok_s_user": lambda p: _json_value(p.tok_s_user),

@@ -91,6 +91,8 @@ class Row(TypedDict, total=False):
     e2el_p99_high_ms: float | None
     slo_met: bool | None
     slo_binding: str | None
+    slo_verdict: str | None
+    slo_reason: str | None
     ttft_light_frac: float | None
     tpot_light_frac: float | None
     tok_s_user: float | None

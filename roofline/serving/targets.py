@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from roofline.elements import is_nan
 from roofline.errors import BadInput
 from roofline.ops import Real, maximum, never, where
 from roofline.physics.plan import Deployment
@@ -12,8 +13,8 @@ from roofline.serving.latency import BURST, Workload, decode, e2el, prefill, pre
 from roofline.serving.prompt_cache import is_a_mixture
 from roofline.serving.served import Served, request_passes
 from roofline.serving.traffic.load import served
-from roofline.serving.traffic.mixture import Component, percentile
-from roofline.serving.traffic.tails import Tails, tails
+from roofline.serving.traffic.mixture import Component, mean_of, percentile
+from roofline.serving.traffic.tails import Tails, latency_percentile, tails
 from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 
 #: Message: why a run has no percentiles.
@@ -29,10 +30,18 @@ def check_percentiles(workload: Workload, slo: Mapping[str, float]) -> None:
 
 
 def limited_latencies(
-    deployment: Deployment, workload: Workload, keys: Iterable[str], correction: Correction = UNCORRECTED
+    deployment: Deployment,
+    workload: Workload,
+    keys: Iterable[str],
+    correction: Correction = UNCORRECTED,
+    load: Served | None = None,
 ) -> dict[str, Real]:
-    """Latencies by the keys of limits [s], infinite under overload; p99 over median [1]."""
-    load = None if workload.load == BURST else served(deployment, workload)
+    """Latencies by the keys of limits [s], infinite under overload or where not known; p99 over median [1].
+
+    `load`: its means, where they are known already.
+    """
+    if load is None and workload.load != BURST:
+        load = served(deployment, workload)
     if load is None:
         step = time_per_token(deployment, workload.osl, decode(deployment, workload).time)
         first = prefill(deployment, workload).time
@@ -48,7 +57,14 @@ def limited_latencies(
     spread: Tails | None = None
     if any(level is not None or name == P99_WITHIN for name, level in limits.values()):
         spread = burst_tails(deployment, workload) if load is None else tails(deployment, workload, load)
-    return {key: _limited_latency(means, load, spread, *limit) for key, limit in limits.items()}
+    times = {key: _limited_latency(means, load, spread, equal_steps(workload), *limit) for key, limit in limits.items()}
+    return {key: where(is_nan(time), float("inf"), time) for key, time in times.items()}
+
+
+def equal_steps(workload: Workload) -> Real:
+    """Tokens after the first where all answers are equal, else 0 [tokens]."""
+    is_equal = workload.lengths is None or workload.lengths.answers.is_fixed
+    return workload.osl - 1.0 if is_equal else 0.0
 
 
 def burst_tails(deployment: Deployment, workload: Workload) -> Tails | None:
@@ -61,12 +77,12 @@ def burst_tails(deployment: Deployment, workload: Workload) -> Tails | None:
     return Tails(first, (Component(1.0, step, 0.0, 0.0),), end_to_end)
 
 
-def of_tails(spread: Tails | None, under_load: Served | None, means: Mapping[str, Real], key: str) -> Real:
-    """A latency by the key of a limit [s], or p99 over median [1]; None stands for a burst.
+def of_tails(spread: Tails | None, under_load: Served | None, means: Mapping[str, Real], steps: Real, key: str) -> Real:
+    """A latency by the key of a limit [s], or p99 over median [1]; None stands for a burst, NaN for what is not known.
 
-    `means` are corrected by a measurement, `under_load` and its distributions are not.
+    `means` are corrected by a measurement, `under_load` and its distributions are not; `steps`: `equal_steps`.
     """
-    return _limited_latency(means, under_load, spread, *metric_and_level(key))
+    return _limited_latency(means, under_load, spread, steps, *metric_and_level(key))
 
 
 def limit_shares(
@@ -88,21 +104,46 @@ def excess(
 
 
 def _limited_latency(
-    means: Mapping[str, Real], under_load: Served | None, spread: Tails | None, metric: str, level: float | None
+    means: Mapping[str, Real],
+    under_load: Served | None,
+    spread: Tails | None,
+    steps: Real,
+    metric: str,
+    level: float | None,
 ) -> Real:
-    """A mean, a percentile, or the larger p99 over median of TTFT and TPOT."""
-    if metric == P99_WITHIN:
-        if spread is None:
-            return 0.0 * means["ttft"] + 1.0
-        ratio = percentile(spread.ttft, 99.0) / percentile(spread.ttft, 50.0)
-        if means["tpot"] is not None and not never(means["tpot"] > 0.0):  # a single token has none
-            ratio = maximum(ratio, percentile(spread.tpot, 99.0) / percentile(spread.tpot, 50.0))
-        return ratio if under_load is None else where(under_load.is_stable, ratio, float("inf"))
-    if level is None or spread is None:
-        return means[metric]
+    """A mean, a percentile, or the larger p99 over median of TTFT and TPOT; NaN where not known."""
+    if spread is None:
+        return 0.0 * means["ttft"] + 1.0 if metric == P99_WITHIN else means[metric]
     if under_load is None:
+        if metric == P99_WITHIN:
+            return percentile(spread.ttft, 99.0) / percentile(spread.ttft, 50.0)
         parts = getattr(spread, metric)
-        return percentile(parts, level) * (means[metric] / sum(part.weight * part.least for part in parts))
-    raw = {"ttft": under_load.ttft, "tpot": under_load.tpot, "e2el": under_load.ttft + under_load.decode}[metric]
-    scale = where(under_load.is_stable, means[metric] / where(under_load.is_stable, raw, 1.0), float("inf"))
-    return percentile(getattr(spread, metric), level) * scale
+        return means[metric] if level is None else percentile(parts, level) * (means[metric] / mean_of(parts))
+    raw = {"ttft": under_load.ttft, "tpot": under_load.tpot, "e2el": under_load.ttft + under_load.decode}
+    if metric == P99_WITHIN:
+        ratio = latency_over_requests(spread, {**raw, "tpot": means["tpot"]}, steps, metric, level)
+        return where(under_load.is_stable, ratio, float("inf"))
+    if level is None:
+        return means[metric]
+    scale = where(under_load.is_stable, means[metric] / where(under_load.is_stable, raw[metric], 1.0), float("inf"))
+    return latency_over_requests(spread, raw, steps, metric, level) * scale
+
+
+def latency_over_requests(
+    spread: Tails, means: Mapping[str, Real], steps: Real, metric: str, level: float | None
+) -> Real:
+    """A mean or a percentile [s], or the larger p99 over median of TTFT and TPOT [1]; NaN where not known.
+
+    `means` are those that the distributions stand for, `steps` as `equal_steps`; a TPOT of None or 0 is that of single
+    tokens.
+    """
+    if metric == P99_WITHIN:
+        metrics = ["ttft"]
+        if means["tpot"] is not None and not never(means["tpot"] > 0.0):  # a single token has none
+            metrics.append("tpot")
+        largest: Real = 1.0
+        for name in metrics:
+            high, median = (latency_percentile(spread, means, 0.0, name, percent) for percent in (99.0, 50.0))
+            largest = maximum(largest, high / median)
+        return largest
+    return means[metric] if level is None else latency_percentile(spread, means, steps, metric, level)

@@ -32,7 +32,7 @@ class NamedWorkload:
     lengths: str = "lognormal"  # law of the lengths, or "uniform"
     prefix: int = 0  # [tokens] of a prompt that are already in the KV cache, mean
     slo: str = ""  # as roofline.specs.slo reads it; empty: none
-    share: Share = 0.9  # of requests that must meet the limits without a percentile
+    share: Share | None = None  # of requests that must meet all limits without a percentile together; None: on means
     arrivals: str = "rate"  # or "users", "batch"
     notes: tuple[str, ...] = ()
     source: str = ""  # title of the first source

@@ -34,6 +34,7 @@ __all__ = [
     "PRESETS",
     "engine",
     "engine_names",
+    "is_pressing",
     "length_warnings",
     "preset_name",
     "routing_skew",

@@ -10,6 +10,7 @@ from roofline.errors import BadInput, shown
 from roofline.grammar.numbers import time_of_text
 from roofline.quantity import BILLION, MILLI, MINUTE, rounded
 from roofline.specs.slo import (
+    LATENCIES,
     P99_WITHIN,
     SLO_EXAMPLE,
     Limits,
@@ -23,7 +24,16 @@ from roofline.specs.slo import (
     ratio_of_text,
 )
 
-__all__ = ["P99_WITHIN", "Limits", "key_text", "limits_words", "ratio_of_text", "slo_limits", "with_p99_within"]
+__all__ = [
+    "LATENCIES",
+    "P99_WITHIN",
+    "Limits",
+    "key_text",
+    "limits_words",
+    "ratio_of_text",
+    "slo_limits",
+    "with_p99_within",
+]
 
 
 def slo_limits(slo: Any) -> Limits | None:

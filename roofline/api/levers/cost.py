@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from roofline.analysis.goodput import largest_rate
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
-from roofline.api.goodput import DEFAULT_SHARE, check_share
+from roofline.api.goodput import check_share
 from roofline.api.goodput import goodput as goodput_of
 from roofline.api.inputs.arguments import number, scalar
 from roofline.api.inputs.case import LEAST_RATE, LOADS
@@ -119,7 +119,7 @@ def cost(
     *,
     api_price: str | Mapping[str, float] | None = None,
     headroom: float | str | None = None,
-    share: float | str = DEFAULT_SHARE,
+    share: float | str | None = None,
     **options: Unpack[Case],
 ) -> list[GpuCost]:
     """Costs of requests and tokens on every kind of GPU, and the load from which they are below those of an API.
@@ -133,7 +133,7 @@ def cost(
         api_price: token prices of an API to compare with: ``in:0.5,out:1.5,cached:0.05``, or a mapping
             [USD per million tokens].
         headroom: share of the saturation rate, or of the goodput if there is an SLO, kept free; it sets the load [1].
-        share: of the requests that must meet limits without a percentile, as in `goodput` [1].
+        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
         options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's.
 
     Returns:
@@ -191,7 +191,7 @@ class _Unpriced(BadInput):
 class _Question(NamedTuple):
     api: ByPhase | None  # [USD per million tokens]
     headroom: float
-    share: float
+    share: float | None
     slo: Mapping[str, float]
     load: str | None
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.analysis.goodput import largest_rate
-from roofline.api.goodput import DEFAULT_SHARE, check_share
+from roofline.api.goodput import check_share
 from roofline.api.inputs.arguments import scalar, values_of
 from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
@@ -52,7 +52,7 @@ def levers(
     gpu: str | Gpu,
     *,
     goal: str = "ttft",
-    share: float | str = DEFAULT_SHARE,
+    share: float | str | None = None,
     **options: Unpack[CompareOptions],
 ) -> Levers:
     """Every lever of a case under a load: alone, and the best few together.
@@ -65,7 +65,7 @@ def levers(
         gpu: name, alias, pool or record.
         goal: ``ttft`` (its p99), ``tpot``, ``goodput``, or ``cost`` of a request, at the goodput where there is an SLO,
             else at this load.
-        share: of the requests that must meet the SLO, as in `goodput` [1].
+        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
         options: keyword arguments of `predict` with `concurrency` or `request_rate`; lengths and load are single
             numbers.
 
@@ -115,7 +115,7 @@ def levers(
 class _Session:
     """Predictions of a case with levers pulled."""
 
-    def __init__(self, goal: str, share: float, options: Mapping[str, Any]) -> None:
+    def __init__(self, goal: str, share: float | None, options: Mapping[str, Any]) -> None:
         self.goal, self.share = goal, share
         start = self._pulled(AS_IT_IS, "reference", (), options, None)
         self.start = self.with_goodput(start)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from roofline.analysis.goodput import largest_rate
 from roofline.analysis.pool_goodput import Crossover, crossovers, pool_goodput
-from roofline.api.goodput import DEFAULT_SHARE
 from roofline.ops import always
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment
@@ -124,8 +123,8 @@ def _compared(pools: Pools, replica: Deployment, workload: Workload, slo: Mappin
     within = None
     if slo:
         unit_load = replace(workload, concurrency=None, num_prompts=None, request_rate=1.0)
-        rate = largest_rate(replica, unit_load, slo, DEFAULT_SHARE).rate * replicas
-        within = _RatesWithin(pool_goodput(pools, workload, slo, DEFAULT_SHARE).rate, rate, limits_text(slo))
+        rate = largest_rate(replica, unit_load, slo).rate * replicas
+        within = _RatesWithin(pool_goodput(pools, workload, slo).rate, rate, limits_text(slo))
     is_there = always(load.is_stable)
     several = workload.osl > 1.0
     return OnePool(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from roofline.analysis.goodput import Goodput
 from roofline.analysis.pool_goodput import pool_goodput
-from roofline.api.goodput import DEFAULT_SHARE, check_share
+from roofline.api.goodput import check_share
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.levers.one_pool import OnePool, one_pool
 from roofline.api.levers.pool_inputs import link_text
@@ -217,12 +217,13 @@ class Disaggregation:
         """Whether every limit of the SLO is met; None without one."""
         return all(share <= 1.0 for share in self.slo_shares.values()) if self.slo else None
 
-    def goodput(self, slo: Slo | None = None, share: float | str = DEFAULT_SHARE) -> Goodput:
-        """The largest Poisson rate at which enough requests meet an SLO.
+    def goodput(self, slo: Slo | None = None, share: float | str | None = None) -> Goodput:
+        """The largest Poisson rate at which an SLO is met.
 
         Args:
             slo: limits as in `predict`; None for those of the case [s].
-            share: of the requests that must meet all limits without a percentile together [1].
+            share: of the requests that must meet all limits without a percentile together; None: these
+                limit means [1].
 
         Returns:
             The rate, and the limit that binds.

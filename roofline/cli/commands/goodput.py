@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from roofline.api import goodput as api
-from roofline.api.inputs.slo import limits_words
 from roofline.cli.answers import asked_format, case_text, gpus_text, named_gpus, output_price
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
     GPUS,
     PLAN,
+    SLO_MET,
     TOK_S_GPU,
     USD_HOUR,
     USD_TOKENS,
@@ -28,7 +28,7 @@ from roofline.cli.columns import (
     split_by_rule,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, share_option
+from roofline.cli.options import output_options, required_share, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.values import COUNT
@@ -47,7 +47,7 @@ def _columns(options: Mapping[str, Any], models: int, *, is_mean: bool) -> list[
         PLAN,
         ScreenColumn("req/s", "goodput", cell=_rounded_down("goodput")),
         ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
-        ScreenColumn("SLO", "goodput", 1, cell=_verdict),
+        ranked(SLO_MET, 1),
         percent_column("util", "goodput_util", 1),
         limit_column("limited by", "goodput_binding", 1, is_mean, "goodput"),
         *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
@@ -62,10 +62,6 @@ def _tail_column(metric: str, options: Mapping[str, Any]) -> ScreenColumn:
     limited = [column for column in latency(metric, options, 2, with_range=False) if "_p" in column.key]
     name = _LEVELS[metric]
     return limited[0] if limited else ScreenColumn(f"{metric.upper()} {name} ms", f"{metric}_{name}_ms", 2)
-
-
-def _verdict(row: Row) -> str:
-    return "pass" if row.get("goodput") else "fail"
 
 
 def _rounded_down(key: str) -> Callable[[Row], str]:
@@ -102,16 +98,14 @@ def goodput(
     share: float | None,
 ) -> None:
     """The largest request rate at which requests meet an SLO, what binds, and what a token costs there."""
-    share_of_workload = options.pop("share", None)
-    share = share_of_workload if share is None else share
     if not options.get("slo"):
         raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
-    required = api.DEFAULT_SHARE if share is None else share
-    answers = [answer for model in models for answer in api.goodput(model, gpus or None, share=required, **options)]
+    share = required_share(options, share)
+    answers = [answer for model in models for answer in api.goodput(model, gpus or None, share=share, **options)]
     rows = [answer.to_dict() for answer in answers]
     shown = [answer for answer in answers if answer.rate or gpus]
     notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
-    screen = replace(_screen(models, answers, rows, options, required, is_named=bool(gpus)), notes=notes)
+    screen = replace(_screen(models, answers, rows, options, share, is_named=bool(gpus)), notes=notes)
     if output_format == "markdown":
         columns = [*screen.columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
@@ -128,26 +122,19 @@ def _screen(
     answers: Sequence[api.GpuGoodput],
     rows: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
-    share: float,
+    share: float | None,
     *,
     is_named: bool,
 ) -> Screen:
     meeting = [row for answer, row in zip(answers, rows, strict=True) if answer.rate]
     missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
     first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
-    plain = [key for key in options["slo"] if key in api.LATENCIES]
-    among = f"for {100.0 * share:g} % of requests" if plain else ""
-    limits = {key: limit for key, limit in options["slo"].items() if key in plain}
-    rest = {key: limit for key, limit in options["slo"].items() if key not in plain}
-    end = ", ".join(
-        part for part in (limits_words(limits, among=among, is_mean=share is None), limits_words(rest)) if part
-    )
     return Screen(
         columns=_columns(options, len(models), is_mean=share is None),
         rows=first,
         others=others if is_named else [*others, *missing],
         rule=BELOW_RULE,
-        case=case_text(models, {**options, "slo": None}, asked_format(options), end, load=False),
+        case=case_text(models, options, asked_format(options), load=False, is_mean=True, share=share),
         answer=_answer(first, len(others)),
         lines=[
             shorten(f"fail  {row['gpu']}: {str(row['reason']).removeprefix('misses: ')}", terminal_width())

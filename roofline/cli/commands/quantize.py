@@ -10,7 +10,7 @@ import click
 
 from roofline.api.compare import FORMATS
 from roofline.api.compare import quantize as quantize_model
-from roofline.cli.answers import case_text, gpus_text, plan_of
+from roofline.cli.answers import case_text, deployed_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import latency, load_columns, percent, speedup_column, verdict_columns
 from roofline.cli.commands.compare import print_kernels
@@ -101,7 +101,7 @@ def quantize(
         ((row["weight_dtype"], [text for text in row["warnings"] if not text.startswith(_REPEATED)]) for row in rows),
         named=False,
     )
-    baseline = f"{gpus_text(rows[0])} {plan_of(rows[0])} \u00b7 against {comparison.baseline}, KV {base_kv}"
+    baseline = f"{deployed_text(rows[0])} \u00b7 against {comparison.baseline}, KV {base_kv}"
     screen = Screen(
         columns=_columns(options),
         rows=[row for row in rows if row["kv_cache_dtype"] == base_kv],

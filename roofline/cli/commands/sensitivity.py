@@ -10,7 +10,7 @@ import click
 
 from roofline.api import why as questions
 from roofline.api.why import RESULTS, UNITS, Sensitivities, Sensitivity
-from roofline.cli.answers import asked_format, binding_text, case_text
+from roofline.cli.answers import PLAN_KEYS, asked_format, binding_text, case_text, deployed_text
 from roofline.cli.case import case_options, one_case
 from roofline.cli.help import Question
 from roofline.cli.options import FORMATS, screen_options
@@ -137,7 +137,7 @@ def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Map
     ]
     regimes = dict.fromkeys(part for row in shown for part in row.regime.partition(" until ")[0].split(", "))
     deployment = sensitivities.prediction.deployment
-    end = f"{deployment.num_gpus}x {deployment.gpu.name}"
+    end = deployed_text(sensitivities.prediction.to_dict(PLAN_KEYS))
     return Screen(
         columns=_COLUMNS,
         rows=rows,

@@ -19,7 +19,9 @@ from roofline.cli.columns import (
     GPUS,
     HBM,
     PLAN,
+    SLO_MET,
     TOK_S_GPU,
+    UNSURE,
     USD_HOUR,
     USD_TOKENS,
     WEIGHTS,
@@ -32,15 +34,14 @@ from roofline.cli.columns import (
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
 from roofline.cli.render import labelled, show
-from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
+from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, keys_of, terminal_width
 from roofline.cli.values import COUNT, suggested_words
 from roofline.errors import RooflineError
 from roofline.quantity import rounded
 from roofline.records import replace
 
-_UNSURE = "pass?: its range exceeds the SLO"
 _MISSES = 3
-_ALWAYS = ("gpu", "num_gpus", "basis", "usd_per_hour", "usd_per_m_output_tok", "meets")
+_ALWAYS = ("gpu", "num_gpus", "basis", "usd_per_hour", "usd_per_m_output_tok", "meets", "slo_verdict")
 
 
 def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
@@ -57,17 +58,10 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         ranked(TOK_S_GPU, 5),
         ranked(USD_HOUR, 0),
         ranked(USD_TOKENS, 1),
-        ScreenColumn("SLO", "meets", cell=_verdict, also=("meets", "meets_high")),
+        SLO_MET,
         ranked(HBM, 6),
         *([] if _limits(options, "e2el") else latency("e2el", options, 6, with_range=False)),
     ]
-
-
-def _verdict(row: Row) -> str:
-    """``pass?`` where the upper end of the 80 % range misses the SLO."""
-    if not row["meets"]:
-        return "fail"
-    return "pass?" if row.get("meets_high") is False else "pass"
 
 
 def _limits(options: Mapping[str, Any], metric: str) -> bool:
@@ -155,7 +149,7 @@ def _screen(
         answer=_answer(first, others, len(misses)),
         lines=lines,
         hidden=left,
-        legend=_UNSURE if any(_verdict(row) == "pass?" for row in (*first, *others)) else "",
+        legend=UNSURE if any(str(row["slo_verdict"]).endswith("?") for row in (*first, *others)) else "",
     )
 
 

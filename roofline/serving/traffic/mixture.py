@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import reduce
 
 from roofline.ops import Real, comparable, maximum, minimum, never, where
-from roofline.quantity import NANO
+from roofline.quantity import MICRO, NANO
 from roofline.records import NamedTuple
 from roofline.roots import crossing
 from roofline.serving.lengths import Spread
 
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
+_MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
 _GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
 
 
@@ -64,14 +65,14 @@ def percentile(parts: Sequence[Component], level: float) -> Real:
         level: percentile [%].
 
     Returns:
-        Time [s].
+        Time [s]; where the share is reached at every time between two groups of requests, such as warm and cold
+        starts, the time of the slower group.
 
     Source:
         Markov's inequality bounds the search.
     """
-    left = 1.0 - level / 100.0
-    mean = sum(part.weight * (part.least + part.mean) for part in parts)
-    return crossing(lambda time: survival(parts, time) - left, mean / left)
+    left = (1.0 - level / 100.0) * (1.0 - MICRO)
+    return crossing(lambda time: survival(parts, time) - left, mean_of(parts) / left, _MOST_STEPS)
 
 
 def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
@@ -133,22 +134,30 @@ def merged(parts: Sequence[Component]) -> Component:
         Law of total variance.
     """
     weight = sum(part.weight for part in parts)
-    mean = sum(part.weight * (part.least + part.mean) for part in parts) / weight
-    square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / weight
-    least = reduce(minimum, (where(part.weight > NANO * weight, part.least, float("inf")) for part in parts))
-    return Component(weight, least, mean - least, maximum(square - mean * mean, 0.0))
+    divisor = maximum(weight, _TINY)
+    mean = mean_of(parts) / divisor
+    square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / divisor
+    least = reduce(minimum, (where(part.weight >= NANO * weight, part.least, float("inf")) for part in parts))
+    return Component(weight, least, maximum(mean - least, 0.0), maximum(square - mean * mean, 0.0))
 
 
 def by_prompt_length(parts: Sequence[Component], prompts: Spread) -> list[Component]:
     """Merge the components of prompt slices into the shorter half, most of the longer half, and the longest.
 
-    The components of one slice must be adjacent.
+    The components of one slice must be adjacent, and in the same order in each: requests that find the server idle are
+    not merged with those that find others.
     """
     parts_per_slice = len(parts) // len(prompts.slices)
-    groups: dict[float, list[Component]] = {}
+    groups: dict[tuple[float, int], list[Component]] = {}
     cumulative = 0.0
     for place, (weight, _) in enumerate(prompts.slices):
         cumulative += weight
         end = next(end for end in _GROUPS if cumulative <= end + NANO)
-        groups.setdefault(end, []).extend(parts[parts_per_slice * place : parts_per_slice * (place + 1)])
+        for number, part in enumerate(parts[parts_per_slice * place : parts_per_slice * (place + 1)]):
+            groups.setdefault((end, number), []).append(part)
     return [merged(group) for group in groups.values()]
+
+
+def mean_of(parts: Sequence[Component]) -> Real:
+    """Mean time over all requests [s]."""
+    return sum(part.weight * (part.least + part.mean) for part in parts)

@@ -8,7 +8,7 @@ against a simulation of every step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
 from roofline.ops import Real, maximum, minimum, never, where
@@ -19,14 +19,14 @@ from roofline.serving.latency import Workload, time_per_token
 from roofline.serving.served import Served, lanes
 from roofline.serving.traffic.link import link_wait
 from roofline.serving.traffic.load import FULL, server_of
-from roofline.serving.traffic.mixture import Component, by_prompt_length
+from roofline.serving.traffic.mixture import Component, by_prompt_length, mean_of, percentile
 from roofline.serving.traffic.prompts import Prompt, PromptNode, added, added_by_node, prompt_of, prompt_tokens, turns
 from roofline.serving.traffic.queueing import Meeting, meeting, step_of_answer
 from roofline.serving.traffic.server import PROMPTS_FIRST, UNLIMITED, Server
 from roofline.serving.traffic.slots import saturation, slot_wait
 from roofline.specs.slo import LEVELS
 
-__all__ = ["LEVELS", "Tails", "decode_tails", "tails"]
+__all__ = ["LEVELS", "Tails", "decode_tails", "latency_percentile", "tails"]
 
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
@@ -35,6 +35,9 @@ _STEADY = 0.98  # largest certain part of the mean decode step
 _FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
 _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cycle's cv: 2 / sqrt(2 pi)
 _LEAST_FREE = 0.1
+_SAME_MEAN = (
+    0.05  # relative difference between the mean of a distribution and the mean latency, beyond which neither holds
+)
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
 
 
@@ -83,6 +86,35 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     case = _settled(deployment, workload, under_load)
     first, step = _first_token(case), _decode_step(case)
     return Tails(first, step, _end_to_end(case, first, step))
+
+
+def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: Real, metric: str, level: float) -> Real:
+    """A percentile of a latency, where its distribution can hold.
+
+    Args:
+        spread: the distributions.
+        means: `ttft`, `tpot` and `e2el`, which the distributions must agree with [s].
+        decode_steps: tokens after the first where all answers are equal, else 0 [tokens].
+        metric: which latency.
+        level: percentile [%].
+
+    Returns:
+        Time [s]; NaN where the mean of the distribution is not the mean latency, or where the percentile lies well
+        below one that bounds it: an E2EL is no shorter than its TTFT, nor than all its TPOTs.
+
+    Source:
+        Arithmetic; the closed forms of extreme loads do not always agree with each other.
+    """
+    parts, mean = getattr(spread, metric), means[metric]
+    value = percentile(parts, level)
+    is_known = abs(mean_of(parts) - mean) <= _SAME_MEAN * mean
+    if metric == "e2el":
+        bound = latency_percentile(spread, means, 0.0, "ttft", level)
+        if not never(decode_steps > 0.0):
+            bound = maximum(bound, decode_steps * latency_percentile(spread, means, 0.0, "tpot", level))
+        is_known = is_known & (value >= (1.0 - _SAME_MEAN) * bound)
+        value = maximum(value, bound)
+    return where(is_known, value, float("nan"))
 
 
 def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> _Settled:
@@ -353,6 +385,8 @@ def _stall_correlation(cv: float) -> float:
 
 def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Component]) -> tuple[Component, ...]:
     """Distribution of the E2EL: TTFT plus decode time, for each length of the answer."""
+    if never(case.server.osl > 1.0):
+        return tuple(first)
     parts = []
     prompts = case.server.lengths.prompts
     if not prompts.is_fixed:

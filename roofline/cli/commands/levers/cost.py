@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from roofline.api.goodput import DEFAULT_SHARE
 from roofline.api.levers import cost as api
 from roofline.cli.answers import asked_format, case_text, gpus_text, named_gpus
 from roofline.cli.case import case_options
@@ -23,7 +22,7 @@ from roofline.errors import RooflineError
 from roofline.quantity import rounded
 
 _SHARED = (
-    "in, cached, out: the phases share the rent by the time that they take; blended: the rent over all tokens; "
+    "in, cached, decode: the phases share the rent by the time that they take; all: the rent over all tokens; "
     "each has the range of the rent, as json shows"
 )
 
@@ -101,8 +100,8 @@ def cost(
     shown = [answer for answer in answers if answer.planned is not None or gpus]
     refused = [row for row in rows if row["reason"] is not None]
     load_text = "" if best is None else f"at {best.at}"
-    if load_text.endswith("goodput"):
-        load_text += f" for {100.0 * cost_options.get('share', DEFAULT_SHARE):g} % of requests"
+    if load_text.endswith("goodput") and cost_options.get("share") is not None:
+        load_text += f" for {100.0 * cost_options['share']:g} % of requests"
     screen = Screen(
         columns=_columns(options, len(models)),
         rows=first,

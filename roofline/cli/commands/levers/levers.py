@@ -8,14 +8,13 @@ from typing import Any
 
 import click
 
-from roofline.api.goodput import DEFAULT_SHARE
 from roofline.api.levers import levers as question
 from roofline.api.levers import pulled as api
 from roofline.api.levers.quality import is_free
 from roofline.cli.answers import asked_format, case_text, gpus_text, output_price, plan_of
 from roofline.cli.case import case_options, one_case
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, share_option
+from roofline.cli.options import output_options, required_share, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, terminal_width
 from roofline.quantity import KILO, rounded, to_text
@@ -91,9 +90,8 @@ def levers(
 ) -> None:
     """Every lever of one case under load, alone and together: what it does, why, and what it costs."""
     model, gpu = one_case(models, gpus)
-    share_of_workload = options.pop("share", None)
-    share = share_of_workload if share is None else share
-    answer = question.levers(model, gpu, goal=goal, share=DEFAULT_SHARE if share is None else share, **options)
+    share = required_share(options, share)
+    answer = question.levers(model, gpu, goal=goal, share=share, **options)
     rows: Sequence[Mapping[str, Any]] = answer.to_records()
     screen = _screen(answer, rows, options, output_format)
     show(screen, output_format, rows, {"goal": answer.goal, "notes": list(answer.notes)})

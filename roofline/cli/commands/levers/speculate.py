@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from roofline.api.levers import speculation as api
-from roofline.cli.answers import asked_format, case_text, gpus_text
+from roofline.cli.answers import asked_format, case_text, deployed_text
 from roofline.cli.case import case_options, list_options, one_case
 from roofline.cli.columns import speedup_column
 from roofline.cli.help import Question
@@ -53,7 +53,7 @@ def speculate(
     screen = Screen(
         columns=_columns(answer),
         rows=[_pivoted(rows, place, len(answer.predictions)) for place in range(len(answer.values))],
-        case=case_text(models, options, asked_format(options), gpus_text(rows[0]), load=False),
+        case=case_text(models, options, asked_format(options), deployed_text(rows[0]), load=False),
         answer=str(answer),
         legend=f"1 to {len(answer.predictions) - 1}: speed-up of TPOT with so many proposed tokens",
         notes=answer.warnings,

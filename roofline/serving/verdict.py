@@ -1,0 +1,99 @@
+"""Whether a case meets its SLO, and how sure that is: pass, pass?, fail? or fail.
+
+The one rule for every command, for scalars and arrays: an unqualified verdict needs figures that were found, a load
+inside the validated range, and 80 % ranges clear of every limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from roofline.elements import is_nan
+from roofline.ops import Real, maximum, never, where
+from roofline.records import NamedTuple
+from roofline.specs.slo import key_text
+
+#: Verdicts: met or missed for certain, or by the central estimate alone.
+PASS, LIKELY, UNLIKELY, FAIL = "pass", "pass?", "fail?", "fail"
+
+#: Reasons: why a verdict is not certain, or why there is none.
+IN_RANGE = "the 80 % range includes the limit"
+AT_HARDWARE_LIMIT = "times are the hardware limit, which no GPU reaches"
+UNKNOWN = "this percentile is not known for this load: its closed form contradicts the mean; see --simulate"
+OUTSIDE = "outside the validated range"
+#: Reasons: why a case has no times.
+DOES_NOT_FIT, OVERLOADED = "does not fit", "overloaded"
+
+
+class Limited(NamedTuple):
+    """A latency over its limit: central estimate, and the ends of its 80 % range [1]. NaN where it is not known."""
+
+    key: str
+    central: Real
+    low: Real
+    high: Real
+
+
+class Verdict(NamedTuple):
+    """The verdict on an SLO; arrays for many cases."""
+
+    word: Any  # PASS, LIKELY, UNLIKELY or FAIL; None where a limited latency is not known
+    reason: Any  # why it is not PASS; None where it is
+    binding: Any  # key of the limit that is taken up most
+
+
+def verdict(
+    limited: Sequence[Limited],
+    unchecked: Iterable[tuple[Real, str]] = (),
+    without_times: Iterable[tuple[Real, str]] = (),
+    in_range: str = IN_RANGE,
+) -> Verdict:
+    """The verdict on limits that must hold together.
+
+    Args:
+        limited: the limited latencies, at least one.
+        unchecked: conditions outside what was checked, with words for them.
+        without_times: conditions under which there are no times, with words for them.
+        in_range: why a verdict is not certain where a range includes its limit.
+
+    Returns:
+        Word, reason and binding limit, element by element.
+
+    >>> verdict([Limited("ttft", 0.5, 0.4, 0.6), Limited("tpot", 0.9, 0.7, 1.2)])
+    Verdict(word='pass?', reason='the 80 % range includes the limit', binding='tpot')
+    >>> verdict([Limited("ttft", 0.5, 0.4, 0.6)], [(True, "single-token answers")]).reason
+    'outside the validated range: single-token answers'
+    """
+    first = limited[0]
+    central = low = high = 0.0 * first.central if hasattr(first.central, "shape") else 0.0
+    binding: Any = first.key
+    is_unknown: Any = False
+    for each in limited:
+        unknown = is_nan(each.central)
+        is_unknown = is_unknown | unknown
+        shares = (where(unknown, 0.0, share) for share in (each.central, each.low, each.high))
+        each_central, each_low, each_high = shares
+        binding = where(each_central > central, each.key, binding)
+        central, low, high = maximum(central, each_central), maximum(low, each_low), maximum(high, each_high)
+    missed: Any = f"{key_text(first.key)} exceeds its limit"
+    for each in limited[1:]:
+        missed = where(binding == each.key, f"{key_text(each.key)} exceeds its limit", missed)
+    word: Any = where(central > 1.0, where(low > 1.0, FAIL, UNLIKELY), where(high > 1.0, LIKELY, PASS))
+    reason: Any = where(word == FAIL, missed, where(word == PASS, "", in_range))
+    for is_outside, text in reversed(list(unchecked)):
+        word = where(is_outside, where(central > 1.0, UNLIKELY, LIKELY), word)
+        reason = where(is_outside, f"{OUTSIDE}: {text}", reason)
+    if not never(is_unknown):
+        is_open = is_unknown & (central <= 1.0)
+        word, reason = where(is_open, None, word), where(is_open, UNKNOWN, reason)
+    for fails, text in without_times:
+        word, reason = where(fails, FAIL, word), where(fails, text, reason)
+    return Verdict(word, _absent_as_none(reason), binding)
+
+
+def _absent_as_none(reason: Any) -> Any:
+    """None for an empty reason."""
+    if isinstance(reason, str):
+        return reason or None
+    return where(reason == "", None, reason)
