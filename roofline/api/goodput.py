@@ -10,7 +10,7 @@ from roofline.analysis.sizing import above_limit
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
 from roofline.api.inputs.arguments import number, scalar
-from roofline.api.inputs.case import LEAST_RATE, LOADS
+from roofline.api.inputs.case import LEAST_RATE, LOADS, is_pressing
 from roofline.api.inputs.load import replicas
 from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
@@ -259,7 +259,8 @@ def _on_gpu(
             "tp": candidate.deployment.plan.tp,
         }
         reason = None if missed is None else _why_none(candidate, missed, slo, share)
-        return GpuGoodput(model, gpu, share, missed, None, reason, name_notes, row)
+        pressing = tuple(text for text in candidate.warnings if is_pressing(text))
+        return GpuGoodput(model, gpu, share, missed, None, reason, (*name_notes, *pressing), row)
     _, result, candidate = best
     plan = candidate.deployment.plan
     answer = predict(

@@ -9,6 +9,7 @@ import click
 
 from roofline.api import catalog, listing
 from roofline.api.catalog import spec_report
+from roofline.cli.columns import percent_column
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options, specs_option
 from roofline.cli.render import echo, notes, one_line, show
@@ -46,8 +47,8 @@ _WORKLOADS = (
     ScreenColumn("cv", "osl_cv", 4),
     ScreenColumn("prefix", "prefix", 4),
     ScreenColumn("SLO", "slo"),
-    ScreenColumn("dominates", "dominates", 1),
-    ScreenColumn("TTFT/E2EL", "ttft_share", 2),
+    ScreenColumn("waits for", "waits_for", 1),
+    percent_column("TTFT/E2EL", "ttft_share", 2),
     ScreenColumn("tightest limit", "tightest", 3),
     ScreenColumn("arrivals", "arrivals", 5),
     ScreenColumn("date of source", "date", 5),
@@ -155,7 +156,7 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
 def workloads(
     names: tuple[str, ...], model: str | None, gpu: str | None, output_format: str, specs: str | None
 ) -> None:
-    """Workloads by name: lengths, SLO, source, and the latency that dominates each and why (--workload NAME)."""
+    """Workloads by name: lengths, SLO, source, and what somebody waits for, and how long (--workload NAME)."""
     from roofline.api.workloads import workload_rows
 
     rows = workload_rows(model, gpu, names or None, specs)

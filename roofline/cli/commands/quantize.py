@@ -17,13 +17,14 @@ from roofline.cli.commands.compare import print_kernels
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options
 from roofline.cli.render import labelled, show
-from roofline.cli.screen import Row, Screen, ScreenColumn
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn
 from roofline.cli.values import suggested
 
 
 def _columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     is_loaded = bool(load_columns(options))  # latencies then include the queue, speed-ups do not
     return [
+        MARK,
         ScreenColumn("weights", "weight_dtype"),
         ScreenColumn("KV", "kv_cache_dtype", 1),
         ScreenColumn("compute", "compute_dtype", 4),
@@ -50,7 +51,8 @@ def _used(row: Row) -> str:
 
 
 def _evidence(row: Row) -> str:
-    return "assumed" if row["assumed"] else "timed"
+    """Kernels with assumed constants where the others are timed; without any the mark of the row says it all."""
+    return "assumed" if row["assumed"] else "-"
 
 
 #: Options of a case that this command varies itself or has no use for.
