@@ -110,7 +110,8 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
     keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if output_format == "table" else None
     rows = [row for answer in answers for row in answer.to_records(keys)]
     shared = [text for answer in answers for text in answer.notes]
-    owners = labelled((_label(size, len(models)), size.warnings) for size in sizes if size.meets or gpus)
+    shown = [size for size in sizes if size.meets or gpus] or sizes
+    owners = labelled((_label(size, len(models)), size.warnings) for size in shown)
     screen = _screen(models, sizes, rows, columns, options, is_named=bool(gpus))
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]

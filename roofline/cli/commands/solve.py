@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from roofline.api import why as questions
 from roofline.api.predict import LOADS
 from roofline.api.why import Solution
 from roofline.cli.answers import asked_format, binding_text, case_text, differ, gpus_text
-from roofline.cli.case import case_options
+from roofline.cli.case import WITHOUT_LIMITS, case_options
 from roofline.cli.columns import GPUS, PLAN, latency, model_column
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options
@@ -70,7 +71,7 @@ _UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl",
 )
 @click.option("--tpot", type=DURATION, help="Target, e.g. 25ms.")
 @click.option("--e2el", type=DURATION, help="Target, e.g. 5s.")
-@case_options
+@partial(case_options, without=WITHOUT_LIMITS[1:])
 @output_options
 def solve(
     unknown: str,

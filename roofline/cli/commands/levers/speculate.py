@@ -10,7 +10,7 @@ import click
 
 from roofline.api.levers import speculation as api
 from roofline.cli.answers import asked_format, case_text, deployed_text
-from roofline.cli.case import case_options, list_options, one_case
+from roofline.cli.case import WITHOUT_LIMITS, case_options, list_options, one_case
 from roofline.cli.columns import speedup_column
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
@@ -18,7 +18,7 @@ from roofline.cli.render import show
 from roofline.cli.screen import Screen, ScreenColumn
 
 _NAMES = {"batch": "batch", "concurrency": "users", "request_rate": "req/s"}
-_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "measured")
+_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "measured", *WITHOUT_LIMITS)
 _LISTED = ("isl", "osl", "prefix", "tp", "quantization")
 
 
@@ -43,6 +43,7 @@ def speculate(
 ) -> None:
     """TPOT with drafts by batch, users or rate: how many tokens to propose, and where drafts stop paying."""
     model, gpu = one_case(models, gpus)
+    options.pop("slo", None)  # of a workload
     for name in ("draft", "acceptance"):
         if options.get(name) is None:
             raise click.UsageError(f"speculate needs --{name}; e.g. --draft ngram --acceptance 0.6")
