@@ -80,6 +80,26 @@ def block_functions() -> dict[str, Callable[..., Any]]:
     return {name: getattr(np, name) for name in named}
 
 
+def groups_of(numbers: Any) -> list[tuple[float, Any]]:
+    """Distinct numbers of an array in ascending order, with the places of each in the flattened array."""
+    flat = np.ravel(numbers)
+    return [(float(number), np.flatnonzero(flat == number)) for number in np.unique(flat)]
+
+
+def taken(value: Any, shape: tuple[int, ...], places: Any) -> Any:
+    """Elements of an array, broadcast to a shape and flattened; a single number stays one."""
+    return np.broadcast_to(value, shape).reshape(-1)[places] if getattr(value, "shape", ()) else value
+
+
+def scattered(values: Any, places: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
+    """An array of a shape from flat parts or single values, each with its places in the flattened array."""
+    kind = np.result_type(*(np.asarray(value).dtype for value in values)) if dtype is None else dtype
+    whole = np.empty(int(np.prod(shape)), kind)
+    for value, where in zip(values, places, strict=True):
+        whole[where] = value
+    return whole.reshape(shape)
+
+
 def in_blocks(
     run: Callable[..., tuple[Any, ...]], is_array: tuple[bool, ...], floats: int, flags: int
 ) -> Callable[..., tuple[Any, ...]]:

@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from roofline.api.inputs import arguments, cache, case, load, measured_case, pools, shape, speculation
 from roofline.api.inputs.case import LOADS
-from roofline.api.inputs.deployed import CaseOptions, deployed_case
+from roofline.api.inputs.deployed import CaseOptions, Deployed, deployed_case
 from roofline.api.inputs.slo import slo_limits
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.number_types import Numbers
 from roofline.ops import never
-from roofline.physics.plan import DEFAULT_SKEW
-from roofline.records import replace
+from roofline.physics.plan import DEFAULT_SKEW, Deployment
+from roofline.records import NamedTuple, replace
 from roofline.serving import answer
 from roofline.serving.correction import UNCORRECTED
 from roofline.serving.knee import Knees
+from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction, Predictions
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.sizing import does_not_fit
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.slo import Limits
 
 if TYPE_CHECKING:
     from roofline.api.inputs.options import Case
@@ -137,7 +139,8 @@ def predict(
             numbers, the time in seconds [1, s].
         derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualization or clocks:
             ``bandwidth:5%,peak:3%``, or a mapping [1].
-        tp: tensor-parallel degree; None for the smallest that fits [1].
+        tp: tensor-parallel degree; None for the smallest that holds the load, or, where `num_gpus` and `slo` are given,
+            that meets the SLO; in arrays, case by case [1].
         pp: pipeline-parallel degree [1].
         ep: expert-parallel degree [1].
         dp: data-parallel degree of the attention [1].
@@ -215,15 +218,27 @@ def predict(
         isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, prompt_cache
     )
     deployment = cache.deployed(base.deployment, workload.cache)
-    if base.tp is None:
-        deployment = load.at_smallest_tp(
-            deployment,
-            workload,
-            allow_oversize=allow_oversize,
-            num_gpus=base.num_gpus,
-            copies=base.copies,
-            slo=limits,
-        )
+    rest = _Rest(base, limits, measured, allow_oversize)
+    if base.tp is not None:
+        return _at_plan(deployment, workload, rest)
+    tp = load.open_tp(deployment, workload, num_gpus=base.num_gpus, copies=base.copies, slo=limits)
+    if not getattr(tp, "shape", ()):
+        return _at_plan(load.at_tp(deployment, tp), workload, rest)
+    return _at_each_plan(deployment, workload, tp, rest)
+
+
+class _Rest(NamedTuple):
+    """Of a question, what is neither plan nor lengths and load."""
+
+    base: Deployed
+    limits: Limits | None
+    measured: Any
+    allow_oversize: bool
+
+
+def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Prediction:
+    """The prediction at one plan."""
+    base, limits, measured, allow_oversize = rest
     if base.num_gpus is not None:
         deployment = deployment.copies(load.replicas(deployment.plan, base.num_gpus))
     elif base.copies is not None:
@@ -233,7 +248,7 @@ def predict(
     correction = UNCORRECTED if measured is None else measured_case.correction(deployment, workload, measured)
     notes = (
         *base.notes,
-        *case.warnings(deployment, base.basis, workload, is_smallest_tp=base.tp is None),
+        *case.warnings(deployment, base.basis, workload, is_open=base.tp is None),
         *base.lost,
         *speculation.draft_warnings(deployment),
         *cache.cache_notes(deployment, workload),
@@ -248,6 +263,22 @@ def predict(
         used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
         return replace(prediction, added=(*prediction.added, f"does not fit: {used}; times are hypothetical"))
     return prediction if prediction.served is None else load.under_load(prediction)
+
+
+def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Rest) -> Prediction:
+    """The prediction of an array of cases, each at its own `tp`."""
+    from roofline.arrays import groups_of, taken
+    from roofline.serving.mixed_plans import MixedPlans
+
+    groups = groups_of(tp)
+    if len(groups) == 1:
+        return _at_plan(load.at_tp(deployment, groups[0][0]), workload, rest)
+    parts = []
+    for degree, places in groups:
+        numbers = {name: taken(getattr(workload, name), tp.shape, places) for name in case.NUMBERS}
+        part = replace(workload, **numbers)
+        parts.append(_at_plan(load.at_tp(deployment, degree), part, rest))
+    return MixedPlans(parts, [places for _, places in groups], tp.shape)
 
 
 def predict_each_gpu(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -18,11 +18,12 @@ from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.quantity import BILLION, KIBI, MEGA, rounded
 from roofline.records import replace
 from roofline.serving.lengths import LAWS, Lengths
+from roofline.serving.mixed_plans import MixedPlans
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
 from roofline.serving.row import row as row_of
 from roofline.serving.row_types import Row
-from roofline.serving.sizing import check_count, possible_tp
+from roofline.serving.sizing import check_count
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
@@ -48,7 +49,7 @@ def table(
 ) -> list[Row]:
     """Predictions of every combination as flat rows for pandas, polars or DuckDB.
 
-    Without `tp`, every case runs at the smallest that fits.
+    Without `tp`, every case runs at the one that `predict` chooses for it.
 
     Args:
         models: one name, alias or record, or several.
@@ -119,45 +120,34 @@ def _rows(
     keys: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     """Rows of one model on one GPU with one set of options, in the order of the cases."""
-    rows: dict[int, dict[str, Any]] = {}
     pending = [place for place, lengths in enumerate(cases) if lengths["prefix"] <= lengths["isl"]]
     failure: RooflineError = BadInput("prefix exceeds the prompt")
-    for tp in _degrees(model, gpu, options):
-        if not pending:
-            break
+    rows: dict[int, dict[str, Any]] = {}
+    if pending:
         chosen = {name: [cases[place][name] for place in pending] for name in cases[0]}
         try:
-            prediction = predict(model, gpu, **{**options, **chosen, "tp": tp})
+            prediction = predict(model, gpu, **{**options, **chosen})
+            rows = dict(zip(pending, _split(prediction, keys), strict=True))
         except UnknownName:
             raise
         except RooflineError as error:
             failure = error
-            continue
-        for place, row in zip(pending, _split(prediction, keys), strict=True):
-            rows[place] = row  # of the widest tp, where none fits
-        if "tp" not in options or options["tp"] is None:
-            pending = [place for place in pending if rows[place]["reason"] is not None]
-        else:
-            pending = []
     return [
         rows[place] if place in rows else _refused(model, gpu, options, cases[place], failure, keys)
         for place in range(len(cases))
     ]
 
 
-def _degrees(model: str | Model, gpu: Any, options: Mapping[str, Any]) -> Iterable[int]:
-    """Tensor-parallel degrees to try, smallest first."""
-    tp = options.get("tp")
-    if tp is not None:
-        return (tp,)
-    specs = options.get("specs")
-    record = model if isinstance(model, Model) else catalog.load_model(model, specs, options.get("assume"))
-    node = pools.gpu_of(gpu, specs).node
-    return possible_tp(record, max(node // (options.get("dp") or 1), 1))
-
-
 def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """One row for each element of a prediction over arrays."""
+    if isinstance(prediction, MixedPlans):
+        numbered = [
+            (place, row)
+            for part, places in zip(prediction.parts, prediction.places, strict=True)
+            for place, row in zip(places.tolist(), _split(part, keys), strict=True)
+        ]
+        yield from (row for _, row in sorted(numbered, key=lambda pair: pair[0]))
+        return
     size = len(prediction.workload.isl)
     columns = row_of(prediction, (*keys, "fits", "hbm_used_frac"))
     lists = {

@@ -90,15 +90,16 @@ def _wrapped_lines(line: str, indent: str) -> list[str]:
 def _title(prediction: Prediction) -> str:
     deployment = prediction.deployment
     weights = summary(deployment.model, deployment.quantization)[0]
-    return f"{deployment.model.short_name} {weights} on {deployment.num_gpus}x {deployment.gpu.name}"
+    return f"{deployment.model.short_name} {weights} on {span_text(deployment.num_gpus)}x {deployment.gpu.name}"
 
 
 def _plan(prediction: Prediction) -> list[str]:
     """tp, and the other parallel degrees that are not 1."""
     deployment = prediction.deployment
-    degrees = {name: getattr(deployment.plan, name) for name in ("pp", "ep", "dp")}
-    degrees["replicas"] = deployment.replicas
-    return [f"tp {deployment.plan.tp}", *(f"{name} {degree}" for name, degree in degrees.items() if degree != 1)]
+    degrees = {name: span_text(getattr(deployment.plan, name)) for name in ("pp", "ep", "dp")}
+    degrees["replicas"] = span_text(deployment.replicas)
+    listed = (f"{name} {degree}" for name, degree in degrees.items() if degree != "1")
+    return [f"tp {span_text(deployment.plan.tp)}", *listed]
 
 
 def _case(prediction: Prediction) -> str:

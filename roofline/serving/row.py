@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import BadInput, UnknownName, shown
-from roofline.ops import Real
+from roofline.ops import Real, always, where
 from roofline.quantity import GIGA, MILLI
 from roofline.serving.prompt_cache import hit_rate, load_time
 from roofline.serving.quantization import summary
@@ -100,6 +100,14 @@ def _token_price(prediction: Prediction, kind: str) -> Any:
     return None if prices is None else _json_value(getattr(prices, kind))
 
 
+def _of_decode(prediction: Prediction, value: Callable[[], Real]) -> Any:
+    """A figure of decode steps; None for single tokens, which have none."""
+    if prediction.tpot is None:
+        return None
+    several = prediction.workload.osl > 1.0
+    return _json_value(value() if always(several) else where(several, value(), None))
+
+
 def _verdict(part: str) -> Callable[[Prediction], Any]:
     """Part of the verdict on the SLO; None without one."""
     return lambda p: None if p.slo_verdict is None else _words(getattr(p.slo_verdict, part))
@@ -175,12 +183,12 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
     "slo_verdict": _verdict("word"),
     "slo_reason": _verdict("reason"),
     "ttft_light_frac": lambda p: _json_value(p.ideal_share["prefill"]),
-    "tpot_light_frac": lambda p: None if p.tpot is None else _json_value(p.ideal_share["decode"]),
+    "tpot_light_frac": lambda p: _of_decode(p, lambda: p.ideal_share["decode"]),
     "tok_s_user": lambda p: _json_value(p.tok_s_user),
     "output_tok_s": lambda p: _json_value(p.output_tok_s),
     "output_tok_s_gpu": lambda p: _json_value(p.output_tok_s_gpu),
     "prefill_bound": lambda p: _json_value(p.prefill.bound),
-    "decode_bound": lambda p: None if p.tpot is None else _json_value(p.decode.bound),
+    "decode_bound": lambda p: _of_decode(p, lambda: p.decode.bound),
     "ridge_knee": lambda p: _json_value(p.knees.ridge),
     "half_knee": lambda p: _json_value(p.knees.half),
     "memory_knee": lambda p: _integral(p.knees.memory),

@@ -66,7 +66,9 @@ def verdict(
     'outside the validated range: single-token answers'
     """
     first = limited[0]
-    central = low = high = 0.0 * first.central if hasattr(first.central, "shape") else 0.0
+    central: Real = 0.0
+    low: Real = 0.0
+    high: Real = 0.0
     binding: Any = first.key
     is_unknown: Any = False
     for each in limited:

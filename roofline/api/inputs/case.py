@@ -31,6 +31,7 @@ __all__ = [
     "BASES",
     "LEAST_RATE",
     "LOADS",
+    "NUMBERS",
     "PRESETS",
     "engine",
     "engine_names",
@@ -41,6 +42,9 @@ __all__ = [
     "warnings",
     "workload",
 ]
+
+#: Fields of a workload that may be arrays.
+NUMBERS = ("isl", "osl", "batch", "prefix", USERS, RATE, "num_prompts")
 
 _LONGEST = BILLION  # tokens or sequences; anything above is a mistake
 #: Loads; a case states at most one.
@@ -161,17 +165,13 @@ def engine(name: str, network: Any, specs: str | None = None, **settings: Any) -
     return replace(profile, **changes) if changes else profile
 
 
-def warnings(
-    deployment: Deployment, requested: str, workload: Workload, *, is_smallest_tp: bool = False
-) -> tuple[str, ...]:
+def warnings(deployment: Deployment, requested: str, workload: Workload, *, is_open: bool = False) -> tuple[str, ...]:
     """Notes on assumptions, stand-ins and exceeded limits; `requested` is the basis before any fallback."""
     length = workload.isl + workload.osl
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     notes = [*model.cautions, *gpu.cautions, *deployment.quantization.notes]
     load = workload.batch if workload.load == BURST else getattr(workload, workload.load)
-    if is_smallest_tp and type(length + load) is not float:
-        notes.append(f"tp = {plan.tp} for all cases: the smallest that fits the largest of them")
-    elif is_smallest_tp and workload.load != BURST:
+    if is_open and (workload.load != BURST or type(length + load) is not float):
         notes.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
     constant = deployment.memo.get((warnings, requested))
     if constant is None:

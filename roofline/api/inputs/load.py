@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from roofline.api.inputs.case import NUMBERS
 from roofline.api.inputs.shape import cold_start_warnings
-from roofline.elements import all_of, any_of, largest_of, smallest_of
+from roofline.elements import all_of, any_of, largest_of, negated
 from roofline.errors import BadInput, Overloaded
-from roofline.ops import Real, where
-from roofline.physics.memory import largest_batch
+from roofline.ops import Real, maximum, where
+from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.quantity import rounded
-from roofline.records import replace
+from roofline.records import NamedTuple, replace
 from roofline.serving.latency import BURST, USERS, Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.served import UNDER_LOAD, Served, lanes
@@ -23,121 +24,129 @@ from roofline.serving.sizing import (
     does_not_fit,
     plan_fault,
     possible_tp,
-    smallest_tp,
     widest_tp,
 )
 
-__all__ = ["UNDER_LOAD", "at_smallest_tp", "check_longest", "domains", "replicas", "under_load"]
+__all__ = ["UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
 
 _SAME = 0.01  # relative gain in capacity that does not justify a wider plan
+_LEAST_EXCESS = 1e-9
 
 
-def at_smallest_tp(
+def open_tp(
     deployment: Deployment,
     workload: Workload,
     *,
-    allow_oversize: bool,
     num_gpus: int | None = None,
     copies: int | None = None,
     slo: Mapping[str, float] | None = None,
-) -> Deployment:
-    """The deployment at the smallest tp that fits its case, or the largest of its cases; replicas are not set.
+) -> Real:
+    """The tensor-parallel degree of each case where none is stated; 0 where no degree of a node fits.
 
-    With `num_gpus` and `slo`, the smallest tp that meets the limits, or the nearest miss. Users fit where memory and
-    `max_num_seqs` hold all of them at once, a request rate where it is below saturation; where no tp is enough, the
-    smallest with the largest capacity is used.
+    The one rule for every question, element by element:
+
+    1. a burst takes the smallest degree that holds its batch;
+    2. users take the smallest that holds all of them at once, in memory and in `max_num_seqs`, a request rate the
+       smallest with a saturation above it; where none does, the smallest of those that take the most;
+    3. where the number of GPUs and an SLO are given, the smallest that meets the SLO, else the nearest miss.
+
+    With a number of GPUs, degrees that divide it come first.
     """
-    plan = deployment.plan
+    check_count_of(deployment, num_gpus)
+    length = workload.isl + workload.osl
+    candidates = _possible(deployment)
+    zero: Real = sum(0.0 * value for value in (getattr(workload, name) for name in NUMBERS) if value is not None)
+    whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
+    if num_gpus is None and workload.load == BURST:
+        largest, longest = largest_of(workload.batch), largest_of(length)
+        first = next((each for each in candidates if memory(each, largest, longest).fits), None)
+        if first is not None and first is candidates[0]:
+            return 1.0 * first.plan.tp
+    chosen = zero
+    settled: Real = chosen > 0.0
+    best = chosen
+    for candidate in whole or candidates:
+        served_by = candidate.copies(copies or (num_gpus or 1) // candidate.plan.num_gpus or 1)
+        score = _score(served_by, workload, slo if num_gpus is not None else None)
+        fits = memory(candidate, workload.batch, length).fits
+        is_better = fits & ((chosen == 0.0) | (score.value > best * (1.0 + score.gain)))
+        takes_it = negated(settled) & is_better
+        chosen, best = where(takes_it, 1.0 * candidate.plan.tp, chosen), where(takes_it, score.value, best)
+        enough = negated(settled) & fits & score.is_enough
+        chosen, settled = where(enough, 1.0 * candidate.plan.tp, chosen), settled | enough
+        if all_of(settled):
+            break
+    return chosen
+
+
+class _Score(NamedTuple):
+    """How well a plan serves a case."""
+
+    value: Real  # the more, the better
+    gain: float  # relative, that does not justify a wider plan
+    is_enough: Real
+
+
+def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] | None) -> _Score:
+    if slo:
+        from roofline.serving.targets import excess
+
+        worst = excess(deployment, workload, slo)
+        return _Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
+    if workload.load == BURST:
+        return _Score(value=1.0, gain=0.0, is_enough=True)
+    takes, amount = _capacity(deployment, workload), _amount(workload)
+    return _Score(takes, _SAME, takes >= amount if workload.load == USERS else takes > amount)
+
+
+def _amount(workload: Workload) -> Real:
+    """Users or requests per second; 0 for a burst."""
+    return 0.0 if workload.load == BURST else getattr(workload, workload.load)
+
+
+def _possible(deployment: Deployment) -> list[Deployment]:
+    """The deployment at each tensor-parallel degree of a node that divides the model, smallest first."""
+    plan, model = deployment.plan, deployment.model
+    known: list[Deployment] | None = deployment.memo.get(open_tp)
+    if known is None:
+        degrees = possible_tp(model, widest_tp(deployment))
+        plans = [replace(plan, tp=tp) for tp in degrees]
+        known = [deployment.at(each) for each in plans if plan_fault(model, each) is None]
+        deployment.memo[open_tp] = known
+    return known
+
+
+def check_count_of(deployment: Deployment, num_gpus: int | None) -> None:
+    """Refuse an impossible number of GPUs, and degrees that are no whole numbers."""
     if num_gpus is not None:
         check_count("num_gpus", num_gpus)
     if check_degrees not in deployment.memo:
-        check_degrees(deployment.model, plan)
+        check_degrees(deployment.model, deployment.plan)
         deployment.memo[check_degrees] = True
-    length = workload.isl + workload.osl
-    batch, longest = largest_of(workload.batch), largest_of(length)
-    tp = smallest_tp(deployment, batch, longest)
-    if tp is None:
-        widest = widest_tp(deployment)
-        possible = [tp for tp in possible_tp(deployment.model, widest) if (tp * plan.dp) % plan.ep == 0] or [1]
-        deployment = replace(deployment, plan=replace(plan, tp=possible[-1]))
-        check_plan(deployment.model, deployment.plan)
-        if not allow_oversize and type(workload.batch + length) is float:
-            raise does_not_fit(deployment, batch, longest)
-        return deployment
-    if (
-        num_gpus is not None
-        and slo
-        and type(length + workload.batch + (workload.concurrency or workload.request_rate or 0.0)) is float
-    ):
-        tp = _tp_for_limits(deployment, tp, workload, num_gpus, slo)
-    elif workload.load != BURST:
-        tp = _tp_for_load(deployment, tp, workload, num_gpus, copies)
-    return deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
 
 
-def _possible_tp(deployment: Deployment, least: int) -> list[int]:
-    """Valid tensor-parallel degrees, from `least` on."""
-    plan, model = deployment.plan, deployment.model
-    degrees = possible_tp(model, widest_tp(deployment))
-    return [tp for tp in degrees if tp >= least and plan_fault(model, replace(plan, tp=tp)) is None]
+def at_tp(deployment: Deployment, tp: float) -> Deployment:
+    """The deployment at a degree from `open_tp`; at the widest of a node where none fits."""
+    plan = deployment.plan
+    if tp:
+        return deployment.at(replace(plan, tp=int(tp)))
+    possible = [tp for tp in possible_tp(deployment.model, widest_tp(deployment)) if (tp * plan.dp) % plan.ep == 0]
+    widest = deployment.at(replace(plan, tp=(possible or [1])[-1]))
+    check_plan(widest.model, widest.plan)
+    return widest
 
 
-def _tp_for_limits(
-    deployment: Deployment, least: int, workload: Workload, num_gpus: int, slo: Mapping[str, float]
-) -> int:
-    """Smallest tp that meets the limits on `num_gpus`; the nearest miss where none does."""
-    from roofline.serving.targets import excess
-
-    best, nearest = least, math.inf
-    for tp in _possible_tp(deployment, least):
-        candidate = deployment.at(replace(deployment.plan, tp=tp))
-        copies, rest = divmod(num_gpus, candidate.plan.num_gpus)
-        if rest or not copies:
-            continue
-        worst = float(excess(candidate.copies(copies), workload, slo))
-        if worst < nearest:
-            best, nearest = tp, worst
-        if worst <= 1.0:
-            break
-    return best
-
-
-def _tp_for_load(
-    deployment: Deployment, least: int, workload: Workload, num_gpus: int | None, copies: int | None
-) -> int:
-    """Smallest tp that takes all of a load; where none does, the smallest of those that take the most."""
-    needed = workload.concurrency if workload.load == USERS else workload.request_rate
-    best, most = least, 0.0
-    for tp in _possible_tp(deployment, least):
-        takes = _capacity(deployment, tp, workload, num_gpus, copies)
-        if takes is None:
-            continue
-        enough = takes >= needed if workload.load == USERS else takes > needed
-        if all_of(enough):
-            return tp
-        if smallest_of(takes) > most * (1.0 + _SAME):
-            best, most = tp, smallest_of(takes)
-    return best
-
-
-def _capacity(
-    deployment: Deployment, tp: int, workload: Workload, num_gpus: int | None, copies: int | None
-) -> Real | None:
-    """Users that fit at once, or requests answered [1/s], at some tp; None: replicas would not be whole."""
-    candidate = deployment.at(replace(deployment.plan, tp=tp))
-    count, rest = (copies or 1, 0) if type(num_gpus) is not int else divmod(num_gpus, candidate.plan.num_gpus)
-    if rest or not count:
-        return None
-    candidate = candidate.copies(count)
+def _capacity(deployment: Deployment, workload: Workload) -> Real:
+    """Users that fit at once, or requests answered [1/s]."""
     from roofline.serving.traffic.load import server_of
     from roofline.serving.traffic.prompts import prompt_of
     from roofline.serving.traffic.server import UNLIMITED
     from roofline.serving.traffic.slots import saturation
 
-    server = server_of(candidate, workload)
+    server = server_of(deployment, workload)
     if workload.load == USERS:
-        return server.slots * lanes(candidate)
-    return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(candidate)
+        return server.slots * lanes(deployment)
+    return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(deployment)
 
 
 def replicas(plan: Plan, num_gpus: int) -> int:

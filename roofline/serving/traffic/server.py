@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from roofline.ops import Real, comparable, floor, maximum, minimum, never
+from roofline.ops import Real, comparable, floor, maximum, minimum, never, where
 from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
@@ -93,7 +93,8 @@ class Server:
 
     def steps_of(self, share: Real = 1.0) -> Real:
         """Decode steps of an answer of `share` times the mean length; none for a single token [1]."""
-        return steps_of_answer(self.deployment, self.osl * share)
+        steps = steps_of_answer(self.deployment, self.osl * share)
+        return steps if type(share) is float and share == 1.0 else where(self.osl > 1.0, steps, 0.0)
 
     @property
     def engine(self) -> Engine:

@@ -113,7 +113,7 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
         if not never(decode_steps > 0.0):
             bound = maximum(bound, decode_steps * latency_percentile(spread, means, 0.0, "tpot", level))
         is_known = is_known & (value >= (1.0 - _SAME_MEAN) * bound)
-        value = maximum(value, bound)
+        value = where(mean > means["ttft"], maximum(value, bound), bound)  # single tokens end with the first
     return where(is_known, value, float("nan"))
 
 
@@ -395,7 +395,7 @@ def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Compo
         groups = [first[start : start + size] for start in range(0, len(first), size)]
         first = [ttft for group in groups for ttft in by_prompt_length(group, prompts)]
     for (_, share), step_time in zip(case.server.lengths.answers.slices, step, strict=True):
-        steps = maximum(case.server.osl * share - 1.0, 0.0)
+        steps = where(case.server.osl > 1.0, maximum(case.server.osl * share - 1.0, 0.0), 0.0)
         for ttft in first:
             least, mean = ttft.least + steps * step_time.least, ttft.mean + steps * step_time.mean
             variance = ttft.variance + steps**2 * step_time.variance
