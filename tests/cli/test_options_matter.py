@@ -37,11 +37,8 @@ def options_of(command):
 
 
 def test_a_command_has_no_option_that_it_could_not_use():
-    assert {command: options_of(command) & unknown for command, unknown in UNKNOWN.items()} == dict.fromkeys(
-        UNKNOWN, set()
-    )
-    for command, unknown in UNKNOWN.items():
-        assert unknown <= set(VALUES), command
+    assert [command for command, unknown in UNKNOWN.items() if options_of(command) & unknown] == []
+    assert set.union(*UNKNOWN.values()) <= options_of("ttft")  # no name is misspelt
 
 
 @pytest.mark.parametrize("command", COMMANDS)

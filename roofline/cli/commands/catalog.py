@@ -9,7 +9,6 @@ import click
 
 from roofline.api import catalog, listing
 from roofline.api.catalog import spec_report
-from roofline.cli.columns import percent_column
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options, specs_option
 from roofline.cli.render import echo, notes, one_line, show
@@ -48,7 +47,7 @@ _WORKLOADS = (
     ScreenColumn("prefix", "prefix", 4),
     ScreenColumn("SLO", "slo"),
     ScreenColumn("waits for", "waits_for", 1),
-    percent_column("TTFT/E2EL", "ttft_share", 2),
+    ScreenColumn("TTFT/E2EL", "ttft_share", 2),
     ScreenColumn("tightest limit", "tightest", 3),
     ScreenColumn("arrivals", "arrivals", 5),
     ScreenColumn("date of source", "date", 5),
