@@ -259,6 +259,8 @@ _DESCRIPTIONS = {
     "slo": "Limits such as ttft:300ms,tpot:25ms,p99:2x or ttft:2s@p99,tpot:200ms@p99; leave out for none.",
     "share": "Share of the requests that must meet all limits without a percentile together; none: on means.",
     "arrivals": "How requests come: at a rate, from users who wait for their answers, or all at once.",
+    "waits_for": "What somebody waits for: the first token of an answer that is read as it comes, the whole answer, or "
+    "nothing. Without it, what the SLO limits.",
     # calibrations
     "date": "When the kernels were timed, or their tables published.",
     "measured_on": "Canonical names of the GPUs that were measured.",
@@ -349,6 +351,7 @@ _ROWS: dict[str, tuple[str, ...]] = {
     "Workload": (
         "workload", "title", "isl", "isl_cv", "osl", "osl_cv", "prefix", "arrivals", "slo", "share", "dominates",
         "ttft_share", "tightest", "why", "source", "url", "date", "notes",
+        "waits_for",
     ),
     "Figure": ("field", "value", "source", "url", "date", "note", "confidence", "si_value", "si_unit"),
     "Kernel": (

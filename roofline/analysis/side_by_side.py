@@ -51,8 +51,10 @@ def latencies(prediction: Prediction) -> str:
     """Text such as ``TTFT 98.3 ms, TPOT 9.12 ms``: percentiles where the SLO limits them, else means."""
     limited = [key for key in prediction.slo if key.startswith(("ttft_p", "tpot_p"))]
     keys = [next((key for key in limited if key.startswith(metric)), metric) for metric in ("ttft", "tpot")]
-    times = {key: prediction.latency(key) for key in keys}
-    return ", ".join(f"{key_text(key)} {to_text(time, 's')}" for key, time in times.items() if time is not None)
+    times, is_mean = {key: prediction.latency(key) for key in keys}, prediction.workload.is_mean
+    return ", ".join(
+        f"{key_text(key, is_mean=is_mean)} {to_text(time, 's')}" for key, time in times.items() if time is not None
+    )
 
 
 def speedups(prefill: Difference | None, decode: Difference | None, reference: str) -> str:

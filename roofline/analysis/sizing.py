@@ -191,16 +191,17 @@ def _fewest_replicas(
     return met
 
 
-def reason(sized: Sized, slo: Mapping[str, float]) -> str | None:
+def reason(sized: Sized, slo: Mapping[str, float], *, is_mean: bool) -> str | None:
     """Why no plan meets the SLO; None where one does or none is possible."""
     if sized.fewest is not None:
         return None
     if sized.ideal is not None:
-        return f"misses at the hardware limit: {_missed(sized.ideal, slo, '>= ')} on {_gpus_text(sized.ideal)}"
+        least = _missed(sized.ideal, slo, ">= ", is_mean=is_mean)
+        return f"misses at the hardware limit: {least} on {_gpus_text(sized.ideal)}"
     if sized.nearest is not None:
         if sized.nearest.worst <= 1.0:
             return f"misses: the load needs more than {MOST_REPLICAS:,} replicas"
-        return f"misses: {_missed(sized.nearest, slo)} at best ({_plan_of(sized.nearest)})"
+        return f"misses: {_missed(sized.nearest, slo, is_mean=is_mean)} at best ({_plan_of(sized.nearest)})"
     if sized.tightest is not None:
         usable = sized.tightest.deployment.gpu.memory
         used = f"{sized.tightest.worst * usable / GIGA:.1f} GB of {usable / GIGA:.1f} GB per GPU"
@@ -256,13 +257,13 @@ def _expert_degrees(model: Model, ranks: int) -> list[int]:
     return [ep for ep in range(1, ranks + 1) if ranks % ep == 0] if model.is_moe else [1]
 
 
-def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "") -> str:
+def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_mean: bool) -> str:
     misses = []
     for key, share in trial.shares.items():
         if key == P99_WITHIN and share > 1.0:
             misses.append(f"p99 {share * slo[key]:.3g}x the median > {slo[key]:.3g}x")
         elif share > 1.0:
-            misses.append(f"{key_text(key)} {least}{above_limit(share * slo[key], slo[key])}")
+            misses.append(f"{key_text(key, is_mean=is_mean)} {least}{above_limit(share * slo[key], slo[key])}")
     return ", ".join(misses)
 
 

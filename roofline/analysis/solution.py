@@ -10,12 +10,12 @@ from roofline.formulas.inputs import inputs
 from roofline.number_types import Json
 from roofline.quantity import MILLI, NANO, rounded, to_text
 from roofline.records import dataclass, field
-from roofline.serving.latency import USERS
+from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import row
 from roofline.serving.traffic.domain import restated
 from roofline.specs.slo import LATENCIES as SLO_KEYS
-from roofline.specs.slo import P99_WITHIN, key_text
+from roofline.specs.slo import limits_words
 
 if TYPE_CHECKING:
     from roofline.formulas.closed_form import Formula
@@ -113,13 +113,15 @@ class Solution:
             "warnings": list(self.warnings),
         }
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether a target without a percentile is on the mean over requests."""
+        return self.unknown in (RATE, USERS) or self.base.workload.is_mean
+
     def __repr__(self) -> str:
         if self.value is None:
             return f"<Solution {self.unknown}: {self.reason.partition(';')[0]}>"
-        targets = ", ".join(
-            f"{key_text(name)} <= {to_text(time, 's') if name != P99_WITHIN else f'{rounded(time)}x'}"
-            for name, time in self.targets.items()
-        )
+        targets = limits_words(self.targets, is_mean=self.is_mean)
         value, present = (_with_unit(number, self.unit) for number in (self.value, self.present))
         return f"<Solution {self.unknown} = {value} (now {present}) for {targets} on {self.base.deployment.gpu.name}>"
 

@@ -10,7 +10,7 @@ from roofline.analysis.sizing import above_limit
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
 from roofline.api.inputs.arguments import number, scalar
-from roofline.api.inputs.case import LEAST_RATE, LOADS
+from roofline.api.inputs.case import LEAST_RATE, LOADS, is_pressing
 from roofline.api.inputs.load import replicas
 from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
@@ -81,7 +81,7 @@ class GpuGoodput:
             return f"{self.gpu.name}: {self.reason}"
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
-        binding = known.binding if known.binding == SATURATION else key_text(known.binding)
+        binding = known.binding if known.binding == SATURATION else key_text(known.binding, is_mean=self.share is None)
         where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
         return f"{where}: {rounded(self.rate)} requests/s, set by {binding}; {price}"
 
@@ -259,7 +259,8 @@ def _on_gpu(
             "tp": candidate.deployment.plan.tp,
         }
         reason = None if missed is None else _why_none(candidate, missed, slo, share)
-        return GpuGoodput(model, gpu, share, missed, None, reason, name_notes, row)
+        pressing = tuple(text for text in candidate.warnings if is_pressing(text))
+        return GpuGoodput(model, gpu, share, missed, None, reason, (*name_notes, *pressing), row)
     _, result, candidate = best
     plan = candidate.deployment.plan
     answer = predict(
@@ -305,7 +306,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
     if time == float("inf"):
         return UNKNOWN
     if key not in LATENCIES or share is None:
-        return f"misses: {key_text(key)} {above_limit(time, slo[key])} even on {where}"
+        return f"misses: {key_text(key, is_mean=True)} {above_limit(time, slo[key])} even on {where}"
     attained = f"{100.0 * nearest.attained[key]:.4g} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"
     return f"misses: {attained} on {where} (mean {to_text(time, 's')}), {100.0 * share:g} % required"
 

@@ -33,6 +33,7 @@ from roofline.physics.plan import Plan
 from roofline.quantity import rounded
 from roofline.records import dataclass, field
 from roofline.serving.latency import BURST
+from roofline.serving.limits import is_pressing
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset
 from roofline.serving.row import ROW_KEYS, listed_keys
@@ -307,7 +308,8 @@ def _on_gpu(
         notes += _texts(does_not_fit(sized.tightest.deployment, workload.batch, length))
     if sized != Sized():
         row["fits"] = sized.tightest is None
-    why = reason(sized, slo) or _no_plan(gpu, fixed)
+    why = reason(sized, slo, is_mean=workload.is_mean) or _no_plan(gpu, fixed)
+    notes += tuple(text for text in first.warnings if is_pressing(text))
     closest = sized.nearest or sized.ideal
     excess = None if closest is None else closest.worst
     return GpuSize(model, gpu, None, None, why, nearest, sized.ideal is not None, excess, row, notes)

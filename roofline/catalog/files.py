@@ -34,7 +34,7 @@ _FIELDS = {
         *(name for name, kind in declared(Engine).items() if kind == "Seconds"),
     },
     "model": {"groups", "hidden", "vocab"},
-    "workload": {"isl", "osl", "isl_cv", "osl_cv", "lengths", "prefix", "slo", "share", "arrivals"},
+    "workload": {"isl", "osl", "isl_cv", "osl_cv", "lengths", "prefix", "slo", "share", "arrivals", "waits_for"},
 }
 _HEADER_FIELDS = ("name", "aliases")
 _MOST_FILES, _MOST_NAMES = 2000, 50_000  # specifications, and names of any kind, below a user's folder

@@ -106,8 +106,13 @@ def find_gpu(name: str, specs: str | None = None) -> Found:
 def find_model(name: str, specs: str | None = None, assume: str | None = None) -> Found:
     """Model by name as for `load_model`, with a note where the name was abbreviated."""
     place = None if assume is None or not isinstance(name, str) else _place(name, "model", _specs_folder(specs))
-    if not isinstance(place, str):  # the catalog leaves nothing to assume
+    if place is None:
         return _find(name, "model", specs)
+    if not isinstance(place, str):
+        raise BadInput(
+            f"assume = {shown(assume)} is for a config.json of an unknown family; {name} has a specification, which "
+            "leaves nothing to assume: leave it out"
+        )
     from roofline.huggingface.files import file_model
 
     return Found(file_model(place, assume), None)

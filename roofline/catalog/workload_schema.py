@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from roofline.catalog.schema_parts import Document, Name, OneOf, Prose, Title, WholeNumber, of_record
 from roofline.errors import RooflineError
 from roofline.specs.slo import SLO_EXAMPLE, limits_of_text
-from roofline.specs.workload import ARRIVALS, LAWS, UNIFORM_CV, NamedWorkload
+from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, UNIFORM_CV, NamedWorkload
 
 
 def _check_slo(value: str) -> str:
@@ -41,7 +41,7 @@ def _check_lengths(value: str, info: ValidationInfo) -> str:
 
 #: Standard deviation over mean; above 10, the mean of a thousand requests is meaningless.
 _Variation = Annotated[float, Field(ge=0.0, le=10.0)]
-_LIMIT = r"[\w\-]+(@[pP][\d.]+)?\s*:\s*[+]?[\d.][^,:]*"
+_LIMIT = r"[\w\-]+(@([pP][\d.]+|mean))?\s*:\s*[+]?[\d.][^,:]*"
 _SHAPE = {"pattern": rf"^\s*{_LIMIT}([,\s]\s*{_LIMIT})*$"}  # for editors; `limits_of_text` is stricter
 _Slo = Annotated[
     str, Field(max_length=200, examples=[SLO_EXAMPLE], json_schema_extra=_SHAPE), AfterValidator(_check_slo)
@@ -58,6 +58,7 @@ WorkloadSpec = of_record(
         "prefix": (Annotated[WholeNumber, AfterValidator(_check_prefix)], 0),
         "slo": (_Slo | None, None),
         "arrivals": (Annotated[str, OneOf(ARRIVALS)], "rate"),
+        "waits_for": (Annotated[str, OneOf(AWAITED)] | None, None),
         "notes": (list[Prose], []),
     },
     base=Document,

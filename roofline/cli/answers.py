@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from roofline.api.inputs.cache import TIERS, cached_text
 from roofline.api.inputs.case import preset_name
-from roofline.api.predict import DEFAULTS
+from roofline.api.inputs.shape import LAWS, cold_start_of, cold_start_text
+from roofline.api.inputs.slo import LATENCIES, P99_WITHIN, key_text, limits_words
+from roofline.api.inputs.texts import tokens_of_prefix
+from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.cli.screen import Row, cell_text
 from roofline.quantity import MILLI, rounded, to_text
 
-_P99_WITHIN = "p99_within"
+#: Options of a case by what they say of it, where they are not the default.
+_SAID = {
+    "weights": "weights {}",
+    "kv_cache_dtype": "KV cache {}",
+    "compute": "compute {}",
+    "routing": "routing {}",
+    "engine": "engine {}",
+    "max_num_batched_tokens": "{} tokens a step",
+    "max_num_seqs": "at most {} sequences",
+    "gpu_memory_utilization": "{} of the memory",
+    "max_model_len": "requests up to {} tokens",
+    "derate": "derated {}",
+    "assume": "read as {}",
+}
+#: Keys of a row that say what runs where.
+PLAN_KEYS = ("gpu", "num_gpus", "tp", "pp", "ep", "dp")
+#: Options of a prompt cache by what they say of it.
+_CACHE = {
+    "cache_bandwidth": ("at {}", "B/s"),
+    "cache_size": ("cache of {}", "B"),
+    "working_set": ("hits by a working set of {}", "B"),
+}
 
 
 def case_text(
@@ -20,14 +45,37 @@ def case_text(
     end: str = "",
     *,
     load: bool = True,
+    is_mean: bool | None = None,
+    share: float | None = None,
 ) -> str:
-    """Text such as ``llama-3.1-70b fp8 · 2000 in, 300 out · 64 users``; the format of the weights only if it is one."""
+    """Text such as ``llama-3.1-70b fp8 · 2000 in, 300 out · 64 users``; the format of the weights only if it is one.
+
+    It has every option of the case that is not the default. `is_mean`: a limit without a percentile is on the mean over
+    requests; by default where the options have a load. `share`: of the requests, that must meet these limits instead.
+    """
     names = tuple(dict.fromkeys(formats))
     model = ", ".join(models) + (f" {names[0]}" if len(names) == 1 and names[0] else "")
-    parts = [model, _lengths(options), load_words(options) if load else "", limits_words(options.get("slo") or {}), end]
+    limits = _limits(options.get("slo") or {}, share, is_mean=differ(options) if is_mean is None else is_mean)
+    parts = [model, _lengths(options), load_words(options) if load else "", *_unusual(options, names), limits, end]
     if options.get("basis") == "ideal":
         parts.append("hardware limit")
     return " \u00b7 ".join(part for part in parts if part)
+
+
+def differ(options: Mapping[str, Any]) -> bool:
+    """Whether requests differ, so that a latency is a mean over them: under a load, and where some find a cache."""
+    some = options.get("cache_hit") not in (None, 0.0, 1.0) or options.get("working_set") is not None
+    return some or any(options.get(name) is not None for name in ("concurrency", "request_rate"))
+
+
+def _limits(slo: Mapping[str, float], share: float | None, *, is_mean: bool) -> str:
+    """Limits in words; with a share, those that it must meet come first."""
+    if share is None:
+        return limits_words(slo, is_mean=is_mean)
+    plain = {key: limit for key, limit in slo.items() if key in LATENCIES}
+    rest = {key: limit for key, limit in slo.items() if key not in plain}
+    among = f"for {100.0 * share:g} % of requests"
+    return ", ".join(part for part in (limits_words(plain, among=among), limits_words(rest)) if part)
 
 
 def asked_format(options: Mapping[str, Any]) -> list[str]:
@@ -48,21 +96,29 @@ def load_words(options: Mapping[str, Any]) -> str:
     return f"{_counted(size, 'request')}{'' if size == 1 else ' at once'}, idle server"
 
 
-def limits_words(slo: Mapping[str, float], among: str = "") -> str:
-    """Text such as ``TTFT p95 <= 300 ms, TPOT <= 25 ms``; `among` says for which requests."""
-    words = []
-    for key, limit in slo.items():
-        metric, _, level = key.partition("_")
-        if key == _P99_WITHIN:
-            words.append(f"p99 <= {limit:g}x the median")
-        else:
-            words.append(f"{metric.upper()} {level}".strip() + f" <= {to_text(limit, 's', 6)}")
-    return ", ".join(words) + (f" {among}" if among and words else "")
-
-
 def gpus_text(row: Row) -> str:
     """Text such as ``4x b200``."""
     return f"{row['num_gpus']}x {row['gpu']}" if row.get("num_gpus") else str(row["gpu"])
+
+
+def plan_of(row: Row) -> str:
+    """Text such as ``tp4``, ``tp8 ep8 dp8`` or ``tp2 x4`` (replicas)."""
+    if row.get("tp") is None:
+        return "-"
+    degrees = [f"{name}{row[name]}" for name in ("tp", "pp", "ep", "dp") if name == "tp" or (row.get(name) or 1) > 1]
+    ranks = (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1)
+    replicas = (row.get("num_gpus") or ranks) // ranks
+    return " ".join([*degrees, *([f"x{replicas}"] if replicas > 1 else [])])
+
+
+def deployed_text(row: Row) -> str:
+    """Text such as ``8x h100-sxm as tp4 x2``; a single GPU leaves no choice."""
+    return gpus_text(row) + (f" as {plan_of(row)}" if (row.get("num_gpus") or 1) > 1 else "")
+
+
+def output_price(usd: Any) -> str:
+    """Rent per million output tokens; the rent over all tokens is another figure."""
+    return f"{rounded(usd)} USD/M output tokens"
 
 
 def named_gpus(gpus: Sequence[str]) -> str:
@@ -74,7 +130,7 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], *, others: bool
     if not rows:
         return ""
     if options.get("slo"):
-        return _verdict(rows, options["slo"], " timed GPUs" if others else "")
+        return _verdict(rows, options, " timed GPUs" if others else "")
     if options.get("concurrency") is None and options.get("request_rate") is None:
         return ""
     fastest = rows[0]
@@ -84,18 +140,21 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], *, others: bool
     return f"{'fastest: ' if len(rows) > 1 else ''}{gpus_text(fastest)}, {times}{busy}"
 
 
-def _verdict(rows: Sequence[Row], slo: Mapping[str, float], kind: str) -> str:
+def _verdict(rows: Sequence[Row], options: Mapping[str, Any], kind: str) -> str:
     """The cheapest GPUs that meet the SLO, or the nearest miss."""
+    slo, is_mean = options["slo"], differ(options)
     meeting = [row for row in rows if row.get("slo_met")]
     if len(rows) == 1:
         (row,) = rows
-        return f"{gpus_text(row)} {'meets' if meeting else 'misses'} it: {_binding(row)}"
+        return f"{gpus_text(row)} {'meets' if meeting else 'misses'} it: {_binding(row, is_mean=is_mean)}"
     if not meeting:
         nearest = min(rows, key=lambda row: _excess(row, slo))
-        return f"none of {len(rows)}{kind} meets it; nearest: {gpus_text(nearest)}, {_binding(nearest)}"
+        return (
+            f"none of {len(rows)}{kind} meets it; nearest: {gpus_text(nearest)}, {_binding(nearest, is_mean=is_mean)}"
+        )
     priced = [row for row in meeting if row.get("usd_per_m_output_tok") is not None]
     best = min(priced, key=lambda row: float(row["usd_per_m_output_tok"])) if priced else meeting[0]
-    cost = f" at {rounded(best['usd_per_m_output_tok'])} USD/M tokens" if priced else ""
+    cost = f" at {output_price(best['usd_per_m_output_tok'])}" if priced else ""
     superlative = "cheapest" if priced else "fastest"
     missing = len(rows) - len(meeting)
     rest = f"; {superlative} of {len(meeting)} that do" + (f", {missing} miss it" if missing else "")
@@ -108,35 +167,68 @@ def _excess(row: Row, slo: Mapping[str, float]) -> float:
     return max((time * MILLI / slo[key] for key, time in times.items() if time is not None), default=float("inf"))
 
 
-def _binding(row: Row) -> str:
+def _binding(row: Row, *, is_mean: bool) -> str:
     key = row.get("slo_binding")
     if key is None:
         return ""
-    return _time(row, str(key)) if row.get(f"{key}_ms") is not None else f"{binding_text(str(key))} binds"
+    name = binding_text(str(key), is_mean=is_mean)
+    return f"{name} {rounded(row[f'{key}_ms'])} ms" if row.get(f"{key}_ms") is not None else f"{name} binds"
 
 
 def _time(row: Row, key: str) -> str:
     return f"{binding_text(key)} {rounded(row[f'{key}_ms'])} ms"
 
 
-def binding_text(key: str) -> str:
-    """Text such as ``TTFT p95`` or ``p99/median``."""
-    if key == _P99_WITHIN:
-        return "p99/median"
-    metric, _, level = key.partition("_")
-    return f"{metric.upper()} {level}".strip() if metric in ("ttft", "tpot", "e2el") else key
+def binding_text(key: str, *, is_mean: bool = False) -> str:
+    """Limits as `key_text` reads them; other words, such as ``saturation``, as they are."""
+    is_limit = key == P99_WITHIN or key.partition("_")[0] in LATENCIES
+    return key_text(key, is_mean=is_mean) if is_limit else key
 
 
 def _lengths(options: Mapping[str, Any]) -> str:
-    """Text such as ``4096 in, 500 out, 1024 cached (isl cv 0.5)``."""
-    trace = options.get("lengths")
-    is_trace = trace is not None and trace not in ("lognormal", "uniform")
+    """Text such as ``4096 in, 500 out, 1024 of 4096 cached, isl cv 0.5``."""
+    law = options.get("lengths")
+    is_trace = law is not None and law not in LAWS
     isl, osl = (options.get(name, DEFAULTS[name]) for name in ("isl", "osl"))
-    text = "lengths of a trace" if is_trace else f"{_number(isl)} in, {_number(osl)} out"
+    parts = ["lengths of a trace"] if is_trace else [f"{_number(isl)} in", f"{_number(osl)} out"]
     if options.get("prefix"):
-        text += f", {_number(options['prefix'])} cached"
+        parts.append(_cached(options, None if is_trace else isl))
     spread = [f"{name} cv {options[f'{name}_cv']:g}" for name in ("isl", "osl") if options.get(f"{name}_cv")]
-    return text + (f" ({', '.join(spread)})" if spread else "")
+    parts += [f"{law} {', '.join(spread)}" if law == LAWS[1] and spread else ", ".join(spread)] if spread else []
+    return ", ".join(parts)
+
+
+def _cached(options: Mapping[str, Any], isl: Any) -> str:
+    """Text such as ``4096 of 6144 cached in host memory for 80 % of requests``."""
+    prefix = tokens_of_prefix(options["prefix"], isl) if type(isl) in (int, float) else options["prefix"]
+    share = options.get("cache_hit")
+    known = [(options[name], text, unit) for name, (text, unit) in _CACHE.items() if options.get(name) is not None]
+    details = [text.format(value if isinstance(value, str) else to_text(value, unit)) for value, text, unit in known]
+    whole = "the prompt" if isl is None else _number(isl)
+    tier = options.get("cache_tier") or TIERS[0]
+    return cached_text(whole, _number(prefix), tier, 1.0 if share is None else share, ", ".join(details))
+
+
+def _unusual(options: Mapping[str, Any], formats: Sequence[str]) -> Iterator[str]:
+    """What else is not the default: drafts, formats, engine and its limits, hardware lost, cold starts, price."""
+    if options.get("draft") is not None:
+        settings = [f"{options['draft_tokens']} tokens"] if options.get("draft_tokens") is not None else []
+        kept = options.get("acceptance")
+        settings += [] if kept is None else [f"acceptance {kept if isinstance(kept, str) else _number(kept)}"]
+        yield f"{options['draft']} drafts" + (f" ({', '.join(settings)})" if settings else "")
+    for name, text in _SAID.items():
+        value = options.get(name)
+        if value in (None, DEFAULT_ENGINE if name == "engine" else None) or (name == "weights" and formats):
+            continue
+        yield text.format(f"{100.0 * value:g} %" if name == "gpu_memory_utilization" else _number(value))
+    if options.get("network"):
+        yield f"network {to_text(options['network'], 's')}"
+    cold = cold_start_of(options.get("cold_start"))
+    if cold is not None:
+        yield cold_start_text(*cold)
+    price = options.get("gpu_price")
+    if price is not None:
+        yield f"{'-'.join(map(_number, price)) if isinstance(price, tuple) else _number(price)} USD/h a GPU"
 
 
 def _counted(value: Any, what: str) -> str:

@@ -16,6 +16,9 @@ from roofline.cli.case_options import CASE, LISTS
 from roofline.cli.options import Command, gpu_option, model_option, specs_option
 from roofline.cli.values import split_names
 
+#: Options that questions have no use for which judge no limit and price nothing.
+WITHOUT_LIMITS = ("slo", "p99_within", "gpu_price")
+
 
 def case_options(
     function: Command,

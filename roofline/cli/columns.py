@@ -7,21 +7,11 @@ from itertools import compress
 from typing import Any
 
 from roofline.api.predict import ROW_KEYS
-from roofline.cli.answers import binding_text, gpus_text
+from roofline.cli.answers import PLAN_KEYS, binding_text, differ, gpus_text, plan_of
 from roofline.cli.screen import Row, ScreenColumn
 from roofline.records import replace
 
 _SMALL = 0.01  # shares below get a decimal place
-
-
-def plan_of(row: Row) -> str:
-    """Text such as ``tp4``, ``tp8 ep8 dp8`` or ``tp2 x4`` (replicas)."""
-    if row.get("tp") is None:
-        return "-"
-    degrees = [f"{name}{row[name]}" for name in ("tp", "pp", "ep", "dp") if name == "tp" or (row.get(name) or 1) > 1]
-    ranks = (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1)
-    replicas = (row.get("num_gpus") or ranks) // ranks
-    return " ".join([*degrees, *([f"x{replicas}"] if replicas > 1 else [])])
 
 
 def percent(key: str) -> Callable[[Row], str]:
@@ -74,7 +64,7 @@ def split_by_rule(statuses: Iterable[str], rows: Sequence[Row], *, is_named: boo
 
 
 GPUS = ScreenColumn("GPU", "gpu", cell=gpus_text, also=("num_gpus", "gpu"))
-PLAN = ScreenColumn("plan", "tp", 1, cell=plan_of, also=("tp", "pp", "ep", "dp", "num_gpus"))
+PLAN = ScreenColumn("plan", "tp", 1, cell=plan_of, also=PLAN_KEYS[1:])
 WEIGHTS = ScreenColumn("weights", "weight_dtype", 4)
 SLO_MET = ScreenColumn("SLO", "slo_verdict", cell=_verdict)
 BOUND = {
@@ -85,7 +75,7 @@ HBM = percent_column("HBM", "hbm_used_frac", 7)
 TOK_S_USER = ScreenColumn("tok/s/user", "tok_s_user", 3)
 TOK_S_GPU = ScreenColumn("tok/s/GPU", "output_tok_s_gpu", 3)
 USD_HOUR = ScreenColumn("USD/h", "usd_per_hour", 1)
-USD_TOKENS = ScreenColumn("USD/M tok", "usd_per_m_output_tok", 2)
+USD_TOKENS = ScreenColumn("USD/M out", "usd_per_m_output_tok", 2)
 
 
 def ranked(column: ScreenColumn, rank: int) -> ScreenColumn:
@@ -131,8 +121,14 @@ def load_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
 
 def verdict_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     """Whether the SLO is met, and which limit binds."""
-    return [SLO_MET, ScreenColumn("binds", "slo_binding", 3, cell=_binds)] if options.get("slo") else []
+    return [SLO_MET, limit_column("binds", "slo_binding", 3, differ(options))] if options.get("slo") else []
 
 
-def _binds(row: Row) -> str:
-    return binding_text(str(row["slo_binding"])) if row.get("slo_binding") else "-"
+def limit_column(heading: str, key: str, rank: int, is_mean: bool, where: str | None = None) -> ScreenColumn:
+    """The limit that binds, in rows that have a value of `where`, if given."""
+
+    def cell(row: Row) -> str:
+        is_known = row.get(key) and (where is None or row.get(where))
+        return binding_text(str(row[key]), is_mean=is_mean) if is_known else "-"
+
+    return ScreenColumn(heading, key, rank, cell=cell, also=(key,) if where is None else (where, key))

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from roofline.api.inputs.slo import LATENCIES
 from roofline.cli.screen import set_flag
 from roofline.cli.values import GPU, MODEL, SHARE_OF_REQUESTS, PathName
 
@@ -59,6 +60,16 @@ def share_option(function: Command) -> Command:
         type=SHARE_OF_REQUESTS,
         help="Share of requests that must meet all limits without a percentile.  [default: these limit means]",
     )(function)
+
+
+def required_share(options: dict[str, Any], share: float | None) -> float | None:
+    """The share of ``--share``, else that of a workload, which is taken out of the options of the case."""
+    of_workload = options.pop("share", None)
+    if share is not None and not any(key in LATENCIES for key in options.get("slo") or ()):
+        raise click.UsageError(
+            "--share is of requests that meet limits without a percentile; add one, e.g. --slo ttft:300,tpot:25"
+        )
+    return of_workload if share is None else share
 
 
 def output_options(function: Command) -> Command:

@@ -18,6 +18,8 @@ from roofline.cli.screen import (
     has_values,
     joined_cell,
     notes_footer,
+    pressing_first,
+    pressing_line,
     screen_text,
     styled,
 )
@@ -77,7 +79,7 @@ def show(
     asked_flags = flags()
     click.echo(screen_text(screen, asked_flags), color=None)
     if asked_flags.with_notes:
-        _print_notes(screen.notes)
+        _print_notes(pressing_first(screen.notes)[1])
 
 
 def print_rows(
@@ -121,7 +123,9 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_
 
 def notes(texts: Iterable[str]) -> None:
     """Print notes to stderr, each once; without ``--notes`` only their number."""
-    unique = list(dict.fromkeys(map(one_line, texts)))
+    pressing, unique = pressing_first(map(one_line, texts))
+    for text in pressing:
+        click.echo(pressing_line(text))
     if unique and not flags().with_notes:
         click.echo(styled(encodable(notes_footer(len(unique))), dim=True))
         return

@@ -154,11 +154,12 @@ def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]
     if screen.answer:
         answers = printable(encodable(screen.answer), lines=True).split("\n")
         lines.append(styled("\n".join(prose(answer, width) for answer in answers), fg="cyan"))
+    lines += [pressing_line(text, width) for text in pressing_first(screen.notes)[0]]
     if first or others:
         lines += _table(columns, first, others, encodable(screen.rule), width)
     lines += [prose(printable(encodable(line)), width, "  ") for line in screen.lines]
     hidden = screen.hidden + len(screen.rows) + len(screen.others) - len(first) - len(others)
-    notes = 0 if requested.with_notes else len(dict.fromkeys(screen.notes))
+    notes = 0 if requested.with_notes else len(dict.fromkeys(pressing_first(screen.notes)[1]))
     footer = _footer(hidden, notes, (*first, *others), columns, width, screen.legend)
     return [*lines, *([styled(footer, dim=True)] if footer else [])]
 
@@ -171,6 +172,20 @@ def encodable(text: str) -> str:
     except (UnicodeEncodeError, LookupError):
         return text.replace(_DOT, _PLAIN_DOT)
     return text
+
+
+def pressing_first(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Warnings that belong on the first screen, and the other notes, each once."""
+    unique = dict.fromkeys(texts)
+    if not unique:
+        return [], []
+    from roofline.api.inputs.case import is_pressing
+
+    return [text for text in unique if is_pressing(text)], [text for text in unique if not is_pressing(text)]
+
+
+def pressing_line(text: str, width: int | None = None) -> str:
+    return styled(prose(f"warning: {printable(encodable(text))}", width, "  "), fg="yellow")
 
 
 def notes_footer(count: int) -> str:

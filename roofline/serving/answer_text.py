@@ -9,7 +9,9 @@ from roofline.elements import figure_text, span_text
 from roofline.ops import Real
 from roofline.quantity import HOUR, MILLI, rounded, to_text
 from roofline.serving.latency import RATE, Workload
-from roofline.serving.prompt_cache import cache_text
+from roofline.serving.lengths import cold_start_text
+from roofline.serving.limits import DERATED, is_pressing
+from roofline.serving.prompt_cache import cached_text, hit_rate, is_a_mixture, load_time
 from roofline.serving.quantization import summary
 from roofline.serving.row import draft_name
 from roofline.serving.verdict import FAIL, OUTSIDE, PASS
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 13  # of continuation lines
+# Usual limits of engines (engine_specs), which need no mention.
+_BUDGET, _SEQUENCES, _MEMORY_SHARE = 8192, 256, 0.92
 _MOST_ROWS = 10  # of a table
 _LENGTHS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
 _NAMES = {"concurrency": "users", "request_rate": "requests/s", "num_prompts": "requests of a run"}
@@ -48,6 +52,7 @@ def _summary(prediction: Prediction) -> str:
     lines = {
         "plan": f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",
         "workload": _workload(prediction),
+        **_said(prediction),
         **_load(prediction),
         "TTFT": f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}"
         + _percentiles(prediction, "ttft"),
@@ -104,7 +109,8 @@ def _case(prediction: Prediction) -> str:
     workload = prediction.workload
     parts = [f"isl {span_text(workload.isl)}", f"osl {span_text(workload.osl)}"]
     if getattr(workload.prefix, "shape", ()) or workload.prefix:
-        parts.append(f"prefix {span_text(workload.prefix)}")
+        is_mixed = is_a_mixture(workload.cache)
+        parts.append(f"prefix {span_text(workload.prefix)}{' for some requests' if is_mixed else ''}")
     if workload.concurrency is not None:
         run = "" if workload.num_prompts is None else f" in a run of {span_text(workload.num_prompts)} requests"
         return ", ".join([*parts, f"{span_text(workload.concurrency)} users{run}"])
@@ -119,13 +125,22 @@ def _workload(prediction: Prediction) -> str:
     workload = prediction.workload
     parts = [f"isl {figure_text(workload.isl)}", f"osl {figure_text(workload.osl)}"]
     parts += [f"batch {figure_text(workload.batch)}"] if prediction.served is None else []
-    parts += [f"prefix {figure_text(workload.prefix)}"] if workload.prefix else []
+    parts += _cached(prediction)
     parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
-    parts += [cache_text(prediction.deployment, workload.prefix, workload.cache)] if workload.cache else []
-    if workload.cold_start is not None:
-        share, time = workload.cold_start
-        parts.append(f"{100.0 * share:.3g} % start cold, {to_text(time, 's')} later")
+    parts += [] if workload.cold_start is None else [cold_start_text(*workload.cold_start)]
     return ", ".join(parts)
+
+
+def _cached(prediction: Prediction) -> list[str]:
+    """How many tokens of a prompt are cached, where, and for how many requests."""
+    workload, deployment = prediction.workload, prediction.deployment
+    if not workload.prefix:
+        return [] if workload.cache is None else ["none of the prompt cached"]
+    isl, prefix = figure_text(workload.isl), figure_text(workload.prefix)
+    if workload.cache is None:
+        return [cached_text(isl, prefix)]
+    share, time = (float(of(deployment, workload.prefix, workload.cache)) for of in (hit_rate, load_time))
+    return [cached_text(isl, prefix, workload.cache.tier, share, f"loads in {to_text(time, 's')}" if time else "")]
 
 
 def _load(prediction: Prediction) -> dict[str, str]:
@@ -174,7 +189,7 @@ def _slo(prediction: Prediction) -> dict[str, str]:
         ends = (share * prediction.slo[key], prediction.slo[key])
         time, limit = (f"{figure_text(value, unit)}{'' if unit else 'x'}" for value in ends)
         sign = "<=" if share <= 1.0 else ">" if share > 1.0 else "against"
-        limits.append(f"{key_text(key)} {time} {sign} {limit}")
+        limits.append(f"{key_text(key, is_mean=prediction.workload.is_mean)} {time} {sign} {limit}")
     judged = prediction.slo_verdict
     if judged is None:
         return {}
@@ -236,7 +251,13 @@ def _engine(prediction: Prediction) -> str:
     if prediction.engine == "none":
         return "none: kernels only"
     fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
-    return f"{engine.name}" + (f" ({fitted})" if fitted else "")
+    budget, sequences, share = engine.max_num_batched_tokens, engine.max_num_seqs, engine.gpu_memory_utilization
+    limits = [] if budget in (None, _BUDGET) else [f"{budget} tokens a step"]
+    limits += [] if sequences in (None, _SEQUENCES) else [f"at most {sequences} sequences"]
+    limits += [] if share == _MEMORY_SHARE else [f"{_percent(share)} of the memory"]
+    limits += [] if engine.max_model_len is None else [f"requests up to {engine.max_model_len} tokens"]
+    limits += [f"network {to_text(engine.network, 's')}"] if engine.network else []
+    return ", ".join([engine.name + (f" ({fitted})" if fitted else ""), *limits])
 
 
 def _measured(prediction: Prediction) -> dict[str, str]:
@@ -244,6 +265,16 @@ def _measured(prediction: Prediction) -> dict[str, str]:
     factors = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
     corrections = ", ".join(f"{name} x {rounded(factor)}" for name, factor in factors.items() if factor != 1.0)
     return {"measured": f"scaled by a measurement of this deployment: {corrections}"} if corrections else {}
+
+
+def _said(prediction: Prediction) -> dict[str, str]:
+    """Warnings that may not wait for ``--notes``, and what was taken from the hardware."""
+    lost = [text.removeprefix(DERATED) for text in prediction.said if text.startswith(DERATED)]
+    pressing = [text for text in prediction.warnings if is_pressing(text)]
+    return {
+        **({"derated": "; ".join(lost)} if lost else {}),
+        **({"warning": "; ".join(pressing)} if pressing else {}),
+    }
 
 
 def _prompts(workload: Workload) -> str:

@@ -11,7 +11,7 @@ from roofline.physics.forward import Pass, decode_pass, prefill_pass
 from roofline.physics.one_equation import Kernel, host_kernel
 from roofline.physics.plan import Deployment
 from roofline.records import dataclass
-from roofline.serving.prompt_cache import PromptKind, prompt_kinds
+from roofline.serving.prompt_cache import PromptKind, is_a_mixture, prompt_kinds
 from roofline.specs.kernels import LOADING, NETWORK
 from roofline.specs.prompt_cache import PromptCache
 
@@ -38,6 +38,11 @@ class Workload:
     lengths: Lengths | None = None  # spread of isl and osl under a load; None: none
     cold_start: tuple[float, float] | None = None  # share of requests [1], start-up time [s]
     cache: PromptCache | None = None  # None: all prefixes are in GPU memory
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether latencies are means over requests that differ: under a load, or with hits and misses of a cache."""
+        return self.load != BURST or is_a_mixture(self.cache)
 
     @property
     def load(self) -> str:
@@ -243,7 +248,7 @@ def time_per_token(deployment: Deployment, osl: Real, step: Real) -> Real:
 
     Args:
         deployment: with its draft, if any.
-        osl: output tokens [tokens].
+        osl: output tokens; a single one has no next token, and counts as two [tokens].
         step: mean decode step D [s].
 
     Returns:
@@ -254,7 +259,8 @@ def time_per_token(deployment: Deployment, osl: Real, step: Real) -> Real:
     """
     if deployment.draft is None:
         return step
-    return step * steps_of_answer(deployment, osl) / maximum(osl - 1.0, 1.0)
+    answer = maximum(osl, 2.0)
+    return step * steps_of_answer(deployment, answer) / (answer - 1.0)
 
 
 def e2el(ttft: Real, tpot: Real, osl: Real) -> Real:

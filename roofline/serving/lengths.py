@@ -9,6 +9,7 @@ from math import log
 from typing import TYPE_CHECKING
 
 from roofline.errors import BadInput, UnknownName, shown
+from roofline.quantity import to_text
 from roofline.records import dataclass
 from roofline.specs.workload import LAWS
 
@@ -24,6 +25,7 @@ __all__ = [
     "UNIFORM",
     "Lengths",
     "Spread",
+    "cold_start_text",
     "lengths_by_law",
     "lengths_of_rows",
 ]
@@ -89,6 +91,15 @@ class Lengths:
 
 
 EQUAL = Lengths()
+
+
+def cold_start_text(share: float, time: float) -> str:
+    """Cold starts in words: share of the requests [1] and their extra wait [s].
+
+    >>> cold_start_text(0.01, 2.0)
+    '1 % start cold, 2 s later'
+    """
+    return f"{100.0 * share:.3g} % start cold, {to_text(time, 's')} later"
 
 
 def lengths_by_law(law: str, isl_cv: float, osl_cv: float) -> Lengths:

@@ -17,6 +17,9 @@ from roofline.serving.prompt_cache import is_a_mixture
 # Largest shapes among the timed kernels (accuracy/kernel_rows.py).
 _FITTED_TOKENS = _FITTED_CONTEXT = 128 * KIBI  # in one prefill pass; in the cache
 _FITTED_BATCH = 2 * KIBI
+_BEYOND_CONTEXT = "isl + osl exceeds the "  # begins a warning that may not wait for --notes
+#: Begins a note on rates that are below the specification.
+DERATED = "derated: "
 _OFTEN = 10  # calls after which it pays to check whether any kernel at all is assumed
 
 
@@ -47,8 +50,17 @@ def beyond(deployment: Deployment, workload: Workload) -> Iterator[tuple[Real, s
         yield workload.batch > _FITTED_BATCH * deployment.plan.dp, message
     model = deployment.model
     if model.max_context is not None:
-        message = f"isl + osl exceeds the {model.max_context}-token context of {model.short_name}"
+        message = f"{_BEYOND_CONTEXT}{model.max_context}-token context of {model.short_name}"
         yield length > model.max_context, message
+
+
+def is_pressing(text: str) -> bool:
+    """Whether a warning belongs on the first screen: the model cannot serve such requests as asked.
+
+    >>> is_pressing("h100-sxm: isl + osl exceeds the 131072-token context of llama-3.1-8b"), is_pressing("tp = 4: ...")
+    (True, False)
+    """
+    return _BEYOND_CONTEXT in text
 
 
 def assumed_kernels(deployment: Deployment, *passes: Pass) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from roofline.errors import BadInput
 from roofline.ops import Real, comparable, maximum, plain
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.plan import Deployment
-from roofline.quantity import BILLION, to_text
+from roofline.quantity import BILLION
 from roofline.records import NamedTuple
 from roofline.roots import root
 from roofline.specs.prompt_cache import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
@@ -266,10 +266,12 @@ def _ranks(number: float) -> list[tuple[float, float]]:
     return groups
 
 
-def cache_text(deployment: Deployment, prefix: float, cache: PromptCache) -> str:
-    """A cache of one case in a few words."""
-    places = {HBM: "in GPU memory", HOST_MEMORY: "in host memory", NETWORK_CACHE: "over the network"}
-    share = 100.0 * float(hit_rate(deployment, prefix, cache))
-    time = float(load_time(deployment, prefix, cache))
-    load = "" if cache.tier == HBM else f" (loads in {to_text(time, 's') if time else '0 s'})"
-    return f"{share:.3g} % of requests find {prefix:,.0f} tokens {places.get(cache.tier, 'on NVMe')}{load}"
+def cached_text(isl: str, prefix: str, tier: str = HBM, share: Real = 1.0, detail: str = "") -> str:
+    """A cached prefix in words; `share` of the requests find it [1], `detail` follows in brackets.
+
+    >>> cached_text("6144", "4096"), cached_text("6144", "4096", "host", 0.8)
+    ('4096 of 6144 cached', '4096 of 6144 cached in host memory for 80 % of requests')
+    """
+    place = {HBM: "", HOST_MEMORY: " in host memory", NETWORK_CACHE: " over the network"}.get(tier, " on NVMe")
+    among = "" if share == 1.0 else f" for {100.0 * share:.3g} % of requests"
+    return f"{prefix} of {isl} cached{place}{among}{f' ({detail})' if detail else ''}"

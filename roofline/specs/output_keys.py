@@ -132,15 +132,19 @@ KEYS: Mapping[str, Key] = {
     "kv_cache_gb": _number("GB", "KV cache on one GPU."),
     "hbm_used_frac": _number("1", "Share of the usable memory that is taken."),
     "usd_per_hour": _number("USD/h", "Typical rental of all GPUs; in a list of GPUs, of one."),
-    "usd_per_m_output_tok": _number("USD", "Rental per million output tokens."),
+    "usd_per_m_output_tok": _number(
+        "USD", "All of the rental per million output tokens; prompt tokens are not counted."
+    ),
     "usd_per_hour_low": _number("USD/h", "The same rental at the low end of the price's range."),
     "usd_per_hour_high": _number("USD/h", "The same rental at the high end of it."),
     "price_source": _text("Where the price comes from: given, or the catalog with its date."),
     "usd_per_request": _number("USD", "Rental per request."),
     "usd_per_m_input_tok": _number("USD", "Part of the rental that computed prompt tokens take, per million of them."),
-    "usd_per_m_cached_tok": _number("USD", "Part that cached prompt tokens take, per million of them."),
-    "usd_per_m_decode_tok": _number("USD", "Part that decode takes, per million output tokens."),
-    "usd_per_m_blended_tok": _number("USD", "Rental per million tokens of any kind: input, cached and output."),
+    "usd_per_m_cached_tok": _number("USD", "Part of the rental that cached prompt tokens take, per million of them."),
+    "usd_per_m_decode_tok": _number("USD", "Part of the rental that decode takes, per million output tokens."),
+    "usd_per_m_blended_tok": _number(
+        "USD", "All of the rental per million of all tokens, blended: input, cached and output."
+    ),
     "warnings": Key("texts", None, "What a reader of the figures should know.", is_open=False),
     "reason": _text("Why there is no answer; null or empty where there is one."),
     # size and goodput
@@ -298,9 +302,12 @@ KEYS: Mapping[str, Key] = {
     "title": _text("What its requests are."),
     "arrivals": _text("How requests come: rate, users or batch."),
     "slo": _text("Its limits."),
-    "dominates": _text("The latency that most of the time goes to."),
+    "dominates": _text(
+        "The part of an answer that takes most of its time: TTFT, TPOT (all tokens after the first) or both."
+    ),
     "ttft_share": _number("1", "TTFT over E2EL on an idle server."),
     "tightest": _text("Key of the limit that is taken up most."),
+    "waits_for": _text("What somebody waits for: first token, whole answer, or nothing."),
     "why": _text("Why."),
     "notes": Key("texts", None, "What a reader should know of the workload."),
     # levers
@@ -318,7 +325,7 @@ KEYS: Mapping[str, Key] = {
             ("cost", "the rent per request, at the goodput where there is an SLO, else at this load"),
         )
     },
-    "goodput_usd_per_m_output_tok": _number("USD", "Rental per million output tokens at the goodput."),
+    "goodput_usd_per_m_output_tok": _number("USD", "All of the rental per million output tokens at the goodput."),
     "lever_usd_per_request": _number("USD", "Rental per request, at the goodput where there is an SLO."),
     "helps": _flag("Whether the lever moves the goal to the better."),
     "quality": _text("What the lever costs in the quality of answers, with the source."),

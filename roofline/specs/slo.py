@@ -28,8 +28,9 @@ _ALIASES = {
     "p99": P99_WITHIN,
     "p99-within": P99_WITHIN,
 }
-_KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+))?"
-_PART = r"([a-z0-9_\-]+(?:@p[0-9.]+)?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
+_MEAN = "mean"  # says what a limit without a percentile is on
+_KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+)|[_@]({_MEAN}))?"
+_PART = rf"([a-z0-9_\-]+(?:@p[0-9.]+|@{_MEAN})?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
 _BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
 _SLOW = ("ttft", "e2el")  # a bare fraction of a millisecond must have been meant as seconds
 _MOST = 200  # characters of an SLO
@@ -63,8 +64,8 @@ def key_of(metric: str, level: float | None = None) -> str:
 def metric_and_level(key: str) -> tuple[str, float | None]:
     """Latency (or `P99_WITHIN`) and percentile [%] of a key; None for the mean.
 
-    >>> metric_and_level("ttft_p95"), metric_and_level("e2el")
-    (('ttft', 95.0), ('e2el', None))
+    >>> metric_and_level("ttft_p95"), metric_and_level("e2el"), metric_and_level("e2el@mean")
+    (('ttft', 95.0), ('e2el', None), ('e2el', None))
     """
     if not isinstance(key, str):
         raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
@@ -76,8 +77,19 @@ def metric_and_level(key: str) -> tuple[str, float | None]:
         key_of(name)
         raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
     level = None if match[2] is None else _percentile(match[2], key)
-    key_of(match[1], level)
+    if key_of(match[1], level) == P99_WITHIN:
+        raise BadInput(_ratio_only(key))
     return _ALIASES.get(match[1], match[1]), level
+
+
+def is_stated(key: str) -> bool:
+    """Whether a key says itself what it limits: the mean, or a percentile.
+
+    >>> is_stated("ttft@mean"), is_stated("ttft_p95"), is_stated("ttft")
+    (True, True, False)
+    """
+    match = re.fullmatch(_KEY, key.strip().lower())
+    return match is not None and (match[2] is not None or match[3] is not None)
 
 
 def limits_of_text(text: str) -> Limits:
@@ -94,9 +106,12 @@ def limits_of_text(text: str) -> Limits:
         if match is None:
             raise BadInput(f"{part!r} is not a limit; write an SLO as {SLO_EXAMPLE} (bare numbers: ms)")
         metric, level = metric_and_level(match[1])
-        if match[3] is not None and level is not None:
-            raise BadInput(f"{part!r} has two percentiles; keep one")
-        level = level if match[3] is None else _percentile(match[3].removeprefix("p").removesuffix("%"), part)
+        if match[3] is not None and is_stated(match[1]):
+            raise BadInput(f"{part!r} says twice what is limited; keep one of {match[1].partition('@')[2]}, {match[3]}")
+        if match[3] is not None and metric == P99_WITHIN:
+            raise BadInput(_ratio_only(part))
+        if match[3] not in (None, _MEAN):
+            level = _percentile(match[3].removeprefix("p").removesuffix("%"), part)
         key = key_of(metric, level)
         if key in limits:
             raise BadInput(f"{key!r} is limited twice in {text!r}; keep one")
@@ -116,16 +131,33 @@ def check_limits(slo: Mapping[str, object]) -> None:
             raise BadInput(f"{P99_WITHIN} = {shown(limit)} must be above 1, as a p99 exceeds its median")
 
 
-def key_text(key: str) -> str:
-    """Key of a limit as people read it.
+def key_text(key: str, *, is_mean: bool = False) -> str:
+    """Key of a limit as people read it; `is_mean`: requests differ, so without a percentile it is on their mean.
 
-    >>> key_text("ttft_p95"), key_text("p99_within")
-    ('TTFT p95', 'p99 over median')
+    >>> key_text("ttft_p95", is_mean=True), key_text("ttft", is_mean=True), key_text("ttft"), key_text("p99_within")
+    ('TTFT p95', 'mean TTFT', 'TTFT', 'p99/median')
     """
     metric, level = metric_and_level(key)
     if metric == P99_WITHIN:
-        return "p99 over median"
-    return metric.upper() + ("" if level is None else f" p{_level_text(level)}")
+        return "p99/median"
+    if level is None:
+        return f"{_MEAN} {metric.upper()}" if is_mean else metric.upper()
+    return f"{metric.upper()} p{_level_text(level)}"
+
+
+def limits_words(limits: Mapping[str, float], *, is_mean: bool = False, among: str = "") -> str:
+    """Limits as people read them; `is_mean` as in `key_text`, `among` says for which requests.
+
+    >>> limits_words({"ttft": 0.3, "tpot_p99": 0.025, "p99_within": 2.0}, is_mean=True)
+    'mean TTFT <= 300 ms, TPOT p99 <= 25 ms, p99 <= 2x the median'
+    """
+    words = [
+        f"p99 <= {rounded(limit, _DIGITS)}x the median"
+        if key == P99_WITHIN
+        else f"{key_text(key, is_mean=is_mean)} <= {to_text(limit, 's', _DIGITS)}"
+        for key, limit in limits.items()
+    ]
+    return ", ".join(words) + (f" {among}" if among and words else "")
 
 
 def limits_text(limits: Mapping[str, float]) -> str:
@@ -160,6 +192,10 @@ def ratio_of_text(text: str) -> float:
     return ratio
 
 
+def _ratio_only(text: str) -> str:
+    return f"{shown(text)}: the p99 over the median is one figure of all requests; write {P99_WITHIN}, or p99:2x"
+
+
 def _level_text(level: float) -> str:
     return f"{level:.9f}".rstrip("0").rstrip(".")
 
@@ -168,7 +204,7 @@ def _percentile(text: str, part: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadInput(f"{text!r} in {part!r} is not a percentile; write it as p95") from None
+        raise BadInput(f"{text!r} in {part!r} is not a percentile; write it as p95, or mean for the mean") from None
 
 
 def _is_bare(text: str) -> bool:

@@ -9,6 +9,8 @@ from roofline.specs.figures import Share
 LAWS = ("lognormal", "uniform")
 #: How requests arrive: open loop, closed loop, or all at once.
 ARRIVALS = ("rate", "users", "batch")
+#: What somebody waits for: the first token of an answer that is read as it comes, the whole answer, or nothing.
+AWAITED = FIRST_TOKEN, WHOLE_ANSWER, NOTHING = "first token", "whole answer", "nothing"
 #: Largest coefficient of variation of a uniform law, from 0 to twice the mean: 1 / sqrt(3), rounded down [1].
 UNIFORM_CV = 0.577
 
@@ -34,10 +36,20 @@ class NamedWorkload:
     slo: str = ""  # as roofline.specs.slo reads it; empty: none
     share: Share | None = None  # of requests that must meet all limits without a percentile together; None: on means
     arrivals: str = "rate"  # or "users", "batch"
+    waits_for: str = ""  # of `AWAITED`; empty: as the SLO says
     notes: tuple[str, ...] = ()
     source: str = ""  # title of the first source
     url: str = ""  # its address
     date: str = ""  # its date, or the day it was read
+
+    @property
+    def awaited(self) -> str:
+        """What somebody waits for; where it is not stated, what the SLO limits: nothing without one."""
+        if self.waits_for:
+            return self.waits_for
+        if not self.slo:
+            return NOTHING
+        return FIRST_TOKEN if "ttft" in self.slo.lower() else WHOLE_ANSWER
 
     def __repr__(self) -> str:
         prefix = f", prefix {self.prefix}" if self.prefix else ""

@@ -81,6 +81,21 @@ def test_rows_say_which_latency_dominates_and_which_limit_is_tightest():
         assert "llama-3.1-8b" in row["why"]
 
 
+def test_a_row_says_what_somebody_waits_for_and_how_long():
+    rows = {row["workload"]: row for row in workload_rows(MODEL, GPU)}
+    awaited = {name: row["waits_for"] for name, row in rows.items()}
+    assert awaited["chat"] == awaited["rag"] == "first token"
+    assert awaited["agent-turn"] == awaited["structured-output"] == awaited["code-completion"] == "whole answer"
+    assert awaited["batch"] == "nothing"
+    alone = rl.predict(MODEL, GPU, **rl.workload_options("chat", loaded=False))
+    assert f"the reader waits for the first token, {1e3 * alone.ttft:.3g} ms" in rows["chat"]["why"]
+    # 238 words a minute at 0.75 words a token are 5.29 tokens/s.
+    assert f"{alone.tok_s_user / 5.29:.3g}x reading speed" in rows["chat"]["why"]
+    assert rows["batch"]["why"].startswith("nobody waits for a single answer, throughput counts")
+    agent = rl.predict(MODEL, GPU, **rl.workload_options("agent-turn", loaded=False))
+    assert f"the caller waits for the whole answer, {agent.e2el:.3g} s" in rows["agent-turn"]["why"]
+
+
 def test_where_a_workload_cannot_run_its_row_says_why_and_the_others_stand():
     (row,) = workload_rows("llama-3.1-405b", "l40s", ("chat",))
     assert row["dominates"] is row["ttft_share"] is row["tightest"] is None

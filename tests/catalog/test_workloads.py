@@ -39,6 +39,7 @@ prefix: 600
 slo: "ttft:1s,tpot:50ms"
 share: 0.95
 arrivals: users
+waits_for: whole answer
 notes:
   - "prefix is a judgement: the system prompt."
 sources:
@@ -227,6 +228,7 @@ def test_a_workload_of_ones_own_is_read_with_every_field(own):
         slo="ttft:1s,tpot:50ms",
         share=0.95,
         arrivals="users",
+        waits_for="whole answer",
         notes=("prefix is a judgement: the system prompt.",),
         source="Our gateway",
         url="https://acme.example/logs",

@@ -39,7 +39,7 @@ MARKS = {"*": "calibrated", "+": "inherited", "?": "generic"}
 def test_ttft_over_the_catalog_lists_every_gpu_once_those_that_can_be_rented_and_were_timed_first():
     heading, *body = shown("ttft", "-m", "llama-3.1-70b", "--isl", "2000")
     assert heading[:6] == ["", "GPU", "plan", "TTFT ms (80 %)", "bound by", "TPOT ms"]
-    assert heading[-3:] == ["USD/h", "USD/M tok", "basis"]
+    assert heading[-3:] == ["USD/h", "USD/M out", "basis"]
     assert sorted(named(line[1])[0] for line in body) == list(rl.gpus())
     answers = [line for line in body if line[3] != "-"]
     assert body[: len(answers)] == answers
@@ -79,9 +79,9 @@ def test_the_figures_of_the_table_are_those_of_the_api_at_three_digits():
 @pytest.mark.parametrize(
     ("question", "headings"),
     [
-        ("tpot", ["TPOT ms (80 %)", "tok/s/user", "bound by", "TTFT ms", "USD/h", "USD/M tok", "basis"]),
+        ("tpot", ["TPOT ms (80 %)", "tok/s/user", "bound by", "TTFT ms", "USD/h", "USD/M out", "basis"]),
         ("knee", ["knee [batch]", "set by", "ridge", "half", "memory", "USD/h", "basis"]),
-        ("predict", ["TTFT ms (80 %)", "TPOT ms (80 %)", "tok/s/GPU", "E2EL ms", "tok/s/user", "HBM", "USD/M tok"]),
+        ("predict", ["TTFT ms (80 %)", "TPOT ms (80 %)", "tok/s/GPU", "E2EL ms", "tok/s/user", "HBM", "USD/M out"]),
     ],
 )
 def test_every_question_names_plan_and_figures_with_units(question, headings):
@@ -814,7 +814,31 @@ def test_notes_for_programs_are_in_the_rows(output):
 def test_notes_of_a_single_case_are_said_beside_its_sentences_or_counted_below_them():
     case = ("predict", "-m", "llama-3.1-8b", "-g", "b200", "--isl", "140000")
     said = noted(*case)
-    assert re.search(r"note: isl \+ osl exceeds .*131072", said)
+    assert "note: context beyond 131,072 tokens" in said
+    assert "isl + osl exceeds" not in said  # a warning that the sentences have
     result = ask(*case)
     assert result.stderr == ""
-    assert result.stdout.endswith(f"\n{said.count('note: ')} notes: --notes\n")
+    assert re.search(r"\n  warning +isl \+ osl exceeds the 131072-token context of llama-3.1-8b\n", result.stdout)
+    count = said.count("note: ")
+    assert result.stdout.endswith(f"\n{count} note{'' if count == 1 else 's'}: --notes\n")
+
+
+@each(
+    "question",
+    [
+        ("ttft", "-c", "2"),
+        ("sweep", "--osl", "10,20"),
+        ("compare", "-g", "b200"),
+        ("quantize",),
+        ("cost",),
+        ("goodput", "--slo", "ttft:30s"),
+        ("goodput", "--slo", "ttft:3"),
+        ("size", "--slo", "ttft:30s"),
+        ("size", "--slo", "ttft:3"),
+        ("curve",),
+        ("solve", "--for", "batch", "--ttft", "30s"),
+    ],
+)
+def test_requests_beyond_the_context_of_the_model_are_a_warning_on_the_first_screen(question):
+    result = ask(question[0], "-m", "llama-3.1-8b", "-g", "h100", "--isl", "200k", *question[1:])
+    assert "warning: isl + osl exceeds the 131072-token context of llama-3.1-8b" in result.stdout

@@ -26,18 +26,18 @@ def test_the_table_shows_plan_times_cost_and_whether_it_is_sure():
     heading, line = shown(*ONE)
     times = ["TTFT ms (80 %)", "TPOT ms"]
     assert heading[:5] == ["", "GPU", "plan", *times]
-    assert set(heading) >= {"USD/h", "USD/M tok", "SLO", "HBM"}
+    assert set(heading) >= {"USD/h", "USD/M out", "SLO", "HBM"}
     cell = dict(zip(heading, line, strict=True))
     exact = row(*ONE)
     assert cell["GPU"] == f"{exact['num_gpus']}x h100-sxm"
     assert cell["plan"].split()[0] == f"tp{exact['tp']}"
-    assert float(cell["USD/M tok"]) == pytest.approx(exact["usd_per_m_output_tok"], rel=0.00501)
+    assert float(cell["USD/M out"]) == pytest.approx(exact["usd_per_m_output_tok"], rel=0.00501)
     assert cell["SLO"] == ("pass" if exact["meets_high"] else "pass?")
     by = "" if exact["meets_high"] else " by the central estimate"
     first, second, *_ = answered(*ONE, env={"COLUMNS": "200"}).split("\n")
     limits = "TTFT <= 300 ms, TPOT <= 25 ms"
     assert first == f"llama-3.1-70b \u00b7 2000 in, 300 out \u00b7 1 request, idle server \u00b7 {limits}"
-    assert second == f"{cell['GPU']} meets it{by} at {cell['USD/h']} USD/h, {cell['USD/M tok']} USD/M tokens"
+    assert second == f"{cell['GPU']} meets it{by} at {cell['USD/h']} USD/h, {cell['USD/M out']} USD/M output tokens"
 
 
 def test_the_plan_shows_experts_and_stages_where_there_are_some():

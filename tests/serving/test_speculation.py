@@ -8,6 +8,7 @@ import pytest
 from every_case import each
 
 import roofline as rl
+from roofline.errors import BadInput
 from roofline.grammar.acceptance import acceptance_of_text
 from roofline.physics.forward import decode_pass, draft_pass, prefill_pass
 from roofline.physics.parameters import mtp_parameters
@@ -274,3 +275,38 @@ def test_a_measurement_scales_the_tokens_of_a_step_not_the_step():
     assert found.itl == pytest.approx(1.1 * plain.itl, rel=1e-12)
     with pytest.raises(rl.BadInput, match="below the hardware limit"):
         drafted(**drafts, measured={"tpot": 0.9 * plain.tpot * plain.ideal_share["decode"]})
+
+
+_NGRAM = {"draft": "ngram", "draft_tokens": 3, "acceptance": 0.8}
+_LOADS = ({}, {"batch": 8}, {"concurrency": 16}, {"request_rate": 3}, {"concurrency": 16, "num_prompts": 64})
+
+
+@each("load, basis", [(load, basis) for load in _LOADS for basis in ("calibrated", "ideal")])
+def test_an_answer_of_one_token_leaves_nothing_to_draft(load, basis):
+    # What ngram proposes costs no weights and no prompt: the first token comes as without it, and there is no second.
+    case = {"isl": 1000, "osl": 1, "basis": basis, **load}
+    drafted, plain = (rl.predict("llama-3.1-8b", "h100-sxm", **case, **draft) for draft in (_NGRAM, {}))
+    near = 1e-12 if drafted.served is None else 1e-3  # under a load, of a pass that would verify proposals
+    assert drafted.tpot is None
+    assert drafted.ttft == pytest.approx(plain.ttft, rel=near)
+    assert drafted.e2el == pytest.approx(plain.e2el, rel=near)
+    assert "TPOT       none: a single output token" in str(drafted)
+    assert drafted.to_dict()["itl_ms"] is None
+    many = rl.predict("llama-3.1-8b", "h100-sxm", **{**case, "osl": np.array([1.0, 2.0])}, **_NGRAM)
+    assert np.isnan(many.tpot[0])
+    assert many.ttft[0] == pytest.approx(drafted.ttft, rel=1e-12)
+    assert many.ideal_share["decode"][0] > 0.0
+    assert many.to_dict()["tpot_ms"][0] is None
+    assert str(many)
+
+
+def test_every_question_about_one_token_has_an_answer_with_drafts():
+    case = {"isl": 1000, "osl": 1, **_NGRAM, "slo": "ttft:300,tpot:25"}
+    pair = ("llama-3.1-8b", "h100-sxm")
+    assert rl.goodput(*pair, **case)[0].rate > 1.0
+    assert rl.size(*pair, **case, concurrency=4).sizes[0].meets
+    assert rl.levers(*pair, **case, concurrency=4).alone
+    (row,) = rl.table(*pair, **case, concurrency=4)
+    assert row["tpot_ms"] is None
+    with pytest.raises(BadInput, match="give an osl of 2 or more"):
+        rl.speculate(*pair, **case)

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.api.inputs.slo import slo_limits, with_p99_within
-from roofline.specs.slo import Limits, check_limits, key_of, key_text, limits_of_text, limits_text, metric_and_level
+from roofline.errors import BadInput
+from roofline.specs.slo import (
+    Limits,
+    check_limits,
+    key_of,
+    key_text,
+    limits_of_text,
+    limits_text,
+    limits_words,
+    metric_and_level,
+)
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 
@@ -28,6 +38,8 @@ SMALL = ("llama-3.1-8b", "h100-sxm")
         ("ttft:300@95", {"ttft_p95": 0.3}),
         ("ttft:300@p95%", {"ttft_p95": 0.3}),
         ("ttft:300@p99.9", {"ttft_p99.9": 0.3}),
+        ("ttft:300@mean", {"ttft": 0.3}),
+        ("ttft@mean:300,tpot:25@p90", {"ttft": 0.3, "tpot_p90": 0.025}),
         ("ttft_p95:300", {"ttft_p95": 0.3}),
         ("ttft@p95:300", {"ttft_p95": 0.3}),
         ("ttft:300,ttft:500@p99,ttft:400@p95", {"ttft": 0.3, "ttft_p99": 0.5, "ttft_p95": 0.4}),
@@ -56,6 +68,8 @@ def test_a_text_names_latencies_percentiles_and_times(text, limits):
         "ttft:300@pnan", "ttft:300@pinf", "ttft:300@p", "ttft:300@", "ttft:300@median", "ttft:300@p95@p99",
         "ttft:300,ttft:200", "ttft:300@p95,ttft_p95:200", "tpot:20,itl:30", "ttft@p95:300@p95", "ttft:300@p9.5.1",
         "p99:0.5x", "p99:1x", "p99:x", "p99:nan", "p99:-2x", "p99:1e400", "ttft:300kg", "ttft:3 0 0",
+        "ttft@mean:300@p95", "ttft@p95:300@mean", "p99:2x@mean", "p99@mean:2x", "ttft:300,ttft:300@mean",
+        "ttft:300@avg",
         "ttft:300," * 55 + "tpot:25",
     ],
 )  # fmt: skip
@@ -169,7 +183,19 @@ def test_a_key_says_its_latency_and_its_percentile(metric, level):
 
 
 def test_keys_are_read_aloud():
-    assert [key_text(key) for key in ("ttft", "tpot_p99", "p99_within")] == ["TTFT", "TPOT p99", "p99 over median"]
+    assert [key_text(key) for key in ("ttft", "tpot_p99", "p99_within")] == ["TTFT", "TPOT p99", "p99/median"]
+
+
+def test_where_requests_differ_a_limit_without_a_percentile_is_said_to_be_on_the_mean():
+    limits = {"ttft": 0.3, "tpot_p99": 0.025, "p99_within": 2.0}
+    assert limits_words(limits) == "TTFT <= 300 ms, TPOT p99 <= 25 ms, p99 <= 2x the median"
+    assert limits_words(limits, is_mean=True) == "mean TTFT <= 300 ms, TPOT p99 <= 25 ms, p99 <= 2x the median"
+
+
+def test_a_mapping_may_say_that_a_limit_is_on_the_mean():
+    assert slo_limits({"ttft@mean": 0.3, "tpot": "25 ms@mean"}) == {"ttft": 0.3, "tpot": 0.025}
+    with pytest.raises(BadInput, match="must be a time"):
+        slo_limits({"ttft@mean": "300 ms@p95"})
 
 
 # --- what answers say --------------------------------------------------------------------------

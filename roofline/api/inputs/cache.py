@@ -17,6 +17,7 @@ from roofline.records import replace
 from roofline.serving.latency import Workload, prefill_of_kinds
 from roofline.serving.prompt_cache import (
     cached_prefixes,
+    cached_text,
     hit_rate,
     is_a_mixture,
     load_time,
@@ -24,7 +25,7 @@ from roofline.serving.prompt_cache import (
 )
 from roofline.specs.prompt_cache import HBM, TIERS, PromptCache
 
-__all__ = ["CACHE", "TIERS", "cache_notes", "deployed", "prompt_cache_of", "with_cache"]
+__all__ = ["CACHE", "TIERS", "cache_notes", "cached_text", "deployed", "prompt_cache_of", "with_cache"]
 
 #: Options of `predict` that describe a prompt cache.
 CACHE = ("cache_hit", "cache_tier", "cache_bandwidth", "cache_size", "working_set")

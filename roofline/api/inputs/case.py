@@ -20,7 +20,7 @@ from roofline.quantity import BILLION, MICRO, MINUTE
 from roofline.records import replace
 from roofline.serving.latency import BURST, RATE, USERS, Workload
 from roofline.serving.lengths import Lengths
-from roofline.serving.limits import beyond, is_within
+from roofline.serving.limits import beyond, is_pressing, is_within
 from roofline.serving.quantization import PRESETS, preset_name
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import PCIE
@@ -35,6 +35,7 @@ __all__ = [
     "PRESETS",
     "engine",
     "engine_names",
+    "is_pressing",
     "length_warnings",
     "preset_name",
     "routing_skew",

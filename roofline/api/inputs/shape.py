@@ -12,10 +12,25 @@ from roofline.errors import BadInput, UnknownName, shown
 from roofline.grammar.numbers import share_of_text, time_of_text
 from roofline.quantity import BILLION, HOUR, KIBI, to_text
 from roofline.records import replace
-from roofline.serving.lengths import LAWS, LOG_NORMAL, Lengths, lengths_by_law, lengths_of_rows
+from roofline.serving.lengths import LAWS, LOG_NORMAL, Lengths, cold_start_text, lengths_by_law, lengths_of_rows
+from roofline.serving.limits import DERATED
 from roofline.serving.prediction import Prediction
 from roofline.specs.gpu import Gpu
 from roofline.specs.slo import LEVELS, metric_and_level
+
+__all__ = [
+    "LAWS",
+    "RATES",
+    "TRAFFIC",
+    "USUAL",
+    "cold_start_of",
+    "cold_start_text",
+    "cold_start_warnings",
+    "derated",
+    "lengths_of",
+    "losses_of",
+    "traffic",
+]
 
 #: Rates of a GPU that may be derated, and their names in notes.
 RATES = {"bandwidth": "HBM bandwidth", "peak": "dense peaks", "link": "scale-up bandwidth"}
@@ -163,7 +178,7 @@ def derated(gpu: Gpu, losses: Mapping[str, float]) -> tuple[Gpu, tuple[str, ...]
     link = replace(gpu.link, bandwidth=gpu.link.bandwidth * remaining["link"])
     peaks = {dtype: peak * remaining["peak"] for dtype, peak in gpu.peaks.items()}
     notes = tuple(
-        f"derated: {RATES[name]} {100.0 * share:.3g} % below the specification"
+        f"{DERATED}{RATES[name]} {100.0 * share:.3g} % below the specification"
         for name, share in losses.items()
         if share
     )

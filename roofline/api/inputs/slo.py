@@ -10,17 +10,30 @@ from roofline.errors import BadInput, shown
 from roofline.grammar.numbers import time_of_text
 from roofline.quantity import BILLION, MILLI, MINUTE, rounded
 from roofline.specs.slo import (
+    LATENCIES,
     P99_WITHIN,
     SLO_EXAMPLE,
     Limits,
     check_limits,
+    is_stated,
     key_of,
+    key_text,
     limits_of_text,
+    limits_words,
     metric_and_level,
     ratio_of_text,
 )
 
-__all__ = ["Limits", "ratio_of_text", "slo_limits", "with_p99_within"]
+__all__ = [
+    "LATENCIES",
+    "P99_WITHIN",
+    "Limits",
+    "key_text",
+    "limits_words",
+    "ratio_of_text",
+    "slo_limits",
+    "with_p99_within",
+]
 
 
 def slo_limits(slo: Any) -> Limits | None:
@@ -42,7 +55,7 @@ def slo_limits(slo: Any) -> Limits | None:
     for name, limit in slo.items():
         metric, level = metric_and_level(scalar(name))
         text = scalar(limit)
-        if isinstance(text, str) and "@" in text and level is None:
+        if isinstance(text, str) and "@" in text and not is_stated(str(scalar(name))):
             text, _, level_text = text.partition("@")
             _, level = metric_and_level(f"{metric}@{level_text.strip()}")
         key = key_of(metric, level)

@@ -171,7 +171,8 @@ class Pulled:
     @property
     def _times(self) -> str:
         times = {name: self.figure(name) for name in ("ttft_p50", "ttft_p99", "tpot")}
-        return ", ".join(f"{key_text(name)} {to_text(time, 's')}" for name, time in times.items() if time is not None)
+        texts = {key_text(name, is_mean=True): time for name, time in times.items() if time is not None}
+        return ", ".join(f"{name} {to_text(time, 's')}" for name, time in texts.items())
 
 
 @dataclass(frozen=True, repr=False)

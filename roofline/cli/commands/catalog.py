@@ -46,7 +46,7 @@ _WORKLOADS = (
     ScreenColumn("cv", "osl_cv", 4),
     ScreenColumn("prefix", "prefix", 4),
     ScreenColumn("SLO", "slo"),
-    ScreenColumn("dominates", "dominates", 1),
+    ScreenColumn("waits for", "waits_for", 1),
     ScreenColumn("TTFT/E2EL", "ttft_share", 2),
     ScreenColumn("tightest limit", "tightest", 3),
     ScreenColumn("arrivals", "arrivals", 5),
@@ -155,7 +155,7 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
 def workloads(
     names: tuple[str, ...], model: str | None, gpu: str | None, output_format: str, specs: str | None
 ) -> None:
-    """Workloads by name: lengths, SLO, source, and the latency that dominates each and why (--workload NAME)."""
+    """Workloads by name: lengths, SLO, source, and what somebody waits for, and how long (--workload NAME)."""
     from roofline.api.workloads import workload_rows
 
     rows = workload_rows(model, gpu, names or None, specs)

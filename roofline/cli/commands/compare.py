@@ -11,7 +11,7 @@ import click
 from roofline.api.answer_rows import refused_row
 from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
-from roofline.cli.answers import answer_text, case_text, gpus_text
+from roofline.cli.answers import answer_text, case_text, deployed_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BOUND,
@@ -99,7 +99,10 @@ def compare(
         columns=with_refusals(_columns(options), refusals),
         rows=[*rows, *refusals],
         case=case_text(
-            [rows[0]["model"]], options, {row["weight_dtype"] for row in rows}, f"speed-ups over {gpus_text(rows[0])}"
+            [rows[0]["model"]],
+            options,
+            {row["weight_dtype"] for row in rows},
+            f"speed-ups over {deployed_text(rows[0])}",
         ),
         answer=answer_text(rows, options) if options.get("slo") else "",
         lines=[line for row in rows[1:] for line in _why(row, in_full=explain or len(rows) == 2)],

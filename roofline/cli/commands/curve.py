@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from roofline.api import curve as api
-from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text
+from roofline.cli.answers import PLAN_KEYS, asked_format, binding_text, case_text, deployed_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import SLO_MET, TOK_S_GPU, TOK_S_USER, USD_TOKENS, percent_column, ranked
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, share_option
+from roofline.cli.options import output_options, required_share, share_option
 from roofline.cli.render import echo, notes, show
 from roofline.cli.screen import Screen, ScreenColumn
 from roofline.cli.values import PathName
@@ -78,8 +78,7 @@ def curve(
     """TTFT, TPOT and throughput from an idle server to a full one: what a user gets against what a GPU gives."""
     if not gpus:
         raise click.UsageError("curve needs one GPU or several, e.g. -g h100,b200")
-    share_of_workload = options.pop("share", None)
-    share = share_of_workload if share is None else share
+    share = required_share(options, share)
     curves = [api.curve(model, gpu, against=against, share=share, **options) for model in models for gpu in gpus]
     if output is not None:
         api.save_curves(curves, output, force=force)
@@ -88,40 +87,49 @@ def curve(
         echo(api.curves_text(curves, width - 1, max(height - _OTHER, _LOWEST)))
         notes(text for curve in curves for text in _warnings(curve))
     else:
-        _print(models, curves, options, output_format, against)
+        _print(models, curves, options, output_format, against, share)
     if output is not None:
         echo(f"wrote {output}", err=True)
 
 
 def _print(
-    models: tuple[str, ...], curves: list[api.Curve], options: dict[str, Any], output_format: str, against: str
+    models: tuple[str, ...],
+    curves: list[api.Curve],
+    options: dict[str, Any],
+    output_format: str,
+    against: str,
+    share: float | None,
 ) -> None:
     formats = asked_format(options)
-    end = "" if len(curves) > 1 else gpus_text(curves[0].rows[0])
+    end = "" if len(curves) > 1 else _deployed(curves[0])
     screen = Screen(
         columns=_columns(len(curves), against, with_slo=bool(curves[0].slo)),
         rows=[row for curve in curves for row in curve.rows],
-        case=case_text(models, options, formats, end, load=False),
-        answer="; ".join(map(_summary, curves)),
+        case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
+        answer="; ".join(_summary(curve, is_mean=share is None) for curve in curves),
         notes=[text for curve in curves for text in _warnings(curve)],
         is_curve=True,
     )
     show(screen, output_format)
 
 
-def _summary(curve: api.Curve) -> str:
+def _summary(curve: api.Curve, *, is_mean: bool) -> str:
     """Saturation and goodput in words."""
     most = f"{rounded(curve.saturation)} requests/s at most"
     if curve.against != "request_rate":
         most = f"slots for {curve.saturation:.0f} users"
-    gpus = gpus_text(curve.rows[0])
+    gpus = _deployed(curve)
+    binding = None if curve.goodput is None else binding_text(curve.goodput.binding, is_mean=is_mean)
     if curve.goodput is None:
         return f"{gpus}: {most}"
     if not curve.goodput.rate:
-        return f"{gpus}: {most}, none within the SLO: {binding_text(curve.goodput.binding)}"
+        return f"{gpus}: {most}, none within the SLO: {binding}"
     rate, util = rounded_down(curve.goodput.rate), 100.0 * curve.goodput.util
-    limit = binding_text(curve.goodput.binding)
-    return f"{gpus}: {most}; within the SLO {rate} requests/s ({util:.0f} %), limited by {limit}"
+    return f"{gpus}: {most}; within the SLO {rate} requests/s ({util:.0f} %), limited by {binding}"
+
+
+def _deployed(curve: api.Curve) -> str:
+    return deployed_text(curve.prediction.to_dict(PLAN_KEYS))
 
 
 def _warnings(curve: api.Curve) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from roofline.api import why as questions
-from roofline.cli.case import case_options, one_case
+from roofline.cli.case import WITHOUT_LIMITS, case_options, one_case
 from roofline.cli.help import Question
 from roofline.cli.render import SCHEMA_VERSION, echo, notes
 
@@ -21,7 +21,7 @@ from roofline.cli.render import SCHEMA_VERSION, echo, notes
     "  roofline formula ttft -m llama-3.1-70b -g b200 --format python",
 )
 @click.argument("result", metavar="RESULT", type=click.Choice(list(questions.FORMULAS)))
-@partial(case_options, single=True)
+@partial(case_options, without=WITHOUT_LIMITS, single=True)
 @click.option(
     "-f",
     "--format",
@@ -38,6 +38,8 @@ def formula(
 
     RESULT is ttft, tpot, e2el, a throughput, or knee.
     """
+    if result != "knee":
+        options.pop("slo", None)  # of a workload
     closed_form = questions.formula(*one_case(models, gpus), result, **options)
     match output_format:
         case "latex":

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from roofline.api import goodput as api
-from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text, limits_words, named_gpus
+from roofline.cli.answers import asked_format, case_text, gpus_text, named_gpus, output_price
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -21,24 +21,25 @@ from roofline.cli.columns import (
     USD_HOUR,
     USD_TOKENS,
     latency,
+    limit_column,
     model_column,
     percent_column,
     ranked,
     split_by_rule,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, share_option
+from roofline.cli.options import output_options, required_share, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.values import COUNT
 from roofline.errors import RooflineError
-from roofline.quantity import rounded, rounded_down
+from roofline.quantity import rounded_down
 from roofline.records import replace
 
 _LEVELS = {"ttft": "p99", "tpot": "p99"}  # shown where the SLO limits no percentile
 
 
-def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
+def _columns(options: Mapping[str, Any], models: int, *, is_mean: bool) -> list[ScreenColumn]:
     return [
         MARK,
         *model_column(models),
@@ -48,7 +49,7 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
         ranked(SLO_MET, 2),  # at the goodput a limit is just met
         percent_column("util", "goodput_util", 1),
-        ScreenColumn("limited by", "goodput_binding", 1, cell=_limited_by, also=("goodput", "goodput_binding")),
+        limit_column("limited by", "goodput_binding", 1, is_mean, "goodput"),
         *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
         ranked(TOK_S_GPU, 4),
         USD_HOUR,
@@ -65,10 +66,6 @@ def _tail_column(metric: str, options: Mapping[str, Any]) -> ScreenColumn:
 
 def _rounded_down(key: str) -> Callable[[Row], str]:
     return lambda row: rounded_down(row[key]) if row.get(key) else "-"
-
-
-def _limited_by(row: Row) -> str:
-    return binding_text(str(row["goodput_binding"])) if row.get("goodput") else "-"
 
 
 _HEADROOM = "util: goodput over the saturation rate; the rest is headroom that keeps tails short"
@@ -101,10 +98,9 @@ def goodput(
     share: float | None,
 ) -> None:
     """The largest request rate at which requests meet an SLO, what binds, and what a token costs there."""
-    share_of_workload = options.pop("share", None)
-    share = share_of_workload if share is None else share
     if not options.get("slo"):
         raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
+    share = required_share(options, share)
     answers = [answer for model in models for answer in api.goodput(model, gpus or None, share=share, **options)]
     rows = [answer.to_dict() for answer in answers]
     shown = [answer for answer in answers if answer.rate or gpus]
@@ -133,17 +129,12 @@ def _screen(
     meeting = [row for answer, row in zip(answers, rows, strict=True) if answer.rate]
     missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
     first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
-    plain = [key for key in options["slo"] if key in api.LATENCIES]
-    among = f"for {100.0 * share:g} % of requests" if plain and share is not None else ""
-    limits = {key: limit for key, limit in options["slo"].items() if key in plain}
-    rest = {key: limit for key, limit in options["slo"].items() if key not in plain}
-    end = ", ".join(part for part in (limits_words(limits, among), limits_words(rest)) if part)
     return Screen(
-        columns=_columns(options, len(models)),
+        columns=_columns(options, len(models), is_mean=share is None),
         rows=first,
         others=others if is_named else [*others, *missing],
         rule=BELOW_RULE,
-        case=case_text(models, {**options, "slo": None}, asked_format(options), end, load=False),
+        case=case_text(models, options, asked_format(options), load=False, is_mean=True, share=share),
         answer=_answer(first, len(others)),
         lines=[
             shorten(f"fail  {row['gpu']}: {str(row['reason']).removeprefix('misses: ')}", terminal_width())
@@ -158,7 +149,7 @@ def _answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
         return ""
     best = first[0]
     cost = best.get("usd_per_m_output_tok")
-    price = "" if cost is None else f" at {rounded(cost)} USD/M tokens"
+    price = "" if cost is None else f" at {output_price(cost)}"
     which = f"; {'cheapest' if price else 'first'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
     more = f", {others} more by rough estimates" if others else ""
     return f"{gpus_text(best)} answers {rounded_down(best['goodput'])} requests/s within the SLO{price}{which}{more}"

@@ -18,7 +18,7 @@ from roofline.cli.commands.views import knee_columns, predict_columns, tpot_colu
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options
 from roofline.cli.render import REASONS, echo, labelled, notes, show
-from roofline.cli.screen import MARK, Screen, ScreenColumn, keys_of
+from roofline.cli.screen import MARK, Screen, ScreenColumn, keys_of, pressing_first
 from roofline.cli.values import COUNT
 from roofline.errors import BadInput, RooflineError, UnknownName
 from roofline.quantity import rounded_down, to_text
@@ -196,7 +196,7 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
         if query.explain:
             _explain(cases.predictions, query.output_format)
         if not columns:
-            notes(texts)
+            notes(pressing_first(texts)[1])  # the text has the others
     if failures:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
 

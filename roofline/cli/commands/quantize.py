@@ -10,20 +10,21 @@ import click
 
 from roofline.api.compare import FORMATS
 from roofline.api.compare import quantize as quantize_model
-from roofline.cli.answers import case_text, gpus_text
+from roofline.cli.answers import case_text, deployed_text
 from roofline.cli.case import case_options
-from roofline.cli.columns import latency, load_columns, percent, plan_of, speedup_column, verdict_columns
+from roofline.cli.columns import latency, load_columns, percent, speedup_column, verdict_columns
 from roofline.cli.commands.compare import print_kernels
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options
 from roofline.cli.render import labelled, show
-from roofline.cli.screen import Row, Screen, ScreenColumn
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn
 from roofline.cli.values import suggested
 
 
 def _columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     is_loaded = bool(load_columns(options))  # latencies then include the queue, speed-ups do not
     return [
+        MARK,
         ScreenColumn("weights", "weight_dtype"),
         ScreenColumn("KV", "kv_cache_dtype", 1),
         ScreenColumn("compute", "compute_dtype", 4),
@@ -50,7 +51,8 @@ def _used(row: Row) -> str:
 
 
 def _evidence(row: Row) -> str:
-    return "assumed" if row["assumed"] else "timed"
+    """Kernels with assumed constants where the others are timed; without any the mark of the row says it all."""
+    return "assumed" if row["assumed"] else "-"
 
 
 #: Options of a case that this command varies itself or has no use for.
@@ -101,7 +103,7 @@ def quantize(
         ((row["weight_dtype"], [text for text in row["warnings"] if not text.startswith(_REPEATED)]) for row in rows),
         named=False,
     )
-    baseline = f"{gpus_text(rows[0])} {plan_of(rows[0])} \u00b7 against {comparison.baseline}, KV {base_kv}"
+    baseline = f"{deployed_text(rows[0])} \u00b7 against {comparison.baseline}, KV {base_kv}"
     screen = Screen(
         columns=_columns(options),
         rows=[row for row in rows if row["kv_cache_dtype"] == base_kv],

@@ -10,8 +10,8 @@ import click
 
 from roofline.api import why as questions
 from roofline.api.why import RESULTS, UNITS, Sensitivities, Sensitivity
-from roofline.cli.answers import asked_format, binding_text, case_text
-from roofline.cli.case import case_options, one_case
+from roofline.cli.answers import PLAN_KEYS, asked_format, binding_text, case_text, deployed_text
+from roofline.cli.case import WITHOUT_LIMITS, case_options, one_case
 from roofline.cli.help import Question
 from roofline.cli.options import FORMATS, screen_options
 from roofline.cli.render import echo, print_rows, show, with_unit
@@ -41,7 +41,7 @@ _COLUMNS = (
     "  roofline sensitivity -m llama-3.1-8b -g h100 --of tpot --formula\n"
     "  roofline sensitivity -m deepseek-r1 -g h200:tp8 --of ttft -f json",
 )
-@partial(case_options, single=True)
+@partial(case_options, without=WITHOUT_LIMITS, single=True)
 @click.option(
     "--of",
     type=click.Choice(list(UNITS)),
@@ -85,6 +85,7 @@ def sensitivity(
     An elasticity of -0.8 to the HBM bandwidth: 1 % more of it makes the result 0.8 % smaller. Where the derivative
     jumps just at the present value, those just below and above are shown.
     """
+    options.pop("slo", None)  # of a workload
     sensitivities = questions.sensitivity(*one_case(models, gpus), of=of, **options)
     most = top or max(MOST_ROWS // len(sensitivities.of), _FEWEST)
     shown = [
@@ -137,7 +138,7 @@ def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Map
     ]
     regimes = dict.fromkeys(part for row in shown for part in row.regime.partition(" until ")[0].split(", "))
     deployment = sensitivities.prediction.deployment
-    end = f"{deployment.num_gpus}x {deployment.gpu.name}"
+    end = deployed_text(sensitivities.prediction.to_dict(PLAN_KEYS))
     return Screen(
         columns=_COLUMNS,
         rows=rows,

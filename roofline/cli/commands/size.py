@@ -12,7 +12,7 @@ import click
 from roofline.api import size as fleet
 from roofline.api.goodput import limits_text
 from roofline.api.inputs.case import PRESETS
-from roofline.cli.answers import case_text, gpus_text, named_gpus
+from roofline.cli.answers import case_text, gpus_text, named_gpus, output_price
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -111,7 +111,8 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
     keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if output_format == "table" else None
     rows = [row for answer in answers for row in answer.to_records(keys)]
     shared = [text for answer in answers for text in answer.notes]
-    owners = labelled((_label(size, len(models)), size.warnings) for size in sizes if size.meets or gpus)
+    shown = [size for size in sizes if size.meets or gpus] or sizes
+    owners = labelled((_label(size, len(models)), size.warnings) for size in shown)
     screen = _screen(models, sizes, rows, columns, options, is_named=bool(gpus))
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]
@@ -161,7 +162,7 @@ def _answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
     best, *rest = first
     tokens = best.get("usd_per_m_output_tok")
     cost = [] if best.get("usd_per_hour") is None else [f"{rounded(best['usd_per_hour'])} USD/h"]
-    cost += [] if tokens is None else [f"{rounded(tokens)} USD/M tokens"]
+    cost += [] if tokens is None else [output_price(tokens)]
     price = f" at {', '.join(cost)}" if cost else ""
     by = "" if best["slo_verdict"] == PASS else " by the central estimate"
     which = f"; the cheapest per hour of {len(first)} kinds of GPU that do" if rest and cost else ""

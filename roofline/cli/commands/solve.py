@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -11,8 +12,8 @@ from roofline.api import catalog
 from roofline.api import why as questions
 from roofline.api.predict import LOADS
 from roofline.api.why import Solution
-from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text
-from roofline.cli.case import case_options
+from roofline.cli.answers import asked_format, binding_text, case_text, differ, gpus_text
+from roofline.cli.case import WITHOUT_LIMITS, case_options
 from roofline.cli.columns import GPUS, PLAN, latency, model_column
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options
@@ -70,7 +71,7 @@ _UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl",
 )
 @click.option("--tpot", type=DURATION, help="Target, e.g. 25ms.")
 @click.option("--e2el", type=DURATION, help="Target, e.g. 5s.")
-@case_options
+@partial(case_options, without=WITHOUT_LIMITS[1:])
 @output_options
 def solve(
     unknown: str,
@@ -145,7 +146,13 @@ def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, tar
     name = unknown.replace("-", "_")
     is_load = name in LOADS
     others = {key: value for key, value in options.items() if key != name}
-    text = case_text(models, {**others, "slo": targets}, asked_format(options), load=not is_load)
+    text = case_text(
+        models,
+        {**others, "slo": targets},
+        asked_format(options),
+        load=not is_load,
+        is_mean=name in LOADS[1:] or differ(others),
+    )
     what = {"batch": "largest burst on an idle server", "concurrency": "most users", "request_rate": "highest rate"}
     return f"{text} \u00b7 {what.get(name, f'{unknown} at which it is just met')}"
 
@@ -157,7 +164,7 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
         if solution.whole is not None:
             row["value_text"] = str(solution.whole)
         row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in LOADS else "-"
-        row["limited_by"] = binding_text(solution.binding)
+        row["limited_by"] = binding_text(solution.binding, is_mean=solution.is_mean)
         row["method_text"] = solution.method if solution.is_met else "-"
         row["num_gpus"] = solution.base.deployment.num_gpus
     return row

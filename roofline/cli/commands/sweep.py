@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from roofline.api.inputs.case import is_pressing
 from roofline.api.inputs.load import UNDER_LOAD
 from roofline.api.outputs import SUFFIXES, write_rows
 from roofline.api.predict import ROW_KEYS
@@ -67,6 +68,11 @@ _OWN = (*_NUMBERS, "quantization", "measured")
 _KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
 
 
+def _is_noted(text: str) -> bool:
+    """Of many cases, notes about their loads and what belongs on the first screen."""
+    return text.startswith(UNDER_LOAD) or is_pressing(text)
+
+
 @click.command(
     cls=Question,
     epilog="\b\nExamples:\n"
@@ -101,7 +107,6 @@ def sweep(
         columns=_columns(rows, options) if people else (),
         rows=rows,
         case=case_text(dict.fromkeys(row["model"] for row in rows), options) if people else "",
-        # many cases: only the notes about their loads
-        notes=[text for row in rows for text in row["warnings"] if text.startswith(UNDER_LOAD)] if people else (),
+        notes=[text for row in rows for text in row["warnings"] if _is_noted(text)] if people else (),
     )
     show(screen, output_format)

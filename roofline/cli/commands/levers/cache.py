@@ -25,7 +25,7 @@ def _columns(models: int) -> list[ScreenColumn]:
     return [
         *model_column(models),
         ScreenColumn("GPU", "gpu"),
-        ranked(PLAN, 5),
+        ranked(PLAN, 1),
         ScreenColumn("tier", "cache_tier"),
         ScreenColumn("GB/s", "cache_bandwidth_gb_s", 1),
         ScreenColumn("load ms", "cache_load_ms"),

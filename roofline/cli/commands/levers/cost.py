@@ -22,7 +22,7 @@ from roofline.errors import RooflineError
 from roofline.quantity import rounded
 
 _SHARED = (
-    "in, cached, out: the phases share the rent by the time that they take; blended: the rent over all tokens; "
+    "in, cached, decode: the phases share the rent by the time that they take; all: the rent over all tokens; "
     "each has the range of the rent, as json shows"
 )
 
@@ -35,8 +35,8 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         PLAN,
         ScreenColumn("USD/M in", "usd_per_m_input_tok"),
         ScreenColumn("cached", "usd_per_m_cached_tok"),
-        ScreenColumn("out", "usd_per_m_decode_tok"),
-        ScreenColumn("blended", "usd_per_m_blended_tok", 0, _ends("usd_per_m_blended_tok")),
+        ScreenColumn("decode", "usd_per_m_decode_tok"),
+        ScreenColumn("all", "usd_per_m_blended_tok", 0, _ends("usd_per_m_blended_tok")),
         ScreenColumn("USD/h", "usd_per_hour", 4, _ends("usd_per_hour")),
         ScreenColumn("req/s", "request_rate", 3, cell=_rate, also=("request_rate", "output_tok_s", "osl")),
         percent_column("util", "util", 2),
@@ -128,7 +128,7 @@ def _answer(best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], 
     which = f", cheapest of {len(rows)} kinds of GPU" if len(rows) > 1 else ""
     more = f", {others} more by rough estimates" if others else ""
     rent = f"rent: {row['price_source']}"
-    first = f"{gpus_text(row)}: {rounded(row['usd_per_m_blended_tok'])} USD/M tokens{which}{more} ({rent})"
+    first = f"{gpus_text(row)}: {rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens{which}{more} ({rent})"
     if best.api is None:
         return first
     now = row["usd_per_request"] / best.api.usd_per_request if best.api.usd_per_request else None

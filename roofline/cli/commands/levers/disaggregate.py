@@ -12,6 +12,7 @@ from roofline.api.levers import disaggregate as api
 from roofline.api.levers.pool_answer import Disaggregation
 from roofline.api.levers.pool_inputs import link_text
 from roofline.api.levers.pool_verdict import limits_beside_latencies, verdict_text
+from roofline.cli.answers import output_price
 from roofline.cli.case import case_options
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PROGRAMS, output_options
@@ -111,7 +112,7 @@ def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -
     texts, ratio = answer.texts, answer.best_ratio(max_gpus)
     verdict = f", SLO {answer.verdict or 'not known'}" if answer.slo_verdict is not None else ""
     cost = answer.usd_per_m_output_tok
-    price = "" if cost is None else f", {rounded(cost)} USD/M tokens"
+    price = "" if cost is None else f", {output_price(cost)}"
     tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
     busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
     lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]

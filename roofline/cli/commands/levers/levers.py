@@ -11,11 +11,10 @@ import click
 from roofline.api.levers import levers as question
 from roofline.api.levers import pulled as api
 from roofline.api.levers.quality import is_free
-from roofline.cli.answers import asked_format, case_text, gpus_text
+from roofline.cli.answers import asked_format, case_text, gpus_text, output_price, plan_of
 from roofline.cli.case import case_options, one_case
-from roofline.cli.columns import plan_of
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, share_option
+from roofline.cli.options import output_options, required_share, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, terminal_width
 from roofline.quantity import KILO, rounded, to_text
@@ -49,7 +48,7 @@ def _columns(goal: str) -> list[ScreenColumn]:
         ScreenColumn(heading, key),
         ScreenColumn("change", changed, cell=_change(changed)),
         *(ScreenColumn(headings[name], name, ranks.get(name, 1), cell=_change(name)) for name in others),
-        ScreenColumn("USD/M tok", "of_tokens", 2),
+        ScreenColumn("USD/M out", "of_tokens", 2),
         ScreenColumn("answers", "quality", 3, cell=_quality),
     ]
 
@@ -91,8 +90,7 @@ def levers(
 ) -> None:
     """Every lever of one case under load, alone and together: what it does, why, and what it costs."""
     model, gpu = one_case(models, gpus)
-    share_of_workload = options.pop("share", None)
-    share = share_of_workload if share is None else share
+    share = required_share(options, share)
     answer = question.levers(model, gpu, goal=goal, share=share, **options)
     rows: Sequence[Mapping[str, Any]] = answer.to_records()
     screen = _screen(answer, rows, options, output_format)
@@ -188,7 +186,7 @@ def _figures(case: api.Pulled) -> str:
     times = {"TTFT p50": case.figure("ttft_p50"), "p99": case.figure("ttft_p99"), "TPOT": case.figure("tpot")}
     texts = [f"{name} {to_text(time, 's')}" for name, time in times.items() if time is not None]
     price = case.goodput_usd_per_m_output_tok if case.goodput is not None else case.answer.usd_per_m_output_tok
-    cost = "" if price is None else f"{rounded(float(price))} USD/M tokens"
+    cost = "" if price is None else output_price(float(price))
     if case.goodput is not None:
         cost = f"goodput {rounded(case.goodput.rate)} requests/s" + (f" at {cost}" if cost else "")
     return ", ".join([*texts, *([cost] if cost else [])])

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from roofline.api.levers import speculation as api
-from roofline.cli.answers import asked_format, case_text, gpus_text
-from roofline.cli.case import case_options, list_options, one_case
+from roofline.cli.answers import asked_format, case_text, deployed_text
+from roofline.cli.case import WITHOUT_LIMITS, case_options, list_options, one_case
 from roofline.cli.columns import speedup_column
 from roofline.cli.help import Question
 from roofline.cli.options import output_options
@@ -18,7 +18,7 @@ from roofline.cli.render import show
 from roofline.cli.screen import Screen, ScreenColumn
 
 _NAMES = {"batch": "batch", "concurrency": "users", "request_rate": "req/s"}
-_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "measured")
+_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "measured", *WITHOUT_LIMITS)
 _LISTED = ("isl", "osl", "prefix", "tp", "quantization")
 
 
@@ -43,6 +43,7 @@ def speculate(
 ) -> None:
     """TPOT with drafts by batch, users or rate: how many tokens to propose, and where drafts stop paying."""
     model, gpu = one_case(models, gpus)
+    options.pop("slo", None)  # of a workload
     for name in ("draft", "acceptance"):
         if options.get(name) is None:
             raise click.UsageError(f"speculate needs --{name}; e.g. --draft ngram --acceptance 0.6")
@@ -53,7 +54,7 @@ def speculate(
     screen = Screen(
         columns=_columns(answer),
         rows=[_pivoted(rows, place, len(answer.predictions)) for place in range(len(answer.values))],
-        case=case_text(models, options, asked_format(options), gpus_text(rows[0]), load=False),
+        case=case_text(models, options, asked_format(options), deployed_text(rows[0]), load=False),
         answer=str(answer),
         legend=f"1 to {len(answer.predictions) - 1}: speed-up of TPOT with so many proposed tokens",
         notes=answer.warnings,
