@@ -50,7 +50,7 @@ def test_the_goodput_of_a_lever_is_that_of_its_deployment(within):
     for one in within.together[:1] + within.alone:
         if one.kind in ("together", "weights", "headroom"):
             again = rl.predict(**one.options)
-            best = largest_rate(again.deployment, again.workload, again.slo, 0.9)
+            best = largest_rate(again.deployment, again.workload, again.slo)
             assert one.goodput.rate == pytest.approx(best.rate, rel=1e-12)
             rent = again.usd_per_hour / 3600 / best.rate
             assert one.cost == pytest.approx(rent, rel=1e-12)
@@ -100,7 +100,7 @@ def test_levers_stand_by_their_goal_and_the_best_come_together_one_by_one(goal, 
     figure = "ttft_p99" if goal == "ttft" else goal
     assert found.best is found.alone[0]
     assert sign * found.best.change(figure) < 0.0
-    chain = [one for one in found.together if one.parts[0] == found.best.name]
+    chain = [one for one in found.together if one.parts[0] == found.best.name][:2]  # then one with the same answers
     assert [len(one.parts) for one in chain] == [2, 3]
     assert chain[1].score(goal) < chain[0].score(goal) < found.best.score(goal)
     assert chain[1].parts[:2] == chain[0].parts

@@ -37,7 +37,7 @@ def test_the_table_shows_plan_times_cost_and_whether_it_is_sure():
     first, second, *_ = answered(*ONE, env={"COLUMNS": "200"}).split("\n")
     limits = "TTFT <= 300 ms, TPOT <= 25 ms"
     assert first == f"llama-3.1-70b \u00b7 2000 in, 300 out \u00b7 1 request, idle server \u00b7 {limits}"
-    assert second == f"{cell['GPU']} meets it{by} at {cell['USD/h']} USD/h, {cell['USD/M tok']} USD/M tokens"
+    assert second == f"{cell['GPU']} meets it{by} at {cell['USD/h']} USD/h, {cell['USD/M tok']} USD/M out"
 
 
 def test_the_plan_shows_experts_and_stages_where_there_are_some():

@@ -109,8 +109,8 @@ def _screen(
     start, *others = rows
     numbers = {lever.name: str(place) for place, lever in enumerate(answer.alone, 1)}
     is_whole = flags().is_full or output_format == "markdown"
-    longest = {lever.parts[0]: lever.name for lever in sorted(answer.together, key=lambda lever: len(lever.parts))}
-    chains = {lever.name for lever in answer.together if is_whole or lever.name == longest[lever.parts[0]]}
+    begun = {lever.parts[:-1] for lever in answer.together}
+    chains = {lever.name for lever in answer.together if is_whole or lever.parts not in begun}
     able = [row for row in others if row["reason"] is None and (len(row["levers"]) < 2 or row["lever"] in chains)]
     listed = [_shown(row, numbers, start) for row in able]
     unable = [row for row in others if row["reason"] is not None]
