@@ -28,6 +28,7 @@ SATURATION = "saturation"
 #: Share of the saturation rate at which a server counts as idle.
 LEAST = 2.0**-12
 
+_IDLE = 0.05  # share of the saturation rate below which a goodput is next to nothing
 _MOST = 0.999  # share of the saturation rate up to which rates are tried
 _CLOSE = 2.0**-30
 _SLACK = 2.0**-12  # relative, of a limit and of a rate, within which it binds
@@ -40,6 +41,11 @@ class Goodput(NamedTuple):
     binding: str  # key of the limit just met, or missed on an idle server; or `SATURATION`
     attained: Mapping[str, float]  # share of requests within each limit; for `p99_within` the multiple [1]
     joint: float  # share of requests within all limits without a percentile [1]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether next to nothing is answered, so that a price, or a change in percent, says nothing."""
+        return self.util < _IDLE
 
 
 class WithinLimits(NamedTuple):

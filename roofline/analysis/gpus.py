@@ -52,7 +52,7 @@ class Compared(SideBySide):
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """One case on several GPUs at the same plan; the first is the reference.
+    """One case on several GPUs at the same plan, one of which is the reference; with an SLO, those that meet it first.
 
     >>> import roofline as rl
     >>> result = rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")
@@ -70,7 +70,7 @@ class Comparison:
 
     def __str__(self) -> str:
         """Heading, one line per GPU, refusals and notes."""
-        first = self.gpus[0].prediction
+        first = self.reference.prediction
         model, workload = first.deployment.model.short_name, first.workload
         plans = {entry.prediction.deployment.plan.tp for entry in self.gpus}
         plan = f", tp {self.tp}" if len(plans) == 1 else ""
@@ -82,7 +82,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Decode speed-up of every GPU."""
-        first = self.gpus[0].prediction
+        first = self.reference.prediction
         ratios = ", ".join(
             f"{entry.prediction.deployment.gpu.name} {ratio_text(entry.decode.speedup)}"
             for entry in self.gpus
@@ -92,9 +92,14 @@ class Comparison:
         return f"<Comparison {first.deployment.model.short_name}, {against}>"
 
     @property
+    def reference(self) -> Compared:
+        """The GPU that the others are compared with."""
+        return next(entry for entry in self.gpus if entry.label == entry.reference)
+
+    @property
     def tp(self) -> int:
         """Tensor-parallel degree of the reference, and of every pool that states none."""
-        return self.gpus[0].prediction.deployment.plan.tp
+        return self.reference.prediction.deployment.plan.tp
 
     def to_records(self) -> list[ComparedRow]:
         """Flat rows, one per GPU that can run the case."""

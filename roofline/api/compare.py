@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from roofline.analysis.gpus import COMPARED_KEYS, Comparison, compared
+from roofline.analysis.gpus import COMPARED_KEYS, Compared, Comparison, compared
 from roofline.analysis.quantization import FORMATS, Quantization, Quantized, kept_sections, quantized
 from roofline.analysis.slow_kernels import slow_kernels
 from roofline.api.inputs.arguments import scalar, values_of
 from roofline.api.inputs.pools import GpuChoice, choice, choice_of_formats, gpu_of
 from roofline.api.inputs.texts import listed_names, plain_options
 from roofline.api.predict import predict
+from roofline.api.ranking import meeting_first
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.grammar.pools import pool_text
 from roofline.physics.footprint import kv_bytes_per_token
@@ -102,8 +103,8 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Com
         options: keyword arguments of `predict` without `measured`; lengths and batch are single numbers.
 
     Returns:
-        Predictions, their speed-ups over the reference, and the kernels that cause them; GPUs that cannot run the
-        case, with the reason.
+        Predictions in the order of the GPUs, with an SLO those that meet it first, their speed-ups over the reference,
+        and the kernels that cause them; GPUs that cannot run the case, with the reason.
 
     Raises:
         UnknownName: no such model, GPU or format.
@@ -138,8 +139,12 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Com
         notes.append(f"{first} is the reference, because {next(iter(chosen))} cannot run the case")
     if reference.served is not None:
         notes.append(_UNDER_LOAD)
-    rows = tuple(compared(prediction, reference, label, first) for label, prediction in predictions.items())
-    return Comparison(rows, tuple(notes), dict(refused))
+    rows = [compared(prediction, reference, label, first) for label, prediction in predictions.items()]
+    return Comparison(tuple(meeting_first(rows, _verdict)), tuple(notes), dict(refused))
+
+
+def _verdict(entry: Compared) -> str | None:
+    return entry.prediction.verdict
 
 
 def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> dict[str, Any]:

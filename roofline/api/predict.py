@@ -9,6 +9,7 @@ from roofline.api.inputs import arguments, cache, case, load, measured_case, poo
 from roofline.api.inputs.case import LOADS
 from roofline.api.inputs.deployed import CaseOptions, Deployed, deployed_case
 from roofline.api.inputs.slo import slo_limits
+from roofline.api.ranking import meeting_first
 from roofline.catalog import find
 from roofline.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.number_types import Numbers
@@ -284,7 +285,10 @@ def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Re
 def predict_each_gpu(
     model: str | Model, gpu_names: tuple[str, ...], by: str = "ttft", **options: Any
 ) -> tuple[list[Prediction], dict[str, RooflineError]]:
-    """Predictions by their attribute `by`, smallest first, and the errors of the GPUs that cannot run the case."""
+    """Predictions by their attribute `by`, smallest first, and the errors of the GPUs that cannot run the case.
+
+    With an SLO, those that meet it come first.
+    """
     catalog_options = options.get("specs"), options.get("assume")
     model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
     predictions, refused = [], {}
@@ -303,7 +307,8 @@ def predict_each_gpu(
         other = [error for error in refused.values() if not isinstance(error, (BadInput, UnsupportedPrecision))]
         if len(refused) == 1 or (wrong and not other):
             raise next(iter(wrong or refused.values()))
-    return sorted(predictions, key=lambda prediction: getattr(prediction, by) or 0.0), refused
+    ranked = sorted(predictions, key=lambda prediction: getattr(prediction, by) or 0.0)
+    return meeting_first(ranked, lambda prediction: prediction.verdict), refused
 
 
 @overload

@@ -11,6 +11,7 @@ from roofline.api.inputs.shape import LAWS, cold_start_of, cold_start_text
 from roofline.api.inputs.slo import LATENCIES, P99_WITHIN, key_text, limits_words
 from roofline.api.inputs.texts import tokens_of_prefix
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS
+from roofline.api.ranking import meets
 from roofline.cli.screen import Row, cell_text
 from roofline.quantity import MILLI, rounded, to_text
 
@@ -130,35 +131,61 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], *, others: bool
     if not rows:
         return ""
     if options.get("slo"):
-        return _verdict(rows, options, " timed GPUs" if others else "")
+        return _verdict(rows, options, is_part=others)
     if options.get("concurrency") is None and options.get("request_rate") is None:
         return ""
     fastest = rows[0]
     times = ", ".join(_time(fastest, key) for key in ("ttft", "tpot") if fastest.get(f"{key}_ms") is not None)
     util = fastest.get("util")
     busy = "" if util is None else f", at {100.0 * util:.0f} % of its capacity"
-    return f"{'fastest: ' if len(rows) > 1 else ''}{gpus_text(fastest)}, {times}{busy}"
+    leader = f"{'fastest: ' if len(rows) > 1 else ''}{gpus_text(fastest)}{by_estimate(fastest)}"
+    return f"{leader}, {times}{busy}"
 
 
-def _verdict(rows: Sequence[Row], options: Mapping[str, Any], kind: str) -> str:
-    """The cheapest GPUs that meet the SLO, or the nearest miss."""
-    slo, is_mean = options["slo"], differ(options)
-    meeting = [row for row in rows if row.get("slo_met")]
+def meeting(rows: Iterable[Row]) -> list[Row]:
+    """Rows that meet the SLO by the central estimate."""
+    return [row for row in rows if meets(row.get("slo_verdict"))]
+
+
+def by_estimate(row: Row) -> str:
+    """What a sentence adds to GPUs that were never timed."""
+    return " by a rough estimate" if row.get("basis") == "generic" else ""
+
+
+def miss_text(rows: Sequence[Row], options: Mapping[str, Any], *, is_part: bool = False) -> str:
+    """That none of the rows meets the SLO, and which comes nearest; empty where one does. Others may be `is_part`."""
+    slo, is_mean = options.get("slo") or {}, differ(options)
+    if not rows or not slo or meeting(rows):
+        return ""
+    nearest = min(rows, key=lambda row: _excess(row, slo))
+    latency = _binding(nearest, is_mean=is_mean)
+    named = f"{gpus_text(nearest)}{by_estimate(nearest)}" + (f", {latency}" if latency else "")
+    is_unknown = any(row.get("slo_verdict") is None for row in rows)
     if len(rows) == 1:
         (row,) = rows
-        return f"{gpus_text(row)} {'meets' if meeting else 'misses'} it: {_binding(row, is_mean=is_mean)}"
-    if not meeting:
-        nearest = min(rows, key=lambda row: _excess(row, slo))
-        return (
-            f"none of {len(rows)}{kind} meets it; nearest: {gpus_text(nearest)}, {_binding(nearest, is_mean=is_mean)}"
-        )
-    priced = [row for row in meeting if row.get("usd_per_m_output_tok") is not None]
-    best = min(priced, key=lambda row: float(row["usd_per_m_output_tok"])) if priced else meeting[0]
+        if is_unknown:
+            return f"{gpus_text(row)}{by_estimate(row)}: not known whether it meets the SLO"
+        return f"{gpus_text(row)} misses it{by_estimate(row)}" + (f": {latency}" if latency else "")
+    known = "is known to meet" if is_unknown else "meets"
+    return f"none of {len(rows)}{' timed GPUs' if is_part else ''} {known} it; nearest: {named}"
+
+
+def _verdict(rows: Sequence[Row], options: Mapping[str, Any], *, is_part: bool) -> str:
+    """The cheapest GPUs that meet the SLO, or the nearest miss."""
+    missed = miss_text(rows, options, is_part=is_part)
+    if missed:
+        return missed
+    meeting_rows = meeting(rows)
+    if len(rows) == 1:
+        return f"{gpus_text(rows[0])} meets it{by_estimate(rows[0])}: {_binding(rows[0], is_mean=differ(options))}"
+    priced = [row for row in meeting_rows if row.get("usd_per_m_output_tok") is not None]
+    best = min(priced, key=lambda row: float(row["usd_per_m_output_tok"])) if priced else meeting_rows[0]
     cost = f" at {output_price(best['usd_per_m_output_tok'])}" if priced else ""
     superlative = "cheapest" if priced else "fastest"
-    missing = len(rows) - len(meeting)
-    rest = f"; {superlative} of {len(meeting)} that do" + (f", {missing} miss it" if missing else "")
-    return f"{gpus_text(best)} meets it{cost}{rest if len(meeting) > 1 else f', the only one of {len(rows)}{kind}'}"
+    missing = len(rows) - len(meeting_rows)
+    rest = f"; {superlative} of {len(meeting_rows)} that do" + (f", {missing} miss it" if missing else "")
+    alone = f", the only one of {len(rows)}"
+    return f"{gpus_text(best)} meets it{by_estimate(best)}{cost}{rest if len(meeting_rows) > 1 else alone}"
 
 
 def _excess(row: Row, slo: Mapping[str, float]) -> float:

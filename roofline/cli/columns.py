@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any
 
 from roofline.api.predict import ROW_KEYS
-from roofline.cli.answers import PLAN_KEYS, binding_text, differ, gpus_text, plan_of
+from roofline.cli.answers import PLAN_KEYS, binding_text, differ, gpus_text, meeting, plan_of
 from roofline.cli.screen import Row, ScreenColumn
 from roofline.records import replace
 
@@ -52,7 +52,8 @@ BELOW_RULE = "not timed, or no rental price known"
 def split_by_rule(statuses: Iterable[str], rows: Sequence[Row], *, is_named: bool) -> tuple[list[Row], list[Row]]:
     """Rows above and below the rule; all above where GPUs were named or no row qualifies.
 
-    Above stand shipping GPUs with a known rental price and timed kernels.
+    Above stand shipping GPUs with a known rental price and timed kernels; and where none of them meets the SLO, first
+    of all those that do.
     """
     is_above = [
         is_named or (status == "shipping" and row["basis"] != "generic" and row.get("usd_per_hour") is not None)
@@ -60,7 +61,9 @@ def split_by_rule(statuses: Iterable[str], rows: Sequence[Row], *, is_named: boo
     ]
     if not any(is_above):
         return list(rows), []
-    return list(compress(rows, is_above)), [row for row, above in zip(rows, is_above, strict=True) if not above]
+    first, others = list(compress(rows, is_above)), list(compress(rows, [not above for above in is_above]))
+    lifted = [] if meeting(first) else meeting(others)
+    return [*lifted, *first], [row for row in others if row not in lifted]
 
 
 GPUS = ScreenColumn("GPU", "gpu", cell=gpus_text, also=("num_gpus", "gpu"))

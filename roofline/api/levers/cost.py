@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from roofline.analysis.goodput import largest_rate
+from roofline.analysis.goodput import largest_rate, share_is_met
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
 from roofline.api.goodput import check_share
@@ -19,6 +19,7 @@ from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import listed_names, plain_options, plain_value
 from roofline.api.levers.break_even import BREAK_EVEN_KEYS, BreakEven, break_even, break_even_row
 from roofline.api.predict import predict
+from roofline.api.ranking import meeting_first
 from roofline.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.grammar.pools import Pool, pool_text
 from roofline.number_types import Json
@@ -30,6 +31,7 @@ from roofline.serving.priced import full_server, tokens_by_phase
 from roofline.serving.row import row as row_of
 from roofline.serving.row_types import CostRow
 from roofline.serving.sizing import plan_fault, possible_tp, widest_tp
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.model import Model
 
@@ -89,6 +91,7 @@ class GpuCost:
     reason: str | None = None  # why there is no answer
     warnings: tuple[str, ...] = ()
     asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    shared: Mapping[str, Json] = field(default_factory=dict, repr=False)  # verdict by a share of the requests
 
     def __str__(self) -> str:
         if self.planned is None:
@@ -97,15 +100,23 @@ class GpuCost:
         figures = f"{rounded(prices.input)} in, {rounded(prices.output)} out, {rounded(prices.blended)} blended"
         against = "" if self.api is None else f"; {self.api}"
         where = f"{self.asked['num_gpus']} x {self.gpu.name} (tp {self.asked['tp']})"
-        return f"{where}: {rent:.3g} USD/h, USD per million tokens {figures} at {self.at}{against}"
+        sure = "" if self.verdict is None else f"; SLO {self.verdict}"
+        return f"{where}: {rent:.3g} USD/h, USD per million tokens {figures} at {self.at}{sure}{against}"
 
     def __repr__(self) -> str:
         return f"<GpuCost {self}>"
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict on the SLO at the planned load; None without one, or without latencies there."""
+        word = self.shared.get("slo_verdict", None if self.prediction is None else self.prediction.verdict)
+        return None if word is None else str(word)
 
     def to_dict(self, keys: Sequence[str] | None = None) -> CostRow:
         """Flat row of the JSON contract: the prediction at the load, and its costs."""
         values = {
             **_cost_columns(self),
+            **self.shared,
             **break_even_row(self.api),
             "warnings": list(self.warnings),
             "reason": self.reason,
@@ -137,7 +148,8 @@ def cost(
         options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's.
 
     Returns:
-        One answer per GPU: those with costs by their blended price of tokens, then the others, with the reason.
+        One answer per GPU: those with costs by their price of tokens of all kinds, with an SLO first those that meet
+        it at this load; then the others, with the reason.
 
     Raises:
         UnknownName: no such model, GPU, format or SLO key.
@@ -181,7 +193,7 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
             answers[key] = _refused(record, gpu, error, chosen.options, notes)
     if wrong and len(wrong) == len(names):
         raise BadInput(str(wrong[0]))
-    return sorted(answers.values(), key=_rank)
+    return meeting_first(sorted(answers.values(), key=_rank), lambda answer: answer.verdict)
 
 
 class _Unpriced(BadInput):
@@ -287,13 +299,19 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
     else:
         notes = [text for text in prediction.warnings if question.load or not text.startswith(_OF_A_LOAD[0])]
     row = _case_row(start)
+    shared: dict[str, Json] = {}
+    if prediction is not None and question.slo and question.share is not None and question.load != _BATCH:
+        share, slo = question.share, question.slo
+        met = share_is_met(prediction.deployment, prediction.workload, slo, share, prediction.correction)
+        shared = {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
     if prediction is None:
         answered = most * float(start.workload.osl)
         row |= {"util": 1.0, "request_rate": most, "max_request_rate": most, "output_tok_s": answered}
         row |= {"output_tok_s_gpu": answered / deployment.num_gpus}
         row |= {"usd_per_m_output_tok": levels.planned.usd_per_request / start.workload.osl * MEGA}
     notes = [*name_notes, *notes]
-    return GpuCost(deployment.model, deployment.gpu, load_name, *levels[:3], api, prediction, None, tuple(notes), row)
+    costs = (load_name, *levels[:3], api, prediction)
+    return GpuCost(deployment.model, deployment.gpu, *costs, None, tuple(notes), row, shared)
 
 
 def _at_rate(start: Prediction, chosen: GpuChoice, rate: float) -> Prediction:

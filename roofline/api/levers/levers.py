@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
-from roofline.analysis.goodput import largest_rate
+from roofline.analysis.goodput import largest_rate, share_is_met
 from roofline.api.goodput import check_share
 from roofline.api.inputs.arguments import scalar, values_of
 from roofline.api.inputs.pools import choice
@@ -19,6 +19,7 @@ from roofline.api.levers.pulled import GOALS, Levers, Pulled, is_better
 from roofline.api.levers.quality import SAME_ANSWERS, both_qualities, is_free
 from roofline.api.levers.splits import POOLS, split_options
 from roofline.api.predict import predict
+from roofline.api.ranking import meeting_first
 from roofline.errors import BadInput, RooflineError, shown
 from roofline.records import replace
 from roofline.serving.latency import RATE, USERS
@@ -70,7 +71,8 @@ def levers(
             numbers.
 
     Returns:
-        The unchanged case, its levers by their effect on the goal, and those that cannot be pulled, with the reason.
+        The unchanged case, its levers by their effect on the goal, with an SLO those that meet it at this load first,
+        and those that cannot be pulled, with the reason.
 
     Raises:
         BadInput: no load, another goal, a goal without its SLO or price, or as `predict` raises.
@@ -105,10 +107,11 @@ def levers(
             refused[lever.kind] = pulled
         else:
             alone.append(pulled)
-    alone.sort(key=lambda row: _place(row.score(goal_name), start.score(goal_name)))
+    alone.sort(key=lambda row: (not row.meets_slo, _place(row.score(goal_name), start.score(goal_name))))
     together = list(session.together(alone))
     if together and not is_free(together[-1].quality):
         together += list(session.together([row for row in alone if is_free(row.quality)]))[-1:]
+        together = meeting_first(together, lambda row: row.verdict)
     return Levers(goal_name, start, tuple(alone), tuple(together), refused, _notes(goal_name, start))
 
 
@@ -132,9 +135,13 @@ class _Session:
         if not tried:
             return lever.reason or errors[0]
         if self.of_goodput:
-            nearest = sorted(tried, key=_excess)[:_MOST_WAYS]
-            return min(map(self.with_goodput, nearest), key=lambda row: row.score(self.goal))
-        return self.with_goodput(min(tried, key=lambda row: row.score(self.goal)))
+            nearest = sorted(tried, key=lambda row: row.excess)[:_MOST_WAYS]
+            return min(map(self.with_goodput, nearest), key=self._rank)
+        return self.with_goodput(min(tried, key=self._rank))
+
+    def _rank(self, row: Pulled) -> tuple[bool, float]:
+        """What meets the SLO first, then by the goal."""
+        return not row.meets_slo, row.score(self.goal)
 
     def pull(
         self,
@@ -177,8 +184,11 @@ class _Session:
             others = [row for row in helpful if row.place not in places]
             others = others[:_TRIED] if self.of_goodput else others
             tried = [combined for row in others if (combined := self._combined(pulled, row)) is not None]
-            best = min(tried, key=lambda pair: pair[0].score(self.goal), default=None)
-            if best is None or not is_better(best[0].score(self.goal), pulled.score(self.goal)):
+            best = min(tried, key=lambda pair: self._rank(pair[0]), default=None)
+            if best is None or (pulled.meets_slo and not best[0].meets_slo):
+                return
+            meets_now = best[0].meets_slo and not pulled.meets_slo
+            if not meets_now and not is_better(best[0].score(self.goal), pulled.score(self.goal)):
                 return
             pulled = self.with_goodput(best[0]) if best[0].goodput is None else best[0]
             places.append(best[1].place)
@@ -206,12 +216,10 @@ class _Session:
         quality = SAME_ANSWERS if lever is None else lever.quality
         assumption = None if lever is None else lever.assumption
         place = kind if lever is None or lever.excludes is None else lever.excludes
-        return Pulled(name, kind, parts, options, answer, None, quality, assumption, place, before)
-
-
-def _excess(row: Pulled) -> float:
-    """Largest share of its limit that a latency takes [1]."""
-    return max((float(share) for share in row.answer.slo_shares.values()), default=0.0)
+        shared = None
+        if self.share is not None and isinstance(answer, Prediction) and answer.slo:
+            shared = share_is_met(answer.deployment, answer.workload, answer.slo, self.share, answer.correction)
+        return Pulled(name, kind, parts, options, answer, None, quality, assumption, place, before, shared)
 
 
 def _deployed(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,7 +254,7 @@ def _no_goal(goal: str, start: Pulled) -> str:
     if goal == "cost":
         gpu = start.prediction.deployment.gpu.name
         if start.goodput is not None and start.prediction.usd_per_hour is not None:
-            return "no request meets the SLO as it is, so that none has a cost; rank by goodput"
+            return "next to no request meets the SLO as it is, so that none has a cost; rank by goodput"
         return f"no rental price of {gpu} is known; give --gpu-price, or rank by ttft, tpot or goodput"
     return "an answer of one token has no TPOT; rank by ttft"
 

@@ -10,6 +10,7 @@ from roofline.api.levers.pool_answer import Disaggregation
 from roofline.api.levers.quality import SAME_ANSWERS, is_free
 from roofline.api.levers.reasons import Kernels, kernels_of, reason_of
 from roofline.api.levers.splits import reason_of_pools
+from roofline.api.ranking import meets
 from roofline.errors import BadInput
 from roofline.number_types import Json
 from roofline.quantity import HOUR, to_text
@@ -19,6 +20,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.row import row as row_of
 from roofline.serving.row_types import LeverRow
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import key_text
@@ -36,7 +38,8 @@ LEVER_KEYS = (
 #: Answer for a changed case: of one pool of GPUs, or of two.
 Answer: TypeAlias = Prediction | Disaggregation
 
-_HELPS = 0.005  # least relative gain
+#: Least relative change that counts; smaller ones are within the rounding of a figure.
+WORTH = 0.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +56,7 @@ class Pulled:
     assumption: str | None = None
     place: str = ""  # levers with the same place are not combined
     before: Pulled | None = field(default=None, repr=False)  # the unchanged case; None for itself
+    shared: bool | None = field(default=None, repr=False)  # whether the share asked for meets the SLO; None: no share
 
     def __str__(self) -> str:
         figures = {"TTFT p50": self.change("ttft_p50"), "p99": self.change("ttft_p99"), "TPOT": self.change("tpot")}
@@ -70,16 +74,21 @@ class Pulled:
 
     @property
     def cost(self) -> float | None:
-        """Rent per request [USD]: at the goodput where there is an SLO, else at this load; None without a price."""
+        """Rent per request [USD]: at the goodput where there is an SLO, else at this load; None without a price.
+
+        None too where the goodput is next to nothing.
+        """
         rent = self.answer.usd_per_hour
+        if self.goodput is not None and self.goodput.is_idle:
+            return None
         rate = self.goodput.rate if self.goodput is not None else float(self.answer.request_rate or 0.0)
         return None if rent is None or not rate else rent / HOUR / rate
 
     @property
     def goodput_usd_per_m_output_tok(self) -> float | None:
-        """Rent per million output tokens at the goodput [USD]; None without one, or without a price."""
+        """Rent per million output tokens at the goodput [USD]; None without one worth a price, or without a price."""
         rent = self.answer.usd_per_hour
-        if rent is None or self.goodput is None or not self.goodput.rate:
+        if rent is None or self.goodput is None or self.goodput.is_idle:
             return None
         return float(usd_per_m_output_tok(rent / HOUR, self.goodput.rate * self.answer.workload.osl))
 
@@ -93,13 +102,38 @@ class Pulled:
         return None if latency is None else float(latency)
 
     def change(self, name: str) -> float | None:
-        """Relative change of a figure against the unchanged case [1]; None where either is unknown."""
+        """Relative change of a figure against the unchanged case [1]; None where either is unknown or near zero."""
+        goodput = None if self.before is None else self.before.goodput
+        if name == "goodput" and goodput is not None and goodput.is_idle:
+            return None
         now, then = self.figure(name), None if self.before is None else self.before.figure(name)
         return None if now is None or not then else now / then - 1.0
 
     def helps(self, goal: str) -> bool | None:
-        """Whether it improves a goal; None for the unchanged case."""
-        return None if self.before is None else is_better(self.score(goal), self.before.score(goal))
+        """Whether it improves a goal and keeps the SLO, or meets one that was missed; None for the unchanged case."""
+        if self.before is None:
+            return None
+        if self.meets_slo != self.before.meets_slo:
+            return self.meets_slo
+        return is_better(self.score(goal), self.before.score(goal))
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict on the SLO at this load; None without one, or where a limited percentile is not known."""
+        if self.shared is None and isinstance(self.answer, Prediction):
+            return None if self.answer.verdict is None else str(self.answer.verdict)
+        met = self.answer.slo_met if self.shared is None else self.shared
+        return None if met is None else LIKELY if met else UNLIKELY
+
+    @property
+    def meets_slo(self) -> bool:
+        """Whether it meets the SLO by the central estimate; False without one."""
+        return meets(self.verdict)
+
+    @property
+    def excess(self) -> float:
+        """Largest limited latency over its limit [1]."""
+        return max((float(share) for share in self.answer.slo_shares.values()), default=0.0)
 
     def score(self, goal: str) -> float:
         """Value of a goal, lower is better; infinite where there is none."""
@@ -136,6 +170,8 @@ class Pulled:
         kernels = self.kernels
         row = {
             **self._row(),
+            **({} if self.shared is None else {"slo_met": self.shared, "slo_reason": IN_RANGE}),
+            "slo_verdict": self.verdict,
             "lever": self.name,
             "lever_kind": self.kind,
             "levers": list(self.parts),
@@ -177,7 +213,7 @@ class Pulled:
 
 @dataclass(frozen=True, repr=False)
 class Levers:
-    """Every lever of a case, the most effective first.
+    """Every lever of a case: with an SLO those that meet it first, of these the most effective.
 
     >>> import roofline as rl
     >>> result = rl.levers("llama-3.1-8b", "h100-sxm", request_rate=4, basis="ideal")
@@ -207,8 +243,16 @@ class Levers:
 
     @property
     def best(self) -> Pulled | None:
-        """The most effective lever alone; None where none helps."""
-        return self.alone[0] if self.alone and self.alone[0].helps(self.goal) else None
+        """The most effective lever alone, of those that meet the SLO if any does; None where none helps."""
+        return next((lever for lever in self.alone if lever.helps(self.goal)), None)
+
+    @property
+    def nearest(self) -> Pulled | None:
+        """What comes nearest to an SLO that neither the case nor a lever meets; None where one does, or without one."""
+        rows = (self.start, *self.together, *self.alone)
+        if not self.start.answer.slo or any(row.meets_slo for row in rows):
+            return None
+        return min(rows, key=lambda row: row.excess)
 
     def to_records(self) -> list[LeverRow]:
         """Flat rows: the unchanged case, combinations, single levers, and those that cannot be pulled."""
@@ -237,12 +281,12 @@ def change_text(change: float) -> str:
 
 
 def is_better(score: float, than: float) -> bool:
-    """Whether a score is lower than another by more than half a percent.
+    """Whether a score is lower than another by more than the rounding of a figure.
 
-    >>> is_better(0.99, 1.0), is_better(0.999, 1.0), is_better(-2.0, -1.0)
+    >>> is_better(0.97, 1.0), is_better(0.99, 1.0), is_better(-2.0, -1.0)
     (True, False, True)
     """
-    return score < than - _HELPS * abs(than) if than not in (0.0, float("inf")) else score < than
+    return score < than - WORTH * abs(than) if than not in (0.0, float("inf")) else score < than
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:

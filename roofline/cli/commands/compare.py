@@ -11,7 +11,7 @@ import click
 from roofline.api.answer_rows import refused_row
 from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
-from roofline.cli.answers import answer_text, case_text, deployed_text
+from roofline.cli.answers import answer_text, case_text, deployed_text, meeting
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BOUND,
@@ -93,19 +93,25 @@ def compare(
     compared = compare_gpus(models[0], gpus, **options)
     people = output_format in FOR_PEOPLE
     rows: Sequence[Mapping[str, Any]] = compared.to_records()
+    reference = next(row for row in rows if row["label"] == row["reference"])
     kernels = compared.kernel_records()
     refusals = [_refused(models[0], name, error, options, people=people) for name, error in compared.refused.items()]
     screen = Screen(
         columns=with_refusals(_columns(options), refusals),
         rows=[*rows, *refusals],
         case=case_text(
-            [rows[0]["model"]],
+            [reference["model"]],
             options,
             {row["weight_dtype"] for row in rows},
-            f"speed-ups over {deployed_text(rows[0])}",
+            f"speed-ups over {deployed_text(reference)}",
         ),
         answer=answer_text(rows, options) if options.get("slo") else "",
-        lines=[line for row in rows[1:] for line in _why(row, in_full=explain or len(rows) == 2)],
+        lines=[
+            line
+            for row in rows
+            if row is not reference
+            for line in _why(row, reference, in_full=explain or len(rows) == 2)
+        ],
         notes=[*compared.notes, *labelled((row["label"], row["warnings"]) for row in rows)],
     )
     show(screen, output_format, extra={"kernels": kernels, "notes": list(compared.notes)})
@@ -115,11 +121,18 @@ def compare(
         raise RooflineError("\n".join(dict.fromkeys(str(error) for error in compared.refused.values())))
 
 
-def _why(row: Mapping[str, Any], *, in_full: bool) -> list[str]:
-    """Why a GPU is faster or slower, one line per pass; only the main reason unless in full."""
+def _why(row: Mapping[str, Any], reference: Mapping[str, Any], *, in_full: bool) -> list[str]:
+    """Why a GPU is faster or slower, one line per pass; only the main reason unless in full.
+
+    Of two GPUs of which one misses the SLO, which one is said.
+    """
     reasons = {name: row[f"why_{name}"] for name in ("prefill", "decode") if row[f"why_{name}"] is not None}
+    misses = ""
+    if bool(meeting([row])) != bool(meeting([reference])):
+        misses = " (it misses the SLO)" if meeting([reference]) else f" ({reference['label']} misses the SLO)"
     return [
-        f"{row['label']} {name} {reason if in_full else reason.partition(', ')[0]}" for name, reason in reasons.items()
+        f"{row['label']} {name} {reason if in_full else reason.partition(', ')[0]}{misses}"
+        for name, reason in reasons.items()
     ]
 
 

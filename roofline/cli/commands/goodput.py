@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from roofline.api import goodput as api
-from roofline.cli.answers import asked_format, case_text, gpus_text, named_gpus, output_price
+from roofline.cli.answers import asked_format, by_estimate, case_text, gpus_text, named_gpus, output_price
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -102,6 +102,7 @@ def goodput(
         raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
     share = required_share(options, share)
     answers = [answer for model in models for answer in api.goodput(model, gpus or None, share=share, **options)]
+    answers.sort(key=lambda answer: not answer.rate)
     rows = [answer.to_dict() for answer in answers]
     shown = [answer for answer in answers if answer.rate or gpus]
     notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
@@ -151,5 +152,6 @@ def _answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
     cost = best.get("usd_per_m_output_tok")
     price = "" if cost is None else f" at {output_price(cost)}"
     which = f"; {'cheapest' if price else 'first'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
-    more = f", {others} more by rough estimates" if others else ""
-    return f"{gpus_text(best)} answers {rounded_down(best['goodput'])} requests/s within the SLO{price}{which}{more}"
+    more = f", {others} more below the rule" if others else ""
+    rate = f"{rounded_down(best['goodput'])} requests/s within the SLO"
+    return f"{gpus_text(best)} answers {rate}{by_estimate(best)}{price}{which}{more}"

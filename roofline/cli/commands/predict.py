@@ -11,7 +11,8 @@ import click
 from roofline.api import catalog
 from roofline.api.answer_rows import refused_row
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu
-from roofline.cli.answers import answer_text, case_text, gpus_text
+from roofline.api.ranking import meeting_first
+from roofline.cli.answers import answer_text, by_estimate, case_text, gpus_text, meeting, miss_text
 from roofline.cli.case import case_options
 from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, model_column, split_by_rule, with_refusals
 from roofline.cli.commands.views import knee_columns, predict_columns, tpot_columns, ttft_columns
@@ -43,7 +44,7 @@ _ALWAYS = (
     "tpot_ms",
     "util",
     "slo_binding",
-    "slo_met",
+    "slo_verdict",
     "warnings",
 )
 _OF_A_LOAD = ("concurrency", "request_rate")
@@ -226,7 +227,8 @@ def _cases(
             if (model, name) not in cases.refused:  # a model may be named twice
                 cases.refusals.append(refused_row(model, name, error, **options))
             cases.refused[model, name] = error, not predictions
-    return cases
+    pairs = meeting_first(zip(cases.predictions, cases.rows, strict=True), lambda pair: pair[0].verdict)
+    return cases._replace(predictions=[pair[0] for pair in pairs], rows=[pair[1] for pair in pairs])
 
 
 def _screen(
@@ -262,12 +264,17 @@ def _answer_text(
     if not rows or rows[0].get("knee") is None:
         return ""
     what = "users" if options.get("concurrency") is not None else "requests at once"
-    best = max(rows, key=lambda row: float(row.get("knee") or 0.0))
+    missed = miss_text(rows, options)
+    best = max(meeting(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
     if best["knee"] < 1.0:
         return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
     why = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
-    most = "" if len(rows) == 1 else ", the most of these"
-    return f"decode stays cheap up to {best['knee']:.0f} {what} on {gpus_text(best)}{most}; beyond, {why}"
+    of_those = "those that meet the SLO" if meeting(rows) else "these"
+    most = "" if len(rows) == 1 else f", the most of {of_those}"
+    where = f"{gpus_text(best)}{by_estimate(best)}{most}"
+    return (
+        f"{missed}{'; ' if missed else ''}decode stays cheap up to {best['knee']:.0f} {what} on {where}; beyond, {why}"
+    )
 
 
 def _headroom(prediction: Prediction) -> list[str]:

@@ -12,7 +12,8 @@ import click
 from roofline.api import size as fleet
 from roofline.api.goodput import limits_text
 from roofline.api.inputs.case import PRESETS
-from roofline.cli.answers import case_text, gpus_text, named_gpus, output_price
+from roofline.api.ranking import meeting_first
+from roofline.cli.answers import by_estimate, case_text, gpus_text, named_gpus, output_price
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -107,9 +108,9 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
         options["quantization"] = [word for words in options["quantization"] for word in words]
     answers = [fleet.size(model, gpus or None, **options) for model in models]
     columns = _columns(options, len(models))
-    sizes = [size for answer in answers for size in answer.sizes]
+    sizes = meeting_first((size for answer in answers for size in answer.sizes), lambda size: size.verdict)
     keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if output_format == "table" else None
-    rows = [row for answer in answers for row in answer.to_records(keys)]
+    rows = [size.to_dict(keys) for size in sizes]
     shared = [text for answer in answers for text in answer.notes]
     shown = [size for size in sizes if size.meets or gpus] or sizes
     owners = labelled((_label(size, len(models)), size.warnings) for size in shown)
@@ -164,9 +165,9 @@ def _answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
     cost = [] if best.get("usd_per_hour") is None else [f"{rounded(best['usd_per_hour'])} USD/h"]
     cost += [] if tokens is None else [output_price(tokens)]
     price = f" at {', '.join(cost)}" if cost else ""
-    by = "" if best["slo_verdict"] == PASS else " by the central estimate"
+    by = by_estimate(best) or ("" if best["slo_verdict"] == PASS else " by the central estimate")
     which = f"; the cheapest per hour of {len(first)} kinds of GPU that do" if rest and cost else ""
-    more = f", {len(others)} more by rough estimates" if others else ""
+    more = f", {len(others)} more below the rule" if others else ""
     cannot = f"; {misses} cannot" if misses else ""
     return f"{gpus_text(best)} meets it{by}{price}{which}{more}{cannot}"
 

@@ -12,8 +12,9 @@ from roofline.api.inputs.case import is_pressing
 from roofline.api.inputs.load import UNDER_LOAD
 from roofline.api.outputs import SUFFIXES, write_rows
 from roofline.api.predict import ROW_KEYS
+from roofline.api.ranking import meeting_first
 from roofline.api.table import LENGTHS, table
-from roofline.cli.answers import case_text
+from roofline.cli.answers import case_text, miss_text
 from roofline.cli.case import case_options, list_options
 from roofline.cli.columns import (
     GPUS,
@@ -95,7 +96,10 @@ def sweep(
     *,
     force: bool,
 ) -> None:
-    """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs."""
+    """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs.
+
+    With an SLO, the first screen begins with what meets it; programs get the order of the lists.
+    """
     output = None if output == "-" else output
     people = output is None and output_format in FOR_PEOPLE
     rows = table(models, gpus or None, keys=_KEYS if people else None, **options)
@@ -103,10 +107,13 @@ def sweep(
         write_rows(rows, output, force=force)
         echo(f"wrote {len(rows)} rows to {output}", err=True)
         return
+    if people:  # programs get the rows in the order of the grid
+        rows = meeting_first(rows, lambda row: row["slo_verdict"])
     screen = Screen(
         columns=_columns(rows, options) if people else (),
         rows=rows,
         case=case_text(dict.fromkeys(row["model"] for row in rows), options) if people else "",
+        answer=miss_text(rows, options) if people else "",
         notes=[text for row in rows for text in row["warnings"] if _is_noted(text)] if people else (),
     )
     show(screen, output_format)

@@ -10,9 +10,19 @@ from typing import Any
 import click
 
 from roofline.api.levers import cost as api
-from roofline.cli.answers import asked_format, case_text, gpus_text, named_gpus
+from roofline.api.ranking import meeting_first
+from roofline.cli.answers import asked_format, by_estimate, case_text, gpus_text, meeting, miss_text, named_gpus
 from roofline.cli.case import case_options
-from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, latency, model_column, percent_column, split_by_rule
+from roofline.cli.columns import (
+    BELOW_RULE,
+    GPUS,
+    PLAN,
+    latency,
+    model_column,
+    percent_column,
+    split_by_rule,
+    verdict_columns,
+)
 from roofline.cli.help import Question
 from roofline.cli.options import output_options, share_option
 from roofline.cli.render import labelled, show
@@ -22,8 +32,8 @@ from roofline.errors import RooflineError
 from roofline.quantity import rounded
 
 _SHARED = (
-    "in, cached, decode: the phases share the rent by the time that they take; all: the rent over all tokens; "
-    "each has the range of the rent, as json shows"
+    "USD/M all: the rent over all tokens, input, cached and output; in, cached, decode: the phases share the rent by "
+    "the time that they take; each has the range of the rent, as json shows"
 )
 
 
@@ -33,17 +43,19 @@ def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
         *model_column(models),
         GPUS,
         PLAN,
-        ScreenColumn("USD/M in", "usd_per_m_input_tok"),
-        ScreenColumn("cached", "usd_per_m_cached_tok"),
-        ScreenColumn("decode", "usd_per_m_decode_tok"),
-        ScreenColumn("all", "usd_per_m_blended_tok", 0, _ends("usd_per_m_blended_tok")),
+        ScreenColumn("USD/M all", "usd_per_m_blended_tok", 0, _ends("usd_per_m_blended_tok")),
+        *verdict_columns(options),
+        ScreenColumn("in", "usd_per_m_input_tok", 1),
+        ScreenColumn("cached", "usd_per_m_cached_tok", 1),
+        ScreenColumn("decode", "usd_per_m_decode_tok", 1),
         ScreenColumn("USD/h", "usd_per_hour", 4, _ends("usd_per_hour")),
         ScreenColumn("req/s", "request_rate", 3, cell=_rate, also=("request_rate", "output_tok_s", "osl")),
         percent_column("util", "util", 2),
-        ScreenColumn("pays", "break_even_util", 1, cell=_pays, also=("break_even_util", "pays")),
+        ScreenColumn("pays", "break_even_util", 0, cell=_pays, also=("break_even_util", "pays")),
         ScreenColumn("USD/request", "usd_per_request", 5),
         *latency("ttft", options, 6, with_range=False),
         *latency("tpot", options, 6, with_range=False),
+        ScreenColumn("USD/M out", "usd_per_m_output_tok", 7),
     ]
 
 
@@ -87,11 +99,18 @@ def cost(
     output_format: str,
     **own_options: Any,
 ) -> None:
-    """What requests and tokens cost, and from which load on your own GPUs beat an API."""
+    """What requests and tokens cost, and from which load on your own GPUs beat an API.
+
+    USD/M all is the rent per million tokens of every kind, input and cached ones included, cheapest first; with an
+    SLO, GPUs that meet it at this load come before the others. USD/M out spreads the same rent over output tokens.
+    """
     share_of_workload = options.pop("share", None)
     stated = {name: value for name, value in own_options.items() if value is not None}
     cost_options = stated if share_of_workload is None else {"share": share_of_workload, **stated}
-    answers = [answer for model in models for answer in api.cost(model, gpus or None, **cost_options, **options)]
+    answers = meeting_first(
+        (answer for model in models for answer in api.cost(model, gpus or None, **cost_options, **options)),
+        lambda answer: answer.verdict,
+    )
     rows = [answer.to_dict() for answer in answers]
     planned = [(answer, row) for answer, row in zip(answers, rows, strict=True) if answer.planned is not None]
     statuses = (answer.gpu.status for answer, _ in planned)
@@ -123,12 +142,25 @@ def _has_load(options: Mapping[str, Any]) -> bool:
 
 
 def _answer(best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], others: int) -> str:
-    """The cheapest GPUs per token, the source of their rent, and how they compare with an API."""
+    """The cheapest GPUs per token that meet the SLO, the source of their rent, and how they compare with an API."""
     row = rows[0]
-    which = f", cheapest of {len(rows)} kinds of GPU" if len(rows) > 1 else ""
-    more = f", {others} more by rough estimates" if others else ""
-    rent = f"rent: {row['price_source']}"
-    first = f"{gpus_text(row)}: {rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens{which}{more} ({rent})"
+    slo = (options.get("slo") or {}) if best.prediction is not None else {}  # none is met at saturation
+    missed = miss_text(rows, options if slo else {}, is_part=bool(others))
+    if missed:
+        first = f"{missed}; the prices below break the SLO"
+    else:
+        met, rest = len(meeting(rows)) if slo else len(rows), len(rows) - len(meeting(rows)) if slo else 0
+        doing = f" that meet the SLO, {rest} miss it" if rest else " that meet the SLO" if slo else ""
+        which = (
+            f", cheapest of {met} kinds of GPU{doing}"
+            if met > 1
+            else f", the only one of {len(rows)}{doing}"
+            if rest
+            else ""
+        )
+        more = f", {others} more below the rule" if others else ""
+        price = f"{rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens"
+        first = f"{gpus_text(row)}: {price}{by_estimate(row)}{which}{more} (rent: {row['price_source']})"
     if best.api is None:
         return first
     now = row["usd_per_request"] / best.api.usd_per_request if best.api.usd_per_request else None

@@ -11,8 +11,10 @@ import click
 from roofline.api.levers import levers as question
 from roofline.api.levers import pulled as api
 from roofline.api.levers.quality import is_free
-from roofline.cli.answers import asked_format, case_text, gpus_text, output_price, plan_of
+from roofline.api.ranking import meeting_first
+from roofline.cli.answers import asked_format, binding_text, case_text, gpus_text, output_price, plan_of
 from roofline.cli.case import case_options, one_case
+from roofline.cli.columns import SLO_MET
 from roofline.cli.help import Question
 from roofline.cli.options import output_options, required_share, share_option
 from roofline.cli.render import labelled, show
@@ -34,10 +36,11 @@ _CHANGES = {
     "cost_change": "cost",
 }
 _SHORT = {"ttft_p50_change": "p50"}
+_WITHIN_ROUNDING = f"-: less than {100.0 * api.WORTH:.0f} %, or of next to nothing"
 _TOGETHER = {2: "these two together", 3: "these three together"}
 
 
-def _columns(goal: str) -> list[ScreenColumn]:
+def _columns(goal: str, options: Mapping[str, Any]) -> list[ScreenColumn]:
     heading, key, changed = _GOALS[goal]
     others = [name for name in _CHANGES if name != changed]
     headings = {**_CHANGES, **(_SHORT if goal == "ttft" else {})}
@@ -47,6 +50,7 @@ def _columns(goal: str) -> list[ScreenColumn]:
         ScreenColumn("lever", "shown"),
         ScreenColumn(heading, key),
         ScreenColumn("change", changed, cell=_change(changed)),
+        *([SLO_MET] if options.get("slo") else []),
         *(ScreenColumn(headings[name], name, ranks.get(name, 1), cell=_change(name)) for name in others),
         ScreenColumn("USD/M out", "of_tokens", 2),
         ScreenColumn("answers", "quality", 3, cell=_quality),
@@ -54,7 +58,8 @@ def _columns(goal: str) -> list[ScreenColumn]:
 
 
 def _change(key: str) -> Callable[[Row], str]:
-    return lambda row: "-" if row.get(key) is None else api.change_text(row[key])
+    """A change in percent; a dash where it is within rounding."""
+    return lambda row: "-" if abs(row.get(key) or 0.0) < api.WORTH else api.change_text(row[key])
 
 
 def _quality(row: Row) -> str:
@@ -103,29 +108,26 @@ def _screen(
     start, *others = rows
     numbers = {lever.name: str(place) for place, lever in enumerate(answer.alone, 1)}
     is_whole = flags().is_full or output_format == "markdown"
-    chains = {lever.name for lever in answer.together if is_whole or len(lever.parts) == _longest(answer)}
+    begun = {lever.parts[:-1] for lever in answer.together}
+    chains = {lever.name for lever in answer.together if is_whole or lever.parts not in begun}
     able = [row for row in others if row["reason"] is None and (len(row["levers"]) < 2 or row["lever"] in chains)]
     listed = [_shown(row, numbers, start) for row in able]
     unable = [row for row in others if row["reason"] is not None]
     plan = f"{gpus_text(start)} {plan_of(start)}"
-    columns = _columns(answer.goal)
+    columns = _columns(answer.goal, options)
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("why", "why"), ScreenColumn("reason", "reason")]
         listed = [_shown(start, numbers, start), *listed, *({**row, "shown": row["lever"]} for row in unable)]
         unable = []
     return Screen(
         columns=columns,
-        rows=listed,
+        rows=listed if output_format == "markdown" else meeting_first(listed, lambda row: row["slo_verdict"]),
+        legend=_WITHIN_ROUNDING,
         case=case_text([start["model"]], options, asked_format(options), plan),
         answer=_answer(answer),
         lines=[*_why(answer, in_full=flags().is_full), *_unable(unable, in_full=flags().is_full)],
         notes=[*answer.notes, *_assumptions(answer), *_qualities(answer), *labelled([("", start["warnings"])])],
     )
-
-
-def _longest(answer: api.Levers) -> int:
-    """Number of levers in the longest chain, the only one on the first screen."""
-    return max(len(chain.parts) for chain in answer.together)
 
 
 def _shown(row: Mapping[str, Any], numbers: Mapping[str, str], start: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,22 +145,51 @@ def _shown(row: Mapping[str, Any], numbers: Mapping[str, str], start: Mapping[st
 
 
 def _answer(answer: api.Levers) -> str:
-    """The best lever, alone and with others, and the case as it is."""
+    """The best lever of those that meet the SLO, alone and with others, and the case as it is."""
     best, start = answer.best, answer.start
-    verb = "raises" if answer.goal == "goodput" else "cuts"
-    if best is None:
+    verb, name = "raises" if answer.goal == "goodput" else "cuts", api.GOALS[answer.goal]
+    within = " within the SLO" if start.answer.slo else ""
+    lines = []
+    if answer.nearest is not None:
+        near = answer.nearest
+        lines.append(f"no lever meets the SLO, alone or with others; nearest: {near.name}, {_binding(near)}")
+    if best is None and not lines:
         where = (
-            " at this load; --slo ranks by the cost within it" if answer.goal == "cost" and not start.goodput else ""
+            " at this load; --slo ranks by the cost within it"
+            if answer.goal == "cost" and not start.goodput
+            else within
         )
-        return f"no lever {verb} {api.GOALS[answer.goal]}{where}\nas it is: {_figures(start)}"
-    moved = f"{_figure(answer, start, with_unit=False)} -> {_figure(answer, best)}"
-    lines = [f"{best.name} {verb} {api.GOALS[answer.goal]} most: {moved}{_with_others(answer, best)}"]
-    if not is_free(best.quality):
-        lines[0] += "; its answers differ"
+        lines.append(f"no lever {verb} {name}{where}")
+    if best is not None:
+        moved = f"{_figure(answer, start, with_unit=False)} -> {_figure(answer, best)}"
+        does = f"{verb} {name} most"
+        if best.meets_slo:
+            does += within
+            if not api.is_better(best.score(answer.goal), start.score(answer.goal)):
+                does = f"meets the SLO, which the case as it is misses; {name}"
+        elif start.answer.slo and not lines:
+            lines.append("no lever alone meets the SLO at this load")
+        if "generic" in (best.to_dict()["basis"], start.prediction.basis):
+            does += " by a rough estimate"
+        differs = "" if is_free(best.quality) else "; its answers differ"
+        lines.append(f"{best.name} {does}: {moved}{_with_others(answer, best)}{differs}")
         free = next((lever for lever in answer.alone if is_free(lever.quality) and lever.helps(answer.goal)), None)
-        if free is not None:
-            lines.append(f"with the same answers: {free.name}, {_figure(answer, free)}{_with_others(answer, free)}")
+        if differs and free is not None:
+            misses = " (it misses the SLO)" if within and not free.meets_slo else ""
+            figure = f"{_figure(answer, free)}{misses}{_with_others(answer, free)}"
+            lines.append(f"with the same answers: {free.name}, {figure}")
     return "\n".join([*lines, f"as it is: {_figures(start)}"])
+
+
+def _binding(lever: api.Pulled) -> str:
+    """The limited latency that is furthest over its limit."""
+    shares = lever.answer.slo_shares
+    key = max(shares, key=lambda name: float(shares[name]))
+    time = lever.answer.latency(key)
+    text = (
+        "" if time is None else f" {rounded(float(time))}x" if key == "p99_within" else f" {to_text(float(time), 's')}"
+    )
+    return f"{binding_text(key)}{text}"
 
 
 def _with_others(answer: api.Levers, lever: api.Pulled) -> str:
@@ -167,7 +198,8 @@ def _with_others(answer: api.Levers, lever: api.Pulled) -> str:
     if not chains:
         return ""
     longest = max(chains, key=lambda chain: len(chain.parts))
-    return f"; {_figure(answer, longest)} with {' and '.join(longest.parts[1:])}"
+    met = ", which meets the SLO" if longest.meets_slo and not lever.meets_slo else ""
+    return f"; {_figure(answer, longest)} with {' and '.join(longest.parts[1:])}{met}"
 
 
 def _figure(answer: api.Levers, lever: api.Pulled, *, with_unit: bool = True) -> str:
@@ -187,6 +219,8 @@ def _figures(case: api.Pulled) -> str:
     texts = [f"{name} {to_text(time, 's')}" for name, time in times.items() if time is not None]
     price = case.goodput_usd_per_m_output_tok if case.goodput is not None else case.answer.usd_per_m_output_tok
     cost = "" if price is None else output_price(float(price))
+    if case.answer.slo:
+        texts.append(f"SLO {case.verdict or 'not known'}")
     if case.goodput is not None:
         cost = f"goodput {rounded(case.goodput.rate)} requests/s" + (f" at {cost}" if cost else "")
     return ", ".join([*texts, *([cost] if cost else [])])
