@@ -106,8 +106,10 @@ def lookup_case(catalog: Catalog, inputs: CaseInputs) -> LookupCase:
     workload = Workload(**lengths, prefix=minimum(_length(cells["prefix"], 0.0), lengths["isl"]))
     model, gpu = _model(catalog, rows), _gpu(catalog, rows)
     replicas = _degree(cells["replicas"])
+    settings: dict[str, Any] = {name: picked(catalog.gpus.column(name), rows.gpu) for name in catalog.settings}
+    engine = replace(inputs.engine, by_gpu=(), **settings)
     deployment = Deployment(
-        model, gpu, plan, rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas, engine=inputs.engine
+        model, gpu, plan, rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas, engine=engine
     )
     is_ideal = cells["basis"] == "ideal"
     first, step = passes(is_ideal, deployment, workload)
