@@ -110,7 +110,7 @@ def _schema_fault(path: str, lines: Lines, error: ErrorDetails, names: Set[str])
     """One fault of the schema in words of this project."""
     where: _Where = ()
     for part in error["loc"]:  # without the branches of choices that pydantic tried
-        if (*where, part) in lines or part not in (*MIXERS, *FFNS, "[key]"):
+        if (*where, part) in lines or part not in (*MIXERS, *FFNS, "[key]", "[number]", "[list]"):
             where = (*where, part)
     text = error["msg"]
     if error["type"] == "missing":

@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from roofline.errors import BadInput, printable
 from roofline.quantity import BILLION, from_text
-from roofline.specs.figures import Seconds, Share
+from roofline.specs.figures import Bytes, Seconds, Share
 from roofline.specs.formats import FORMATS, STORED_BITS, is_format
 from roofline.specs.names import name_fault
 
@@ -168,6 +168,7 @@ _FILE_TYPES: dict[Any, Any] = {
     float: Positive,
     Any: Positive,
     Seconds: Annotated[str, Quantity("s")],
+    Bytes: Annotated[str, Quantity("B")],
     Share: Fraction,
 }
 _EMPTY_TYPES = {int: WholeNumber, str: _NameOrNone}  # the same for fields with a default of zero or ""
@@ -198,7 +199,10 @@ def of_record(
         if default is not MISSING and (NoneType in parts if nulls is None else nulls):
             types.append(NoneType)
         # times are texts in a file, so that the default of the record cannot be that of the file
-        members[field.name] = (reduce(or_, types), ... if default is MISSING else None if hint == Seconds else default)
+        members[field.name] = (
+            reduce(or_, types),
+            ... if default is MISSING else None if hint in {Seconds, Bytes} else default,
+        )
     members.update(otherwise)
     checks: dict[str, Any] = {} if fault is None else {"_check": model_validator(mode="after")(_raising(fault))}
     schema: type[Strict] = create_model(

@@ -8,7 +8,7 @@ from typing import Any
 from roofline.quantity import count_from_text, from_text
 from roofline.records import replace
 from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
-from roofline.specs.engine import Engine, KernelOverride
+from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride
 from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import Gpu, Link, Price
@@ -107,12 +107,18 @@ def calibration_record(document: Mapping[str, Any]) -> Calibration:
 
 def engine_record(document: Mapping[str, Any]) -> Engine:
     fields = _fields(Engine, document)
+    listed = {name: fields.pop(name) for name in BY_GPU if isinstance(fields.get(name), list)}
     return Engine(
         **{
             **fields,
+            "by_gpu": tuple((name, tuple(map(_gpu_default, entries))) for name, entries in listed.items()),
             "tunings": tuple(KernelOverride(**_fields(KernelOverride, entry)) for entry in fields.get("tunings", ())),
         }
     )
+
+
+def _gpu_default(entry: Mapping[str, Any]) -> GpuDefault:
+    return GpuDefault(**_fields(GpuDefault, {**entry, "other_than": tuple(entry.get("other_than", ()))}))
 
 
 def workload_record(document: Mapping[str, Any]) -> NamedWorkload:
@@ -150,6 +156,8 @@ def _si_value(kind: str, value: Any) -> Any:
     """A value in the type of its field."""
     if kind.removesuffix(" | None") == "Seconds":
         return from_text(value, "s")
+    if kind == "Bytes":
+        return from_text(value, "B")
     if kind == "str":
         return str(value)  # YAML reads a year as a number
     return float(value) if type(value) is int and not kind.startswith("int") else value

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from roofline.ops import Real
-from roofline.records import dataclass
-from roofline.specs.figures import Seconds, Share
+from roofline.records import dataclass, replace
+from roofline.specs.figures import Bytes, Seconds, Share
+from roofline.specs.gpu import Gpu
+
+#: Settings whose default may depend on the GPU.
+BY_GPU = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,18 @@ class KernelOverride:
     eta_c: Share | None = None  # share of that peak; None: the calibration's
     compute: Real = 1.0  # factor on eta_c and eta_x
     memory: Real = 1.0  # factor on eta_m
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDefault:
+    """Default of a setting on some GPUs."""
+
+    value: int | float
+    memory: Bytes = 0.0  # of a GPU, from which on it holds
+    other_than: tuple[str, ...] = ()  # parts of the names of GPUs that it does not hold for
+
+    def holds_for(self, gpu: Gpu) -> bool:
+        return gpu.memory >= self.memory and not any(part in gpu.name for part in self.other_than)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +66,13 @@ class Engine:
     sigma_loaded_ttft: float | None = None  # likewise of TTFT under a load
     versions: str = ""  # on which the constants were fitted
     year: str = ""
+    by_gpu: tuple[tuple[str, tuple[GpuDefault, ...]], ...] = ()  # setting -> its defaults, the first that holds counts
+
+    def on(self, gpu: Gpu) -> Engine:
+        """The engine as it starts on a GPU: the defaults that depend on the GPU are plain numbers."""
+        if not self.by_gpu:
+            return self
+        settled: dict[str, Any] = {
+            name: next(each.value for each in defaults if each.holds_for(gpu)) for name, defaults in self.by_gpu
+        }
+        return replace(self, by_gpu=(), **settled)

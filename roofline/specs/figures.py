@@ -8,6 +8,8 @@ from typing import Annotated
 
 #: A time [s]; files state it as text with a unit.
 Seconds = Annotated[float, "s"]
+#: An amount of memory [B]; files state it as text with a unit.
+Bytes = Annotated[float, "B"]
 #: A share, above 0 and at most 1.
 Share = Annotated[float, "share"]
 

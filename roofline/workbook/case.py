@@ -112,9 +112,11 @@ def lookup_case(catalog: Catalog, inputs: CaseInputs) -> LookupCase:
     workload = Workload(**lengths, prefix=minimum(_length(cells["prefix"], 0.0), lengths["isl"]))
     model, gpu = _model(catalog, rows), _gpu(catalog, rows)
     replicas = _degree(cells["replicas"])
+    settings: dict[str, Any] = {name: picked(catalog.gpus.column(name), rows.gpu) for name in catalog.settings}
+    engine = replace(inputs.engine, by_gpu=(), **settings)
     single = Deployment(
         model, gpu, Plan(1, pp, ep, dp), rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas,
-        engine=inputs.engine,
+        engine=engine,
     )  # fmt: skip
     tp = where(is_number(cells["tp"]), _degree(cells["tp"]), _open_tp(single, workload, catalog.degrees))
     deployment = replace(single, plan=Plan(tp, pp, ep, dp))

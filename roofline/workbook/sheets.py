@@ -37,7 +37,8 @@ _HEADINGS = {
     "domain": "GPUs per scale-up domain", "host_link": "PCIe beyond a bridge [B/s]",
     "host_domain": "GPUs of a host, where bridges join fewer", "in_switch": "in-switch reduction",
     "exp_rate": "exponentials [1/s]", "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical price [USD/h]",
-    "formats_like": "formats like",
+    "formats_like": "formats like", "max_num_batched_tokens": "tokens per step at most",
+    "gpu_memory_utilization": "share of memory that the engine uses",
     **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
 }  # fmt: skip
 
@@ -117,7 +118,8 @@ def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
     table = catalog.gpus
     at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
     rules = [
-        (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0") for name in ("bandwidth", "memory", "domain")
+        (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0")
+        for name in ("bandwidth", "memory", "domain", *catalog.settings)
     ]
     host = HOST if catalog.has_bridges else ()
     optional = (

@@ -27,7 +27,7 @@ from roofline.serving.quantization import (
     sixteen_bit_dtype,
 )
 from roofline.serving.sizing import possible_tp
-from roofline.specs.engine import Engine
+from roofline.specs.engine import BY_GPU, Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
 from roofline.specs.gpu import PCIE, Gpu
 from roofline.specs.kernels import COLLECTIVES, ELEMENTWISE, GEMM, INDEXER, MOE, KernelKind
@@ -106,9 +106,22 @@ class Catalog:
         """Rates of the GPUs, and of one that the planner fills in."""
         names = ("name", "kernels_like", "bandwidth", "memory", "link_bandwidth", "peer_bandwidth", "domain")
         more = (*(HOST if self.has_bridges else ()), "in_switch", "exp_rate", "scale_out", "usd_per_hour")
-        rows = [_gpu_row(gpu, gpu.name, bridges=self.has_bridges) for gpu in self.chosen_gpus]
-        rows.append(_gpu_row(self.chosen_gpus[0], OWN_GPU, bridges=self.has_bridges))
-        return Table("GPUs", "g", (*names, *more, *COMPUTE, "check"), rows)
+        named = [*((gpu, gpu.name) for gpu in self.chosen_gpus), (self.chosen_gpus[0], OWN_GPU)]
+        rows = [
+            (
+                *_gpu_row(gpu, name, bridges=self.has_bridges),
+                *(getattr(self.engine.on(gpu), key) for key in self.settings),
+                "ok",
+            )
+            for gpu, name in named
+        ]
+        return Table("GPUs", "g", (*names, *more, *COMPUTE, *self.settings, "check"), rows)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Settings of the engine that differ between GPUs and matter for a burst."""
+        listed = dict(self.engine.by_gpu)
+        return tuple(name for name in BY_GPU if name in listed and name != "max_num_seqs")
 
     @property
     def has_bridges(self) -> bool:
@@ -358,7 +371,6 @@ def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:
         gpu.scale_out,
         price,
         *(gpu.peaks.get(dtype) for dtype in COMPUTE),
-        "ok",
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from every_case import each
@@ -12,7 +13,7 @@ import roofline as rl
 from roofline.catalog.checks import checked_document
 from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_paths, load_engine, profile_of
 from roofline.specs.build import engine_record
-from roofline.specs.engine import Engine
+from roofline.specs.engine import BY_GPU, Engine
 from roofline.specs.kernels import HOST
 from roofline.specs.names import fold
 
@@ -219,7 +220,100 @@ def test_every_field_of_the_record_can_be_stated(profile):
     engine = load_engine(profile(("request: 5 ms", "\n".join(["request: 5 ms", *stated.values()]))))
     plain = Engine("none")
     for field in fields(Engine):
-        assert getattr(engine, field.name) != getattr(plain, field.name), field.name
+        if field.name != "by_gpu":  # the lists of settings that are stated by GPU
+            assert getattr(engine, field.name) != getattr(plain, field.name), field.name
+
+
+# --- defaults that depend on the GPU -----------------------------------------------------------
+
+
+# engine, GPU -> tokens a step, sequences, share of the memory, as the sources of the engines state them
+STARTS = {
+    ("vllm", "l40s"): (2048, 256, 0.92),
+    ("vllm", "a100-sxm-40gb"): (2048, 256, 0.92),
+    ("vllm", "a100-sxm-80gb"): (2048, 256, 0.92),  # an A100 keeps the small defaults whatever its memory
+    ("vllm", "h100-sxm"): (8192, 1024, 0.92),  # 79.65 GiB
+    ("vllm", "h20"): (8192, 1024, 0.92),
+    ("vllm", "gh200-96gb"): (8192, 1024, 0.92),
+    ("vllm", "h200-sxm"): (8192, 1024, 0.92),
+    ("vllm", "b200"): (16_384, 1024, 0.92),  # 179 GiB
+    ("vllm", "mi300x"): (16_384, 1024, 0.92),
+    ("sglang", "t4"): (2048, 4096, 0.75),
+    ("sglang", "l4"): (4096, 4096, 0.7),
+    ("sglang", "l40s"): (4096, 4096, 0.85),
+    ("sglang", "a100-sxm-80gb"): (8192, 4096, 0.83),
+    ("sglang", "h100-sxm"): (8192, 4096, 0.83),
+    ("sglang", "h200-sxm"): (8192, 4096, 0.9),
+    ("sglang", "b200"): (16_384, 4096, 0.86),
+    ("trtllm", "l40s"): (8192, 2048, 0.92),
+    ("trtllm", "b200"): (8192, 2048, 0.92),
+}
+
+
+@each(("engine", "gpu", "start"), [(*case, start) for case, start in STARTS.items()])
+def test_an_engine_starts_on_a_gpu_with_the_limits_that_its_source_states(engine, gpu, start):
+    found = rl.predict("llama-3.2-1b", gpu, engine=engine).deployment.engine
+    assert (found.max_num_batched_tokens, found.max_num_seqs, found.gpu_memory_utilization) == start
+
+
+@each("gpu", ["t4", "l40s", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "mi300x"])
+def test_a_default_of_the_generic_profile_is_the_median_of_the_three_engines(gpu):
+    gpu = rl.load_gpu(gpu)
+    generic, *others = (load_engine(name).on(gpu) for name in ("generic", "vllm", "sglang", "trtllm"))
+    for name in BY_GPU:
+        assert getattr(generic, name) == sorted(getattr(other, name) for other in others)[1], name
+
+
+@each("name", engine_names())
+def test_every_profile_settles_on_every_gpu_and_no_further(name):
+    for gpu in rl.gpus():
+        settled = load_engine(name).on(rl.load_gpu(gpu))
+        assert settled.by_gpu == ()
+        assert settled.on(rl.load_gpu("t4")) is settled
+
+
+BY_MEMORY = """\
+max_num_seqs:
+  - {memory: 70 GiB, other_than: [a100], value: 700}
+  - {memory: 40 GB, value: 400}
+  - {value: 100}"""
+
+
+@each(("gpu", "most"), [("h100-sxm", 700), ("a100-sxm-80gb", 400), ("l40s", 400), ("l4", 100)])
+def test_a_profile_of_ones_own_may_state_a_default_by_gpu(profile, gpu, most):
+    path = profile(("max_num_seqs: 128", BY_MEMORY))
+    assert rl.predict("llama-3.2-1b", gpu, engine=path).deployment.engine.max_num_seqs == most
+    stated = rl.predict("llama-3.2-1b", gpu, engine=path, max_num_seqs=33).deployment.engine
+    assert stated.max_num_seqs == 33
+
+
+@each(
+    ("entries", "line", "words"),
+    [
+        ("[]", 0, "at least 1 item"),
+        ("[{memory: 70 GiB, value: 7}]", 0, "the last entry is for all other GPUs"),
+        ("[{other_than: [a100], value: 7}]", 0, "the last entry is for all other GPUs"),
+        ("\n  - {memory: 70, value: 7}\n  - {value: 3}", 1, "memory"),
+        ("\n  - {memory: 70 GiB, value: many}\n  - {value: 3}", 1, "value"),
+        ("\n  - {memory: 70 GiB, value: 0}\n  - {value: 3}", 1, "value"),
+        ("\n  - {value: 7}\n  - {valeu: 3}", 2, "did you mean value?"),
+        ("many", 0, "valid integer"),
+        ("{memory: 70 GiB, value: 7}", 0, "valid integer"),
+    ],
+)
+def test_a_default_by_gpu_of_another_shape_is_refused_on_its_line(profile, entries, line, words):
+    path = profile(("max_num_seqs: 128", f"max_num_seqs: {entries}"))
+    with pytest.raises(rl.BadSpec) as caught:
+        load_engine(path)
+    start = line_of(Path(path).read_text(encoding="utf-8"), "max_num_seqs")
+    assert any(where == start + line and words in text for where, text in faults(caught.value)), str(caught.value)
+
+
+def test_users_beyond_the_old_256_slots_run_at_once_under_vllm():
+    case = {"quantization": "fp8", "tp": 4, "concurrency": 512, "isl": 1024, "osl": 128, "engine": "vllm"}
+    found = rl.predict("llama-3.3-70b", "h100", **case)
+    assert found.ttft == rl.predict("llama-3.3-70b", "h100", max_num_seqs=1024, **case).ttft < 2.0
+    assert rl.predict("llama-3.3-70b", "h100", max_num_seqs=256, **case).ttft > 10.0
 
 
 # (what is replaced, by what, the field that is named, words of the fault)
@@ -433,3 +527,16 @@ def test_a_profile_in_the_folder_of_ones_own_is_found_by_name_and_checked(tmp_pa
 
 def test_an_older_file_may_say_stretch_for_prefill_slowdown(profile):
     assert load_engine(profile(("prefill_slowdown: 1.1", "stretch: 1.3"))).prefill_slowdown == 1.3
+
+
+def test_every_door_starts_an_engine_with_the_limits_of_its_gpu():
+    case = {"engine": "vllm", "isl": 12_000, "osl": 200, "batch": 4, "tp": 1}
+    gpus = ["a100-sxm-80gb", "h100-sxm", "b200"]  # six, two and one chunk of a prompt
+    rows = {row["gpu"]: row["ttft_ms"] for row in rl.table("llama-3.1-8b", gpus, **case)}
+    for gpu in gpus:
+        ttft = rl.predict("llama-3.1-8b", gpu, **case).ttft
+        assert rows[gpu] == pytest.approx(1e3 * ttft, rel=1e-12)
+        stated = {"max_num_batched_tokens": STARTS["vllm", gpu][0], "engine": "vllm"}
+        assert ttft == rl.predict("llama-3.1-8b", gpu, **{**case, **stated}).ttft
+        lengths = np.array([12_000.0, 100.0])
+        assert rl.predict("llama-3.1-8b", gpu, **{**case, "isl": lengths}).ttft[0] == pytest.approx(ttft, rel=1e-12)

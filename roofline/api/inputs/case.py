@@ -23,7 +23,7 @@ from roofline.serving.lengths import Lengths
 from roofline.serving.limits import beyond, is_pressing, is_within
 from roofline.serving.quantization import PRESETS, preset_name
 from roofline.specs.engine import Engine
-from roofline.specs.gpu import PCIE
+from roofline.specs.gpu import PCIE, Gpu
 from roofline.specs.kernels import GEMM, MOE
 from roofline.specs.prompt_cache import PromptCache
 
@@ -144,12 +144,17 @@ def routing_skew(routing: str | float) -> float | None:
     return value
 
 
-def engine(name: str, network: Any, specs: str | None = None, **settings: Any) -> Engine:
-    """Profile of a serving engine with `network` and `settings` in place of its own; None keeps the profile's."""
+def engine(name: str, network: Any, specs: str | None = None, gpu: Gpu | None = None, **settings: Any) -> Engine:
+    """Serving engine on a GPU with `network` and `settings` in place of its own; None keeps its default there.
+
+    Without a GPU, defaults that depend on it stay open.
+    """
     network = plain_value("network", network)
     if type(network) not in (float, int) or not 0.0 <= network <= MINUTE:
         raise BadInput(f"network = {shown(network)} must be a time in seconds, at most 60 s; write 0.08 for 80 ms")
     profile = load_engine(name, specs)
+    if gpu is not None:
+        profile = profile.on(gpu)
     changes: dict[str, Any] = {"network": float(network)} if network else {}
     for key, value in settings.items():
         if value is None:

@@ -105,7 +105,7 @@ def _deployed(options: CaseOptions) -> Deployed:
             pool, tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus, quantization=quantization
         )
     gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
-    profile = case.engine(engine, network, specs, **dict(zip(_SETTINGS, settings, strict=True)))
+    profile = case.engine(engine, network, specs, gpu, **dict(zip(_SETTINGS, settings, strict=True)))
     derate, price = options.figures
     gpu, lost = shape.derated(money.priced(gpu, price), shape.losses_of(derate))
     chosen = resolved_quantization(model, gpu, quantization, weights, kv_cache_dtype, compute)
