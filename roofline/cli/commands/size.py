@@ -40,7 +40,6 @@ from roofline.cli.values import COUNT, suggested_words
 from roofline.errors import RooflineError
 from roofline.quantity import rounded
 from roofline.records import replace
-from roofline.serving.verdict import PASS
 
 _MISSES = 3
 _ALWAYS = ("gpu", "num_gpus", "basis", "usd_per_hour", "usd_per_m_output_tok", "meets", "slo_verdict")
@@ -165,7 +164,7 @@ def _answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
     cost = [] if best.get("usd_per_hour") is None else [f"{rounded(best['usd_per_hour'])} USD/h"]
     cost += [] if tokens is None else [output_price(tokens)]
     price = f" at {', '.join(cost)}" if cost else ""
-    by = by_estimate(best) or ("" if best["slo_verdict"] == PASS else " by the central estimate")
+    by = by_estimate(best) or ("" if best["slo_verdict"] == "pass" else " by the central estimate")
     which = f"; the cheapest per hour of {len(first)} kinds of GPU that do" if rest and cost else ""
     more = f", {len(others)} more below the rule" if others else ""
     cannot = f"; {misses} cannot" if misses else ""
