@@ -227,7 +227,8 @@ pass?>
         """End-to-end latency [s] from TTFT and TPOT; where answers vary in length, long ones weigh more."""
         if self.served is None or self.workload.lengths is None:
             return e2el(first, step, self.workload.osl)
-        return first + self.served.decode * (step / self.served.tpot)
+        per_token = where(self.served.tpot > 0.0, self.served.tpot, 1.0)  # single tokens have none, and decode nothing
+        return first + self.served.decode * (step / per_token)
 
     @property
     def tok_s_user(self) -> Number | None:
