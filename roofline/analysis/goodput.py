@@ -29,7 +29,9 @@ SATURATION = "saturation"
 LEAST = 2.0**-12
 
 _IDLE = 0.05  # share of the saturation rate below which a goodput is next to nothing
-_MOST = 0.999  # share of the saturation rate up to which rates are tried
+#: Share of the saturation rate up to which rates are tried.
+MOST = 0.999
+
 _CLOSE = 2.0**-30
 _SLACK = 2.0**-12  # relative, of a limit and of a rate, within which it binds
 
@@ -181,13 +183,13 @@ def largest_within(
     if idle_shortfall > 0.0:
         return answer(LEAST, 0.0)
     last_met = (LEAST, idle_shortfall)
-    for util in (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, _MOST):
+    for util in (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, MOST):
         missing = shortfall(util)
         if missing > 0.0:
             break
         last_met = (util, missing)
     else:
-        return answer(_MOST, _MOST * most)._replace(binding=SATURATION)
+        return answer(MOST, MOST * most)._replace(binding=SATURATION)
     util = narrowed(shortfall, last_met, (util, missing))
     missing = shortfall(util)
     if missing > 0.0:

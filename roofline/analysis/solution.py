@@ -14,6 +14,7 @@ from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import row
 from roofline.serving.traffic.domain import restated
+from roofline.serving.verdict import Verdict
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.specs.slo import limits_words
 
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 #: Relative tolerance of a target.
 MET = NANO
 
-_COUNTED = ("batch", "isl", "osl", USERS)
+#: What limits a value where no target does: full slots or a full memory, no steady state, or the end of the search.
+SLOTS, MEMORY, LONGEST, SATURATION, SEARCH = "max_num_seqs", "memory", "max_model_len", "saturation", "search range"
+
+#: Inputs of which there are whole numbers.
+COUNTED = ("batch", "isl", "osl", USERS)
 _PREFIXED = ("B/s", "FLOP/s", "exp/s", "B", "s")  # units that take a prefix
 
 
@@ -53,6 +58,8 @@ class Solution:
     formula: Formula | None = field(repr=False)  # closed form of the value, where there is one
     prediction: Prediction | None = field(repr=False)  # at the solution
     base: Prediction = field(repr=False)  # the case as asked
+    limited_by: str | None = None  # target, or one of the limits below; None where any value will do
+    judged: Verdict | None = field(default=None, repr=False)  # on the targets, at the value or its whole part
 
     @property
     def _latency_keys(self) -> tuple[str, ...]:
@@ -63,9 +70,19 @@ class Solution:
         return self.value is not None
 
     @property
+    def is_open(self) -> bool:
+        """Whether the search ended before the target did: the value that just meets it lies beyond."""
+        return self.limited_by == SEARCH
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict on the targets at the solution; None where no value meets them."""
+        return None if self.judged is None else self.judged.word
+
+    @property
     def whole(self) -> int | None:
         """Largest whole batch, number of users or length that meets the targets; None for other inputs."""
-        if self.value is None or self.unknown not in _COUNTED:
+        if self.value is None or self.unknown not in COUNTED:
             return None
         return math.floor(self.value * (1.0 + MET))
 
@@ -109,6 +126,10 @@ class Solution:
             "symbols": None if self.formula is None else self.formula.to_dict()["symbols"],
             "regime": self.regime,
             "reason": self.reason,
+            "limited_by": self.limited_by,
+            "slo_binding": None if self.judged is None else self.judged.binding,
+            "slo_verdict": self.verdict,
+            "slo_reason": None if self.judged is None else self.judged.reason,
             "basis": self.base.basis,
             "warnings": list(self.warnings),
         }
@@ -123,15 +144,20 @@ class Solution:
             return f"<Solution {self.unknown}: {self.reason.partition(';')[0]}>"
         targets = limits_words(self.targets, is_mean=self.is_mean)
         value, present = (_with_unit(number, self.unit) for number in (self.value, self.present))
-        return f"<Solution {self.unknown} = {value} (now {present}) for {targets} on {self.base.deployment.gpu.name}>"
+        sign = "beyond" if self.is_open else "="
+        return (
+            f"<Solution {self.unknown} {sign} {value} (now {present}) for {targets} on {self.base.deployment.gpu.name}>"
+        )
 
     def __str__(self) -> str:
         gpu = self.base.deployment.gpu.name
         if self.value is None:
             return f"{gpu}: {self.reason}"
         unit = "" if self.unit == "1" else f" {self.unit}"
-        text = f"{gpu}: {self.unknown} = {self.value:.6g}{unit} (now {self.present:.6g}), by {self.method}"
-        whole = "" if self.whole is None else f"; at most {self.whole} whole"
+        sign = "beyond" if self.is_open else "="
+        text = f"{gpu}: {self.unknown} {sign} {self.value:.6g}{unit} (now {self.present:.6g}), by {self.method}"
+        whole = "" if self.whole is None or self.is_open else f"; at most {self.whole} whole"
+        whole += "" if self.verdict is None else f"; SLO {self.verdict}"
         return text + whole + (f"; {self.reason}" if self.reason else "")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from roofline.analysis.solution import MET, Solution
+from roofline.analysis.goodput import MOST
+from roofline.analysis.solution import COUNTED, LONGEST, MEMORY, MET, SATURATION, SEARCH, SLOTS, Solution
 from roofline.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
 from roofline.formulas.case_trace import CaseTrace
 from roofline.formulas.inputs import Input, changed, inputs, refuse_arrays
@@ -19,11 +20,12 @@ from roofline.serving.answer import predict_deployment
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import PRESETS, summary
+from roofline.serving.served import lanes
 from roofline.serving.sizing import check_plan, possible_tp, widest_tp
 from roofline.specs.formats import FORMATS, format_symbol
 from roofline.specs.kernels import HOST
 from roofline.specs.slo import LATENCIES as SLO_KEYS
-from roofline.specs.slo import metric_and_level
+from roofline.specs.slo import key_text, metric_and_level
 from roofline.symbolic.traced import is_rational
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ ALIASES = ("peak", "weights", "kv", "tp")
 _INFINITE = float("inf")
 _HUGE = 2.0**60  # times the present value; as good as infinite
 _MOST_USERS = 2.0**20
+_JUST_ABOVE = 1.0 + NANO
+_LAST_DIGIT, _NUDGES = 2.0**-52, 20
 _RISING = ("workload", "latency", "precision")  # kinds of input: more takes longer
 _SAVING = ("prefix", "cache_hit")  # exceptions: more takes less time
 
@@ -49,6 +53,8 @@ class _TargetAnswer:
     method: str
     reason: str = ""
     formula: Formula | None = None
+    limited_by: str | None = None  # what ends the value where the target does not; SEARCH: met to the end of the search
+    is_jump: bool = False  # whether the target, or the steady state, is lost in a jump there
 
 
 def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]) -> Solution:
@@ -65,14 +71,23 @@ def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]
         return _smallest_tp(prediction, limits)
     entry = _input(prediction, unknown)
     answers = {name: _single_answer(prediction, entry, name, limit) for name, limit in limits.items()}
-    values = {name: answer.value for name, answer in answers.items()}
-    impossible = [name for name, value in values.items() if value is None]
+    found = {name: answer.value for name, answer in answers.items()}
+    values = {name: None if answers[name].limited_by == SEARCH else value for name, value in found.items()}
+    impossible = [name for name, value in found.items() if value is None]
     pick = min if _is_rising(entry) else max
-    binding = impossible[0] if impossible else pick(values, key=lambda name: values[name] or 0.0)
+    binding = impossible[0] if impossible else pick(found, key=lambda name: found[name] or 0.0)
     binding_answer = answers[binding]
-    solved = None if binding_answer.value is None else changed(prediction, {entry.name: binding_answer.value})
+    if binding_answer.value is not None:
+        binding_answer = _held(prediction, entry, binding, binding_answer, limits)
+    solved = None
+    if binding_answer.value is not None:
+        solved = replace(changed(prediction, {entry.name: binding_answer.value}), slo=limits)
     remarks = [binding_answer.reason, *_remarks(entry, solved, binding_answer.value)]
     reasons = [answers[name].reason for name in impossible] or remarks
+    judged, value = None, binding_answer.value
+    if solved is not None and value is not None:
+        whole = float(math.floor(value * (1.0 + MET))) if entry.name in COUNTED else value
+        judged = replace(changed(solved, {entry.name: whole}), slo=limits).slo_verdict
     return Solution(
         unknown=entry.name,
         unit=entry.unit,
@@ -87,7 +102,58 @@ def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]
         formula=binding_answer.formula,
         prediction=solved,
         base=prediction,
+        limited_by=binding_answer.limited_by,
+        judged=judged,
     )
+
+
+def _held(
+    prediction: Prediction, entry: Input, result: str, answer: _TargetAnswer, targets: Iterable[str]
+) -> _TargetAnswer:
+    """An answer within what can run: the memory, the engine's limits, the slots, the saturation.
+
+    Users beyond the slots wait, which no TPOT shows: the slots end the value where no target does.
+    """
+    value = answer.value or 0.0
+    workload, engine, is_open = prediction.workload, prediction.deployment.engine, answer.limited_by == SEARCH
+    most, held_by, why = math.inf, MEMORY, ""
+    if entry.name == "batch" and prediction.served is None and not prediction.allow_oversize:
+        most = float(prediction.knees.memory or math.inf)
+        why = f"the memory holds batch {most:g}"
+    elif entry.name in ("isl", "osl"):
+        other = float(workload.osl if entry.name == "isl" else workload.isl)
+        if not prediction.allow_oversize:
+            most = float(prediction.longest_context) - other
+            why = f"the memory holds {most:g} tokens of {entry.name}"
+        if engine.max_model_len is not None and engine.max_model_len - other < most:
+            most, held_by = engine.max_model_len - other, LONGEST
+            why = f"max_model_len is {engine.max_model_len} tokens"
+    elif entry.name == USERS and is_open and all(metric_and_level(key)[0] == "tpot" for key in targets):
+        most, held_by, why = _slots(prediction)
+    elif entry.name == RATE and prediction.served is not None:
+        edge = changed(prediction, {entry.name: value * _JUST_ABOVE}).served
+        lost = answer.is_jump and edge is not None and not edge.is_stable
+        if is_open or lost:
+            rate = float(prediction.served.max_request_rate)
+            most, held_by, why = value, SATURATION, f"saturation at {rounded(rate)} requests/s"
+    if most < 1.0 or most > value or (most == value and held_by != SATURATION):
+        return answer
+    at_most = changed(prediction, {entry.name: most})
+    time = at_most.latency(result)
+    there = "" if time is None else f": {key_text(result)} is {to_text(float(time), 's')} there"
+    return _TargetAnswer(most, "bound", f"{why}{there}", limited_by=held_by)
+
+
+def _slots(prediction: Prediction) -> tuple[float, str, str]:
+    """Users that run at once, what allows no more, and words for it."""
+    deployment, slots = prediction.deployment, float(prediction.served.slots) if prediction.served else math.inf
+    ranks = float(lanes(deployment))
+    limit = deployment.engine.max_num_seqs
+    is_set = limit is not None and slots >= math.floor(limit / deployment.plan.pp)
+    held_by = SLOTS if is_set else MEMORY
+    by = f"max_num_seqs = {limit}" if is_set else "the memory"
+    each = "" if ranks == 1.0 else f" on each of {ranks:g} ranks"
+    return slots * ranks, held_by, f"{by} lets {slots:g} users run at once{each}, and more only wait"
 
 
 def _checked_targets(prediction: Prediction, targets: Mapping[str, float]) -> dict[str, float]:
@@ -150,7 +216,7 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
     if entry.name == "cache_hit":
         return 1.0, 0.0
     if entry.name == RATE and prediction.served is not None:
-        return NANO, float(prediction.served.max_request_rate)
+        return NANO, MOST * float(prediction.served.max_request_rate)
     if entry.kind == "workload":
         return 1.0, (_MOST_USERS if entry.name == USERS else BILLION)
     if _is_rising(entry):
@@ -180,16 +246,31 @@ def _single_answer(prediction: Prediction, entry: Input, result: str, target: fl
     if not is_met:
         return _TargetAnswer(None, "bound", _unmet_reason(prediction, entry, best, result, target))
     if at_far <= target:
-        reach = "without a cached prefix" if entry.name == "prefix" else f"up to {entry.name} = {rounded(far)}"
-        return _TargetAnswer(far, "bound", f"{result} is met {reach}: {to_text(at_far, 's')}")
+        if entry.name in _SAVING:
+            without = "without a cached prefix" if entry.name == "prefix" else f"at {entry.name} = 0"
+            return _TargetAnswer(far, "bound", f"{result} is met {without}: {to_text(at_far, 's')}")
+        text = f"{result} is met to the end of the search, {entry.name} = {rounded(far)}: {to_text(at_far, 's')}"
+        return _TargetAnswer(far, "bound", text, limited_by=SEARCH)
     value = root(lambda value: time(value) / target - 1.0, scale, best, far)
     if abs(time(value) / target - 1.0) > MET:
         text = f"{result} moves in steps there: {to_text(time(value), 's')}, above the target beyond"
-        return _TargetAnswer(value, "step", text)
+        return _TargetAnswer(value, "step", text, limited_by=result, is_jump=True)
     formula = _closed_form(changed(prediction, {entry.name: value}), entry, result, target)
     if formula is not None and abs(time(formula.value) / target - 1.0) <= MET:
-        return _TargetAnswer(formula.value, "closed form", formula=formula)
-    return _TargetAnswer(value, "root")
+        met = _on_its_side(time, formula.value, best, target)
+        return _TargetAnswer(met, "closed form", formula=formula, limited_by=result)
+    return _TargetAnswer(_on_its_side(time, value, best, target), "root", limited_by=result)
+
+
+def _on_its_side(time: Callable[[float], float], value: float, best: float, target: float) -> float:
+    """A root moved towards the best value by as little as makes the target hold to the last digit."""
+    towards, step = math.copysign(1.0, best - value), _LAST_DIGIT
+    for _ in range(_NUDGES):
+        if time(value) <= target:
+            break
+        value *= 1.0 + towards * step
+        step *= 2.0
+    return value
 
 
 def _closed_form(prediction: Prediction, entry: Input, result: str, target: float) -> Formula | None:
@@ -252,7 +333,7 @@ def _remarks(entry: Input, case: Prediction | None, value: float | None) -> list
         names = "every format" if len(presets) == len(PRESETS) else ", ".join(presets) or "no format"
         remarks.append(f"{names} stays within that many bits; the compute dtype is unchanged")
     if not case.fits:
-        most = case.knees.memory if entry.name == "batch" else case.longest_context
+        most = case.knees.memory if entry.name == "batch" else case.longest_context  # kept with allow_oversize
         what = f"batch {most:g}" if entry.name == "batch" else f"{most:g} tokens"
         remarks.append(f"does not fit: the memory holds {what}")
     return remarks
@@ -263,6 +344,7 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
     deployment = prediction.deployment
     best: Prediction | None = None
     meeting: Prediction | None = None
+    too_small, missed = False, False
     for tp in possible_tp(deployment.model, widest_tp(deployment)):
         sharded = replace(deployment, plan=replace(deployment.plan, tp=tp))
         try:
@@ -271,12 +353,14 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
         except RooflineError:
             continue
         if not candidate.fits and not prediction.allow_oversize:
+            too_small = True
             continue
         if best is None or _excess(candidate, limits)[0] < _excess(best, limits)[0]:
             best = candidate
         if _excess(candidate, limits)[0] <= 1.0:
-            meeting = candidate
+            meeting = replace(candidate, slo=limits)
             break
+        missed = True
     shown_case = meeting or best
     binding = next(iter(limits)) if shown_case is None else _excess(shown_case, limits)[1]
     reason = ""
@@ -289,6 +373,7 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
             f"({_times_text(best, binding)})"
         )
     value = None if meeting is None else float(meeting.deployment.plan.tp)
+    limited_by = None if meeting is None else binding if missed else MEMORY if too_small else None
     return Solution(
         unknown="tp",
         unit="1",
@@ -303,6 +388,8 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
         formula=None,
         prediction=meeting,
         base=prediction,
+        limited_by=limited_by,
+        judged=None if meeting is None else meeting.slo_verdict,
     )
 
 

@@ -17,6 +17,7 @@ from roofline.api.inputs.pools import choice
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import plain_value
 from roofline.api.predict import LOADS, predict
+from roofline.api.ranking import meeting_first
 from roofline.api.writing import is_stream, write_whole
 from roofline.errors import BadInput, RooflineError, UnknownName, shown
 from roofline.formulas.case_trace import NO_FORMULA, RESULTS, UNITS, CaseTrace
@@ -164,7 +165,7 @@ def solve(
 def solve_each_gpu(
     model: str | Model, gpu_names: Sequence[str], unknown: str, targets: Mapping[str, float | None], **options: Any
 ) -> tuple[list[Solution], dict[str, RooflineError]]:
-    """Solutions in the order of the GPUs, and the errors of the GPUs that cannot run the case."""
+    """Solutions, those that meet the targets first, and the errors of the GPUs that cannot run the case."""
     solutions: list[Solution] = []
     refused: dict[str, RooflineError] = {}
     limits = {name: time for name, time in targets.items() if time is not None}
@@ -175,7 +176,7 @@ def solve_each_gpu(
             refused[name] = error
     if not solutions and refused:
         raise next(iter(refused.values()))
-    return solutions, refused
+    return meeting_first(solutions, lambda solution: solution.verdict), refused
 
 
 def derivatives_text(sensitivities: Sensitivities, rows: Sequence[Sensitivity]) -> str:

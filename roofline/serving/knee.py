@@ -57,10 +57,16 @@ class Knees(NamedTuple, Generic[Number, Word]):
         return value, name
 
 
-def knees(deployment: Deployment, isl: Real, osl: Real, meets: Callable[[Real], Real] | None = None) -> Knees:
-    """The four knees; `meets` says whether a batch meets the SLO, None without one."""
+def knees(
+    deployment: Deployment,
+    isl: Real,
+    osl: Real,
+    meets: Callable[[Real], Real] | None = None,
+    most: Real | None = None,
+) -> Knees:
+    """The four knees; `meets` says whether a batch, or users up to `most`, meet the SLO, None without one."""
     ridge, half, fits = figures_of(_knees, deployment, isl, osl)
-    return Knees(ridge, half, fits, None if meets is None else slo_knee(meets, fits))
+    return Knees(ridge, half, fits, None if meets is None else slo_knee(meets, fits if most is None else most))
 
 
 def _knees(deployment: Deployment, isl: Real, osl: Real) -> tuple[Real, ...]:

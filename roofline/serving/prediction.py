@@ -304,12 +304,13 @@ pass?>
         if self.workload.request_rate is not None:
             return Knees(None, None, None, None)
         meets = self._meets if self.slo else None
-        result: Knees[Any, Any] = knees(self.deployment, self.workload.isl, self.workload.osl, meets)
-        if self.served is None:
+        slots = None if self.served is None else self.served.slots * lanes(self.deployment)
+        result: Knees[Any, Any] = knees(self.deployment, self.workload.isl, self.workload.osl, meets, slots)
+        if slots is None:
             return result
         turns = self.deployment.replicas * self.deployment.plan.pp
         ridge, half = (None if knee is None else knee * turns for knee in (result.ridge, result.half))
-        return Knees(ridge, half, self.served.slots * lanes(self.deployment), result.slo)
+        return Knees(ridge, half, slots, result.slo)
 
     @property
     def knee(self) -> Number | float | None:

@@ -269,6 +269,8 @@ def _answer_text(
     if best["knee"] < 1.0:
         return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
     why = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
+    if best["knee_bound"] == "memory" and options.get("concurrency") is not None:
+        why = "users wait for a slot (memory, or max_num_seqs)"
     of_those = "those that meet the SLO" if meeting(rows) else "these"
     most = "" if len(rows) == 1 else f", the most of {of_those}"
     where = f"{gpus_text(best)}{by_estimate(best)}{most}"

@@ -12,13 +12,13 @@ from roofline.api import catalog
 from roofline.api import why as questions
 from roofline.api.predict import LOADS
 from roofline.api.why import Solution
-from roofline.cli.answers import asked_format, binding_text, case_text, differ, gpus_text
+from roofline.cli.answers import asked_format, binding_text, by_estimate, case_text, differ, gpus_text, meeting
 from roofline.cli.case import WITHOUT_LIMITS, case_options
-from roofline.cli.columns import GPUS, PLAN, latency, model_column
+from roofline.cli.columns import GPUS, PLAN, SLO_MET, latency, model_column
 from roofline.cli.help import Question
 from roofline.cli.options import FOR_PEOPLE, output_options
 from roofline.cli.render import labelled, show, with_unit
-from roofline.cli.screen import Screen, ScreenColumn
+from roofline.cli.screen import MARK, Screen, ScreenColumn
 from roofline.cli.values import DURATION, suggested
 from roofline.errors import BadInput, RooflineError
 from roofline.quantity import rounded_down
@@ -26,10 +26,12 @@ from roofline.quantity import rounded_down
 
 def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
     return [
+        MARK,
         *model_column(models),
         GPUS,
         PLAN,
         ScreenColumn("value", "value_text"),
+        SLO_MET,
         ScreenColumn("now", "now_text", 1),
         ScreenColumn("limited by", "limited_by", 1),
         *latency("ttft", options, 1, with_range=False),
@@ -137,9 +139,14 @@ def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bo
     if not people or len(solutions) != 1 or not solutions[0].is_met:
         return ""
     (row,) = rows
-    most = "at most " if solutions[0].whole is not None or solutions[0].unknown == "request_rate" else ""
-    what = _COUNTED.get(solutions[0].unknown, "")
-    return f"{most}{row['value_text']}{what} on {gpus_text(row)}, limited by {row['limited_by']}"
+    solution, what = solutions[0], _COUNTED.get(solutions[0].unknown, "")
+    where = f"on {gpus_text(row)}{by_estimate(row)}"
+    if solution.is_open:
+        return f"{row['value_text']}{what} {where}: the search ends there, not the target"
+    most = "at most " if solution.whole is not None or solution.unknown == "request_rate" else ""
+    limit = "" if solution.limited_by is None else f", limited by {row['limited_by']}"
+    unsure = "" if meeting([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
+    return f"{most}{row['value_text']}{what} {where}{limit}{unsure}"
 
 
 def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, targets: Mapping[str, float]) -> str:
@@ -163,8 +170,12 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
         row["value_text"] = "-" if solution.value is None else _value_text(solution.value, solution)
         if solution.whole is not None:
             row["value_text"] = str(solution.whole)
+        if solution.is_open:
+            row["value_text"] = f"{'more' if solution.value > solution.present else 'less'} than {row['value_text']}"
         row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in LOADS else "-"
-        row["limited_by"] = binding_text(solution.binding, is_mean=solution.is_mean)
+        is_target = solution.limited_by == solution.binding or not solution.is_met
+        named = binding_text(solution.binding, is_mean=solution.is_mean)
+        row["limited_by"] = named if is_target else solution.limited_by
         row["method_text"] = solution.method if solution.is_met else "-"
         row["num_gpus"] = solution.base.deployment.num_gpus
     return row
