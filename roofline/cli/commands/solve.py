@@ -170,7 +170,7 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
         row["value_text"] = "-" if solution.value is None else _value_text(solution.value, solution)
         if solution.whole is not None:
             row["value_text"] = str(solution.whole)
-        if solution.is_open:
+        if solution.is_open and solution.value is not None:
             row["value_text"] = f"{'more' if solution.value > solution.present else 'less'} than {row['value_text']}"
         row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in LOADS else "-"
         is_target = solution.limited_by == solution.binding or not solution.is_met
