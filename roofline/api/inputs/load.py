@@ -11,7 +11,7 @@ from roofline.errors import BadInput, Overloaded
 from roofline.ops import Real, maximum, where
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
-from roofline.quantity import rounded
+from roofline.quantity import NANO, rounded
 from roofline.records import NamedTuple, replace
 from roofline.serving.latency import BURST, USERS, Workload
 from roofline.serving.prediction import Prediction
@@ -29,7 +29,7 @@ from roofline.serving.sizing import (
 __all__ = ["UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
 
 _SAME = 0.01  # relative gain in capacity that does not justify a wider plan
-_LEAST_EXCESS = 1e-9
+_LEAST_EXCESS = NANO
 
 
 def open_tp(
