@@ -324,7 +324,8 @@ _ROWS: dict[str, tuple[str, ...]] = {
     "Solution": (
         *_SHORT, "unknown", "unit", "value", "present", "binding", *(f"target_{name}_ms" for name in LATENCIES),
         *(f"value_for_{name}" for name in LATENCIES), *(f"{name}_ms" for name in LATENCIES), "fits", "method",
-        "formula", "symbols", "regime", "reason", "basis", "warnings",
+        "formula", "symbols", "regime", "reason", "limited_by", "slo_binding", "slo_verdict", "slo_reason", "basis",
+        "warnings",
     ),
     "Formula": ("result", "value", "unit", "formula", "is_implicit", "symbols", "regime", "regime_ends"),
     "Check": (

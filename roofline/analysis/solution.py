@@ -14,7 +14,7 @@ from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
 from roofline.serving.row import row
 from roofline.serving.traffic.domain import restated
-from roofline.serving.verdict import Verdict
+from roofline.serving.verdict import FAIL, Verdict
 from roofline.specs.slo import LATENCIES as SLO_KEYS
 from roofline.specs.slo import limits_words
 
@@ -76,8 +76,8 @@ class Solution:
 
     @property
     def verdict(self) -> str | None:
-        """Verdict on the targets at the solution; None where no value meets them."""
-        return None if self.judged is None else self.judged.word
+        """Verdict on the targets at the solution: fail where no value meets them, None where one is not known."""
+        return FAIL if self.judged is None else self.judged.word
 
     @property
     def whole(self) -> int | None:
@@ -129,7 +129,7 @@ class Solution:
             "limited_by": self.limited_by,
             "slo_binding": None if self.judged is None else self.judged.binding,
             "slo_verdict": self.verdict,
-            "slo_reason": None if self.judged is None else self.judged.reason,
+            "slo_reason": self.reason if self.judged is None else self.judged.reason,
             "basis": self.base.basis,
             "warnings": list(self.warnings),
         }

@@ -48,7 +48,8 @@ def _latencies() -> dict[str, Key]:
         keys[f"predicted_{metric}_ms"] = _number("ms", f"{name} as predicted for the measurement.")
         keys[f"target_{metric}_ms"] = _number("ms", f"Target for the mean of {metric.upper()}.")
         keys[f"value_for_{metric}"] = _number(
-            "as `unit`", f"Value of the input at which the target for {metric.upper()} is met."
+            "as `unit`",
+            f"Value of the input at which the target for {metric.upper()} is met; null where none or all do.",
         )
         keys[f"{metric}_ratio"] = _number("1", f"{metric.upper()}, measured over predicted.")
         keys[f"{metric}_inside"] = _flag(f"Whether {metric.upper()} as measured lies in the 80 % interval.")
@@ -230,6 +231,10 @@ KEYS: Mapping[str, Key] = {
     "present": Key("value", "as `unit`", "Value of the input now."),
     "binding": _text("Target that decides."),
     "method": _text("How the value was found."),
+    "limited_by": _text(
+        "What ends the value: a target, max_num_seqs, memory, max_model_len, saturation, or the search range, beyond "
+        "which it lies; null where any value will do."
+    ),
     "symbols": Key("mapping", None, "Values of the symbols of the formula."),
     "is_implicit": _flag("Whether the result is where the formula is zero.", is_open=False),
     "regime_ends": Key("mapping", None, "Inputs whose change ends the regime, and what then bounds the case."),

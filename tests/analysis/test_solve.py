@@ -131,10 +131,82 @@ def test_a_result_that_does_not_move_with_the_input_says_so():
     assert "does not depend on prefix" in found.reason
 
 
-def test_a_batch_beyond_the_memory_is_said_not_to_fit():
+def test_a_batch_that_the_memory_ends_is_the_largest_that_fits():
     found = rl.solve("llama-3.1-8b", "l4", "batch", tpot=0.5, isl=2000, osl=100)
-    assert not found.prediction.fits
-    assert "does not fit: the memory holds batch" in found.reason
+    assert (found.limited_by, found.verdict, found.prediction.fits) == ("memory", "pass", True)
+    assert f"the memory holds batch {found.whole}" in found.reason
+    rl.predict("llama-3.1-8b", "l4", batch=found.whole, isl=2000, osl=100, tp=1)
+    with pytest.raises(rl.DoesNotFit):
+        rl.predict("llama-3.1-8b", "l4", batch=found.whole + 1, isl=2000, osl=100, tp=1)
+
+
+ENDS = {  # unknown, targets [s], options -> what ends the value
+    "slots": ("concurrency", {"tpot": 0.131}, {"max_num_seqs": 256}, "max_num_seqs"),
+    "slots of four replicas": (
+        "concurrency",
+        {"tpot": 0.131},
+        {"max_num_seqs": 256, "tp": 2, "num_gpus": 8},
+        "max_num_seqs",
+    ),
+    "memory of users": ("concurrency", {"tpot": 0.131}, {"isl": 8000, "osl": 500}, "memory"),
+    "a target of users": ("concurrency", {"ttft": 0.5, "tpot": 0.131}, {}, "ttft"),
+    "saturation": ("request_rate", {"tpot": 0.131}, {}, "saturation"),
+    "a target of a rate": ("request_rate", {"ttft_p99": 0.3}, {}, "ttft_p99"),
+    "memory of a burst": ("batch", {"tpot": 0.9}, {}, "memory"),
+    "a target of a burst": ("batch", {"ttft": 0.3, "tpot": 0.025}, {}, "ttft"),
+    "max_model_len": ("isl", {"tpot": 0.5}, {"max_model_len": 20000}, "max_model_len"),
+    "memory of answers": ("osl", {"tpot": 0.05}, {}, "memory"),
+    "a target of prompts": ("isl", {"ttft": 0.2}, {}, "ttft"),
+    "a target of a prefix": ("prefix", {"ttft": 0.03}, {}, "ttft"),
+    "no prefix needed": ("prefix", {"ttft": 60.0}, {}, None),
+    "a target of tp": ("tp", {"tpot": 0.004}, {}, "tpot"),
+    "any tp": ("tp", {"tpot": 0.02}, {}, None),
+}
+
+
+@each("name", ENDS)
+def test_a_solution_names_what_ends_it_and_a_prediction_there_has_the_verdict_it_states(name):
+    unknown, targets, options, end = ENDS[name]
+    found = rl.solve("llama-3.1-8b", "h100-sxm", unknown, slo=targets, **options)
+    assert found.limited_by == end
+    assert found.to_dict()["limited_by"] == end
+    assert not found.is_open
+    value = found.value if found.whole is None else found.whole
+    again = rl.predict(
+        "llama-3.1-8b",
+        "h100-sxm",
+        **{"tp": 1, **options, unknown: int(value) if unknown == "tp" else value},
+        slo=targets,
+    )
+    assert again.verdict == found.verdict
+    assert again.slo_met
+    assert again.verdict in ("pass", "pass?")
+
+
+def test_users_beyond_the_slots_wait_so_that_no_time_per_token_ends_them():
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "concurrency", tpot=0.131, max_num_seqs=256)
+    assert found.whole == 256
+    more = rl.predict("llama-3.1-8b", "h100-sxm", concurrency=2048, max_num_seqs=256, tp=1)
+    assert more.tpot == pytest.approx(found.prediction.tpot, rel=0.01)
+    assert more.ttft > 20.0 * found.prediction.ttft
+    assert "and more only wait" in found.reason
+
+
+def test_the_end_of_the_search_is_never_stated_as_a_value_that_was_found():
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "concurrency", ttft=1e6)
+    assert found.is_open
+    assert found.limited_by == "search range"
+    assert found.to_dict()["value_for_ttft"] is None
+    assert "met to the end of the search" in found.reason
+    assert " beyond " in repr(found)
+    assert "whole" not in str(found)
+
+
+def test_a_rate_that_saturation_ends_is_below_it():
+    found = rl.solve("llama-3.1-8b", "h100-sxm", "request_rate", tpot=0.131)
+    most = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=1.0).served.max_request_rate
+    assert found.value == pytest.approx(0.999 * most, rel=1e-12)
+    assert "saturation at" in found.reason
 
 
 def test_weights_of_a_model_with_several_formats_are_those_of_its_experts():

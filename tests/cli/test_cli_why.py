@@ -187,7 +187,7 @@ def test_gpus_that_cannot_meet_a_target_are_rows_beside_those_that_can():
     done = run("solve", "--for", "bandwidth", "--ttft", "150ms", "-m", "llama-3.1-8b", "--isl", "4000")
     assert done.exit_code == 0
     assert "cannot be met" in done.stdout
-    assert re.search(r"^1x b200 +tp1 +[\d.]+ [GT]B/s", done.stdout, re.MULTILINE)
+    assert re.search(r"^\* +1x b200 +tp1 +[\d.]+ [GT]B/s +pass\?", done.stdout, re.MULTILINE)
     named = run(
         "solve",
         "--for",

@@ -120,10 +120,9 @@ class Pulled:
     @property
     def verdict(self) -> str | None:
         """Verdict on the SLO at this load; None without one, or where a limited percentile is not known."""
-        if self.shared is None and isinstance(self.answer, Prediction):
-            return None if self.answer.verdict is None else str(self.answer.verdict)
-        met = self.answer.slo_met if self.shared is None else self.shared
-        return None if met is None else LIKELY if met else UNLIKELY
+        if self.shared is not None:
+            return LIKELY if self.shared else UNLIKELY
+        return None if self.answer.verdict is None else str(self.answer.verdict)
 
     @property
     def meets_slo(self) -> bool:

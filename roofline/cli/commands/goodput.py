@@ -47,7 +47,7 @@ def _columns(options: Mapping[str, Any], models: int, *, is_mean: bool) -> list[
         PLAN,
         ScreenColumn("req/s", "goodput", cell=_rounded_down("goodput")),
         ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
-        ranked(SLO_MET, 2),  # at the goodput a limit is just met
+        SLO_MET,
         percent_column("util", "goodput_util", 1),
         limit_column("limited by", "goodput_binding", 1, is_mean, "goodput"),
         *(_tail_column(metric, options) for metric in ("ttft", "tpot")),

@@ -171,7 +171,9 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
         if solution.whole is not None:
             row["value_text"] = str(solution.whole)
         if solution.is_open and solution.value is not None:
-            row["value_text"] = f"{'more' if solution.value > solution.present else 'less'} than {row['value_text']}"
+            row["value_text"] = (
+                f"{'more' if (solution.value or 0.0) > solution.present else 'less'} than {row['value_text']}"
+            )
         row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in LOADS else "-"
         is_target = solution.limited_by == solution.binding or not solution.is_met
         named = binding_text(solution.binding, is_mean=solution.is_mean)
