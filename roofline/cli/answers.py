@@ -142,7 +142,7 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], *, others: bool
     return f"{leader}, {times}{busy}"
 
 
-def meeting(rows: Iterable[Row]) -> list[Row]:
+def passing(rows: Iterable[Row]) -> list[Row]:
     """Rows that meet the SLO by the central estimate."""
     return [row for row in rows if meets(row.get("slo_verdict"))]
 
@@ -155,7 +155,7 @@ def by_estimate(row: Row) -> str:
 def miss_text(rows: Sequence[Row], options: Mapping[str, Any], *, is_part: bool = False) -> str:
     """That none of the rows meets the SLO, and which comes nearest; empty where one does. Others may be `is_part`."""
     slo, is_mean = options.get("slo") or {}, differ(options)
-    if not rows or not slo or meeting(rows):
+    if not rows or not slo or passing(rows):
         return ""
     nearest = min(rows, key=lambda row: _excess(row, slo))
     latency = _binding(nearest, is_mean=is_mean)
@@ -175,7 +175,7 @@ def _verdict(rows: Sequence[Row], options: Mapping[str, Any], *, is_part: bool) 
     missed = miss_text(rows, options, is_part=is_part)
     if missed:
         return missed
-    meeting_rows = meeting(rows)
+    meeting_rows = passing(rows)
     if len(rows) == 1:
         return f"{gpus_text(rows[0])} meets it{by_estimate(rows[0])}: {_binding(rows[0], is_mean=differ(options))}"
     priced = [row for row in meeting_rows if row.get("usd_per_m_output_tok") is not None]

@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any
 
 from roofline.api.predict import ROW_KEYS
-from roofline.cli.answers import PLAN_KEYS, binding_text, differ, gpus_text, meeting, plan_of
+from roofline.cli.answers import PLAN_KEYS, binding_text, differ, gpus_text, passing, plan_of
 from roofline.cli.screen import Row, ScreenColumn
 from roofline.records import replace
 
@@ -62,7 +62,7 @@ def split_by_rule(statuses: Iterable[str], rows: Sequence[Row], *, is_named: boo
     if not any(is_above):
         return list(rows), []
     first, others = list(compress(rows, is_above)), list(compress(rows, [not above for above in is_above]))
-    lifted = [] if meeting(first) else meeting(others)
+    lifted = [] if passing(first) else passing(others)
     return [*lifted, *first], [row for row in others if row not in lifted]
 
 

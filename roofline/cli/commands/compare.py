@@ -11,7 +11,7 @@ import click
 from roofline.api.answer_rows import refused_row
 from roofline.api.compare import COMPARED_KEYS
 from roofline.api.compare import compare as compare_gpus
-from roofline.cli.answers import answer_text, case_text, deployed_text, meeting
+from roofline.cli.answers import answer_text, case_text, deployed_text, passing
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BOUND,
@@ -128,8 +128,8 @@ def _why(row: Mapping[str, Any], reference: Mapping[str, Any], *, in_full: bool)
     """
     reasons = {name: row[f"why_{name}"] for name in ("prefill", "decode") if row[f"why_{name}"] is not None}
     misses = ""
-    if bool(meeting([row])) != bool(meeting([reference])):
-        misses = " (it misses the SLO)" if meeting([reference]) else f" ({reference['label']} misses the SLO)"
+    if bool(passing([row])) != bool(passing([reference])):
+        misses = " (it misses the SLO)" if passing([reference]) else f" ({reference['label']} misses the SLO)"
     return [
         f"{row['label']} {name} {reason if in_full else reason.partition(', ')[0]}{misses}"
         for name, reason in reasons.items()

@@ -12,7 +12,7 @@ from roofline.api import catalog
 from roofline.api.answer_rows import refused_row
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu
 from roofline.api.ranking import meeting_first
-from roofline.cli.answers import answer_text, by_estimate, case_text, gpus_text, meeting, miss_text
+from roofline.cli.answers import answer_text, by_estimate, case_text, gpus_text, miss_text, passing
 from roofline.cli.case import case_options
 from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, model_column, split_by_rule, with_refusals
 from roofline.cli.commands.views import knee_columns, predict_columns, tpot_columns, ttft_columns
@@ -265,13 +265,13 @@ def _answer_text(
         return ""
     what = "users" if options.get("concurrency") is not None else "requests at once"
     missed = miss_text(rows, options)
-    best = max(meeting(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
+    best = max(passing(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
     if best["knee"] < 1.0:
         return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
     why = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
     if best["knee_bound"] == "memory" and options.get("concurrency") is not None:
         why = "users wait for a slot (memory, or max_num_seqs)"
-    of_those = "those that meet the SLO" if meeting(rows) else "these"
+    of_those = "those that meet the SLO" if passing(rows) else "these"
     most = "" if len(rows) == 1 else f", the most of {of_those}"
     where = f"{gpus_text(best)}{by_estimate(best)}{most}"
     return (

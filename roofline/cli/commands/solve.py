@@ -12,7 +12,7 @@ from roofline.api import catalog
 from roofline.api import why as questions
 from roofline.api.predict import LOADS
 from roofline.api.why import Solution
-from roofline.cli.answers import asked_format, binding_text, by_estimate, case_text, differ, gpus_text, meeting
+from roofline.cli.answers import asked_format, binding_text, by_estimate, case_text, differ, gpus_text, passing
 from roofline.cli.case import WITHOUT_LIMITS, case_options
 from roofline.cli.columns import GPUS, PLAN, SLO_MET, latency, model_column
 from roofline.cli.help import Question
@@ -145,7 +145,7 @@ def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bo
         return f"{row['value_text']}{what} {where}: the search ends there, not the target"
     most = "at most " if solution.whole is not None or solution.unknown == "request_rate" else ""
     limit = "" if solution.limited_by is None else f", limited by {row['limited_by']}"
-    unsure = "" if meeting([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
+    unsure = "" if passing([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
     return f"{most}{row['value_text']}{what} {where}{limit}{unsure}"
 
 

@@ -11,7 +11,7 @@ import click
 
 from roofline.api.levers import cost as api
 from roofline.api.ranking import meeting_first
-from roofline.cli.answers import asked_format, by_estimate, case_text, gpus_text, meeting, miss_text, named_gpus
+from roofline.cli.answers import asked_format, by_estimate, case_text, gpus_text, miss_text, named_gpus, passing
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -149,7 +149,7 @@ def _answer(best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], 
     if missed:
         first = f"{missed}; the prices below break the SLO"
     else:
-        met, rest = len(meeting(rows)) if slo else len(rows), len(rows) - len(meeting(rows)) if slo else 0
+        met, rest = len(passing(rows)) if slo else len(rows), len(rows) - len(passing(rows)) if slo else 0
         doing = f" that meet the SLO, {rest} miss it" if rest else " that meet the SLO" if slo else ""
         which = (
             f", cheapest of {met} kinds of GPU{doing}"
