@@ -55,7 +55,7 @@ def test_a_table_of_goodputs_has_the_reason_where_there_is_none():
     heading, *lines = cells(everything.stdout)
     assert len(lines) == 2
     reasons = [line[heading.index("reason")] for line in lines]
-    assert all(reason.startswith("misses: TTFT ") and "ms > 1 ms even on an idle" in reason for reason in reasons)
+    assert all(reason.startswith("misses: mean TTFT ") and "ms > 1 ms even on an idle" in reason for reason in reasons)
     assert [line.split(":")[0] for line in result.stdout.split("\n")[1:3]] == ["fail b200", "fail h100-sxm"]
     assert "no request meets the SLO on h100-sxm, b200" in result.stderr
     mixed = ask("goodput", *CASE, "-g", "b200", "--slo", "ttft:33", "--tp", "1", "-f", "markdown")
@@ -111,7 +111,7 @@ def test_a_table_of_a_curve_says_at_which_loads_the_slo_is_met_and_where_it_ends
     assert found["goodput_binding"] == "tpot_p99"
     assert above.endswith(f"({100.0 * found['util']:.0f} %), limited by TPOT p99")
     assert "SLO" not in shown("curve", *CASE)[0]
-    assert "none within the SLO: TTFT" in answered("curve", *CASE, "--slo", "ttft:1")
+    assert "none within the SLO: mean TTFT" in answered("curve", *CASE, "--slo", "ttft:1")
     two = shown("curve", *CASE, "-g", "b200")
     assert {line[two[0].index("GPU")] for line in two[1:]} == {"h100-sxm", "b200"}
 
@@ -193,7 +193,7 @@ def test_percentiles_and_verdicts_stand_in_the_answer():
     text = answered("predict", *CASE, "--rate", "6", "--slo", "ttft:1@p95,tpot:1000,e2el:60s@p99")
     assert text.count("p50 ") >= 3
     assert "TTFT p95 " in text
-    limits = r"TTFT p95 [\d.]+ ms > 1 ms, TPOT [\d.]+ ms <= 1 s, E2EL p99 [\d.]+ s <= 60 s: fail limit"
+    limits = r"TTFT p95 [\d.]+ ms > 1 ms, mean TPOT [\d.]+ ms <= 1 s, E2EL p99 [\d.]+ s <= 60 s: fail limit"
     assert re.search(limits, " ".join(text.split()))
     heading, line = shown("ttft", *CASE, "--rate", "6", "--slo", "ttft:1@p95,tpot:1000")
     assert line[heading.index("SLO")] == "fail"

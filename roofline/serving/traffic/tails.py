@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
+from roofline.elements import negated
 from roofline.ops import Real, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
 from roofline.quantity import NANO
@@ -35,9 +36,7 @@ _STEADY = 0.98  # largest certain part of the mean decode step
 _FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
 _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cycle's cv: 2 / sqrt(2 pi)
 _LEAST_FREE = 0.1
-_SAME_MEAN = (
-    0.05  # relative difference between the mean of a distribution and the mean latency, beyond which neither holds
-)
+_SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean latency, up to which both hold
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
 
 
@@ -112,8 +111,9 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
         bound = latency_percentile(spread, means, 0.0, "ttft", level)
         if not never(decode_steps > 0.0):
             bound = maximum(bound, decode_steps * latency_percentile(spread, means, 0.0, "tpot", level))
-        is_known = is_known & (value >= (1.0 - _SAME_MEAN) * bound)
-        value = where(mean > means["ttft"], maximum(value, bound), bound)  # single tokens end with the first
+        several = mean > means["ttft"]  # single tokens end with the first
+        is_known = negated(several) | (is_known & (value >= (1.0 - _SAME_MEAN) * bound))
+        value = where(several, maximum(value, bound), bound)
     return where(is_known, value, float("nan"))
 
 
