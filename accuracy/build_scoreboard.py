@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from aiconfigurator_rows import read_answers
-from cases import Case, Score, offline_cases, published_cases, score, server_cases, sliced
+from cases import Case, Score, is_impossible, offline_cases, predicted, published_cases, score, server_cases, sliced
 from kernel_rows import GPUS, kernel_rows, write_rows
 from pool_rows import pool_cases, pool_rows
 from serving_rows import ServingRow, serving_rows
@@ -34,6 +34,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 PEER = Path(__file__).parent / "aiconfigurator.csv"
 Table = list[dict[str, Any]]
 
+#: What the product is asked of a server with users, and what is then compared.
+USERS, RUN = "`-c`, a steady state", "`-c` with `--num-prompts`, a run"
 #: Which slices are held to their intervals: by size, and the share that must lie inside [%].
 SLICE, LEAST, MOST = 50, 70.0, 90.0
 #: Why an interval misses: part of a slice's name -> cause, the first that fits.
@@ -53,7 +55,7 @@ CAUSES = {
     "concurrency-1": "single requests of SGLang's cookbook to models with recurrent layers or many small experts, and "
     "accelerators of which nothing was timed (MI300X, Trainium)",
     "servers: tpot": "one width for all loads and engines: few in flight and experts scatter less than it",
-    "servers: ttft": "one width for an engine: it is set by the sweeps whose arrivals are not stated",
+    "servers: ttft": "one width for an engine: it is set by the sweeps whose runs are not stated",
     "published: ttft": "programs and accelerators of one kind each: their own width would be that of a few rows",
     "published: tpot": "wide for programs without a server, whose hosts differ",
 }
@@ -161,13 +163,9 @@ def _figures(of: Score) -> dict[str, Any]:
     return {name: getattr(of, name) for name in ("count", "median", "mean", "p90", "bias", "coverage", "ideal")}
 
 
-def arrival_rows(rows: list[ServingRow], known: list[Case]) -> Table:
-    """Scores of servers by what is known of how requests came."""
-    ways = {
-        "as known, or as the source does": known,
-        "ten requests for each in flight": server_cases(rows, prompts_per_user=10.0),
-        "a steady state": server_cases(rows, prompts_per_user=math.inf),
-    }
+def arrival_rows(rows: list[ServingRow], runs: list[Case]) -> Table:
+    """Scores of servers by what the product was asked."""
+    ways = {USERS: server_cases(rows, prompts_per_user=math.inf), RUN: runs}
     return [
         {**row, "slice": f"{row['slice']}: {name}"}
         for name, cases in ways.items()
@@ -227,18 +225,23 @@ def _batch(case: Case) -> str:
     )
 
 
-def possible(rows: Iterable[ServingRow]) -> list[ServingRow]:
-    """Rows that are not faster than the hardware limit at the batch that they state."""
+def impossible_rows(rows: Iterable[ServingRow]) -> Table:
+    """Rows set aside because their requests take less time than at the hardware limit."""
     found = []
     for row in rows:
-        light = rl.predict(
-            row.model, row.gpu, isl=row.mean_isl, osl=max(row.mean_osl, 2.0), batch=max(row.concurrency, 1.0),
-            tp=row.tp, pp=row.pp, ep=row.ep, dp=row.dp, quantization=row.quantization,
-            kv_cache_dtype=row.kv_cache_dtype, basis="ideal", allow_oversize=True,
-        )  # fmt: skip
-        step, fits = light.tpot, light.fits
-        if not (fits and step is not None and row.tpot < step):
-            found.append(row)
+        if row.excluded != "impossible":
+            continue
+        limit = predicted(row, prompts_per_user=None if row.states_prompts else math.inf, basis="ideal")
+        gaps = limit.workload.osl - 1.0
+        found.append(
+            {
+                "server": f"{row.engine} {row.engine_version or ''}, {row.model} {row.quantization or ''}, {row.gpu}, tp {row.tp}",
+                "split": row.split,
+                "load": f"{row.isl}/{row.osl}, {row.concurrency} in flight",
+                "measured": row.ttft + gaps * row.tpot,
+                "limit": limit.ttft + gaps * limit.tpot,
+            }
+        )
     return found
 
 
@@ -271,7 +274,7 @@ by model (Kimi-K2.5, GLM-5, Qwen3.5-397B, MiniMax-M2.5); `not fitted` rows are t
 sorted worst first.
 
 What any choice has looked at: kernels of A100, L40S, H100, B200, GB300 and RTX PRO 6000 (constants and forms); servers on
-H100 and B200 with models that are not held out (constants of engines, how requests arrive, widths); 13 single requests
+H100 and B200 with models that are not held out (constants of engines, lengths of runs that are not stated, widths); 13 single requests
 and the static batches and programs that profiles were fitted on (`fit` below, and `eager`); GB300 is fitted in kernels and
 held out in servers. Coverage of held-out rows was in view when widths were chosen, their errors never moved a constant.
 
@@ -308,14 +311,20 @@ def page(parts: dict[str, Any]) -> str:
         markdown(parts["kernels_by_engine"], HEADINGS),
         "## Servers under load\n",
         "End-to-end runs in the same wheel, mostly InferenceX: 1 to 512 requests in flight. Left out: duplicates, "
-        "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those faster than "
-        "the hardware limit at the batch that they state. Predicted with the profile of the row's engine.\n",
-        "How requests came is an input, as `--num-prompts`: a benchmark begins with all users at once, and means over its "
-        "run hold that start. InferenceX sends ten requests for each in flight; NVIDIA's sweeps state neither how many they "
-        "sent nor that all lengths are equal, and have a habit an engine, chosen on the `fit` rows (`accuracy/cases.py`). "
-        "The tables below are with arrivals so known; this one says what knowing them is worth.\n",
-        "### Arrivals\n",
+        "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those listed below as "
+        "impossible. Predicted with the profile of the row's engine, and with the token budget that the launch script of the "
+        "run set (`accuracy/serving_rows.py`; sweeps of NVIDIA state none: the engine's default).\n",
+        "### What was asked\n",
+        "`roofline predict -m M -g G --tp T -c C --isl I --osl O --engine E`, the default, answers for C users who have been "
+        "there for long. A benchmark begins with all users at once, and its means hold that start: the same command with "
+        "`--num-prompts N`. InferenceX sends N = 10 C. NVIDIA's sweeps state no N: they are read as 10 C, too, which the "
+        "`fit` rows of TensorRT-LLM and vLLM bear out, and those of SGLang do not: they are read as N = C. All tables below "
+        "this one are with `--num-prompts`.\n",
         markdown(parts["servers_arrivals"], HEADINGS),
+        "### Impossible rows\n",
+        "Set aside by rule: with as many requests in flight, a whole request (TTFT and the gaps after it) took less time than "
+        "at the hardware limit (`--basis ideal`), in the run if its length is stated, else in the steady state. Times in seconds.\n",
+        markdown(parts["servers_impossible"], {key: key for key in ("server", "split", "load", "measured", "limit")}),
     ]
     for metric in ("ttft", "tpot"):
         for name in ("engine", "gpu", "kind", "family", "dtype", "load", "tp", "ep", "basis", "model"):
@@ -330,8 +339,7 @@ def page(parts: dict[str, Any]) -> str:
         "### Beside aiconfigurator 0.12.0\n",
         "The same rows, those that it answers (`accuracy/aiconfigurator_rows.py`: mode agg, SILICON tables, mean lengths and KV "
         "formats of the row). Not a fair trial in every row: its tables are of newest engines, the rows of those of 2025-26; "
-        "its vLLM TTFT terms are calibrated to silicon rows, ours to the `fit` rows alone; ours also gets how prompts arrived, "
-        "where the load generator states nothing fitted on the `fit` rows; and 236 vLLM rows (MiniMax-M2.5 and Llama-8B in FP8), "
+        "its vLLM TTFT terms are calibrated to silicon rows, ours to the `fit` rows alone; ours also gets `--num-prompts`; and 236 vLLM rows (MiniMax-M2.5 and Llama-8B in FP8), "
         "whose small GEMMs its tables time as launch-bound, make half of its mean TPOT error.\n",
         markdown(parts["peer"], {key: key for key in (parts["peer"][0] if parts["peer"] else {})}),
         "## Separate pools\n",
@@ -388,7 +396,8 @@ def main() -> None:
             for gpu, name in GPUS.items():
                 write_rows(folder / f"{name}.csv", kernel_rows(gpu))
         kernels = kernel_table(folder)
-    rows = possible(row for row in serving_rows() if row.excluded is None)
+    every = serving_rows(impossible=is_impossible)
+    rows = [row for row in every if row.excluded is None]
     servers, published = server_cases(rows), published_cases()
     named = [row for row in kernels if row["engine"] != "sglang" or row["kind"].startswith(("mla", "moe_"))]
     named = [row for row in named if not (row["kind"] == "all_reduce" and row["engine"] == "nccl")]
@@ -401,6 +410,7 @@ def main() -> None:
         "servers_generic": case_rows(server_cases(rows, "generic"), lambda case: f"{case.metric} {case.engine}"),
         "servers_once": case_rows(server_cases(rows, corrected=True), lambda case: case.metric),
         "servers_arrivals": arrival_rows(rows, servers),
+        "servers_impossible": impossible_rows(every),
         "peer": peer_rows(rows),
         "pools_deployment": case_rows(pools, lambda case: f"{case.metric} {case.gpu} {case.model}"),
         "pools_engine": case_rows(pools, lambda case: f"{case.metric} {case.gpu} {case.engine}"),
@@ -431,7 +441,7 @@ def main() -> None:
     ]
     summary += [
         {"dataset": "servers under load", "metric": row["slice"], **row, "slice": None}
-        for row in case_rows(servers, lambda case: case.metric)
+        for row in parts["servers_arrivals"]
     ]
     summary += [
         {"dataset": "published", "metric": row["slice"], **row, "slice": None} for row in parts["published_metric"]
@@ -449,7 +459,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "accuracy.md").write_text(page(parts), encoding="utf-8")
     small = {key: parts[key] for key in ("summary", "kernels_by_kind", "servers_ttft_engine", "servers_tpot_engine",
-             "servers_arrivals", "servers_ttft_family", "servers_tpot_family", "servers_ttft_ep", "servers_tpot_ep", "servers_once",
+             "servers_arrivals", "servers_impossible", "servers_ttft_family", "servers_tpot_family", "servers_ttft_ep", "servers_tpot_ep", "servers_once",
              "servers_generic", "peer", "published_engine", "published_metric", "offline_kind", "coverage", "pools_deployment", "pools_engine")}  # fmt: skip
     rounded = json.loads(json.dumps(small), parse_float=lambda text: round(float(text), 2))
     (options.out / "accuracy.json").write_text(compact(rounded), encoding="utf-8")

@@ -17,14 +17,9 @@ from roofline.catalog.engines import profile_of
 from roofline.quantity import MILLI
 from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT
 from roofline.serving.interval import spread
-from roofline.serving.traffic.load import served
 
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
 OFFLINE = PUBLISHED.with_name("offline.csv")
-#: NVIDIA's own sweeps state neither how many requests a run had nor that all are of one length, which keeps some of
-#: them in step: requests for each in flight, and tokens of prompts that stay together, chosen on the `fit` rows.
-#: Constants of the load, not of the engine.
-HABITS = {"trtllm": (8.3, 1272.0), "vllm": (10.0, 1388.0), "sglang": (1.0, 0.0)}
 #: Publications that a profile was fitted on as a whole.
 FITTED_SOURCES = ("TensorRT-LLM 0.9.0 static sweep", "NVIDIA NIM sweep")
 #: A rate at which nobody waits [1/s]: what a server does at most does not depend on it.
@@ -264,7 +259,7 @@ def server_cases(
     Args:
         rows: usable rows of `serving_rows`.
         engine: profile for all rows; None for each row's own.
-        prompts_per_user: as of `arrivals`.
+        prompts_per_user: as of `options_of`.
         corrected: multiply every deployment by one constant of its own, the median of its rows (an oracle).
     """
     found: list[Case] = []
@@ -288,42 +283,36 @@ def server_cases(
     return [found[i] for members in groups.values() if len(members) > 2 for i in members]
 
 
-def arrivals(row: Any, prompts_per_user: float | None = None) -> tuple[float, float]:
-    """How requests came: requests of the run, and prompts of one length that stay together.
-
-    Args:
-        row: of `serving_rows`.
-        prompts_per_user: requests for each in flight, whatever the row says; None for what it says, or its habit.
-    """
-    known = row.prompts_per_user if prompts_per_user is None else prompts_per_user
-    if known is not None:
-        return known * row.concurrency, 1.0
-    each, tokens = HABITS[row.engine]
-    running = max(row.concurrency / row.dp, 1.0)
-    together = (running**-4 + (tokens / row.mean_isl) ** -4) ** -0.25 if tokens else 1.0
-    return each * row.concurrency, max(1.0, together)
-
-
-def predicted(row: Any, engine: str | None = None, prompts_per_user: float | None = None) -> rl.Prediction:
-    """A row of `serving_rows`, predicted as users in a run.
+def options_of(row: Any, engine: str | None = None, prompts_per_user: float | None = None) -> dict[str, Any]:
+    """Options of `predict` for a row of `serving_rows`, as users in a run.
 
     Args:
         row: usable.
         engine: profile; None for the row's own.
-        prompts_per_user: as of `arrivals`; infinite for the steady state.
+        prompts_per_user: requests of the run for each in flight; None for what the row has, infinite for the steady state.
     """
-    prompts, together = arrivals(row, prompts_per_user)
-    run = math.isfinite(prompts)
-    found = rl.predict(
-        row.model, row.gpu, isl=row.mean_isl, osl=max(row.mean_osl, 2.0), tp=row.tp, pp=row.pp, ep=row.ep, dp=row.dp,
-        quantization=row.quantization, kv_cache_dtype=row.kv_cache_dtype, engine=engine or row.engine,
-        concurrency=row.concurrency, num_prompts=prompts if run else None,
-        max_num_seqs=max(row.concurrency, 256), allow_oversize=True,
-    )  # fmt: skip
-    if together == 1.0:
-        return found
-    again = served(found.deployment, found.workload, found.served and found.served.state, together)
-    return replace(found, served=again)
+    each = row.prompts_per_user if prompts_per_user is None else prompts_per_user
+    return {
+        "isl": row.mean_isl, "osl": max(row.mean_osl, 2.0), "tp": row.tp, "pp": row.pp, "ep": row.ep, "dp": row.dp,
+        "quantization": row.quantization, "kv_cache_dtype": row.kv_cache_dtype, "engine": engine or row.engine,
+        "concurrency": row.concurrency, "num_prompts": each * row.concurrency if math.isfinite(each) else None,
+        "allow_oversize": True, **row.settings,
+    }  # fmt: skip
+
+
+def predicted(row: Any, engine: str | None = None, prompts_per_user: float | None = None, **more: Any) -> rl.Prediction:
+    """A row of `serving_rows`, predicted with `options_of` it."""
+    return rl.predict(row.model, row.gpu, **options_of(row, engine, prompts_per_user), **more)
+
+
+def is_impossible(row: Any) -> bool:
+    """Whether requests take less time than at the hardware limit with as many in flight: in the run, if that is stated.
+
+    Compared is the whole request: a scheduler may serve first tokens at the expense of the others, or the reverse.
+    """
+    limit = predicted(row, prompts_per_user=None if row.states_prompts else math.inf, basis="ideal")
+    gaps = limit.workload.osl - 1.0
+    return bool(row.ttft + gaps * row.tpot < limit.ttft + gaps * limit.tpot)
 
 
 def _server(row: Any, engine: str | None, prompts_per_user: float | None = None) -> Iterator[Case]:

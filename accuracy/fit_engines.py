@@ -2,11 +2,13 @@
 
     python accuracy/fit_engines.py [ENGINE ...]
 
-First what an idle server takes: `request` and `launch` bring the TTFT of single requests (tests/measured/published.csv)
-nearest to the measured ones. Then what users add: each row of the wheel's servers is predicted as users in a run
-(cases.py says how they came), and five constants bring TTFT and TPOT nearest, not far from those that the file states
-today. Kernels are not touched. Rows of held-out GPUs and models are left out, and single requests to GPUs whose own
-kernels were not timed: what remains there is not the server's alone. Needs the extras `accuracy` and `calibrate`; takes some ten minutes an engine.
+What an idle server takes: `request` and `launch` bring the TTFT of single requests (tests/measured/published.csv)
+nearest to the measured ones. What users add: each row of the wheel's servers is predicted as users in a run with the
+limits that its launch script set (serving_rows.py), and five constants bring TTFT and TPOT nearest. Each takes the other
+as known, in turn, until both stay; priors are written here, so that the answer does not depend on what the files state.
+Kernels are not touched. Rows of held-out GPUs and models are left out, and single requests to GPUs whose own
+kernels were not timed: what remains there is not the server's alone.
+Needs the extras `accuracy` and `calibrate`; takes some minutes an engine.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from cases import arrivals, is_held_out, is_idle_evidence, published_prediction, table_rows
+from cases import is_held_out, is_idle_evidence, is_impossible, predicted, published_prediction, table_rows
 from scipy.optimize import least_squares
 from serving_rows import ServingRow, serving_rows
 
@@ -36,9 +38,16 @@ IDLE = {"request": (8e-3, 0.5), "launch": (40e-6, 0.5)}
 #: Constants of the profile `eager`.
 EAGER = {"launch": (100e-6, 0.5), "launch_decode": (30e-6, 0.5), "compute": (0.7, 0.5)}
 
-NAMES = ("arrival", "prefill", "prefill_slowdown", "step", "sequence")
-WIDTH = (1.0, 1.5, 0.3, 1.5, 1.5)
-FIRST_ARRIVAL = 0.03  # [s] where a file states none
+#: Constants that users add: where their priors stand [s], and how wide those are, in logarithms.
+LOADED = {
+    "arrival": (30e-3, 1.0),
+    "prefill": (8e-3, 1.5),
+    "prefill_slowdown": (1.3, 0.3),
+    "step": (0.1e-3, 1.5),
+    "sequence": (5e-6, 1.5),
+}
+STAYS = 0.02  # change of the logarithm of a constant, in a round, below which it has settled
+MOST_ROUNDS = 15
 MOST_ARRIVAL = 0.12  # [s] many first tokens of loaded servers take longer than any term explains
 TTFT_WEIGHT = 0.5  # a first token scatters more than a step
 
@@ -85,15 +94,15 @@ def fitted_eager() -> dict[str, float]:
     return _nearest(tuple(EAGER), np.log(centre), width, off, [-np.inf] * 3, [np.inf, np.inf, 0.0], LOSS_SCALE)
 
 
-def fitted_idle(engine: str) -> dict[str, float]:
-    """What an idle server takes."""
+def fitted_idle(engine: str, loaded: dict[str, float]) -> dict[str, float]:
+    """What an idle server takes, given what users add."""
     known = single_requests(engine)
     weight = _equal([name for _, _, name in known])
 
     def off(constants: dict[str, float]) -> Any:
         times = []
         for case, _, _ in known:
-            own = replace(case.deployment.engine, **constants)
+            own = replace(case.deployment.engine, **loaded, **constants)
             times.append(float(prefill(replace(case.deployment, engine=own), case.workload).time))
         return weight * np.log(np.asarray(times) / np.asarray([measured for _, measured, _ in known]))
 
@@ -101,40 +110,45 @@ def fitted_idle(engine: str) -> dict[str, float]:
     return _nearest(tuple(IDLE), np.log(centre), width, off, [-np.inf] * len(IDLE), [np.inf] * len(IDLE), LOSS_SCALE)
 
 
-def case_of(row: ServingRow) -> tuple[rl.Prediction, float]:
-    """A row as a case, and its prompts that stay together."""
-    prompts, together = arrivals(row)
-    found = rl.predict(
-        row.model, row.gpu, isl=row.mean_isl, osl=max(row.mean_osl, 2.0), tp=row.tp, pp=row.pp, ep=row.ep, dp=row.dp,
-        quantization=row.quantization, kv_cache_dtype=row.kv_cache_dtype, engine=row.engine,
-        concurrency=row.concurrency, num_prompts=prompts, max_num_seqs=max(row.concurrency, 256), allow_oversize=True,
-    )  # fmt: skip
-    return found, together
-
-
-def fitted_loaded(rows: list[ServingRow], engine: str, idle: dict[str, float]) -> dict[str, float]:
-    """What users add."""
-    known = [(row, *case_of(row)) for row in rows]
-    known = [(row, found, together) for row, found, together in known if found.served and not _waits(found)]
-    counts = {name: sum(row.engine == name for row, _, _ in known) for name in ENGINES}
+def fitted_loaded(
+    rows: list[ServingRow], engine: str, idle: dict[str, float], start: dict[str, float]
+) -> dict[str, float]:
+    """What users add, given what an idle server takes."""
+    known = [(row, predicted(row, engine)) for row in rows]
+    known = [(row, found) for row, found in known if found.served and not _waits(found)]
+    counts = {name: sum(row.engine == name for row, _ in known) for name in ENGINES}
     weight = np.asarray(
-        [(len(known) / 3.0 / counts[row.engine]) ** 0.5 if engine == "generic" else 1.0 for row, _, _ in known]
+        [(len(known) / 3.0 / counts[row.engine]) ** 0.5 if engine == "generic" else 1.0 for row, _ in known]
     )
-    shipped = replace(load_engine(engine), arrival=load_engine(engine).arrival or FIRST_ARRIVAL)
 
     def off(constants: dict[str, float]) -> Any:
         first, step = [], []
-        for row, found, together in known:
+        for row, found in known:
             own = replace(found.deployment.engine, **idle, **constants)
-            again = served(replace(found.deployment, engine=own), found.workload, found.served.state, together)
+            again = served(replace(found.deployment, engine=own), found.workload, found.served.state)
             first.append(np.log(again.ttft / row.ttft))
             step.append(np.log(again.tpot / row.tpot))
         return np.concatenate([TTFT_WEIGHT * weight * np.asarray(first), weight * np.asarray(step)])
 
-    centre = np.log([float(getattr(shipped, name)) for name in NAMES])
-    low = [0.0 if name == "prefill_slowdown" else -np.inf for name in NAMES]
-    high = [np.log(MOST_ARRIVAL) if name == "arrival" else np.inf for name in NAMES]
-    return _nearest(NAMES, centre, WIDTH, off, low, high, LOSS_SCALE * len(known) ** 0.5 / 10.0)
+    centre, width = np.asarray(list(LOADED.values())).T
+    low = [0.0 if name == "prefill_slowdown" else -np.inf for name in LOADED]
+    high = [np.log(MOST_ARRIVAL) if name == "arrival" else np.inf for name in LOADED]
+    prior = LOSS_SCALE * len(known) ** 0.5 / 10.0
+    return _nearest(tuple(LOADED), np.log(centre), width, off, low, high, prior, start)
+
+
+def fitted(rows: list[ServingRow], engine: str) -> dict[str, float]:
+    """All constants of a profile, where those of an idle and of a loaded server agree."""
+    loaded = {name: centre for name, (centre, _) in LOADED.items()}
+    before: dict[str, float] = {}
+    for _ in range(MOST_ROUNDS):
+        idle = fitted_idle(engine, loaded)
+        loaded = fitted_loaded(rows, engine, idle, loaded)
+        now = {**idle, **loaded}
+        if before and max(abs(np.log(now[name] / before[name])) for name in now) < STAYS:
+            return now
+        before = now
+    raise SystemExit(f"{engine}: no fixed point in {MOST_ROUNDS} rounds: {before}")
 
 
 def _equal(names: Sequence[Any]) -> Any:
@@ -150,14 +164,16 @@ def _nearest(
     low: Sequence[float],
     high: Sequence[float],
     prior: float,
+    first: dict[str, float] | None = None,
 ) -> dict[str, float]:
-    """Constants whose log residuals are least, under a soft-L1 loss, with a prior in logarithms."""
+    """Constants whose log residuals are least, under a soft-L1 loss, with a prior in logarithms; sought from `first`."""
 
     def residuals(point: Any) -> Any:
         constants = dict(zip(names, map(float, np.exp(point)), strict=True))
         return np.concatenate([off(constants), prior * (point - centre) / np.asarray(width)])
 
-    start = np.clip(centre, np.asarray(low) + 1e-3, np.asarray(high) - 1e-3)
+    start = centre if first is None else np.log([first[name] for name in names])
+    start = np.clip(start, np.asarray(low) + 1e-3, np.asarray(high) - 1e-3)
     found = least_squares(
         residuals, start, bounds=(low, high), loss="soft_l1", f_scale=LOSS_SCALE, xtol=1e-4, ftol=1e-4
     )
@@ -171,7 +187,7 @@ def _waits(found: rl.Prediction) -> bool:
 
 def main() -> None:
     """Fit and print."""
-    rows = [row for row in serving_rows() if row.excluded is None and row.split == "fit"]
+    rows = [row for row in serving_rows(impossible=is_impossible) if row.excluded is None and row.split == "fit"]
     print(f"{len(rows)} rows of servers with users")
     for engine in sys.argv[1:] or (*ENGINES, "eager"):
         if engine == "eager":
@@ -179,8 +195,7 @@ def main() -> None:
                 print(f"eager.{name}: {value:.3g}")
             continue
         mine = [row for row in rows if engine in ("generic", row.engine)]
-        idle = fitted_idle(engine)
-        for name, value in {**idle, **fitted_loaded(mine, engine, idle)}.items():
+        for name, value in fitted(mine, engine).items():
             print(f"{engine}.{name}: {value:.3g}", flush=True)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import math
 import re
 import sys
 from collections import Counter
@@ -83,7 +84,10 @@ EXPORTS = ("2026-03-25.csv", "db-dump/2026-04-27", "2026-04-06.csv", "qwen3.5-39
 PLAIN_EXPORT = "db-dump/2026-04-27"
 
 MEAN_LENGTH = 0.9  # InferenceX draws lengths from [0.8, 1] of the nominal (--random-range-ratio 0.8)
-PROMPTS_PER_USER = 10.0  # InferenceX sends ten requests for each that may be in flight, which begin together
+#: Requests of a run for each in flight; those in flight begin together. InferenceX sends ten, and so a run is read that
+#: states no number. NVIDIA's sweep of SGLang alone does not bear that out (`fit` rows: TTFT off by 14 % with one
+#: request a user, 66 % with ten); it is read as one.
+PROMPTS_PER_USER, PROMPTS_PER_USER_OF_SGLANG_SWEEPS = 10.0, 1.0
 
 #: First run of a single-node configuration with multi-token prediction (MTP).
 FIRST_MTP = "2026-01-14"
@@ -117,6 +121,8 @@ CHOSEN_BY_SCRIPT: dict[tuple[str, str, str | None, str, int | None], dict[tuple[
     ("trtllm", "gpt-oss-120b", None, "h200-sxm", None): dict.fromkeys((SHORT, LONG_ANSWER, LONG_PROMPT), (0, None)),
     ("sglang", "deepseek-r1", "nvfp4", "b200", None): dict.fromkeys((SHORT, LONG_ANSWER, LONG_PROMPT), (0, None)),
 }
+#: From this day on, TensorRT-LLM's scripts for DeepSeek-R1 set at least 8,192 tokens a step.
+TRTLLM_TAKES_MORE = "2026-01-21"
 #: Configurations of vLLM whose label hides that attention is data-parallel: two share it, the later one is.
 DATA_PARALLEL_CONFIGS = ("707", "727")
 
@@ -147,7 +153,8 @@ class ServingRow:
     mean_isl: float  # [tokens]
     mean_osl: float  # [tokens]
     concurrency: int  # [requests] in flight on one replica
-    prompts_per_user: float | None  # requests of the run for each in flight; None: unknown
+    prompts_per_user: float  # requests of the run for each in flight
+    states_prompts: bool  # else as PROMPTS_PER_USER says
     ttft: float  # [s]
     tpot: float  # [s]
     disaggregated: bool
@@ -159,6 +166,38 @@ class ServingRow:
     def num_gpus(self) -> int:
         """GPUs of one replica."""
         return self.tp * self.pp * self.dp
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """What the launch script of a run of InferenceX set; empty for the defaults of the engine."""
+        if self.source != "inferencex":
+            return {}
+        tokens: float | None = None
+        settings: dict[str, float] = {}
+        if self.engine == "vllm":
+            if self.model in ("gpt-oss-120b", "llama-3.1-70b"):
+                tokens = 8192
+            elif self.model == "minimax-m2.5" and (self.measured or "") >= "2026-04-03":
+                tokens = 2 * self.isl
+        elif self.engine == "sglang":
+            if self.model == "deepseek-r1":
+                small = self.quantization is None and self.tp == 4 and self.gpu not in HOPPER
+                tokens = 8192 if small else 16_384 if self.quantization == "nvfp4" else 32_768
+                if small:  # weights take nearly all of the memory
+                    settings["gpu_memory_utilization"] = 0.95
+            elif self.model.startswith("qwen3.5"):
+                tokens = 32_768 if self.quantization is None and "nvfp4" not in self.model else 16_384
+            elif self.model.startswith("glm-5") and self.gpu not in HOPPER:
+                tokens = 32_768
+        elif self.model == "deepseek-r1":
+            tokens = math.ceil((self.concurrency + self.isl + 64) / 64) * 64
+            tokens = max(tokens, 8192) if (self.measured or "") >= TRTLLM_TAKES_MORE else tokens
+            settings["gpu_memory_utilization"] = 0.95
+        elif self.model == "gpt-oss-120b":
+            tokens = 20_000
+        elif self.model == "llama-3.1-70b":
+            tokens = 16_384
+        return settings if tokens is None else {"max_num_batched_tokens": tokens, **settings}
 
 
 def serving_rows(
@@ -253,7 +292,8 @@ def _read(raw: Raw) -> ServingRow:
         kv_cache_dtype="bf16", kv_cache_known=False, engine=engine, engine_version=raw["backend_version"] or None,
         tp=1, pp=int(raw["pp_size"] or raw["decode_pp_size"]), ep=1, dp=1, label="printed",
         isl=isl, osl=osl, mean_isl=isl * scale, mean_osl=osl * scale, concurrency=int(stated or 0),
-        prompts_per_user=PROMPTS_PER_USER if source == "inferencex" else None,
+        prompts_per_user=PROMPTS_PER_USER_OF_SGLANG_SWEEPS if (source, engine) == ("gap", "sglang") else PROMPTS_PER_USER,
+        states_prompts=source == "inferencex",
         ttft=float(raw["silicon_ttft_ms"]) * 1e-3, tpot=float(raw["silicon_tpot_ms"]) * 1e-3,
         # Runs of InferenceX on GB200 are all multi-node; labelled aggregated, tp counts the GPUs of both parts.
         disaggregated=raw["mode"] == "disagg" or (source == "inferencex" and gpu.startswith("gb")),

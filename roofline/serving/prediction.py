@@ -75,7 +75,12 @@ pass?>
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the case, the assumptions made for it, and the answer."""
-        return (*self.said, *assumptions(self.deployment, self.prefill, self.decode), *self.added)
+        known = (*self.said, *assumptions(self.deployment, self.prefill, self.decode), *self.added)
+        if self.served is None:
+            return known
+        from roofline.serving.traffic.domain import benchmark_note
+
+        return (*known, *benchmark_note(self.deployment, self.workload, self.served))
 
     @cached_property
     def ttft(self) -> Number:

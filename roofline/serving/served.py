@@ -10,6 +10,8 @@ from roofline.serving.latency import Workload, decode, prefill
 
 #: Start of the note on whether a load is inside the validated range.
 UNDER_LOAD = "under load"
+#: Start of the note on what a benchmark of the usual length would report.
+BENCHMARK = "a benchmark of"
 
 
 @comparable

@@ -15,7 +15,7 @@ from roofline.quantity import NANO, rounded
 from roofline.records import NamedTuple, replace
 from roofline.serving.latency import BURST, USERS, Workload
 from roofline.serving.prediction import Prediction
-from roofline.serving.served import UNDER_LOAD, Served, lanes
+from roofline.serving.served import BENCHMARK, UNDER_LOAD, Served, lanes
 from roofline.serving.sizing import (
     check_count,
     check_degrees,
@@ -26,7 +26,7 @@ from roofline.serving.sizing import (
     widest_tp,
 )
 
-__all__ = ["UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
+__all__ = ["BENCHMARK", "UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
 
 _SAME = 0.01  # relative gain in capacity that does not justify a wider plan
 _LEAST_EXCESS = NANO
@@ -51,7 +51,7 @@ def open_tp(
 
     With a number of GPUs, degrees that divide it come first.
     """
-    check_count_of(deployment, num_gpus)
+    _check_counts(deployment, num_gpus)
     length = workload.isl + workload.osl
     candidates = _possible(deployment)
     zero: Real = sum(0.0 * value for value in (getattr(workload, name) for name in NUMBERS) if value is not None)
@@ -115,7 +115,7 @@ def _possible(deployment: Deployment) -> list[Deployment]:
     return known
 
 
-def check_count_of(deployment: Deployment, num_gpus: int | None) -> None:
+def _check_counts(deployment: Deployment, num_gpus: int | None) -> None:
     """Refuse an impossible number of GPUs, and degrees that are no whole numbers."""
     if num_gpus is not None:
         check_count("num_gpus", num_gpus)

@@ -9,7 +9,7 @@ from typing import Any
 from roofline.api.inputs.arguments import flag, scalar
 from roofline.api.inputs.cache import CACHE
 from roofline.api.inputs.case import LEAST_RATE
-from roofline.api.inputs.load import UNDER_LOAD
+from roofline.api.inputs.load import BENCHMARK, UNDER_LOAD
 from roofline.api.inputs.pools import POOLED, choice, pool_of
 from roofline.api.predict import predict
 from roofline.errors import BadInput, DoesNotFit, RooflineError, shown
@@ -58,7 +58,7 @@ def deployment_of_pool(
     if price is not None:
         usd_per_s = _price(f"{role}_gpu_price", price)
         deployment = replace(deployment, gpu=replace(deployment.gpu, price=Price(usd_per_s, usd_per_s, usd_per_s)))
-    notes = [text for text in prediction.warnings if not text.startswith((UNDER_LOAD, "tp ="))]
+    notes = [text for text in prediction.warnings if not text.startswith((UNDER_LOAD, BENCHMARK, "tp ="))]
     return deployment, tuple(f"{role}: {text}" for text in notes)
 
 

@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 
 from roofline.ops import Real
 from roofline.physics.plan import Deployment
-from roofline.quantity import MILLI, rounded
+from roofline.quantity import MILLI, rounded, to_text
+from roofline.records import replace
 from roofline.serving.latency import Workload
 from roofline.serving.prompt_cache import hit_rate, load_time
-from roofline.serving.served import UNDER_LOAD, Served
+from roofline.serving.served import BENCHMARK, UNDER_LOAD, Served
+from roofline.serving.traffic.load import served
 from roofline.specs.prompt_cache import HBM
 
 #: Bounds of the validated range (docs/method.md).
 _MOST_UTIL, _MOST_RHO, _MOST_PROMPT, _MOST_WAITING, _MOST_CV = 0.8, 0.5, 0.5, MILLI, 0.3
 _MOST_LOADS = 0.6
+_PROMPTS_PER_USER = 10.0  # of the usual benchmark
 
 
 def outside(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
@@ -58,11 +61,23 @@ def domain(fails: Sequence[str]) -> str:
     )
 
 
+def benchmark_note(deployment: Deployment, workload: Workload, under_load: Served) -> tuple[str, ...]:
+    """What a benchmark of as many users would report: they begin together, and its mean TTFT holds that start."""
+    if workload.concurrency is None or workload.num_prompts is not None or type(under_load.ttft) is not float:
+        return ()
+    if workload.concurrency <= 1.0 or under_load.is_stable is not True:
+        return ()
+    prompts = round(_PROMPTS_PER_USER * workload.concurrency)
+    run = served(deployment, replace(workload, num_prompts=float(prompts)), under_load.state)
+    report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (--num-prompts {prompts})"
+    return (f"{BENCHMARK} {prompts} requests that all {workload.concurrency:g} users begin together {report}",)
+
+
 def restated(
     warnings: Sequence[str], deployment: Deployment, workload: Workload, under_load: Served | None
 ) -> tuple[str, ...]:
-    """Warnings of a case, with the sentence on its load replaced for another deployment and workload; None: a burst."""
-    other_warnings = tuple(text for text in warnings if not text.startswith(UNDER_LOAD))
+    """Warnings of a case, with those on its load replaced for another deployment and workload; None: a burst."""
+    other_warnings = tuple(text for text in warnings if not text.startswith((UNDER_LOAD, BENCHMARK)))
     if under_load is None:
         return other_warnings
     return (*other_warnings, domain([text for fails, text in outside(deployment, workload, under_load) if fails]))
