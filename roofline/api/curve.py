@@ -116,7 +116,7 @@ def curve(
 
     >>> import roofline as rl
     >>> rl.curve("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")
-    <Curve llama-3.1-8b on 1 h100-sxm (tp 1): 22 points, up to 41.1 requests/s; goodput 38.7 requests/s>
+    <Curve llama-3.1-8b on 1 h100-sxm (tp 1): 22 points, up to 41.4 requests/s; goodput 38.7 requests/s>
     """
     name = scalar(against)
     kind = AGAINST.get(name) if isinstance(name, str) else None

@@ -153,7 +153,7 @@ def goodput(
 
     >>> import roofline as rl
     >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
-    [<GpuGoodput 1 x h100-sxm (tp 1): 38.7 requests/s, set by TPOT; 0.165 USD per million output tokens>]
+    [<GpuGoodput 1 x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
     """
     limits = slo_limits(slo)
     if not limits:

@@ -73,6 +73,6 @@ EngineSpec = of_record(
         "sigma_loaded_ttft": (Deviation, None),
     },
     base=Document,
-    without=("by_gpu",),
+    without=("by_gpu", "stated"),
     nulls=False,
 )

@@ -156,6 +156,10 @@ def labelled(warnings: Iterable[tuple[str, Iterable[str]]], *, named: bool = Tru
                 alike = re.sub(whole_name, _NAME, text.removeprefix(f"{label}: "))
             owners.setdefault(alike, {})[label] = text
     notes = []
+    if len(labels) > 1:  # what differs from row to row with the figures is noise here
+        from roofline.api.inputs.load import BENCHMARK
+
+        owners = {alike: texts for alike, texts in owners.items() if not alike.startswith(BENCHMARK)}
     for alike, texts_by_label in owners.items():
         if len(texts_by_label) == 1:
             ((label, text),) = texts_by_label.items()

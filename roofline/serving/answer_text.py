@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 13  # of continuation lines
-# Usual limits of engines (engine_specs), which need no mention.
-_BUDGET, _SEQUENCES, _MEMORY_SHARE = 8192, 256, 0.92
 _MOST_ROWS = 10  # of a table
 _LENGTHS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
 _NAMES = {"concurrency": "users", "request_rate": "requests/s", "num_prompts": "requests of a run"}
@@ -251,12 +249,14 @@ def _engine(prediction: Prediction) -> str:
     if prediction.engine == "none":
         return "none: kernels only"
     fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
-    budget, sequences, share = engine.max_num_batched_tokens, engine.max_num_seqs, engine.gpu_memory_utilization
-    limits = [] if budget in (None, _BUDGET) else [f"{budget} tokens a step"]
-    limits += [] if sequences in (None, _SEQUENCES) else [f"at most {sequences} sequences"]
-    limits += [] if share == _MEMORY_SHARE else [f"{_percent(share)} of the memory"]
-    limits += [] if engine.max_model_len is None else [f"requests up to {engine.max_model_len} tokens"]
-    limits += [f"network {to_text(engine.network, 's')}"] if engine.network else []
+    words = {
+        "max_num_batched_tokens": f"{engine.max_num_batched_tokens} tokens a step",
+        "max_num_seqs": f"at most {engine.max_num_seqs} sequences",
+        "gpu_memory_utilization": f"{_percent(engine.gpu_memory_utilization)} of the memory",
+        "max_model_len": f"requests up to {engine.max_model_len} tokens",
+        "network": f"network {to_text(engine.network, 's')}",
+    }
+    limits = [words[name] for name in engine.stated]
     return ", ".join([engine.name + (f" ({fitted})" if fitted else ""), *limits])
 
 

@@ -66,6 +66,7 @@ class Engine:
     sigma_loaded_ttft: float | None = None  # likewise of TTFT under a load
     versions: str = ""  # on which the constants were fitted
     year: str = ""
+    stated: tuple[str, ...] = ()  # settings that a question states in place of the profile's
     by_gpu: tuple[tuple[str, tuple[GpuDefault, ...]], ...] = ()  # setting -> its defaults, the first that holds counts
 
     def on(self, gpu: Gpu) -> Engine:

@@ -8,6 +8,7 @@ from typing import Any
 
 from roofline.elements import negated
 from roofline.ops import Real, maximum, minimum, where
+from roofline.physics.assembly import rank_batch
 from roofline.physics.efficiency import beyond_bridge
 from roofline.physics.forward import crossings
 from roofline.physics.memory import memory
@@ -118,6 +119,8 @@ def lookup_case(catalog: Catalog, inputs: CaseInputs) -> LookupCase:
         model, gpu, Plan(1, pp, ep, dp), rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas,
         engine=engine,
     )  # fmt: skip
+    with scope("rank batch"):  # before another step claims it
+        rank_batch(workload.batch, dp)
     tp = where(is_number(cells["tp"]), _degree(cells["tp"]), _open_tp(single, workload, catalog.degrees))
     deployment = replace(single, plan=Plan(tp, pp, ep, dp))
     is_ideal = cells["basis"] == "ideal"

@@ -787,7 +787,7 @@ def test_a_column_of_contexts_of_which_one_is_too_long_is_said():
             {"isl": 9000, "batch": 17, "prefix": 1000},
             "prompt tokens in one",
         ),
-        ({"isl": 8193, "batch": 31}, {"isl": 8193, "batch": 32}, "prompt tokens in one"),  # in two steps each
+        ({"isl": 16_385, "batch": 15}, {"isl": 16_385, "batch": 16}, "prompt tokens in one"),  # in two steps each
         (
             {"isl": 9000, "batch": 14, "max_num_batched_tokens": 9000},
             {"isl": 9000, "batch": 15, "max_num_batched_tokens": 9000},
@@ -916,11 +916,13 @@ def test_times_are_missing_where_a_case_of_a_column_does_not_fit():
         assert list(np.isnan(time)) == [False, True, False]
 
 
-def test_a_column_takes_the_tp_at_which_all_of_it_fits():
+def test_each_case_of_a_column_takes_its_own_tp():
     column = rl.predict("llama-3.1-70b", "h100-sxm", isl=1000, osl=100, batch=[1, 200])
     singles = [rl.predict("llama-3.1-70b", "h100-sxm", isl=1000, osl=100, batch=batch) for batch in (1, 200)]
-    assert column.deployment.plan.tp == max(single.deployment.plan.tp for single in singles)
-    assert column.deployment.plan.tp > singles[0].deployment.plan.tp
+    degrees = [single.deployment.plan.tp for single in singles]
+    assert degrees[0] < degrees[1]
+    assert column.deployment.plan.tp.tolist() == degrees
+    assert column.ttft.tolist() == pytest.approx([single.ttft for single in singles], rel=1e-12)
     assert bool(column.fits.all())
 
 

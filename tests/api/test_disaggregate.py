@@ -194,7 +194,7 @@ def test_a_limit_that_neither_way_of_serving_meets_is_said_to_be_one():
 
 
 def test_a_range_of_limits_narrower_than_that_of_the_figure_is_left_out():
-    found = l40s()
+    found = l40s(max_num_seqs=256, max_num_batched_tokens=8192)
     low, high = found.intervals["tpot"]
     pools, replica = found.pools, replace(found.pools.decode, replicas=1)
     every, *_ = crossovers(pools, replica, found.workload, 3.0)

@@ -102,7 +102,7 @@ def test_very_many_users_of_very_short_answers_take_as_long_as_in_a_simulation(e
     # prompts take nearly all of the time: what users meet is found by bracketing, not by rounds
     found = rl.predict("llama-3.1-8b", "h100:tp1", isl=100, osl=5, concurrency=300, engine=engine)
     seen = simulated(server_of(found.deployment, found.workload), Arrivals(3000, users=300, seed=3))
-    assert found.e2el == pytest.approx(sum(each.e2el for each in seen) / len(seen), rel=0.03)
+    assert found.e2el == pytest.approx(sum(each.e2el for each in seen) / len(seen), rel=0.05)
     assert found.request_rate * found.e2el == pytest.approx(300.0, rel=1e-9)
     assert found.util < 1.0
 

@@ -219,7 +219,8 @@ def test_stages_of_a_pipeline_were_not_checked_and_say_so():
 
 def test_more_requests_than_can_be_answered_are_refused_with_the_most():
     rate = most(SERVERS["dense"], **SHORT)
-    with pytest.raises(rl.Overloaded, match=r"at most 12\.\d requests/s"):
+    assert rate == pytest.approx(13.2, rel=0.1)  # an H100 decodes some 1,900 tokens/s of answers of 150
+    with pytest.raises(rl.Overloaded, match=rf"at most {rate:.1f} requests/s"):
         rl.predict(*SMALL, tp=1, request_rate=2.0 * rate, **SHORT)
 
 

@@ -202,7 +202,7 @@ def test_a_reader_is_told_what_is_found_where_and_when_loading_does_not_pay():
         rl.predict(*SMALL, **CASE, cache_hit=0.6, cache_tier="nvme", cache_bandwidth=rate)
         for rate in ("60GB/s", "2GB/s")
     )
-    assert "60 % of requests find 3,000 tokens on NVMe (loads in 6.55 ms)" in " ".join(str(fast).split())
+    assert "3000 of 4000 cached on NVMe for 60 % of requests (loads in 6.55 ms)" in " ".join(str(fast).split())
     assert not any("recomputing would take" in text for text in fast.warnings)
     assert any("recomputing would take" in text for text in slow.warnings)
 

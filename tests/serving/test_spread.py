@@ -174,10 +174,11 @@ def test_the_basis_says_what_clocks_a_gpu_was_taken_to_keep_where_it_inherits():
     assert evidence(own).endswith(gpu.calibration.year)
 
 
-def test_a_tp_chosen_for_many_cases_is_said():
+def test_each_tp_that_is_chosen_for_many_cases_is_said():
     several = rl.predict("llama-3.1-8b", "h100-sxm", isl=500, batch=np.array([1, 1000]))
-    assert several.deployment.plan.tp > 1
-    assert any("for all cases" in text for text in several.warnings)
+    assert several.deployment.plan.tp[0] < several.deployment.plan.tp[1]
+    for tp in several.deployment.plan.tp:
+        assert any(text.startswith(f"tp = {tp}: chosen") for text in several.warnings)
     assert rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=500, batch=np.array([1, 2])).warnings == ()
 
 

@@ -176,8 +176,11 @@ def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
         for label, key in CALCULATOR.items():
             assert agrees(shown[label], row[key]), (label, shown[label], row[key], case)
         for key, limit in limits.items():
-            time = row[f"{key}_ms"]
-            word = "no limit" if limit is None else "pass" if time is None or time <= limit else "fail"
+            # a sheet has no ranges: certain is only what the hardware limit misses
+            time, least = row[f"{key}_ms"], shown[f"{key.upper()}, hardware limit [ms]"]
+            word = "no limit" if limit is None else "pass?" if time is None or time <= limit else "fail?"
+            if word == "fail?" and least > limit:
+                word = "fail"
             assert shown[f"SLO {key.upper()}"] == word
     assert answered >= 3
     assert refused >= 1

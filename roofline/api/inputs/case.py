@@ -167,7 +167,7 @@ def engine(name: str, network: Any, specs: str | None = None, gpu: Gpu | None = 
             unit = "sequences" if key == "max_num_seqs" else "tokens"
             raise BadInput(f"{key} = {shown(value)} must be a whole number of {unit}, at least 1")
         changes[key] = float(value) if key == "gpu_memory_utilization" else int(value)
-    return replace(profile, **changes) if changes else profile
+    return replace(profile, **changes, stated=tuple(changes)) if changes else profile
 
 
 def warnings(deployment: Deployment, requested: str, workload: Workload, *, is_open: bool = False) -> tuple[str, ...]:

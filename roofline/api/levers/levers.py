@@ -24,6 +24,7 @@ from roofline.errors import BadInput, RooflineError, shown
 from roofline.records import replace
 from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
+from roofline.serving.verdict import UNKNOWN
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 
@@ -256,6 +257,8 @@ def _no_goal(goal: str, start: Pulled) -> str:
         if start.goodput is not None and start.prediction.usd_per_hour is not None:
             return "next to no request meets the SLO as it is, so that none has a cost; rank by goodput"
         return f"no rental price of {gpu} is known; give --gpu-price, or rank by ttft, tpot or goodput"
+    if goal == "ttft":
+        return f"TTFT p99: {UNKNOWN}"
     return "an answer of one token has no TPOT; rank by ttft"
 
 
