@@ -224,7 +224,7 @@ def predict(
         return _at_plan(deployment, workload, rest)
     tp = load.open_tp(deployment, workload, num_gpus=base.num_gpus, copies=base.copies, slo=limits)
     if not getattr(tp, "shape", ()):
-        return _at_plan(load.at_tp(deployment, tp), workload, rest)
+        return _at_plan(load.at_tp(deployment, tp, base.num_gpus), workload, rest)
     return _at_each_plan(deployment, workload, tp, rest)
 
 
@@ -273,12 +273,12 @@ def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Re
 
     groups = groups_of(tp)
     if len(groups) == 1:
-        return _at_plan(load.at_tp(deployment, groups[0][0]), workload, rest)
+        return _at_plan(load.at_tp(deployment, groups[0][0], rest.base.num_gpus), workload, rest)
     parts = []
     for degree, places in groups:
         numbers = {name: taken(getattr(workload, name), tp.shape, places) for name in case.NUMBERS}
         part = replace(workload, **numbers)
-        parts.append(_at_plan(load.at_tp(deployment, degree), part, rest))
+        parts.append(_at_plan(load.at_tp(deployment, degree, rest.base.num_gpus), part, rest))
     return MixedPlans(parts, [places for _, places in groups], tp.shape)
 
 

@@ -124,13 +124,14 @@ def _check_counts(deployment: Deployment, num_gpus: int | None) -> None:
         deployment.memo[check_degrees] = True
 
 
-def at_tp(deployment: Deployment, tp: float) -> Deployment:
-    """The deployment at a degree from `open_tp`; at the widest of a node where none fits."""
+def at_tp(deployment: Deployment, tp: float, num_gpus: int | None = None) -> Deployment:
+    """The deployment at a degree from `open_tp`; where none fits, at the widest of a node that divides the GPUs."""
     plan = deployment.plan
     if tp:
         return deployment.at(replace(plan, tp=int(tp)))
     possible = [tp for tp in possible_tp(deployment.model, widest_tp(deployment)) if (tp * plan.dp) % plan.ep == 0]
-    widest = deployment.at(replace(plan, tp=(possible or [1])[-1]))
+    whole = [degree for degree in possible if num_gpus is None or num_gpus % replace(plan, tp=degree).num_gpus == 0]
+    widest = deployment.at(replace(plan, tp=(whole or possible or [1])[-1]))
     check_plan(widest.model, widest.plan)
     return widest
 

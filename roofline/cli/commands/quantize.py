@@ -40,7 +40,7 @@ def _columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
         ScreenColumn("tok/s", "output_tok_s", 3),
         ScreenColumn("tok/s at max", "output_tok_s_largest_batch", 4),
         ScreenColumn("KV GB", "kv_cache_gb", 5),
-        ScreenColumn("knee", "knee", 5),
+        ScreenColumn("knee", "knee", 1),
         ScreenColumn("kernels", "assumed", 0, cell=_evidence),
     ]
 
