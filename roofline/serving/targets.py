@@ -144,6 +144,7 @@ def latency_over_requests(
         largest: Real = 1.0
         for name in metrics:
             high, median = (latency_percentile(spread, means, 0.0, name, percent) for percent in (99.0, 50.0))
-            largest = maximum(largest, high / median)
+            ratio = high / median
+            largest = maximum(largest, where(means["tpot"] > 0.0, ratio, 1.0) if name == "tpot" else ratio)
         return largest
     return means[metric] if level is None else latency_percentile(spread, means, steps, metric, level)
