@@ -1,5 +1,6 @@
 """The sizing workbook is live: engines that are not ours recalculate it and agree with Python, whatever is chosen."""
 
+import itertools
 import math
 import random
 import re
@@ -184,6 +185,26 @@ def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
             assert shown[f"SLO {key.upper()}"] == word
     assert answered >= 3
     assert refused >= 1
+
+
+def test_a_blank_tp_is_the_one_that_python_takes(book, live):
+    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    draw, degrees = random.Random(5), set()
+    plain = {"kv_cache_dtype": "as quantization", "pp": 1, "ep": 1, "dp": 1, "replicas": 1, "prefix": 0}
+    for model, batch in itertools.product(MODELS, (1, 400)):
+        case = {**plain, "model": model, "gpu": draw.choice(GPUS), "quantization": "native", "batch": batch}
+        case |= {"isl": draw.choice([150, 2500]), "osl": 300, "basis": "calibrated", "tp": ""}
+        live.set_many({("Calculator", f"B{inputs[name]}"): case[name] for name in CHOICES})
+        asked = {name: case[name] for name in ("isl", "osl", "batch")}
+        try:
+            known = rl.predict(model, case["gpu"], **asked)
+        except rl.RooflineError:
+            assert live.value("Calculator", f"F{results['answer']}") != "ok", case
+            continue
+        assert live.value("Calculator", f"F{results['GPUs']}") == known.deployment.plan.tp, case
+        assert agrees(live.value("Calculator", f"F{results['TTFT [ms]']}"), known.to_dict()["ttft_ms"]), case
+        degrees.add(known.deployment.plan.tp)
+    assert len(degrees) >= 2
 
 
 def test_any_rows_of_the_scenarios_may_be_changed_and_no_other_notices(book, live):
