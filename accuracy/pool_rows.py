@@ -175,6 +175,10 @@ def predicted(row: PoolRow, **changes: Any) -> rl.Disaggregation:
         "max_num_seqs": max(row.concurrency, 256), "kv_cache_dtype": kv_cache if "deepseek" in row.model else None,
         "allow_oversize": True, **changes,
     }  # fmt: skip
+    if (
+        row.source == "inferencex" and row.model == "deepseek-r1"
+    ):  # its weights leave little: as runs of one pool set it
+        options["gpu_memory_utilization"] = 0.95
     pools = row.prefill.text(row.gpu), row.decode.text(row.gpu)
     stated = round(row.isl * row.mean * row.prefill_batch)
     found = rl.disaggregate(row.model, *pools, **options, max_num_batched_tokens=stated)

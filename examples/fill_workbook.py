@@ -25,14 +25,14 @@ CHOICES = {name: name for name in ("quantization", "tp", "num_gpus", "slo")} | {
 LOADS = {"batch": "batch"} | dict.fromkeys(("users", "concurrent users", "concurrency"), "concurrency")
 LOADS |= dict.fromkeys(("req/s", "requests/s", "request rate", "request rate [req/s]", "request_rate"), "request_rate")
 ALWAYS = ("TTFT [ms]", "TPOT [ms]", "GPUs", "fits", "reason")
-RESULTS = {"gpus": "num_gpus", "fits": "fits", "reason": "reason", "slo met": "slo_met"}  # heading: key of a row
+RESULTS = {"gpus": "num_gpus", "fits": "fits", "reason": "reason", "slo met": "slo_verdict"}  # heading: key of a row
 RESULTS |= {"tok/s": "output_tok_s", "usd/h": "usd_per_hour"}
 RESULTS |= dict.fromkeys(("usd/m tok", "usd/m output tok", "usd/m output tokens"), "usd_per_m_output_tok")
 for _time in ("ttft", "tpot", "e2el"):
     RESULTS[f"{_time} [ms]"] = f"{_time}_ms"
     RESULTS |= {f"{_time} {part} [ms]": f"{_time}_{part}_ms" for part in ("p50", "p90", "p95", "p99")}
 EXAMPLE = (
-    ("model", "GPU", "ISL", "OSL", "users", "SLO", "TTFT p95 [ms]", "TPOT [ms]", "USD/M tok", "SLO met"),
+    ("model", "GPU", "ISL", "OSL", "users", "SLO", "TTFT p95 [ms]", "TPOT [ms]", "USD/M output tok", "SLO met"),
     ("llama-3.1-8b", "h100", 2000, 300, 64, "ttft:500@p95,tpot:40"),
     ("llama-3.3-70b", "b200:tp2:fp8", 4000, 500, 64, "ttft:500@p95,tpot:40"),
     ("llama-3.3-70b", "4xl4", 4000, 500, 64, "ttft:500@p95,tpot:40"),
@@ -64,8 +64,6 @@ def fill(source: Path, target: Path, *, force: bool = False) -> None:
                 raise rl.BadInput("a row is one case: keep one model and one GPU")
         except rl.RooflineError as fault:
             row = {"reason": f"{type(fault).__name__}: {fault}"}
-        if row.get("slo_met") is not None:  # a server that cannot keep up meets no SLO
-            row["slo_met"] = "pass" if row["slo_met"] and row["reason"] is None else "fail"
         shown = {RESULTS[name]: row.get(RESULTS[name]) for name in filled}
         rounded = {key: f"{value:.2f}" if isinstance(value, float) else value for key, value in shown.items()}
         print(f"row {line}:", *(f"{key} {value}" for key, value in rounded.items() if value is not None), sep="  ")

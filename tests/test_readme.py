@@ -86,13 +86,6 @@ def test_the_readme_is_two_screens_and_its_first_answer_fits_a_terminal():
 
 def test_the_figures_of_the_promise_are_those_of_the_accuracy_page():
     page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    rows = {
-        (cells[0], cells[1]): cells
-        for cells in (
-            [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
-        )
-        if len(cells) == 9
-    }
     summary = {
         (cells[0], cells[1], cells[2]): cells[3:]
         for cells in (
@@ -101,21 +94,25 @@ def test_the_figures_of_the_promise_are_those_of_the_accuracy_page():
         if len(cells) == 10
     }
     promise = re.sub(r"\s+", " ", README.split("**Honest.**")[1].split("**Explained.**")[0])
-    single = rows["ttft batch 1", "not fitted"]
-    unseen = rows["ttft batch 1", "held out"]
-    worst = rows["ttft generic", "not fitted"]
-    ttft, tpot = (summary["servers under load", metric, "held out"] for metric in ("ttft", "tpot"))
+    static, request = (summary["published", f"ttft {load}", "not fitted"] for load in ("static", "concurrency-1"))
+    unseen = summary["published", "ttft concurrency-1", "held out"]
+    asked = ("`-c`, a steady state", "`-c` with `--num-prompts`, a run")
+    (ttft, tpot), (run_ttft, run_tpot) = (
+        [summary["servers under load", f"{metric}: {how}", "held out"] for metric in ("ttft", "tpot")] for how in asked
+    )
+
+    def inside(row):
+        return f"{float(row[5]):.0f} %"
+
     for said in (
-        f"{single[2]} published TTFTs",
-        f"{float(single[3]):.0f} % in the median",
-        f"{float(single[7]):.0f} % lie inside",
-        f"On {unseen[2]} more, whose GPU or model is held out, it is off by {float(unseen[3]):.0f} %",
-        f"worst slice: {float(worst[3]):.0f} % on {worst[2]} published TTFTs",
-        f"{int(ttft[0]):,} runs",
-        f"TTFT by {float(ttft[1]):.0f} %",
-        f"TPOT by {float(tpot[1]):.1f} %",
-        f"{min(float(ttft[5]), float(tpot[5])):.0f} to {max(float(ttft[5]), float(tpot[5])):.0f} % lie inside",
-        f"of the {single[2]} and of the {int(ttft[0]):,} by {float(single[8]):.0f} and {float(ttft[6]):.0f} %",
+        f"off by {float(static[1]):.0f} % in the median on {static[0]} static programs ({inside(static)} lie inside",
+        f"by {float(request[1]):.0f} % on {request[0]} requests to servers ({inside(request)} inside)",
+        f"on {unseen[0]} more, whose GPU or model is held out, by {float(unseen[1]):.0f} %",
+        f"Of {int(ttft[0]):,} servers with users",
+        f"off by {float(ttft[1]):.0f} % in TTFT ({inside(ttft)} inside)",
+        f"and {float(tpot[1]):.1f} % in TPOT ({inside(tpot)})",
+        f"off by {float(run_ttft[1]):.0f} % ({inside(run_ttft)}) and {float(run_tpot[1]):.1f} % ({inside(run_tpot)})",
+        f"by {float(static[6]):.0f}, {float(request[6]):.0f} and {float(ttft[6]):.0f} %",
     ):
         assert said in promise, said
 
@@ -131,14 +128,17 @@ def test_the_errors_that_the_guide_states_are_those_of_the_accuracy_page():
     guide = re.sub(r"\s+", " ", GUIDE.split("How far off is it?")[1].split("## Your own")[0])
     summary = {tuple(row[:3]): row[3:] for row in _tables("accuracy.md", 10) if row[3].isdigit()}
     seen = {data: float(row[1]) for (data, _, split), row in summary.items() if split == "held out"}
-    ttft, tpot = (summary["servers under load", metric, "held out"] for metric in ("ttft", "tpot"))
+    run = "`-c` with `--num-prompts`, a run"
+    ttft, tpot = (summary["servers under load", f"{metric}: {run}", "held out"] for metric in ("ttft", "tpot"))
     inside = sorted(round(float(row[5])) for row in (ttft, tpot))
     kernels = ("gemm", "attention_decode", "attention_prefill", "moe", "moe, ep > 1")
     ideal = [round(float(row[6])) for row in (ttft, tpot)]
     ideal += [round(float(summary[f"kernels, {kind}", "time", "held out"][6])) for kind in kernels]
     count = sum(int(row[0]) for (data, *_), row in summary.items() if data.startswith("kernels"))
     runs = sum(
-        int(row[0]) for (data, metric, _), row in summary.items() if (data, metric) == ("servers under load", "ttft")
+        int(row[0])
+        for (data, metric, _), row in summary.items()
+        if (data, metric) == ("servers under load", f"ttft: {run}")
     )
     published = sum(int(row[0]) for (data, *_), row in summary.items() if data == "published")
     gemm, decode, prefill, experts, spread = (seen[f"kernels, {kind}"] for kind in kernels)
@@ -170,7 +170,7 @@ def _mean(errors):
 def test_the_errors_by_arrivals_that_the_guide_states_are_those_of_the_accuracy_page():
     fit = {row[0]: row[3:5] for row in _tables("accuracy.md", 9) if row[1] == "fit"}
     shown = [row[1:] for row in _tables("guide.md", 3) if row[1].endswith("%)")]
-    arrivals = ("as known, or as the source does", "ten requests for each in flight", "a steady state")
+    arrivals = ("`-c` with `--num-prompts`, a run", "`-c`, a steady state")
     assert len(shown) == len(arrivals)
     for cells, name in zip(shown, arrivals, strict=True):
         for cell, metric in zip(cells, ("ttft", "tpot"), strict=True):

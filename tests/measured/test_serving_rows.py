@@ -277,7 +277,8 @@ def test_lengths_of_inferencex_are_nine_tenths_of_nominal_and_those_of_sweeps_ex
     drawn, exact = one(isl=8192), read(sweep(isl=4096, osl=128))[0]
     assert (drawn.isl, drawn.mean_isl, drawn.mean_osl) == (8192, pytest.approx(7372.8), pytest.approx(921.6))
     assert (exact.mean_isl, exact.mean_osl) == (4096, 128)
-    assert (drawn.prompts_per_user, exact.prompts_per_user) == (10.0, None)
+    assert (drawn.prompts_per_user, drawn.states_prompts) == (10.0, True)
+    assert (exact.prompts_per_user, exact.states_prompts) == (10.0, False)
 
 
 def test_times_are_in_seconds():

@@ -26,10 +26,10 @@ close = lambda number: pytest.approx(number, rel=1e-9)  # noqa: E731
 def answered(monkeypatch):
     """What requests see on a made-up rank, and the rank."""
 
-    def served(together=1.0, server=None, osl=101.0, options=None, **load):
+    def served(server=None, osl=101.0, options=None, **load):
         server = server or rank(osl=osl, **(options or {}))
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        return module.served(server.deployment, Workload(50.0, osl, **load), None, together), server
+        return module.served(server.deployment, Workload(50.0, osl, **load)), server
 
     return served
 
@@ -123,19 +123,6 @@ def test_the_start_of_a_run_is_a_burst_of_all_users(scheduler):
 def test_one_user_of_a_run_is_alone(answered):
     run, _ = answered(concurrency=1.0, num_prompts=1.0)
     assert (run.ttft, run.tpot) == close((1.25 + ALONE, 5.0))
-
-
-def test_equal_requests_that_come_together_wait_for_each_other_and_not_between_their_steps(answered):
-    alone, _ = answered(concurrency=7.0)
-    three, _ = answered(together=3.0, concurrency=7.0)
-    assert three.ttft == close(alone.ttft + 2 * alone.prompt)
-    burst = 11 + 3 * alone.prompt / 101
-    assert three.tpot == close(max(alone.tpot - 2 * alone.prompt / 101, min(burst, alone.tpot)))
-    two, _ = answered(together=2.0, concurrency=7.0)
-    assert two.ttft == close(alone.ttft + alone.prompt)
-    few, _ = answered(together=9.0, concurrency=3.0)
-    pair, _ = answered(concurrency=3.0)
-    assert few.ttft == close(pair.ttft + 2 * pair.prompt)  # no more come together than there are
 
 
 def test_single_tokens_of_many_users_follow_each_other_without_a_gap(answered):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline.elements import negated
-from roofline.ops import Real, above, maximum, minimum, never, where
+from roofline.ops import Real, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
 from roofline.quantity import MICRO
 from roofline.records import replace
@@ -44,23 +44,20 @@ def server_of(deployment: Deployment, workload: Workload) -> Server:
     )
 
 
-def served(
-    deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None, together: Real = 1.0
-) -> Served:
+def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
     """Mean latencies of a deployment under a load.
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
         workload: lengths, and either `concurrency` or `request_rate`.
         start: `Served.state` of a nearby case, as the initial guess [any].
-        together: equal requests that arrive at the same time, users only [requests].
 
     Returns:
         Mean figures; times are infinite under overload, and where no steady state is found.
 
     Valid:
         `domain` gives the validated range. Lengths are those of the mean request; users' lengths are assumed to
-        differ a little, as equal ones would stay in step (`together`). With pp, as many batches take turns, evenly
+        differ a little, as equal ones would stay in step. With pp, as many batches take turns, evenly
         filled.
 
     Source:
@@ -71,7 +68,7 @@ def served(
     full = saturation(replace(server, users=UNLIMITED), prompt)
     if workload.concurrency is None:
         return _open_loop(server, prompt, full, workload, start)
-    return _closed_loop(server, prompt, full, workload, start, together)
+    return _closed_loop(server, prompt, full, workload, start)
 
 
 def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
@@ -136,7 +133,7 @@ def _open_loop(
 
 
 def _closed_loop(
-    server: Server, prompt: Prompt, full: Saturation, workload: Workload, start: tuple[Real, ...] | None, together: Real
+    server: Server, prompt: Prompt, full: Saturation, workload: Workload, start: tuple[Real, ...] | None
 ) -> Served:
     """Users who send the next request as soon as the last is answered."""
     deployment = server.deployment
@@ -182,8 +179,8 @@ def _closed_loop(
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
     step, decode = met.step, met.decode
-    if workload.num_prompts is not None or not never(above(together, 1.0)):
-        ttft, step = _run_means(server, prompt, met, workload, (users, inside), (ttft, step), together)
+    if workload.num_prompts is not None:
+        ttft, step = _run_means(server, prompt, met, workload, (users, inside), (ttft, step))
         decode = decode * step / met.step
     answered = workload.concurrency / (ttft + decode)
     ttft = where(is_found, ttft, float("inf"))
@@ -324,7 +321,6 @@ def _run_means(
     workload: Workload,
     users: tuple[Real, Real],
     steady: tuple[Real, Real],
-    together: Real,
 ) -> tuple[Real, Real]:
     r"""Means of a run of N requests that all users begin at once.
 
@@ -333,7 +329,7 @@ def _run_means(
     In the initial burst, half of the other prompts precede the request's own, half fall between its decode steps.
 
     `users`: of the rank, and those of them with a slot [requests]; `steady`: TTFT and mean decode step [s], like the
-    result; `together`: equal requests that arrive at the same time [requests].
+    result.
     """
     all_users, inside = users
     steps, others = server.steps_of(), inside - 1.0
@@ -345,10 +341,6 @@ def _run_means(
     ttft = server.before + prompt.alone + others / 2.0 * added_time + arrival * minimum(1.0, others)
     mean_step = step + added_time / (steps + 1.0) * others / 2.0
     ttft = ttft + (all_users / inside - 1.0) * (ttft + steps * mean_step)
-    companions = minimum(together, inside) - 1.0
-    later = (
-        steady[0] + companions * met.prompt * all_users / inside,
-        maximum(steady[1] - companions * met.prompt / (steps + 1.0), minimum(mean_step, steady[1])),
-    )
-    share = 0.0 if workload.num_prompts is None else minimum(1.0, workload.concurrency / workload.num_prompts)
-    return share * ttft + (1.0 - share) * later[0], share * mean_step + (1.0 - share) * later[1]
+    run: Real = workload.num_prompts
+    share = minimum(1.0, workload.concurrency / run)
+    return share * ttft + (1.0 - share) * steady[0], share * mean_step + (1.0 - share) * steady[1]
