@@ -28,7 +28,8 @@ SATURATION = "saturation"
 #: Share of the saturation rate at which a server counts as idle.
 LEAST = 2.0**-12
 
-_IDLE = 0.05  # share of the saturation rate below which a goodput is next to nothing
+#: Share of the saturation rate below which a goodput is next to nothing.
+IDLE = 0.05
 #: Share of the saturation rate up to which rates are tried.
 MOST = 0.999
 
@@ -47,7 +48,7 @@ class Goodput(NamedTuple):
     @property
     def is_idle(self) -> bool:
         """Whether next to nothing is answered, so that a price, or a change in percent, says nothing."""
-        return self.util < _IDLE
+        return self.util < IDLE
 
 
 class WithinLimits(NamedTuple):
@@ -180,15 +181,17 @@ def largest_within(
         return Goodput(rate, rate / most, most, seen[util], *within(util))
 
     idle_shortfall = shortfall(LEAST)
-    if idle_shortfall > 0.0:
+    if idle_shortfall > 0.0 and seen[LEAST] != P99_WITHIN:
         return answer(LEAST, 0.0)
     last_met = (LEAST, idle_shortfall)
     for util in (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, MOST):
         missing = shortfall(util)
-        if missing > 0.0:
+        if missing > 0.0 >= last_met[1]:
             break
         last_met = (util, missing)
-    else:
+    if last_met[1] > 0.0:
+        return answer(LEAST, 0.0)
+    if missing <= 0.0:
         return answer(MOST, MOST * most)._replace(binding=SATURATION)
     util = narrowed(shortfall, last_met, (util, missing))
     missing = shortfall(util)

@@ -140,7 +140,11 @@ def _held(
         return answer
     at_most = changed(prediction, {entry.name: most})
     time = at_most.latency(result)
-    there = "" if time is None else f": {key_text(result)} is {to_text(float(time), 's')} there"
+    there = (
+        ""
+        if time is None
+        else f": {key_text(result, is_mean=at_most.workload.is_mean)} is {to_text(float(time), 's')} there"
+    )
     return _TargetAnswer(most, "bound", f"{why}{there}", limited_by=held_by)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from roofline.analysis.goodput import LEAST, SATURATION, Goodput, largest_rate
+from roofline.analysis.goodput import IDLE, LEAST, SATURATION, Goodput, largest_rate
 from roofline.analysis.sizing import above_limit
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GOODPUT_KEYS",
+    "IDLE",
     "LATENCIES",
     "GpuGoodput",
     "cause_of_tails",
@@ -81,6 +82,7 @@ class GpuGoodput:
             return f"{self.gpu.name}: {self.reason}"
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
+        price = f"next to none, {100.0 * known.util:.2g} % of the saturation" if known.is_idle else price
         binding = known.binding if known.binding == SATURATION else key_text(known.binding, is_mean=self.share is None)
         where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
         return f"{where}: {rounded(self.rate)} requests/s, set by {binding}; {price}"

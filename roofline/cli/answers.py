@@ -117,6 +117,21 @@ def deployed_text(row: Row) -> str:
     return gpus_text(row) + (f" as {plan_of(row)}" if (row.get("num_gpus") or 1) > 1 else "")
 
 
+def is_idle(row: Row) -> bool:
+    """Whether a goodput is next to nothing, so that no price at it says anything."""
+    from roofline.api.goodput import IDLE  # only questions about a goodput load what answers them
+
+    return (row.get("goodput_util") or 1.0) < IDLE
+
+
+def without_idle_prices(row: Row, *, is_load_stated: bool) -> Row:
+    """The row as screens show it: without prices at a goodput that is next to nothing."""
+    if not is_idle(row):
+        return row
+    kinds = ("usd_per_m_blended_tok_goodput",) if is_load_stated else ("usd_per_m_", "usd_per_request")
+    return {key: None if key.startswith(kinds) else value for key, value in row.items()}
+
+
 def output_price(usd: Any) -> str:
     """Rent per million output tokens; the rent over all tokens is another figure."""
     return f"{rounded(usd)} USD/M output tokens"

@@ -103,7 +103,7 @@ class Percentiles(Generic[Number, Flag, Word]):
         in_range = IN_RANGE
         if self.deployment.basis == "ideal":
             unchecked, in_range = [], AT_HARDWARE_LIMIT
-        return verdict(self._limited, unchecked, without_times, in_range)
+        return verdict(self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean)
 
     @property
     def verdict(self) -> Word | None:

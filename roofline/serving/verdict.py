@@ -48,6 +48,8 @@ def verdict(
     unchecked: Iterable[tuple[Real, str]] = (),
     without_times: Iterable[tuple[Real, str]] = (),
     in_range: str = IN_RANGE,
+    *,
+    is_mean: bool = False,
 ) -> Verdict:
     """The verdict on limits that must hold together.
 
@@ -56,6 +58,7 @@ def verdict(
         unchecked: conditions outside what was checked, with words for them.
         without_times: conditions under which there are no times, with words for them.
         in_range: why a verdict is not certain where a range includes its limit.
+        is_mean: whether requests differ, so that a limit without a percentile is on their mean.
 
     Returns:
         Word, reason and binding limit, element by element.
@@ -78,9 +81,9 @@ def verdict(
         each_central, each_low, each_high = shares
         binding = where(each_central > central, each.key, binding)
         central, low, high = maximum(central, each_central), maximum(low, each_low), maximum(high, each_high)
-    missed: Any = f"{key_text(first.key)} exceeds its limit"
+    missed: Any = f"{key_text(first.key, is_mean=is_mean)} exceeds its limit"
     for each in limited[1:]:
-        missed = where(binding == each.key, f"{key_text(each.key)} exceeds its limit", missed)
+        missed = where(binding == each.key, f"{key_text(each.key, is_mean=is_mean)} exceeds its limit", missed)
     word: Any = where(central > 1.0, where(low > 1.0, FAIL, UNLIKELY), where(high > 1.0, LIKELY, PASS))
     reason: Any = where(word == FAIL, missed, where(word == PASS, "", in_range))
     for is_outside, text in reversed(list(unchecked)):

@@ -73,18 +73,18 @@ def element(row, place):
     return {key: value[place] if isinstance(value, list) and key not in WORDS else value for key, value in row.items()}
 
 
-def assert_same_in_the_shell(model, gpu, case, options, row):
-    """The row of `predict --format json`."""
+def assert_same_in_the_shell(question, model, gpu, case, options, row):
+    """The row of `predict` or `sweep --format json`."""
     names = {"concurrency": "--concurrency", "request_rate": "--request-rate", "osl_cv": "--osl-cv"}
     words = [f"{names.get(name, '--' + name)}={value}" for name, value in {**case, **options}.items()]
-    result = CliRunner().invoke(cli, ["predict", "-m", model, "-g", gpu, *words, "--format", "json"])
+    result = CliRunner().invoke(cli, [question, "-m", model, "-g", gpu, *words, "--format", "json"])
     assert result.exit_code == 0, (result.output, case)
-    assert_same_row("shell", row, json.loads(result.stdout)["rows"][0], case)
+    assert_same_row(f"{question} in the shell", row, json.loads(result.stdout)["rows"][0], case)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_door_gives_the_same_answer(seed):
-    draw, answered = random.Random(f"doors {seed}"), 0
+    draw, answered, wider = random.Random(f"doors {seed}"), 0, [levers_agree, curves_agree, comparisons_agree]
     for number in range(15):
         model, gpu, case, options = drawn(draw)
         load = next(iter({"batch", "concurrency", "request_rate"} & set(case)))
@@ -108,10 +108,14 @@ def test_every_door_gives_the_same_answer(seed):
                 assert_same_row("table", row, tabled, asked)
                 assert rl.ttft(model, gpu, **each, **options) == single.ttft
             if place == 0 and number % 5 == 0:
-                assert_same_in_the_shell(model, gpu, each, options, single.to_dict())
+                question = "sweep" if number else "predict"
+                assert_same_in_the_shell(question, model, gpu, each, options, single.to_dict())
             if place == 0 and "slo" in options and single.served is not None:
                 assert_searches_agree(model, gpu, each, options, single)
+                if wider:
+                    wider.pop()(model, gpu, each, options, single)
     assert answered > 40
+    assert not wider
 
 
 def drawn_again(draw, case, load):
@@ -142,6 +146,35 @@ def assert_searches_agree(model, gpu, case, options, single):
             for factor in (1.0 - 1e-6, 1.0 + 1e-3)
         ]
         assert again == [True, False], (model, gpu, lengths, options)
+
+
+def levers_agree(model, gpu, case, options, single):
+    """The unchanged case of `levers` is the prediction."""
+    start = rl.levers(model, gpu, **case, **options).to_records()[0]
+    assert_same_row("levers", single.to_dict(SHARED), start, case)
+
+
+def curves_agree(model, gpu, case, options, single):
+    """A point of a curve is predicted again with the plan that it states."""
+    plan = {"tp": single.deployment.plan.tp, "num_gpus": single.deployment.num_gpus}
+    rest = {key: value for key, value in options.items() if key != "tp"}
+    lengths = {key: case[key] for key in ("isl", "osl")}
+    kind = "concurrency" if "concurrency" in case else "request_rate"
+    drawn = rl.curve(model, single.deployment.gpu.name, against=kind, **lengths, **rest, **plan)
+    for point in (drawn.rows[2], drawn.rows[-2]):
+        again = rl.predict(model, single.deployment.gpu.name, **lengths, **rest, **plan, **{kind: point[kind]})
+        keys = ("ttft_ms", "tpot_ms", "tpot_p99_ms", "slo_met", "slo_verdict", "slo_reason")
+        assert_same_row("curve", again.to_dict(keys), point, case)
+
+
+def comparisons_agree(model, gpu, case, options, single):
+    """A row of `compare` is predicted again at the plan that all its GPUs share."""
+    names = (single.deployment.gpu.name, "b300")
+    rest = {key: value for key, value in options.items() if key != "tp"}
+    plan = {"tp": single.deployment.plan.tp, "num_gpus": single.deployment.num_gpus}
+    for entry in rl.compare(model, names, **case, **rest, **plan).gpus:
+        again = rl.predict(model, entry.prediction.deployment.gpu.name, **case, **rest, **plan)
+        assert_same_row("compare", again.to_dict(SHARED), entry.prediction.to_dict(SHARED), case)
 
 
 def test_a_size_is_predicted_again_with_the_plan_that_it_states():

@@ -5,12 +5,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from click.testing import CliRunner
 from conftest import close, faster, with_shorter_host_times, with_shorter_latencies
 from every_case import each
 
 import roofline as rl
 from roofline.analysis.goodput import SATURATION, attained, largest_rate
 from roofline.api.goodput import GOODPUT_KEYS, headroom
+from roofline.cli.main import cli
 from roofline.grammar.numbers import time_of_text
 from roofline.serving.row import ROW_KEYS
 from roofline.serving.traffic.load import served
@@ -348,3 +350,24 @@ def test_a_derate_is_said_once_and_scales_the_rates_that_it_names():
     ]
     assert less.tpot > full.tpot
     assert rl.predict(MODEL, GPU, **CASE, derate={"bandwidth": 0.05, "peak": "3%", "link": 0.1}) == less
+
+
+# --- next to nothing ---------------------------------------------------------------------------
+
+
+def test_a_goodput_next_to_nothing_has_no_price_on_the_screen():
+    case = ["-m", "llama-3.1-8b", "-g", "h100,b200", "--isl-cv", "0.5", "--slo", "ttft:36"]
+    for question in ("goodput", "cost"):
+        result = CliRunner().invoke(cli, [question, *case])
+        assert result.exit_code == 0
+        assert "next to none" in result.stdout
+        assert "USD/M" not in result.stdout, question
+    assert "% of the saturation" in str(rl.goodput("llama-3.1-8b", "b200", isl_cv=0.5, slo="ttft:36")[0])
+
+
+def test_a_ratio_that_an_idle_server_misses_and_a_loaded_one_meets_has_the_rates_at_which_it_is_met():
+    case = {"isl": 4000, "osl": 64, "isl_cv": 0.9, "tp": 2, "slo": "p99:5.75x"}
+    assert not rl.predict(MODEL, GPU, request_rate=0.001, **case).slo_met
+    (found,) = rl.goodput(MODEL, GPU, **case)
+    below, above = (rl.predict(MODEL, GPU, request_rate=found.rate * factor, **case) for factor in (0.999, 1.001))
+    assert (below.slo_met, above.slo_met) == (True, False)

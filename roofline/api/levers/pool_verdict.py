@@ -73,10 +73,10 @@ def pool_verdict(
     if not limited:
         return None
     if is_ideal(pools):
-        return verdict(limited, in_range=AT_HARDWARE_LIMIT)
+        return verdict(limited, in_range=AT_HARDWARE_LIMIT, is_mean=True)
     single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
     unchecked = [*outside_pools(pools, workload, load), *beyond(pools.prefill, single)]
-    return verdict(limited, unchecked, in_range=IN_RANGE)
+    return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True)
 
 
 def verdict_text(judged: Verdict | None) -> str:

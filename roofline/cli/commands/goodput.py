@@ -10,7 +10,16 @@ from typing import Any
 import click
 
 from roofline.api import goodput as api
-from roofline.cli.answers import asked_format, by_estimate, case_text, gpus_text, named_gpus, output_price
+from roofline.cli.answers import (
+    asked_format,
+    by_estimate,
+    case_text,
+    gpus_text,
+    is_idle,
+    named_gpus,
+    output_price,
+    without_idle_prices,
+)
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -127,7 +136,9 @@ def _screen(
     *,
     is_named: bool,
 ) -> Screen:
-    meeting = [row for answer, row in zip(answers, rows, strict=True) if answer.rate]
+    meeting = [
+        without_idle_prices(row, is_load_stated=False) for answer, row in zip(answers, rows, strict=True) if answer.rate
+    ]
     missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
     first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
     return Screen(
@@ -151,7 +162,8 @@ def _answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
     best = first[0]
     cost = best.get("usd_per_m_output_tok")
     price = "" if cost is None else f" at {output_price(cost)}"
-    which = f"; {'cheapest' if price else 'first'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
+    price = f", next to none: {100.0 * best['goodput_util']:.2g} % of the saturation" if is_idle(best) else price
+    which = f"; {'first' if cost is None else 'cheapest'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
     more = f", {others} more below the rule" if others else ""
     rate = f"{rounded_down(best['goodput'])} requests/s within the SLO"
     return f"{gpus_text(best)} answers {rate}{by_estimate(best)}{price}{which}{more}"

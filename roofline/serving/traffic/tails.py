@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from roofline.elements import negated
+from roofline.elements import is_nan, negated
 from roofline.ops import Real, maximum, minimum, never, where
 from roofline.physics.plan import Deployment
 from roofline.quantity import NANO
@@ -99,7 +99,8 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
 
     Returns:
         Time [s]; NaN where the mean of the distribution is not the mean latency, or where the percentile lies well
-        below one that bounds it: an E2EL is no shorter than its TTFT, nor than all its TPOTs.
+        below one that bounds it: an E2EL is no shorter than its TTFT, nor than all its TPOTs, and not known without
+        them.
 
     Source:
         Arithmetic; the closed forms of extreme loads do not always agree with each other.
@@ -109,8 +110,11 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
     is_known = abs(mean_of(parts) - mean) <= _SAME_MEAN * mean
     if metric == "e2el":
         bound = latency_percentile(spread, means, 0.0, "ttft", level)
+        is_known = is_known & negated(is_nan(bound))
         if not never(decode_steps > 0.0):
-            bound = maximum(bound, decode_steps * latency_percentile(spread, means, 0.0, "tpot", level))
+            step = latency_percentile(spread, means, 0.0, "tpot", level)
+            steps = where(decode_steps > 0.0, decode_steps * step, 0.0)
+            is_known, bound = is_known & negated(is_nan(steps)), maximum(bound, steps)
         several = mean > means["ttft"]  # single tokens end with the first
         is_known = negated(several) | (is_known & (value >= (1.0 - _SAME_MEAN) * bound))
         value = where(several, maximum(value, bound), bound)

@@ -11,7 +11,17 @@ import click
 
 from roofline.api.levers import cost as api
 from roofline.api.ranking import meeting_first
-from roofline.cli.answers import asked_format, by_estimate, case_text, gpus_text, miss_text, named_gpus, passing
+from roofline.cli.answers import (
+    asked_format,
+    by_estimate,
+    case_text,
+    gpus_text,
+    is_idle,
+    miss_text,
+    named_gpus,
+    passing,
+    without_idle_prices,
+)
 from roofline.cli.case import case_options
 from roofline.cli.columns import (
     BELOW_RULE,
@@ -112,7 +122,11 @@ def cost(
         lambda answer: answer.verdict,
     )
     rows = [answer.to_dict() for answer in answers]
-    planned = [(answer, row) for answer, row in zip(answers, rows, strict=True) if answer.planned is not None]
+    planned = [
+        (answer, without_idle_prices(row, is_load_stated=_has_load(options)))
+        for answer, row in zip(answers, rows, strict=True)
+        if answer.planned is not None
+    ]
     statuses = (answer.gpu.status for answer, _ in planned)
     first, others = split_by_rule(statuses, [row for _, row in planned], is_named=bool(gpus))
     best = next((answer for answer, row in planned if row is first[0]), None)
@@ -167,10 +181,16 @@ def _answer(best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], 
             else ""
         )
         more = f", {others} more below the rule" if others else ""
-        price = f"{rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens"
-        first = f"{gpus_text(row)}: {price}{by_estimate(row)}{which}{more} (rent: {row['price_source']})"
+        if is_idle(row) and not _has_load(options):
+            least = f"its goodput is {100.0 * row['goodput_util']:.2g} % of the saturation"
+            first = f"{gpus_text(row)}: {least}, next to none, so no price is shown"
+        else:
+            price = f"{rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens"
+            first = f"{gpus_text(row)}: {price}{by_estimate(row)}{which}{more} (rent: {row['price_source']})"
     if best.api is None:
         return first
-    now = row["usd_per_request"] / best.api.usd_per_request if best.api.usd_per_request else None
-    against_api = f"; at this load {rounded(now)}x the API's price" if now is not None and _has_load(options) else ""
+    against_api = ""
+    if best.api.usd_per_request and _has_load(options):
+        now = row["usd_per_request"] / best.api.usd_per_request
+        against_api = f"; at this load {rounded(now)}x the API's price"
     return f"{first}\n{best.api}{against_api}"
