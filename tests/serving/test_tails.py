@@ -125,10 +125,8 @@ def test_percentiles_are_ordered_and_more_requests_lower_none(first, spread):
 @each(
     ("engine", "shape"),
     [
-        ("vllm", {}),
+        ("vllm", {"cold_start": "2%:1.5s"}),
         ("sglang", SPREAD),
-        ("vllm", {"lengths": "uniform", "isl_cv": 0.4}),
-        ("sglang", {"cold_start": "2%:1.5s"}),
     ],
     ids=str,
 )
