@@ -18,7 +18,7 @@ come later, and a graph holds the loop itself. Those loops choose by `ops.where`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -239,7 +239,7 @@ def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: t
     def round_of(state: _State) -> tuple[_State, Real]:
         """State: numbers, results and residuals of earlier rounds, length of the last step, whether another follows."""
         nonlocal kind
-        here, last = state[:size], state[-2]
+        here, last, was_open = state[:size], *state[-2:]
         before = [state[place : place + size] for place in range(size, len(state) - 2, size)]
         results = round_(here)
         kind = next((each for each in results if type(each) is not float), kind)
@@ -249,7 +249,7 @@ def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: t
         far = reduce(maximum, (abs(each) * weight for each, weight in zip(residual, weights, strict=True)))
         settled = far <= _SETTLED
         if all_of(settled):
-            return (*new_results, *state[size:-2], far, False), False
+            return (*_kept(was_open, new_results, here), *state[size:-2], far, False), False
         mixed = _mixed(new_results, residual, weights, before)
         astray = far > 1.5 * last
         halfway = tuple(old + 0.5 * each for old, each in zip(here, residual, strict=True))
@@ -259,14 +259,22 @@ def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: t
             for new, old, result in zip(towards, here, new_results, strict=True)
         )
         following = (where(settled, result, new) for result, new in zip(new_results, limited, strict=True))
-        is_open = negated(settled)
-        return (*following, *new_results, *residual, *state[size:-2][: 2 * size * (_MIXED - 1)], far, is_open), is_open
+        kept = _kept(was_open, following, here)  # rounding must not move what has settled
+        is_open = where(was_open, negated(settled), was_open)
+        return (*kept, *new_results, *residual, *state[size:-2][: 2 * size * (_MIXED - 1)], far, is_open), is_open
 
     state = turned(round_of, (*map(plain, start), float("inf"), True), _MIXED)  # with fewer rounds before
     state = repeated(round_of, state, _MOST_ROUNDS - _MIXED, (kind,), begins=state[-1])
     implicit = operations_of(kind).settled  # derivatives by the implicit function theorem
     values = state[:size] if implicit is None else implicit(round_, state[:size], kind)
     return Settled(values, negated(state[-1]))
+
+
+def _kept(is_open: Real, numbers: Iterable[Real], settled: _State) -> _State:
+    """Numbers of what is open, and those of what has settled."""
+    if is_open is True:
+        return tuple(numbers)
+    return tuple(where(is_open, number, before) for number, before in zip(numbers, settled, strict=True))
 
 
 def _mixed(

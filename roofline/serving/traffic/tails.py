@@ -149,12 +149,13 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
 def _first_token(case: _Settled) -> tuple[Component, ...]:
     """Distribution of the TTFT."""
     server, met, users = case.server, case.met, case.users
+    nobody, in_slots = (where(share > NANO, share, 0.0) for share in (met.nobody, case.slot_share))
     before = server.engine.network + server.engine.request
     prompts = _prompt_slices(case)
     mean_prompt = sum(weight * time for weight, time, _, _ in prompts)
     slots = case.slot_share * case.slot_wait
     mean_before = server.before + link_wait(server, case.link_rate, users).over_all
-    with_others = (case.ttft - mean_before - slots - met.nobody * met.idle) / maximum(1.0 - met.nobody, NANO)
+    with_others = (case.ttft - mean_before - slots - nobody * met.idle) / maximum(1.0 - nobody, NANO)
     rest = maximum(with_others - server.engine.arrival - mean_prompt, _LEAST_REST * met.plain)
     variance = maximum(_rest_variance(case, rest), (_LEAST_REST * met.plain) ** 2)
     wait = maximum(met.idle - case.prompt.alone, 0.0)
@@ -163,18 +164,18 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     idle_variance = wait * wait * (2.0 - busy) / busy
     parts: list[Component] = []
     for weight, time, alone, load_time in prompts:
-        least, others_decode, first_new = before + server.engine.arrival + time, weight * (1.0 - met.nobody), len(parts)
+        least, others_decode, first_new = before + server.engine.arrival + time, weight * (1.0 - nobody), len(parts)
         if users is None:
-            if not never(case.slot_share > NANO):
+            if not never(in_slots > 0.0):
                 spread = variance + case.slot_variance
-                parts.append(Component(others_decode * case.slot_share, least, rest + case.slot_wait, spread))
-            parts.append(Component(others_decode * (1.0 - case.slot_share), least, rest, variance))
+                parts.append(Component(others_decode * in_slots, least, rest + case.slot_wait, spread))
+            parts.append(Component(others_decode * (1.0 - in_slots), least, rest, variance))
         else:
             parts.append(_among_users(case, others_decode, least, rest, variance))
-        if not never(met.nobody > NANO):
+        if not never(nobody > 0.0):
             slot_delay, slot_variance = (0.0, 0.0) if users is None else (case.slot_wait, case.slot_variance)
             spread = idle_variance + slot_variance
-            parts.append(Component(weight * met.nobody, before + alone, wait + slot_delay, spread))
+            parts.append(Component(weight * nobody, before + alone, wait + slot_delay, spread))
         if load_time is not None:
             parts[first_new:] = [_with_load(case, part, load_time) for part in parts[first_new:]]
     return _with_cold_starts(server, parts)
