@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from roofline.analysis.goodput import Goodput, largest_rate, share_is_met
+from roofline.analysis.goodput import Goodput, share_is_met
 from roofline.analysis.load_pictures import Panel, Series, draw_panels, panels_text
-from roofline.api.goodput import check_measured, check_share
+from roofline.api.goodput import best_at_saturation, best_within, check_measured, check_share
 from roofline.api.inputs.arguments import scalar
 from roofline.api.inputs.case import LEAST_RATE
+from roofline.api.inputs.pools import choice, is_open_pool
 from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import plain_options
 from roofline.api.predict import Prediction, predict
@@ -100,6 +101,8 @@ def curve(
 ) -> Curve:
     """Latencies and throughput of a deployment over its load.
 
+    Without `tp`, the degree with the most requests per GPU: within the SLO, as in `goodput`, else at saturation.
+
     Args:
         model: name, alias or record.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
@@ -133,14 +136,17 @@ def curve(
     start = predict(model, gpu, **plain, request_rate=LEAST_RATE)
     if start.served is None or type(start.served.max_request_rate) is not float:
         raise BadInput("a curve takes one case; lengths must be numbers, not arrays")
-    plan = {"tp": start.deployment.plan.tp, **({"slo": limits} if limits else {})}
-    most = start.served.max_request_rate
-    slots = start.served.slots * start.deployment.plan.dp * start.deployment.plan.pp * start.deployment.replicas
-    loads = [place * most for place in _RATES] if kind == RATE else _user_counts(float(slots))
-    rows: list[Any] = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
-    goodput = None
+    pooled, goodput = choice(gpu, plain), None
+    options_of_plan = {**pooled.options, "tp": start.deployment.plan.tp} if is_open_pool(pooled) else pooled.options
     if limits:
-        goodput = largest_rate(start.deployment, start.workload, limits, required, start.correction)
+        goodput, best = best_within(start, options_of_plan, limits, required)
+    else:
+        best = best_at_saturation(start, options_of_plan)
+    plan = {"tp": best.deployment.plan.tp, **({"slo": limits} if limits else {})}
+    start = predict(model, gpu, **{**plain, **plan}, request_rate=LEAST_RATE)
+    most, slots = _ends(start)
+    loads = [place * most for place in _RATES] if kind == RATE else _user_counts(slots)
+    rows: list[Any] = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
     if all(row["reason"] is not None for row in rows):
         raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
     points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
@@ -150,7 +156,7 @@ def curve(
         load = replace(start.workload, **{RATE: None, kind: row[kind]})  # by a share of the requests, as in `goodput`
         met = share_is_met(start.deployment, load, limits, required, start.correction)
         row |= {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
-    return Curve(start, kind, points, most if kind == RATE else float(slots), limits, goodput)
+    return Curve(start, kind, points, most if kind == RATE else slots, limits, goodput)
 
 
 def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
@@ -226,6 +232,13 @@ def _picture_top(values: Sequence[float], limits: Sequence[float]) -> float:
     """Where the axis of latencies ends, which grow without bound near saturation."""
     usual = sorted(values)[int(_USUAL * (len(values) - 1))]
     return max(_ABOVE * max(limits, default=0.0), _ABOVE * usual)
+
+
+def _ends(start: Prediction) -> tuple[float, float]:
+    """Saturation rate [1/s], and the number of slots [requests] of a deployment."""
+    known = served(start.deployment, start.workload)
+    plan = start.deployment.plan
+    return float(known.max_request_rate), float(known.slots * plan.dp * plan.pp * start.deployment.replicas)
 
 
 def _user_counts(slots: float) -> list[float]:

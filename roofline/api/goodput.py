@@ -22,9 +22,10 @@ from roofline.number_types import Json
 from roofline.quantity import rounded, to_text
 from roofline.records import dataclass, field, replace
 from roofline.serving.prediction import Prediction
+from roofline.serving.priced import full_server
 from roofline.serving.row import row as row_of
 from roofline.serving.row_types import GoodputRow
-from roofline.serving.sizing import possible_tp, widest_tp
+from roofline.serving.sizing import plan_fault, possible_tp, widest_tp
 from roofline.serving.targets import limited_latencies
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN
 from roofline.specs.gpu import Gpu
@@ -39,6 +40,8 @@ __all__ = [
     "IDLE",
     "LATENCIES",
     "GpuGoodput",
+    "best_at_saturation",
+    "best_within",
     "cause_of_tails",
     "check_measured",
     "check_share",
@@ -241,19 +244,8 @@ def _on_gpu(
     start = predict(model, gpu, **{**plain, "request_rate": LEAST_RATE, "num_gpus": options.get("num_gpus")})
     if type(start.workload.isl + start.workload.osl + start.workload.prefix) is not float:
         raise BadInput("goodput takes one case; lengths must be numbers, not arrays")
-    best: tuple[float, Goodput, Prediction] | None = None
-    nearest: tuple[Goodput, Prediction] | None = None
-    for candidate in _plans(start, options):
-        result = largest_rate(candidate.deployment, candidate.workload, slo, share, candidate.correction)
-        per_gpu = result.rate / candidate.deployment.num_gpus
-        if nearest is None or result.rate == 0.0:
-            nearest = result, candidate
-        if best is not None and per_gpu < best[0]:
-            break  # wider plans serve fewer requests per GPU from here on
-        if per_gpu > 0.0 and (best is None or per_gpu > best[0]):
-            best = per_gpu, result, candidate
-    if best is None:
-        missed, candidate = nearest if nearest is not None else (None, start)
+    missed, candidate = best_within(start, options, slo, share)
+    if missed is None or missed.rate == 0.0:
         row = {
             **row_of(candidate, ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "basis", "num_gpus")),
             "basis_detail": candidate.basis_detail,
@@ -263,15 +255,54 @@ def _on_gpu(
         reason = None if missed is None else _why_none(candidate, missed, slo, share)
         pressing = tuple(text for text in candidate.warnings if is_pressing(text))
         return GpuGoodput(model, gpu, share, missed, None, reason, (*name_notes, *pressing), row)
-    _, result, candidate = best
     plan = candidate.deployment.plan
     answer = predict(
         model, gpu,
         **{**plain, "tp": plan.tp, "num_gpus": options.get("num_gpus"), "slo": slo},
-        request_rate=result.rate * _BELOW,
+        request_rate=missed.rate * _BELOW,
     )  # fmt: skip
     notes = [text for text in answer.warnings if not text.startswith("tp =")]
-    return GpuGoodput(model, gpu, share, result, answer, None, (*name_notes, *notes))
+    return GpuGoodput(model, gpu, share, missed, answer, None, (*name_notes, *notes))
+
+
+def best_within(
+    start: Prediction, options: Mapping[str, Any], slo: Mapping[str, float], share: float | None
+) -> tuple[Goodput | None, Prediction]:
+    """The goodput of a deployment, and the deployment: where no tp is stated, at the one with most requests per GPU.
+
+    Where none meets the SLO, the last that was tried; None for the goodput where there is nothing to try.
+    """
+    best: tuple[float, Goodput, Prediction] | None = None
+    nearest: tuple[Goodput | None, Prediction] = None, start
+    for candidate in _plans(start, options):
+        result = largest_rate(candidate.deployment, candidate.workload, slo, share, candidate.correction)
+        per_gpu = result.rate / candidate.deployment.num_gpus
+        if nearest[0] is None or result.rate == 0.0:
+            nearest = result, candidate
+        if best is not None and per_gpu < best[0]:
+            break  # wider plans serve fewer requests per GPU from here on
+        if per_gpu > 0.0 and (best is None or per_gpu > best[0]):
+            best = per_gpu, result, candidate
+    return nearest if best is None else best[1:]
+
+
+def best_at_saturation(start: Prediction, options: Mapping[str, Any]) -> Prediction:
+    """The deployment, where no tp is stated at the one that answers most requests per GPU without an SLO."""
+    deployment, count = start.deployment, options.get("num_gpus")
+    if options.get("tp") is not None:
+        return start
+    best = start, 0.0
+    for tp in possible_tp(deployment.model, widest_tp(deployment)):
+        plan = replace(deployment.plan, tp=tp)
+        copies, rest = (deployment.replicas, 0) if count is None else divmod(count, plan.num_gpus)
+        if tp < deployment.plan.tp or rest or not copies or plan_fault(deployment.model, plan) is not None:
+            continue
+        candidate = replace(start, deployment=deployment.at(plan).copies(copies))
+        per_gpu = float(full_server(candidate.deployment, candidate.workload).request_rate)
+        per_gpu /= candidate.deployment.num_gpus
+        if per_gpu > best[1]:
+            best = candidate, per_gpu
+    return best[0]
 
 
 def _plans(start: Prediction, options: Mapping[str, Any]) -> Iterator[Prediction]:

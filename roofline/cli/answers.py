@@ -107,9 +107,13 @@ def plan_of(row: Row) -> str:
     if row.get("tp") is None:
         return "-"
     degrees = [f"{name}{row[name]}" for name in ("tp", "pp", "ep", "dp") if name == "tp" or (row.get(name) or 1) > 1]
-    ranks = (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1)
-    replicas = (row.get("num_gpus") or ranks) // ranks
+    replicas = (row.get("num_gpus") or ranks_of(row)) // ranks_of(row)
     return " ".join([*degrees, *([f"x{replicas}"] if replicas > 1 else [])])
+
+
+def ranks_of(row: Row) -> int:
+    """GPUs of one replica."""
+    return (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1)
 
 
 def deployed_text(row: Row) -> str:

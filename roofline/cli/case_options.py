@@ -81,7 +81,7 @@ CASE = (
     ),
     click.option("--cold-start", help="Share of requests that hit a cold server, and the delay, e.g. 1%:2s."),
     click.option("--derate", help="Hardware lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
-    click.option(*_TP, type=COUNT, help="Tensor-parallel degree.  [default: smallest that fits]"),
+    click.option(*_TP, type=COUNT, help="Tensor-parallel degree.  [default: the smallest that serves the case]"),
     click.option(*_PP, type=COUNT, default=1, show_default=True, help="Pipeline-parallel degree."),
     click.option(*_EP, type=COUNT, default=1, show_default=True, help="Expert-parallel degree."),
     click.option(*_DP, type=COUNT, default=1, show_default=True, help="Data-parallel degree of the attention."),
@@ -184,6 +184,6 @@ LISTS = (
     click.option(*_USERS, type=COUNTS, help="Concurrent users, e.g. 1:256:x4."),
     click.option("--request-rate", "--rate", type=NUMBERS, help="Requests per second, arriving at random (Poisson)."),
     click.option("--prefix", type=PREFIXES, help="Prompt tokens already in the KV cache, or shares: 0,1k,80%."),
-    click.option(*_TP, type=COUNTS, help="Tensor-parallel degrees.  [default: smallest that fits]"),
+    click.option(*_TP, type=COUNTS, help="Tensor-parallel degrees.  [default: the smallest that serves the case]"),
     click.option("-q", "--quantization", type=suggested_words(PRESETS.keys), help="Number formats, e.g. bf16,fp8."),
 )

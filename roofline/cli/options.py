@@ -10,7 +10,7 @@ import click
 
 from roofline.api.inputs.slo import LATENCIES
 from roofline.cli.screen import set_flag
-from roofline.cli.values import GPU, MODEL, SHARE_OF_REQUESTS, PathName
+from roofline.cli.values import COUNT, GPU, MODEL, SHARE_OF_REQUESTS, PathName
 
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
 FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
@@ -59,6 +59,18 @@ def share_option(function: Command) -> Command:
         "--share",
         type=SHARE_OF_REQUESTS,
         help="Share of requests that must meet all limits without a percentile.  [default: these limit means]",
+    )(function)
+
+
+def most_per_gpu_option(function: Command) -> Command:
+    """The tensor-parallel degree, for questions that find the load."""
+    return click.option(
+        "--tp",
+        "-tp",
+        "--tensor-parallel-size",
+        "--tp-size",
+        type=COUNT,
+        help="Tensor-parallel degree.  [default: the most requests per GPU]",
     )(function)
 
 

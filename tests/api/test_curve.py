@@ -166,3 +166,14 @@ def test_a_file_that_no_picture_can_be_written_to_is_refused(rates, tmp_path, na
 def test_what_no_curve_can_be_drawn_of_is_refused(options, said):
     with pytest.raises(rl.BadInput, match=said):
         rl.curve(MODEL, GPU, **{**CASE, **options})
+
+
+def test_a_curve_has_the_plan_of_the_goodput_and_without_an_slo_that_of_the_cheapest_tokens():
+    case = {"quantization": "fp8", "slo": "ttft:1s@p95,tpot:40"}
+    drawn = rl.curve("llama-3.3-70b", "8xh100", **case)
+    (found,) = rl.goodput("llama-3.3-70b", "8xh100", **case)
+    assert drawn.prediction.deployment.plan.tp == found.prediction.deployment.plan.tp == 2
+    assert drawn.goodput.rate == found.rate
+    (cheapest,) = rl.cost("llama-3.3-70b", "h100", quantization="fp8")
+    drawn = rl.curve("llama-3.3-70b", "h100", quantization="fp8")
+    assert drawn.prediction.deployment.plan.tp == cheapest.to_dict()["tp"]

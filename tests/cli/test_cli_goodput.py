@@ -101,12 +101,12 @@ def test_a_curve_is_a_row_a_load(against, key):
 
 
 def test_a_table_of_a_curve_says_at_which_loads_the_slo_is_met_and_where_it_ends():
-    heading, *lines = shown("curve", *CASE, *SLO)
+    heading, *lines = shown("curve", *CASE, *SLO, "--tp", "1")
     verdicts = [line[heading.index("SLO")] for line in lines]
     runs = [word for word, _ in groupby(verdicts)]
     assert runs == ["pass", "pass?", "fail?", "fail", "fail?"]  # near saturation the load is not validated
     found = row("goodput", *CASE, *SLO, "--tp", "1")
-    above = " ".join(re.split(r"\n *req/s", answered("curve", *CASE, *SLO))[0].split())
+    above = " ".join(re.split(r"\n *req/s", answered("curve", *CASE, *SLO, "--tp", "1"))[0].split())
     assert re.search(r"1x h100-sxm: [\d.]+ requests/s at most; within the SLO [\d.]+ requests/s", above)
     assert found["goodput_binding"] == "tpot_p99"
     assert above.endswith(f"({100.0 * found['util']:.0f} %), limited by TPOT p99")

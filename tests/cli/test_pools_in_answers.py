@@ -142,3 +142,9 @@ def test_replicas_share_a_load_at_the_smallest_tp_that_takes_it():
     alike = rl.predict("llama-3.3-70b", "h100", tp=two.deployment.plan.tp, concurrency=32)
     assert two.deployment.replicas == 2
     assert two.tpot == pytest.approx(alike.tpot)
+
+
+def test_a_knee_in_requests_at_once_is_that_of_each_replica():
+    said = " ".join(ask("knee", "-m", MODEL, "-g", "8xh100:tp2").stdout.split())
+    assert "requests at once on each replica of 8x h100-sxm" in said
+    assert "each replica" not in ask("knee", "-m", MODEL, "-g", "h100:tp2").stdout

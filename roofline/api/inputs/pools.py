@@ -51,6 +51,11 @@ def gpu_of(gpu: Any, specs: str | None = None) -> Gpu:
     return find.load_gpu(name_or_record("gpu", gpu) if pool is None else pool.gpu, specs)
 
 
+def is_open_pool(chosen: GpuChoice) -> bool:
+    """Whether it is so many replicas of a plan that is still open."""
+    return isinstance(chosen.gpu, Pool)
+
+
 def choice(gpu: Any, options: Mapping[str, Any], question: str | None = None) -> GpuChoice:
     """A GPU, and options merged with its pool; a `question` that shows one replica refuses a number of GPUs."""
     pool = pool_of(gpu, options.get("specs"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from roofline.analysis.goodput import largest_rate, share_is_met
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
-from roofline.api.goodput import check_share
+from roofline.api.goodput import best_at_saturation, check_share
 from roofline.api.goodput import goodput as goodput_of
 from roofline.api.inputs.arguments import number, scalar
 from roofline.api.inputs.case import LEAST_RATE, LOADS
@@ -30,7 +30,6 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.priced import full_server, tokens_by_phase
 from roofline.serving.row import row as row_of
 from roofline.serving.row_types import CostRow
-from roofline.serving.sizing import plan_fault, possible_tp, widest_tp
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.model import Model
@@ -230,7 +229,7 @@ def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[s
             return GpuCost(model, start.deployment.gpu, reason=goodput.reason, warnings=notes, asked=_case_row(start))
         start = goodput.prediction
     if not question.slo and not question.load:
-        start = _at_best_tp(start, options)
+        start = best_at_saturation(start, options)
     full = _at_saturation(start)
     within, there = None, None
     if question.slo:
@@ -247,25 +246,6 @@ def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[s
         there = _at_rate(start, chosen, base.request_rate * (1.0 - question.headroom))
         base = _cost_at(there, full.request_rate)
     return _answer(start, question, _Levels(base, full, within, there), notes)
-
-
-def _at_best_tp(start: Prediction, options: Mapping[str, Any]) -> Prediction:
-    """The deployment at the tp with the most requests per GPU, where none is given."""
-    deployment, count = start.deployment, options.get("num_gpus")
-    if options.get("tp") is not None:
-        return start
-    best = start, 0.0
-    for tp in possible_tp(deployment.model, widest_tp(deployment)):
-        plan = replace(deployment.plan, tp=tp)
-        copies, rest = (deployment.replicas, 0) if count is None else divmod(count, plan.num_gpus)
-        if tp < deployment.plan.tp or rest or not copies or plan_fault(deployment.model, plan) is not None:
-            continue
-        candidate = replace(start, deployment=deployment.at(plan).copies(copies))
-        rate = float(full_server(candidate.deployment, candidate.workload).request_rate)
-        per_gpu = rate / candidate.deployment.num_gpus
-        if per_gpu > best[1]:
-            best = candidate, per_gpu
-    return best[0]
 
 
 class _Levels(NamedTuple):

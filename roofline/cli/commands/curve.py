@@ -13,7 +13,7 @@ from roofline.cli.answers import PLAN_KEYS, asked_format, binding_text, case_tex
 from roofline.cli.case import case_options
 from roofline.cli.columns import SLO_MET, TOK_S_GPU, TOK_S_USER, USD_TOKENS, percent_column, ranked
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, required_share, share_option
+from roofline.cli.options import most_per_gpu_option, output_options, required_share, share_option
 from roofline.cli.render import echo, notes, show
 from roofline.cli.screen import Screen, ScreenColumn
 from roofline.cli.values import PathName
@@ -39,7 +39,7 @@ def _columns(curves: int, against: str, *, with_slo: bool) -> list[ScreenColumn]
     ]
 
 
-_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "measured")
+_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "measured", "tp")
 _LOWEST = 14  # rows of a chart
 _OTHER = 4  # terminal rows beside a chart
 
@@ -58,6 +58,7 @@ _OTHER = 4  # terminal rows beside a chart
     show_default=True,
     help="Load on the x axis: rate or users.",
 )
+@most_per_gpu_option
 @share_option
 @click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
 @click.option("-o", "--output", type=PathName(), help="Also write the pictures to a file (SVG, PNG, PDF).")

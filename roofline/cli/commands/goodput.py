@@ -37,10 +37,9 @@ from roofline.cli.columns import (
     split_by_rule,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, required_share, share_option
+from roofline.cli.options import most_per_gpu_option, output_options, required_share, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
-from roofline.cli.values import COUNT
 from roofline.errors import RooflineError
 from roofline.quantity import rounded_down
 from roofline.records import replace
@@ -89,13 +88,7 @@ _OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize",
     "  roofline goodput -m deepseek-r1 -g b200:tp8 --workload 8k1k --slo ttft:5s",
 )
 @partial(case_options, without=_OWN, of_loads=True)
-@click.option(
-    "--tp",
-    "-tp",
-    "--tensor-parallel-size",
-    type=COUNT,
-    help="Tensor-parallel degree.  [default: the most requests per GPU]",
-)
+@most_per_gpu_option
 @share_option
 @output_options
 def goodput(

@@ -12,7 +12,7 @@ from roofline.api import catalog
 from roofline.api.answer_rows import refused_row
 from roofline.api.predict import NO_KNEE, Prediction, predict_each_gpu
 from roofline.api.ranking import meeting_first
-from roofline.cli.answers import answer_text, by_estimate, case_text, gpus_text, miss_text, passing
+from roofline.cli.answers import answer_text, by_estimate, case_text, gpus_text, miss_text, passing, ranks_of
 from roofline.cli.case import case_options
 from roofline.cli.columns import BELOW_RULE, GPUS, PLAN, model_column, split_by_rule, with_refusals
 from roofline.cli.commands.views import knee_columns, predict_columns, tpot_columns, ttft_columns
@@ -273,7 +273,8 @@ def _answer_text(
         why = "users wait for a slot (memory, or max_num_seqs)"
     of_those = "those that meet the SLO" if passing(rows) else "these"
     most = "" if len(rows) == 1 else f", the most of {of_those}"
-    where = f"{gpus_text(best)}{by_estimate(best)}{most}"
+    is_of_each = options.get("concurrency") is None and (best["num_gpus"] or 1) > ranks_of(best)
+    where = f"{'each replica of ' if is_of_each else ''}{gpus_text(best)}{by_estimate(best)}{most}"
     return (
         f"{missed}{'; ' if missed else ''}decode stays cheap up to {best['knee']:.0f} {what} on {where}; beyond, {why}"
     )
