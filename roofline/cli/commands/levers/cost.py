@@ -149,7 +149,7 @@ def cost(
             is_mean=None if _has_load(options) else True,
             share=cost_options.get("share"),
         ),
-        answer="" if best is None else _answer(best, first, options, len(others)),
+        answer="" if best is None else _answer(best, first, options, gpus, len(others)),
         lines=[shorten(f"{row['gpu']}: {row['reason']}", terminal_width()) for row in refused if gpus],
         hidden=0 if gpus else len(refused),
         notes=[_SHARED, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
@@ -163,11 +163,13 @@ def _has_load(options: Mapping[str, Any]) -> bool:
     return any(options.get(name) is not None for name in ("batch", "concurrency", "request_rate"))
 
 
-def _answer(best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], others: int) -> str:
+def _answer(
+    best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], others: int
+) -> str:
     """The cheapest GPUs per token that meet the SLO, the source of their rent, and how they compare with an API."""
     row = rows[0]
     slo = (options.get("slo") or {}) if best.prediction is not None else {}  # none is met at saturation
-    missed = miss_text(rows, options if slo else {}, is_part=bool(others))
+    missed = miss_text(rows, options if slo else {}, gpus, is_part=bool(others))
     if missed:
         first = f"{missed}; the prices below break the SLO"
     else:
