@@ -113,7 +113,7 @@ class GpuSize:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the SLO: that of the prediction, else ``fail``, or ``fail?`` by an estimate without timed kernels."""
+        """Verdict on the SLO: that of the prediction, else ``fail``, or ``fail?`` on a GPU that was never timed."""
         if self.prediction is not None:
             return self.prediction.verdict or FAIL
         is_estimate = self.nearest is not None and self.nearest.basis == "generic" and not self.misses_hardware_limit

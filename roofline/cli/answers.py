@@ -142,9 +142,7 @@ def named_gpus(gpus: Sequence[str]) -> str:
     return ", ".join(gpus) if gpus else "any GPU of the catalog"
 
 
-def answer_text(
-    rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, others: bool = False
-) -> str:
+def answer_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, others: bool = False) -> str:
     """The answer in a sentence; empty without a load or an SLO. Rows are best first, `others` stand below the rule.
 
     `gpus`: as they were asked for, with or without a plan.
@@ -173,9 +171,7 @@ def by_estimate(row: Row) -> str:
     return " by a rough estimate" if row.get("basis") == "generic" else ""
 
 
-def miss_text(
-    rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, is_part: bool = False
-) -> str:
+def miss_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, is_part: bool = False) -> str:
     """That none of the rows meets the SLO, and which comes nearest; empty where one does. Others may be `is_part`.
 
     Where no plan was asked for, more GPUs may meet it: `size` tells.

@@ -137,7 +137,9 @@ def _screen(
     first, others = split_by_rule((size.gpu.status for size in sizes if size.meets), meeting, is_named=is_named)
     misses = [size for size in sizes if not size.meets]
     near = misses if is_named or flags().is_full else [size for size in misses if size.excess is not None][:_MISSES]
-    lines = [shorten(f"{size.verdict:5} {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near]
+    lines = [
+        shorten(f"{size.verdict:5} {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near
+    ]
     left = len(misses) - len(lines)
     if lines:
         lines = [f"-- {'nearest misses' if left else 'misses'} --", *lines]

@@ -34,7 +34,7 @@ from roofline.cli.columns import (
     verdict_columns,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, share_option
+from roofline.cli.options import FOR_PROGRAMS, output_options, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.values import API_PRICE, SHARE
@@ -156,7 +156,9 @@ def cost(
     )
     show(screen, output_format, rows)
     if best is None:
-        raise RooflineError(f"{', '.join(models)}: no cost on {named_gpus(gpus)}; --format json says why for each")
+        is_said = bool(gpus) or output_format in FOR_PROGRAMS
+        why = "" if is_said else "; --format json says why for each"
+        raise RooflineError(f"{', '.join(models)}: no cost on {named_gpus(gpus)}{why}")
 
 
 def _has_load(options: Mapping[str, Any]) -> bool:
