@@ -33,6 +33,9 @@ AGREES = 0.02
 
 _TIMES = 2.0  # ratio from which a verdict gives a factor instead of a percentage
 _BESIDE = "queue and other prompts"
+_COMMON = (
+    1.6  # ratio of the slowest latency over the fastest, each over its prediction, up to which one factor is named
+)
 _ROUNDING = 2.0**-30  # relative error of a sum over kernels
 _TOO_FAST = {"ttft": "prompts were cached, or GPU, plan, formats", "tpot": "GPU, plan, formats, requests in flight"}
 
@@ -52,6 +55,7 @@ class Expected(NamedTuple):
     tpot_interval: tuple[float, float] | None = None
     e2el_interval: tuple[float, float] | None = None
     workload: Workload | None = None
+    against: str = ""  # what the times are of, beside the statistic of the measurement; empty for a burst
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """80 % range of a time [s]; None where there is none."""
@@ -150,10 +154,24 @@ class MeasurementCheck:
         if more:
             return (
                 f"{problem}: {' and '.join(more)} more than the kernels, host and queue may take; check GPU, plan, "
-                "formats, lengths and load."
+                f"formats, lengths and load.{self._common_factor}"
             )
         cached = ", cached prompts" if "ttft" in gaps else ""
         return f"{problem}: check GPU, plan, formats, lengths, requests in flight{cached} and engine."
+
+    @property
+    def _common_factor(self) -> str:
+        """A sentence on TTFT and TPOT that are too slow by about the same factor; empty where they are not."""
+        ratios = [self.ratio(metric) for metric in ("ttft", "tpot", "e2el") if self.inside(metric) is False]
+        known = [ratio for ratio in ratios if ratio is not None]
+        is_both = self.inside("ttft") is False and self.inside("tpot") is False
+        if not is_both or min(known) <= 1.0 or max(known) > _COMMON * min(known):
+            return ""
+        factor = math.exp(sum(map(math.log, known)) / len(known))
+        return (
+            f" All latencies are slow by a common factor of about {rounded(factor, 2)}, as with lower clocks, "
+            "another GPU, a GPU that is shared, or a debug build."
+        )
 
     @cached_property
     def suspects(self) -> tuple[Suspect, ...]:

@@ -18,8 +18,9 @@ from roofline.measurements.results import Reading, check_complete, override, rea
 from roofline.quantity import GIGA, rounded
 from roofline.reading import RESULT_BYTES
 from roofline.records import replace
-from roofline.serving.latency import e2el
+from roofline.serving.latency import Workload, e2el
 from roofline.serving.prediction import Prediction
+from roofline.serving.served import BENCHMARK
 from roofline.specs.measurement import Measurement
 from roofline.specs.names import name_fault
 from roofline.specs.slo import LATENCIES, key_of
@@ -177,12 +178,31 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         tpot=times["tpot"],
         e2el=times["e2el"] or 0.0,
         batch=float(prediction.decode_batch),
-        notes=(*notes, *tail_notes, *prediction.warnings, *_oversize_notes(prediction)),
+        notes=(*notes, *tail_notes, *_warnings(measurement, prediction), *_oversize_notes(prediction)),
         ttft_interval=prediction.latency_interval(keys["ttft"]),
         tpot_interval=prediction.latency_interval(keys["tpot"]),
         e2el_interval=prediction.latency_interval(keys["e2el"]),
         workload=prediction.workload,
+        against=_against(measurement, prediction.workload, keys["ttft"] != "ttft"),
     )
+
+
+def _warnings(measurement: Measurement, prediction: Prediction) -> tuple[str, ...]:
+    """Warnings on the prediction; a measurement that states its run needs no guess of what a run would report."""
+    is_run = measurement.num_prompts is not None
+    return tuple(text for text in prediction.warnings if not (is_run and text.startswith(BENCHMARK)))
+
+
+def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str:
+    """What the predicted times are of, in words; empty for a burst."""
+    if measurement.batch is not None:
+        return ""
+    if workload.num_prompts is not None:
+        return f"the mean over the run of {workload.num_prompts:g} requests, its start included"
+    steady = f"the {_TAIL if is_tail else 'mean'} of the steady state"
+    if measurement.num_prompts is None or measurement.statistic in ("mean", None) or workload.concurrency is None:
+        return steady
+    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (--statistic mean)"
 
 
 def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:

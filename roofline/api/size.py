@@ -39,7 +39,7 @@ from roofline.serving.quantization import canonical_preset
 from roofline.serving.row import ROW_KEYS, listed_keys
 from roofline.serving.row_types import SizeRow
 from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
-from roofline.serving.verdict import FAIL, PASS
+from roofline.serving.verdict import FAIL, PASS, UNLIKELY
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES
@@ -113,8 +113,11 @@ class GpuSize:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the SLO: that of the prediction, else ``fail``."""
-        return FAIL if self.prediction is None else self.prediction.verdict or FAIL
+        """Verdict on the SLO: that of the prediction, else ``fail``, or ``fail?`` on a GPU that was never timed."""
+        if self.prediction is not None:
+            return self.prediction.verdict or FAIL
+        is_estimate = self.nearest is not None and self.nearest.basis == "generic" and not self.misses_hardware_limit
+        return UNLIKELY if is_estimate else FAIL
 
     @property
     def usd_per_hour(self) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from roofline.api.inputs.cache import TIERS, cached_text
 from roofline.api.inputs.case import preset_name
+from roofline.api.inputs.pools import pool_of
 from roofline.api.inputs.shape import LAWS, cold_start_of, cold_start_text
 from roofline.api.inputs.slo import LATENCIES, P99_WITHIN, key_text, limits_words
 from roofline.api.inputs.texts import tokens_of_prefix
@@ -145,12 +146,15 @@ def named_gpus(gpus: Sequence[str]) -> str:
     return ", ".join(gpus) if gpus else "any GPU of the catalog"
 
 
-def answer_text(rows: Sequence[Row], options: Mapping[str, Any], *, others: bool = False) -> str:
-    """The answer in a sentence; empty without a load or an SLO. Rows are best first, `others` stand below the rule."""
+def answer_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, others: bool = False) -> str:
+    """The answer in a sentence; empty without a load or an SLO. Rows are best first, `others` stand below the rule.
+
+    `gpus`: as they were asked for, with or without a plan.
+    """
     if not rows:
         return ""
     if options.get("slo"):
-        return _verdict(rows, options, is_part=others)
+        return _verdict(rows, options, gpus, is_part=others)
     if options.get("concurrency") is None and options.get("request_rate") is None:
         return ""
     fastest = rows[0]
@@ -171,8 +175,11 @@ def by_estimate(row: Row) -> str:
     return " by a rough estimate" if row.get("basis") == "generic" else ""
 
 
-def miss_text(rows: Sequence[Row], options: Mapping[str, Any], *, is_part: bool = False) -> str:
-    """That none of the rows meets the SLO, and which comes nearest; empty where one does. Others may be `is_part`."""
+def miss_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, is_part: bool = False) -> str:
+    """That none of the rows meets the SLO, and which comes nearest; empty where one does. Others may be `is_part`.
+
+    Where no plan was asked for, more GPUs may meet it: `size` tells.
+    """
     slo, is_mean = options.get("slo") or {}, differ(options)
     if not rows or not slo or passing(rows):
         return ""
@@ -180,18 +187,28 @@ def miss_text(rows: Sequence[Row], options: Mapping[str, Any], *, is_part: bool 
     latency = _binding(nearest, is_mean=is_mean)
     named = f"{gpus_text(nearest)}{by_estimate(nearest)}" + (f", {latency}" if latency else "")
     is_unknown = any(row.get("slo_verdict") is None for row in rows)
+    tried = "" if _has_plan(options, gpus) else " at its smallest plan (see size)"
     if len(rows) == 1:
         (row,) = rows
         if is_unknown:
             return f"{gpus_text(row)}{by_estimate(row)}: not known whether it meets the SLO"
-        return f"{gpus_text(row)} misses it{by_estimate(row)}" + (f": {latency}" if latency else "")
+        return f"{gpus_text(row)} misses it{by_estimate(row)}{tried}" + (f": {latency}" if latency else "")
     known = "is known to meet" if is_unknown else "meets"
-    return f"none of {len(rows)}{' timed GPUs' if is_part else ''} {known} it; nearest: {named}"
+    return f"none of {len(rows)}{' timed GPUs' if is_part else ''} {known} it{tried}; nearest: {named}"
 
 
-def _verdict(rows: Sequence[Row], options: Mapping[str, Any], *, is_part: bool) -> str:
+def _has_plan(options: Mapping[str, Any], gpus: Sequence[str]) -> bool:
+    """Whether a number of GPUs or a plan was asked for, as an option or with a GPU."""
+    pools = [pool for name in gpus if (pool := pool_of(name, options.get("specs"))) is not None]
+    asked = [options, *(pool.options for pool in pools)]
+    is_counted = any(each.get(name) is not None for each in asked for name in ("num_gpus", "tp"))
+    is_split = any((each.get(name) or 1) not in (1, [1], (1,)) for each in asked for name in ("pp", "ep", "dp"))
+    return is_counted or is_split or any(pool.replicas is not None for pool in pools)
+
+
+def _verdict(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, is_part: bool) -> str:
     """The cheapest GPUs that meet the SLO, or the nearest miss."""
-    missed = miss_text(rows, options, is_part=is_part)
+    missed = miss_text(rows, options, gpus, is_part=is_part)
     if missed:
         return missed
     meeting_rows = passing(rows)

@@ -67,6 +67,7 @@ class Screen:
     hidden: int = 0  # number of lines left out
     legend: str = ""  # of marks, in the footer
     notes: Sequence[str] = field(default_factory=tuple)
+    needed: Sequence[Row] = ()  # of the rows, those to which others refer: they stay where some are left out
     is_list: bool = False  # rows are looked up, not ranked: pipes get all
     is_whole: bool = False  # show all rows
     is_curve: bool = False  # rows are points of a curve: show a selection from end to end
@@ -211,7 +212,10 @@ def _selected_rows(screen: Screen, most: int) -> tuple[Sequence[Row], Sequence[R
         last = len(screen.rows) - 1
         return [screen.rows[round(place * last / (most - 1))] for place in range(most)], ()
     under = min(len(screen.others), max(min(_OTHERS, most // 2), most - len(screen.rows)))
-    return screen.rows[: most - under], screen.others[:under]
+    needed = {id(row) for row in screen.needed}
+    ranked = sorted(screen.rows, key=lambda row: id(row) not in needed)[: max(most - under, len(needed))]
+    left = {id(row) for row in ranked}
+    return [row for row in screen.rows if id(row) in left], screen.others[:under]
 
 
 def _wrapped_at_dots(text: str, width: int) -> str:

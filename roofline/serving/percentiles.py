@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic
 
 from roofline.elements import is_nan, negated
 from roofline.number_types import Flag, Number, Word
-from roofline.ops import Real, always, maximum, never, where
+from roofline.ops import Real, always, maximum, minimum, never, where
 from roofline.serving.verdict import AT_HARDWARE_LIMIT, DOES_NOT_FIT, IN_RANGE, OVERLOADED, Limited, Verdict, verdict
 from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 
@@ -103,13 +103,16 @@ class Percentiles(Generic[Number, Flag, Word]):
         in_range = IN_RANGE
         if self.deployment.basis == "ideal":
             unchecked, in_range = [], AT_HARDWARE_LIMIT
-        return verdict(self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean)
+        is_timed = self.deployment.basis != "generic"
+        return verdict(
+            self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean, is_timed=is_timed
+        )
 
     @property
     def verdict(self) -> Word | None:
         """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where a limited percentile is not known.
 
-        ``pass`` needs a load inside the validated range, and 80 % ranges that end below every limit.
+        ``pass`` needs timed kernels, a load inside the validated range, and 80 % ranges that end below every limit.
         """
         return None if self.slo_verdict is None else self.slo_verdict.word
 
@@ -117,6 +120,7 @@ class Percentiles(Generic[Number, Flag, Word]):
     def _limited(self) -> list[Limited]:
         """Each limited latency over its limit, with its 80 % range."""
         limited = []
+        least = self._least if self.deployment.basis == "generic" else {}
         for key, limit in self.slo.items():
             metric, level = metric_and_level(key)
             is_run = self.workload.num_prompts is not None and (level is not None or metric not in LATENCIES)
@@ -127,11 +131,19 @@ class Percentiles(Generic[Number, Flag, Word]):
             ends = (time, float("inf")) if self.deployment.basis == "ideal" else (time, time)
             if known is not None:
                 ends = self.latency_interval(key) or ends
-            shares = [share / limit for share in (time, *ends)]
+            at_best: Real = 0.0
+            if metric in least and known is not None:  # percentiles below the mean scale with it
+                at_best = least[metric] * minimum(time / getattr(self, metric), 1.0)
+            shares = [share / limit for share in (time, *ends, at_best)]
             if metric == "tpot":  # a single token has no TPOT
                 shares = [where(self.workload.osl > 1.0, share, 0.0) for share in shares]
             limited.append(Limited(key, *shares))
         return limited
+
+    @property
+    def _least(self) -> Mapping[str, Real]:
+        """Mean latencies at the hardware limit, by their metrics [s]."""
+        raise NotImplementedError  # pragma: no cover - of the whole prediction
 
     @cached_property
     def _latencies(self) -> dict[str, Real | None]:

@@ -354,13 +354,21 @@ pass?>
         """A time scaled by a measurement, never below the hardware limit plus the network."""
         if factor == 1.0:
             return time
-        least = self._per_token(self.ideal[1].time) if part else self.ideal[0].time
+        least = self._least_of(part)
         return maximum(factor * time, least if part else least + self.deployment.effective_engine.network, LIMIT_BINDS)
 
     def _interval(self, time: Real, ends: tuple[Real, Real], part: int) -> tuple[Real, Real]:
         """Ends of an interval that contains the time, the low end no faster than the hardware limit."""
-        least = self._per_token(self.ideal[1].time) if part else self.ideal[0].time
-        return minimum(maximum(ends[0], least), time), maximum(ends[1], time)
+        return minimum(maximum(ends[0], self._least_of(part)), time), maximum(ends[1], time)
+
+    def _least_of(self, part: int) -> Real:
+        """Time at the hardware limit [s]: of the prefill, or per token after it."""
+        return self._per_token(self.ideal[1].time) if part else self.ideal[0].time
+
+    @property
+    def _least(self) -> Mapping[str, Real]:
+        first, step = self._least_of(0), self._least_of(1)
+        return {"ttft": first, "tpot": step, "e2el": self._end_to_end(first, step)}
 
     def _sigma(self, result: str) -> Real | None:
         """Standard deviation of the logarithm of a latency; None on the ideal basis."""

@@ -1,7 +1,8 @@
 """Whether a case meets its SLO, and how sure that is: pass, pass?, fail? or fail.
 
-The one rule for every command, for scalars and arrays: an unqualified verdict needs figures that were found, a load
-inside the validated range, and 80 % ranges clear of every limit.
+The one rule for every command, for scalars and arrays: an unqualified verdict needs figures that were found, kernels
+that were timed, a load inside the validated range, and 80 % ranges clear of every limit. Without timed kernels only
+what misses even at the hardware limit is missed for certain.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ PASS, LIKELY, UNLIKELY, FAIL = "pass", "pass?", "fail?", "fail"
 IN_RANGE = "the 80 % range includes the limit"
 AT_HARDWARE_LIMIT = "times are the hardware limit, which no GPU reaches"
 UNKNOWN = "this percentile is not known for this load: its closed form contradicts the mean; see --simulate"
+NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
 OUTSIDE = "outside the validated range"
 #: Reasons: why a case has no times.
 DOES_NOT_FIT, OVERLOADED = "does not fit", "overloaded"
@@ -33,6 +35,7 @@ class Limited(NamedTuple):
     central: Real
     low: Real
     high: Real
+    least: Real = 0.0  # at the hardware limit, at least; matters where no kernel was timed
 
 
 class Verdict(NamedTuple):
@@ -50,6 +53,7 @@ def verdict(
     in_range: str = IN_RANGE,
     *,
     is_mean: bool = False,
+    is_timed: bool = True,
 ) -> Verdict:
     """The verdict on limits that must hold together.
 
@@ -59,12 +63,15 @@ def verdict(
         without_times: conditions under which there are no times, with words for them.
         in_range: why a verdict is not certain where a range includes its limit.
         is_mean: whether requests differ, so that a limit without a percentile is on their mean.
+        is_timed: whether kernels of the GPU's generation were timed.
 
     Returns:
         Word, reason and binding limit, element by element.
 
     >>> verdict([Limited("ttft", 0.5, 0.4, 0.6), Limited("tpot", 0.9, 0.7, 1.2)])
     Verdict(word='pass?', reason='the 80 % range includes the limit', binding='tpot')
+    >>> verdict([Limited("ttft", 0.5, 0.4, 0.6)], is_timed=False).word
+    'pass?'
     >>> verdict([Limited("ttft", 0.5, 0.4, 0.6)], [(True, "single-token answers")]).reason
     'outside the validated range: single-token answers'
     """
@@ -86,6 +93,13 @@ def verdict(
         missed = where(binding == each.key, f"{key_text(each.key, is_mean=is_mean)} exceeds its limit", missed)
     word: Any = where(central > 1.0, where(low > 1.0, FAIL, UNLIKELY), where(high > 1.0, LIKELY, PASS))
     reason: Any = where(word == FAIL, missed, where(word == PASS, "", in_range))
+    if not is_timed:
+        least: Real = 0.0
+        for each in limited:
+            least = maximum(least, each.least)
+        is_estimate = (word == PASS) | ((word == FAIL) & (least <= 1.0))
+        word = where(is_estimate, where(word == PASS, LIKELY, UNLIKELY), word)
+        reason = where(is_estimate, NOT_TIMED, reason)
     for is_outside, text in reversed(list(unchecked)):
         word = where(is_outside, where(central > 1.0, UNLIKELY, LIKELY), word)
         reason = where(is_outside, f"{OUTSIDE}: {text}", reason)

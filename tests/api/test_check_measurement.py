@@ -219,6 +219,28 @@ def test_the_start_of_a_run_counts_for_means_and_for_medians_where_most_requests
     assert found.notes[0].endswith("in a run of 640 requests that starts all users at once") is is_run
 
 
+def test_a_run_that_the_file_states_is_not_advised_and_what_is_compared_is_said():
+    run = replace(MEASURED, batch=None, concurrency=64.0, num_prompts=640.0, statistic="median")
+    median, mean = (expected(replace(run, statistic=statistic)) for statistic in ("median", "mean"))
+    assert median.against == (
+        "the mean of the steady state; of the run of 640 requests only means are predicted (--statistic mean)"
+    )
+    assert mean.against == "the mean over the run of 640 requests, its start included"
+    assert not any("--num-prompts" in note for note in (*median.notes, *mean.notes))
+    unknown = expected(replace(run, num_prompts=None))
+    assert unknown.against == "the mean of the steady state"
+    assert any("--num-prompts 640" in note for note in unknown.notes)
+    assert expected(MEASURED).against == ""
+
+
+@pytest.mark.parametrize(("tpot", "is_common"), [(5.5, True), (2.0, False)])
+def test_latencies_that_are_slow_alike_have_a_common_factor(tpot, is_common):
+    run = replace(MEASURED, batch=None, concurrency=64.0, statistic="mean")
+    predicted = expected(run)
+    slow = check_measurement(replace(run, ttft=6.0 * predicted.ttft, tpot=tpot * predicted.tpot))
+    assert ("slow by a common factor of about 5.7, as with lower clocks" in (slow.unexplained or "")) is is_common
+
+
 def test_stages_of_a_pipeline_share_the_requests_in_flight_and_ranks_share_a_batch():
     shared = replace(MEASURED, model="llama-3.1-70b", batch=None, concurrency=64.0)
     for plan, most in (({"tp": 2, "pp": 2}, 32.0), ({"tp": 4, "dp": 2}, 64.0)):  # dp divides it inside a replica

@@ -202,3 +202,12 @@ def test_a_range_of_limits_narrower_than_that_of_the_figure_is_left_out():
     (one,) = found.one_pool
     assert one.crossings == ()
     assert one.ranking == "one pool answers more under practically any limit on TPOT"
+
+
+def test_one_pool_of_the_same_rent_has_the_p99_of_its_prediction():
+    case = {"isl": 1000, "osl": 200, "request_rate": 8}
+    (single,) = rl.disaggregate("llama-3.1-8b", "2xh100:tp1", "6xh100:tp1", **case).one_pool
+    whole = rl.predict("llama-3.1-8b", "8xh100:tp1", **case)
+    assert single.ttft_p99 == pytest.approx(whole.latency("ttft_p99"), rel=1e-9)
+    run = rl.disaggregate("llama-3.1-8b", "h100", "h100", isl=1000, osl=200, concurrency=8, num_prompts=80)
+    assert {pool.ttft_p99 for pool in run.one_pool} == {None}

@@ -95,7 +95,10 @@ def test_a_time_that_the_hardware_does_not_allow_is_said():
 def test_the_title_says_what_was_compared():
     case, *basis = answered("check", VLLM).split("\n\n")[1].split("\n")
     assert case == "llama-3.1-8b on 1x h100-sxm, isl 2000, osl 300, concurrency 16"
-    assert " ".join(basis) == f"(median, calibrated, engine vllm, {VLLM})"  # the path may be longer than the line
+    assert " ".join(basis) == (  # the path may be longer than the line
+        f"(median, calibrated, engine vllm, {VLLM}) median compared with the mean of the steady state; of the run of "
+        "200 requests only means are predicted (--statistic mean)"
+    )
 
 
 def test_a_gap_that_no_part_explains_is_said_so():

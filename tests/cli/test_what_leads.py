@@ -155,6 +155,8 @@ def test_next_to_no_goodput_has_no_price_and_no_percentages(within):
     assert start.cost is start.goodput_usd_per_m_output_tok is None
     more = replace(within.alone[0], before=start)
     assert more.change("goodput") is None
+    met = replace(within.alone[0], before=replace(start, goodput=little._replace(rate=2.0, util=0.8)), goodput=little)
+    assert met.change("goodput") is None
     enough = replace(start, goodput=little._replace(rate=1.0, util=0.4))
     assert enough.cost == pytest.approx(enough.answer.usd_per_hour / 3600.0)
 
@@ -165,3 +167,38 @@ def test_the_knee_of_users_counts_the_slots_of_every_replica():
     eight = rl.knee("llama-3.1-8b", "h100", num_gpus=8, **case)
     assert (one.memory, one.slo) == (256.0, 256.0)
     assert (eight.memory, eight.slo) == (2048.0, 2048.0)
+
+
+def test_a_miss_at_the_smallest_plan_points_to_size_and_a_stated_plan_does_not():
+    words = ("-m", "llama-3.3-70b", "-q", "fp8", "-c", "400", "--slo", "ttft:1s@p95,tpot:40")
+    hint = "at its smallest plan (see size)"
+    for command, gpus in (("tpot", "h100:fp8,b200"), ("cost", "h100,b200"), ("compare", "h100,b200"), ("ttft", "h100")):
+        assert hint in " ".join(answered(command, *words, "-g", gpus).split())
+    for gpus, own in (("2xh100", ()), ("h100:tp2x2", ()), ("h100,b200", ("--tp", "2")), ("h100", ("--num-gpus", "4"))):
+        said = " ".join(answered("tpot", *words, "-g", gpus, *own).split())
+        assert re.search("misses it|none of 2 meets it", said)
+        assert hint not in said
+
+
+def test_of_levers_that_keep_answers_those_within_the_slo_lead_for_what_binds_and_all_numbers_are_shown():
+    words = ("-m", "llama-3.3-70b", "-q", "fp8", "-c", "400", "--slo", "ttft:1s@p95,tpot:40", "-g", "8xh100")
+    said = ask("levers", *words, env={"COLUMNS": "80"}).stdout
+    headline = " ".join(said.partition("#  ")[0].split())
+    assert "8x h100-sxm tp2 x4 \u00b7 for TPOT, which binds" in headline
+    assert re.search(
+        r"same answers: 8 replicas instead of 4, prompt cache \(60% hits\) and \S+ \(eagle, 3\), 39", headline
+    )
+    assert "misses" not in headline
+    numbers = re.findall(r"^(\d[\d+]*) ", said, re.MULTILINE)
+    combined = {part for number in numbers if "+" in number for part in number.split("+")}
+    assert combined
+    assert combined <= set(numbers)
+    assert len(said.splitlines()) <= 24
+
+
+def test_where_nothing_meets_the_slo_reasons_above_are_not_promised_again():
+    words = ("-m", "llama-3.1-8b", "--slo", "ttft:1,tpot:1")
+    named = ask("goodput", *words, "-g", "h100")
+    assert named.exit_code == 1
+    assert "fail h100-sxm: mean TTFT" in named.stdout
+    assert "says why" not in named.stderr

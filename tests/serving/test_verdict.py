@@ -3,6 +3,7 @@
 from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 from every_case import each
 
@@ -11,6 +12,7 @@ from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     DOES_NOT_FIT,
     IN_RANGE,
+    NOT_TIMED,
     OUTSIDE,
     OVERLOADED,
     UNKNOWN,
@@ -261,3 +263,27 @@ def test_single_tokens_whose_answers_would_spread_end_with_the_first():
     array = rl.predict(MODEL, GPU, isl=2000, osl=[1, 200], isl_cv=0.5, request_rate=6.0, tp=1)
     one = rl.predict(MODEL, GPU, isl=2000, osl=1, isl_cv=0.5, request_rate=6.0, tp=1)
     assert array.latency("e2el_p99")[0] == pytest.approx(one.latency("ttft_p99"), rel=1e-9)
+
+
+@each("limit", [(0.1, "pass?"), (0.01, "fail?"), (0.007, "fail")])  # hardware limit 7.7 ms, range 14 to 56 ms
+def test_a_gpu_that_was_never_timed_has_no_verdict_for_certain_but_beyond_the_hardware_limit(limit):
+    time, word = limit
+    case = {"isl": 2000, "osl": 300, "tp": 1, "slo": {"ttft": time}}
+    one = rl.predict(MODEL, "vr200", **case)
+    many = rl.predict(MODEL, "vr200", **{**case, "isl": np.array([2000.0, 2000.0])})
+    reason = NOT_TIMED if word != "fail" else "TTFT exceeds its limit"
+    assert judged(one)[:2] == (word, reason)
+    assert (list(many.slo_verdict.word), list(many.slo_verdict.reason)) == ([word] * 2, [reason] * 2)
+    (row,) = rl.table(MODEL, "vr200", **case)
+    assert (row["slo_verdict"], row["slo_reason"]) == (word, reason)
+    (sized,) = rl.size(MODEL, "vr200", **case).sizes
+    assert sized.verdict == word
+
+
+def test_pools_on_gpus_that_were_never_timed_are_judged_by_the_same_rule():
+    case = {"isl": 2000, "osl": 300, "request_rate": 4}
+    words = {
+        tpot: rl.disaggregate(MODEL, "vr200", "vr200", **case, slo={"tpot": tpot}).slo_verdict for tpot in (1.0, 1e-4)
+    }
+    assert (words[1.0].word, words[1.0].reason) == ("pass?", NOT_TIMED)
+    assert words[1e-4].word == "fail"

@@ -27,6 +27,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.verdict import UNKNOWN
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.slo import metric_and_level
 
 if TYPE_CHECKING:
     from roofline.api.inputs.options import CompareOptions
@@ -53,7 +54,7 @@ def levers(
     model: str | Model,
     gpu: str | Gpu,
     *,
-    goal: str = "ttft",
+    goal: str | None = None,
     share: float | str | None = None,
     **options: Unpack[CompareOptions],
 ) -> Levers:
@@ -66,7 +67,7 @@ def levers(
         model: name, alias or record.
         gpu: name, alias, pool or record.
         goal: ``ttft`` (its p99), ``tpot``, ``goodput``, or ``cost`` of a request, at the goodput where there is an SLO,
-            else at this load.
+            else at this load; None for ``tpot`` where the unchanged case misses an SLO by its TPOT most, else ``ttft``.
         share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
         options: keyword arguments of `predict` with `concurrency` or `request_rate`; lengths and load are single
             numbers.
@@ -87,7 +88,7 @@ def levers(
     'smaller: llama-3.2-3b'
     """
     goal_name = scalar(goal)
-    if not isinstance(goal_name, str) or goal_name not in GOALS:
+    if goal_name is not None and (not isinstance(goal_name, str) or goal_name not in GOALS):
         raise BadInput(f"goal = {shown(goal)} must be one of {', '.join(GOALS)}")
     pooled = choice(gpu, _plain_case(dict(options)))
     limits = slo_limits(pooled.options["slo"]) if pooled.options.get("slo") is not None else None
@@ -95,6 +96,7 @@ def levers(
         raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
     case = {**pooled.options, **({} if limits is None else {"slo": limits})}
     first = predict(model, pooled.gpu, **case)
+    goal_name = goal_name or _goal_of_limits(first)
     plan = {"tp": first.deployment.plan.tp, "num_gpus": first.deployment.num_gpus}
     gpu_name = pooled.gpu if isinstance(pooled.gpu, (str, Gpu)) else pooled.gpu.gpu
     session = _Session(goal_name, check_share(share), {"model": model, "gpu": gpu_name, **case, **plan})
@@ -248,6 +250,14 @@ def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
                 f"levers takes one case: {name} = {shown(plain[name])} must be a single number, not an array"
             )
     return plain
+
+
+def _goal_of_limits(start: Prediction) -> str:
+    """The goal where none is stated: TPOT where the case misses its SLO, and its limit binds; else TTFT."""
+    shares = start.slo_shares
+    binding = max(shares, key=lambda key: float(shares[key]), default=None)
+    is_tpot = binding is not None and metric_and_level(binding)[0] == "tpot"
+    return "tpot" if is_tpot and not start.slo_met else "ttft"
 
 
 def _no_goal(goal: str, start: Pulled) -> str:

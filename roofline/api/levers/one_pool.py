@@ -13,6 +13,8 @@ from roofline.quantity import rounded, to_text
 from roofline.records import NamedTuple, dataclass, replace
 from roofline.serving.disaggregation import Pools
 from roofline.serving.latency import Workload
+from roofline.serving.served import Served
+from roofline.serving.targets import limited_latencies
 from roofline.serving.traffic.load import served
 
 
@@ -43,6 +45,7 @@ class OnePool:
     max_request_rate: float = 0.0  # [1/s]
     pools_max_request_rate: float = 0.0  # [1/s] of the two pools
     crossings: tuple[Crossover, ...] = ()  # limits on TPOT at which both answer equally many requests
+    ttft_p99: float | None = None  # [s]; None too where it is not known
     within: _RatesWithin | None = None  # the SLO of the case
     reason: str | None = None  # why there is no comparison
 
@@ -125,7 +128,8 @@ def _compared(
         name: None if getattr(workload, name) is None else getattr(workload, name) / replicas
         for name in ("request_rate", "concurrency", "num_prompts")
     }
-    load = served(replica, replace(workload, **share))
+    shared = replace(workload, **share)
+    load = served(replica, shared)
     crossings, apart, together = crossovers(pools, replica, workload, replicas, width)
     within = None
     if slo:
@@ -143,5 +147,14 @@ def _compared(
         max_request_rate=together,
         pools_max_request_rate=apart,
         crossings=tuple(crossings),
+        ttft_p99=_ttft_p99(replica, shared, load) if is_there else None,
         within=within,
     )
+
+
+def _ttft_p99(replica: Deployment, workload: Workload, load: Served) -> float | None:
+    """The p99 of TTFT over requests, as in a prediction [s]; None where it is not known, and for a run."""
+    if workload.num_prompts is not None:
+        return None
+    time = float(limited_latencies(replica, workload, ("ttft_p99",), load=load)["ttft_p99"])
+    return None if time == float("inf") else time

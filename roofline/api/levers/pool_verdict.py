@@ -32,15 +32,25 @@ def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, 
     own = prefill(pools.prefill, single)
     sigma = load_sigma(own, pools.prefill.basis, "ttft", load, users, engine.sigma_loaded_ttft)
     low, high = spread(load.ttft - stated, sigma)
-    least = prefill(pools.prefill.on("ideal"), single).time
-    first = _around(load.ttft, (low + stated, high + stated), least)
+    least = _least(pools, workload, load)
+    first = _around(load.ttft, (low + stated, high + stated), least["ttft"])
     if workload.osl <= 1.0:
         return {"ttft": first, "e2el": first}
     ends = spread(load.tpot, pass_sigma(decode(pools.decode, batched), pools.decode.basis, POOLED_TPOT))
-    least = time_per_token(pools.decode, workload.osl, decode(pools.decode.on("ideal"), batched).time)
-    step = _around(load.tpot, ends, least)
+    step = _around(load.tpot, ends, least["tpot"])
     low, high = (float(begin + load.decode * (each / load.tpot)) for begin, each in zip(first, step, strict=True))
     return {"ttft": first, "tpot": step, "e2el": (low, high)}
+
+
+def _least(pools: Pools, workload: Workload, load: Pooled) -> dict[str, Real]:
+    """Mean latencies at the hardware limit [s]."""
+    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    first = prefill(pools.prefill.on("ideal"), single).time
+    if workload.osl <= 1.0:
+        return {"ttft": first, "e2el": first}
+    fastest = decode(pools.decode.on("ideal"), replace(single, batch=load.batch)).time
+    step = time_per_token(pools.decode, workload.osl, fastest)
+    return {"ttft": first, "tpot": step, "e2el": first + load.decode * (step / load.tpot)}
 
 
 def is_ideal(pools: Pools) -> bool:
@@ -58,6 +68,8 @@ def pool_verdict(
 ) -> Verdict | None:
     """The verdict on an SLO; None where none of its limits applies."""
     limited = []
+    is_timed = "generic" not in (pools.prefill.basis, pools.decode.basis)
+    least: Mapping[str, Real] = {} if is_timed or is_ideal(pools) else _least(pools, workload, load)
     for key, limit in slo.items():
         metric = metric_and_level(key)[0]
         if metric == "tpot" and workload.osl <= 1.0:
@@ -66,17 +78,18 @@ def pool_verdict(
         if time is None:  # the percentile is not known
             time = float("nan")
         low, high = time, float("inf") if is_ideal(pools) else time
+        mean = float(latency(metric) or time) if metric in least or metric in (intervals or ()) else time
         if intervals is not None and metric in intervals:
-            mean = float(latency(metric) or time)
             low, high = (end * time / mean for end in intervals[metric])
-        limited.append(Limited(key, time / limit, low / limit, high / limit))
+        at_best = least.get(metric, 0.0) * minimum(time / mean, 1.0)
+        limited.append(Limited(key, *(share / limit for share in (time, low, high, at_best))))
     if not limited:
         return None
     if is_ideal(pools):
         return verdict(limited, in_range=AT_HARDWARE_LIMIT, is_mean=True)
     single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
     unchecked = [*outside_pools(pools, workload, load), *beyond(pools.prefill, single)]
-    return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True)
+    return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed)
 
 
 def verdict_text(judged: Verdict | None) -> str:

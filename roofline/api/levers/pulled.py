@@ -10,7 +10,7 @@ from roofline.api.levers.pool_answer import Disaggregation
 from roofline.api.levers.quality import SAME_ANSWERS, is_free
 from roofline.api.levers.reasons import Kernels, kernels_of, reason_of
 from roofline.api.levers.splits import reason_of_pools
-from roofline.api.ranking import meets
+from roofline.api.ranking import meeting_first, meets
 from roofline.errors import BadInput
 from roofline.number_types import Json
 from roofline.quantity import HOUR, to_text
@@ -103,8 +103,8 @@ class Pulled:
 
     def change(self, name: str) -> float | None:
         """Relative change of a figure against the unchanged case [1]; None where either is unknown or near zero."""
-        goodput = None if self.before is None else self.before.goodput
-        if name == "goodput" and goodput is not None and goodput.is_idle:
+        before = None if self.before is None else self.before.goodput
+        if name == "goodput" and any(goodput is not None and goodput.is_idle for goodput in (before, self.goodput)):
             return None
         now, then = self.figure(name), None if self.before is None else self.before.figure(name)
         return None if now is None or not then else now / then - 1.0
@@ -244,6 +244,12 @@ class Levers:
     def best(self) -> Pulled | None:
         """The most effective lever alone, of those that meet the SLO if any does; None where none helps."""
         return next((lever for lever in self.alone if lever.helps(self.goal)), None)
+
+    @property
+    def best_alike(self) -> Pulled | None:
+        """The most effective of all that keeps answers the same, alone if that meets the SLO; None where none helps."""
+        alike = [row for row in (*self.alone, *self.together) if is_free(row.quality) and row.helps(self.goal)]
+        return next(iter(meeting_first(alike, lambda row: row.verdict)), None)
 
     @property
     def nearest(self) -> Pulled | None:

@@ -296,6 +296,7 @@ def _title(run: MeasurementCheck) -> list[str]:
     return [
         ", ".join(part for part in (where, degrees, *lengths, load) if part),
         f"({', '.join(filter(None, details))})",
+        *([f"{measured.statistic or 'mean'} compared with {run.expected.against}"] if run.expected.against else []),
     ]
 
 

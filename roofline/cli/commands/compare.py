@@ -105,7 +105,7 @@ def compare(
             {row["weight_dtype"] for row in rows},
             f"speed-ups over {deployed_text(reference)}",
         ),
-        answer=answer_text(rows, options) if options.get("slo") else "",
+        answer=answer_text(rows, options, gpus) if options.get("slo") else "",
         lines=[
             line
             for row in rows

@@ -114,10 +114,9 @@ def goodput(
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
     show(screen, output_format, rows)
     if not any(answer.rate for answer in answers):
-        raise RooflineError(
-            f"{', '.join(models)}: no request meets the SLO on {named_gpus(gpus)}; "
-            "--format markdown or json says why for each"
-        )
+        is_said = bool(gpus) or output_format != "table"
+        why = "" if is_said else "; --format markdown or json says why for each"
+        raise RooflineError(f"{', '.join(models)}: no request meets the SLO on {named_gpus(gpus)}{why}")
 
 
 def _screen(

@@ -186,7 +186,7 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
         *labelled((row["gpu"], row["warnings"]) for row in cases.rows),
     ]
     if columns:
-        screen = replace(_screen(models, cases, columns, options, is_named=bool(gpus)), notes=texts)
+        screen = replace(_screen(models, gpus, cases, columns, options), notes=texts)
         extra = _kernels(cases.predictions) if query.explain and not query.for_people else None
         show(screen, query.output_format, _rows(cases, simulations), extra)
     else:
@@ -232,8 +232,13 @@ def _cases(
 
 
 def _screen(
-    models: tuple[str, ...], cases: _Cases, columns: list[ScreenColumn], options: Mapping[str, Any], *, is_named: bool
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    cases: _Cases,
+    columns: list[ScreenColumn],
+    options: Mapping[str, Any],
 ) -> Screen:
+    is_named = bool(gpus)
     refusals = [
         {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
         for key, row in zip(cases.refused, cases.refusals, strict=True)
@@ -249,22 +254,27 @@ def _screen(
         columns=with_refusals(columns, refusals if is_named else ()),
         rows=[*first, *refusals] if is_named else first,
         case=case,
-        answer=_answer_text(first, columns, options, others=bool(others)) if len(models) == 1 else "",
+        answer=_answer_text(first, columns, options, gpus, others=bool(others)) if len(models) == 1 else "",
         others=others if is_named else [*others, *refusals],
         rule=BELOW_RULE,
     )
 
 
 def _answer_text(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[ScreenColumn], options: Mapping[str, Any], *, others: bool
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[ScreenColumn],
+    options: Mapping[str, Any],
+    gpus: Sequence[str],
+    *,
+    others: bool,
 ) -> str:
     """Where the knee lies in a sentence, or the latencies."""
     if not any(column.key == "knee" for column in columns[: len(knee_columns(options))]):
-        return answer_text(rows, options, others=others)
+        return answer_text(rows, options, gpus, others=others)
     if not rows or rows[0].get("knee") is None:
         return ""
     what = "users" if options.get("concurrency") is not None else "requests at once"
-    missed = miss_text(rows, options)
+    missed = miss_text(rows, options, gpus)
     best = max(passing(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
     if best["knee"] < 1.0:
         return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"

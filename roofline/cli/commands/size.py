@@ -137,7 +137,9 @@ def _screen(
     first, others = split_by_rule((size.gpu.status for size in sizes if size.meets), meeting, is_named=is_named)
     misses = [size for size in sizes if not size.meets]
     near = misses if is_named or flags().is_full else [size for size in misses if size.excess is not None][:_MISSES]
-    lines = [shorten(f"fail  {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near]
+    lines = [
+        shorten(f"{size.verdict:5} {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near
+    ]
     left = len(misses) - len(lines)
     if lines:
         lines = [f"-- {'nearest misses' if left else 'misses'} --", *lines]
@@ -177,7 +179,7 @@ def _one_preset(options: Mapping[str, Any]) -> str | None:
 
 
 def _why_not(size: fleet.GpuSize) -> str:
-    """Why a GPU misses the SLO, to follow the word ``fail``."""
+    """Why a GPU misses the SLO, to follow its verdict."""
     reason = str(size.reason).removeprefix("misses: ")
     at_limit = "misses at the hardware limit: "
     return f"{reason.removeprefix(at_limit)}, at the hardware limit" if reason.startswith(at_limit) else reason

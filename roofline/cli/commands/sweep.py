@@ -113,7 +113,7 @@ def sweep(
         columns=_columns(rows, options) if people else (),
         rows=rows,
         case=case_text(dict.fromkeys(row["model"] for row in rows), options) if people else "",
-        answer=miss_text(rows, options) if people else "",
+        answer=miss_text(rows, options, gpus) if people else "",
         notes=[text for row in rows for text in row["warnings"] if _is_noted(text)] if people else (),
     )
     show(screen, output_format)

@@ -34,7 +34,7 @@ from roofline.cli.columns import (
     verdict_columns,
 )
 from roofline.cli.help import Question
-from roofline.cli.options import output_options, share_option
+from roofline.cli.options import FOR_PROGRAMS, output_options, share_option
 from roofline.cli.render import labelled, show
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.values import API_PRICE, SHARE
@@ -149,25 +149,29 @@ def cost(
             is_mean=None if _has_load(options) else True,
             share=cost_options.get("share"),
         ),
-        answer="" if best is None else _answer(best, first, options, len(others)),
+        answer="" if best is None else _answer(best, first, options, gpus, len(others)),
         lines=[shorten(f"{row['gpu']}: {row['reason']}", terminal_width()) for row in refused if gpus],
         hidden=0 if gpus else len(refused),
         notes=[_SHARED, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
     )
     show(screen, output_format, rows)
     if best is None:
-        raise RooflineError(f"{', '.join(models)}: no cost on {named_gpus(gpus)}; --format json says why for each")
+        is_said = bool(gpus) or output_format in FOR_PROGRAMS
+        why = "" if is_said else "; --format json says why for each"
+        raise RooflineError(f"{', '.join(models)}: no cost on {named_gpus(gpus)}{why}")
 
 
 def _has_load(options: Mapping[str, Any]) -> bool:
     return any(options.get(name) is not None for name in ("batch", "concurrency", "request_rate"))
 
 
-def _answer(best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], others: int) -> str:
+def _answer(
+    best: api.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], others: int
+) -> str:
     """The cheapest GPUs per token that meet the SLO, the source of their rent, and how they compare with an API."""
     row = rows[0]
     slo = (options.get("slo") or {}) if best.prediction is not None else {}  # none is met at saturation
-    missed = miss_text(rows, options if slo else {}, is_part=bool(others))
+    missed = miss_text(rows, options if slo else {}, gpus, is_part=bool(others))
     if missed:
         first = f"{missed}; the prices below break the SLO"
     else:

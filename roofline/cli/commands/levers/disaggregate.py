@@ -103,6 +103,7 @@ def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -
             "way": f"one pool, {pool.gpu}:tp{pool.tp}",
             "num_gpus": float(rounded(pool.num_gpus)) if pool.num_gpus else None,
             "ttft_ms": None if pool.ttft is None else pool.ttft / MILLI,
+            "ttft_p99_ms": None if pool.ttft_p99 is None else pool.ttft_p99 / MILLI,
             "tpot_ms": None if pool.tpot is None else pool.tpot / MILLI,
             "max_request_rate": pool.max_request_rate or None,
         }

@@ -77,15 +77,14 @@ def _quality(row: Row) -> str:
     "--for",
     "goal",
     type=click.Choice(tuple(api.GOALS)),
-    default="ttft",
-    show_default=True,
-    help="What is to be made better; ttft is its p99, cost that of a request.",
+    help="What is to be made better; ttft is its p99, cost that of a request.  [default: tpot where it misses the SLO "
+    "most, else ttft]",
 )
 @partial(case_options, without=("batch", "num_prompts", "measured", "allow_oversize"), single=True, of_loads=True)
 @share_option
 @output_options
 def levers(
-    goal: str,
+    goal: str | None,
     models: tuple[str, ...],
     gpus: tuple[str, ...],
     options: dict[str, Any],
@@ -98,12 +97,17 @@ def levers(
     share = required_share(options, share)
     answer = question.levers(model, gpu, goal=goal, share=share, **options)
     rows: Sequence[Mapping[str, Any]] = answer.to_records()
-    screen = _screen(answer, rows, options, output_format)
+    screen = _screen(answer, rows, options, output_format, is_open=goal is None)
     show(screen, output_format, rows, {"goal": answer.goal, "notes": list(answer.notes)})
 
 
 def _screen(
-    answer: api.Levers, rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any], output_format: str
+    answer: api.Levers,
+    rows: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    output_format: str,
+    *,
+    is_open: bool,
 ) -> Screen:
     start, *others = rows
     numbers = {lever.name: str(place) for place, lever in enumerate(answer.alone, 1)}
@@ -113,21 +117,32 @@ def _screen(
     able = [row for row in others if row["reason"] is None and (len(row["levers"]) < 2 or row["lever"] in chains)]
     listed = [_shown(row, numbers, start) for row in able]
     unable = [row for row in others if row["reason"] is not None]
-    plan = f"{gpus_text(start)} {plan_of(start)}"
+    end = f"{gpus_text(start)} {plan_of(start)}"
+    if is_open and answer.goal == "tpot":
+        end += " \u00b7 for TPOT, which binds"
     columns = _columns(answer.goal, options)
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("why", "why"), ScreenColumn("reason", "reason")]
         listed = [_shown(start, numbers, start), *listed, *({**row, "shown": row["lever"]} for row in unable)]
         unable = []
+    else:
+        listed = meeting_first(listed, lambda row: row["slo_verdict"])
     return Screen(
         columns=columns,
-        rows=listed if output_format == "markdown" else meeting_first(listed, lambda row: row["slo_verdict"]),
+        rows=listed,
+        needed=_chains_and_parts(listed),
         legend=_WITHIN_ROUNDING,
-        case=case_text([start["model"]], options, asked_format(options), plan),
+        case=case_text([start["model"]], options, asked_format(options), end),
         answer=_answer(answer),
         lines=[*_why(answer, in_full=flags().is_full), *_unable(unable, in_full=flags().is_full)],
         notes=[*answer.notes, *_assumptions(answer), *_qualities(answer), *labelled([("", start["warnings"])])],
     )
+
+
+def _chains_and_parts(rows: Sequence[Row]) -> list[Row]:
+    """Combinations, and the levers by whose numbers they are known."""
+    numbered = {part for row in rows if len(row["levers"]) > 1 for part in row["levers"]}
+    return [row for row in rows if len(row["levers"]) > 1 or row["lever"] in numbered]
 
 
 def _shown(row: Mapping[str, Any], numbers: Mapping[str, str], start: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,11 +188,11 @@ def _answer(answer: api.Levers) -> str:
             does += " by a rough estimate"
         differs = "" if is_free(best.quality) else "; its answers differ"
         lines.append(f"{best.name} {does}: {moved}{_with_others(answer, best)}{differs}")
-        free = next((lever for lever in answer.alone if is_free(lever.quality) and lever.helps(answer.goal)), None)
+        free = answer.best_alike
         if differs and free is not None:
             misses = " (it misses the SLO)" if within and not free.meets_slo else ""
-            figure = f"{_figure(answer, free)}{misses}{_with_others(answer, free)}"
-            lines.append(f"with the same answers: {free.name}, {figure}")
+            others = _with_others(answer, free) if len(free.parts) < 2 else ""
+            lines.append(f"with the same answers: {_joined(free.parts)}, {_figure(answer, free)}{misses}{others}")
     return "\n".join([*lines, f"as it is: {_figures(start)}"])
 
 
@@ -199,7 +214,12 @@ def _with_others(answer: api.Levers, lever: api.Pulled) -> str:
         return ""
     longest = max(chains, key=lambda chain: len(chain.parts))
     met = ", which meets the SLO" if longest.meets_slo and not lever.meets_slo else ""
-    return f"; {_figure(answer, longest)} with {' and '.join(longest.parts[1:])}{met}"
+    return f"; {_figure(answer, longest)} with {_joined(longest.parts[1:])}{met}"
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Names as in ``this, that and another``."""
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
 
 def _figure(answer: api.Levers, lever: api.Pulled, *, with_unit: bool = True) -> str:
