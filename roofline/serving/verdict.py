@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from roofline.elements import is_nan
-from roofline.ops import Real, maximum, never, where
+from roofline.elements import is_nan, negated
+from roofline.ops import Real, always, maximum, never, where
 from roofline.records import NamedTuple
 from roofline.specs.slo import key_text
 
@@ -21,6 +21,7 @@ PASS, LIKELY, UNLIKELY, FAIL = "pass", "pass?", "fail?", "fail"
 IN_RANGE = "the 80 % range includes the limit"
 AT_HARDWARE_LIMIT = "times are the hardware limit, which no GPU reaches"
 UNKNOWN = "this percentile is not known for this load: its closed form contradicts the mean; see --simulate"
+NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"
 #: Reasons: why a case has no times.
 DOES_NOT_FIT, OVERLOADED = "does not fit", "overloaded"
@@ -33,14 +34,20 @@ class Limited(NamedTuple):
     central: Real
     low: Real
     high: Real
+    applies: Real = True  # a limit on TPOT does not, to answers of one token
 
 
 class Verdict(NamedTuple):
     """The verdict on an SLO; arrays for many cases."""
 
-    word: Any  # PASS, LIKELY, UNLIKELY or FAIL; None where a limited latency is not known
+    word: Any  # PASS, LIKELY, UNLIKELY or FAIL; None where a limited latency is not known, or no limit applies
     reason: Any  # why it is not PASS; None where it is
-    binding: Any  # key of the limit that is taken up most
+    binding: Any  # key of the limit that is taken up most; None where none applies
+
+    @property
+    def text(self) -> str:
+        """The word of a single case, for people."""
+        return str(self.word or ("does not apply" if self.binding is None else "not known"))
 
 
 def verdict(
@@ -54,7 +61,7 @@ def verdict(
     """The verdict on limits that must hold together.
 
     Args:
-        limited: the limited latencies, at least one.
+        limited: the limited latencies, also those to which their limit does not apply.
         unchecked: conditions outside what was checked, with words for them.
         without_times: conditions under which there are no times, with words for them.
         in_range: why a verdict is not certain where a range includes its limit.
@@ -67,17 +74,23 @@ def verdict(
     Verdict(word='pass?', reason='the 80 % range includes the limit', binding='tpot')
     >>> verdict([Limited("ttft", 0.5, 0.4, 0.6)], [(True, "single-token answers")]).reason
     'outside the validated range: single-token answers'
+    >>> verdict([])
+    Verdict(word=None, reason='no limit applies: an answer of one token has no TPOT', binding=None)
     """
+    if not limited or all(never(each.applies) for each in limited):
+        return Verdict(None, NOTHING_APPLIES, None)
     first = limited[0]
     central: Real = 0.0
     low: Real = 0.0
     high: Real = 0.0
     binding: Any = first.key
     is_unknown: Any = False
+    applies: Any = False  # whether any limit does
     for each in limited:
-        unknown = is_nan(each.central)
-        is_unknown = is_unknown | unknown
-        shares = (where(unknown, 0.0, share) for share in (each.central, each.low, each.high))
+        unknown = is_nan(each.central) & each.applies
+        is_unknown, applies = is_unknown | unknown, applies | each.applies
+        is_left_out = unknown | negated(each.applies)
+        shares = (where(is_left_out, 0.0, share) for share in (each.central, each.low, each.high))
         each_central, each_low, each_high = shares
         binding = where(each_central > central, each.key, binding)
         central, low, high = maximum(central, each_central), maximum(low, each_low), maximum(high, each_high)
@@ -94,6 +107,9 @@ def verdict(
         word, reason = where(is_open, None, word), where(is_open, UNKNOWN, reason)
     for fails, text in without_times:
         word, reason = where(fails, FAIL, word), where(fails, text, reason)
+    if not always(applies):
+        word, reason = where(applies, word, None), where(applies, reason, NOTHING_APPLIES)
+        binding = where(applies, binding, None)
     return Verdict(word, _absent_as_none(reason), binding)
 
 
