@@ -83,14 +83,13 @@ class Percentiles(Generic[Number, Flag, Word]):
     @cached_property
     def slo_met(self) -> Flag | None:
         """Whether the central estimate meets every limit of the SLO; None without one that applies."""
-        limited = [each for each in self._limited if not never(each.applies)]
-        if not limited:
+        if not self._limited:
             return None
         met: Real = True if self.served is None else self.served.is_stable  # overload misses every limit
-        applies: Real = False
-        for each in limited:
-            met, applies = met & ((each.central <= 1.0) | negated(each.applies)), applies | each.applies
-        return met if always(applies) else where(applies, met, None)
+        says: Real = negated(met)  # whether there is an answer
+        for each in self._limited:
+            met, says = met & ((each.central <= 1.0) | negated(each.applies)), says | each.applies
+        return met if always(says) else where(says, met, None)
 
     @cached_property
     def slo_verdict(self) -> Verdict | None:

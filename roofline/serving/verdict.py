@@ -78,7 +78,7 @@ def verdict(
     Verdict(word=None, reason='no limit applies: an answer of one token has no TPOT', binding=None)
     """
     if not limited or all(never(each.applies) for each in limited):
-        return Verdict(None, NOTHING_APPLIES, None)
+        return Verdict(*_without_times(None, NOTHING_APPLIES, without_times), None)
     first = limited[0]
     central: Real = 0.0
     low: Real = 0.0
@@ -105,12 +105,18 @@ def verdict(
     if not never(is_unknown):
         is_open = is_unknown & (central <= 1.0)
         word, reason = where(is_open, None, word), where(is_open, UNKNOWN, reason)
-    for fails, text in without_times:
-        word, reason = where(fails, FAIL, word), where(fails, text, reason)
     if not always(applies):
         word, reason = where(applies, word, None), where(applies, reason, NOTHING_APPLIES)
         binding = where(applies, binding, None)
+    word, reason = _without_times(word, reason, without_times)
     return Verdict(word, _absent_as_none(reason), binding)
+
+
+def _without_times(word: Any, reason: Any, conditions: Iterable[tuple[Real, str]]) -> tuple[Any, Any]:
+    """Word and reason where a case that has no times fails, whatever is asked of them."""
+    for fails, text in conditions:
+        word, reason = where(fails, FAIL, word), where(fails, text, reason)
+    return word, reason
 
 
 def _absent_as_none(reason: Any) -> Any:
