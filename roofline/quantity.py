@@ -161,6 +161,21 @@ def to_text(value: float, unit: str, digits: int = 3) -> str:
     return f"{rounded(value / factor, digits)} {prefix}{unit}"
 
 
+def distinct_texts(first: float, second: float, unit: str | None) -> tuple[str, str]:
+    """Two values in as many digits as tell them apart; without a unit as multiples.
+
+    >>> distinct_texts(0.0080004, 0.008, "s"), distinct_texts(1.5, 2.0, None)
+    (('8.0004 ms', '8 ms'), ('1.5x', '2x'))
+    """
+    for digits in range(3, 10 if first != second else 4):
+        texts = [
+            f"{rounded(each, digits)}x" if unit is None else to_text(each, unit, digits) for each in (first, second)
+        ]
+        if texts[0] != texts[1]:
+            break
+    return texts[0], texts[1]
+
+
 def _advice(dimension: str) -> str:
     examples = {
         "FLOP/s": ("989.4 TFLOP/s", "1979 TOP/s"),

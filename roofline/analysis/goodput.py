@@ -25,6 +25,9 @@ from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 #: What binds where every limit is met up to saturation.
 SATURATION = "saturation"
 
+#: What binds where a limited percentile is not known beyond.
+NOT_KNOWN = "not known beyond"
+
 #: Share of the saturation rate at which a server counts as idle.
 LEAST = 2.0**-12
 
@@ -41,7 +44,7 @@ class Goodput(NamedTuple):
     rate: float  # [1/s] of the whole deployment; 0 where even an idle server misses a limit
     util: float  # rate / max_request_rate [1]
     max_request_rate: float  # [1/s] saturation
-    binding: str  # key of the limit just met, or missed on an idle server; or `SATURATION`
+    binding: str  # key of the limit just met, or missed on an idle server; `SATURATION` or `NOT_KNOWN`
     attained: Mapping[str, float]  # share of requests within each limit; for `p99_within` the multiple [1]
     joint: float  # share of requests within all limits without a percentile [1]
 
@@ -49,6 +52,11 @@ class Goodput(NamedTuple):
     def is_idle(self) -> bool:
         """Whether next to nothing is answered, so that a price, or a change in percent, says nothing."""
         return self.util < IDLE
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is the largest; otherwise a limited percentile is not known beyond."""
+        return self.binding != NOT_KNOWN
 
 
 class WithinLimits(NamedTuple):
@@ -161,25 +169,29 @@ def largest_within(
 ) -> Goodput:
     """The largest share of a saturation rate at which no limit is exceeded, as a goodput.
 
-    `excesses` gives by how much each limit is exceeded at a share, None without a steady state; `within` the shares of
-    requests there; `most` is the saturation rate [1/s].
+    `excesses` gives by how much each limit is exceeded at a share, infinite where that is not known, None without a
+    steady state; `within` the shares of requests there; `most` is the saturation rate [1/s].
     """
+    unknown = float("inf")  # smallest share above the answer at which a limited percentile is not known
     unstable = 1.0  # smallest share of the saturation rate at which there is no steady state
     seen: dict[float, str] = {}
 
     def shortfall(util: float) -> float:
-        nonlocal unstable
+        nonlocal unstable, unknown
         exceeded = excesses(util)
         if exceeded is None:
             unstable = min(unstable, util)
             seen[util] = SATURATION
             return 1.0
         seen[util] = max(exceeded, key=lambda key: exceeded[key])
+        if exceeded[seen[util]] == float("inf") and util > last_met[0]:
+            unknown = min(unknown, util)
         return exceeded[seen[util]]
 
     def answer(util: float, rate: float) -> Goodput:
         return Goodput(rate, rate / most, most, seen[util], *within(util))
 
+    last_met = (0.0, 0.0)
     idle_shortfall = shortfall(LEAST)
     if idle_shortfall > 0.0 and seen[LEAST] != P99_WITHIN:
         return answer(LEAST, 0.0)
@@ -203,6 +215,8 @@ def largest_within(
         missing = shortfall(util)
     best = answer(util, util * most)
     is_full = missing < -_SLACK and unstable < util * (1.0 + _SLACK)
+    if unknown < util * (1.0 + _SLACK) and not is_full:
+        return best._replace(binding=NOT_KNOWN)
     return best._replace(binding=SATURATION) if is_full else best
 
 
@@ -212,8 +226,13 @@ def share_is_met(
     slo: Mapping[str, float],
     share: float,
     correction: Correction = UNCORRECTED,
-) -> bool:
-    """Whether a share of requests meets all limits without a percentile together; False beyond saturation."""
+) -> bool | None:
+    """Whether a share of requests meets all limits without a percentile together; False beyond saturation.
+
+    None where no limit applies.
+    """
+    if workload.osl <= 1.0 and all(metric_and_level(key)[0] == "tpot" for key in slo):
+        return None
     means = served(deployment, workload)
     if not means.is_stable:
         return False

@@ -83,6 +83,8 @@ def pool_latencies(means: Pooled, tails: Tails, workload: Workload, keys: Iterab
     means_of = {"ttft": means.ttft, "tpot": tpot, "e2el": means.ttft + means.decode}
     steps = equal_steps(workload)
     known = {key: float(latency_over_requests(tails, means_of, steps, *metric_and_level(key))) for key in keys}
+    if workload.osl <= 1.0:
+        known |= {key: 0.0 for key in known if metric_and_level(key)[0] == "tpot"}  # one token has none
     return {key: float("inf") if is_nan(time) else time for key, time in known.items()}
 
 

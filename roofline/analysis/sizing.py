@@ -7,11 +7,11 @@ from itertools import groupby
 
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
-from roofline.quantity import GIGA, to_text
+from roofline.quantity import GIGA, distinct_texts
 from roofline.records import NamedTuple, replace
 from roofline.serving.latency import BURST, Workload
 from roofline.serving.sizing import MOST_GPUS, plan_fault, possible_tp
-from roofline.serving.targets import limit_shares
+from roofline.serving.targets import least_shares, limit_shares
 from roofline.specs.model import Model
 from roofline.specs.slo import LATENCIES, P99_WITHIN, key_text
 
@@ -20,8 +20,6 @@ MOST_RANKS = 512
 
 #: Most replicas that share a load.
 MOST_REPLICAS = 1 << 16
-
-_FEWEST_DIGITS, _MOST_DIGITS = 3, 6
 
 
 class Degrees(NamedTuple):
@@ -39,6 +37,7 @@ class Candidate(NamedTuple):
     deployment: Deployment
     preset: str | None  # formats; None for the checkpoint's own
     shares: Mapping[str, float]  # SLO key -> time / limit, or memory -> used / usable [1]
+    is_known: bool = True  # whether no share is the mean in place of a percentile
 
     @property
     def worst(self) -> float:
@@ -79,16 +78,23 @@ def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> l
 
 
 def fewest_gpus(
-    by_preset: Mapping[str | None, Deployment], workload: Workload, slo: Mapping[str, float], fixed: Degrees
+    by_preset: Mapping[str | None, Deployment],
+    workload: Workload,
+    slo: Mapping[str, float],
+    fixed: Degrees,
+    *,
+    for_certain: bool = True,
 ) -> Sized:
     """The fewest GPUs of one kind that meet an SLO: of one replica for a burst, of all replicas for users or a rate.
+
+    A percentile that is not known meets no limit `for_certain`; otherwise it meets those that its mean meets.
 
     Among plans and quantizations with equally few GPUs, the smallest sum of times relative to their limits wins. Memory
     is checked before time. Where nothing meets the SLO, the nearest plan has the smallest worst time relative to its
     limit. `by_preset` holds the model on one GPU per pipeline stage, whether it fits or not.
     """
     if workload.load != BURST:
-        return _fewest_under_load(by_preset, workload, slo, fixed)
+        return _fewest_under_load(by_preset, workload, slo, fixed, for_certain=for_certain)
     ideal = {preset: _trial(deployment.on("ideal"), preset, workload, slo) for preset, deployment in by_preset.items()}
     nearest: Candidate | None = None
     tightest: Candidate | None = None
@@ -122,7 +128,12 @@ def fewest_gpus(
 
 
 def _fewest_under_load(
-    by_preset: Mapping[str | None, Deployment], workload: Workload, slo: Mapping[str, float], fixed: Degrees
+    by_preset: Mapping[str | None, Deployment],
+    workload: Workload,
+    slo: Mapping[str, float],
+    fixed: Degrees,
+    *,
+    for_certain: bool,
 ) -> Sized:
     """`fewest_gpus` for users or a rate: each plan with as many replicas as it needs."""
     idle = replace(
@@ -147,13 +158,13 @@ def _fewest_under_load(
         if bound.worst > 1.0:
             slow = _nearer(bound, slow)
             continue
-        by_itself = _trial(plan, preset, idle, bounded)  # the limit of many replicas
+        by_itself = _trial(plan, preset, idle, bounded, for_certain=for_certain)  # the limit of many replicas
         if by_itself.worst > 1.0:
             nearest = _nearer(by_itself, nearest)
             continue
-        trial = _fewest_replicas(plan, preset, workload, slo, most)
+        trial = _fewest_replicas(plan, preset, workload, slo, most, for_certain=for_certain)
         if trial is None:
-            nearest = _nearer(_trial(plan.copies(most), preset, workload, slo), nearest)
+            nearest = _nearer(_trial(plan.copies(most), preset, workload, slo, for_certain=for_certain), nearest)
         if trial is not None and (best is None or _cost(trial) < _cost(best)):
             best = trial
     if best is not None:
@@ -163,18 +174,24 @@ def _fewest_under_load(
     return Sized(nearest=nearest) if nearest is not None else Sized(tightest=tightest)
 
 
-def _cost(trial: Candidate) -> tuple[int, float]:
-    """Sort key: GPUs of all replicas, then the sum of the shares."""
-    return trial.deployment.num_gpus, trial.total
+def _cost(trial: Candidate) -> tuple[int, bool, float]:
+    """Sort key: GPUs of all replicas, then whether all is known, then the sum of the shares."""
+    return trial.deployment.num_gpus, not trial.is_known, trial.total
 
 
 def _fewest_replicas(
-    replica: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float], most: int
+    replica: Deployment,
+    preset: str | None,
+    workload: Workload,
+    slo: Mapping[str, float],
+    most: int,
+    *,
+    for_certain: bool,
 ) -> Candidate | None:
     """A plan with the fewest replicas that meet the SLO together; None where `most` are too few."""
 
     def trial(count: int) -> Candidate:
-        return _trial(replica.copies(count), preset, workload, slo)
+        return _trial(replica.copies(count), preset, workload, slo, for_certain=for_certain)
 
     count, too_few = 1, 0
     while (met := trial(count)).worst > 1.0:
@@ -201,7 +218,8 @@ def reason(sized: Sized, slo: Mapping[str, float], *, is_mean: bool) -> str | No
     if sized.nearest is not None:
         if sized.nearest.worst <= 1.0:
             return f"misses: the load needs more than {MOST_REPLICAS:,} replicas"
-        return f"misses: {_missed(sized.nearest, slo, is_mean=is_mean)} at best ({_plan_of(sized.nearest)})"
+        least = "" if sized.nearest.is_known else ">= "
+        return f"misses: {_missed(sized.nearest, slo, least, is_mean=is_mean)} at best ({_plan_of(sized.nearest)})"
     if sized.tightest is not None:
         usable = sized.tightest.deployment.gpu.memory
         used = f"{sized.tightest.worst * usable / GIGA:.1f} GB of {usable / GIGA:.1f} GB per GPU"
@@ -231,8 +249,17 @@ def _candidates(
             yield preset, stage.at(plan)
 
 
-def _trial(deployment: Deployment, preset: str | None, workload: Workload, slo: Mapping[str, float]) -> Candidate:
-    return Candidate(deployment, preset, limit_shares(deployment, workload, slo))
+def _trial(
+    deployment: Deployment,
+    preset: str | None,
+    workload: Workload,
+    slo: Mapping[str, float],
+    *,
+    for_certain: bool = True,
+) -> Candidate:
+    if for_certain:
+        return Candidate(deployment, preset, limit_shares(deployment, workload, slo))
+    return Candidate(deployment, preset, *least_shares(deployment, workload, slo))
 
 
 def _shared_bound(ideal: Candidate, candidate: Deployment) -> Candidate:
@@ -261,7 +288,8 @@ def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_m
     misses = []
     for key, share in trial.shares.items():
         if key == P99_WITHIN and share > 1.0:
-            misses.append(f"p99 {share * slo[key]:.3g}x the median > {slo[key]:.3g}x")
+            multiple, most = distinct_texts(share * slo[key], slo[key], None)
+            misses.append(f"p99 {multiple} the median > {most}")
         elif share > 1.0:
             misses.append(f"{key_text(key, is_mean=is_mean)} {least}{above_limit(share * slo[key], slo[key])}")
     return ", ".join(misses)
@@ -269,11 +297,7 @@ def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_m
 
 def above_limit(time: float, limit: float) -> str:
     """A time and the limit it misses, with enough digits to tell them apart."""
-    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
-        text = to_text(time, "s", digits)
-        if text != to_text(limit, "s", digits):
-            break
-    return f"{text} > {to_text(limit, 's', digits)}"
+    return " > ".join(distinct_texts(time, limit, "s"))
 
 
 def _gpus_text(trial: Candidate) -> str:

@@ -28,6 +28,9 @@ MET = NANO
 #: What limits a value where no target does: full slots or a full memory, no steady state, or the end of the search.
 SLOTS, MEMORY, LONGEST, SATURATION, SEARCH = "max_num_seqs", "memory", "max_model_len", "saturation", "search range"
 
+#: What limits a value beyond which a target's percentile is not known.
+NOT_KNOWN = "not known beyond"
+
 #: Inputs of which there are whole numbers.
 COUNTED = ("batch", "isl", "osl", USERS)
 _PREFIXED = ("B/s", "FLOP/s", "exp/s", "B", "s")  # units that take a prefix
@@ -75,9 +78,16 @@ class Solution:
         return self.limited_by == SEARCH
 
     @property
+    def is_known(self) -> bool:
+        """Whether the targets are known to be missed beyond the value; otherwise a percentile is not known there."""
+        return self.limited_by != NOT_KNOWN
+
+    @property
     def verdict(self) -> str | None:
-        """Verdict on the targets at the solution: fail where no value meets them, None where one is not known."""
-        return FAIL if self.judged is None else self.judged.word
+        """Verdict on the targets at the solution: fail where no value meets them, None where that is not known."""
+        if self.judged is None:
+            return FAIL if self.is_known else None
+        return None if self.judged.word is None else str(self.judged.word)
 
     @property
     def whole(self) -> int | None:
@@ -145,9 +155,9 @@ class Solution:
         targets = limits_words(self.targets, is_mean=self.is_mean)
         value, present = (_with_unit(number, self.unit) for number in (self.value, self.present))
         sign = "beyond" if self.is_open else "="
-        return (
-            f"<Solution {self.unknown} {sign} {value} (now {present}) for {targets} on {self.base.deployment.gpu.name}>"
-        )
+        end = "" if self.is_known else f", {NOT_KNOWN}"
+        gpu = self.base.deployment.gpu.name
+        return f"<Solution {self.unknown} {sign} {value} (now {present}) for {targets} on {gpu}{end}>"
 
     def __str__(self) -> str:
         gpu = self.base.deployment.gpu.name
@@ -156,7 +166,11 @@ class Solution:
         unit = "" if self.unit == "1" else f" {self.unit}"
         sign = "beyond" if self.is_open else "="
         text = f"{gpu}: {self.unknown} {sign} {self.value:.6g}{unit} (now {self.present:.6g}), by {self.method}"
-        whole = "" if self.whole is None or self.is_open else f"; at most {self.whole} whole"
+        whole = (
+            ""
+            if self.whole is None or self.is_open or self.limited_by == NOT_KNOWN
+            else f"; at most {self.whole} whole"
+        )
         whole += "" if self.verdict is None else f"; SLO {self.verdict}"
         return text + whole + (f"; {self.reason}" if self.reason else "")
 

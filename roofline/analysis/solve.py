@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from roofline.analysis.goodput import MOST
-from roofline.analysis.solution import COUNTED, LONGEST, MEMORY, MET, SATURATION, SEARCH, SLOTS, Solution
+from roofline.analysis.solution import COUNTED, LONGEST, MEMORY, MET, NOT_KNOWN, SATURATION, SEARCH, SLOTS, Solution
 from roofline.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
 from roofline.formulas.case_trace import CaseTrace
 from roofline.formulas.inputs import Input, changed, inputs, refuse_arrays
 from roofline.physics.forward import Pass
-from roofline.quantity import BILLION, BITS_PER_BYTE, NANO, rounded, to_text
+from roofline.quantity import BILLION, BITS_PER_BYTE, NANO, distinct_texts, rounded, to_text
 from roofline.records import dataclass, replace
 from roofline.roots import root
 from roofline.serving.answer import predict_deployment
@@ -40,6 +40,7 @@ _INFINITE = float("inf")
 _HUGE = 2.0**60  # times the present value; as good as infinite
 _MOST_USERS = 2.0**20
 _JUST_ABOVE = 1.0 + NANO
+_NO_FIGURE = "its closed form contradicts the mean; predict --simulate tells"
 _LAST_DIGIT, _NUDGES = 2.0**-52, 20
 _RISING = ("workload", "latency", "precision")  # kinds of input: more takes longer
 _SAVING = ("prefix", "cache_hit")  # exceptions: more takes less time
@@ -239,6 +240,9 @@ def _single_answer(prediction: Prediction, entry: Input, result: str, target: fl
         latency = changed_case.latency(result)
         return math.inf if latency is None else float(latency)
 
+    def is_unknown(value: float) -> bool:
+        return _lacks(changed(prediction, {entry.name: value}), result)
+
     scale = entry.value or 1.0
     best, worst = (min(end, scale * _HUGE) for end in _range(prediction, entry, result))
     far = scale / _HUGE if worst == 0.0 and entry.name not in _SAVING else worst
@@ -247,6 +251,9 @@ def _single_answer(prediction: Prediction, entry: Input, result: str, target: fl
     if at_far == at_best:
         text = f"{result} does not depend on {entry.name}: always {to_text(at_best, 's')}"
         return _TargetAnswer(entry.value if is_met else None, "bound", text)
+    if not is_met and is_unknown(best):
+        text = f"{result} is not known even at {entry.name} = {rounded(best)}: {_NO_FIGURE}"
+        return _TargetAnswer(None, "bound", text, limited_by=NOT_KNOWN)
     if not is_met:
         return _TargetAnswer(None, "bound", _unmet_reason(prediction, entry, best, result, target))
     if at_far <= target:
@@ -256,6 +263,9 @@ def _single_answer(prediction: Prediction, entry: Input, result: str, target: fl
         text = f"{result} is met to the end of the search, {entry.name} = {rounded(far)}: {to_text(at_far, 's')}"
         return _TargetAnswer(far, "bound", text, limited_by=SEARCH)
     value = root(lambda value: time(value) / target - 1.0, scale, best, far)
+    if abs(time(value) / target - 1.0) > MET and is_unknown(value * (1.0 + math.copysign(NANO, far - best))):
+        text = f"{result} is {to_text(time(value), 's')} there and not known beyond: {_NO_FIGURE}"
+        return _TargetAnswer(value, "step", text, limited_by=NOT_KNOWN)
     if abs(time(value) / target - 1.0) > MET:
         text = f"{result} moves in steps there: {to_text(time(value), 's')}, above the target beyond"
         return _TargetAnswer(value, "step", text, limited_by=result, is_jump=True)
@@ -264,6 +274,12 @@ def _single_answer(prediction: Prediction, entry: Input, result: str, target: fl
         met = _on_its_side(time, formula.value, best, target)
         return _TargetAnswer(met, "closed form", formula=formula, limited_by=result)
     return _TargetAnswer(_on_its_side(time, value, best, target), "root", limited_by=result)
+
+
+def _lacks(case: Prediction, result: str) -> bool:
+    """Whether a case has a steady state, but a percentile that is not known."""
+    is_steady = case.workload.num_prompts is None and (case.served is None or bool(case.served.is_stable))
+    return is_steady and case.latency(result) is None
 
 
 def _on_its_side(time: Callable[[float], float], value: float, best: float, target: float) -> float:
@@ -294,19 +310,10 @@ def _unmet_reason(prediction: Prediction, entry: Input, best: float, result: str
     best_case = changed(prediction, {entry.name: best})
     name = "infinite" if best >= (entry.value or 1.0) * _HUGE else rounded(best)
     ideal = {"ttft": best_case.ideal[0].time, "tpot": best_case.ideal[1].time}.get(result)
-    target_text, best_text = _distinct_texts(target, float(best_case.latency(result) or 0.0))
+    target_text, best_text = distinct_texts(target, float(best_case.latency(result) or 0.0), "s")
     at_best = f"{best_text} at {entry.name} = {name} ({_times_text(best_case, result)})"
     limit = "" if ideal is None or ideal <= target else f"; the hardware limit is {to_text(float(ideal), 's')}"
     return f"{result} = {target_text} cannot be met: still {at_best}{limit}"
-
-
-def _distinct_texts(first: float, second: float) -> tuple[str, str]:
-    """Two times with enough digits to tell them apart."""
-    for digits in range(3, 10):
-        texts = to_text(first, "s", digits), to_text(second, "s", digits)
-        if texts[0] != texts[1]:
-            break
-    return texts
 
 
 def _times_text(case: Prediction, result: str) -> str:
@@ -349,6 +356,7 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
     best: Prediction | None = None
     meeting: Prediction | None = None
     too_small, missed = False, False
+    unknown: dict[str, list[int]] = {}  # target -> degrees at which it is not known
     for tp in possible_tp(deployment.model, widest_tp(deployment)):
         sharded = replace(deployment, plan=replace(deployment.plan, tp=tp))
         try:
@@ -359,6 +367,10 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
         if not candidate.fits and not prediction.allow_oversize:
             too_small = True
             continue
+        lacking = [name for name in limits if _lacks(candidate, name)]
+        if lacking:
+            unknown.setdefault(lacking[0], []).append(tp)
+            continue
         if best is None or _excess(candidate, limits)[0] < _excess(best, limits)[0]:
             best = candidate
         if _excess(candidate, limits)[0] <= 1.0:
@@ -368,16 +380,23 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
     shown_case = meeting or best
     binding = next(iter(limits)) if shown_case is None else _excess(shown_case, limits)[1]
     reason = ""
-    if best is None:
+    gaps = [
+        f"{name} is not known at tp {', '.join(map(str, degrees))}: {_NO_FIGURE}" for name, degrees in unknown.items()
+    ]
+    if best is None and gaps:
+        binding = next(iter(unknown))
+    elif best is None:
         reason = "does not fit at any tp of the scale-up domain"
     elif meeting is None:
-        target_text, best_text = _distinct_texts(limits[binding], float(best.latency(binding) or 0.0))
+        target_text, best_text = distinct_texts(limits[binding], float(best.latency(binding) or 0.0), "s")
         reason = (
             f"{binding} = {target_text} cannot be met: still {best_text} at tp {best.deployment.plan.tp}, the best "
             f"({_times_text(best, binding)})"
         )
     value = None if meeting is None else float(meeting.deployment.plan.tp)
+    reason = "; ".join([*([reason] if reason else []), *gaps])
     limited_by = None if meeting is None else binding if missed else MEMORY if too_small else None
+    limited_by = NOT_KNOWN if gaps else limited_by
     return Solution(
         unknown="tp",
         unit="1",

@@ -155,6 +155,8 @@ def curve(
             break
         load = replace(start.workload, **{RATE: None, kind: row[kind]})  # by a share of the requests, as in `goodput`
         met = share_is_met(start.deployment, load, limits, required, start.correction)
+        if met is None:
+            break
         row |= {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
     return Curve(start, kind, points, most if kind == RATE else slots, limits, goodput)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from roofline.analysis.goodput import IDLE, LEAST, SATURATION, Goodput, largest_rate
+from roofline.analysis.goodput import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.analysis.sizing import above_limit
 from roofline.api import catalog
 from roofline.api.answer_rows import answer_row, refused_row
@@ -75,7 +75,7 @@ class GpuGoodput:
     share: float | None  # of the requests that must meet all limits without a percentile together [1]; None: on means
     found: Goodput | None = field(default=None, repr=False)
     prediction: Prediction | None = field(default=None, repr=False)  # at the goodput
-    reason: str | None = None  # why there is no goodput
+    reason: str | None = None  # why there is no goodput, or why it is not known whether more is
     warnings: tuple[str, ...] = ()
     asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
 
@@ -86,9 +86,11 @@ class GpuGoodput:
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
         price = f"next to none, {100.0 * known.util:.2g} % of the saturation" if known.is_idle else price
-        binding = known.binding if known.binding == SATURATION else key_text(known.binding, is_mean=self.share is None)
+        is_limit = known.binding not in (SATURATION, NOT_KNOWN)
+        binding = key_text(known.binding, is_mean=self.share is None) if is_limit else known.binding
+        binding = binding if known.binding == NOT_KNOWN else f"set by {binding}"
         where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
-        return f"{where}: {rounded(self.rate)} requests/s, set by {binding}; {price}"
+        return f"{where}: {rounded(self.rate)} requests/s, {binding}; {price}"
 
     def __repr__(self) -> str:
         return f"<GpuGoodput {self}>"
@@ -122,7 +124,8 @@ class GpuGoodput:
             "attained_share": None if known is None else known.joint,
             "reason": self.reason,
         }
-        if self.prediction is not None and known is not None and self.share is not None:
+        judged = None if self.prediction is None else self.prediction.slo_verdict
+        if judged is not None and judged.binding is not None and known is not None and self.share is not None:
             values |= {"slo_met": True, "slo_binding": known.binding, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}
         return cast("GoodputRow", answer_row(keys, GOODPUT_KEYS, self.prediction, self.asked, values))
 
@@ -262,7 +265,8 @@ def _on_gpu(
         request_rate=missed.rate * _BELOW,
     )  # fmt: skip
     notes = [text for text in answer.warnings if not text.startswith("tp =")]
-    return GpuGoodput(model, gpu, share, missed, answer, None, (*name_notes, *notes))
+    reason = UNKNOWN.replace("for this load", "beyond this rate") if missed.binding == NOT_KNOWN else None
+    return GpuGoodput(model, gpu, share, missed, answer, reason, (*name_notes, *notes))
 
 
 def best_within(

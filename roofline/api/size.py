@@ -26,6 +26,7 @@ from roofline.api.inputs.slo import slo_limits
 from roofline.api.inputs.texts import all_values, listed_names, plain_counts, plain_options, tokens_of_prefix
 from roofline.api.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.catalog import find
+from roofline.elements import is_nan
 from roofline.errors import BadInput, RooflineError, UnsupportedPrecision, shown
 from roofline.grammar.pools import Pool
 from roofline.number_types import Json
@@ -42,7 +43,7 @@ from roofline.serving.sizing import check_degrees, check_plan, does_not_fit
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.slo import LATENCIES
+from roofline.specs.slo import LATENCIES, key_text
 
 if TYPE_CHECKING:
     from roofline.api.inputs.options import SizeOptions, Slo
@@ -64,6 +65,8 @@ _SHARED = ("concurrency", "request_rate", "num_prompts")  # loads that replicas 
 class GpuSize:
     """The fewest GPUs of one kind that meet an SLO, or why none do.
 
+    Where it is not known of the fewest GPUs that may, their verdict is None, with the reason.
+
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
     >>> result
@@ -74,9 +77,9 @@ class GpuSize:
 
     model: Model = field(repr=False)
     gpu: Gpu = field(repr=False)
-    prediction: Prediction | None  # with the fewest GPUs; None where no plan meets the SLO
+    prediction: Prediction | None  # with the fewest GPUs that meet the SLO, or may; None where no plan does
     quantization: str | None = None  # preset of the prediction; None for the checkpoint's own formats
-    reason: str | None = None  # why no plan meets the SLO
+    reason: str | None = None  # why no plan meets the SLO, or why it is not known
     nearest: Prediction | None = None  # the nearest miss, where no plan meets the SLO and one fits
     misses_hardware_limit: bool = False  # whether the GPUs miss the SLO even at the hardware limit
     excess: float | None = None  # worst latency of the nearest plan over its limit [1]; None where no plan fits
@@ -89,7 +92,7 @@ class GpuSize:
             return f"{self.gpu.name}: {self.reason}"
         plan = prediction.deployment.plan
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
-        sure = "" if self.verdict == PASS else f"; SLO {self.verdict}"
+        sure = "" if self.verdict == PASS else f"; SLO {self.verdict}" if self.verdict else f"; {self.reason}"
         text = plan_text(plan, self.quantization, prediction.deployment.replicas)
         return f"{prediction.deployment.num_gpus} x {self.gpu.name} ({text}): {latencies(prediction)}, {rent}{sure}"
 
@@ -97,25 +100,28 @@ class GpuSize:
         return f"<{type(self).__name__} {self}>"
 
     @property
-    def meets(self) -> bool:
-        """Whether the central estimate meets the SLO with some number of GPUs."""
-        return self.prediction is not None
+    def meets(self) -> bool | None:
+        """Whether the central estimate meets the SLO with some number of GPUs; None where that is not known."""
+        return None if self.verdict is None else self.prediction is not None
 
     @property
     def meets_high(self) -> bool | None:
         """Whether the upper ends of the 80 % intervals meet it too; None on the ideal basis, which has none."""
         if self.prediction is None:
             return False
-        if self.prediction.basis == "ideal":
+        if self.prediction.basis == "ideal" or self.verdict is None:
             return None
         ends = {key: self.prediction.latency_interval(key) for key in self.prediction.slo}
         return all(end is None or end[1] <= self.prediction.slo[key] for key, end in ends.items())
 
     @property
-    def verdict(self) -> str:
-        """Verdict on the SLO: that of the prediction, else ``fail``, or ``fail?`` on a GPU that was never timed."""
+    def verdict(self) -> str | None:
+        """Verdict on the SLO: that of the prediction, None where it is not known.
+
+        Else ``fail``, or ``fail?`` on a GPU that was never timed.
+        """
         if self.prediction is not None:
-            return self.prediction.verdict or FAIL
+            return self.prediction.verdict
         is_estimate = self.nearest is not None and self.nearest.basis == "generic" and not self.misses_hardware_limit
         return UNLIKELY if is_estimate else FAIL
 
@@ -140,7 +146,7 @@ class GpuSize:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FleetSize:
-    """Answers for several kinds of GPU: those that meet the SLO, cheapest first, then the others.
+    """Answers for several kinds of GPU: those that meet the SLO, cheapest first, those that may, then the others.
 
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
@@ -160,7 +166,7 @@ class FleetSize:
 
     def __repr__(self) -> str:
         model = self.sizes[0].model.short_name if self.sizes else "no GPU"
-        met = sum(size.meets for size in self.sizes)
+        met = sum(size.meets is True for size in self.sizes)
         first = "" if self.cheapest is None else f"; first {self.cheapest}"
         return f"<FleetSize {model}: {met} of {len(self.sizes)} kinds of GPU meet the SLO{first}>"
 
@@ -199,8 +205,8 @@ def size(
             default, and quantization may be several presets.
 
     Returns:
-        GPUs that meet the SLO, by rent (unknown prices last), number and times; then the others, the nearest misses
-        first, each with the reason.
+        GPUs that meet the SLO, by rent (unknown prices last), number and times; then those of which it is not known,
+        and the others, the nearest misses first, each with the reason.
 
     Raises:
         UnknownName: no such model, GPU, format or SLO key.
@@ -290,7 +296,8 @@ def _on_gpu(
         )
     if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
         raise BadInput("size takes one case; lengths and load must be numbers, not arrays")
-    sized = fewest_gpus({preset: prediction.deployment for preset, prediction in alone.items()}, workload, slo, fixed)
+    deployments = {preset: prediction.deployment for preset, prediction in alone.items()}
+    sized = fewest_gpus(deployments, workload, slo, fixed, for_certain=False)
 
     def predicted(trial: Candidate) -> Prediction:
         plan = {degree: getattr(trial.deployment.plan, degree) for degree in _DEGREES}
@@ -303,7 +310,10 @@ def _on_gpu(
     if sized.fewest is not None:
         answer = predicted(sized.fewest)
         preset = canonical_preset(sized.fewest.preset, gpu.vendor)
-        return GpuSize(model, gpu, answer, preset, warnings=(*answer.warnings, *notes))
+        if answer.verdict is not None:
+            return GpuSize(model, gpu, answer, preset, warnings=(*answer.warnings, *notes))
+        certain = None if sized.fewest.is_known else fewest_gpus(deployments, workload, slo, fixed).fewest
+        return GpuSize(model, gpu, answer, preset, _not_judged(answer, certain), warnings=(*answer.warnings, *notes))
     row |= {"basis": first.basis, "basis_detail": first.basis_detail, "engine": first.engine}
     nearest = None if sized.nearest is None or load else predicted(sized.nearest)
     if sized.tightest is not None:
@@ -316,6 +326,17 @@ def _on_gpu(
     closest = sized.nearest or sized.ideal
     excess = None if closest is None else closest.worst
     return GpuSize(model, gpu, None, None, why, nearest, sized.ideal is not None, excess, row, notes)
+
+
+def _not_judged(answer: Prediction, certain: Candidate | None) -> str:
+    """Why it is not known whether the fewest GPUs that may meet the SLO do."""
+    judged = answer.slo_verdict
+    if judged is not None and judged.binding is None:
+        return str(judged.reason)
+    unknown = [key_text(key) for key, share in answer.slo_shares.items() if is_nan(share)]
+    enough = "" if certain is None else f" below {certain.deployment.num_gpus} GPUs"
+    why = "the closed form contradicts the mean there; predict --simulate tells"
+    return f"not known: {', '.join(unknown)} has no figure{enough}: {why}"
 
 
 def _texts(*errors: RooflineError) -> tuple[str, ...]:
@@ -335,10 +356,10 @@ def _rank(answer: GpuSize) -> tuple[Any, ...]:
     """By rent, unknown ones last, GPUs and times; misses by how far they are off, then by name."""
     prediction = answer.prediction
     if prediction is None:
-        return True, answer.excess is None, answer.excess or 0.0, answer.gpu.name
+        return 2, answer.excess is None, answer.excess or 0.0, answer.gpu.name
     rent = prediction.usd_per_hour
-    times = sum(prediction.slo_shares.values())
-    return False, rent is None, rent or 0.0, prediction.deployment.num_gpus, times, answer.gpu.name
+    times = sum(share for share in prediction.slo_shares.values() if not is_nan(share))
+    return answer.meets is None, rent is None, rent or 0.0, prediction.deployment.num_gpus, times, answer.gpu.name
 
 
 def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> list[str]:

@@ -183,18 +183,33 @@ def miss_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[st
     slo, is_mean = options.get("slo") or {}, differ(options)
     if not rows or not slo or passing(rows):
         return ""
-    nearest = min(rows, key=lambda row: _excess(row, slo))
+    unknown = [row for row in rows if row.get("slo_verdict") is None]
+    if len(unknown) == len(rows):
+        if all(row.get("slo_binding") is None for row in rows):
+            return "no limit of the SLO applies to answers of one token"
+        which = f"{gpus_text(rows[0])}{by_estimate(rows[0])}" if len(rows) == 1 else f"of any of {len(rows)}"
+        return (
+            f"{which}: not known whether it meets the SLO"
+            if len(rows) == 1
+            else f"not known {which} whether it meets the SLO"
+        )
+    nearest = min((row for row in rows if row.get("slo_verdict") is not None), key=lambda row: _excess(row, slo))
     latency = _binding(nearest, is_mean=is_mean)
     named = f"{gpus_text(nearest)}{by_estimate(nearest)}" + (f", {latency}" if latency else "")
-    is_unknown = any(row.get("slo_verdict") is None for row in rows)
     tried = "" if _has_plan(options, gpus) else " at its smallest plan (see size)"
     if len(rows) == 1:
-        (row,) = rows
-        if is_unknown:
-            return f"{gpus_text(row)}{by_estimate(row)}: not known whether it meets the SLO"
-        return f"{gpus_text(row)} misses it{by_estimate(row)}{tried}" + (f": {latency}" if latency else "")
-    known = "is known to meet" if is_unknown else "meets"
-    return f"none of {len(rows)}{' timed GPUs' if is_part else ''} {known} it{tried}; nearest: {named}"
+        return f"{gpus_text(nearest)} misses it{by_estimate(nearest)}{tried}" + (f": {latency}" if latency else "")
+    known = "is known to meet" if unknown else "meets"
+    which = "nearest known miss" if unknown else "nearest"
+    return f"none of {len(rows)}{' timed GPUs' if is_part else ''} {known} it{tried}; {which}: {named}"
+
+
+def others_text(rows: Sequence[Row]) -> str:
+    """How many of the rows miss the SLO, and of how many it is not known; empty where all meet it."""
+    unknown = sum(row.get("slo_verdict") is None for row in rows)
+    missing = len(rows) - len(passing(rows)) - unknown
+    counts = ((missing, "miss it"), (unknown, "not known"))
+    return ", ".join(f"{count} {text}" for count, text in counts if count)
 
 
 def _has_plan(options: Mapping[str, Any], gpus: Sequence[str]) -> bool:
@@ -218,8 +233,8 @@ def _verdict(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str
     best = min(priced, key=lambda row: float(row["usd_per_m_output_tok"])) if priced else meeting_rows[0]
     cost = f" at {output_price(best['usd_per_m_output_tok'])}" if priced else ""
     superlative = "cheapest" if priced else "fastest"
-    missing = len(rows) - len(meeting_rows)
-    rest = f"; {superlative} of {len(meeting_rows)} that do" + (f", {missing} miss it" if missing else "")
+    others = others_text(rows)
+    rest = f"; {superlative} of {len(meeting_rows)} that do" + (f", {others}" if others else "")
     alone = f", the only one of {len(rows)}"
     return f"{gpus_text(best)} meets it{by_estimate(best)}{cost}{rest if len(meeting_rows) > 1 else alone}"
 

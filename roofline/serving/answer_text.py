@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.elements import figure_text, span_text
 from roofline.ops import Real
-from roofline.quantity import HOUR, MILLI, rounded, to_text
+from roofline.quantity import HOUR, MILLI, distinct_texts, rounded, to_text
 from roofline.serving.latency import RATE, Workload
 from roofline.serving.lengths import cold_start_text
 from roofline.serving.limits import DERATED, is_pressing
@@ -15,7 +15,7 @@ from roofline.serving.prompt_cache import cached_text, hit_rate, is_a_mixture, l
 from roofline.serving.quantization import summary
 from roofline.serving.row import draft_name
 from roofline.serving.verdict import FAIL, OUTSIDE, PASS
-from roofline.specs.slo import LEVELS, P99_WITHIN, key_of, key_text
+from roofline.specs.slo import LEVELS, P99_WITHIN, key_of, key_text, limits_words
 
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
@@ -33,8 +33,8 @@ def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
     times = {"TTFT": prediction.ttft, "TPOT": prediction.tpot}
     answer = ", ".join(f"{name} {span_text(time, 's')}" for name, time in times.items() if time is not None)
     end = "" if prediction.basis == "calibrated" else f", {prediction.basis}"
-    if prediction.slo and not _shape(prediction):
-        end += f", SLO {prediction.verdict or 'not known'}"
+    if prediction.slo_verdict is not None and not _shape(prediction):
+        end += f", SLO {prediction.slo_verdict.text}"
     return f"{_title(prediction)}: {answer}; {_count(prediction)}{_case(prediction)}{end}"
 
 
@@ -183,17 +183,18 @@ def _slo(prediction: Prediction) -> dict[str, str]:
     """Each limit, the latency compared with it, and the verdict on all of them."""
     limits = []
     for key, share in prediction.slo_shares.items():
-        unit = None if key == P99_WITHIN else "s"
-        ends = (share * prediction.slo[key], prediction.slo[key])
-        time, limit = (f"{figure_text(value, unit)}{'' if unit else 'x'}" for value in ends)
-        sign = "<=" if share <= 1.0 else ">" if share > 1.0 else "against"
-        limits.append(f"{key_text(key, is_mean=prediction.workload.is_mean)} {time} {sign} {limit}")
+        limit, unit = prediction.slo[key], None if key == P99_WITHIN else "s"
+        time, most = distinct_texts(share * limit, limit, unit)
+        compared = f"{time} {'<=' if share <= 1.0 else '>'} {most}" if share == share else f"- against {most}"  # noqa: PLR0124
+        limits.append(f"{key_text(key, is_mean=prediction.workload.is_mean)} {compared}")
     judged = prediction.slo_verdict
     if judged is None:
         return {}
+    if judged.binding is None:
+        return {"SLO": f"{limits_words(prediction.slo, is_mean=prediction.workload.is_mean)}: {judged.reason}"}
     reason = "not validated" if str(judged.reason).startswith(OUTSIDE) else judged.reason  # a note has the conditions
     why = "" if judged.word in (PASS, FAIL) else f" ({reason})"
-    return {"SLO": f"{', '.join(limits)}: {judged.word or 'not known'}{why}"}
+    return {"SLO": f"{', '.join(limits)}: {judged.text}{why}"}
 
 
 def _limit(prediction: Prediction) -> str:
@@ -213,6 +214,9 @@ def _knee(prediction: Prediction) -> dict[str, str]:
         return {}
     candidates = {"ridge": knees.ridge, "half": knees.half, "memory": knees.memory, "SLO": knees.slo}
     listed = ", ".join(f"{name} {figure_text(knee)}" for name, knee in candidates.items() if knee is not None)
+    listed += (
+        ", SLO not known" if knees.slo is None and prediction.slo_verdict and prediction.slo_verdict.binding else ""
+    )
     unit = "batch" if prediction.served is None else "users"
     return {"knee": f"{unit} {figure_text(prediction.knee)}, set by {prediction.knee_bound} ({listed})"}
 

@@ -73,23 +73,28 @@ class Percentiles(Generic[Number, Flag, Word]):
 
     @cached_property
     def slo_shares(self) -> dict[str, Number]:
-        """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one, NaN where not known."""
-        return {limited.key: limited.central for limited in self._limited}
+        """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one, NaN where not known.
+
+        A limit that applies to none of the cases is left out; where it applies to some, the others have 0.
+        """
+        limited = (each for each in self._limited if not never(each.applies))
+        return {each.key: where(each.applies, each.central, 0.0) for each in limited}
 
     @cached_property
     def slo_met(self) -> Flag | None:
-        """Whether the central estimate meets every limit of the SLO; None without one."""
-        if not self.slo:
+        """Whether the central estimate meets every limit of the SLO; None without one that applies."""
+        if not self._limited:
             return None
         met: Real = True if self.served is None else self.served.is_stable  # overload misses every limit
-        for share in self.slo_shares.values():
-            met = met & (share <= 1.0)
-        return met
+        says: Real = negated(met)  # whether there is an answer
+        for each in self._limited:
+            met, says = met & ((each.central <= 1.0) | negated(each.applies)), says | each.applies
+        return met if always(says) else where(says, met, None)
 
     @cached_property
     def slo_verdict(self) -> Verdict | None:
         """The verdict on the SLO with its reason and the limit that binds; None without an SLO."""
-        if not self._limited:
+        if not self.slo:
             return None
         from roofline.serving.limits import beyond, is_within
 
@@ -110,7 +115,9 @@ class Percentiles(Generic[Number, Flag, Word]):
 
     @property
     def verdict(self) -> Word | None:
-        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where a limited percentile is not known.
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
+
+        It cannot where a limited percentile is not known, and where no limit applies: one token has no TPOT.
 
         ``pass`` needs timed kernels, a load inside the validated range, and 80 % ranges that end below every limit.
         """
@@ -125,8 +132,9 @@ class Percentiles(Generic[Number, Flag, Word]):
             metric, level = metric_and_level(key)
             is_run = self.workload.num_prompts is not None and (level is not None or metric not in LATENCIES)
             known = self.latency(key)
-            if known is None and (is_run or (metric == "tpot" and never(self.workload.osl > 1.0))):
-                continue  # does not apply
+            if known is None and is_run:
+                continue  # refused where a limit is given
+            applies: Real = True if metric != "tpot" else (self.workload.osl > 1.0) & (self._zero == 0.0)
             time: Real = _NOT_APPLICABLE if known is None else known
             ends = (time, float("inf")) if self.deployment.basis == "ideal" else (time, time)
             if known is not None:
@@ -134,10 +142,8 @@ class Percentiles(Generic[Number, Flag, Word]):
             at_best: Real = 0.0
             if metric in least and known is not None:  # percentiles below the mean scale with it
                 at_best = least[metric] * minimum(time / getattr(self, metric), 1.0)
-            shares = [share / limit for share in (time, *ends, at_best)]
-            if metric == "tpot":  # a single token has no TPOT
-                shares = [where(self.workload.osl > 1.0, share, 0.0) for share in shares]
-            limited.append(Limited(key, *shares))
+            low, high = (end / limit for end in ends)
+            limited.append(Limited(key, time / limit, low, high, at_best / limit, applies))
         return limited
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
+from roofline.elements import is_nan, negated
 from roofline.number_types import Flag, Json, Number, Word
 from roofline.ops import Real, always, comparable, maximum, minimum, never, where
 from roofline.physics.efficiency import basis_of, evidence
@@ -23,6 +24,7 @@ from roofline.serving.priced import Priced
 from roofline.serving.row import row
 from roofline.serving.served import Served, lanes, request_passes
 from roofline.serving.sizing import longest_context
+from roofline.specs.slo import LATENCIES, metric_and_level
 
 if TYPE_CHECKING:
     from roofline.arrays import Array, Flags, Words
@@ -304,13 +306,18 @@ pass?>
     def knees(self) -> Knees[Number, Word]:
         """The four knees: in sequences for a burst, in users of the whole deployment [requests] under users.
 
-        All None under a request rate, which determines the batch.
+        All None under a request rate, which determines the batch. That of the SLO is None, NaN in arrays, where a
+        percentile is not known beyond it.
         """
         if self.workload.request_rate is not None:
             return Knees(None, None, None, None)
-        meets = self._meets if self.slo else None
+        limited = [metric_and_level(key)[0] for key in self.slo]
+        applies = any(metric != "tpot" or not never(self.workload.osl > 1.0) for metric in limited)
+        meets = self._meets if applies else None
         slots = None if self.served is None else self.served.slots * lanes(self.deployment)
         result: Knees[Any, Any] = knees(self.deployment, self.workload.isl, self.workload.osl, meets, slots)
+        if result.slo is not None and self.served is not None and any(key not in LATENCIES for key in self.slo):
+            result = result._replace(slo=self._known_knee(result.slo))
         if slots is None:
             return result
         turns = self.deployment.replicas * self.deployment.plan.pp
@@ -407,8 +414,23 @@ pass?>
         """Whether every limit of the SLO is met at a batch, or with a number of users."""
         from roofline.serving.targets import excess
 
-        workload = replace(self.workload, **{"batch" if self.served is None else USERS: number})
-        return excess(self.deployment, workload, self.slo, self.correction) <= 1.0
+        return excess(self.deployment, self._with(number), self.slo, self.correction) <= 1.0
+
+    def _with(self, number: Real) -> Workload:
+        """The workload at a batch, or with a number of users."""
+        return replace(self.workload, **{"batch" if self.served is None else USERS: number})
+
+    def _known_knee(self, knee: Real) -> Real | None:
+        """Most users who meet the SLO; None, or NaN in arrays, where it is not known whether one more would."""
+        from roofline.serving.targets import latencies_of_limits
+
+        beyond = latencies_of_limits(self.deployment, self._with(knee + 1.0), self.slo, self.correction)
+        is_open: Real = False
+        missed: Real = False  # by a limit that is known, which decides
+        for key, limit in self.slo.items():
+            is_open, missed = is_open | is_nan(beyond.known[key]), missed | (beyond.known[key] > limit)
+        known = where(is_open & negated(missed), _NOT_APPLICABLE, knee)
+        return None if never(known == known) else known  # noqa: PLR0124
 
 
 #: A prediction of many cases, for a type checker: its times are arrays.

@@ -127,7 +127,7 @@ class SizeRow(Row, total=False):
     """A row of `size`: the prediction with the fewest GPUs, and whether it meets the SLO."""
 
     quantization: str | None
-    meets: bool
+    meets: bool | None
     meets_high: bool | None
     excess: float | None
 

@@ -8,6 +8,7 @@ from roofline.elements import is_nan
 from roofline.errors import BadInput
 from roofline.ops import Real, maximum, never, where
 from roofline.physics.plan import Deployment
+from roofline.records import NamedTuple
 from roofline.serving.correction import UNCORRECTED, Correction
 from roofline.serving.latency import BURST, Workload, decode, e2el, prefill, prefill_of_kinds, time_per_token
 from roofline.serving.prompt_cache import is_a_mixture
@@ -21,6 +22,18 @@ from roofline.specs.slo import LATENCIES, P99_WITHIN, metric_and_level
 NO_PERCENTILE = "percentiles need a steady state; a run of num_prompts, which includes its start, has only means"
 
 _NO_TPOT = 0.0  # of a single token, so that it meets any limit
+
+
+class LimitedLatencies(NamedTuple):
+    """Latencies by the keys of limits [s], p99 over median [1]; infinite under overload."""
+
+    known: dict[str, Real]  # NaN where a percentile is not known
+    least: dict[str, Real]  # there the mean, below which no upper percentile of latencies lies
+
+    @property
+    def known_or_infinite(self) -> dict[str, Real]:
+        """What is not known as infinite, so that it meets no limit."""
+        return {key: where(is_nan(time), float("inf"), time) for key, time in self.known.items()}
 
 
 def check_percentiles(workload: Workload, slo: Mapping[str, float]) -> None:
@@ -40,6 +53,17 @@ def limited_latencies(
 
     `load`: its means, where they are known already.
     """
+    return latencies_of_limits(deployment, workload, keys, correction, load).known_or_infinite
+
+
+def latencies_of_limits(
+    deployment: Deployment,
+    workload: Workload,
+    keys: Iterable[str],
+    correction: Correction = UNCORRECTED,
+    load: Served | None = None,
+) -> LimitedLatencies:
+    """As `limited_latencies`, with what is known of a percentile that is not."""
     if load is None and workload.load != BURST:
         load = served(deployment, workload)
     if load is None:
@@ -58,7 +82,11 @@ def limited_latencies(
     if any(level is not None or name == P99_WITHIN for name, level in limits.values()):
         spread = burst_tails(deployment, workload) if load is None else tails(deployment, workload, load)
     times = {key: _limited_latency(means, load, spread, equal_steps(workload), *limit) for key, limit in limits.items()}
-    return {key: where(is_nan(time), float("inf"), time) for key, time in times.items()}
+    for key, time in times.items():
+        if limits[key][0] == "tpot":
+            times[key] = where(workload.osl > 1.0, time, _NO_TPOT)
+    least = {key: means.get(limits[key][0], 1.0) for key in times}
+    return LimitedLatencies(times, {key: where(is_nan(time), least[key], time) for key, time in times.items()})
 
 
 def equal_steps(workload: Workload) -> Real:
@@ -88,9 +116,16 @@ def of_tails(spread: Tails | None, under_load: Served | None, means: Mapping[str
 def limit_shares(
     deployment: Deployment, workload: Workload, slo: Mapping[str, Real], correction: Correction = UNCORRECTED
 ) -> dict[str, Real]:
-    """Latency over limit, by key [1]."""
+    """Latency over limit, by key [1]; infinite where it is not known."""
     times = limited_latencies(deployment, workload, slo, correction)
     return {key: times[key] / limit for key, limit in slo.items()}
+
+
+def least_shares(deployment: Deployment, workload: Workload, slo: Mapping[str, Real]) -> tuple[dict[str, Real], bool]:
+    """Latency over limit, by key [1], and whether all are known: the mean stands for a percentile that is not."""
+    times = latencies_of_limits(deployment, workload, slo)
+    is_known = not any(is_nan(time) for time in times.known.values())
+    return {key: times.least[key] / limit for key, limit in slo.items()}, is_known
 
 
 def excess(

@@ -114,9 +114,11 @@ KEYS: Mapping[str, Key] = {
     "fits": _flag("Whether the case fits the memory."),
     "itl_ms": _number("ms", "Mean inter-token latency: of a step, which with drafts hands out several tokens."),
     **_latencies(),
-    "slo_met": _flag("Whether the central estimate meets every limit of the SLO; null without one."),
-    "slo_binding": _text("Key of the limit that is taken up most."),
-    "slo_verdict": _text("pass, pass?, fail? or fail; null where a limited percentile is not known."),
+    "slo_met": _flag("Whether the central estimate meets every limit of the SLO; null without one that applies."),
+    "slo_binding": _text("Key of the limit that is taken up most; null where none applies."),
+    "slo_verdict": _text(
+        "pass, pass?, fail? or fail; null where a limited percentile is not known or no limit applies."
+    ),
     "slo_reason": _text("Why the verdict is not pass."),
     "tok_s_user": _number("1/s", "Output tokens per second that one user sees."),
     "output_tok_s": _number("1/s", "Output tokens per second of all replicas."),
@@ -126,8 +128,8 @@ KEYS: Mapping[str, Key] = {
     "ridge_knee": _number("sequences", "Batch or users at which decode turns compute-bound."),
     "half_knee": _number("sequences", "Batch or users at which throughput reaches half of its asymptote."),
     "memory_knee": _number("sequences", "Most sequences, or users, for whom there is memory."),
-    "slo_knee": _number("sequences", "Most sequences, or users, with whom the SLO is met."),
-    "knee": _number("sequences", "The smallest of the four."),
+    "slo_knee": _number("sequences", "Most sequences, or users, with whom the SLO is met; null where not known."),
+    "knee": _number("sequences", "The smallest of the four, of those that are known."),
     "knee_bound": _text("Which of the four it is."),
     "weights_gb": _number("GB", "Weights on one GPU."),
     "kv_cache_gb": _number("GB", "KV cache on one GPU."),
@@ -147,17 +149,17 @@ KEYS: Mapping[str, Key] = {
         "USD", "All of the rental per million of all tokens, blended: input, cached and output."
     ),
     "warnings": Key("texts", None, "What a reader of the figures should know.", is_open=False),
-    "reason": _text("Why there is no answer; null or empty where there is one."),
+    "reason": _text("Why there is no answer, or why it is not known; null or empty otherwise."),
     # size and goodput
     "quantization": _text("Preset of number formats; null for the checkpoint's own."),
-    "meets": _flag("Whether the central estimate meets the SLO.", is_open=False),
+    "meets": _flag("Whether the central estimate meets the SLO; null where that is not known."),
     "meets_high": _flag("Whether the upper ends of the 80 % intervals meet it, too."),
     "excess": _number("1", "Worst latency of the nearest plan over its limit."),
     "goodput": _number("1/s", "The largest request rate at which the SLO is met; null without one."),
     "goodput_gpu": _number("1/s", "The same per GPU.", is_open=False),
     "goodput_util": _number("1", "The same over the largest rate that can be answered."),
     "headroom": _number("1", "1 - goodput_util."),
-    "goodput_binding": _text("Key of the limit that is just met, or saturation."),
+    "goodput_binding": _text("Key of the limit that is just met, saturation, or that one is not known beyond."),
     "goodput_share": _number(
         "1", "Share of the requests that must meet all limits without a percentile together; null for limits on means."
     ),
@@ -232,8 +234,8 @@ KEYS: Mapping[str, Key] = {
     "binding": _text("Target that decides."),
     "method": _text("How the value was found."),
     "limited_by": _text(
-        "What ends the value: a target, max_num_seqs, memory, max_model_len, saturation, or the search range, beyond "
-        "which it lies; null where any value will do."
+        "What ends the value: a target, max_num_seqs, memory, max_model_len, saturation, the search range, beyond "
+        "which it lies, or that a target is not known beyond; null where any value will do."
     ),
     "symbols": Key("mapping", None, "Values of the symbols of the formula."),
     "is_implicit": _flag("Whether the result is where the formula is zero.", is_open=False),

@@ -13,6 +13,7 @@ from roofline.serving.verdict import (
     DOES_NOT_FIT,
     IN_RANGE,
     NOT_TIMED,
+    NOTHING_APPLIES,
     OUTSIDE,
     OVERLOADED,
     UNKNOWN,
@@ -287,3 +288,92 @@ def test_pools_on_gpus_that_were_never_timed_are_judged_by_the_same_rule():
     }
     assert (words[1.0].word, words[1.0].reason) == ("pass?", NOT_TIMED)
     assert words[1e-4].word == "fail"
+
+
+# --- limits that do not apply, and percentiles that are not known ---------------------------------
+
+#: Of single tokens of users, whose p99 has no figure; the simulation of 8 GPUs gives 1.09 s.
+UNKNOWN_P99 = {"isl": 141, "osl": 1, "slo": "ttft:2s@p99"}
+
+
+@each("limit", ["tpot:40", "tpot:40@p50", "tpot:40@p99"])
+def test_a_limit_on_tpot_does_not_apply_to_answers_of_one_token(limit):
+    case = {"isl": 1024, "osl": 1, "concurrency": 19, "slo": limit, "tp": 1}
+    assert by_every_door(**case) == (None, NOTHING_APPLIES, None, None)
+    p = rl.predict(MODEL, GPU, **case)
+    assert (p.slo_verdict.text, p.knees.slo) == ("does not apply", None)
+    mixed = rl.predict(MODEL, GPU, **{**case, "osl": [1, 2]})
+    assert (
+        [word is None for word in mixed.slo_verdict.word] == [word is None for word in mixed.slo_met] == [True, False]
+    )
+    both = judged(rl.predict(MODEL, GPU, **{**case, "slo": f"{limit},ttft:5s"}))
+    assert both == judged(rl.predict(MODEL, GPU, **{**case, "slo": "ttft:5s"}))
+    (priced,) = rl.cost(MODEL, GPU, **case)
+    assert (priced.verdict, priced.to_dict()["slo_reason"]) == (None, NOTHING_APPLIES)
+    (sized,) = rl.size(MODEL, GPU, **{**case, "tp": 1}).sizes
+    assert (sized.verdict, sized.meets, sized.reason, sized.prediction.deployment.num_gpus) == (
+        None, None, NOTHING_APPLIES, 1,
+    )  # fmt: skip
+    case.pop("concurrency")
+    (rate,) = rl.goodput(MODEL, GPU, **case)
+    assert (rate.found.binding, rate.to_dict()["slo_reason"]) == ("saturation", NOTHING_APPLIES)
+    (shared,) = rl.goodput(MODEL, GPU, share=0.9, **case)
+    assert shared.to_dict()["slo_verdict"] is None
+
+
+def test_two_pools_are_judged_of_single_tokens_by_the_same_rule():
+    case = {"isl": 1024, "request_rate": 1, "quantization": "fp8", "prefill": "h100:tp2", "decode": "h100:tp2"}
+    none = rl.disaggregate("llama-3.3-70b", osl=1, slo="tpot:40", **case)
+    assert (none.slo_verdict, none.slo_met) == ((None, NOTHING_APPLIES, None), None)
+    for osl in (1, 2, 9):
+        few = rl.disaggregate("llama-3.3-70b", osl=osl, slo="ttft:1s@p95", **case)
+        assert (few.verdict, few.slo_verdict.reason) == ("pass?", f"{OUTSIDE}: answers of fewer than 10 decode steps")
+
+
+def test_size_does_not_buy_gpus_for_a_percentile_that_is_not_known():
+    (sized,) = rl.size("llama-3.1-70b", "h200", concurrency=256, **UNKNOWN_P99).sizes
+    assert (sized.verdict, sized.meets, sized.meets_high) == (None, None, None)
+    assert sized.prediction.ttft < 2.0  # the mean is within the limit; one replica fewer takes 2.02 s
+    assert sized.prediction.deployment.num_gpus == 6
+    assert "TTFT p99 has no figure below 96 GPUs" in sized.reason
+    fleet = rl.size(MODEL, ["h100-sxm", "b200"], isl=2000, osl=1, concurrency=3, slo="ttft:1s@p95")
+    assert [size.meets for size in fleet.sizes] == sorted((size.meets for size in fleet.sizes), key=lambda met: not met)
+
+
+def test_users_beyond_whom_a_percentile_is_not_known_are_no_most_and_no_knee():
+    case = {"tp": 2, **UNKNOWN_P99}
+    most = rl.solve("llama-3.1-70b", "h200", "concurrency", isl=141, osl=1, tp=2, slo="ttft:2s@p99")
+    assert (most.whole, most.is_known, most.limited_by) == (5, False, "not known beyond")
+    assert "not known beyond: its closed form contradicts the mean" in most.reason
+    assert "at most" not in str(most)
+    p = rl.predict("llama-3.1-70b", "h200", concurrency=256, **case)
+    assert (p.knees.slo, p.knee_bound) == (None, "half")
+    assert p.to_dict(["slo_knee"]) == rl.predict("llama-3.1-70b", "h200", concurrency=[4, 256], **case).to_dict(
+        ["slo_knee"]
+    )
+    least = rl.solve("llama-3.1-70b", "h200", "tp", isl=141, osl=1, concurrency=256, slo="ttft:2s@p99")
+    assert (least.value, least.verdict, least.is_known) == (None, None, False)
+
+
+def test_levers_rank_by_the_mean_where_the_p99_of_the_case_is_not_known():
+    answer = rl.levers(MODEL, GPU, isl=2000, osl=1, concurrency=64, tp=1)
+    assert (answer.goal_text, answer.start.figure("ttft_p99")) == ("mean TTFT", None)
+    assert answer.best.figure("ttft") < answer.start.figure("ttft")
+    assert any("ranked by the mean TTFT" in note for note in answer.notes)
+
+
+def test_a_goodput_beyond_which_a_percentile_is_not_known_says_so():
+    case = {"tp": 1, "engine": "sglang", "isl": 8000, "osl": 2}
+    (found,) = rl.goodput(MODEL, GPU, slo="tpot:100s@p99", **case)
+    assert (found.found.is_known, found.found.binding) == (False, "not known beyond")
+    assert found.reason.startswith("this percentile is not known beyond this rate")
+    assert rl.predict(MODEL, GPU, request_rate=1.01 * found.rate, **case).latency("tpot_p99") is None
+    (limited,) = rl.goodput(MODEL, GPU, slo="tpot:1s@p99", **case)
+    assert limited.found.binding == "tpot_p99"
+
+
+def test_a_latency_that_rounds_to_its_limit_is_told_from_it():
+    from roofline.api.levers.pool_verdict import limits_beside_latencies
+
+    latencies = {"tpot": 0.0080004}.get
+    assert limits_beside_latencies({"tpot": 0.008}, latencies) == "mean TPOT 8.0004 ms > 8 ms"

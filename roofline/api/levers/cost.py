@@ -283,7 +283,8 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
     if prediction is not None and question.slo and question.share is not None and question.load != _BATCH:
         share, slo = question.share, question.slo
         met = share_is_met(prediction.deployment, prediction.workload, slo, share, prediction.correction)
-        shared = {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
+        if met is not None:
+            shared = {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
     if prediction is None:
         answered = most * float(start.workload.osl)
         row |= {"util": 1.0, "request_rate": most, "max_request_rate": most, "output_tok_s": answered}

@@ -267,8 +267,6 @@ def _no_goal(goal: str, start: Pulled) -> str:
         if start.goodput is not None and start.prediction.usd_per_hour is not None:
             return "next to no request meets the SLO as it is, so that none has a cost; rank by goodput"
         return f"no rental price of {gpu} is known; give --gpu-price, or rank by ttft, tpot or goodput"
-    if goal == "ttft":
-        return f"TTFT p99: {UNKNOWN}"
     return "an answer of one token has no TPOT; rank by ttft"
 
 
@@ -276,6 +274,8 @@ def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
     deployment = start.prediction.deployment
     where = f"{deployment.num_gpus} x {deployment.gpu.name}, tp {deployment.plan.tp}"
     notes = [f"all levers at {where}, unless a lever says otherwise"]
+    if start.goal_figure(goal) == "ttft":
+        notes.append(f"ranked by the mean TTFT, as the p99 is not known: {UNKNOWN}")
     if goal == "cost" and start.goodput is None:
         notes.append(
             "without an SLO the cost is that of this load, which at a given rate the GPUs alone decide; give --slo for "

@@ -222,20 +222,22 @@ class Disaggregation:
 
     @property
     def slo_met(self) -> bool | None:
-        """Whether the central estimate meets every limit of the SLO; None without one."""
-        if not self.slo:
-            return None
+        """Whether the central estimate meets every limit of the SLO; None without one that applies."""
         judged = self.slo_verdict
-        return judged is None or judged.word in (PASS, LIKELY)
+        return None if judged is None or judged.binding is None else judged.word in (PASS, LIKELY)
 
     @cached_property
     def slo_verdict(self) -> Verdict | None:
-        """The verdict on the SLO with its reason and the limit that binds; None without an SLO that applies."""
+        """The verdict on the SLO with its reason and the limit that binds; None without an SLO."""
+        if not self.slo:
+            return None
         return pool_verdict(self.pools, self.workload, self.found, self.slo, self.latency, self.intervals)
 
     @property
     def verdict(self) -> str | None:
-        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where a limited percentile is not known.
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
+
+        It cannot where a limited percentile is not known, and where no limit applies: one token has no TPOT.
 
         ``pass`` needs a load inside the validated range, and 80 % ranges that end below every limit.
         """
@@ -315,7 +317,7 @@ class Disaggregation:
             f"TTFT = {' + '.join(parts)}; KV cache over {link_text(self.pools.link)}",
             f"busy: {used}; at most {rounded(self.max_request_rate)} requests/s",
         ]
-        if self.slo:
+        if self.slo_verdict is not None:
             lines.append(f"SLO: {limits_beside_latencies(self.slo, self.latency)}: {verdict_text(self.slo_verdict)}")
         if ratio is not None:
             lines.append(

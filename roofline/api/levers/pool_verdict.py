@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from roofline.ops import Real, maximum, minimum
-from roofline.quantity import to_text
+from roofline.quantity import distinct_texts
 from roofline.records import replace
 from roofline.serving.disaggregation import Pools
 from roofline.serving.interval import POOLED_TPOT, load_sigma, pass_sigma, spread
@@ -65,15 +65,15 @@ def pool_verdict(
     slo: Mapping[str, float],
     latency: Callable[[str], float | None],
     intervals: Mapping[str, _Interval] | None,
-) -> Verdict | None:
-    """The verdict on an SLO; None where none of its limits applies."""
+) -> Verdict:
+    """The verdict on an SLO."""
     limited = []
     is_timed = "generic" not in (pools.prefill.basis, pools.decode.basis)
     least: Mapping[str, Real] = {} if is_timed or is_ideal(pools) else _least(pools, workload, load)
     for key, limit in slo.items():
         metric = metric_and_level(key)[0]
         if metric == "tpot" and workload.osl <= 1.0:
-            continue
+            continue  # does not apply
         time = latency(key)
         if time is None:  # the percentile is not known
             time = float("nan")
@@ -83,8 +83,6 @@ def pool_verdict(
             low, high = (end * time / mean for end in intervals[metric])
         at_best = least.get(metric, 0.0) * minimum(time / mean, 1.0)
         limited.append(Limited(key, *(share / limit for share in (time, low, high, at_best))))
-    if not limited:
-        return None
     if is_ideal(pools):
         return verdict(limited, in_range=AT_HARDWARE_LIMIT, is_mean=True)
     single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
@@ -92,12 +90,12 @@ def pool_verdict(
     return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed)
 
 
-def verdict_text(judged: Verdict | None) -> str:
+def verdict_text(judged: Verdict) -> str:
     """A verdict in a few words: its word, and why where that is not plain."""
-    if judged is None:
-        return "does not apply"
+    if judged.binding is None:
+        return str(judged.reason)
     why = f" ({judged.reason})" if judged.reason and judged.word not in (PASS, FAIL) else ""
-    return f"{judged.word or 'not known'}{why}"
+    return f"{judged.text}{why}"
 
 
 def limits_beside_latencies(slo: Mapping[str, float], latency: Callable[[str], float | None]) -> str:
@@ -107,12 +105,13 @@ def limits_beside_latencies(slo: Mapping[str, float], latency: Callable[[str], f
         metric, level = metric_and_level(key)
         name = key_text(key) if metric == P99_WITHIN or level is not None else f"mean {key_text(key)}"
         time = latency(key)
-        sign = "not known, against" if time is None else "<=" if time <= limit else ">"
-        figure, most = (
-            "" if value is None else f"{value:.3g}x" if metric == P99_WITHIN else to_text(value, "s")
-            for value in (time, limit)
-        )
-        texts.append(" ".join(part for part in (name, figure, sign, most) if part))
+        unit = None if metric == P99_WITHIN else "s"
+        if time is None:
+            unknown = "none" if metric == "tpot" and latency("tpot") is None else "not known"
+            texts.append(f"{name} {unknown}, against {distinct_texts(limit, limit, unit)[1]}")
+            continue
+        figure, most = distinct_texts(time, limit, unit)
+        texts.append(f"{name} {figure} {'<=' if time <= limit else '>'} {most}")
     return ", ".join(texts)
 
 

@@ -11,6 +11,7 @@ from roofline.api.levers.quality import SAME_ANSWERS, is_free
 from roofline.api.levers.reasons import Kernels, kernels_of, reason_of
 from roofline.api.levers.splits import reason_of_pools
 from roofline.api.ranking import meeting_first, meets
+from roofline.elements import is_nan
 from roofline.errors import BadInput
 from roofline.number_types import Json
 from roofline.quantity import HOUR, to_text
@@ -131,12 +132,19 @@ class Pulled:
 
     @property
     def excess(self) -> float:
-        """Largest limited latency over its limit [1]."""
-        return max((float(share) for share in self.answer.slo_shares.values()), default=0.0)
+        """Largest limited latency over its limit [1], of those that are known."""
+        shares = map(float, self.answer.slo_shares.values())
+        return max((share for share in shares if not is_nan(share)), default=0.0)
+
+    def goal_figure(self, goal: str) -> str:
+        """Figure that a goal is about: of ``ttft`` the p99, or the mean where the unchanged case has no known p99."""
+        if goal != "ttft":
+            return goal
+        return "ttft" if (self.before or self).figure("ttft_p99") is None else "ttft_p99"
 
     def score(self, goal: str) -> float:
         """Value of a goal, lower is better; infinite where there is none."""
-        figure = self.figure("ttft_p99" if goal == "ttft" else goal)
+        figure = self.figure(self.goal_figure(goal))
         if figure is None:
             return float("inf")
         return -figure if goal == "goodput" else figure
@@ -238,7 +246,12 @@ class Levers:
     def __repr__(self) -> str:
         model = self.start.prediction.deployment.model.short_name
         best = "none helps" if self.best is None else f"best {self.best}"
-        return f"<Levers {model}, for {GOALS[self.goal]}: {len(self.alone)} levers, {best}>"
+        return f"<Levers {model}, for {self.goal_text}: {len(self.alone)} levers, {best}>"
+
+    @property
+    def goal_text(self) -> str:
+        """What is to be made better, in words."""
+        return "mean TTFT" if self.start.goal_figure(self.goal) == "ttft" else GOALS[self.goal]
 
     @property
     def best(self) -> Pulled | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.analysis.difference import Difference, difference
-from roofline.analysis.goodput import SATURATION, Goodput
+from roofline.analysis.goodput import NOT_KNOWN, SATURATION, Goodput
 from roofline.analysis.gpus import why_faster
 from roofline.quantity import rounded, to_text
 from roofline.records import NamedTuple
@@ -133,4 +133,6 @@ def _what_replicas(count: float) -> str:
 
 
 def _limit(goodput: Goodput) -> str:
+    if goodput.binding == NOT_KNOWN:
+        return "a percentile that is not known beyond"
     return goodput.binding if goodput.binding == SATURATION else key_text(goodput.binding)

@@ -125,8 +125,9 @@ def _summary(curve: api.Curve, *, is_mean: bool) -> str:
         return f"{gpus}: {most}"
     if not curve.goodput.rate:
         return f"{gpus}: {most}, none within the SLO: {binding}"
+    limit = f"limited by {binding}" if curve.goodput.is_known else binding
     rate, util = rounded_down(curve.goodput.rate), 100.0 * curve.goodput.util
-    return f"{gpus}: {most}; within the SLO {rate} requests/s ({util:.0f} %), limited by {binding}"
+    return f"{gpus}: {most}; within the SLO {rate} requests/s ({util:.0f} %), {limit}"
 
 
 def _deployed(curve: api.Curve) -> str:

@@ -42,7 +42,17 @@ from roofline.quantity import rounded
 from roofline.records import replace
 
 _MISSES = 3
-_ALWAYS = ("gpu", "num_gpus", "basis", "usd_per_hour", "usd_per_m_output_tok", "meets", "slo_verdict")
+_ALWAYS = (
+    "gpu",
+    "num_gpus",
+    "basis",
+    "usd_per_hour",
+    "usd_per_m_output_tok",
+    "meets",
+    "slo_verdict",
+    "slo_binding",
+    "reason",
+)
 
 
 def _columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
@@ -111,14 +121,18 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
     keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if output_format == "table" else None
     rows = [size.to_dict(keys) for size in sizes]
     shared = [text for answer in answers for text in answer.notes]
-    shown = [size for size in sizes if size.meets or gpus] or sizes
+    shown = [size for size in sizes if size.meets is not False or gpus] or sizes
     owners = labelled((_label(size, len(models)), size.warnings) for size in shown)
     screen = _screen(models, sizes, rows, columns, options, is_named=bool(gpus))
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
     show(replace(screen, notes=[*shared, *owners]), output_format, rows, {"notes": shared})
-    missed = [model for model, answer in zip(models, answers, strict=True) if answer.cheapest is None]
+    missed = [
+        model
+        for model, answer in zip(models, answers, strict=True)
+        if all(size.meets is False for size in answer.sizes)
+    ]
     if missed:
         raise RooflineError(_none_meets(missed, gpus, slo))
 
@@ -133,16 +147,19 @@ def _screen(
     is_named: bool,
 ) -> Screen:
     """GPUs that meet the SLO, cheapest first, and the nearest misses."""
-    meeting = [row for size, row in zip(sizes, rows, strict=True) if size.meets]
-    first, others = split_by_rule((size.gpu.status for size in sizes if size.meets), meeting, is_named=is_named)
-    misses = [size for size in sizes if not size.meets]
+    answered = [(size, row) for size, row in zip(sizes, rows, strict=True) if size.prediction is not None]
+    statuses = (size.gpu.status for size, _ in answered)
+    first, others = split_by_rule(statuses, [row for _, row in answered], is_named=is_named)
+    misses = [size for size in sizes if size.prediction is None]
     near = misses if is_named or flags().is_full else [size for size in misses if size.excess is not None][:_MISSES]
     lines = [
         shorten(f"{size.verdict:5} {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near
     ]
     left = len(misses) - len(lines)
+    unknown = [size for size, _ in answered if size.verdict is None]
     if lines:
         lines = [f"-- {'nearest misses' if left else 'misses'} --", *lines]
+    lines = [*(f"{_label(size, len(models))}: {size.reason}" for size in unknown[:_MISSES]), *lines]
     case = case_text(models, options, [preset] if (preset := _one_preset(options)) else [])
     return Screen(
         columns=columns,
@@ -162,15 +179,34 @@ def _answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
     if not first:
         return f"none of {misses} kinds of GPU meets it"
     best, *rest = first
+    if best["slo_verdict"] is None:
+        return _not_known(first, len(others), misses)
+    unknown = sum(row["slo_verdict"] is None for row in first)
     tokens = best.get("usd_per_m_output_tok")
     cost = [] if best.get("usd_per_hour") is None else [f"{rounded(best['usd_per_hour'])} USD/h"]
     cost += [] if tokens is None else [output_price(tokens)]
     price = f" at {', '.join(cost)}" if cost else ""
     by = by_estimate(best) or ("" if best["slo_verdict"] == "pass" else " by the central estimate")
-    which = f"; the cheapest per hour of {len(first)} kinds of GPU that do" if rest and cost else ""
+    which = (
+        f"; the cheapest per hour of {len(first) - unknown} kinds of GPU that do"
+        if len(rest) > unknown and cost
+        else ""
+    )
     more = f", {len(others)} more below the rule" if others else ""
     cannot = f"; {misses} cannot" if misses else ""
+    cannot += f"; of {unknown} it is not known" if unknown else ""
     return f"{gpus_text(best)} meets it{by}{price}{which}{more}{cannot}"
+
+
+def _not_known(first: Sequence[Mapping[str, Any]], others: int, misses: int) -> str:
+    """That none of the GPUs is known to meet the SLO, and which are the fewest that may."""
+    best = first[0]
+    if best["slo_binding"] is None:
+        return f"no limit of the SLO applies to answers of one token; {gpus_text(best)} holds the model"
+    rent = "" if best.get("usd_per_hour") is None else f" at {rounded(best['usd_per_hour'])} USD/h"
+    more = f", {others} more below the rule" if others else ""
+    cannot = f"; {misses} cannot" if misses else ""
+    return f"not known whether {gpus_text(best)} meets it{by_estimate(best)}{rent}, the fewest that may{more}{cannot}"
 
 
 def _one_preset(options: Mapping[str, Any]) -> str | None:

@@ -108,11 +108,12 @@ def solve(
         for solution in solutions
         if solution.is_met and solution.reason
     ]
+    unmet = [solution for solution in solutions if not solution.is_met]
     screen = Screen(
         columns=_columns({**options, "slo": targets}, len(models)),
         rows=[row for solution, row in zip(solutions, rows, strict=True) if solution.is_met],
         others=[row for solution, row in zip(solutions, rows, strict=True) if not solution.is_met],
-        rule="cannot be met",
+        rule="cannot be met, or not known" if any(each.verdict is None for each in unmet) else "cannot be met",
         case=_case(models, options, unknown, targets),
         answer=_answer(solutions, rows, people=people),
         lines=[*reasons, *(_formula(solutions[0]) if len(solutions) == 1 else [])],
@@ -143,9 +144,11 @@ def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bo
     where = f"on {gpus_text(row)}{by_estimate(row)}"
     if solution.is_open:
         return f"{row['value_text']}{what} {where}: the search ends there, not the target"
+    unsure = "" if passing([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
+    if not solution.is_known:
+        return f"{row['value_text']}{what} {where}; beyond that it is not known{unsure}"
     most = "at most " if solution.whole is not None or solution.unknown == "request_rate" else ""
     limit = "" if solution.limited_by is None else f", limited by {row['limited_by']}"
-    unsure = "" if passing([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
     return f"{most}{row['value_text']}{what} {where}{limit}{unsure}"
 
 

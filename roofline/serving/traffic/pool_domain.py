@@ -27,7 +27,7 @@ def outside_pools(pools: Pools, workload: Workload, means: Pooled) -> Iterator[t
     yield means.waiting_share > _MOST_WAITING, "requests wait for slots"
     yield lengths is not None and lengths.prompts.cv > _MOST_CV, f"prompt length cv above {_MOST_CV:g}"
     yield (
-        (workload.osl > 1.0) & (steps_of_answer(pools.decode, workload.osl) < _FEWEST_STEPS),
+        steps_of_answer(pools.decode, workload.osl) < _FEWEST_STEPS,
         f"answers of fewer than {_FEWEST_STEPS:g} decode steps",
     )
     yield workload.num_prompts is not None, "a run that includes its start"

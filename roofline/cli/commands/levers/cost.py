@@ -19,6 +19,7 @@ from roofline.cli.answers import (
     is_idle,
     miss_text,
     named_gpus,
+    others_text,
     passing,
     without_idle_prices,
 )
@@ -173,10 +174,11 @@ def _answer(
     slo = (options.get("slo") or {}) if best.prediction is not None else {}  # none is met at saturation
     missed = miss_text(rows, options if slo else {}, gpus, is_part=bool(others))
     if missed:
-        first = f"{missed}; the prices below break the SLO"
+        are_known = all(row["slo_verdict"] is not None for row in rows)
+        first = f"{missed}; the prices below break the SLO" if are_known else missed
     else:
-        met, rest = len(passing(rows)) if slo else len(rows), len(rows) - len(passing(rows)) if slo else 0
-        doing = f" that meet the SLO, {rest} miss it" if rest else " that meet the SLO" if slo else ""
+        met, rest = len(passing(rows)) if slo else len(rows), others_text(rows) if slo else ""
+        doing = f" that meet the SLO, {rest}" if rest else " that meet the SLO" if slo else ""
         which = (
             f", cheapest of {met} kinds of GPU{doing}"
             if met > 1

@@ -111,13 +111,13 @@ def _screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -
     ]
     parts = [f"{name} {to_text(time, 's')}" for name, time in answer.parts.items() if time > _SMALL * answer.ttft]
     texts, ratio = answer.texts, answer.best_ratio(max_gpus)
-    verdict = f", SLO {answer.verdict or 'not known'}" if answer.slo_verdict is not None else ""
+    verdict = "" if answer.slo_verdict is None else f", SLO {answer.slo_verdict.text}"
     cost = answer.usd_per_m_output_tok
     price = "" if cost is None else f", {output_price(cost)}"
     tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
     busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
     lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]
-    if answer.slo:
+    if answer.slo_verdict is not None:
         limits = limits_beside_latencies(answer.slo, answer.latency)
         lines.insert(0, f"SLO: {limits}: {verdict_text(answer.slo_verdict)}")
     if ratio is not None:

@@ -28,6 +28,7 @@ _GOALS = {
     "goodput": ("req/s", "goodput", "goodput_change"),
     "cost": ("USD/1k req", "per_thousand", "cost_change"),
 }
+_MEAN_TTFT = ("mean TTFT", "ttft_ms", "ttft_change")  # where the p99 is not known
 _CHANGES = {
     "ttft_p99_change": "TTFT p99",
     "ttft_p50_change": "TTFT p50",
@@ -40,8 +41,9 @@ _WITHIN_ROUNDING = f"-: less than {100.0 * api.WORTH:.0f} %, or of next to nothi
 _TOGETHER = {2: "these two together", 3: "these three together"}
 
 
-def _columns(goal: str, options: Mapping[str, Any]) -> list[ScreenColumn]:
-    heading, key, changed = _GOALS[goal]
+def _columns(answer: api.Levers, options: Mapping[str, Any]) -> list[ScreenColumn]:
+    goal, figure = answer.goal, answer.start.goal_figure(answer.goal)
+    heading, key, changed = _MEAN_TTFT if figure == "ttft" else _GOALS[goal]
     others = [name for name in _CHANGES if name != changed]
     headings = {**_CHANGES, **(_SHORT if goal == "ttft" else {})}
     ranks = {"ttft_p50_change": 2 if goal != "ttft" else 1}
@@ -120,7 +122,7 @@ def _screen(
     end = f"{gpus_text(start)} {plan_of(start)}"
     if is_open and answer.goal == "tpot":
         end += " \u00b7 for TPOT, which binds"
-    columns = _columns(answer.goal, options)
+    columns = _columns(answer, options)
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("why", "why"), ScreenColumn("reason", "reason")]
         listed = [_shown(start, numbers, start), *listed, *({**row, "shown": row["lever"]} for row in unable)]
@@ -156,18 +158,22 @@ def _shown(row: Mapping[str, Any], numbers: Mapping[str, str], start: Mapping[st
         "shown": row["lever"] if len(parts) < 2 else _TOGETHER[len(parts)],
         "per_thousand": None if cost is None else KILO * cost,
         "of_tokens": row[cost_key],
+        "ttft_change": None if row["ttft_ms"] is None else row["ttft_ms"] / start["ttft_ms"] - 1.0,
     }
 
 
 def _answer(answer: api.Levers) -> str:
     """The best lever of those that meet the SLO, alone and with others, and the case as it is."""
     best, start = answer.best, answer.start
-    verb, name = "raises" if answer.goal == "goodput" else "cuts", api.GOALS[answer.goal]
+    verb, name = "raises" if answer.goal == "goodput" else "cuts", answer.goal_text
     within = " within the SLO" if start.answer.slo else ""
     lines = []
     if answer.nearest is not None:
         near = answer.nearest
-        lines.append(f"no lever meets the SLO, alone or with others; nearest: {near.name}, {_binding(near)}")
+        is_known = all(row.verdict is not None for row in (start, *answer.together, *answer.alone))
+        known = "meets" if is_known else "is known to meet"
+        closest = f"; nearest: {near.name}, {binds}" if (binds := _binding(near)) else ""
+        lines.append(f"no lever {known} the SLO, alone or with others{closest}")
     if best is None and not lines:
         where = (
             " at this load; --slo ranks by the cost within it"
@@ -190,7 +196,8 @@ def _answer(answer: api.Levers) -> str:
         lines.append(f"{best.name} {does}: {moved}{_with_others(answer, best)}{differs}")
         free = answer.best_alike
         if differs and free is not None:
-            misses = " (it misses the SLO)" if within and not free.meets_slo else ""
+            misses = " (SLO not known)" if free.verdict is None else " (it misses the SLO)"
+            misses = misses if within and not free.meets_slo else ""
             others = _with_others(answer, free) if len(free.parts) < 2 else ""
             lines.append(f"with the same answers: {_joined(free.parts)}, {_figure(answer, free)}{misses}{others}")
     return "\n".join([*lines, f"as it is: {_figures(start)}"])
@@ -198,7 +205,9 @@ def _answer(answer: api.Levers) -> str:
 
 def _binding(lever: api.Pulled) -> str:
     """The limited latency that is furthest over its limit."""
-    shares = lever.answer.slo_shares
+    shares = {key: share for key, share in lever.answer.slo_shares.items() if share == share}  # noqa: PLR0124 - known
+    if not shares:
+        return ""
     key = max(shares, key=lambda name: float(shares[name]))
     time = lever.answer.latency(key)
     text = (
@@ -224,7 +233,7 @@ def _joined(names: Sequence[str]) -> str:
 
 def _figure(answer: api.Levers, lever: api.Pulled, *, with_unit: bool = True) -> str:
     """The figure of the goal; times always have their unit."""
-    value = lever.figure("ttft_p99" if answer.goal == "ttft" else answer.goal)
+    value = lever.figure(lever.goal_figure(answer.goal))
     if value is None:
         return "-"
     if answer.goal == "cost":
@@ -240,7 +249,8 @@ def _figures(case: api.Pulled) -> str:
     price = case.goodput_usd_per_m_output_tok if case.goodput is not None else case.answer.usd_per_m_output_tok
     cost = "" if price is None else output_price(float(price))
     if case.answer.slo:
-        texts.append(f"SLO {case.verdict or 'not known'}")
+        judged = case.answer.slo_verdict
+        texts.append(f"SLO {case.verdict or (None if judged is None else judged.text)}")
     if case.goodput is not None:
         cost = f"goodput {rounded(case.goodput.rate)} requests/s" + (f" at {cost}" if cost else "")
     return ", ".join([*texts, *([cost] if cost else [])])
