@@ -79,6 +79,7 @@ EXCLUDED = {
     "serving/targets.py: equal_steps": "osl - 1, or nothing",
     "serving/targets.py: latency_over_requests": "a mean, a percentile, or the ratio of two percentiles",
     "serving/targets.py: limit_shares": "latencies of other functions over their limits",
+    "serving/targets.py: least_shares": "limit_shares, with the mean for a percentile that is not known",
     "serving/targets.py: excess": "the largest of limit_shares",
     "analysis/goodput.py: attained": 'products of survival: "Goodput" in docs/method.md',
     "analysis/goodput.py: largest_rate": "a search: the root of the largest latency over its limit, less one",

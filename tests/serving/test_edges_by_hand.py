@@ -200,7 +200,7 @@ def test_percentiles_of_a_burst_are_its_times_and_a_run_and_a_single_token_have_
     single = rl.predict("llama-3.1-8b", "h100", osl=1, slo={"tpot": 0.001})
     assert single.latency("tpot") is None
     assert single.slo_shares == {}
-    assert single.slo_met is True  # there is nothing to limit
+    assert single.slo_met is None  # there is nothing to limit
 
 
 def test_limits_on_means_and_on_percentiles_are_looked_at_side_by_side():
