@@ -21,14 +21,14 @@ class ParsedCatalog(BuildHookInterface):
         if version == "editable":
             return
         sys.path.insert(0, self.root)
-        from roofline.catalog.shipped import COMPILED, compiled  # noqa: PLC0415  the source tree is no package before
+        from roofline.catalog.files import COMPILED, compiled  # noqa: PLC0415  the source tree is no package before
 
         paths = sorted(str(path) for folder in FOLDERS for path in Path(self.root, folder).rglob("*.yaml"))
         parsed = compiled(paths)
         index, *lines = parsed.decode().split("\n")
         for path, name, line in zip(paths, json.loads(index), lines, strict=True):
             if json.loads(line) != _as_texts(yaml.safe_load(Path(path).read_text(encoding="utf-8"))):
-                raise ValueError(f"{name} is read in two ways: see roofline/catalog/shipped_yaml.py")
+                raise ValueError(f"{name} is read in two ways: see roofline/catalog/yaml.py")
         self._folder = tempfile.TemporaryDirectory()
         file = Path(self._folder.name, "compiled.jsonl")
         file.write_bytes(parsed)

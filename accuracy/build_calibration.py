@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 
 import roofline as rl
-from roofline.calibration.sets import calibrated_sets
-from roofline.calibration.text import calibration_text
-from roofline.measurements.kernel_table import kernel_groups
-from roofline.specs.kernels import CALIBRATED, COLLECTIVES, KINDS
-from roofline.specs.timed_kernels import KernelGroup
+from roofline.measurements.tables import kernel_groups
+from roofline.questions.calibrate import calibrated_sets, calibration_text
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, KernelGroup
 
 OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
 WHEEL = "https://pypi.org/project/aiconfigurator-core/0.12.0/"

@@ -22,16 +22,23 @@ from typing import Any
 
 from build_load_page import SCHEDULERS, drawn
 
-from roofline.analysis.causes import CAUSES, METRICS, Observed, predicted_figures
-from roofline.analysis.diagnosis import NOISE, NOTHING, UNCLEAR, Diagnosis, diagnosis, paired_runs
-from roofline.formulas.inputs import HOST_TIMES
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import lengths_by_law
-from roofline.serving.served import lanes
-from roofline.serving.traffic.load import served, server_of
-from roofline.serving.traffic.prompts import prompt_of
-from roofline.serving.traffic.simulation import Arrivals, simulated
-from roofline.serving.traffic.slots import saturation
+from roofline.formulas.case import HOST_TIMES
+from roofline.questions.diagnosis import (
+    CAUSES,
+    METRICS,
+    NOISE,
+    NOTHING,
+    UNCLEAR,
+    Diagnosis,
+    Observed,
+    diagnosis,
+    paired_runs,
+    predicted_figures,
+)
+from roofline.serving.latency import Workload, lanes, lengths_by_law
+from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.server import prompt_of
+from roofline.serving.load.simulation import Arrivals, simulated
 
 PAGE = Path(__file__).parent.parent / "docs" / "diagnosis.md"
 SEED = 20_281_000  # of the page; those below were used while the method was written

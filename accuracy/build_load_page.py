@@ -21,17 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import roofline as rl
-from roofline.analysis.goodput import largest_rate
-from roofline.api.inputs.speculation import drafted
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import Lengths, lengths_by_law
-from roofline.serving.targets import limited_latencies
-from roofline.serving.traffic.domain import outside
-from roofline.serving.traffic.load import served, server_of
-from roofline.serving.traffic.prompts import prompt_of
-from roofline.serving.traffic.simulation import Arrivals, simulated
-from roofline.serving.traffic.slots import saturation
-from roofline.specs.prompt_cache import PromptCache
+from roofline.questions.inputs.deployment import drafted
+from roofline.serving.capacity import largest_rate
+from roofline.serving.latency import Lengths, Workload, lengths_by_law
+from roofline.serving.load.equations import outside, saturation, served, server_of
+from roofline.serving.load.server import prompt_of
+from roofline.serving.load.simulation import Arrivals, simulated
+from roofline.serving.load.tails import limited_latencies
+from roofline.specs.engine import PromptCache
 
 PAGE = Path(__file__).parent.parent / "docs" / "load.md"
 DEPLOYMENTS = (

@@ -31,8 +31,8 @@ import transformers
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from roofline.huggingface.fields import Fields
-from roofline.huggingface.trace import class_tensors, meta_tensors
+from roofline.catalog.huggingface.blocks import Fields
+from roofline.catalog.huggingface.traced import class_tensors, meta_tensors
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 FOLDER = FIXTURES / "oracle"

@@ -26,9 +26,9 @@ from pool_rows import pool_cases, pool_rows
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
-from roofline.calibration.sets import judged
-from roofline.measurements.kernel_table import kernel_groups
-from roofline.serving.interval import HALF_WIDTH, INHERITED
+from roofline.measurements.tables import kernel_groups
+from roofline.questions.calibrate import judged
+from roofline.serving.verdict import HALF_WIDTH, INHERITED
 
 DOCS = Path(__file__).parent.parent / "docs"
 PEER = Path(__file__).parent / "aiconfigurator.csv"

@@ -13,10 +13,10 @@ from typing import Any
 from serving_rows import HELD_OUT_MODELS
 
 import roofline as rl
-from roofline.catalog.engines import profile_of
-from roofline.quantity import MILLI
-from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT
-from roofline.serving.interval import spread
+from roofline.catalog.find import profile_of
+from roofline.numbers.quantity import MILLI
+from roofline.serving.latency import SIGMA_TPOT, SIGMA_TTFT
+from roofline.serving.verdict import spread
 
 PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv"
 OFFLINE = PUBLISHED.with_name("offline.csv")

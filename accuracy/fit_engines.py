@@ -24,10 +24,10 @@ from scipy.optimize import least_squares
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
-from roofline.catalog.engines import load_engine
-from roofline.quantity import MILLI
+from roofline.catalog.find import load_engine
+from roofline.numbers.quantity import MILLI
 from roofline.serving.latency import decode, prefill
-from roofline.serving.traffic.load import served
+from roofline.serving.load.equations import served
 
 ENGINES = ("trtllm", "vllm", "sglang", "generic")
 LOSS_SCALE = 0.1

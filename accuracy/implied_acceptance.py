@@ -16,7 +16,7 @@ from collections import defaultdict
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
-from roofline.specs.speculation import Acceptance
+from roofline.specs.engine import Acceptance
 
 _DRAFTS, _DATA_PARALLEL_DRAFTS = 3, 1
 _HALVINGS = 16

@@ -16,14 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 import roofline as rl
-from roofline.serving.disaggregation import KvLink, Pools
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import lengths_by_law
-from roofline.serving.traffic.mixture import percentile
-from roofline.serving.traffic.pool_domain import pools_outside
-from roofline.serving.traffic.pool_simulation import pools_simulated
-from roofline.serving.traffic.pools import pool_tails, pooled
-from roofline.serving.traffic.simulation import Arrivals
+from roofline.serving.latency import Workload, lengths_by_law
+from roofline.serving.load.pools import KvLink, Pools, pool_tails, pooled, pools_outside
+from roofline.serving.load.simulation import Arrivals, pools_simulated
+from roofline.serving.load.tails import percentile
 
 POOLS = (
     ("llama-3.1-8b", "h100-sxm:tp1x2", "a100-sxm-80gb:tp1x3"),

@@ -1,6 +1,6 @@
 """Arrays of random points, and how time and memory grow with their number.
 
-As a script, a worker: arrays.py TOOL CASE COUNT asks for COUNT points in a process of its own.
+As a script, a worker: numbers/arrays.py TOOL CASE COUNT asks for COUNT points in a process of its own.
 """
 
 from __future__ import annotations

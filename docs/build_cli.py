@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from roofline.cli.help import grouped, names_of
-from roofline.cli.main import SECTIONS, cli
+from roofline.cli.main import SECTIONS, cli, grouped, names_of
 
 PAGE = Path(__file__).with_name("cli.md")
 

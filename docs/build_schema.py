@@ -11,23 +11,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from roofline.analysis.gpus import COMPARED_KEYS
-from roofline.api.curve import CURVE_KEYS
-from roofline.api.goodput import GOODPUT_KEYS
-from roofline.api.levers.cache import CACHE_KEYS
-from roofline.api.levers.cost import COST_KEYS
-from roofline.api.levers.pool_rows import POOL_KEYS
-from roofline.api.levers.pulled import LEVER_KEYS
-from roofline.api.levers.speculation import SPECULATION_KEYS
-from roofline.api.outputs import SCHEMA_VERSION
-from roofline.api.predict import ROW_KEYS
-from roofline.api.simulate import SIMULATED_KEYS
-from roofline.api.size import SIZE_KEYS
 from roofline.catalog.checks import SCHEMAS
-from roofline.quantity import DIMENSIONS
+from roofline.numbers.quantity import DIMENSIONS
+from roofline.outputs.files import SCHEMA_VERSION
+from roofline.questions.cache import CACHE_KEYS
+from roofline.questions.cost import COST_KEYS
+from roofline.questions.curve import CURVE_KEYS
+from roofline.questions.disaggregate import POOL_KEYS
+from roofline.questions.goodput import GOODPUT_KEYS
+from roofline.questions.levers import LEVER_KEYS
+from roofline.questions.simulate import SIMULATED_KEYS
+from roofline.questions.size import SIZE_KEYS
+from roofline.questions.speculate import SPECULATION_KEYS
+from roofline.serving.comparison import COMPARED_KEYS
+from roofline.serving.shown import ROW_KEYS
 from roofline.specs.formats import PEAKS
-from roofline.specs.output_keys import KEYS
-from roofline.specs.slo import LATENCIES
+from roofline.specs.keys import KEYS
+from roofline.specs.workload import LATENCIES
 
 FOLDER = Path(__file__).with_name("schema")
 _TITLES = {
@@ -475,7 +475,7 @@ def _row(name: str, keys: tuple[str, ...]) -> dict[str, Any]:
 
 def _key(key: str) -> dict[str, Any]:
     if key not in KEYS:
-        raise SystemExit(f"{key}: say in KEYS of roofline/specs/output_keys.py what it means")
+        raise SystemExit(f"{key}: say in KEYS of roofline/specs/keys.py what it means")
     return {"$ref": f"#/$defs/Keys/properties/{key}"}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import roofline as rl
-from roofline.api.writing import write_whole
+from roofline.outputs.files import write_whole
 
 try:
     from openpyxl import Workbook, load_workbook

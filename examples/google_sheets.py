@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import roofline as rl
-from roofline.api.outputs import csv_text
-from roofline.api.writing import write_whole
+from roofline.outputs.files import csv_text, write_whole
 
 MODELS = ["llama-3.1-8b", "llama-3.1-70b"]
 GPUS = ["h100-sxm", "b200", "a10"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from roofline.errors import (
+from roofline.support.errors import (
     BadInput,
     BadSpec,
     DoesNotFit,
@@ -20,38 +20,35 @@ from roofline.errors import (
 )
 
 if _TYPE_CHECKING:
-    from roofline.analysis.gpus import Comparison
-    from roofline.analysis.quantization import Quantization
-    from roofline.analysis.sensitivity import Sensitivities, Sensitivity
-    from roofline.analysis.solve import Solution
-    from roofline.api.catalog import check_specs, gpus, load_gpu, load_model, models
-    from roofline.api.compare import compare, quantize
-    from roofline.api.curve import Curve, curve
-    from roofline.api.goodput import GpuGoodput, goodput
-    from roofline.api.inputs.options import Case
-    from roofline.api.levers.cache import CacheTier, prompt_cache
-    from roofline.api.levers.cost import GpuCost, cost
-    from roofline.api.levers.disaggregate import disaggregate
-    from roofline.api.levers.levers import levers
-    from roofline.api.levers.pool_answer import Disaggregation
-    from roofline.api.levers.pulled import Levers
-    from roofline.api.levers.speculation import Speculation, speculate
-    from roofline.api.once import calibrate_once
-    from roofline.api.predict import knee, predict, tpot, ttft
-    from roofline.api.simulate import Simulation, simulate
-    from roofline.api.size import FleetSize, GpuSize, size
-    from roofline.api.table import table
-    from roofline.api.why import formula, sensitivity, solve
-    from roofline.api.workbook import sheet
-    from roofline.api.workloads import load_workload, workload_options, workloads
-    from roofline.formulas.closed_form import Formula
-    from roofline.serving.correction import Correction
+    from roofline.catalog.find import load_gpu, load_model, load_workload
+    from roofline.formulas.closed import Formula
+    from roofline.formulas.sensitivity import Sensitivities, Sensitivity
+    from roofline.questions.cache import CacheTier, prompt_cache
+    from roofline.questions.catalog import check_specs, gpus, models
+    from roofline.questions.compare import Quantization, compare, quantize
+    from roofline.questions.cost import GpuCost, cost
+    from roofline.questions.curve import Curve, curve
+    from roofline.questions.disaggregate import Disaggregation, disaggregate
+    from roofline.questions.goodput import GpuGoodput, goodput
+    from roofline.questions.inputs.options import Case
+    from roofline.questions.levers import Levers, levers
+    from roofline.questions.listing import workload_options, workloads
+    from roofline.questions.predict import calibrate_once, knee, predict, tpot, ttft
+    from roofline.questions.sheet import sheet
+    from roofline.questions.simulate import Simulation, simulate
+    from roofline.questions.size import FleetSize, GpuSize, size
+    from roofline.questions.speculate import Speculation, speculate
+    from roofline.questions.table import table
+    from roofline.questions.why import Solution, formula, sensitivity, solve
+    from roofline.serving.comparison import Comparison
     from roofline.serving.knee import Knees
+    from roofline.serving.latency import Correction
     from roofline.serving.prediction import Prediction, Predictions
     from roofline.serving.row_types import Row
     from roofline.specs.gpu import Gpu
     from roofline.specs.model import Model
     from roofline.specs.workload import NamedWorkload
+
 
 __all__ = [
     "BadInput",
@@ -120,38 +117,33 @@ __version__ = "0.1.0"
 
 #: Names that are imported when they are first asked for.
 _LAZY = {
-    "roofline.analysis.gpus": ("Comparison",),
-    "roofline.analysis.quantization": ("Quantization",),
-    "roofline.analysis.sensitivity": ("Sensitivities", "Sensitivity"),
-    "roofline.analysis.solve": ("Solution",),
-    "roofline.api.catalog": ("check_specs", "gpus", "load_gpu", "load_model", "models"),
-    "roofline.api.compare": ("compare", "quantize"),
-    "roofline.api.curve": ("Curve", "curve"),
-    "roofline.api.goodput": ("GpuGoodput", "goodput"),
-    "roofline.api.inputs.options": ("Case",),
-    "roofline.api.levers.levers": ("levers",),
-    "roofline.api.levers.pulled": ("Levers",),
-    "roofline.api.levers.speculation": ("Speculation", "speculate"),
-    "roofline.api.levers.cost": ("GpuCost", "cost"),
-    "roofline.api.levers.disaggregate": ("disaggregate",),
-    "roofline.api.levers.pool_answer": ("Disaggregation",),
-    "roofline.api.levers.cache": ("CacheTier", "prompt_cache"),
-    "roofline.api.once": ("calibrate_once",),
-    "roofline.api.predict": ("knee", "predict", "tpot", "ttft"),
-    "roofline.api.simulate": ("Simulation", "simulate"),
-    "roofline.api.size": ("FleetSize", "GpuSize", "size"),
-    "roofline.api.table": ("table",),
-    "roofline.api.why": ("formula", "sensitivity", "solve"),
-    "roofline.api.workbook": ("sheet",),
-    "roofline.api.workloads": ("load_workload", "workload_options", "workloads"),
-    "roofline.serving.correction": ("Correction",),
+    "roofline.formulas.closed": ("Formula",),
+    "roofline.formulas.sensitivity": ("Sensitivities", "Sensitivity"),
+    "roofline.questions.cache": ("CacheTier", "prompt_cache"),
+    "roofline.questions.catalog": ("check_specs", "gpus", "load_gpu", "load_model", "models"),
+    "roofline.questions.compare": ("Quantization", "compare", "quantize"),
+    "roofline.questions.cost": ("GpuCost", "cost"),
+    "roofline.questions.curve": ("Curve", "curve"),
+    "roofline.questions.disaggregate": ("Disaggregation", "disaggregate"),
+    "roofline.questions.goodput": ("GpuGoodput", "goodput"),
+    "roofline.questions.inputs.options": ("Case",),
+    "roofline.questions.levers": ("Levers", "levers"),
+    "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
+    "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
+    "roofline.questions.sheet": ("sheet",),
+    "roofline.questions.simulate": ("Simulation", "simulate"),
+    "roofline.questions.size": ("FleetSize", "GpuSize", "size"),
+    "roofline.questions.speculate": ("Speculation", "speculate"),
+    "roofline.questions.table": ("table",),
+    "roofline.questions.why": ("Solution", "formula", "sensitivity", "solve"),
+    "roofline.serving.comparison": ("Comparison",),
     "roofline.serving.knee": ("Knees",),
+    "roofline.serving.latency": ("Correction",),
     "roofline.serving.prediction": ("Prediction", "Predictions"),
     "roofline.serving.row_types": ("Row",),
     "roofline.specs.gpu": ("Gpu",),
     "roofline.specs.model": ("Model",),
     "roofline.specs.workload": ("NamedWorkload",),
-    "roofline.formulas.closed_form": ("Formula",),
 }
 _HOMES = {name: home for home, names in _LAZY.items() for name in names}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from roofline.errors import BadSpec
-from roofline.huggingface.config import config_document
+from roofline.catalog.huggingface.config import config_document
 from roofline.specs.build import model_record
+from roofline.support.errors import BadSpec
 
 FIXTURES = Path(__file__).parent / "fixtures"
 PATHS = sorted((FIXTURES / "configs").glob("*.json"))

@@ -12,16 +12,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.catalog.engines import load_engine
-from roofline.formulas.inputs import HOST_TIMES
+from roofline.catalog.find import load_engine
+from roofline.formulas.case import HOST_TIMES
 from roofline.physics.plan import DEFAULT_SKEW, Deployment, Plan
 from roofline.serving.quantization import resolved_quantization
-from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
 from roofline.specs.engine import Engine
-from roofline.specs.gpu import Gpu, Link
-from roofline.specs.kernels import CALIBRATED, COLLECTIVES
-from roofline.specs.layers import DenseFfn, Gqa, Group, Layer, Mla, MoeFfn
-from roofline.specs.model import Model
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
+from roofline.specs.model import DenseFfn, Gqa, Group, Layer, Mla, Model, MoeFfn
 
 # The scripts of accuracy/ are no package: tests import them by name. (This is the only conftest: a second one would
 # hide this module from the tests that import it.)
@@ -131,9 +128,9 @@ def _shipped_catalog_only():
 @pytest.fixture(scope="module")
 def _figures_predicted_once():
     """Diagnoses of one server under one load predict the same figures hundreds of times: here, each once."""
-    from roofline.analysis import causes, diagnosis
+    from roofline.questions import diagnosis
 
-    known, predict = {}, causes.predicted_figures
+    known, predict = {}, diagnosis.predicted_figures
 
     def remembered(run):
         content = pickle.dumps((run.deployment, run.workload, run.kernels, run.near))
@@ -142,7 +139,7 @@ def _figures_predicted_once():
         return known[content]
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (causes, diagnosis):
+        for module in (diagnosis, diagnosis):
             patch.setattr(module, "predicted_figures", remembered)
         yield
 

@@ -3,8 +3,7 @@
 from types import SimpleNamespace
 
 from roofline.physics.plan import Plan
-from roofline.serving.traffic.prompts import Prompt
-from roofline.serving.traffic.server import PROMPTS_FIRST, PromptTimes, Server, StepParts
+from roofline.serving.load.server import PROMPTS_FIRST, Prompt, PromptTimes, Server, StepParts
 from roofline.specs.engine import Engine
 
 __all__ = ["PROMPTS_FIRST", "Rank", "prompt_of_length", "rank"]

@@ -7,17 +7,11 @@ from conftest import deploy
 
 import roofline as rl
 from roofline.physics.assembly import Assembly
-from roofline.physics.geometry import Span
+from roofline.physics.equation import Work
+from roofline.physics.kernels import Span
 from roofline.physics.layers.kinds import MIXER_KINDS
-from roofline.physics.one_equation import Work
 from roofline.physics.plan import Plan
-from roofline.specs.layers import (
-    DenseFfn,
-    Gqa,
-    Group,
-    Layer,
-    MoeFfn,
-)
+from roofline.specs.model import DenseFfn, Gqa, Group, Layer, MoeFfn
 
 #: Prompts of 10 tokens after some cached ones, and four decode steps from 20 tokens on; 3 sequences on a rank.
 PROMPT, AFTER, STEP = Span(10.0, 0.0), Span(10.0, 20.0), Span(4.0, 20.0, is_decode=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.arrays import as_array
+from roofline.numbers.arrays import as_array
 
 DEPLOYMENTS = {
     "dense": ("llama-3.1-8b", "h100-sxm", {}),

@@ -65,8 +65,8 @@ def test_a_median_above_its_budget_is_missed_and_counted(part):
 @each(
     ("path", "name", "label"),
     [
-        ("/home/a/lib/python3.11/site-packages/roofline/serving/row.py", "row", "`serving/row.py:row`"),
-        ("/home/a/roofline/roofline/ops.py", "norm", "`ops.py:norm`"),
+        ("/home/a/lib/python3.11/site-packages/roofline/serving/shown.py", "row", "`serving/shown.py:row`"),
+        ("/home/a/roofline/roofline/numbers/operations.py", "norm", "`numbers/operations.py:norm`"),
         ("/home/a/roofline/.venv/lib/python3.11/site-packages/click/core.py", "main", "`click/core.py:main`"),
         ("/home/a/roofline/benchmarks/answers.py", "timed", "`answers.py:timed`"),
         ("/home/a/lib/python3.11/site-packages/yaml/scanner.py", "peek", "`yaml/scanner.py:peek`"),

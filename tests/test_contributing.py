@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.catalog.workloads import load_workload
+from roofline.catalog.find import load_workload
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ sources:
 """
 ASK = """
 import json, roofline as rl
-from roofline.physics.parameters import parameters
+from roofline.physics.memory import parameters
 model = rl.load_model("retentive")
 whole = rl.predict(model, "h100-sxm", tp=1, isl=1000, osl=2, engine="none")
 halves = rl.predict(model, "h100-sxm", tp=2, isl=1000, osl=2, engine="none")

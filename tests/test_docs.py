@@ -41,7 +41,7 @@ def _documented_functions():
             is_formula = place.startswith(("physics/", "serving/")) and (
                 "Source:" in docstring or ".. math::" in docstring
             )
-            if is_formula or (place.startswith("api/") and node.name in roofline.__all__):
+            if is_formula or (place.startswith("questions/") and node.name in roofline.__all__):
                 yield pytest.param(node, id=f"{place}:{node.name}")
 
 
@@ -97,7 +97,7 @@ def test_every_public_parameter_is_in_the_glossary():
     glossary = (ROOT / "docs" / "glossary.md").read_text()
     names = {
         argument.arg
-        for module in (PACKAGE / "api").glob("*.py")
+        for module in (PACKAGE / "questions").glob("*.py")
         for node in tree(module).body
         if isinstance(node, ast.FunctionDef) and node.name in roofline.__all__
         for argument in parameters(node)

@@ -21,17 +21,16 @@ from pydantic import ValidationError
 from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL
 
 import roofline as rl
-from roofline.api.calibrate import calibrate
-from roofline.api.outputs import csv_text, json_text, write_rows
-from roofline.calibration.text import calibration_text
 from roofline.catalog.checks import SCHEMAS, checked_document
-from roofline.catalog.spec_text import spec_yaml
-from roofline.cli.render import print_table
-from roofline.errors import printable, shown
-from roofline.formulas.formula import Stages
-from roofline.huggingface.config import config_document
+from roofline.catalog.entries import spec_yaml
+from roofline.catalog.huggingface.config import config_document
+from roofline.cli.options import print_table
+from roofline.formulas.closed import Stages
+from roofline.outputs.files import csv_text, json_text, write_rows
+from roofline.outputs.workbook.cells import text_literal
+from roofline.questions.calibrate import calibrate, calibration_text
 from roofline.specs.names import name_fault
-from roofline.workbook.cell_text import text_literal
+from roofline.support.errors import printable, shown
 
 #: What a terminal obeys, what turns or breaks a line, and what no file can hold.
 UNPRINTABLE = ("\x1b[31m", "\u202e", "\u2066", "\u200f", "\u2028", "\x85", "\x00", "\x7f", "\ufeff", "\U000e0041", "\r")

@@ -1,4 +1,4 @@
-"""Names in the house: whoever reads a class's or a function's name knows which one is meant."""
+"""Names in a room: whoever reads a class's or a function's name knows which one is meant."""
 
 import ast
 from collections import defaultdict
@@ -10,7 +10,7 @@ import roofline
 
 PACKAGE = Path(roofline.__file__).parent
 
-#: Name that two modules may give to a class or a public function -> why.
+#: Name that two modules of a room may give to a class or a public function -> why.
 EXCEPTIONS: dict[str, str] = {}
 
 
@@ -27,12 +27,13 @@ def is_overload(function):
 
 
 def homes(kinds, is_named):
-    """Modules in which a name is given, by name."""
+    """Modules in which a name is given, by room and name."""
     found = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in tree(path).body:
             if isinstance(node, kinds) and is_named(node):
-                found[node.name].append(path.relative_to(PACKAGE).as_posix())
+                module = path.relative_to(PACKAGE)
+                found[module.parts[0], node.name].append(module.as_posix())
     return found
 
 
@@ -45,15 +46,15 @@ def functions():
 
 
 def shared(found):
-    return {name: modules for name, modules in found.items() if len(modules) > 1 and name not in EXCEPTIONS}
+    return {key: modules for key, modules in found.items() if len(modules) > 1 and key[1] not in EXCEPTIONS}
 
 
-def test_no_two_classes_share_a_name():
+def test_no_two_classes_of_a_room_share_a_name():
     assert len(classes()) > 100
     assert shared(classes()) == {}
 
 
-def test_no_two_public_functions_share_a_name():
+def test_no_two_public_functions_of_a_room_share_a_name():
     assert len(functions()) > 200
     assert shared(functions()) == {}
 
@@ -61,11 +62,11 @@ def test_no_two_public_functions_share_a_name():
 def test_a_command_bears_the_name_of_the_question_that_it_asks():
     commands = homes(ast.FunctionDef, is_command)
     assert all(module.startswith("cli/") for modules in commands.values() for module in modules)
-    assert {"predict", "ttft", "size", "compare"} <= set(commands)
+    assert {"predict", "ttft", "size", "compare"} <= {name for _, name in commands}
     assert shared(commands) == {}
 
 
 def test_every_exception_is_needed_and_has_a_reason():
-    used = {name for found in (classes(), functions()) for name, modules in found.items() if len(modules) > 1}
+    used = {name for found in (classes(), functions()) for (_, name), modules in found.items() if len(modules) > 1}
     assert set(EXCEPTIONS) <= used
     assert all(reason.endswith(".") for reason in EXCEPTIONS.values())

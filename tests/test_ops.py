@@ -11,14 +11,13 @@ from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
-import roofline.arrays
-import roofline.formulas.symbols  # noqa: F401  registers sympy's numbers
-from roofline import ops
-from roofline.errors import BadInput
-from roofline.physics.one_equation import Roof, Work, kernel_time
-from roofline.specs.calibration import Efficiency
-from roofline.symbolic.traced import Trace
-from roofline.workbook.cell import CellPool
+import roofline.formulas.closed  # noqa: F401  registers sympy's numbers
+from roofline.numbers import operations
+from roofline.outputs.workbook.cells import CellPool
+from roofline.physics.equation import Roof, Work, kernel_time
+from roofline.specs.gpu import Efficiency
+from roofline.support.errors import BadInput
+from roofline.symbolic.graph import Trace
 
 VALUES = (-3.5, -2.0, -0.25, 0.0, 0.1, 1.0, 2.0, 2.9999, 1e6)
 finite = st.floats(-1e9, 1e9)
@@ -30,11 +29,13 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 @every_kind
-@pytest.mark.parametrize("operation", [ops.maximum, ops.minimum], ids=lambda operation: operation.__name__)
+@pytest.mark.parametrize(
+    "operation", [operations.maximum, operations.minimum], ids=lambda operation: operation.__name__
+)
 def test_the_larger_and_the_smaller_are_the_same_in_every_kind_of_number(kind, operation):
     for a in VALUES:
         for b in VALUES:
-            expected = (max if operation is ops.maximum else min)(a, b)
+            expected = (max if operation is operations.maximum else min)(a, b)
             assert operation(a, b) == expected
             for left, right in ((kind(a), kind(b)), (kind(a), b), (a, kind(b))):
                 assert float(np.squeeze(operation(left, right))) == expected
@@ -43,10 +44,10 @@ def test_the_larger_and_the_smaller_are_the_same_in_every_kind_of_number(kind, o
 @every_kind
 @pytest.mark.parametrize("value", VALUES)
 def test_rounding_is_the_same_in_every_kind_of_number(kind, value):
-    assert ops.ceil(value) == math.ceil(value)
-    assert ops.floor(value) == math.floor(value)
-    assert float(np.squeeze(ops.ceil(kind(value)))) == math.ceil(value)
-    assert float(np.squeeze(ops.floor(kind(value)))) == math.floor(value)
+    assert operations.ceil(value) == math.ceil(value)
+    assert operations.floor(value) == math.floor(value)
+    assert float(np.squeeze(operations.ceil(kind(value)))) == math.ceil(value)
+    assert float(np.squeeze(operations.floor(kind(value)))) == math.floor(value)
 
 
 @every_kind
@@ -54,70 +55,70 @@ def test_a_choice_is_the_same_in_every_kind_of_number(kind):
     for a in VALUES:
         for b in VALUES:
             expected = 3.0 if a < b else 4.0
-            assert ops.where(a < b, 3.0, 4.0) == expected
-            assert float(np.squeeze(ops.where(kind(a) < kind(b), 3.0, 4.0))) == expected
-            assert float(np.squeeze(ops.where(kind(a) < kind(b), kind(3.0), kind(4.0)))) == expected
+            assert operations.where(a < b, 3.0, 4.0) == expected
+            assert float(np.squeeze(operations.where(kind(a) < kind(b), 3.0, 4.0))) == expected
+            assert float(np.squeeze(operations.where(kind(a) < kind(b), kind(3.0), kind(4.0)))) == expected
 
 
 @every_kind
 @given(a=positive, b=positive, p=orders)
 def test_norms_are_the_same_in_every_kind_of_number(kind, a, b, p):
-    found = float(np.squeeze(ops.norm(kind(a), kind(b), p)))
-    assert math.isclose(found, ops.norm(a, b, p), rel_tol=1e-12)
+    found = float(np.squeeze(operations.norm(kind(a), kind(b), p)))
+    assert math.isclose(found, operations.norm(a, b, p), rel_tol=1e-12)
 
 
 @given(a=positive | st.just(0.0), b=positive | st.just(0.0), p=orders | st.floats(1.0, 9.0))
 def test_a_norm_lies_between_the_larger_and_the_sum(a, b, p):
-    assert max(a, b) * (1.0 - 1e-12) <= ops.norm(a, b, p) <= (a + b) * (1.0 + 1e-12)
+    assert max(a, b) * (1.0 - 1e-12) <= operations.norm(a, b, p) <= (a + b) * (1.0 + 1e-12)
 
 
 def test_norms_of_three_and_four_are_those_of_the_textbook():
-    assert ops.norm(3.0, 4.0, 1.0) == 7.0
-    assert ops.norm(3.0, 4.0, 2.0) == 5.0
-    assert math.isclose(ops.norm(3.0, 4.0, 3.0), 4.497941445275415, rel_tol=1e-12)  # the cube root of 91
-    assert ops.norm(3.0, 4.0, math.inf) == 4.0
+    assert operations.norm(3.0, 4.0, 1.0) == 7.0
+    assert operations.norm(3.0, 4.0, 2.0) == 5.0
+    assert math.isclose(operations.norm(3.0, 4.0, 3.0), 4.497941445275415, rel_tol=1e-12)  # the cube root of 91
+    assert operations.norm(3.0, 4.0, math.inf) == 4.0
 
 
 @given(a=finite, b=finite)
 def test_the_larger_and_the_smaller_add_up_to_both(a, b):
-    assert {ops.maximum(a, b), ops.minimum(a, b)} == {a, b}
+    assert {operations.maximum(a, b), operations.minimum(a, b)} == {a, b}
 
 
 def test_infinity_stays_infinite():
-    assert ops.maximum(math.inf, 1.0) == math.inf
-    assert ops.minimum(math.inf, 1.0) == 1.0
-    assert ops.ceil(math.inf) == math.inf
-    assert ops.floor(math.inf) == math.inf
+    assert operations.maximum(math.inf, 1.0) == math.inf
+    assert operations.minimum(math.inf, 1.0) == 1.0
+    assert operations.ceil(math.inf) == math.inf
+    assert operations.floor(math.inf) == math.inf
 
 
 def test_arrays_broadcast():
     column, row = np.array([[1.0], [5.0]]), np.array([2.0, 4.0, 6.0])
-    assert ops.maximum(column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
-    assert ops.where(column > row, column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
+    assert operations.maximum(column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
+    assert operations.where(column > row, column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
 
 
 def test_symbols_stay_symbolic_until_they_are_given_values():
     x = sympy.Symbol("x")
-    assert ops.maximum(x, 2.0).subs(x, 3.0) == 3.0
-    assert ops.minimum(2.0, x).subs(x, 3.0) == 2.0
-    assert ops.ceil(x).subs(x, sympy.Float(2.1)) == 3
-    assert ops.floor(x).subs(x, sympy.Float(2.9)) == 2
-    assert ops.where(x > 1.0, x, 5.0).subs(x, 3.0) == 3.0
-    assert ops.where(x > 1.0, x, 5.0).subs(x, 0.5) == 5.0
-    assert ops.where(sympy.true, x, 5.0) == x
+    assert operations.maximum(x, 2.0).subs(x, 3.0) == 3.0
+    assert operations.minimum(2.0, x).subs(x, 3.0) == 2.0
+    assert operations.ceil(x).subs(x, sympy.Float(2.1)) == 3
+    assert operations.floor(x).subs(x, sympy.Float(2.9)) == 2
+    assert operations.where(x > 1.0, x, 5.0).subs(x, 3.0) == 3.0
+    assert operations.where(x > 1.0, x, 5.0).subs(x, 0.5) == 5.0
+    assert operations.where(sympy.true, x, 5.0) == x
 
 
 def test_conditions_of_plain_numbers_are_settled():
-    assert ops.never(1.0 > 2.0)
-    assert ops.always(1.0 < 2.0)
-    assert not ops.never(1.0 < 2.0)
-    assert not ops.always(1.0 > 2.0)
+    assert operations.never(1.0 > 2.0)
+    assert operations.always(1.0 < 2.0)
+    assert not operations.never(1.0 < 2.0)
+    assert not operations.always(1.0 > 2.0)
 
 
 @every_kind
 @pytest.mark.parametrize(
     ("compare", "relation"),
-    [(ops.above, operator.gt), (ops.below, operator.lt), (ops.at_most, operator.le)],
+    [(operations.above, operator.gt), (operations.below, operator.lt), (operations.at_most, operator.le)],
     ids=["above", "below", "at most"],
 )
 def test_comparisons_with_a_meaning_are_those_without(kind, compare, relation):
@@ -132,14 +133,14 @@ def test_traced_numbers_keep_what_each_choice_means_and_others_leave_it():
     trace = Trace()
     number = trace.input("number", 1.5)
     choices = {
-        "larger": lambda value, meaning: ops.maximum(value, 2.0, meaning),
-        "smaller": lambda value, meaning: ops.minimum(value, 2.0, meaning),
-        "norm": lambda value, meaning: ops.norm(value, 2.0, math.inf, meaning),
-        "up": ops.ceil,
-        "down": ops.floor,
-        "above": lambda value, meaning: ops.above(value, 2.0, meaning),
-        "below": lambda value, meaning: ops.below(value, 2.0, meaning),
-        "at most": lambda value, meaning: ops.at_most(value, 2.0, meaning),
+        "larger": lambda value, meaning: operations.maximum(value, 2.0, meaning),
+        "smaller": lambda value, meaning: operations.minimum(value, 2.0, meaning),
+        "norm": lambda value, meaning: operations.norm(value, 2.0, math.inf, meaning),
+        "up": operations.ceil,
+        "down": operations.floor,
+        "above": lambda value, meaning: operations.above(value, 2.0, meaning),
+        "below": lambda value, meaning: operations.below(value, 2.0, meaning),
+        "at most": lambda value, meaning: operations.at_most(value, 2.0, meaning),
     }
     for meaning, choose in choices.items():
         before = len(trace.switches)
@@ -151,8 +152,8 @@ def test_traced_numbers_keep_what_each_choice_means_and_others_leave_it():
 def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded():
     trace = Trace()
     number = trace.input("number", 1.0)
-    assert ops.never(number > 2.0)
-    assert ops.always(number < 2.0)
+    assert operations.never(number > 2.0)
+    assert operations.always(number < 2.0)
     assert [(switch.left, switch.right) for switch in trace.switches] == [(number, 2.0)] * 2
 
 
@@ -163,8 +164,8 @@ def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded()
 )
 @each("least", [0.5, 1.0, 2.0])
 def test_conditions_of_other_numbers_stay_open_whatever_they_hold(number, least):
-    assert not ops.never(number > least)
-    assert not ops.always(number > least)
+    assert not operations.never(number > least)
+    assert not operations.always(number > least)
 
 
 class NoNumber:
@@ -174,13 +175,13 @@ class NoNumber:
 @each(
     "operation",
     [
-        lambda value: ops.maximum(value, value),
-        lambda value: ops.minimum(value, value),
-        lambda value: ops.maximum(value, 1.0),
-        lambda value: ops.minimum(1.0, value),
-        lambda value: ops.norm(1.0, value, math.inf),
-        ops.ceil,
-        lambda value: ops.where(value, 1.0, 2.0),
+        lambda value: operations.maximum(value, value),
+        lambda value: operations.minimum(value, value),
+        lambda value: operations.maximum(value, 1.0),
+        lambda value: operations.minimum(1.0, value),
+        lambda value: operations.norm(1.0, value, math.inf),
+        operations.ceil,
+        lambda value: operations.where(value, 1.0, 2.0),
     ],
     ids=["maximum", "minimum", "mixed maximum", "mixed minimum", "norm", "ceil", "where"],
 )
@@ -219,9 +220,9 @@ class Twin:
 
 @pytest.fixture
 def twins():
-    ops.register(
+    operations.register(
         Twin,
-        ops.Operations(
+        operations.Operations(
             maximum=lambda a, b, _: _twin(a)._with(b, max),
             minimum=lambda a, b, _: _twin(a)._with(b, min),
             ceil=lambda a, _: Twin(math.ceil(a.left), math.ceil(a.right)),
@@ -229,7 +230,7 @@ def twins():
         ),
     )
     yield
-    del ops._REGISTRY[Twin]
+    del operations._REGISTRY[Twin]
 
 
 def _twin(value):
@@ -238,11 +239,11 @@ def _twin(value):
 
 @pytest.mark.usefixtures("twins")
 def test_a_new_kind_of_number_goes_through_the_operations_once_registered():
-    assert ops.maximum(Twin(1.0, 5.0), 3.0) == Twin(3.0, 5.0)
-    assert ops.minimum(3.0, Twin(1.0, 5.0)) == Twin(1.0, 3.0)
-    assert ops.ceil(Twin(1.2, 5.0)) == Twin(2.0, 5.0)
-    assert ops.where(Twin(1.0, 0.0), 3.0, 4.0) == Twin(3.0, 4.0)
-    assert ops.norm(Twin(3.0, 6.0), Twin(4.0, 8.0), 2.0) == Twin(5.0, 10.0)
+    assert operations.maximum(Twin(1.0, 5.0), 3.0) == Twin(3.0, 5.0)
+    assert operations.minimum(3.0, Twin(1.0, 5.0)) == Twin(1.0, 3.0)
+    assert operations.ceil(Twin(1.2, 5.0)) == Twin(2.0, 5.0)
+    assert operations.where(Twin(1.0, 0.0), 3.0, 4.0) == Twin(3.0, 4.0)
+    assert operations.norm(Twin(3.0, 6.0), Twin(4.0, 8.0), 2.0) == Twin(5.0, 10.0)
 
 
 @pytest.mark.usefixtures("twins")
@@ -260,4 +261,4 @@ def test_a_subclass_of_a_registered_kind_is_served_too():
         pass
 
     column = np.array([1.0, 4.0]).view(Column)
-    assert ops.maximum(column, 2.0).tolist() == [2.0, 4.0]
+    assert operations.maximum(column, 2.0).tolist() == [2.0, 4.0]

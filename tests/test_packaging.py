@@ -72,11 +72,11 @@ def test_the_wheel_holds_its_catalog_parsed(installed):
     code = """
 import sys
 from roofline.catalog import files
-from roofline.catalog.shipped import shipped_document
+from roofline.catalog.files import shipped_document
 paths = [path for kind in ("gpu", "model", "engine", "workload") for path in files.yaml_files(files.shipped_root(kind))]
 documents = {path: shipped_document(path) for path in paths}
 assert "yaml" not in sys.modules
-from roofline.catalog.shipped_yaml import content_of_text
+from roofline.catalog.yaml import content_of_text
 assert all(documents[path] == content_of_text(files.spec_text(path)) for path in paths)
 print(len(paths))
 """

@@ -10,8 +10,8 @@ from every_case import each
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from roofline.errors import BadInput
-from roofline.quantity import DIMENSIONS, count_from_text, from_text, to_text
+from roofline.numbers.quantity import DIMENSIONS, count_from_text, from_text, to_text
+from roofline.support.errors import BadInput
 
 DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 BINARY = ("", "Ki", "Mi", "Gi", "Ti")

@@ -14,16 +14,16 @@ from click.testing import CliRunner
 from spec_texts import CALIBRATION, ENGINE, GPU, MODEL
 
 import roofline as rl
-from roofline.api.catalog import spec_report
-from roofline.api.imports import imported_model
-from roofline.catalog.engines import profile_of
 from roofline.catalog.files import own_entry, yaml_files
-from roofline.cli.commands.check import _reading
+from roofline.catalog.find import profile_of
 from roofline.cli.main import cli
-from roofline.measurements.kernel_table import kernel_groups
+from roofline.cli.measure import _reading
 from roofline.measurements.results import read_results, results
-from roofline.quantity import count_from_text, from_text
-from roofline.reading import RESULT_BYTES, SPEC_BYTES, Unreadable, content, descriptor_of
+from roofline.measurements.tables import kernel_groups
+from roofline.numbers.quantity import count_from_text, from_text
+from roofline.questions.catalog import spec_report
+from roofline.questions.listing import imported_model
+from roofline.support.reading import RESULT_BYTES, SPEC_BYTES, Unreadable, content, descriptor_of
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LLAMA = json.loads((FIXTURES / "configs" / "meta-llama__Llama-2-13b-hf.json").read_text())
@@ -263,7 +263,7 @@ def test_a_configuration_is_refused_in_no_time(tmp_path, content, words):
 
 def test_patterns_that_compare_for_long_are_given_up(tmp_path, monkeypatch):
     with monkeypatch.context() as impatient:  # honest names are judged by the patience that users get
-        impatient.setattr("roofline.huggingface.patterns._PATIENCE", 0.1)
+        impatient.setattr("roofline.catalog.huggingface.blocks._PATIENCE", 0.1)
         assert "too costly to match" in refused(imported_model, configuration(tmp_path, quantized(["re:.*.*.*.*x"])))
     honest = [r"re:model\.layers\.\d+\.mlp\.experts\.\d+\.(gate|up)_proj.*", "re:.*lm_head", "*self_attn*"]
     with soon():

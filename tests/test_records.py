@@ -14,8 +14,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 import roofline
-from roofline import records
 from roofline.specs.gpu import Gpu
+from roofline.support import records
 
 SPELLED = """
 from __future__ import annotations
@@ -88,7 +88,7 @@ def spelled(home, names):
     return module
 
 
-OURS, THEIRS = (spelled(home, "dataclass, field") for home in ("roofline.records", "dataclasses"))
+OURS, THEIRS = (spelled(home, "dataclass, field") for home in ("roofline.support.records", "dataclasses"))
 
 
 def pairs():

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import roofline.arrays  # noqa: F401  registers arrays
-from roofline.roots import crossing, largest_that_holds, narrowed, root
-from roofline.symbolic.gradient import gradient
-from roofline.symbolic.traced import Trace
-from roofline.workbook.cell import CellPool
+import roofline.numbers.arrays  # noqa: F401  registers arrays
+from roofline.numbers.roots import crossing, largest_that_holds, narrowed, root
+from roofline.outputs.workbook.cells import CellPool
+from roofline.symbolic.graph import Trace, gradient
 
 positive = st.floats(1e-6, 1e6)
 powers = st.sampled_from((0.5, 1.0, 2.0, 3.0))

@@ -17,20 +17,31 @@ from roofline.catalog.files import (
     kind_of,
     own_entry,
     own_folder,
+    shipped_by_name,
+    shipped_document,
     shipped_entry,
+    shipped_figures,
     shipped_root,
     spec_text,
     yaml_files,
 )
-from roofline.catalog.shipped import shipped_document, shipped_figures
-from roofline.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
-from roofline.grammar.pools import counted_refusal
-from roofline.records import NamedTuple, replace
-from roofline.specs.build import calibration_record, gpu_record, model_record, sustained_efficiencies, without_nulls
-from roofline.specs.calibration import Calibration
-from roofline.specs.gpu import Gpu
+from roofline.specs.build import (
+    calibration_record,
+    engine_record,
+    gpu_record,
+    model_record,
+    sustained_efficiencies,
+    without_nulls,
+    workload_record,
+)
+from roofline.specs.engine import Engine
+from roofline.specs.gpu import Calibration, Gpu
 from roofline.specs.model import Model
 from roofline.specs.names import LABELS, Entry, Match, fold, match_name, match_quantised, nearest_names
+from roofline.specs.workload import NamedWorkload
+from roofline.specs.written import counted_refusal
+from roofline.support.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
+from roofline.support.records import NamedTuple, replace
 
 _WEIGHTS = (".json", ".safetensors", ".gguf")  # files that hold a model or its configuration
 FILES = (*ENDINGS, *_WEIGHTS)  #: Endings of all files that users may name
@@ -53,7 +64,7 @@ class Listed(NamedTuple):
 
     @property
     def content(self) -> dict[str, Any]:
-        return _content(self.entry)
+        return _entry_content(self.entry)
 
 
 def load_gpu(name: str, specs: str | None = None) -> Gpu:
@@ -113,7 +124,7 @@ def find_model(name: str, specs: str | None = None, assume: str | None = None) -
             f"assume = {shown(assume)} is for a config.json of an unknown family; {name} has a specification, which "
             "leaves nothing to assume: leave it out"
         )
-    from roofline.huggingface.files import file_model
+    from roofline.catalog.huggingface.files import file_model
 
     return Found(file_model(place, assume), None)
 
@@ -136,7 +147,7 @@ def listed(kind: str, specs: str | None = None) -> Iterator[Listed]:
     """All entries of a kind, ``gpu`` or ``model``, sorted by name and read one by one."""
     specs = _specs_folder(specs)
     for entry in sorted(entries(kind, specs), key=lambda entry: entry.short):
-        content = _content(entry) if kind == "gpu" else None  # with sources: a row shows the date of the price
+        content = _entry_content(entry) if kind == "gpu" else None  # with sources: a row shows the date of the price
         yield Listed(_record(entry, kind, specs, content), entry)
 
 
@@ -144,8 +155,8 @@ def document(name: str, kind: str, specs: str | None = None, assume: str | None 
     """Content of the file of a GPU or model as written; a config.json is converted to a specification."""
     place = _place(name, kind, _specs_folder(specs))
     if not isinstance(place, str):
-        return _content(place.entry)
-    from roofline.huggingface.files import file_document
+        return _entry_content(place.entry)
+    from roofline.catalog.huggingface.files import file_document
 
     return file_document(place, assume=assume).document
 
@@ -168,7 +179,7 @@ def _find(name: str, kind: str, specs: str | None) -> Found:
             return shipped
     place = _place(name, kind, specs)
     if isinstance(place, str):
-        from roofline.huggingface.files import file_model
+        from roofline.catalog.huggingface.files import file_model
 
         return Found(file_model(place), None)
     return _read_match(place, kind, specs)
@@ -245,7 +256,7 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
 
     if find_spec("huggingface_hub") is None:
         raise UnknownName(f"{refusal}, or any Hugging Face id after pip install 'roofline[hub]'")
-    from roofline.huggingface.config import hub_config
+    from roofline.catalog.huggingface.config import hub_config
 
     try:
         return hub_config(name.strip())
@@ -256,7 +267,7 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
 def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] | None = None) -> Any:
     """Record of a file; faults that only building reveals are reported as `BadSpec`, too."""
     if content is None:
-        content = _content(entry) if entry.own else shipped_figures(entry.path)  # sources are not needed
+        content = _entry_content(entry) if entry.own else shipped_figures(entry.path)  # sources are not needed
     try:
         if kind == "model":
             return model_record(content)
@@ -268,7 +279,7 @@ def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] 
         raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 
 
-def _content(entry: Entry) -> dict[str, Any]:
+def _entry_content(entry: Entry) -> dict[str, Any]:
     return _checked(entry.path) if entry.own else _shipped_content(entry.path)
 
 
@@ -298,3 +309,177 @@ def _shipped_calibration(generation: str) -> Calibration | None:
     if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # no path elsewhere
         return calibration_record(shipped_figures(path))
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None
+
+
+# Profiles of serving engines, from their files.
+
+NO_ENGINE_NAME = "none"
+_DEFAULT = "generic"
+_EAGER = "eager"
+_VERSIONED = ("trtllm",)  # engines with several profiles, one per range of versions
+#: Parts of the folded names of programs without a server: those that replay graphs or compile whole passes, which take
+#: precedence, and those whose host launches every kernel.
+_REPLAYED = ("graph", "gptfast", "torchao", "mlc", "tinychat", "gaudi")
+_LAUNCHED = ("pytorch", "transformers", "huggingface", "llamacpp", "awq", "gptq", "exllama")
+_NEW_TRTLLM, _NEW_NIM = (0, 13), (1, 3)  # first versions with the current decode attention kernels
+
+
+def engine_names() -> tuple[str, ...]:
+    """Names of the shipped profiles, `none` first."""
+    return (NO_ENGINE_NAME, *sorted(os.path.basename(path)[: -len(ENDINGS[0])] for path in engine_paths()))
+
+
+@cache
+def engine_paths() -> tuple[str, ...]:
+    return tuple(yaml_files(shipped_root("engine")))
+
+
+def load_engine(name: str, specs: str | None = None) -> Engine:
+    """Profile by name or alias, or from a user's file; the folder `specs` (default $ROOFLINE_SPECS) comes first."""
+    if not isinstance(name, str):
+        raise UnknownName(f"engine = {shown(name)} must be the name of an engine profile, as text")
+    if name.endswith(ENDINGS):
+        return _user_engine(os.path.expanduser(name))
+    specs = specs or os.environ.get("ROOFLINE_SPECS")
+    for path in yaml_files(own_folder(specs)) if specs else ():
+        if kind_of(spec_text(path)) == "engine" and fold(os.path.splitext(os.path.basename(path))[0]) == fold(name):
+            return _user_engine(path)
+    return _shipped_engine(fold(name), name)
+
+
+def profile_of(engine: str | None, version: str | None = None) -> str:
+    """Name of the profile of an engine as measurements call it, such as ``TensorRT-LLM``.
+
+    ``generic`` for an unknown server or None, ``eager`` for programs that launch every kernel, ``none`` for those that
+    replay graphs. TensorRT-LLM before 0.13 has a profile of its own, because it decoded with other kernels.
+    """
+    if not engine:
+        return _DEFAULT
+    if engine.endswith(ENDINGS):
+        return engine
+    if fold(engine) in engine_names() and fold(engine) not in _VERSIONED:
+        return fold(engine)
+    folded = re.sub(r"[^a-z0-9]", "", engine.lower())
+    number = re.match(r"v?(\d{1,9})\.(\d{1,9})", version or "")
+    numbers = (int(number.group(1)), int(number.group(2))) if number else None
+    if re.search(r"(?<![a-z])nim(?![a-z])", engine.lower()):
+        return "trtllm" if numbers is not None and numbers >= _NEW_NIM else "nim-2024"
+    if re.search(r"tensorrtllm|trtllm|^trt$|dynamotrt$", folded):
+        return "trtllm-0.9" if numbers is not None and numbers < _NEW_TRTLLM else "trtllm"
+    for name, fragment in (("vllm", "vllm"), ("sglang", "sgl")):
+        if fragment in folded:
+            return name
+    if any(program in folded for program in _REPLAYED):
+        return NO_ENGINE_NAME
+    return _EAGER if any(program in folded for program in _LAUNCHED) else _DEFAULT
+
+
+@cache
+def _shipped_engine(folded: str, name: str) -> Engine:
+    if folded == NO_ENGINE_NAME:
+        return Engine(NO_ENGINE_NAME)
+    content = shipped_by_name(folded, engine_paths(), _engine_content)
+    if content is not None:
+        return engine_record(content)
+    from difflib import get_close_matches
+
+    known = ", ".join(engine_names())
+    folder = os.path.dirname(engine_paths()[0])
+    near = did_you_mean(get_close_matches(folded, engine_names(), 2))
+    raise UnknownName(f"unknown engine {name!r}{near} (all: {known}; or your own YAML file, examples in {folder})")
+
+
+def _user_engine(path: str) -> Engine:
+    """Record of a user's file, checked against the schema."""
+    from roofline.catalog.checks import checked_document
+
+    document = without_nulls(checked_document(path, "engine"))
+    if "stretch" in document:  # the key of older files
+        document["prefill_slowdown"] = document.pop("stretch")
+    return engine_record(document)
+
+
+@lru_cache(maxsize=16)
+def _engine_content(path: str) -> dict[str, Any]:
+    """Content of a shipped file without its sources."""
+    return shipped_figures(path)
+
+
+# Named workloads, from their files.
+
+
+def workload_names() -> tuple[str, ...]:
+    """Names of the shipped workloads."""
+    return tuple(sorted(os.path.basename(path)[: -len(ENDINGS[0])] for path in workload_paths()))
+
+
+@cache
+def workload_paths() -> tuple[str, ...]:
+    return tuple(yaml_files(shipped_root("workload")))
+
+
+def load_workload(name: str, specs: str | None = None) -> NamedWorkload:
+    """Workload by name or alias, or from your own file.
+
+    Args:
+        name: e.g. ``chat``, or the path of a YAML file.
+        specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
+
+    Raises:
+        UnknownName: no such workload; the message names the nearest three.
+        BadSpec: the file has faults.
+
+    >>> import roofline as rl
+    >>> rl.load_workload("chat")
+    <NamedWorkload chat: isl 1155, osl 211; SLO ttft:300ms,tpot:25ms,p99:2x>
+    """
+    if not isinstance(name, str):
+        raise UnknownName(f"workload = {shown(name)} must be the name of a workload, as text")
+    if name.endswith(ENDINGS):
+        return _user_workload(os.path.expanduser(name))
+    users = tuple(_user_entries(specs or os.environ.get("ROOFLINE_SPECS")))
+    for entry in users:
+        if fold(name) in entry.names:
+            return _user_workload(entry.path)
+    workload = _shipped_workload(fold(name))
+    if workload is None:
+        near = did_you_mean(dict.fromkeys(nearest_names(name, (*users, *_shipped_entries()))))
+        folder = shipped_root("workload")
+        raise UnknownName(
+            f"unknown workload {name!r}{near} (all: roofline workloads; or give your own YAML file, as in {folder})"
+        )
+    return workload
+
+
+def _user_entries(specs: str | None) -> Iterator[Entry]:
+    """Workloads in a user's folder, under their names and that of the file."""
+    for path in yaml_files(own_folder(specs)) if specs else ():
+        if kind_of(spec_text(path)) == "workload":
+            entry = own_entry(path)
+            stem = fold(os.path.splitext(os.path.basename(path))[0])
+            yield entry._replace(names=tuple(dict.fromkeys((*entry.names, stem))))
+
+
+@cache
+def _shipped_workload(folded: str) -> NamedWorkload | None:
+    """Shipped workload by folded name; None without one."""
+    content = shipped_by_name(folded, workload_paths(), _workload_content)
+    return None if content is None else workload_record(content)
+
+
+def _shipped_entries() -> Iterator[Entry]:
+    for path in workload_paths():
+        content = _workload_content(path)
+        yield Entry(path, tuple(fold(name) for name in (content["name"], *content.get("aliases", ()))))
+
+
+def _user_workload(path: str) -> NamedWorkload:
+    """Record of a user's file, checked against the schema."""
+    from roofline.catalog.checks import checked_document
+
+    return workload_record(without_nulls(checked_document(path, "workload")))
+
+
+@cache
+def _workload_content(path: str) -> dict[str, Any]:
+    return shipped_document(path)

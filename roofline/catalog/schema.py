@@ -1,31 +1,255 @@
-"""Schemas of the specification files of GPUs and calibrations."""
+"""Schemas of the specification files of GPUs, calibrations, models, engines and workloads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
-
-from roofline.catalog.schema_parts import (
-    Cited,
-    Count,
-    Date,
-    Document,
-    Fraction,
-    Name,
-    OneOf,
-    Positive,
-    Prose,
-    Quantity,
-    Strict,
-    of_record,
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
 )
-from roofline.specs.calibration import CollectiveEfficiency, Efficiency
-from roofline.specs.formats import PEAKS
-from roofline.specs.kernels import CALIBRATED, COLLECTIVES
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from roofline.numbers.quantity import BILLION, count_from_text, from_text
+from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
+from roofline.specs.engine import Engine, GpuDefault, KernelOverride
+from roofline.specs.formats import FORMATS, KV_FORMATS, PEAKS, STORED_BITS, is_format
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, CollectiveEfficiency, Efficiency
+from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
+from roofline.specs.names import Bytes, Seconds, Share, name_fault
+from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, SLO_EXAMPLE, UNIFORM_CV, NamedWorkload, limits_of_text
+from roofline.support.errors import BadInput, RooflineError, printable
+
+# Parts of the schemas of specification files, and schemas made of records.
+#
+# pydantic is imported here, in the schemas and in `checks` alone, which only users' files need.
+
+
+def _check_name(value: str) -> str:
+    fault = name_fault(value)
+    if fault is not None:
+        raise PydanticCustomError("name", "{fault}", {"fault": fault})
+    return value
+
+
+def _check_line(value: str) -> str:
+    """One line of prose in any alphabet, without control characters."""
+    for character in value:
+        if not (character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"):
+            text = f"text must be printable; found {printable(character)}"
+            raise PydanticCustomError("text", "{fault}", {"fault": text})
+    return value
+
+
+def _check_prose(value: str) -> str:
+    """Prose of several lines."""
+    for line in value.split("\n"):
+        _check_line(line)
+    return value
+
+
+_JOINERS = "\u200c\u200d"  # part of words in Persian, Hindi and others
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+_NameOrNone = Annotated[str, Field(max_length=200), AfterValidator(lambda value: value and _check_name(value))]
+Title = Annotated[str, Field(max_length=2000), AfterValidator(_check_line)]
+Prose = Annotated[str, Field(max_length=20_000), AfterValidator(_check_prose)]
+Count = Annotated[int, Field(ge=1, le=int(BILLION))]
+WholeNumber = Annotated[int, Field(ge=0, le=int(BILLION))]
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
+#: Standard deviation of ln(predicted / measured); 5 is a factor of 148.
+Deviation = Annotated[float, Field(gt=0.0, le=5.0, allow_inf_nan=False)]
+
+
+class OneOf:
+    """Annotation: a text that is one of the names."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.literal_schema([*self._names])
+
+
+class FormatOfWeights:
+    """Annotation: a number format of weights, or bits per weight, such as ``4.9bpw``."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._check, core_schema.literal_schema([*FORMATS]))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        bits = rf"^(({'|'.join(FORMATS)})@)?[0-9]{{1,3}}(\.[0-9]{{1,6}})?bpw$"
+        return {"anyOf": [{"enum": [*FORMATS]}, {"enum": [*STORED_BITS]}, {"pattern": bits}], "type": "string"}
+
+    def _check(self, value: object, handler: Any) -> Any:
+        is_plain = isinstance(value, str) and value == value.strip().lower()
+        is_stored = is_plain and (value in STORED_BITS or (str(value).endswith("bpw") and is_format(str(value))))
+        return value if is_stored else handler(value)
+
+
+class Quantity:
+    """Annotation: a quantity of one dimension, as a text with its unit."""
+
+    def __init__(self, dimension: str) -> None:
+        self._dimension = dimension
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return {**handler(schema), "dimension": self._dimension}
+
+    def _check(self, value: object) -> object:
+        return check_readable(from_text, value, self._dimension)
+
+
+def check_readable(read: Callable[..., object], value: object, *arguments: str) -> object:
+    """The value itself if `read` accepts it, else its `BadInput` as an error of pydantic."""
+    if isinstance(value, str):
+        _check_line(value)
+    try:
+        read(value, *arguments)
+    except BadInput as fault:
+        raise PydanticCustomError("quantity", "{fault}", {"fault": str(fault)}) from None
+    return value
+
+
+class Strict(BaseModel):
+    """No silent conversion, no unknown key."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+
+class Cited(Strict):
+    """Where something comes from."""
+
+    source: Name
+    note: Prose | None = None
+    confidence: Literal["high", "medium", "low"] | None = None
+
+
+_DATE = r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
+
+
+def _check_date(value: object) -> object:
+    """A day, month or year as text; YAML turns days into dates."""
+    if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
+        raise PydanticCustomError("date", "a date must be written as 2026-11-21, 2026-11 or '2026'", {})
+    if isinstance(value, str) and not re.fullmatch(_DATE, value, re.ASCII):
+        text = "{value} is not a date; write it as 2026-11-21, 2026-11 or '2026'"
+        raise PydanticCustomError("date", text, {"value": printable(value)})
+    return str(value)
+
+
+Date = Annotated[str, BeforeValidator(_check_date)]
+
+
+class _Source(Strict):
+    title: Annotated[Title, Field(min_length=1)]
+    url: Title | None = None
+    date: Date
+    engines: list[Name] | None = None
+    gpus: list[Name] | None = None
+
+
+class Document(Strict):
+    """What every file has."""
+
+    name: Name
+    sources: dict[Name, _Source] = Field(min_length=1)
+    notes: list[Prose] = []
+
+
+#: Type of a field in a record -> type in a file.
+_FILE_TYPES: dict[Any, Any] = {
+    int: Count,
+    str: Name,
+    float: Positive,
+    Any: Positive,
+    Seconds: Annotated[str, Quantity("s")],
+    Bytes: Annotated[str, Quantity("B")],
+    Share: Fraction,
+}
+_EMPTY_TYPES = {int: WholeNumber, str: _NameOrNone}  # the same for fields with a default of zero or ""
+
+
+def of_record(
+    record: type,
+    otherwise: Mapping[str, tuple[Any, Any]],
+    *,
+    base: type[Strict] = Strict,
+    without: Collection[str] = (),
+    nulls: bool | None = None,
+    fault: Callable[[Any], str | None] | None = None,
+) -> type[Strict]:
+    """Schema of a record in a file: its fields with their types and defaults, named and described like the record.
+
+    Whole numbers are positive, or not negative where zero is the default; times are texts with units; shares lie in
+    (0, 1]; other numbers are positive and finite. `otherwise` has type and default of fields that differ, or that only
+    files have; `without` names fields that no file has. `nulls` says whether fields with a default may be null (None:
+    those that may be None in the record). `fault` checks the fields together.
+    """
+    hints = get_type_hints(record, include_extras=True)
+    members: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
+    for field in fields(record):
+        hint, default = hints[field.name], field.default
+        parts = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+        types = [_file_type(part, default) for part in parts if part is not NoneType]
+        if default is not MISSING and (NoneType in parts if nulls is None else nulls):
+            types.append(NoneType)
+        # times are texts in a file, so that the default of the record cannot be that of the file
+        members[field.name] = (
+            reduce(or_, types),
+            ... if default is MISSING else None if hint in {Seconds, Bytes} else default,
+        )
+    members.update(otherwise)
+    checks: dict[str, Any] = {} if fault is None else {"_check": model_validator(mode="after")(_raising(fault))}
+    schema: type[Strict] = create_model(
+        record.__name__,
+        __base__=base,
+        __doc__=record.__doc__,
+        __validators__=checks,
+        **{name: kind for name, kind in members.items() if name not in without},
+    )
+    return schema
+
+
+def _file_type(hint: Any, default: Any) -> Any:
+    file_type = _FILE_TYPES.get(hint, hint)
+    return _EMPTY_TYPES.get(hint, file_type) if default in {0, ""} else file_type
+
+
+def _raising(fault: Callable[[Any], str | None]) -> Callable[[Any], Any]:
+    """Validator that raises what `fault` returns."""
+
+    def check(value: Any) -> Any:
+        text = fault(value)
+        if text is not None:
+            raise PydanticCustomError("fields", "{fault}", {"fault": text})
+        return value
+
+    return check
+
+
+# Schemas of the specification files of GPUs and calibrations.
 
 
 class _Rate(Cited):
@@ -170,3 +394,320 @@ class CalibrationSpec(Document):
     date: Date | None = None
     kernels: dict[Annotated[str, OneOf(_KINDS)], dict[Name, _Kernel]]
     collectives: dict[Annotated[str, OneOf(_LINKS)], _Collective]
+
+
+# Schema of a model's specification file; its layers have the fields of their records.
+
+
+def _gqa_fault(mixer: Gqa) -> str | None:
+    if mixer.heads % mixer.kv_heads:
+        return f"heads ({mixer.heads}) must be a multiple of kv_heads ({mixer.kv_heads})"
+    if sum(limit is not None for limit in (mixer.window, mixer.chunk, mixer.indexer)) > 1:
+        return "window, chunk and indexer exclude each other; give one"
+    if mixer.k_eq_v and mixer.v_head_dim not in (None, mixer.head_dim):
+        return "with k_eq_v, v_head_dim must equal head_dim"
+    return None
+
+
+def _mla_fault(mixer: Mla) -> str | None:
+    if mixer.indexer is not None and mixer.indexer.own and mixer.q_rank is None:
+        return "an indexer needs the query latent; give q_rank"
+    return None
+
+
+def _csa_fault(mixer: Csa) -> str | None:
+    if mixer.heads % mixer.o_groups:
+        return f"heads ({mixer.heads}) must be a multiple of o_groups ({mixer.o_groups})"
+    if mixer.indexer is not None and not mixer.ratio:
+        return "an indexer needs compressed entries to choose from; give ratio"
+    return None
+
+
+def _gdn_fault(mixer: Gdn) -> str | None:
+    if mixer.v_heads % mixer.k_heads:
+        return f"v_heads ({mixer.v_heads}) must be a multiple of k_heads ({mixer.k_heads})"
+    return None
+
+
+def _mamba2_fault(mixer: Mamba2) -> str | None:
+    if mixer.heads % mixer.groups:
+        return f"heads ({mixer.heads}) must be a multiple of groups ({mixer.groups})"
+    return None
+
+
+def _indexer_fault(indexer: Indexer) -> str | None:
+    if indexer.top_k % indexer.block:
+        return f"top_k ({indexer.top_k}) must be a multiple of block ({indexer.block})"
+    return None
+
+
+def _moe_fault(ffn: MoeFfn) -> str | None:
+    if ffn.top_k > ffn.experts:
+        return f"top_k ({ffn.top_k}) must not exceed experts ({ffn.experts})"
+    if ffn.latent_norms and ffn.latent is None:
+        return "latent_norms needs a width of their own; give latent"
+    if ffn.shared_gate and not ffn.shared_width:
+        return "shared_gate needs shared experts; give shared_width"
+    return None
+
+
+#: Record -> check of its fields together, None where they agree.
+_FAULTS: Mapping[type, Callable[[Any], str | None]] = {
+    Csa: _csa_fault,
+    Gdn: _gdn_fault,
+    Gqa: _gqa_fault,
+    Mamba2: _mamba2_fault,
+    Mla: _mla_fault,
+    MoeFfn: _moe_fault,
+}
+_INDEXER = (of_record(Indexer, {}, fault=_indexer_fault) | None, None)
+#: Record -> type and default of fields that differ between file and record.
+_OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
+    Csa: {"indexer": _INDEXER},
+    Gqa: {
+        "indexer": _INDEXER,
+        "qk_norm": (Literal["head", "full"] | None, None),
+        "v_head_dim": (Count | None, None),  # defaults to head_dim
+    },
+    Mla: {"indexer": _INDEXER, "rope": (WholeNumber, ...)},  # zero in GLM-5.3-Flash
+}
+
+
+def _one_of(records: Mapping[str, type]) -> Any:
+    """Schema of one of several records, which `kind` tells apart."""
+    schemas = [
+        of_record(record, {"kind": (Literal[kind], ...), **_OVERRIDES.get(record, {})}, fault=_FAULTS.get(record))
+        for kind, record in records.items()
+    ]
+    return Annotated[reduce(or_, schemas), Field(discriminator="kind")]
+
+
+if TYPE_CHECKING:  # type checkers do not take a generated class for a type
+    _Mixer: TypeAlias = Any
+    _Ffn: TypeAlias = Any
+else:
+    _Mixer, _Ffn = _one_of(MIXERS), _one_of(FFNS)
+
+
+class _Layer(Strict):
+    """A mixer and a feed-forward network."""
+
+    mixer: _Mixer
+    ffn: _Ffn
+
+    @model_validator(mode="after")
+    def _check(self) -> _Layer:
+        _check_not_empty(self.mixer, self.ffn)
+        return self
+
+
+class _Group(Strict):
+    """A run of identical layers, or of identical blocks of layers."""
+
+    repeat: Annotated[int, Field(ge=1, le=10_000)]
+    mixer: _Mixer | None = None
+    ffn: _Ffn | None = None
+    pattern: list[_Layer] | None = Field(default=None, min_length=1, max_length=1000)
+
+    @model_validator(mode="after")
+    def _check(self) -> _Group:
+        single = self.mixer is not None and self.ffn is not None
+        if single == (self.pattern is not None) or (self.mixer is None) != (self.ffn is None):
+            raise PydanticCustomError("group", "a group must have either a mixer and an ffn, or a pattern", {})
+        if single:
+            _check_not_empty(self.mixer, self.ffn)
+        return self
+
+
+def _check_not_empty(mixer: Any, ffn: Any) -> None:
+    if mixer.kind == ffn.kind == "none":
+        raise PydanticCustomError("group", "a layer must have a mixer, an ffn or both", {})
+
+
+class _Parameters(Cited):
+    """A number of parameters with its source."""
+
+    value: Annotated[int | str, BeforeValidator(lambda value: check_readable(count_from_text, value))]
+
+
+class _Active(_Parameters):
+    """Active parameters, and what their count leaves out besides the idle experts."""
+
+    convention: Literal["all", "no-embedding", "no-embedding-no-head"] | None = None
+
+
+class _Stated(Strict):
+    """Parameters as published."""
+
+    total: _Parameters | None = None
+    active: _Active | None = None
+
+
+def _streams_fault(model: Any) -> str | None:
+    for name in ("stream_rank", "stream_average"):
+        if getattr(model, name) and model.streams <= 1:
+            return f"{name} says how several residual streams are mixed; give streams"
+    return None
+
+
+class _Mtp(Strict):
+    """Draft modules for speculative decoding, in no total."""
+
+    layers: Annotated[int, Field(ge=1, le=100)]
+
+
+_Stored = Annotated[str, FormatOfWeights()]
+_SECTIONS: dict[str, Any] = {
+    **{section: (_Stored, name) for section, name in DEFAULT_NATIVE.items()},
+    "kv": (Annotated[str, OneOf(KV_FORMATS)], DEFAULT_NATIVE["kv"]),
+    **dict.fromkeys(LIKE_LINEAR, (_Stored | None, None)),
+}
+_Native = create_model(
+    "Native",
+    __base__=Strict,
+    __doc__=f"Number formats of the checkpoint; {', '.join(LIKE_LINEAR)} are stored like `linear` where not given.",
+    **_SECTIONS,
+)
+
+ModelSpec = of_record(
+    Model,
+    {
+        "aliases": (Annotated[list[Name], Field(min_length=1)], ...),
+        "norms": (Annotated[int, Field(ge=0, le=16)], 2),
+        "final_norms": (Annotated[int, Field(ge=0, le=16)], 1),
+        "streams": (Annotated[int, Field(ge=1, le=64)], 1),
+        "groups": (Annotated[list[_Group], Field(min_length=1, max_length=1000)], ...),
+        "native": (_Native, {}),
+        "parameters": (_Stated, {}),
+        "architecture": (Cited, ...),
+        "mtp": (_Mtp | None, None),
+        "ngrams": (of_record(Ngrams, {}) | None, None),
+    },
+    base=Document,
+    without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions", "preset"),
+    fault=_streams_fault,
+)
+
+
+# Schema of the file of an engine profile, which has the fields of its record.
+
+
+def _check_year(value: object) -> object:
+    if isinstance(value, bool) or not re.fullmatch(r"\d{4}", str(value), re.ASCII):
+        raise PydanticCustomError("year", "{value} is not a year; write it as 2026", {"value": repr(value)})
+    return value
+
+
+_Factor = Annotated[float, Field(ge=0.001, le=1000.0)]
+_TUNING: Any = of_record(
+    KernelOverride,
+    {
+        "kind": (Annotated[str, OneOf(tuple(kind.name for kind in CALIBRATED))], ...),
+        "peak": (Annotated[str, OneOf(PEAKS)], None),
+        "compute": (_Factor, 1.0),
+        "memory": (_Factor, 1.0),
+    },
+    nulls=False,
+)
+
+
+def _check_last(entries: list[Any]) -> list[Any]:
+    """Every GPU has a default: the last entry is for those that no other is for."""
+    if entries[-1].memory is not None or entries[-1].other_than:
+        text = "the last entry is for all other GPUs; leave out its memory and other_than"
+        raise PydanticCustomError("by_gpu", "{fault}", {"fault": text})
+    return entries
+
+
+class _OrByGpu:
+    """Annotation: a number, or a list of defaults by GPU."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        entry = of_record(GpuDefault, {"value": (source, ...), "other_than": (list[Name], [])}, nulls=False)
+        entries = Annotated[list[entry], Field(min_length=1, max_length=20), AfterValidator(_check_last)]  # type: ignore[valid-type]
+        return core_schema.tagged_union_schema(
+            {"[number]": handler(source), "[list]": handler.generate_schema(entries)},
+            lambda value: "[list]" if isinstance(value, list) else "[number]",
+        )
+
+
+_SLOWDOWN = AliasChoices("prefill_slowdown", "stretch")  # the latter in older files
+
+EngineSpec = of_record(
+    Engine,
+    {
+        "aliases": (list[Name], []),
+        "title": (Title, ""),
+        "year": (Annotated[int | str, BeforeValidator(_check_year)], ""),
+        "prefill_slowdown": (Annotated[float, Field(ge=1.0, allow_inf_nan=False, validation_alias=_SLOWDOWN)], 1.0),
+        "scheduler": (Literal["decode first", "prompts first"], "decode first"),
+        "max_num_batched_tokens": (Annotated[Count | None, _OrByGpu()], None),
+        "max_num_seqs": (Annotated[Count | None, _OrByGpu()], None),
+        "gpu_memory_utilization": (Annotated[Fraction, _OrByGpu()], 0.92),
+        "max_model_len": (Count | None, None),
+        "tunings": (list[_TUNING], []),
+        "sigma_ttft": (Deviation, None),
+        "sigma_tpot": (Deviation, None),
+        "sigma_loaded_ttft": (Deviation, None),
+    },
+    base=Document,
+    without=("by_gpu", "stated"),
+    nulls=False,
+)
+
+
+# Schema of the file of a named workload, which has the fields of its record.
+
+
+def _check_slo(value: str) -> str:
+    try:
+        limits_of_text(value)
+    except RooflineError as fault:
+        raise PydanticCustomError("slo", "{fault}", {"fault": str(fault)}) from None
+    return value
+
+
+def _check_prefix(value: int, info: ValidationInfo) -> int:
+    """Refuse a prefix longer than the prompt; a faulty isl is reported by itself."""
+    isl = info.data.get("isl", value)
+    if value > isl:
+        fault = f"must not exceed the prompt, isl = {isl}"
+        raise PydanticCustomError("prefix", "{fault}", {"fault": fault})
+    return value
+
+
+def _check_lengths(value: str, info: ValidationInfo) -> str:
+    """Refuse a uniform law for lengths that vary more than it can."""
+    widest = max(info.data.get(name, 0.0) for name in ("isl_cv", "osl_cv"))
+    if value == "uniform" and widest > UNIFORM_CV:
+        fault = f"a uniform law allows a cv of at most {UNIFORM_CV}, not {widest:g}; use lognormal"
+        raise PydanticCustomError("lengths", "{fault}", {"fault": fault})
+    return value
+
+
+#: Standard deviation over mean; above 10, the mean of a thousand requests is meaningless.
+_Variation = Annotated[float, Field(ge=0.0, le=10.0)]
+_LIMIT = r"[\w\-]+(@([pP][\d.]+|mean))?\s*:\s*[+]?[\d.][^,:]*"
+_SHAPE = {"pattern": rf"^\s*{_LIMIT}([,\s]\s*{_LIMIT})*$"}  # for editors; `limits_of_text` is stricter
+_Slo = Annotated[
+    str, Field(max_length=200, examples=[SLO_EXAMPLE], json_schema_extra=_SHAPE), AfterValidator(_check_slo)
+]
+
+WorkloadSpec = of_record(
+    NamedWorkload,
+    {
+        "aliases": (list[Name], []),
+        "title": (Title, ""),
+        "isl_cv": (_Variation, 0.0),
+        "osl_cv": (_Variation, 0.0),
+        "lengths": (Annotated[str, OneOf(LAWS), AfterValidator(_check_lengths)], "lognormal"),
+        "prefix": (Annotated[WholeNumber, AfterValidator(_check_prefix)], 0),
+        "slo": (_Slo | None, None),
+        "arrivals": (Annotated[str, OneOf(ARRIVALS)], "rate"),
+        "waits_for": (Annotated[str, OneOf(AWAITED)] | None, None),
+        "notes": (list[Prose], []),
+    },
+    base=Document,
+    without=("source", "url", "date"),
+    nulls=False,
+)

@@ -1,1 +1,1 @@
-"""The command line: commands read options, call one function of the API and print the answer."""
+"""The command line: words in, screens out. A command reads options, asks one question and prints its answer."""

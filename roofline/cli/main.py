@@ -3,55 +3,54 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import roofline
-from roofline.cli.mistakes import reword
-from roofline.errors import RooflineError
+from roofline.support.errors import RooflineError, did_you_mean, printable
 
-_HOME, _ROOM = "roofline.cli.commands.", "levers."
-#: Section -> commands, their module (empty or ``levers.``: one module per command), a sentence of help. Modules are
-#: imported when their command runs.
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+_HOME = "roofline.cli."
+#: Section -> commands, their module, a sentence of help. Modules are imported when their command runs.
 SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
     "Ask": (
         (("predict",), "predict", "Predict latency, throughput, memory and cost."),
         (("ttft", "tpot", "knee"), "predict", "Show one of these on every GPU, best first."),
-        (("size",), "", "Find the fewest GPUs that meet an SLO."),
-        (("goodput", "curve"), "", "Find the load within an SLO, or draw them."),
-        (("cost",), "levers.", "Price tokens, and compare with an API."),
-        (("sweep",), "", "Predict every combination of many cases."),
+        (("size",), "capacity", "Find the fewest GPUs that meet an SLO."),
+        (("goodput", "curve"), "capacity", "Find the load within an SLO, or draw them."),
+        (("cost",), "capacity", "Price tokens, and compare with an API."),
+        (("sweep",), "predict", "Predict every combination of many cases."),
     ),
     "Why": (
-        (("compare", "quantize"), "", "Compare GPUs or formats, and say why."),
-        (("sensitivity", "solve"), "", "Rank inputs; find one that meets a target."),
-        (("formula",), "", "Write out the closed form of an answer."),
+        (("compare", "quantize"), "compare", "Compare GPUs or formats, and say why."),
+        (("sensitivity", "solve"), "why", "Rank inputs; find one that meets a target."),
+        (("formula",), "why", "Write out the closed form of an answer."),
     ),
     "Plan": (
-        (("levers",), "levers.", "Rank what would help, alone and together."),
-        (("cache", "speculate"), "levers.", "See what cached prompts or drafts bring."),
-        (("disaggregate",), "levers.", "Separate pools for prompts and answers."),
-        (("sheet",), "", "Write a sizing workbook with live formulas."),
+        (("levers",), "plan", "Rank what would help, alone and together."),
+        (("cache", "speculate"), "plan", "See what cached prompts or drafts bring."),
+        (("disaggregate",), "plan", "Separate pools for prompts and answers."),
+        (("sheet",), "plan", "Write a sizing workbook with live formulas."),
     ),
-    "Measure": ((("check", "calibrate"), "", "Judge a benchmark; fit kernels you timed."),),
+    "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit kernels you timed."),),
     "Catalog": (
         (("gpus", "models", "workloads"), "catalog", "List them, or show one with its sources."),
         (("check-specs",), "catalog", "Check specification files of your own."),
     ),
 }
-_COMMANDS = {
-    name: _HOME + (module + name if module in ("", _ROOM) else module)
-    for entries in SECTIONS.values()
-    for names, module, _ in entries
-    for name in names
-}
+_COMMANDS = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
 _GAP = 2
 
 
@@ -170,3 +169,122 @@ def _discard() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             os.dup2(nowhere, stream.fileno())
+
+
+# Error messages of click in the words of this program.
+
+_FINDS = "the request rate is the answer; roofline predict takes --request-rate and --concurrency"
+#: Options that a command lacks on purpose -> what to do instead.
+_INSTEAD = {
+    ("size", "--num-gpus"): "the number of GPUs is the answer; roofline predict takes --num-gpus",
+    ("goodput", "--request-rate"): _FINDS,
+    ("goodput", "--rate"): _FINDS,
+    ("goodput", "--concurrency"): _FINDS,
+    ("goodput", "-c"): _FINDS,
+    **{
+        ("sheet", name): "a workbook holds bursts on an idle server; for users: roofline sweep -c 64 -o FILE.xlsx"
+        for name in ("-c", "--concurrency", "--users", "--max-concurrency", "--request-rate", "--rate")
+    },
+    ("quantize", "-q"): "every format is compared; --baseline sets the reference",
+    ("quantize", "--quantization"): "every format is compared; --baseline sets the reference",
+}
+_JOIN = "several values of an option are joined by commas, e.g. -g h100,b200 or --slo ttft:300,tpot:25"
+
+
+def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
+    """Rewrite the message of an error in place, with unprintable characters escaped."""
+    if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
+        error.param_hint = error.param_hint or " / ".join(f"'{name}'" for name in names_of(error.param))
+    message = error.message
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        instead = _INSTEAD.get((str(error.ctx.info_name), error.option_name.replace("_", "-")))
+        if instead is not None:
+            message = f"{error.ctx.info_name} takes no {error.option_name}: {instead}"
+            vars(error)["possibilities"] = []
+    elif message.startswith("Got unexpected extra argument"):
+        message = f"{message}; {_JOIN}"
+    elif message.startswith("No such command"):
+        from difflib import get_close_matches
+
+        typed = message.partition("'")[2].rpartition("'")[0]
+        message = f"unknown command '{typed}'{did_you_mean(get_close_matches(typed, commands, 3))}"
+    vars(error)["message"] = printable(message, lines=True)
+
+
+# Help pages: options in groups, the common ones first.
+
+#: Group -> its parameters, in the order of the help; the others belong to the command alone.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Case": ("models", "model", "gpus", "gpu", "isl", "osl", "prefix", "workload", "slo", "p99_within", "share"),
+    "Load": (
+        "concurrency", "request_rate", "batch", "num_prompts", "isl_cv", "osl_cv", "lengths", "cold_start",
+    ),
+    "Prompt cache": ("cache_hit", "cache_tier", "cache_bandwidth", "cache_size", "working_set"),
+    "Plan": ("tp", "pp", "ep", "dp", "num_gpus", "allow_oversize"),
+    "Speculation": ("draft", "draft_tokens", "acceptance"),
+    "Formats": ("quantization", "weights", "kv_cache_dtype", "compute"),
+    "Engine and hardware": (
+        "engine", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len", "network",
+        "routing", "derate", "measured", "basis", "specs", "assume", "gpu_price",
+    ),
+    "Output": (
+        "output_format", "is_full", "with_notes", "explain", "simulated", "seed", "requests", "plot", "output",
+        "force", "help",
+    ),
+}  # fmt: skip
+
+
+class Question(click.Command):
+    """A command with grouped options in its help."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, options in grouped(self.get_params(ctx), f"Options of {ctx.info_name}"):
+            records = [
+                (f"{', '.join(names_of(option))}{_value(option, ctx)}", _meaning(option, ctx)) for option in options
+            ]
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=32)
+
+
+def grouped(parameters: Iterable[click.Parameter], own_title: str = "Other") -> list[tuple[str, list[click.Option]]]:
+    """Groups with their options, those of the command alone first."""
+    shown = [option for option in parameters if isinstance(option, click.Option) and not option.hidden]
+    options = {"help" if "--help" in option.opts else str(option.name): option for option in shown}
+    listed = {name for names in GROUPS.values() for name in names}
+    others = [option for name, option in options.items() if name not in listed]
+    groups = [(title, [options[name] for name in names if name in options]) for title, names in GROUPS.items()]
+    return [(title, members) for title, members in [(own_title, others), *groups] if members]
+
+
+def names_of(option: click.Option) -> list[str]:
+    """The short and the first long name; docs/cli.md has the aliases."""
+    short = [name for name in option.opts if not name.startswith("--") and len(name) == 2][:1]
+    long = [name for name in option.opts if name.startswith("--")][:1]
+    return [*short, *long, *option.secondary_opts[:1]]
+
+
+def _value(option: click.Option, ctx: click.Context) -> str:
+    return "" if option.is_flag or option.count else f" {option.make_metavar(ctx)}"
+
+
+def _meaning(option: click.Option, ctx: click.Context) -> str:
+    record = option.get_help_record(ctx)
+    return inspect.cleandoc(record[1]) if record else ""
+
+
+# Shell completion of option values.
+
+_BEFORE = r"(?:.*,)?\s*(?:[0-9]+\s*[xX]\s*)?"  # other names, and a number of GPUs
+
+
+def completions(names: Callable[[], Iterable[str]], incomplete: str) -> list[CompletionItem]:
+    """Completions of the last of several names; none where the catalog cannot be read."""
+    from click.shell_completion import CompletionItem
+
+    before = re.match(_BEFORE, incomplete)
+    done = before[0] if before is not None else ""
+    typed = incomplete[len(done) :].lower()
+    try:
+        return [CompletionItem(done + name) for name in names() if name.startswith(typed) and name.isprintable()]
+    except RooflineError:
+        return []

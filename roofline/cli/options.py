@@ -1,19 +1,70 @@
-"""Options that commands share."""
+"""Options that commands share, types of their values, and the formats of an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline.api.inputs.slo import LATENCIES
-from roofline.cli.screen import set_flag
-from roofline.cli.values import COUNT, GPU, MODEL, SHARE_OF_REQUESTS, PathName
+from roofline.cli.main import completions
+from roofline.cli.screen import (
+    Screen,
+    cell_text,
+    encodable,
+    flags,
+    has_values,
+    joined_cell,
+    notes_footer,
+    pressing_first,
+    pressing_line,
+    screen_text,
+    set_flag,
+    styled,
+)
+from roofline.numbers.quantity import count_from_text, rounded, to_text
+from roofline.outputs.files import SCHEMA_VERSION, csv_text, json_text
+from roofline.questions import catalog
+from roofline.questions.inputs import arguments
+from roofline.questions.inputs.arguments import LATENCIES, ratio_of_text, slo_limits
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision, printable
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = [
+    "REASONS",
+    "SCHEMA_VERSION",
+    "Parsed",
+    "PathName",
+    "echo",
+    "gpu_option",
+    "labelled",
+    "model_option",
+    "most_per_gpu_option",
+    "notes",
+    "one_line",
+    "output_options",
+    "print_rows",
+    "print_table",
+    "required_share",
+    "screen_options",
+    "share_option",
+    "show",
+    "specs_option",
+    "split_names",
+    "suggested",
+    "suggested_words",
+    "with_unit",
+]
+
+
+# Options that commands share.
 
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
-FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
+OUTPUT_FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
 
 Command = Callable[..., Any]
 
@@ -90,7 +141,7 @@ def output_options(function: Command) -> Command:
         "-f",
         "--format",
         "output_format",
-        type=click.Choice(FORMATS),
+        type=click.Choice(OUTPUT_FORMATS),
         default="table",
         show_default=True,
         help="For people, documents or programs; csv and json have every row and key.",
@@ -108,3 +159,242 @@ def screen_options(function: Command) -> Command:
             flag, name, is_flag=True, expose_value=False, callback=partial(set_flag, name=name), help=text
         )(function)
     return function
+
+
+# Types of option values: counts, times, lengths, limits, names.
+
+
+class PathName(click.Path):
+    """A path; texts that cannot be one, such as with a zero byte, are usage errors."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except ValueError:
+            self.fail(f"{value!r} is not a path", param, ctx)
+
+
+class Parsed(click.ParamType):
+    """A text that a parser of the API reads, completed from names; `name` is its placeholder in help."""
+
+    def __init__(self, name: str, read: Callable[[str], Any] = str, names: Callable[[], Iterable[str]] = tuple) -> None:
+        self.name = name
+        self._read = read
+        self._names = names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except RooflineError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        return completions(self._names, incomplete)
+
+
+def suggested(name: str, names: Callable[[], Iterable[str]]) -> Parsed:
+    """A text completed from names; others are accepted too."""
+    return Parsed(name, names=names)
+
+
+def suggested_words(names: Callable[[], Iterable[str]]) -> Parsed:
+    """Words separated by commas, each completed from names."""
+    return Parsed(WORDS.name, arguments.words_of_text, names)
+
+
+def _parameters(text: str) -> float:
+    number = text.strip().upper()
+    try:
+        return count_from_text(int(number) if number.isdecimal() else number)
+    except (BadInput, ValueError):
+        raise BadInput(f"{text!r} is not a number of parameters such as 7B, 350M or 1.5T") from None
+
+
+def _share_of_requests(text: str) -> float | None:
+    from roofline.questions.goodput import check_share
+
+    return check_share(text)
+
+
+def _workload_names() -> Iterable[str]:
+    from roofline.questions.listing import workloads
+
+    return workloads()
+
+
+GPU = Parsed("gpu", names=catalog.gpus)  # h100, 8xh100, b200:tp4
+MODEL = Parsed("model", names=catalog.models)
+COUNT = Parsed("n", arguments.whole_of_text)  # 4096, 4k
+NUMBER = Parsed("n", arguments.number_of_text)  # 64, 1k, 12.5
+COUNTS = Parsed("n,n", arguments.wholes_of_text)  # 500,2k; 0:64:8; 1:256:x2
+NUMBERS = Parsed("x,x", arguments.numbers_of_text)  # 0.5,1; 1:5:0.5; 0.5:8:x2
+PREFIX = Parsed("tokens|%", arguments.prefix_of_text)  # 1k, 80%
+PREFIXES = Parsed("tokens|%,...", arguments.prefixes_of_text)  # 0,1k,80%
+SHARE = Parsed("x|%", arguments.share_of_text)  # 0.5, 50%
+DURATION = Parsed("time", arguments.time_of_text)  # 20ms; a bare number is milliseconds
+MEASURED = Parsed("key=value", arguments.measured_of_text)  # tpot=12.3,batch=8
+GPU_PRICE = Parsed("USD/h", arguments.price_of_text)  # 2.5, 2-4
+API_PRICE = Parsed("key:USD", arguments.api_price_of_text)  # in:0.5,out:1.5,cached:0.05
+SLO = Parsed("key:ms", slo_limits)  # ttft:300@p95,tpot:25
+RATIO = Parsed("Nx", ratio_of_text)  # 2x
+WORDS = Parsed("word,word", arguments.words_of_text)  # bf16,fp8
+SHARE_OF_REQUESTS = Parsed("share", _share_of_requests)  # 99%
+PARAMETERS = Parsed("count", _parameters)  # 7B
+WORKLOAD = Parsed("8k1k|name", lambda text: arguments.lengths_of_text(text) or text.strip(), _workload_names)
+
+
+def split_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names separated by commas, one each; paths stay whole.
+
+    >>> split_names(("h100,b200", "l40s"))
+    ('h100', 'b200', 'l40s')
+    """
+    return tuple(arguments.listed_names("names", list(names))) if names else ()
+
+
+# Rows as text: tables for people, Markdown for documents, CSV and JSON for programs.
+
+#: Error -> why a GPU cannot run a case; `refused` for others.
+REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrecision: "unsupported"}
+
+_MARKDOWN = r"[\\|]|<(?=[a-zA-Z/!?])"  # ends a cell, or starts a tag
+_PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
+_DIGITS = 6
+_NAME = "NAME"  # stands for the name in notes that several rows share
+
+
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text with unprintable characters except line ends escaped."""
+    click.echo(printable(text, lines=True), err=err, nl=nl)
+
+
+def one_line(text: str) -> str:
+    return printable(" ".join(line.strip() for line in text.strip().split("\n")))
+
+
+def show(
+    screen: Screen,
+    output_format: str,
+    rows: Sequence[Mapping[str, Any]] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Print the first screen for people, all rows for documents and programs; `extra` adds keys to the JSON."""
+    everything = [*screen.rows, *screen.others]
+    if output_format in FOR_PROGRAMS:
+        print_rows(everything if rows is None else rows, output_format, {}, extra)
+        return
+    if output_format == "markdown":
+        columns = [column for column in screen.columns if has_values(column, everything)]
+        cells = [[joined_cell(column, row) for column in columns] for row in everything]
+        print_table([column.heading for column in columns], cells, output_format)
+        for line in screen.lines:
+            echo(line)
+        _print_notes(screen.notes)
+        return
+    asked_flags = flags()
+    click.echo(screen_text(screen, asked_flags), color=None)
+    if asked_flags.with_notes:
+        _print_notes(pressing_first(screen.notes)[1])
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    output_format: str,
+    columns: Mapping[str, str],
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Print rows with all keys for programs, with `columns` (key -> heading) for people."""
+    if output_format == "json":
+        echo(json_text(rows, extra), nl=False)
+    elif output_format == "csv":
+        echo(csv_text(rows), nl=False)
+    else:
+        shown = [[cell_text(row[key]) for key in columns] for row in rows]
+        print_table(list(columns.values()), shown, output_format)
+
+
+def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_format: str = "table") -> None:
+    """Print a table, numbers aligned right."""
+    cells = [[printable(cell) for cell in row] for row in cells]
+    right = [_is_numeric(row[column] for row in cells) for column in range(len(headings))]
+    if output_format == "markdown":
+        from tabulate import tabulate
+
+        alignment = ["right" if numeric else "left" for numeric in right]
+        cells = [[re.sub(_MARKDOWN, r"\\\g<0>", cell) for cell in row] for row in cells]
+        echo(tabulate(cells, headers=headings, tablefmt="github", colalign=alignment, disable_numparse=True))
+        return
+    # Not tabulate, whose import takes a fifth of the time of an answer.
+    table = [headings, *cells]
+    widths = [max(len(row[column]) for row in table) for column in range(len(headings))]
+    for row in table:
+        padded = (
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(row, widths, right, strict=True)
+        )
+        line = "  ".join(padded).rstrip()
+        click.echo(styled(line, bold=True) if row is headings else line)
+
+
+def notes(texts: Iterable[str]) -> None:
+    """Print notes to stderr, each once; without ``--notes`` only their number."""
+    pressing, unique = pressing_first(map(one_line, texts))
+    for text in pressing:
+        click.echo(pressing_line(text))
+    if unique and not flags().with_notes:
+        click.echo(styled(encodable(notes_footer(len(unique))), dim=True))
+        return
+    _print_notes(unique)
+
+
+def _print_notes(texts: Iterable[str]) -> None:
+    for text in dict.fromkeys(map(one_line, texts)):
+        echo(f"note: {text}", err=True)
+
+
+def labelled(warnings: Iterable[tuple[str, Iterable[str]]], *, named: bool = True) -> list[str]:
+    """Notes of several rows, each once, with the rows concerned unless all are.
+
+    With `named`, notes that differ only in the name of their row are merged.
+
+    >>> labelled([("a", ["all", "a: old (show a)"]), ("b", ["all", "b: old (show b)"]), ("c", ["all"])])
+    ['all', 'a, b: old (show NAME)']
+    """
+    owners: dict[str, dict[str, str]] = {}
+    labels: dict[str, None] = {}
+    for label, texts in warnings:
+        labels[label] = None
+        for text in texts:
+            alike = text
+            if named and label in text:
+                whole_name = rf"(?<![\w-]){re.escape(label)}(?![\w-])"
+                alike = re.sub(whole_name, _NAME, text.removeprefix(f"{label}: "))
+            owners.setdefault(alike, {})[label] = text
+    notes = []
+    if len(labels) > 1:  # what differs from row to row with the figures is noise here
+        from roofline.questions.inputs.load import BENCHMARK
+
+        owners = {alike: texts for alike, texts in owners.items() if not alike.startswith(BENCHMARK)}
+    for alike, texts_by_label in owners.items():
+        if len(texts_by_label) == 1:
+            ((label, text),) = texts_by_label.items()
+            notes.append(text if text.startswith(f"{label}: ") or len(labels) == 1 else f"{label}: {text}")
+        else:
+            is_of_all = len(texts_by_label) == len(labels) and len(set(texts_by_label.values())) == 1
+            notes.append(alike if is_of_all else f"{', '.join(texts_by_label)}: {alike}")
+    return notes
+
+
+def with_unit(value: float, unit: str, digits: int = 3) -> str:
+    """A quantity with its prefixed unit, or a bare number for units without prefixes.
+
+    >>> with_unit(3.35e12, "B/s"), with_unit(1684.6, "tokens")
+    ('3.35 TB/s', '1684.6')
+    """
+    return to_text(value, unit, digits) if unit in _PREFIXED else rounded(value, _DIGITS)
+
+
+def _is_numeric(cells: Iterable[str]) -> bool:
+    return all(cell == "-" or cell.replace(".", "", 1).replace("e-", "").replace("e+", "").isdigit() for cell in cells)

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from roofline.errors import printable
-from roofline.quantity import rounded
-from roofline.records import NamedTuple, dataclass, field
+from roofline.numbers.quantity import rounded
+from roofline.support.errors import printable
+from roofline.support.records import NamedTuple, dataclass, field
 
 #: Rows of a first screen.
 MOST_ROWS = 10
@@ -180,7 +180,7 @@ def pressing_first(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     unique = dict.fromkeys(texts)
     if not unique:
         return [], []
-    from roofline.api.inputs.case import is_pressing
+    from roofline.questions.inputs.case import is_pressing
 
     return [text for text in unique if is_pressing(text)], [text for text in unique if not is_pressing(text)]
 

@@ -1,1 +1,1 @@
-"""Formulas of a prediction: its inputs, its closed form, and where that form ends."""
+"""Answers as formulas: their inputs by name, the end of their regime, their closed form."""

@@ -1,1 +1,1 @@
-"""Results of benchmark tools and tables of timed kernels, read from their files."""
+"""Results of benchmark tools, tables of timed kernels, traces of requests."""

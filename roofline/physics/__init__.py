@@ -1,1 +1,1 @@
-"""Cost of one forward pass: pure functions of numbers."""
+"""The cost of one forward pass: kernels, their work, and the one equation that divides it by rates."""

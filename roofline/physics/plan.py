@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.ops import Real
-from roofline.quantity import MEGA
-from roofline.records import NamedTuple, dataclass, replace
-from roofline.specs.engine import Engine
+from roofline.numbers.operations import Real
+from roofline.numbers.quantity import MEGA
+from roofline.specs.engine import Acceptance, Engine
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.speculation import Acceptance
+from roofline.support.records import NamedTuple, dataclass, replace
 
 #: Routing skew c: fitted on MoE kernels timed with power-law routing
 #: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from roofline.ops import Real, always, comparable, never, where
-from roofline.quantity import MEGA
-from roofline.records import NamedTuple
+from roofline.numbers.operations import Real, always, comparable, never, where
+from roofline.numbers.quantity import MEGA
+from roofline.support.records import NamedTuple
 
 _NOT_APPLICABLE = float("nan")
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from math import exp, log
 from typing import TYPE_CHECKING
 
-from roofline.ops import Real, above, ceil, comparable, maximum, never, where
+from roofline.numbers.operations import Real, above, ceil, comparable, maximum, never, plain, where
+from roofline.numbers.quantity import BILLION, rounded, to_text
+from roofline.numbers.roots import root
 from roofline.physics.assembly import rank_batch
-from roofline.physics.forward import Pass, decode_pass, prefill_pass
-from roofline.physics.one_equation import Kernel, host_kernel
+from roofline.physics.equation import Kernel, host_kernel
+from roofline.physics.memory import kv_bytes_per_sequence
+from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
-from roofline.records import dataclass
-from roofline.serving.prompt_cache import PromptKind, is_a_mixture, prompt_kinds
-from roofline.specs.kernels import LOADING, NETWORK
-from roofline.specs.prompt_cache import PromptCache
+from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
+from roofline.specs.gpu import LOADING, NETWORK
+from roofline.specs.workload import LAWS
+from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
-    from roofline.serving.lengths import Lengths
+    from random import Random
 
 
 #: Loads, by the field of a workload that states them; a burst is stated by its `batch`.
@@ -283,3 +290,518 @@ def e2el(ttft: Real, tpot: Real, osl: Real) -> Real:
     6.23
     """
     return ttft + (osl - 1.0) * tpot
+
+
+# How request lengths vary around their means: not at all, by a law, or as in a trace.
+
+#: Laws of lengths, and the name for a trace.
+LOG_NORMAL, UNIFORM, TRACE = *LAWS, "trace"
+
+#: Largest coefficients of variation: uniform lengths start at zero; log-normal ones are limited by the nodes below.
+MOST_CV = {LOG_NORMAL: 3.0, UNIFORM: 3.0**-0.5}
+
+_NODES = {LOG_NORMAL: 9, UNIFORM: 3}  # Gauss nodes: third moments of a time that grows with the length squared
+#: Ends of the slices of a length distribution for percentiles, finer towards long requests.
+_ENDS = (0.0, 0.15, 0.3, 0.45, 0.55, 0.7, 0.8, 0.88, 0.92, 0.94, 0.96, 0.98, 0.988, 0.992, 0.997, 1.0)
+_BINS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)  # bins of a trace, for its moments
+_LEAST = 2.0**-30  # shortest length drawn, over the mean
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Distribution of one length; weights and lengths in multiples of the mean."""
+
+    law: str = UNIFORM
+    cv: float = 0.0  # standard deviation over mean [1]
+    nodes: tuple[tuple[float, float], ...] = ((1.0, 1.0),)  # quadrature nodes with its moments
+    slices: tuple[tuple[float, float], ...] = ((1.0, 1.0),)  # median of each slice
+
+    @property
+    def is_fixed(self) -> bool:
+        return self.cv == 0.0
+
+    @property
+    def biased(self) -> float:
+        """Length-biased mean over the mean [1]."""
+        return 1.0 + self.cv * self.cv
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How prompts and answers vary around their means, independently except in a trace."""
+
+    prompts: Spread = Spread()
+    answers: Spread = Spread()
+    product: float = 1.0  # mean of prompt times answer, over the product of their means [1]
+    rows: tuple[tuple[float, float], ...] | None = None  # of a trace, in multiples of the means
+    source: str = ""  # of a trace
+
+    @property
+    def is_fixed(self) -> bool:
+        return self.prompts.is_fixed and self.answers.is_fixed
+
+    def draw(self, generator: Random) -> tuple[float, float]:
+        """Prompt and answer of a random request, in multiples of their means."""
+        if self.rows is not None:
+            return self.rows[int(generator.random() * len(self.rows))]
+        return _random_length(self.prompts, generator), _random_length(self.answers, generator)
+
+    def __str__(self) -> str:
+        if self.rows is not None:
+            return f"{len(self.rows):,} requests of {self.source}, cv {self.prompts.cv:.2g} and {self.answers.cv:.2g}"
+        if self.is_fixed:
+            return "all equal"
+        return f"{self.prompts.law}, cv {self.prompts.cv:.3g} and {self.answers.cv:.3g}"
+
+
+EQUAL = Lengths()
+
+
+def cold_start_text(share: float, time: float) -> str:
+    """Cold starts in words: share of the requests [1] and their extra wait [s].
+
+    >>> cold_start_text(0.01, 2.0)
+    '1 % start cold, 2 s later'
+    """
+    return f"{100.0 * share:.3g} % start cold, {to_text(time, 's')} later"
+
+
+def lengths_by_law(law: str, isl_cv: float, osl_cv: float) -> Lengths:
+    """Lengths that follow a law.
+
+    Args:
+        law: one of `LAWS` [text].
+        isl_cv: standard deviation of prompts over their mean [1].
+        osl_cv: the same for answers [1].
+
+    Returns:
+        The lengths.
+
+    Raises:
+        UnknownName: no such law.
+        BadInput: a coefficient below zero, or too large for the law.
+
+    Source:
+        Nodes of Gauss and Hermite, Gauss and Legendre: Abramowitz and Stegun, 25.4.46 and 25.4.29.
+    """
+    if law not in LAWS:
+        raise UnknownName(
+            f"unknown length distribution {shown(law)}; choose from {', '.join(LAWS)}, or give the path of a trace"
+        )
+    for name, cv in (("isl_cv", isl_cv), ("osl_cv", osl_cv)):
+        if type(cv) not in (float, int) or not 0.0 <= cv <= MOST_CV[law] + _LEAST:
+            raise BadInput(f"{name} = {shown(cv)} must be between 0 and {MOST_CV[law]:.3g} for {law} lengths")
+    return Lengths(_spread_by_law(law, float(isl_cv)), _spread_by_law(law, float(osl_cv)))
+
+
+def lengths_of_rows(rows: Sequence[tuple[float, float]], source: str) -> tuple[float, float, Lengths]:
+    """Mean prompt, mean answer [tokens] and lengths of a trace; `rows` are prompts and answers [tokens]."""
+    from statistics import fmean
+
+    isl, osl = fmean(prompt for prompt, _ in rows), fmean(answer for _, answer in rows)
+    relative = tuple((prompt / isl, answer / osl) for prompt, answer in rows)
+    prompts, answers = (_histogram(sorted(column)) for column in zip(*relative, strict=True))
+    mean_product = fmean(prompt * answer for prompt, answer in relative)
+    return isl, osl, Lengths(prompts, answers, mean_product, relative, source)
+
+
+@lru_cache(maxsize=64)
+def _spread_by_law(law: str, cv: float) -> Spread:
+    if cv == 0.0:
+        return Spread(law)
+    from roofline.numbers.arrays import gauss_nodes
+
+    width, sigma = cv * 3.0**0.5, _log_sigma(cv)
+    points = gauss_nodes("hermite" if law == LOG_NORMAL else "legendre", _NODES[law])
+    if law == LOG_NORMAL:
+        nodes = tuple((weight, 2.718281828459045 ** (sigma * point - sigma * sigma / 2.0)) for weight, point in points)
+    else:
+        nodes = tuple((weight, 1.0 + width * point) for weight, point in points)
+    middles = [((low + high) / 2.0, high - low) for low, high in pairwise(_ENDS)]
+    return Spread(law, cv, nodes, tuple((weight, _quantile(law, cv, median)) for median, weight in middles))
+
+
+def _log_sigma(cv: float) -> float:
+    """Sigma of a log-normal distribution, from its coefficient of variation."""
+    return float(log(1.0 + cv * cv) ** 0.5)
+
+
+def _quantile(law: str, cv: float, share: float) -> float:
+    """Length over the mean below which a share of the requests lies."""
+    if law == UNIFORM:
+        return float(max(1.0 + cv * 3.0**0.5 * (2.0 * share - 1.0), _LEAST))
+    from statistics import NormalDist
+
+    sigma = _log_sigma(cv)
+    return float(2.718281828459045 ** (sigma * NormalDist().inv_cdf(share) - sigma * sigma / 2.0))
+
+
+def _histogram(values: list[float]) -> Spread:
+    """Nodes and slices of sorted values whose mean is one."""
+    from statistics import fmean
+
+    count = len(values)
+    cv = (fmean(value * value for value in values) - 1.0) if count > 1 else 0.0
+    if cv <= _LEAST:
+        return Spread(TRACE)
+    nodes = []
+    for low, high in pairwise(dict.fromkeys(round(end * count) for end in _BINS)):
+        nodes.append(((high - low) / count, fmean(values[low:high])))
+    middles = [((low + high) / 2.0, high - low) for low, high in pairwise(_ENDS)]
+    slices = tuple((weight, values[min(int(median * count), count - 1)]) for median, weight in middles)
+    return Spread(TRACE, cv**0.5, tuple(nodes), slices)
+
+
+def _random_length(spread: Spread, generator: Random) -> float:
+    if spread.is_fixed:
+        return 1.0
+    share = generator.random()
+    if spread.law == UNIFORM:
+        return _quantile(UNIFORM, spread.cv, share)
+    sigma = _log_sigma(spread.cv)
+    return generator.lognormvariate(-sigma * sigma / 2.0, sigma)
+
+
+# Prefix caching: which prompt tokens are computed, which are loaded, and how often prefixes hit.
+
+_EXACT_RANKS = 128  # of Zipf's law that are summed one by one; others in groups
+_LONGEST = BILLION**4  # characteristic time [requests]
+_GROUPS_PER_E = 24.0  # groups per e-fold of the rank
+
+
+@comparable
+class PromptKind(NamedTuple):
+    """A share of the requests, and what is computed and loaded for their prompts."""
+
+    weight: Real  # share of requests [1]
+    computed: Real  # [tokens] of the mean prompt
+    cached: Real  # [tokens]
+    loading: Real  # [s] to load the cached tokens into GPU memory over an idle link
+
+    @property
+    def is_loaded(self) -> bool:
+        return not (type(self.loading) is float and self.loading == 0.0)
+
+
+def computed(isl: Real, prefix: Real) -> Real:
+    """Computed tokens of a prompt: all that are not cached, at least one.
+
+    Args:
+        isl: length of the prompt [tokens].
+        prefix: cached tokens of it [tokens].
+
+    Returns:
+        Tokens [tokens].
+
+    Source:
+        Arithmetic.
+
+    >>> computed(1000.0, 400.0)
+    600.0
+    """
+    return maximum(isl - prefix, 1.0, "a single prompt token is left to compute")
+
+
+def prompt_kinds(deployment: Deployment, isl: Real, prefix: Real, cache: PromptCache | None) -> tuple[PromptKind, ...]:
+    """Prompts that hit the prefix cache, and prompts that miss it.
+
+    Args:
+        deployment: model, GPU, plan and quantization.
+        isl: mean prompt [tokens].
+        prefix: tokens of it that may be cached [tokens].
+        cache: tier and hit rate; None where all prefixes are in GPU memory.
+
+    Returns:
+        Hits, then misses; only one of them where the other has no weight.
+
+    Source:
+        A hit computes what follows the prefix; a miss computes the whole prompt.
+    """
+    uncached = computed(isl, prefix)
+    if cache is None:
+        return (PromptKind(1.0, uncached, isl - uncached, 0.0),)
+    hit = PromptKind(1.0, uncached, isl - uncached, load_time(deployment, prefix, cache))
+    rate = hit_rate(deployment, prefix, cache)
+    if type(rate) is float and rate == 1.0:
+        return (hit,)
+    miss = PromptKind(1.0, isl, 0.0, 0.0)
+    if (type(rate) is float and rate == 0.0) or (type(prefix) is float and prefix == 0.0):
+        return (miss,)
+    return hit._replace(weight=rate), miss._replace(weight=1.0 - rate)
+
+
+def is_a_mixture(cache: PromptCache | None) -> bool:
+    """Whether some requests may hit the cache and others miss it."""
+    if cache is None:
+        return False
+    if cache.hit is None:
+        return cache.working_set is not None
+    return not (type(cache.hit) is float and cache.hit in (0.0, 1.0))
+
+
+def prefix_bytes(deployment: Deployment, prefix: Real) -> Real:
+    """KV cache of a prefix per GPU, of the fullest pipeline stage.
+
+    Args:
+        deployment: model, plan and quantization.
+        prefix: its length [tokens].
+
+    Returns:
+        Bytes [B].
+
+    Source:
+        `roofline.physics.memory.kv_bytes_per_sequence`.
+    """
+    return kv_bytes_per_sequence(deployment.model, deployment.plan, deployment.quantization, prefix)
+
+
+def tier_bandwidth(deployment: Deployment, cache: PromptCache) -> Real | None:
+    """Bandwidth from a tier to one GPU, one direction [B/s]; None in GPU memory. BadInput if unknown."""
+    if cache.tier == HBM:
+        return None
+    gpu = deployment.gpu
+    known = {HOST_MEMORY: ("host_link", gpu.host_link), NETWORK_CACHE: ("scale_out", gpu.scale_out)}
+    name, stated = known.get(cache.tier, ("", None))
+    rate = stated if cache.bandwidth is None else cache.bandwidth
+    if rate is None:
+        why = f"{gpu.name} states no {name}" if name else "no GPU states the bandwidth of its disks"
+        raise BadInput(f"cache_tier = {cache.tier} needs a bandwidth, and {why}; give cache_bandwidth, such as 12GB/s")
+    return rate
+
+
+def load_time(deployment: Deployment, prefix: Real, cache: PromptCache) -> Real:
+    r"""Time to load a prefix into GPU memory, all GPUs in parallel.
+
+    .. math:: t = \frac{kv(p)}{W_{tier}}
+
+    Args:
+        deployment: model, GPU, plan and quantization.
+        prefix: tokens [tokens].
+        cache: tier and bandwidth.
+
+    Returns:
+        Time [s]; zero in GPU memory.
+
+    Raises:
+        BadInput: the bandwidth of the tier is unknown.
+
+    Valid:
+        At link rate, without latency: large blocks of all layers together.
+
+    Source:
+        Arithmetic.
+    """
+    rate = tier_bandwidth(deployment, cache)
+    return 0.0 if rate is None else prefix_bytes(deployment, prefix) / rate
+
+
+def cached_prefixes(deployment: Deployment, prefix: Real, size: Real) -> Real:
+    """Prefixes that the cache of one replica holds.
+
+    Args:
+        deployment: model, plan and quantization.
+        prefix: length of each [tokens].
+        size: of the cache [B].
+
+    Returns:
+        Number, not rounded [1].
+
+    Valid:
+        Each is stored once, in the layout of one data-parallel rank: the copies that tensor parallelism makes of a
+        latent cache count.
+
+    Source:
+        Arithmetic.
+    """
+    plan = deployment.plan
+    return size / (prefix_bytes(deployment, prefix) * plan.tp * plan.pp)
+
+
+def hit_rate(deployment: Deployment, prefix: Real, cache: PromptCache) -> Real:
+    """Share of requests that hit a cache, as stated or from its size.
+
+    Args:
+        deployment: model, plan and quantization.
+        prefix: length of each prefix [tokens].
+        cache: hit rate, or size and working set; where neither is known, every request hits.
+
+    Returns:
+        Share [1]; a constant with respect to a traced prefix.
+
+    Source:
+        `uniform_hit_rate` and `lru_hit_rate`.
+    """
+    if cache.hit is not None:
+        return cache.hit
+    if cache.working_set is None or cache.size is None:
+        return 1.0
+    if cache.zipf is None:
+        return uniform_hit_rate(cache.size, cache.working_set)
+    length = plain(prefix)
+    if length == 0.0:
+        return 0.0
+    held, demanded = (float(cached_prefixes(deployment, length, size)) for size in (cache.size, cache.working_set))
+    return lru_hit_rate(held, demanded, cache.zipf)
+
+
+def uniform_hit_rate(size: float, working_set: float) -> float:
+    r"""Hit rate where all prefixes are equally popular, and requests independent.
+
+    .. math:: h = \min\left(1, \frac{C}{N}\right)
+
+    Args:
+        size: of the cache, C [B].
+        working_set: of all prefixes, N [B].
+
+    Returns:
+        Share of the requests [1].
+
+    Valid:
+        Any replacement policy without knowledge of the future.
+
+    Source:
+        The independent reference model: Coffman and Denning, "Operating Systems Theory", 1973, section 6.6.
+
+    >>> uniform_hit_rate(500e9, 2e12)
+    0.25
+    """
+    return min(1.0, size / working_set)
+
+
+@lru_cache(maxsize=256)
+def lru_hit_rate(held: float, demanded: float, exponent: float) -> float:
+    r"""Hit rate of an LRU cache of prefixes whose popularity follows Zipf's law.
+
+    .. math:: h = \sum_i q_i \left(1 - e^{-q_i T}\right),\quad \sum_i \left(1 - e^{-q_i T}\right) = C,\quad
+              q_i = \frac{i^{-s}}{\sum_j j^{-s}}
+
+    Args:
+        held: prefixes that the cache holds, C [1].
+        demanded: prefixes in demand, N [1].
+        exponent: s of Zipf's law [1].
+
+    Returns:
+        Share of the requests [1].
+
+    Valid:
+        Prefixes of one size, independent requests, more than a few prefixes in the cache. Ranks beyond 128 are summed
+        in groups of nearly equal popularity.
+
+    Source:
+        Che, Tung and Wang, "Hierarchical Web Caching Systems", IEEE JSAC 20(7), 2002, equations 3 to 5.
+    """
+    if held >= demanded:
+        return 1.0
+    ranks = _ranks(demanded)
+    total = sum(count * rank**-exponent for count, rank in ranks)
+    shares = [(count, rank**-exponent / total) for count, rank in ranks]
+
+    def surplus(time: float) -> float:
+        return sum(count * (1.0 - exp(-share * time)) for count, share in shares) - held
+
+    time = root(surplus, demanded, 0.0, _LONGEST)
+    hits = sum(count * share * (1.0 - exp(-share * time)) for count, share in shares)
+    return min(float(hits), 1.0)
+
+
+def _ranks(number: float) -> list[tuple[float, float]]:
+    """Groups of popularity ranks up to a number: size and geometric middle of each."""
+    exact = min(int(number), _EXACT_RANKS)
+    groups = [(1.0, float(rank)) for rank in range(1, exact + 1)]
+    low = exact + 0.5
+    while low < number + 0.5:
+        high = min(low * exp(1.0 / _GROUPS_PER_E), number + 0.5)
+        groups.append((high - low, (low * high) ** 0.5))
+        low = high
+    return groups
+
+
+def cached_text(isl: str, prefix: str, tier: str = HBM, share: Real = 1.0, detail: str = "") -> str:
+    """A cached prefix in words; `share` of the requests find it [1], `detail` follows in brackets.
+
+    >>> cached_text("6144", "4096"), cached_text("6144", "4096", "host", 0.8)
+    ('4096 of 6144 cached', '4096 of 6144 cached in host memory for 80 % of requests')
+    """
+    place = {HBM: "", HOST_MEMORY: " in host memory", NETWORK_CACHE: " over the network"}.get(tier, " on NVMe")
+    among = "" if share == 1.0 else f" for {100.0 * share:.3g} % of requests"
+    return f"{prefix} of {isl} cached{place}{among}{f' ({detail})' if detail else ''}"
+
+
+# Figures of requests under a load, which `serving/load/equations.py` computes, and the passes in which they run.
+
+#: Start of the note on whether a load is inside the validated range.
+UNDER_LOAD = "under load"
+#: Start of the note on what a benchmark of the usual length would report.
+BENCHMARK = "a benchmark of"
+
+
+@comparable
+class Served(NamedTuple):
+    """Mean figures of requests under a load; counts and rates of the whole deployment."""
+
+    ttft: Real  # [s]; infinite under overload
+    tpot: Real  # [s]
+    decode: Real  # [s] from the first token to the last; (osl - 1) tpot where all answers are equal
+    queue: Real  # [s] of the ttft, beyond request, network and the request's own prompt
+    concurrency: Real  # [requests] in flight
+    request_rate: Real  # [1/s] answered
+    max_request_rate: Real  # [1/s] saturation
+    batch: Real  # [sequences] that a replica decodes together, as a request sees it, itself included
+    slots: Real  # [sequences] that a rank runs at most
+    rho: Real  # share of time that prompts take [1]
+    rho_chunks: Real  # the same if all prompts were computed in full steps [1]
+    prompt_share: Real  # time that a prompt adds to others, over a request's decode time [1]
+    waiting_share: Real  # share of requests that wait for a slot [1]
+    is_stable: Real  # no overload, and a steady state was found
+    state: tuple[Real, ...]  # fixed point of the equations, to start from for a nearby case
+    prompt: Real = float("nan")  # [s] that a prompt adds to the steps of others
+    nobody: Real = float("nan")  # probability that no sequence decodes when a request arrives [1]
+
+    @property
+    def util(self) -> Real:
+        """Request rate over the largest one [1]."""
+        return self.request_rate / self.max_request_rate
+
+
+def lanes(deployment: Deployment) -> Real:
+    """Ranks that share a load evenly: data-parallel ranks x pipeline turns x replicas."""
+    plan = deployment.plan
+    return deployment.replicas * plan.pp * plan.dp
+
+
+def request_passes(deployment: Deployment, workload: Workload, under_load: Served | None) -> tuple[Pass, Pass]:
+    """Prefill and mean decode step of a burst, or of one request under a load (without prefill in its steps)."""
+    if under_load is None:
+        return prefill(deployment, workload), decode(deployment, workload)
+    single = replace(workload, batch=1.0)
+    return prefill(deployment, single), decode(deployment, replace(single, batch=under_load.batch))
+
+
+# Correction of predictions by one measurement of the same deployment.
+
+#: Standard deviation of ln(predicted / measured) that remains after one measurement: rows of one deployment scatter so
+#: much around a constant factor (docs/accuracy.md, "One measurement").
+SIGMA_TTFT, SIGMA_TPOT = 0.25, 0.1
+
+
+@comparable
+class Correction(NamedTuple):
+    """Factors from one measurement, applied to all predictions of its deployment.
+
+    >>> import roofline as rl
+    >>> rl.Correction(tpot=1.25, sigma_tpot=0.1)
+    <Correction TPOT x 1.25>
+    """
+
+    ttft: float = 1.0  # measured / predicted [1]
+    tpot: float = 1.0
+    sigma_ttft: float | None = None  # remaining uncertainty; None: nothing was measured
+    sigma_tpot: float | None = None
+
+    def __repr__(self) -> str:
+        factors = {"TTFT": (self.ttft, self.sigma_ttft), "TPOT": (self.tpot, self.sigma_tpot)}
+        known = [f"{name} x {rounded(factor)}" for name, (factor, sigma) in factors.items() if sigma is not None]
+        return f"<Correction {', '.join(known) or 'none: nothing was measured'}>"
+
+
+UNCORRECTED = Correction()

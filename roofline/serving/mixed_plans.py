@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from roofline.serving.prediction import Prediction
-from roofline.serving.row import ROW_KEYS, check_keys, listed_keys
+from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys
 
 _FIELDS = (
     "deployment", "workload", "prefill", "decode", "memory", "slo", "allow_oversize", "correction", "served",
@@ -85,7 +85,7 @@ class MixedPlans(Prediction[Any, Any, Any]):
 
     def _scattered(self, values: Sequence[Any], dtype: Any) -> Any:
         """An array of all cases, from flat arrays or single values of the parts."""
-        from roofline.arrays import scattered
+        from roofline.numbers.arrays import scattered
 
         return scattered(values, self.places, self.shape, dtype)
 

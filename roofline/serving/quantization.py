@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.errors import BadInput, UnknownName, UnsupportedPrecision, did_you_mean, shown
 from roofline.physics.plan import ModelQuantization, Scheme
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, SIXTEEN_BIT, Format, Spelling, number_format, spelling
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.support.errors import BadInput, UnknownName, UnsupportedPrecision, did_you_mean, shown
 
 #: Preset -> (weight format of the quantized sections, KV format or None for the checkpoint's own). FP8 and NVFP4
 #: checkpoints are commonly served with an FP8 KV cache (TensorRT-LLM's recipes); block-scaled FP8, INT8, INT4 and MXFP4

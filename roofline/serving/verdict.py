@@ -1,19 +1,30 @@
-"""Whether a case meets its SLO, and how sure that is: pass, pass?, fail? or fail.
-
-The one rule for every command, for scalars and arrays: an unqualified verdict needs figures that were found, kernels
-that were timed, a load inside the validated range, and 80 % ranges clear of every limit. Without timed kernels only
-what misses even at the hardware limit is missed for certain.
-"""
+"""How sure an answer is: 80 % intervals, warnings, and the verdict on an SLO."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from roofline.elements import is_nan, negated
-from roofline.ops import Real, always, maximum, never, where
-from roofline.records import NamedTuple
-from roofline.specs.slo import key_text
+from roofline.numbers.operations import Real, always, is_nan, largest_of, maximum, negated, never, where
+from roofline.numbers.quantity import KIBI, MILLI
+from roofline.physics.equation import Kernel
+from roofline.physics.passes import Pass, every_kernel
+from roofline.physics.plan import Deployment
+from roofline.serving.latency import Served, Workload, chunks, is_a_mixture
+from roofline.specs.gpu import HOST, LOADING, NETWORK, KernelKind
+from roofline.specs.workload import key_text
+from roofline.support.records import NamedTuple
+
+if TYPE_CHECKING:
+    from roofline.serving.load.pools import Pooled
+
+
+# Whether a case meets its SLO, and how sure that is: pass, pass?, fail? or fail.
+#
+# The one rule for every command, for scalars and arrays: an unqualified verdict needs figures that were found, kernels
+# that were timed, a load inside the validated range, and 80 % ranges clear of every limit. Without timed kernels only
+# what misses even at the hardware limit is missed for certain.
 
 #: Verdicts: met or missed for certain, or by the central estimate alone.
 PASS, LIKELY, UNLIKELY, FAIL = "pass", "pass?", "fail?", "fail"
@@ -137,3 +148,216 @@ def _absent_as_none(reason: Any) -> Any:
     if isinstance(reason, str):
         return reason or None
     return where(reason == "", None, reason)
+
+
+# 80 % intervals of predictions, from the residuals of kernels, passes and hosts.
+
+#: Half width of the 80 % interval of a normal distribution, in standard deviations.
+HALF_WIDTH = 1.2816
+
+_E = 2.718281828459045
+
+#: Sigma of kernels whose constants are assumed or borrowed from another kind.
+_ASSUMED = 0.35
+#: Sigma of host time: request overheads of the fitted engines range from 25 to 80 ms.
+_HOST = 0.5
+#: Factor for constants measured on another GPU of the generation, a judgement (docs/method.md): between B200 and GB300,
+#: swapping sets raises errors by a median factor of 1.05, in 46 of 48 sets by at most 1.25, at worst by 1.38.
+INHERITED = 1.25
+#: Extra sigma of passes with latent attention, recurrent state or sparse attention, whose modules launch more small
+#: kernels than are counted.
+_NOVEL = 0.1
+#: Share of a kernel's residual that other shapes of its kind have in common: the sum of a layer's GEMMs is predicted
+#: better than a single one.
+_SHARED = 0.6
+#: Sigma of servers under a load beyond the kernels' own (docs/accuracy.md): of TPOT; of TTFT where the engine profile
+#: states none; factor on it with many requests in flight; of TTFT where requests wait for memory.
+_LOADED_TPOT, _LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
+#: Sigma of TPOT on a decode pool, beyond the kernels' own: its median error over measured pools (docs/accuracy.md,
+#: "Separate pools", not fitted), over that of a normal distribution.
+POOLED_TPOT = 0.146 / 0.6745
+_CROWD = 64.0  # requests in flight
+_WAITING = MILLI  # share of requests that wait for a slot
+#: Sigma of kernels of a generation that was never timed.
+_GENERIC = 0.6
+
+
+def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
+    r"""Standard deviation of ln(predicted / measured) of a pass.
+
+    .. math:: \sigma^2 = \sigma_0^2 + \sigma_{novel}^2
+              + \sum_g \left(\frac{t_g}{t} \sigma_g\right)^2
+
+    Errors are fully correlated within a kind and dtype, independent between kinds and of the error of the whole pass.
+
+    Args:
+        passed: kernels with the residuals of their calibration.
+        basis: calibrated, inherited or generic [text].
+        sigma: of whole passes, beyond the kernels' own [1].
+
+    Returns:
+        Standard deviation [1].
+
+    Source:
+        docs/method.md, "Intervals"; coverage in docs/accuracy.md.
+    """
+    variance = passed.figures(_generic_variance if basis == "generic" else _variance)[0]
+    return (sigma * sigma + variance) ** 0.5 * (INHERITED if basis == "inherited" else 1.0)
+
+
+def _variance(passed: Pass, *, is_generic: bool = False) -> tuple[Real, ...]:
+    """Variance of the logarithm of a pass, from its kernels alone."""
+    times: dict[tuple[KernelKind, str], Real] = {}
+    sigmas: dict[tuple[KernelKind, str], float] = {}
+    for kernel in passed.kernels:
+        if kernel.part in (NETWORK, LOADING):  # stated by the user
+            continue
+        key = kernel.kind, kernel.dtype
+        times[key] = times.get(key, 0.0) + kernel.time
+        sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, is_generic=is_generic)
+    pass_time: Real = 0.0
+    for time in times.values():
+        pass_time = pass_time + time
+    total: Real = _NOVEL**2 if any(kind.is_novel for kind, _ in times) else 0.0
+    for key, time in times.items():
+        share = time / pass_time * sigmas[key]
+        total = total + share * share
+    return (total,)
+
+
+def _generic_variance(passed: Pass) -> tuple[Real, ...]:
+    return _variance(passed, is_generic=True)
+
+
+def load_sigma(
+    step: Pass, basis: str, result: str, under_load: Served | Pooled, users: Real, stated: float | None
+) -> Real:
+    """Standard deviation of ln(predicted / measured) of a latency under a load.
+
+    Args:
+        step: decode step at the batch of the load, without a prompt.
+        basis: calibrated, inherited or generic [text].
+        result: ttft or tpot [text].
+        under_load: mean figures of the load.
+        users: requests in flight on a replica [requests].
+        stated: sigma of TTFT under a load in the engine profile, if any [1].
+
+    Returns:
+        Standard deviation [1].
+
+    Source:
+        Residuals of measured servers, docs/accuracy.md, with their coverage.
+    """
+    if result == "tpot":
+        return pass_sigma(step, basis, _LOADED_TPOT)
+    loaded = _LOADED_TTFT if stated is None else stated
+    crowded = where(users > _CROWD, _CROWDED * loaded, loaded)
+    return pass_sigma(step, basis, where(under_load.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
+
+
+def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
+    """Ends of the 80 % interval of a log-normal distribution.
+
+    Args:
+        time: its median [s].
+        sigma: of its logarithm [1].
+
+    Returns:
+        Low and high end [s].
+
+    Valid:
+        Residuals are log-normal; the measured coverage is in docs/accuracy.md.
+
+    Source:
+        90th percentile of a normal distribution, 1.2816 standard deviations above its mean.
+    """
+    factor = _E ** (HALF_WIDTH * sigma)
+    return time / factor, time * factor
+
+
+def _kernel_sigma(kind: KernelKind, sigma: float | None, *, is_generic: bool) -> float:
+    if kind is HOST:
+        return _HOST
+    if is_generic:
+        return _GENERIC
+    return _ASSUMED if sigma is None else _SHARED * sigma
+
+
+# Warnings: shapes beyond calibrations or a model's context, and assumed constants.
+
+# Largest shapes among the timed kernels (accuracy/kernel_rows.py).
+_FITTED_TOKENS = _FITTED_CONTEXT = 128 * KIBI  # in one prefill pass; in the cache
+_FITTED_BATCH = 2 * KIBI
+_BEYOND_CONTEXT = "isl + osl exceeds the "  # begins a warning that may not wait for --notes
+#: Begins a note on rates that are below the specification.
+DERATED = "derated: "
+_OFTEN = 10  # calls after which it pays to check whether any kernel at all is assumed
+
+
+def is_within(deployment: Deployment, workload: Workload) -> bool:
+    """Whether a case, or every case of an array, is well within all limits; then `beyond` need not run."""
+    isl, osl, batch = largest_of(workload.isl), largest_of(workload.osl), largest_of(workload.batch)
+    if not type(isl) is type(osl) is type(batch) is float:
+        return False  # pragma: no cover - for numbers of other kinds: so far nobody asks about any
+    tokens, length = isl * batch, isl + osl
+    longest = deployment.model.max_context
+    fits = tokens <= _FITTED_TOKENS and length <= _FITTED_CONTEXT and batch <= _FITTED_BATCH
+    return fits and (longest is None or length <= longest)
+
+
+def beyond(deployment: Deployment, workload: Workload) -> Iterator[tuple[Real, str]]:
+    """Whether each limit on lengths and batch is exceeded, and the warning for it."""
+    length = workload.isl + workload.osl
+    if deployment.basis != "ideal":
+        computed = workload.isl - (0.0 if is_a_mixture(workload.cache) else workload.prefix)
+        tokens = computed / chunks(computed, deployment.effective_engine.max_num_batched_tokens) * workload.batch
+        message = f"more than {_FITTED_TOKENS:,} prompt tokens in one pass: beyond the timed attention kernels"
+        yield tokens > _FITTED_TOKENS, message
+        yield (
+            length > _FITTED_CONTEXT,
+            f"context beyond {_FITTED_CONTEXT:,} tokens: longer than any timed decode kernel",
+        )
+        message = f"batch beyond {_FITTED_BATCH:,} sequences: larger than any timed decode kernel"
+        yield workload.batch > _FITTED_BATCH * deployment.plan.dp, message
+    model = deployment.model
+    if model.max_context is not None:
+        message = f"{_BEYOND_CONTEXT}{model.max_context}-token context of {model.short_name}"
+        yield length > model.max_context, message
+
+
+def is_pressing(text: str) -> bool:
+    """Whether a warning belongs on the first screen: the model cannot serve such requests as asked.
+
+    >>> is_pressing("h100-sxm: isl + osl exceeds the 131072-token context of llama-3.1-8b"), is_pressing("tp = 4: ...")
+    (True, False)
+    """
+    return _BEYOND_CONTEXT in text
+
+
+def assumed_kernels(deployment: Deployment, *passes: Pass) -> tuple[str, ...]:
+    """Dtype and kind of kernels with assumed constants; none on a generic basis, where all stand in for others."""
+    return _assumed(deployment, (kernel for passed in passes for kernel in passed.kernels))
+
+
+def _assumed(deployment: Deployment, kernels: Iterable[Kernel]) -> tuple[str, ...]:
+    if deployment.basis == "generic":
+        return ()
+    names = dict.fromkeys(
+        kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"
+        for kernel in kernels
+        if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor
+    )
+    return tuple(names)
+
+
+def assumptions(deployment: Deployment, *passes: Pass) -> list[str]:
+    """Warning about kernels with assumed constants, if any matter."""
+    calls = deployment.memo.get(assumptions, 0)
+    deployment.memo[assumptions] = calls + 1
+    if calls == _OFTEN and not _assumed(deployment, every_kernel(deployment)):
+        deployment.memo[assumptions] = -math.inf
+    kernels = assumed_kernels(deployment, *passes) if calls >= 0 else ()
+    if not kernels:
+        return []
+    generation = deployment.gpu.generation
+    return [f"assumed, not measured on {generation}: {', '.join(kernels)} (see its calibration file)"]

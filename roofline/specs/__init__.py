@@ -1,1 +1,1 @@
-"""Records of models, GPUs, engines, kernels and workloads; nothing here reads a file."""
+"""What things are, and how people write them: records and grammars. Nothing here reads a file."""

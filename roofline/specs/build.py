@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.quantity import count_from_text, from_text
-from roofline.records import replace
-from roofline.specs.calibration import Calibration, CollectiveEfficiency, Efficiency
+from roofline.numbers.quantity import count_from_text, from_text
 from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride
-from roofline.specs.figures import declared
 from roofline.specs.formats import COMPUTE
-from roofline.specs.gpu import Gpu, Link, Price
-from roofline.specs.layers import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Ngrams
-from roofline.specs.model import Model
+from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu, Link, Price
+from roofline.specs.model import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Model, Ngrams
+from roofline.specs.names import declared
 from roofline.specs.workload import NamedWorkload
+from roofline.support.records import replace
 
 #: Section of a checkpoint -> its number format where a file states none.
 DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}

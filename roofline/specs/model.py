@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 
-from roofline.records import dataclass
-from roofline.specs.layers import Ffn, Group, Mixer, MoeFfn, Ngrams, Stage
+from roofline.numbers.operations import Real
+from roofline.support.records import NamedTuple, dataclass
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -101,3 +102,270 @@ class Model:
     def is_moe(self) -> bool:
         """Whether any layer is a mixture of experts."""
         return any(isinstance(ffn, MoeFfn) for _, ffn in self.ffns)
+
+
+# Kinds of layers: token mixers, feed-forward networks and how they are stacked.
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Small attention that scores the cache and selects the entries that the main attention reads.
+
+    DeepSeek Sparse Attention scores tokens; MiniMax-M3 scores tokens and keeps whole blocks; Qwen Sparse Attention
+    and GLM-5.3-Flash score pools of tokens.
+    """
+
+    heads: int
+    dim: int
+    top_k: int  # [tokens], or [entries] of compressed attention, that a token attends to at most
+    block: int = 1  # [tokens] kept or dropped together
+    own: bool = True  # False: the layer uses the choice of another layer's indexer
+    ratio: int = 1  # [tokens] whose index keys are pooled into one
+    learned_pool: bool = False  # pooled keys are weighted by a gate and position biases; else averaged
+
+
+@dataclass(frozen=True, slots=True)
+class Gqa:
+    """Grouped-query attention (MHA with kv_heads = heads, MQA with one), full, windowed or chunked."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    window: int | None = None  # [tokens] that a token sees, itself included
+    chunk: int | None = None  # [tokens]; a token sees only its own chunk
+    qkv_bias: bool = False
+    o_bias: bool = False
+    qk_norm: str | None = None  # head: one vector shared by the heads; full: over all of them
+    sinks: bool = False  # one learnt logit per head
+    out_gate: bool = False  # the output is multiplied by a gate of its width
+    k_eq_v: bool = False  # keys serve as values: no value projection, both are cached
+    indexer: Indexer | None = None
+    qk_norm_bias: bool = False  # the norms of queries and keys have biases
+    head_gate: bool = False  # each head's output is multiplied by one value
+    kv_shared: bool = False  # reads the KV cache of an earlier layer
+
+
+@dataclass(frozen=True, slots=True)
+class Mla:
+    """Multi-head latent attention: one latent of kv_rank + rope values per token, shared by all heads."""
+
+    heads: int
+    kv_rank: int
+    nope: int
+    rope: int
+    v: int
+    q_rank: int | None = None  # None: queries are projected directly
+    out_gate: bool = False  # the output is multiplied by a gate of its width
+    indexer: Indexer | None = None
+    head_gate: bool = False  # each head's output is multiplied by one value
+
+
+@dataclass(frozen=True, slots=True)
+class Csa:
+    """Compressed attention of DeepSeek-V4: a window of shared key-values, then one entry per `ratio` tokens."""
+
+    heads: int
+    head_dim: int
+    q_rank: int
+    o_rank: int  # rank of the output projection of each group of heads
+    o_groups: int
+    window: int  # [tokens]
+    ratio: int = 0  # [tokens] per compressed entry; 0: the window alone
+    indexer: Indexer | None = None  # chooses among the compressed entries
+
+
+@dataclass(frozen=True, slots=True)
+class Gdn:
+    """Gated delta net: a state of k_dim x v_dim per value head."""
+
+    k_heads: int
+    v_heads: int
+    k_dim: int
+    v_dim: int
+    conv: int  # [tokens] width of the short convolution
+
+
+@dataclass(frozen=True, slots=True)
+class Kda:
+    """Kimi delta attention: a state of dim x dim per head, forgotten channel by channel."""
+
+    heads: int
+    dim: int
+    conv: int  # [tokens] width of the short convolution
+    full_rank_gate: bool = False  # the output gate is one matrix, not two of rank `dim`
+    full_rank_decay: bool = False  # the same for the decay
+
+
+@dataclass(frozen=True, slots=True)
+class Lightning:
+    """Lightning attention: linear attention with a state of dim x dim per head and a fixed decay."""
+
+    heads: int
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2:
+    """State-space duality layer: a state of head_dim x state per head."""
+
+    heads: int
+    head_dim: int
+    groups: int  # of heads that share their input and output matrices
+    state: int
+    conv: int  # [tokens] width of the short convolution
+    no_norm: bool = False  # the output is gated, but not normalized
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba1:
+    """Selective state space: `state` values per channel."""
+
+    inner: int  # channels
+    state: int
+    dt_rank: int
+    conv: int  # [tokens] width of the short convolution
+    inner_norms: bool = False  # time step, input and output matrices are normalized (Jamba)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConv:
+    """Gated short convolution (LFM2): each channel sees its own recent inputs."""
+
+    width: int  # channels
+    conv: int  # [tokens] width of the convolution
+    bias: bool = False  # of the projections and of the convolution
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention:
+    """Image cross-attention with its feed-forward network (Llama-3.2-Vision): takes memory, idle without an image."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    width: int  # of its network
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """One square matrix instead of attention (Puzzle)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoMixer:
+    """No mixer: the layer is a feed-forward network alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenseFfn:
+    """Feed-forward network: three matrices when gated, two otherwise."""
+
+    width: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoeFfn:
+    """Mixture of experts with optional shared experts."""
+
+    experts: int
+    top_k: int
+    width: int
+    gated: bool = True
+    shared_width: int = 0  # summed over the shared experts
+    router_bias: bool = False
+    expert_bias: bool = False
+    shared_gate: bool = False  # a gate weights the shared experts' output
+    latent: int | None = None  # width of the routed experts' input; None: the model's
+    latent_norms: int = 0  # norms of that width
+    zero_experts: int = 0  # identity experts (LongCat); top_k counts them
+
+    @property
+    def chosen(self) -> Real:
+        """Real experts per token; an average where some experts return their input."""
+        if type(self.zero_experts) is int and not self.zero_experts:
+            return self.top_k
+        return self.top_k * self.experts / (self.experts + self.zero_experts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ngrams:
+    """Embeddings of hashed n-grams, looked up before a layer, gated by and added to each residual stream."""
+
+    rows: int  # of all tables together
+    width: int  # values of a row
+    lookups: int  # rows of a table per token
+    tables: int = 1  # layers that have one
+    conv: int = 4  # [tokens] width of the short convolution over the embeddings
+
+
+@dataclass(frozen=True, slots=True)
+class LinearFfn:
+    """One square matrix instead of a feed-forward network (Puzzle)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoFfn:
+    """No feed-forward network: the layer is a mixer alone."""
+
+
+Recurrent = Gdn | Kda | Lightning | Mamba1 | Mamba2
+Mixer = Gqa | Mla | Csa | Recurrent | ShortConv | CrossAttention | Linear | NoMixer
+Ffn = DenseFfn | MoeFfn | LinearFfn | NoFfn
+
+#: Kind in a specification -> record of a mixer.
+MIXERS: Mapping[str, type[Mixer]] = {
+    "gqa": Gqa,
+    "mla": Mla,
+    "csa": Csa,
+    "gdn": Gdn,
+    "kda": Kda,
+    "lightning": Lightning,
+    "mamba1": Mamba1,
+    "mamba2": Mamba2,
+    "short_conv": ShortConv,
+    "cross": CrossAttention,
+    "linear": Linear,
+    "none": NoMixer,
+}
+#: Kind in a specification -> record of a feed-forward network.
+FFNS: Mapping[str, type[Ffn]] = {"dense": DenseFfn, "moe": MoeFfn, "linear": LinearFfn, "none": NoFfn}
+
+
+class Layer(NamedTuple):
+    """One mixer and one feed-forward network."""
+
+    mixer: Mixer
+    ffn: Ffn
+
+
+class Group(NamedTuple):
+    """A run of identical blocks of layers."""
+
+    repeat: int
+    layers: tuple[Layer, ...]
+
+
+class Stage(NamedTuple):
+    """The layers of one pipeline stage by kind, and which ends of the model it holds."""
+
+    mixers: tuple[tuple[Real, Mixer], ...]  # (number of layers, kind)
+    ffns: tuple[tuple[Real, Ffn], ...]
+    is_first: Real = True  # holds the embedding
+    is_last: Real = True  # holds the head
+
+    @property
+    def layers(self) -> Real:
+        return sum(count for count, _ in self.mixers)
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer], *, is_first: bool = True, is_last: bool = True) -> Stage:
+        mixers, ffns = Counter(layer.mixer for layer in layers), Counter(layer.ffn for layer in layers)
+        return cls(
+            tuple((count, mixer) for mixer, count in mixers.items()),
+            tuple((count, ffn) for ffn, count in ffns.items()),
+            is_first,
+            is_last,
+        )

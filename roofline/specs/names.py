@@ -1,7 +1,8 @@
 """Look-up of catalog entries by name.
 
 The first step with a result decides: names and aliases with case and separators folded; the same with dots and the
-seams between letters and digits folded too; a unique prefix. Nothing is guessed: an ambiguous name is refused with its
+seams between letters and digits folded too; a unique prefix. Nothing is guessed: an ambiguous name is refused with
+its
 candidates, and an answer says how a prefix was read.
 
 """
@@ -9,12 +10,14 @@ candidates, and an answer says how a prefix was read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from os.path import commonprefix
+from typing import Annotated
 
-from roofline.errors import UnknownName, printable
-from roofline.records import NamedTuple
-from roofline.specs.name_formats import base_names, format_in_name
+from roofline.specs.formats import base_names, format_in_name
+from roofline.support.errors import UnknownName, printable
+from roofline.support.records import NamedTuple
 
 #: Kind of entry -> its word in messages.
 LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
@@ -186,3 +189,19 @@ def _without_organisation(name: str) -> str:
 
 def _on_one_line(name: str) -> str:
     return " ".join(name.split())
+
+
+# How files state a number: types of fields that need more than a float.
+
+#: A time [s]; files state it as text with a unit.
+Seconds = Annotated[float, "s"]
+#: An amount of memory [B]; files state it as text with a unit.
+Bytes = Annotated[float, "B"]
+#: A share, above 0 and at most 1.
+Share = Annotated[float, "share"]
+
+
+@cache
+def declared(record: type) -> Mapping[str, str]:
+    """Field -> type as written, e.g. ``Seconds`` or ``int | None``; the module must postpone its annotations."""
+    return dict(record.__annotations__)

@@ -1,9 +1,16 @@
-"""A named workload: lengths and arrivals of its requests, and their SLO."""
+"""Named workloads, limits on latencies, measurements."""
 
 from __future__ import annotations
 
-from roofline.records import dataclass
-from roofline.specs.figures import Share
+import re
+from collections.abc import Mapping
+
+from roofline.numbers.quantity import BILLION, MILLI, duration, rounded, to_text
+from roofline.specs.names import Share
+from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.records import dataclass
+
+# A named workload: lengths and arrivals of its requests, and their SLO.
 
 #: Laws of prompt and answer lengths.
 LAWS = ("lognormal", "uniform")
@@ -33,7 +40,7 @@ class NamedWorkload:
     osl_cv: float = 0.0  # of answer lengths [1]
     lengths: str = "lognormal"  # law of the lengths, or "uniform"
     prefix: int = 0  # [tokens] of a prompt that are already in the KV cache, mean
-    slo: str = ""  # as roofline.specs.slo reads it; empty: none
+    slo: str = ""  # as roofline.specs.workload reads it; empty: none
     share: Share | None = None  # of requests that must meet all limits without a percentile together; None: on means
     arrivals: str = "rate"  # or "users", "batch"
     waits_for: str = ""  # of `AWAITED`; empty: as the SLO says
@@ -55,3 +62,253 @@ class NamedWorkload:
         prefix = f", prefix {self.prefix}" if self.prefix else ""
         slo = f"; SLO {self.slo}" if self.slo else ""
         return f"<NamedWorkload {self.name}: isl {self.isl}, osl {self.osl}{prefix}{slo}>"
+
+
+# Limits on latencies: one grammar for the command line, Python and files.
+
+#: Latencies that may be limited, in the mean or at a percentile.
+LATENCIES = ("ttft", "tpot", "e2el")
+
+#: Percentiles in answers [%].
+LEVELS = (50.0, 90.0, 95.0, 99.0)
+
+#: Key of the limit on tail latency: p99 over median, of TTFT and TPOT [1].
+P99_WITHIN = "p99_within"
+
+SLO_EXAMPLE = "ttft:300@p95,tpot:25,e2el:8s@p99"
+
+_BENCHMARKS = {"time_to_first_token": "ttft", "inter_token_latency": "tpot", "request_latency": "e2el"}  # AIPerf's
+_ALIASES = {
+    **_BENCHMARKS,
+    "itl": "tpot",
+    "e2e": "e2el",
+    "latency": "e2el",
+    "p99": P99_WITHIN,
+    "p99-within": P99_WITHIN,
+}
+_MEAN = "mean"  # says what a limit without a percentile is on
+_KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+)|[_@]({_MEAN}))?"
+_PART = rf"([a-z0-9_\-]+(?:@p[0-9.]+|@{_MEAN})?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
+_BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
+_SLOW = ("ttft", "e2el")  # a bare fraction of a millisecond must have been meant as seconds
+_MOST = 200  # characters of an SLO
+_DIGITS = 6  # significant, of a limit
+
+
+class Limits(dict[str, float]):
+    """Limits [s] by key, such as `ttft`, `ttft_p95` or `p99_within` [1]."""
+
+
+def key_of(metric: str, level: float | None = None) -> str:
+    """Key of a limit on a latency or its alias, at a percentile [%]; None for the mean.
+
+    >>> key_of("itl"), key_of("ttft", 95.0)
+    ('tpot', 'ttft_p95')
+    """
+    known = _ALIASES.get(metric, metric)
+    if known == P99_WITHIN and level is None:
+        return known
+    if known not in LATENCIES:
+        raise UnknownName(
+            f"unknown SLO key {shown(metric)}; choose from {', '.join(LATENCIES)}, as in {SLO_EXAMPLE}, or {P99_WITHIN}"
+        )
+    if level is None:
+        return known
+    if not 0.0 < level < 100.0:
+        raise BadInput(f"p{level:g} is not a percentile; it must be between p0 and p100, such as p95")
+    return f"{known}_p{_level_text(level)}"
+
+
+def metric_and_level(key: str) -> tuple[str, float | None]:
+    """Latency (or `P99_WITHIN`) and percentile [%] of a key; None for the mean.
+
+    >>> metric_and_level("ttft_p95"), metric_and_level("e2el"), metric_and_level("e2el@mean")
+    (('ttft', 95.0), ('e2el', None), ('e2el', None))
+    """
+    if not isinstance(key, str):
+        raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
+    name = key.strip().lower()
+    if name == P99_WITHIN or _ALIASES.get(name) == P99_WITHIN:
+        return P99_WITHIN, None
+    match = re.fullmatch(_KEY, name)
+    if match is None:
+        key_of(name)
+        raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
+    level = None if match[2] is None else _percentile(match[2], key)
+    if key_of(match[1], level) == P99_WITHIN:
+        raise BadInput(_ratio_only(key))
+    return _ALIASES.get(match[1], match[1]), level
+
+
+def is_stated(key: str) -> bool:
+    """Whether a key says itself what it limits: the mean, or a percentile.
+
+    >>> is_stated("ttft@mean"), is_stated("ttft_p95"), is_stated("ttft")
+    (True, True, False)
+    """
+    match = re.fullmatch(_KEY, key.strip().lower())
+    return match is not None and (match[2] is not None or match[3] is not None)
+
+
+def limits_of_text(text: str) -> Limits:
+    """Limits [s] from text; bare numbers are milliseconds.
+
+    >>> limits_of_text("ttft:300@p95, e2el:8s, p99:2x")
+    {'ttft_p95': 0.3, 'e2el': 8.0, 'p99_within': 2.0}
+    """
+    limits = Limits()
+    if len(text) > _MOST:
+        raise BadInput(f"{text[:20]!r}... is not an SLO: {len(text)} characters; write it as {SLO_EXAMPLE}")
+    for part in re.split(_BETWEEN, text.strip()):
+        match = re.fullmatch(_PART, part.strip().lower())
+        if match is None:
+            raise BadInput(f"{part!r} is not a limit; write an SLO as {SLO_EXAMPLE} (bare numbers: ms)")
+        metric, level = metric_and_level(match[1])
+        if match[3] is not None and is_stated(match[1]):
+            raise BadInput(f"{part!r} says twice what is limited; keep one of {match[1].partition('@')[2]}, {match[3]}")
+        if match[3] is not None and metric == P99_WITHIN:
+            raise BadInput(_ratio_only(part))
+        if match[3] not in (None, _MEAN):
+            level = _percentile(match[3].removeprefix("p").removesuffix("%"), part)
+        key = key_of(metric, level)
+        if key in limits:
+            raise BadInput(f"{key!r} is limited twice in {text!r}; keep one")
+        limits[key] = ratio_of_text(match[2]) if key == P99_WITHIN else _seconds(match[2], part)
+        if metric in _SLOW and limits[key] < MILLI and _is_bare(match[2]):
+            raise BadInput(f"{part!r} is {match[2]} ms; write {metric}:{match[2]}s for seconds, or {match[2]}ms")
+    return limits
+
+
+def check_limits(slo: Mapping[str, object]) -> None:
+    """Refuse limits that are not positive, finite times."""
+    for key, limit in slo.items():
+        metric_and_level(key)
+        if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:  # type: ignore[operator]
+            raise BadInput(f"SLO {key} = {shown(limit)} must be a positive, finite time in seconds")
+        if key == P99_WITHIN and not limit > 1.0:  # type: ignore[operator]
+            raise BadInput(f"{P99_WITHIN} = {shown(limit)} must be above 1, as a p99 exceeds its median")
+
+
+def key_text(key: str, *, is_mean: bool = False) -> str:
+    """Key of a limit as people read it; `is_mean`: requests differ, so without a percentile it is on their mean.
+
+    >>> key_text("ttft_p95", is_mean=True), key_text("ttft", is_mean=True), key_text("ttft"), key_text("p99_within")
+    ('TTFT p95', 'mean TTFT', 'TTFT', 'p99/median')
+    """
+    metric, level = metric_and_level(key)
+    if metric == P99_WITHIN:
+        return "p99/median"
+    if level is None:
+        return f"{_MEAN} {metric.upper()}" if is_mean else metric.upper()
+    return f"{metric.upper()} p{_level_text(level)}"
+
+
+def limits_words(limits: Mapping[str, float], *, is_mean: bool = False, among: str = "") -> str:
+    """Limits as people read them; `is_mean` as in `key_text`, `among` says for which requests.
+
+    >>> limits_words({"ttft": 0.3, "tpot_p99": 0.025, "p99_within": 2.0}, is_mean=True)
+    'mean TTFT <= 300 ms, TPOT p99 <= 25 ms, p99 <= 2x the median'
+    """
+    words = [
+        f"p99 <= {rounded(limit, _DIGITS)}x the median"
+        if key == P99_WITHIN
+        else f"{key_text(key, is_mean=is_mean)} <= {to_text(limit, 's', _DIGITS)}"
+        for key, limit in limits.items()
+    ]
+    return ", ".join(words) + (f" {among}" if among and words else "")
+
+
+def limits_text(limits: Mapping[str, float]) -> str:
+    """Limits in the syntax of the command line.
+
+    >>> limits_text({"ttft_p95": 0.3, "e2el": 8.0, "p99_within": 2.0})
+    'ttft:300ms@p95,e2el:8s,p99:2x'
+    """
+    parts = []
+    for key, limit in limits.items():
+        metric, level = metric_and_level(key)
+        if metric == P99_WITHIN:
+            parts.append(f"p99:{rounded(limit, _DIGITS)}x")
+        else:
+            percentile = "" if level is None else f"@p{_level_text(level)}"
+            parts.append(f"{metric}:{to_text(limit, 's', _DIGITS).replace(' ', '')}{percentile}")
+    return ",".join(parts)
+
+
+def ratio_of_text(text: str) -> float:
+    """A ratio above 1 from text.
+
+    >>> ratio_of_text("2x")
+    2.0
+    """
+    try:
+        ratio = float(text.strip().lower().removesuffix("x"))
+    except ValueError:
+        ratio = 0.0
+    if not 1.0 < ratio <= BILLION:
+        raise BadInput(f"{text!r} is not a multiple above 1 of the median; write it as 2x")
+    return ratio
+
+
+def _ratio_only(text: str) -> str:
+    return f"{shown(text)}: the p99 over the median is one figure of all requests; write {P99_WITHIN}, or p99:2x"
+
+
+def _level_text(level: float) -> str:
+    return f"{level:.9f}".rstrip("0").rstrip(".")
+
+
+def _percentile(text: str, part: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(f"{text!r} in {part!r} is not a percentile; write it as p95, or mean for the mean") from None
+
+
+def _is_bare(text: str) -> bool:
+    return text.strip()[-1:] in ("", ".") or text.strip()[-1].isdigit()
+
+
+def _seconds(text: str, part: str) -> float:
+    """Seconds from a time with its unit, or from a bare number of milliseconds."""
+    try:
+        time = duration(text)
+    except BadInput:
+        time = 0.0
+    if not 0.0 < time <= BILLION:
+        raise BadInput(f"{part!r}: {text!r} is not a time; write it as 300, 300ms or 0.3s")
+    return time
+
+
+# Measurements of a served model.
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Latencies of a served model and the conditions behind them; None: not stated."""
+
+    source: str  # file and place in it
+    gpu: str | None = None
+    model: str | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+    tp: int | None = None
+    pp: int | None = None
+    ep: int | None = None
+    dp: int | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    isl: float | None = None  # [tokens] mean over the requests
+    osl: float | None = None  # [tokens] mean over the requests
+    prefix: float | None = None  # [tokens]
+    batch: float | None = None  # [sequences] started together
+    concurrency: float | None = None  # [requests] in flight
+    num_prompts: float | None = None  # [requests] of the run, which all users begin together
+    request_rate: float | None = None  # [1/s]
+    answered_rate: float | None = None  # [1/s] of answers
+    ttft: float | None = None  # [s]
+    tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)
+    e2el: float | None = None  # [s]
+    statistic: str | None = None  # mean, median or p99 over the requests
+    date: str | None = None
+    note: str | None = None

@@ -1,19 +1,24 @@
 """A calculation as a graph: nodes are operations; the same operation on the same arguments is one node.
 
 Formulas run on nodes unchanged. A plain graph holds no values and leaves choices open, so it stands for every case of
-one structure; subclasses settle choices by value (`symbolic/traced.py`) or hold the values of a column of cases
-(`workbook/cell.py`).
+one structure; subclasses settle choices by value (`symbolic/graph.py`) or hold the values of a column of cases
+(`outputs/workbook/cells.py`).
 """
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from roofline.ops import Operations, Real, always, never, register
-from roofline.records import NamedTuple
+from roofline.numbers import operations
+from roofline.numbers.operations import Operations, Real, always, any_of, never, plain, register
+from roofline.numbers.roots import turned
+from roofline.support.errors import BadInput
+from roofline.support.records import NamedTuple
 
 #: Operations other than arithmetic: an input, a loop, and one of the final values of a loop.
 INPUT, LOOP, OF_LOOP = "input", "loop", "of loop"
@@ -321,3 +326,360 @@ register(
         settled=lambda round_, values, among: _graph_of(among).settled(round_, values),
     ),
 )
+
+
+# Gradients of a graph that has values, by reverse accumulation from one number to all its inputs.
+#
+# A choice has the slope of the side taken. A rounded number is flat between whole numbers; at a whole number, and
+# where the steps are fine, it follows its argument.
+
+#: Above this value, a rounding step is below 1 % and not a change of regime.
+FINE = 100.0
+
+_Value = Callable[[Any], Any]
+
+
+def follows(node: Node, value: _Value = plain) -> bool:
+    """Whether a rounded number moves with its argument; else it is flat."""
+    whole: float = value(node)
+    return bool(whole == value(node.args[0]) or (whole if node.operation == "ceil" else -whole) > FINE)
+
+
+def gradient(number: Real, value: _Value = plain) -> dict[str, float]:
+    """Slope by name of every input that a number depends on; reverse-mode chain rule (Linnainmaa, BIT 16(2), 1976).
+
+    >>> from roofline.symbolic.graph import Trace
+    >>> trace = Trace()
+    >>> gradient(trace.input("a", 3.0) / trace.input("b", 2.0))
+    {'b': -0.75, 'a': 0.5}
+    """
+    slopes: dict[str, float] = {}
+    if not isinstance(number, Node):
+        return slopes
+    weights = {number.place: 1.0}
+    for node in reversed(nodes_of((number,))):
+        weight = weights.get(node.place, 0.0)
+        if node.operation == INPUT:
+            slopes[node.args[0]] = weight
+        elif weight:
+            for arg, slope in zip(node.args, _slopes(node, value), strict=False):
+                if isinstance(arg, Node):
+                    weights[arg.place] = weights.get(arg.place, 0.0) + weight * slope
+    return slopes
+
+
+def implicit(bound: Sequence[Node], results: Sequence[Real]) -> list[dict[str, float]]:
+    """Slopes of a fixed point x = g(x, p) to its other inputs: dx/dp = (1 - dg/dx)^-1 dg/dp; `bound` stand for x."""
+    slopes = [gradient(result) for result in results]
+    bound_names = [node.args[0] for node in bound]
+    names = sorted({name for slope in slopes for name in slope} - set(bound_names))
+    matrix = [
+        [float(row == column) - slope.get(name, 0.0) for column, name in enumerate(bound_names)]
+        for row, slope in enumerate(slopes)
+    ]
+    solution = _linear_solution(matrix, [[slope.get(name, 0.0) for name in names] for slope in slopes])
+    return [dict(zip(names, row, strict=True)) for row in solution]
+
+
+def _slopes(node: Node, value: _Value) -> Sequence[float]:
+    operation = node.operation
+    if operation == LINEAR:
+        slopes: Sequence[float] = node.args[-1]
+        return slopes
+    if operation in CONDITIONS:
+        return ()
+    if operation in ("ceil", "floor"):
+        return (float(follows(node, value)),)
+    if operation not in _SLOPES:
+        raise BadInput(f"a {operation} has no slopes; those of a fixed point are implicit where values are traced")
+    return _SLOPES[operation](*map(value, node.args))
+
+
+def _power_slopes(base: float, order: float) -> Sequence[float]:
+    slope = order * base ** (order - 1.0) if base or order > 1.0 else 0.0
+    return slope, base**order * math.log(base) if base > 0.0 else 0.0
+
+
+_SLOPES: dict[str, Callable[..., Sequence[float]]] = {
+    "+": lambda *_: (1.0, 1.0),
+    "-": lambda *_: (1.0, -1.0),
+    "*": lambda a, b: (b, a),
+    "/": lambda a, b: (1.0 / b, -a / b**2),
+    "neg": lambda _: (-1.0,),
+    "**": _power_slopes,
+    "abs": lambda a: (1.0 if a >= 0.0 else -1.0,),
+    "mod": lambda a, b: (1.0, -float(a // b)),
+    "max": lambda a, b: (1.0, 0.0) if a >= b else (0.0, 1.0),
+    "min": lambda a, b: (1.0, 0.0) if a <= b else (0.0, 1.0),
+    "where": lambda condition, *_: (0.0, 1.0, 0.0) if condition else (0.0, 0.0, 1.0),
+}
+
+
+def _linear_solution(matrix: list[list[float]], sides: list[list[float]]) -> list[list[float]]:
+    """Solution of linear equations with several right-hand sides, by Gauss-Jordan elimination with pivoting."""
+    rows = [[*left, *right] for left, right in zip(matrix, sides, strict=True)]
+    size = len(rows)
+    for place in range(size):
+        best = max(range(place, size), key=lambda row: abs(rows[row][place]))
+        rows[place], rows[best] = rows[best], rows[place]
+        pivot = rows[place][place]
+        rows[place] = [value / pivot for value in rows[place]]
+        for other in range(size):
+            factor = rows[other][place]
+            if other != place and factor:
+                rows[other] = [value - factor * lead for value, lead in zip(rows[other], rows[place], strict=True)]
+    return [row[size:] for row in rows]
+
+
+# Values of a graph's nodes at values of its inputs: floats or arrays.
+
+_Step = tuple[int, Callable[..., Any], Callable[[list[Any]], Sequence[Any]]]
+
+
+def _power(base: Any, order: Any) -> Any:
+    value = base**order
+    return math.nan if type(value) is complex else value
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "neg": operator.neg,
+    "**": _power,
+    "mod": operator.mod,
+    "abs": abs,
+    "max": operations.maximum,
+    "min": operations.minimum,
+    "ceil": operations.ceil,
+    "floor": operations.floor,
+    "where": operations.where,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "and": operator.and_,
+    "or": operator.or_,
+    OF_LOOP: lambda state, place: state[int(place)],
+    "not": lambda condition: not condition if type(condition) is bool else ~condition,
+}
+
+
+class Values:
+    """Values of some numbers as a function of some inputs; NaN where arithmetic has no result.
+
+    What does not depend on these inputs keeps its value in the graph, and so does a rounded number, like every choice
+    that the graph settled.
+
+    >>> from roofline.symbolic.graph import Graph
+    >>> graph = Graph()
+    >>> a, b = graph.input("a"), graph.input("b")
+    >>> Values([a + 1.0, (a * a + b * b) ** 0.5], [a, b])(3.0, 4.0)
+    [4.0, 5.0]
+    """
+
+    def __init__(self, numbers: Sequence[Real], inputs: Sequence[Node]) -> None:
+        nodes = nodes_of(numbers, sum(node.reach for node in inputs))
+        self._slots = {node.place: slot for slot, node in enumerate(nodes)}
+        self._known: list[Any] = [node.value for node in nodes]
+        self._bound = sum(bound.reach for node in nodes if node.operation == LOOP for bound in node.args[-1].bound)
+        self._steps = self._steps_of(nodes, 0)
+        self._inputs = [self._slot(node) for node in inputs]
+        self._numbers = [self._slot(number) for number in numbers]
+
+    def __call__(self, *values: Any) -> list[Any]:
+        known = self._known
+        for slot, value in zip(self._inputs, values, strict=True):
+            known[slot] = value
+        self._run(self._steps)
+        return [known[slot] for slot in self._numbers]
+
+    def of(self, number: Real) -> Any:
+        """Value of a node at the last call."""
+        slot = self._slots.get(number.place) if isinstance(number, Node) else None
+        return plain(number) if slot is None else self._known[slot]
+
+    def _run(self, steps: Iterable[_Step]) -> None:
+        known = self._known
+        for slot, apply, pick in steps:
+            try:
+                known[slot] = apply(*pick(known))
+            except (ArithmeticError, ValueError):
+                known[slot] = math.nan
+
+    def _steps_of(self, nodes: Iterable[Node], scope: int) -> list[_Step]:
+        """Steps of the nodes that can be computed inside the loops whose bits are in `scope`."""
+        return [
+            (self._slots[node.place], *self._step(node, scope))
+            for node in nodes
+            if node.operation != INPUT and not (node.reach & self._bound) & ~scope and not _is_frozen(node)
+        ]
+
+    def _step(self, node: Node, scope: int) -> tuple[Callable[..., Any], Callable[[list[Any]], Sequence[Any]]]:
+        args: Sequence[Any] = node.args
+        if node.operation == LOOP:
+            *state, begins, loop = args
+            args = (begins, *state)
+            apply: Callable[..., Any] = self._loop(loop, scope)
+        elif node.operation == LINEAR:
+            *args, slopes = args
+            apply = partial(_along_slopes, node.value, [plain(arg) for arg in args], slopes)
+        else:
+            apply = OPERATIONS[node.operation]
+        slots = [self._slot(arg) for arg in args]
+        return apply, operator.itemgetter(*slots) if len(slots) > 1 else partial(_as_tuple, slots[0])
+
+    def _slot(self, number: Real) -> int:
+        slot = self._slots.get(number.place) if isinstance(number, Node) else None
+        if slot is None:
+            slot = len(self._known)
+            self._known.append(plain(number))
+        return slot
+
+    def _loop(self, loop: Loop, scope: int) -> Callable[..., Sequence[Any]]:
+        turn_bits = sum(node.reach for node in loop.bound)
+        turning = [node for node in nodes_of([*loop.after, loop.goes_on]) if node.reach & turn_bits]
+        steps, known = self._steps_of(turning, scope | turn_bits), self._known
+        bound, after = [self._slot(node) for node in loop.bound], [self._slot(number) for number in loop.after]
+        goes_on = self._slot(loop.goes_on)
+
+        def repeated(begins: Any, *state: Any) -> Sequence[Any]:
+            for _ in range(loop.most if any_of(begins) else 0):
+                for slot, value in zip(bound, state, strict=True):
+                    known[slot] = value
+                self._run(steps)
+                state = tuple(known[slot] for slot in after)
+                if not any_of(known[goes_on]):
+                    break
+            return state
+
+        return repeated
+
+
+def _is_frozen(node: Node) -> bool:
+    """Whether a rounded number keeps its value."""
+    return node.operation in ("ceil", "floor") and node.value is not None and not follows(node)
+
+
+def _along_slopes(value: float, origin: Sequence[float], slopes: Sequence[float], *inputs: float) -> float:
+    return value + sum(slope * (new - old) for slope, new, old in zip(slopes, inputs, origin, strict=True))
+
+
+def _as_tuple(slot: int, known: list[Any]) -> Sequence[Any]:
+    return (known[slot],)
+
+
+# A graph of one case: nodes have values, which settle choices.
+#
+# A maximum keeps the larger side and records both, so that the rest is smooth.
+
+
+class Switch(NamedTuple):
+    """A choice that a formula made by value; it changes where both sides are equal."""
+
+    left: Real
+    right: Real
+    meaning: str  # what happens there, in the formula's words
+    section: str  # part of the answer that the choice belongs to
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether both sides are equal up to rounding."""
+        left, right = plain(self.left), plain(self.right)
+        return abs(left - right) <= _ROUNDING * max(abs(left), abs(right))
+
+
+class Trace(Graph):
+    """Nodes with values, and the choices made on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.switches: list[Switch] = []
+        self.stepped = 0  # bits of inputs that were rounded: the answer moves in steps with them
+
+    def bit(self, name: str) -> int:
+        """The bit of an input in the `reach` of nodes; 0 where there is no such input."""
+        node = self._known.get((INPUT, name))
+        return 0 if node is None else node.reach
+
+    def node(self, operation: str, *args: Any) -> Any:
+        """The node of an operation; a share of an infinite rate is a plain infinity."""
+        if operation == "abs":
+            return args[0] if args[0].value >= 0.0 else -args[0]
+        node = super().node(operation, *args)
+        return math.inf if operation == "*" and node.value == math.inf else node
+
+    def value_of(self, operation: str, args: tuple[Any, ...]) -> Any:
+        return OPERATIONS[operation](*[arg.value if isinstance(arg, Node) else arg for arg in args])
+
+    def maximum(self, a: Any, b: Any, meaning: str = "") -> Any:
+        self._record_choice(a, b, meaning)
+        return a if plain(a) >= plain(b) else b
+
+    def minimum(self, a: Any, b: Any, meaning: str = "") -> Any:
+        self._record_choice(a, b, meaning)
+        return a if plain(a) <= plain(b) else b
+
+    def compared(self, relation: str, a: Any, b: Any, meaning: str = "") -> Any:
+        if relation not in ("==", "!="):
+            self._record_choice(a, b, meaning)
+        return OPERATIONS[relation](plain(a), plain(b))
+
+    def ceil(self, a: Any, meaning: str = "") -> Any:
+        raised = self.node("ceil", a)
+        if raised.value <= FINE:
+            self._record_choice(a, raised.value, meaning)
+            self._record_choice(a, raised.value - 1.0, meaning)
+        if not follows(raised):
+            self.stepped |= raised.reach
+        return raised
+
+    def repeated(
+        self,
+        turn: Callable[[tuple[Any, ...]], tuple[tuple[Any, ...], Any]],
+        start: tuple[Any, ...],
+        most: int,
+        begins: Any = True,
+    ) -> tuple[Any, ...]:
+        """The numbers after as many turns as their values require."""
+        return turned(turn, start, most, begins)
+
+    def settled(self, round_: Callable[[tuple[Any, ...]], tuple[Any, ...]], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The numbers at a fixed point, with slopes by implicit differentiation."""
+        bound = [self.input(f"{_UNNAMED}{len(self.nodes)}", value) for value in values]
+        before, self.switches = self.switches, []  # the round was traced before: its choices count once
+        slopes = implicit(bound, round_(tuple(bound)))
+        self.switches = before
+        nodes = []
+        for value, row in zip(values, slopes, strict=True):
+            inputs = [self.input(name) for name in row]
+            nodes.append(self._new_node(LINEAR, (*inputs, tuple(row.values())), value, sum(x.reach for x in inputs)))
+        return tuple(nodes)
+
+    def _record_choice(self, left: Real, right: Real, meaning: str) -> None:
+        if math.isfinite(plain(left)) and math.isfinite(plain(right)):
+            self.switches.append(Switch(left, right, meaning, self._scope))
+
+
+def depends(number: Real, name: str) -> bool:
+    """Whether a number depends on an input, even with a slope of zero."""
+    return bool(_bit_of(number, name))
+
+
+def is_rational(number: Real, name: str) -> bool:
+    """Whether a number depends on an input through addition, multiplication and division alone."""
+    bit = _bit_of(number, name)
+    return not bit or all(node.operation in _RATIONAL for node in nodes_of([number], bit))
+
+
+def _bit_of(number: Real, name: str) -> int:
+    """The bit of an input; 0 where the number does not depend on it."""
+    return number.reach & number.graph.bit(name) if isinstance(number, Node) and isinstance(number.graph, Trace) else 0
+
+
+_UNNAMED = "@"  # no input of a case has this name
+_ROUNDING = 2.0**-40
+_RATIONAL = (INPUT, "+", "-", "*", "/", "neg")

@@ -10,8 +10,18 @@ import pytest
 from build_diagnosis_page import HIDDEN, SEED, case, hosted, page
 
 import roofline as rl
-from roofline.analysis.causes import CAUSES, METRICS, Observed, predicted_figures
-from roofline.analysis.diagnosis import NOISE, NOTHING, UNCLEAR, Pair, diagnosis, paired_runs
+from roofline.questions.diagnosis import (
+    CAUSES,
+    METRICS,
+    NOISE,
+    NOTHING,
+    UNCLEAR,
+    Observed,
+    Pair,
+    diagnosis,
+    paired_runs,
+    predicted_figures,
+)
 
 pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
 

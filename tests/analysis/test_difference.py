@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.analysis.difference import difference, difference_rows, effects, shares, unchanged, unchanged_text
-from roofline.physics.forward import Pass, decode_pass, prefill_pass
-from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Terms, Work, kernel_time
+from roofline.physics.equation import Kernel, LinkRoof, Roof, Terms, Work, kernel_time
+from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.specs.calibration import CollectiveEfficiency, Efficiency
-from roofline.specs.kernels import KINDS
+from roofline.serving.comparison import difference, difference_rows, effects, shares, unchanged, unchanged_text
+from roofline.specs.gpu import KINDS, CollectiveEfficiency, Efficiency
 
 KINDS_OF_LINK = ("h100-sxm", "l40s", "mi300x", "tpu-v5e", "gb200-nvl72")
 KINDS_OF_MODEL = ("llama-3.1-70b", "gpt-oss-120b", "deepseek-r1")

@@ -9,8 +9,8 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.analysis.gpus import why_faster
-from roofline.api.compare import compare
+from roofline.questions.compare import compare
+from roofline.serving.comparison import why_faster
 
 CASE = {"isl": 2000, "osl": 300, "batch": 16}
 SEVERAL = ("h100-sxm", "b200", "b300", "a100-sxm-80gb", "mi300x")

@@ -8,9 +8,8 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.analysis.quantization import FORMATS, why_quantized
-from roofline.api.compare import quantize
-from roofline.specs.layers import Group, Layer, Mamba2
+from roofline.questions.compare import FORMATS, quantize, why_quantized
+from roofline.specs.model import Group, Layer, Mamba2
 
 CASE = {"isl": 2000, "osl": 300, "batch": 16}
 

@@ -10,10 +10,9 @@ from conftest import SAMPLE_GPUS, SAMPLE_MODELS
 from every_case import each
 
 import roofline as rl
-from roofline.formulas.case_trace import RESULTS, CaseTrace
-from roofline.formulas.inputs import changed, with_inputs
-from roofline.ops import plain as value_of
-from roofline.symbolic.gradient import gradient
+from roofline.formulas.case import RESULTS, CaseTrace, changed, with_inputs
+from roofline.numbers.operations import plain as value_of
+from roofline.symbolic.graph import gradient
 
 KEYS = ["result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin"]
 KINDS = {"rate", "latency", "efficiency", "workload", "precision", "plan"}

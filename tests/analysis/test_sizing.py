@@ -8,10 +8,10 @@ from conftest import SAMPLE_MODELS
 from every_case import each
 
 import roofline as rl
-from roofline.analysis.sizing import MOST_RANKS, Degrees, possible_plans
-from roofline.api.size import SIZE_KEYS, size
 from roofline.physics.plan import Plan
-from roofline.serving.row import ROW_KEYS
+from roofline.questions.size import SIZE_KEYS, size
+from roofline.serving.capacity import MOST_RANKS, Degrees, possible_plans
+from roofline.serving.shown import ROW_KEYS
 
 CASE = {"isl": 2000, "osl": 300}
 SLO = {"ttft": 0.3, "tpot": 0.025}

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.api.compare import quantize
-from roofline.specs.kernels import MOE
+from roofline.questions.compare import quantize
+from roofline.specs.gpu import MOE
 
 LONG = {"isl": 8192, "osl": 1024, "batch": 64}
 

@@ -7,7 +7,7 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.formulas.inputs import changed
+from roofline.formulas.case import changed
 
 FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
 CASES = {

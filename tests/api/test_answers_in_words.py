@@ -9,8 +9,8 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.api.compare import compare, quantize
-from roofline.quantity import to_text
+from roofline.numbers.quantity import to_text
+from roofline.questions.compare import compare, quantize
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 ERRORS = {

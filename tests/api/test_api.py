@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.serving.sizing import possible_tp
+from roofline.serving.knee import possible_tp
 
 KEYS = [
     "model",

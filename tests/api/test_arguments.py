@@ -11,8 +11,8 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.api.inputs.arguments import scalar, several
-from roofline.api.inputs.slo import Limits
+from roofline.questions.inputs.arguments import scalar, several
+from roofline.specs.workload import Limits
 
 CASE = ("llama-3.1-8b", "h100-sxm")
 SLO = {"ttft": 0.3}

@@ -8,13 +8,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.analysis.measurement import MOST_PLAUSIBLE, mbu, mfu, parts
-from roofline.api.check import check_measurement, expected
-from roofline.physics.forward import Pass
-from roofline.physics.one_equation import Kernel, LinkRoof, Roof, Terms, Work
-from roofline.specs.calibration import CollectiveEfficiency, Efficiency
-from roofline.specs.kernels import HEAD, KINDS
-from roofline.specs.measurement import Measurement
+from roofline.physics.equation import Kernel, LinkRoof, Roof, Terms, Work
+from roofline.physics.passes import Pass
+from roofline.questions.check import MOST_PLAUSIBLE, check_measurement, expected, mbu, mfu, parts
+from roofline.specs.gpu import HEAD, KINDS, CollectiveEfficiency, Efficiency
+from roofline.specs.workload import Measurement
 
 MEASURED = Measurement(
     "run.json", model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl=2000.0, osl=300.0, batch=4.0, ttft=0.2, tpot=0.01
@@ -165,7 +163,7 @@ class Asked:
 
 def test_a_static_batch_is_asked_for_as_it_is(monkeypatch):
     asked = Asked()
-    monkeypatch.setattr("roofline.api.check.predict", asked)
+    monkeypatch.setattr("roofline.questions.check.predict", asked)
     found = expected(MEASURED, basis="calibrated")
     (case,) = asked.cases
     assert {key: case[key] for key in ("model", "gpu", "tp", "pp", "ep", "dp", "isl", "osl", "batch")} == {
@@ -178,7 +176,7 @@ def test_a_static_batch_is_asked_for_as_it_is(monkeypatch):
 
 def test_requests_in_flight_are_users_who_ask_again(monkeypatch):
     asked = Asked()
-    monkeypatch.setattr("roofline.api.check.predict", asked)
+    monkeypatch.setattr("roofline.questions.check.predict", asked)
     found = expected(replace(MEASURED, batch=None, concurrency=64.0))
     (case,) = asked.cases
     assert case["concurrency"] == 64.0
@@ -250,7 +248,7 @@ def test_stages_of_a_pipeline_share_the_requests_in_flight_and_ranks_share_a_bat
 
 def test_a_rate_alone_is_that_of_random_arrivals(monkeypatch):
     asked = Asked()
-    monkeypatch.setattr("roofline.api.check.predict", asked)
+    monkeypatch.setattr("roofline.questions.check.predict", asked)
     rate = replace(MEASURED, batch=None, request_rate=4.0, osl=101.0)
     found = expected(rate)
     (case,) = asked.cases

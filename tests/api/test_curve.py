@@ -8,8 +8,8 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.api.curve import CURVE_KEYS, curves_text, save_curves
-from roofline.serving.row import ROW_KEYS
+from roofline.questions.curve import CURVE_KEYS, curves_text, save_curves
+from roofline.serving.shown import ROW_KEYS
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 1000, "osl": 300, "tp": 1}

@@ -7,8 +7,8 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.analysis.pool_goodput import crossovers
-from roofline.specs.output_keys import KEYS
+from roofline.serving.capacity import crossovers
+from roofline.specs.keys import KEYS
 
 MODEL = "llama-3.3-70b"
 CASE = {"isl": 4000, "osl": 400, "request_rate": 5, "quantization": "fp8"}

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 import roofline as rl
-from roofline.api.predict import ROW_KEYS
 from roofline.cli.main import cli
 from roofline.serving.prediction import Prediction
+from roofline.serving.shown import ROW_KEYS
 
 MODELS = ("llama-3.1-8b", "llama-3.3-70b", "gpt-oss-120b", "qwen3-32b", "mixtral-8x7b")
 GPUS = ("h100-sxm", "h200-sxm", "b200", "l40s", "mi300x", "8xh100", "16xb200", "4xh200")

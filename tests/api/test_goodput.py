@@ -10,13 +10,13 @@ from conftest import close, faster, with_shorter_host_times, with_shorter_latenc
 from every_case import each
 
 import roofline as rl
-from roofline.analysis.goodput import SATURATION, attained, largest_rate
-from roofline.api.goodput import GOODPUT_KEYS, headroom
 from roofline.cli.main import cli
-from roofline.grammar.numbers import time_of_text
-from roofline.serving.row import ROW_KEYS
-from roofline.serving.traffic.load import served
-from roofline.specs.slo import key_text
+from roofline.questions.goodput import GOODPUT_KEYS, headroom
+from roofline.serving.capacity import SATURATION, attained, largest_rate
+from roofline.serving.load.equations import served
+from roofline.serving.shown import ROW_KEYS
+from roofline.specs.workload import key_text
+from roofline.specs.written import time_of_text
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 1000, "osl": 300, "tp": 1}

@@ -7,12 +7,10 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.analysis.goodput import largest_rate
-from roofline.api.levers.candidates import Start, candidates
-from roofline.api.levers.pulled import GOALS, LEVER_KEYS
-from roofline.api.levers.quality import CHECK, SAME_ANSWERS, is_free
-from roofline.api.levers.siblings import MORE_BANDWIDTH, smaller_sibling, wider_gpu
-from roofline.serving.row import ROW_KEYS
+from roofline.questions.alternatives import CHECK, MORE_BANDWIDTH, SAME_ANSWERS, is_free, smaller_sibling, wider_gpu
+from roofline.questions.levers import GOALS, LEVER_KEYS, Start, candidates
+from roofline.serving.capacity import largest_rate
+from roofline.serving.shown import ROW_KEYS
 
 CASE = {"isl": 1500, "osl": 250}
 FIGURES = ("ttft_p50", "ttft_p99", "tpot")

@@ -9,8 +9,7 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.api.outputs import SUFFIXES, csv_text, write_rows
-from roofline.api.writing import write_whole
+from roofline.outputs.files import SUFFIXES, csv_text, write_rows, write_whole
 
 ROWS = [
     {"model": "=1+1", "gpu": "@sum", "ttft_ms": 1.5, "fits": True, "reason": None, "warnings": ["-a", "+b"]},
@@ -91,7 +90,7 @@ def test_a_folder_is_no_file(tmp_path):
 def test_a_library_that_is_not_installed_is_named(tmp_path, monkeypatch, name, library):
     modules = __import__("sys").modules
     monkeypatch.setitem(modules, library, None)
-    monkeypatch.delitem(modules, "roofline.workbook.writer", raising=False)
+    monkeypatch.delitem(modules, "roofline.outputs.workbook.writer", raising=False)
     with pytest.raises(rl.BadInput, match="pip install"):
         write_rows(ROWS, str(tmp_path / name), force=False)
 

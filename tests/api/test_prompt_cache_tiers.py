@@ -4,9 +4,9 @@ import pytest
 from conftest import close
 
 import roofline as rl
-from roofline.analysis.recompute import even_prefix, recompute
-from roofline.errors import BadInput, DoesNotFit
-from roofline.specs.prompt_cache import PromptCache
+from roofline.questions.cache import even_prefix, recompute
+from roofline.specs.engine import PromptCache
+from roofline.support.errors import BadInput, DoesNotFit
 
 REST = 1000.0
 

@@ -7,7 +7,7 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.serving.row import ROW_KEYS
+from roofline.serving.shown import ROW_KEYS
 
 
 def test_every_row_is_the_prediction_of_its_case():

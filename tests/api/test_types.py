@@ -21,10 +21,10 @@ import sympy
 from every_case import each
 
 import roofline as rl
-from roofline import arrays
-from roofline.api.inputs import options
-from roofline.api.predict import ROW_KEYS
+from roofline.numbers import arrays
+from roofline.questions.inputs import options
 from roofline.serving.row_types import Row
+from roofline.serving.shown import ROW_KEYS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

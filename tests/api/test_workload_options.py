@@ -7,8 +7,8 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.api.workloads import WORKLOAD_KEYS, workload_rows
-from roofline.specs.slo import LATENCIES, limits_of_text, metric_and_level
+from roofline.questions.listing import WORKLOAD_KEYS, workload_rows
+from roofline.specs.workload import LATENCIES, limits_of_text, metric_and_level
 
 MODEL, GPU = "llama-3.1-8b", "h200"
 NAMES = rl.workloads()

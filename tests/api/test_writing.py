@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import roofline as rl
-from roofline.api.outputs import write_rows
-from roofline.api.writing import check_target, is_stream, write_whole
 from roofline.cli.main import cli
+from roofline.outputs.files import check_target, is_stream, write_rows, write_whole
 
 LLAMA = str(Path(__file__).parents[1] / "fixtures" / "configs" / "meta-llama__Llama-2-13b-hf.json")
 ROWS = [{"model": "plain", "ttft_ms": 1.5}]
@@ -213,7 +212,7 @@ def test_many_writers_of_one_file_at_once_never_fail_and_never_mix(tmp_path):
 def test_a_writer_that_is_killed_does_not_stand_in_the_way_of_the_next(tmp_path):
     path = tmp_path / "a"
     code = (
-        "import os, signal, sys; from roofline.api.writing import write_whole\n"
+        "import os, signal, sys; from roofline.outputs.files import write_whole\n"
         "write_whole(sys.argv[1], lambda beside: (beside.write_text('half'), os.kill(os.getpid(), signal.SIGKILL)),"
         " force=False)"
     )

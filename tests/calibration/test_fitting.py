@@ -9,15 +9,20 @@ import yaml
 from every_case import each
 
 import roofline as rl
-from roofline.api.calibrate import calibrate
-from roofline.calibration.fitting import Sample, fitted, form, log_ratio
-from roofline.calibration.sets import calibrated_sets, judged, kernel_sample, median_error
-from roofline.physics.efficiency import link_roof
-from roofline.physics.one_equation import LinkRoof, collective_time, kernel_time
-from roofline.quantity import from_text
-from roofline.specs.calibration import CollectiveEfficiency, Efficiency
-from roofline.specs.kernels import ALL_REDUCE, KINDS
-from roofline.specs.timed_kernels import SHAPES, KernelGroup
+from roofline.numbers.quantity import from_text
+from roofline.physics.equation import LinkRoof, collective_time, kernel_time, link_roof
+from roofline.questions.calibrate import (
+    Sample,
+    calibrate,
+    calibrated_sets,
+    fitted,
+    form,
+    judged,
+    kernel_sample,
+    log_ratio,
+    median_error,
+)
+from roofline.specs.gpu import ALL_REDUCE, KINDS, SHAPES, CollectiveEfficiency, Efficiency, KernelGroup
 
 H100 = "h100-sxm"
 

@@ -6,11 +6,10 @@ from conftest import close, deploy
 from every_case import each
 
 import roofline as rl
-from roofline.calibration.kernel_work import compute_dtype, kernel_work
-from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.specs.kernels import COLLECTIVES, GEMM, KINDS
-from roofline.specs.timed_kernels import SHAPES, KernelGroup
+from roofline.questions.calibrate import compute_dtype, kernel_work
+from roofline.specs.gpu import COLLECTIVES, GEMM, KINDS, SHAPES, KernelGroup
 
 
 def group(kind, dtype="bf16", routing=(), **columns):

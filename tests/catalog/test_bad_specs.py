@@ -12,7 +12,7 @@ from spec_texts import CALIBRATION, FULL_GPU, GPU, MIXED_MODEL, MODEL, changed, 
 import roofline as rl
 from roofline.catalog import find as reader
 from roofline.catalog.checks import checked_document
-from roofline.catalog.provenance import figures
+from roofline.catalog.entries import figures
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 

@@ -8,7 +8,7 @@ from spec_texts import CALIBRATION, FULL_GPU, GPU, MIXED_MODEL, MODEL, line_of
 
 import roofline as rl
 from roofline.catalog import files
-from roofline.catalog.audit import audit, spec_files
+from roofline.catalog.checks import audit, spec_files
 
 
 def found(tmp_path, text, name="spec.yaml"):

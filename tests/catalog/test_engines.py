@@ -11,10 +11,10 @@ from spec_texts import ENGINE, faults, line_of
 
 import roofline as rl
 from roofline.catalog.checks import checked_document
-from roofline.catalog.engines import NO_ENGINE_NAME, engine_names, engine_paths, load_engine, profile_of
+from roofline.catalog.find import NO_ENGINE_NAME, engine_names, engine_paths, load_engine, profile_of
 from roofline.specs.build import engine_record
 from roofline.specs.engine import BY_GPU, Engine
-from roofline.specs.kernels import HOST
+from roofline.specs.gpu import HOST
 from roofline.specs.names import fold
 
 FILES = sorted((Path(__file__).resolve().parents[2] / "engine_specs").glob("*.yaml"))

@@ -36,7 +36,7 @@ def unprivileged(code, *arguments):
     preamble = """
         import os, sys
         import roofline as rl
-        import roofline.catalog.checks, roofline.cli.commands.predict
+        import roofline.catalog.checks, roofline.cli.predict
         rl.predict("llama-3.1-8b", "h100-sxm", isl=10, osl=2); rl.gpus(); rl.models()
         def drop():
             if os.geteuid() == 0:

@@ -8,7 +8,7 @@ from spec_texts import GPU, MODEL
 
 import roofline as rl
 from roofline.catalog import find as reader
-from roofline.huggingface import config as huggingface
+from roofline.catalog.huggingface import config as huggingface
 
 CONFIG = {
     "model_type": "llama",

@@ -115,6 +115,6 @@ def test_a_doubtful_figure_can_be_read_and_needs_a_note_for_the_check(tmp_path, 
 @each("name", rl.gpus())
 def test_no_shipped_gpu_is_a_slip(name):
     from roofline.catalog import find as reader
-    from roofline.catalog.plausibility import slips
+    from roofline.catalog.checks import slips
 
     assert list(slips(reader.document(name, "gpu"))) == []

@@ -5,7 +5,7 @@ from every_case import each
 from spec_texts import GPU, MODEL
 
 import roofline as rl
-from roofline.physics.parameters import parameters
+from roofline.physics.memory import parameters
 
 
 def test_a_generation_takes_in_those_whose_name_begins_so():

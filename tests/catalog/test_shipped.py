@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from roofline.catalog import files, shipped
-from roofline.catalog.shipped_yaml import content_of_text, figures_of_text
-from roofline.errors import BadSpec
+from roofline.catalog import files
+from roofline.catalog.yaml import content_of_text, figures_of_text
+from roofline.support.errors import BadSpec
 
 KINDS = ("gpu", "model", "engine", "workload")
 PATHS = [path for kind in KINDS for path in files.yaml_files(files.shipped_root(kind))]
@@ -21,14 +21,15 @@ def parsed(tmp_path, monkeypatch):
     home = Path(files.shipped_root("gpu")).parent
     for kind in KINDS:
         shutil.copytree(files.shipped_root(kind), tmp_path / Path(files.shipped_root(kind)).name)
-    (tmp_path / "compiled.jsonl").write_bytes(shipped.compiled(PATHS))
-    monkeypatch.setattr(shipped, "COMPILED", str(tmp_path / "compiled.jsonl"))
-    monkeypatch.setattr(shipped, "_home_length", lambda: len(str(tmp_path)) + 1)
+    (tmp_path / "compiled.jsonl").write_bytes(files.compiled(PATHS))
+    monkeypatch.setattr(files, "COMPILED", str(tmp_path / "compiled.jsonl"))
+    monkeypatch.setattr(files, "_home_length", lambda: len(str(tmp_path)) + 1)
     read = []
-    monkeypatch.setattr(shipped, "spec_text", lambda path: read.append(path) or files.spec_text(path))
-    shipped._catalog.cache_clear()
+    text_of_spec = files.spec_text
+    monkeypatch.setattr(files, "spec_text", lambda path: read.append(path) or text_of_spec(path))
+    files._catalog.cache_clear()
     yield (lambda path: str(tmp_path / Path(path).relative_to(home))), read
-    shipped._catalog.cache_clear()
+    files._catalog.cache_clear()
 
 
 def text_of(path):
@@ -36,30 +37,30 @@ def text_of(path):
 
 
 def test_a_checkout_has_no_parsed_catalog_that_could_be_of_other_files():
-    assert not Path(shipped.COMPILED).exists()
-    assert shipped._parsed(PATHS[0]) is None
+    assert not Path(files.COMPILED).exists()
+    assert files._parsed(PATHS[0]) is None
 
 
 def test_every_file_is_read_as_from_yaml(parsed):
     copy_of, read = parsed
     assert len(PATHS) > 200
     for path in PATHS:
-        assert shipped.shipped_document(copy_of(path)) == content_of_text(text_of(path)), path
+        assert files.shipped_document(copy_of(path)) == content_of_text(text_of(path)), path
     assert read == []
 
 
 def test_every_file_is_read_without_its_sources_as_from_yaml(parsed):
     copy_of, read = parsed
     for path in PATHS:
-        assert shipped.shipped_figures(copy_of(path)) == figures_of_text(text_of(path)), path
+        assert files.shipped_figures(copy_of(path)) == figures_of_text(text_of(path)), path
     assert read == []
 
 
 def test_answers_are_fresh_each_time(parsed):
     copy_of, _ = parsed
     path = copy_of(PATHS[0])
-    shipped.shipped_document(path)["name"] = "another"
-    assert shipped.shipped_document(path)["name"] == yaml.safe_load(text_of(path))["name"]
+    files.shipped_document(path)["name"] = "another"
+    assert files.shipped_document(path)["name"] == yaml.safe_load(text_of(path))["name"]
 
 
 def test_an_edited_file_is_read_anew_whatever_its_size_and_its_date(parsed):
@@ -70,8 +71,8 @@ def test_an_edited_file_is_read_anew_whatever_its_size_and_its_date(parsed):
     Path(path).write_text(edited, encoding="utf-8")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert Path(path).stat().st_size == before.st_size
-    assert shipped.shipped_figures(path)["memory"]["bandwidth"]["value"] == "3.36 TB/s"
-    assert shipped.shipped_document(path)["memory"]["bandwidth"]["value"] == "3.36 TB/s"
+    assert files.shipped_figures(path)["memory"]["bandwidth"]["value"] == "3.36 TB/s"
+    assert files.shipped_document(path)["memory"]["bandwidth"]["value"] == "3.36 TB/s"
     assert read == [path, path]
 
 
@@ -80,8 +81,8 @@ def test_a_file_that_was_added_is_read_and_one_that_is_gone_is_missed(parsed):
     path = copy_of(PATHS[0])
     added = str(Path(path).with_name("added.yaml"))
     shutil.copy(path, added)
-    assert shipped.shipped_document(added) == content_of_text(text_of(path))
+    assert files.shipped_document(added) == content_of_text(text_of(path))
     assert read == [added]
     Path(path).unlink()
     with pytest.raises(BadSpec, match="cannot be read"):
-        shipped.shipped_document(path)
+        files.shipped_document(path)

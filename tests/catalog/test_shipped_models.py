@@ -5,7 +5,7 @@ from every_case import each
 
 from roofline.catalog import find as reader
 from roofline.catalog.files import shipped_entries
-from roofline.physics.parameters import parameters
+from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
 
 #: Models whose configurations the importer refuses: its families are those that Hugging Face hosts today.

@@ -10,11 +10,11 @@ import yaml
 from every_case import each
 
 import roofline as rl
-from roofline.catalog import files, provenance
+from roofline.catalog import entries, files
 from roofline.catalog import find as reader
 from roofline.catalog.checks import checked_document
-from roofline.catalog.shipped_yaml import content_of_text
-from roofline.quantity import from_text
+from roofline.catalog.yaml import content_of_text
+from roofline.numbers.quantity import from_text
 from roofline.specs.build import gpu_record, model_record
 from roofline.specs.names import fold
 
@@ -268,7 +268,7 @@ def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
     kind = "gpu" if path in GPU_FILES else "model"
     document = reader.document(path.stem, kind)
     cited = [where.lstrip(".") for where, item in mappings(document) if "source" in item]
-    found = provenance.figures(document)
+    found = entries.figures(document)
     assert [figure.field for figure in found] == cited
     for figure in found:
         assert figure.source.strip()
@@ -279,7 +279,7 @@ def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
 def test_the_list_of_sources_has_every_source_of_the_file(path):
     document = content(path)
     kind = "gpu" if path in GPU_FILES else "model"
-    listed = provenance.sources(reader.document(path.stem, kind))
+    listed = entries.sources(reader.document(path.stem, kind))
     assert [(source.field, source.source) for source in listed] == [
         (key, source["title"]) for key, source in document["sources"].items()
     ]

@@ -13,15 +13,13 @@ import yaml
 from every_case import each
 from spec_texts import faults, line_of
 
-from roofline.catalog.audit import audit, spec_files
-from roofline.catalog.checks import SCHEMAS, checked
+from roofline.catalog.checks import SCHEMAS, audit, checked, spec_files
 from roofline.catalog.files import kind_of
-from roofline.catalog.workloads import load_workload, workload_names, workload_paths
-from roofline.errors import BadSpec, UnknownName
+from roofline.catalog.find import load_workload, workload_names, workload_paths
 from roofline.specs.build import workload_record
 from roofline.specs.names import fold
-from roofline.specs.slo import limits_of_text
-from roofline.specs.workload import ARRIVALS, LAWS, UNIFORM_CV, NamedWorkload
+from roofline.specs.workload import ARRIVALS, LAWS, UNIFORM_CV, NamedWorkload, limits_of_text
+from roofline.support.errors import BadSpec, UnknownName
 
 FILES = sorted((Path(__file__).resolve().parents[2] / "workload_specs").glob("*.yaml"))
 MODELS = ("llama2-70b", "llama3.1-405b", "llama3.1-8b", "deepseek-r1")
@@ -151,7 +149,7 @@ def test_chat_promises_the_first_token_in_300_ms_a_token_each_25_ms_and_tails_wi
 
 def test_shipped_workloads_load_without_pydantic_and_numpy():
     code = (
-        "import sys; from roofline.catalog.workloads import load_workload, workload_names\n"
+        "import sys; from roofline.catalog.find import load_workload, workload_names\n"
         "assert all(load_workload(name).isl for name in workload_names())\n"
         "assert not {'pydantic', 'numpy'} & set(sys.modules)"
     )

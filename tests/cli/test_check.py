@@ -350,8 +350,8 @@ def fixture_sweeps(tmp_path_factory):
     """Results of one server at 4 and 64 users, and of the same server with a slower host."""
     from dataclasses import replace
 
-    from roofline.api.predict import predict
-    from roofline.serving.traffic.load import served
+    from roofline.questions.predict import predict
+    from roofline.serving.load.equations import served
 
     folder = tmp_path_factory.mktemp("sweeps")
     sides = ([], [])

@@ -95,7 +95,7 @@ def folder_of_examples(tmp_path, monkeypatch):
 def test_every_example_of_the_help_works(arguments, monkeypatch):
     if arguments[0] == "size":  # of all GPUs: README.md and tests/cli/test_cli_size.py
         some = ("b200", "h100-sxm", "l40s", "mi300x")
-        monkeypatch.setattr("roofline.api.catalog.gpus", lambda specs=None: some)
+        monkeypatch.setattr("roofline.questions.catalog.gpus", lambda specs=None: some)
     result = ask(*arguments)
     assert result.exit_code == 0, result.output
     assert result.output  # an answer, or a note of the file that holds it

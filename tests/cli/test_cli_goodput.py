@@ -8,10 +8,10 @@ from asking import answered, ask, cells, csv_rows, document, noted, row, rows, s
 from every_case import each
 
 import roofline as rl
-from roofline.api.curve import CURVE_KEYS
-from roofline.api.goodput import GOODPUT_KEYS
-from roofline.api.workloads import WORKLOAD_KEYS
-from roofline.serving.row import ROW_KEYS
+from roofline.questions.curve import CURVE_KEYS
+from roofline.questions.goodput import GOODPUT_KEYS
+from roofline.questions.listing import WORKLOAD_KEYS
+from roofline.serving.shown import ROW_KEYS
 
 MODEL = ("-m", "llama-3.1-8b")
 CASE = (*MODEL, "-g", "h100-sxm", "--isl", "1000", "--osl", "300")

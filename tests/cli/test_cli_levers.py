@@ -4,8 +4,8 @@ import pytest
 from asking import answered, ask, cells, csv_rows, document, noted
 
 import roofline as rl
-from roofline.api.levers.pulled import LEVER_KEYS, change_text
-from roofline.serving.row import ROW_KEYS
+from roofline.questions.levers import LEVER_KEYS, change_text
+from roofline.serving.shown import ROW_KEYS
 
 CASE = ("levers", "-m", "llama-3.3-70b", "-q", "fp8", "-g", "h100:tp2", "--isl", "1000", "--osl", "200")
 RATE = ("--request-rate", "2")

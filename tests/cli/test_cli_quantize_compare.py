@@ -7,8 +7,7 @@ import pytest
 from asking import answered, ask, cells, csv_rows, document, noted, shown, strict_json
 from every_case import each
 
-from roofline.analysis.quantization import FORMATS
-from roofline.api.compare import compare, quantize
+from roofline.questions.compare import FORMATS, compare, quantize
 
 CASE = ("--isl", "2000", "--osl", "300", "--batch", "16")
 QUANTIZE = ("quantize", "-m", "llama-3.1-8b", "-g", "h100-sxm", *CASE)

@@ -12,7 +12,7 @@ from every_case import each
 import roofline as rl
 from roofline.cli.main import cli
 from roofline.cli.screen import cell_text
-from roofline.quantity import to_text
+from roofline.numbers.quantity import to_text
 
 QUESTIONS = ("ttft", "tpot", "predict", "knee")
 CASE = ("-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "2000", "--osl", "300")
@@ -602,7 +602,7 @@ def test_what_is_left_out_keeps_the_default_of_the_api(command, monkeypatch):
         given.update(options)
         raise rl.BadInput("enough")
 
-    monkeypatch.setattr("roofline.cli.commands.predict.predict_each_gpu", predict_each_gpu)
+    monkeypatch.setattr("roofline.cli.predict.predict_each_gpu", predict_each_gpu)
     assert ask(command.name, "-m", "llama-3.1-8b").exit_code == 1
     parameters = inspect.signature(rl.predict).parameters
     assert given

@@ -4,7 +4,7 @@ import pytest
 from asking import answered, ask, cells, csv_rows, document, noted, row, rows, shown, strict_json
 
 import roofline as rl
-from roofline.api.size import SIZE_KEYS, size
+from roofline.questions.size import SIZE_KEYS, size
 
 CASE = ("--isl", "2000", "--osl", "300")
 SLO = ("--slo", "ttft:300,tpot:25")

@@ -15,8 +15,9 @@ from click.shell_completion import BashComplete
 from every_case import each
 
 import roofline as rl
-from roofline.api.inputs.case import PRESETS, engine_names
+from roofline.catalog.find import engine_names
 from roofline.cli.main import cli
+from roofline.serving.quantization import PRESETS
 
 BASH = shutil.which("bash")
 COMMANDS = Path(sys.executable).parent

@@ -6,8 +6,7 @@ import click
 from asking import answered
 from every_case import each
 
-from roofline.cli.help import GROUPS, Question, names_of
-from roofline.cli.main import SECTIONS, cli
+from roofline.cli.main import GROUPS, SECTIONS, Question, cli, names_of
 
 CONTEXT = click.Context(cli)
 NAMES = cli.list_commands(CONTEXT)

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 import roofline as rl
 from roofline.catalog.checks import checked_document
-from roofline.cli.commands.catalog import models
-from roofline.errors import BadInput, BadSpec, UnknownName
+from roofline.cli.catalog import models
+from roofline.support.errors import BadInput, BadSpec, UnknownName
 
 CONFIG = {
     "model_type": "newcomer",

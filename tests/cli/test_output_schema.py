@@ -11,7 +11,7 @@ from every_case import each
 
 from roofline.cli.main import cli
 from roofline.serving import row_types
-from roofline.specs.output_keys import KEYS
+from roofline.specs.keys import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "output.schema.json").read_text(encoding="utf-8"))

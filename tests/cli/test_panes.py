@@ -52,7 +52,7 @@ ONCE = ("help", "ttft", "predict")  # run through the installed command, too
 #: A program that runs many command lines, each in a terminal of another size; a group separator ends each.
 DRIVER = """
 import fcntl, json, struct, sys, termios
-from roofline.api import goodput, size
+from roofline.questions import goodput, size
 from roofline.cli.main import main
 def once(ask):  # what takes a while is asked once for all sizes
     answers = {}

@@ -10,7 +10,7 @@ from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
-from roofline.errors import BadInput
+from roofline.support.errors import BadInput
 
 MODEL = "llama-3.1-8b"
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.api.inputs.texts import PromptShare, all_values, listed_names, plain_options, plain_value
+from roofline.questions.inputs.arguments import all_values, listed_names, plain_options, plain_value
+from roofline.specs.written import PromptShare
 
 CASE = ("llama-3.1-8b", "h100-sxm")
 

@@ -7,9 +7,9 @@ from asking import answered, ask, document
 from every_case import each
 
 import roofline as rl
-from roofline.analysis.goodput import Goodput
-from roofline.cli.columns import split_by_rule
-from roofline.records import replace
+from roofline.cli.answers import split_by_rule
+from roofline.serving.capacity import Goodput
+from roofline.support.records import replace
 
 GPUS = ("-g", "h100,b200,vr200")  # the last was never timed
 CASE = ("-m", "llama-3.1-8b", "--isl", "1000", "--osl", "200")

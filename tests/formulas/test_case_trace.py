@@ -7,10 +7,9 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.formulas.case_trace import RESULTS, UNITS, CaseTrace
-from roofline.formulas.inputs import changed, inputs, with_inputs
-from roofline.serving.answer import predict_deployment as predict
+from roofline.formulas.case import RESULTS, UNITS, CaseTrace, changed, inputs, with_inputs
 from roofline.serving.latency import Workload
+from roofline.serving.prediction import predict_deployment as predict
 
 lengths = st.builds(
     Workload,

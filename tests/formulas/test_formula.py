@@ -11,11 +11,9 @@ from conftest import SAMPLE_MODELS, close
 from every_case import each
 
 import roofline as rl
-from roofline.formulas.case_trace import CaseTrace
-from roofline.formulas.closed_form import ClosedForms
-from roofline.formulas.inputs import changed
-from roofline.formulas.knee_form import knee_formula
-from roofline.symbolic.values import Values
+from roofline.formulas.case import CaseTrace, changed
+from roofline.formulas.closed import ClosedForms, knee_formula
+from roofline.symbolic.graph import Values
 
 FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
 MODELS = {

@@ -6,16 +6,14 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.errors import BadInput
-from roofline.formulas.script import latency_graph, latency_script
-from roofline.serving.traffic import load
-from roofline.serving.traffic.load import mean_latencies, served
-from roofline.serving.traffic.mixture import percentile
-from roofline.serving.traffic.tails import tails
-from roofline.specs.prompt_cache import PromptCache
+from roofline.formulas.case import latency_graph, latency_script
+from roofline.serving.load import equations
+from roofline.serving.load.equations import mean_latencies, served
+from roofline.serving.load.tails import percentile, tails
+from roofline.specs.engine import PromptCache
+from roofline.support.errors import BadInput
 from roofline.symbolic.graph import Graph
-from roofline.symbolic.languages import SPREADSHEET, text_of
-from roofline.symbolic.program import javascript_source, python_program
+from roofline.symbolic.programs import SPREADSHEET, javascript_source, python_program, text_of
 
 SPREAD = {"isl_cv": 0.3, "osl_cv": 0.5}
 HOST_CACHE = {"prefix": 100, "cache_hit": 0.6, "cache_tier": "host", "cache_bandwidth": "20GB/s"}
@@ -99,8 +97,8 @@ def test_programs_search_where_rounds_do_not_meet(monkeypatch, javascript):
     found = rl.predict("deepseek-r1", "b200", isl=8697, osl=29, dp=8, ep=8, tp=1, concurrency=8)
     graph, latencies = latency_graph(found.deployment, found.workload)
     source, run = latency_script(found.deployment, found.workload), python_program(latencies, graph.inputs)
-    searches, search = [], load.carried_crossing
-    monkeypatch.setattr(load, "carried_crossing", lambda *args: searches.append(args) or search(*args))
+    searches, search = [], equations.carried_crossing
+    monkeypatch.setattr(equations, "carried_crossing", lambda *args: searches.append(args) or search(*args))
     for concurrency, searched in ((32.0, 0), (686.0, 1)):
         searches.clear()
         expected = mean_latencies(found.deployment, replace(found.workload, concurrency=concurrency))

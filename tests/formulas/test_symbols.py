@@ -9,12 +9,12 @@ from conftest import calibrations, deploy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import roofline.formulas.symbols  # noqa: F401  registers sympy's numbers
-from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.physics.geometry import pairs
-from roofline.physics.layers.moe import distinct_experts
+import roofline.formulas.closed  # noqa: F401  registers sympy's numbers
+from roofline.physics.equation import Roof, Work, kernel_time
+from roofline.physics.kernels import pairs
+from roofline.physics.layers.networks import distinct_experts
 from roofline.physics.memory import largest_batch, memory
-from roofline.physics.one_equation import Roof, Work, kernel_time
+from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Workload, decode, e2el, prefill
 

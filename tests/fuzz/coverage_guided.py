@@ -23,9 +23,9 @@ def parsers():
     from fuzz.test_fuzz_texts import PARSERS
 
     from roofline.catalog.checks import checked_document
-    from roofline.errors import RooflineError
-    from roofline.huggingface.config import config_document, read_config
+    from roofline.catalog.huggingface.config import config_document, read_config
     from roofline.measurements.results import results
+    from roofline.support.errors import RooflineError
 
     place = Path(tempfile.mkdtemp(prefix="roofline-fuzz-"))
 

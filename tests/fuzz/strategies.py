@@ -19,7 +19,7 @@ from measurements.test_results import FILES, FOLDER
 from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL, paths
 
 from roofline.cli.main import cli
-from roofline.specs.timed_kernels import SHAPES
+from roofline.specs.gpu import SHAPES
 
 WORKLOAD = """\
 name: my-support

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.parameters import parameters
+from roofline.physics.memory import parameters
 
 
 @given(text=configuration_texts, assume=st.sampled_from((None, None, "llama", "x")))

@@ -8,8 +8,8 @@ from fuzz.strategies import kernel_tables
 from hypothesis import given, settings
 
 import roofline as rl
-from roofline.api.calibrate import calibrate
-from roofline.measurements.kernel_table import kernel_groups
+from roofline.measurements.tables import kernel_groups
+from roofline.questions.calibrate import calibrate
 
 
 @given(text=kernel_tables())

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.api.check import check_readings, results
+from roofline.measurements.results import results
+from roofline.questions.check import check_readings
 
 
 @given(text=result_texts(), statistic=st.sampled_from((None, None, "mean", "p99")))

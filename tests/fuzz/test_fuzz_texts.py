@@ -7,26 +7,27 @@ from fuzz.strategies import texts
 from hypothesis import example, given, settings
 
 import roofline as rl
-from roofline.errors import BadInput, RooflineError
-from roofline.grammar.acceptance import acceptance_of_text
-from roofline.grammar.lengths import lengths_of_text
-from roofline.grammar.measured import measured_of_text
-from roofline.grammar.numbers import (
+from roofline.numbers.quantity import DIMENSIONS, count_from_text, from_text
+from roofline.specs.formats import number_format
+from roofline.specs.workload import limits_of_text, ratio_of_text
+from roofline.specs.written import (
+    acceptance_of_text,
+    api_price_of_text,
+    lengths_of_text,
+    measured_of_text,
     number_of_text,
     numbers_of_text,
+    pool_of_text,
     prefix_of_text,
     prefixes_of_text,
+    price_of_text,
     share_of_text,
     time_of_text,
     whole_of_text,
     wholes_of_text,
     words_of_text,
 )
-from roofline.grammar.pools import pool_of_text
-from roofline.grammar.prices import api_price_of_text, price_of_text
-from roofline.quantity import DIMENSIONS, count_from_text, from_text
-from roofline.specs.formats import number_format
-from roofline.specs.slo import limits_of_text, ratio_of_text
+from roofline.support.errors import BadInput, RooflineError
 
 PARSERS = (
     *(lambda text, dimension=dimension: from_text(text, dimension) for dimension in sorted(DIMENSIONS)),

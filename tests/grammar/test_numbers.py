@@ -7,10 +7,9 @@ from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.errors import BadInput
-from roofline.grammar.lengths import lengths_of_text
-from roofline.grammar.measured import measured_of_text
-from roofline.grammar.numbers import (
+from roofline.specs.written import (
+    lengths_of_text,
+    measured_of_text,
     number_of_text,
     numbers_of_text,
     prefix_of_text,
@@ -20,6 +19,7 @@ from roofline.grammar.numbers import (
     whole_of_text,
     wholes_of_text,
 )
+from roofline.support.errors import BadInput
 
 WHOLE = st.integers(min_value=0, max_value=10**9)
 

@@ -7,8 +7,8 @@ from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.errors import BadInput
-from roofline.grammar.pools import Pool, counted_name, pool_of_text, pool_text
+from roofline.specs.written import Pool, counted_name, pool_of_text, pool_text
+from roofline.support.errors import BadInput
 
 DEGREE = st.none() | st.integers(1, 64)
 

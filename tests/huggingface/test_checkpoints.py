@@ -8,8 +8,8 @@ import pytest
 from checkpoint_files import LLAMA_8B, llama_tensors, values, write_gguf, write_safetensors
 
 import roofline as rl
-from roofline.api.imports import imported_model
-from roofline.physics.parameters import parameters
+from roofline.physics.memory import parameters
+from roofline.questions.listing import imported_model
 from roofline.specs.formats import number_format
 
 

@@ -10,13 +10,13 @@ from configurations import IDS, LLAMA, config_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.catalog.model_schema import ModelSpec
-from roofline.errors import BadSpec, UnknownName
-from roofline.huggingface import config as huggingface
-from roofline.huggingface.config import config_document, hub_config, read_config
-from roofline.huggingface.files import file_model
-from roofline.physics.parameters import parameters
+from roofline.catalog.huggingface import config as huggingface
+from roofline.catalog.huggingface.config import config_document, hub_config, read_config
+from roofline.catalog.huggingface.files import file_model
+from roofline.catalog.schema import ModelSpec
+from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
+from roofline.support.errors import BadSpec, UnknownName
 
 
 def written(folder, content, name="config.json"):

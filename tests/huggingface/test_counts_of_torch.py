@@ -9,10 +9,10 @@ import pytest
 from configurations import FIXTURES, LLAMA, config_of, document, imported, imported_fixture, layers, refusal
 from every_case import each
 
-from roofline.errors import BadSpec
-from roofline.huggingface.config import config_document
-from roofline.physics.parameters import parameters
+from roofline.catalog.huggingface.config import config_document
+from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
+from roofline.support.errors import BadSpec
 
 
 @cache

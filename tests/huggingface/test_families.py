@@ -11,14 +11,13 @@ from configurations import FIXTURES, LATENT, LLAMA, MOE, document, layers, model
 from every_case import each
 
 import roofline as rl
-from roofline.errors import BadInput
-from roofline.physics.footprint import kv_bytes_per_token, state_bytes_per_sequence
-from roofline.physics.forward import decode_pass
-from roofline.physics.layers.moe import distinct_experts
-from roofline.physics.parameters import active_parameters, parameters
-from roofline.quantity import BILLION
-from roofline.specs.kernels import GEMM
-from roofline.specs.kernels import MOE as EXPERTS
+from roofline.numbers.quantity import BILLION
+from roofline.physics.layers.networks import distinct_experts
+from roofline.physics.memory import active_parameters, kv_bytes_per_token, parameters, state_bytes_per_sequence
+from roofline.physics.passes import decode_pass
+from roofline.specs.gpu import GEMM
+from roofline.specs.gpu import MOE as EXPERTS
+from roofline.support.errors import BadInput
 
 DRAWN = json.loads((FIXTURES / "oracle" / "drawn.json").read_text())["rows"]
 TYPES = (

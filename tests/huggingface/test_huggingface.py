@@ -4,10 +4,10 @@ import pytest
 from configurations import LATENT, LLAMA, MOE, config_of, document, imported, layers, model, refusal, without
 from every_case import each
 
-from roofline.errors import BadSpec, UnknownName
-from roofline.huggingface.config import config_document
-from roofline.physics.parameters import parameters
+from roofline.catalog.huggingface.config import config_document
+from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
+from roofline.support.errors import BadSpec, UnknownName
 
 
 def mixers(config):

@@ -7,10 +7,10 @@ from configurations import IDS, OTHER_TOTALS, config_of, imported_fixture, layer
 from every_case import each
 
 from roofline.catalog.checks import checked_document
-from roofline.catalog.model_schema import ModelSpec
-from roofline.catalog.spec_text import spec_yaml
-from roofline.physics.parameters import CONVENTIONS, active_parameters, parameters
-from roofline.quantity import BILLION
+from roofline.catalog.entries import spec_yaml
+from roofline.catalog.schema import ModelSpec
+from roofline.numbers.quantity import BILLION
+from roofline.physics.memory import CONVENTIONS, active_parameters, parameters
 from roofline.specs.build import model_record
 
 STATED = stated()

@@ -8,16 +8,13 @@ import pytest
 from configurations import FIXTURES, imported
 from every_case import each
 
-from roofline.errors import BadSpec
-from roofline.huggingface.config import config_document
-from roofline.huggingface.families import FAMILIES
-from roofline.huggingface.fields import Fields
-from roofline.huggingface.groups import groups
-from roofline.huggingface.layers import Shape
-from roofline.huggingface.tensors import shape_of_tensors
-from roofline.huggingface.trace import class_tensors
-from roofline.physics.parameters import parameters
+from roofline.catalog.huggingface.blocks import Fields, Shape, groups
+from roofline.catalog.huggingface.config import config_document
+from roofline.catalog.huggingface.dense import FAMILIES
+from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
+from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
+from roofline.support.errors import BadSpec
 
 ROWS = {row["type"]: row for row in json.loads((FIXTURES / "oracle" / "shapes.json").read_text("utf-8"))["rows"]}
 #: Types whose shapes leave something open, and the word that says what.
@@ -110,14 +107,14 @@ def test_a_tensor_more_or_less_is_noticed(model_type):
 
 
 def test_without_torch_and_transformers_nothing_is_traced(monkeypatch):
-    monkeypatch.setattr("roofline.huggingface.trace.find_spec", lambda _: None)
+    monkeypatch.setattr("roofline.catalog.huggingface.traced.find_spec", lambda _: None)
     assert class_tensors(Fields({"model_type": "dots1"}, "config.json")) is None
 
 
 def test_a_class_of_transformers_answers_for_a_type_without_a_reader(monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    monkeypatch.setattr("roofline.huggingface.config.FAMILIES", {})
+    monkeypatch.setattr("roofline.catalog.huggingface.config.FAMILIES", {})
     config = {"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3}
     config |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 1000}
     content, cautions = imported(config)

@@ -12,8 +12,8 @@ from every_case import each
 from serving_rows import HELD_OUT_MODELS
 
 import roofline as rl
-from roofline.calibration.sets import judged
-from roofline.measurements.kernel_table import kernel_groups
+from roofline.measurements.tables import kernel_groups
+from roofline.questions.calibrate import judged
 
 HERE = Path(__file__).parent
 GATES = json.loads((HERE / "gates.json").read_text())

@@ -7,8 +7,8 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.measurements.kernel_table import kernel_groups
-from roofline.specs.timed_kernels import SHAPES
+from roofline.measurements.tables import kernel_groups
+from roofline.specs.gpu import SHAPES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "measurements.md").read_text(encoding="utf-8")
 TABLE = """\

@@ -8,10 +8,17 @@ from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.errors import BadInput
-from roofline.measurements.formats import RESULT_FORMATS
-from roofline.measurements.results import CSV_COLUMNS, Reading, check_complete, override, read_results, results
-from roofline.specs.measurement import Measurement
+from roofline.measurements.results import (
+    CSV_COLUMNS,
+    RESULT_FORMATS,
+    Reading,
+    check_complete,
+    override,
+    read_results,
+    results,
+)
+from roofline.specs.workload import Measurement
+from roofline.support.errors import BadInput
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "results"
 FILES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".json", ".jsonl", ".csv"))

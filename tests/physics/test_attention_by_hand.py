@@ -14,13 +14,8 @@ from small_models import (
     sent,
 )
 
-from roofline.physics.one_equation import Work
-from roofline.specs.layers import (
-    Csa,
-    Gqa,
-    Indexer,
-    Mla,
-)
+from roofline.physics.equation import Work
+from roofline.specs.model import Csa, Gqa, Indexer, Mla
 
 MLA = Mla(heads=8, kv_rank=64, nope=16, rope=8, v=16, q_rank=48, indexer=Indexer(heads=4, dim=32, top_k=8))
 CSA = Csa(

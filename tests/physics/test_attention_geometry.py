@@ -9,13 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import roofline as rl
-import roofline.arrays  # arrays are numbers from here on
-from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.physics.geometry import pairs, reach
-from roofline.physics.layers.mla import mla_crossover
+import roofline.numbers.arrays  # arrays are numbers from here on
+from roofline.physics.kernels import pairs, reach
+from roofline.physics.layers.latent import mla_crossover
+from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.specs.kernels import ATTENTION_DECODE, MLA_DECODE, MLA_PREFILL
-from roofline.specs.layers import Gqa
+from roofline.specs.gpu import ATTENTION_DECODE, MLA_DECODE, MLA_PREFILL
+from roofline.specs.model import Gqa
 
 
 def attention(**limits):

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.layers.moe import distinct_experts, experts, fullest_rank, fullest_touched
+from roofline.physics.layers.networks import distinct_experts, experts, fullest_rank, fullest_touched
 from roofline.physics.plan import Plan, Scheme
-from roofline.specs.kernels import MOE
-from roofline.specs.layers import MoeFfn
+from roofline.specs.gpu import MOE
+from roofline.specs.model import MoeFfn
 
 skews = st.none() | st.floats(0.1, 50.0)
 

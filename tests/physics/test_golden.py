@@ -7,7 +7,7 @@ from conftest import deploy
 from every_case import each
 
 import roofline as rl
-from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.passes import decode_pass, prefill_pass
 
 # Counts of public architectures from their configurations (Hugging Face config.json), made apart
 # from this package: 2 FLOP a multiply-add, exact causal half, head for the last position only,

@@ -10,18 +10,7 @@ from dataclasses import replace
 import pytest
 
 from roofline.physics.layers.kinds import cache_bytes, mixer_parameters
-from roofline.specs.layers import (
-    Csa,
-    Gdn,
-    Gqa,
-    Indexer,
-    Kda,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    Mla,
-    ShortConv,
-)
+from roofline.specs.model import Csa, Gdn, Gqa, Indexer, Kda, Lightning, Mamba1, Mamba2, Mla, ShortConv
 
 HIDDEN = 100
 INDEXER = Indexer(heads=4, dim=16, top_k=8)

@@ -8,12 +8,12 @@ from every_case import each
 
 import roofline as rl
 from roofline.physics.assembly import Assembly
-from roofline.physics.geometry import Span
+from roofline.physics.kernels import Span
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, cache_bytes, mixer_parameters
-from roofline.physics.parameters import layer_parameters
+from roofline.physics.memory import layer_parameters
 from roofline.physics.plan import Plan
-from roofline.specs.kernels import GEMM, INDEXER, MOE
-from roofline.specs.layers import FFNS, MIXERS, Csa, DenseFfn, Gqa, Indexer, Layer, Mla, MoeFfn
+from roofline.specs.gpu import GEMM, INDEXER, MOE
+from roofline.specs.model import FFNS, MIXERS, Csa, DenseFfn, Gqa, Indexer, Layer, Mla, MoeFfn
 
 HIDDEN = 4096
 #: Attention with an indexer, and the same over what another layer's indexer chose.

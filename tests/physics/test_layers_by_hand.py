@@ -17,18 +17,9 @@ from small_models import (
 )
 
 from roofline.physics.assembly import Assembly
+from roofline.physics.equation import Work
 from roofline.physics.layers.kinds import NETWORK_KINDS
-from roofline.physics.one_equation import Work
-from roofline.specs.layers import (
-    Gdn,
-    Kda,
-    Layer,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    MoeFfn,
-    ShortConv,
-)
+from roofline.specs.model import Gdn, Kda, Layer, Lightning, Mamba1, Mamba2, MoeFfn, ShortConv
 
 # --- recurrent mixers ----------------------------------------------------------------------------
 

@@ -7,17 +7,22 @@ import numpy as np
 import pytest
 from conftest import deploy
 
-import roofline.arrays  # noqa: F401  ranks may be an array
-from roofline.errors import BadInput
+import roofline.numbers.arrays  # noqa: F401  ranks may be an array
 from roofline.physics.assembly import Assembly
-from roofline.physics.collectives import sent_bytes
-from roofline.physics.efficiency import basis_of, calibrated_set, doublings, link_efficiency, link_roof
-from roofline.physics.forward import crossings, prefill_pass
-from roofline.physics.one_equation import IDEAL_LINK, Work, collective_time
+from roofline.physics.equation import (
+    IDEAL_LINK,
+    Work,
+    basis_of,
+    calibrated_set,
+    collective_time,
+    doublings,
+    link_efficiency,
+    link_roof,
+)
+from roofline.physics.kernels import sent_bytes
+from roofline.physics.passes import crossings, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.specs.calibration import Calibration, CollectiveEfficiency
-from roofline.specs.gpu import Gpu, Link
-from roofline.specs.kernels import (
+from roofline.specs.gpu import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
@@ -27,7 +32,12 @@ from roofline.specs.kernels import (
     MOE_DISPATCH,
     P2P,
     REDUCE_SCATTER,
+    Calibration,
+    CollectiveEfficiency,
+    Gpu,
+    Link,
 )
+from roofline.support.errors import BadInput
 
 SIZE = 8e6  # bytes of the tensor
 EFFICIENCY = CollectiveEfficiency(a0=1e-6, a1=2e-7, a2=3e-7, q=1e-6, eta=0.8, eta_switch=0.5)

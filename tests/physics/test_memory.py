@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.memory import kv_bytes_per_sequence, largest_batch, memory, weight_bytes
-from roofline.physics.parameters import parameters
+from roofline.physics.memory import kv_bytes_per_sequence, largest_batch, memory, parameters, weight_bytes
 from roofline.physics.plan import Plan
 
 

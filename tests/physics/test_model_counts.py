@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.physics.parameters import active_parameters, layer_parameters, mtp_parameters, parameters
-from roofline.specs.layers import DenseFfn, Gqa, Group, Layer, MoeFfn
+from roofline.physics.memory import active_parameters, layer_parameters, mtp_parameters, parameters
+from roofline.specs.model import DenseFfn, Gqa, Group, Layer, MoeFfn
 
 HIDDEN = 100
 ATTENTION = Gqa(heads=4, kv_heads=2, head_dim=16, v_head_dim=16)

@@ -7,15 +7,15 @@ from conftest import calibrations, close, gpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.physics.collectives import (
+from roofline.physics.equation import IDEAL_LINK, LinkRoof, Roof, Work, collective_time, kernel_time
+from roofline.physics.kernels import (
     all_gather_bytes,
     all_reduce_bytes,
     all_to_all_bytes,
     p2p_bytes,
     reduce_scatter_bytes,
 )
-from roofline.physics.one_equation import IDEAL_LINK, LinkRoof, Roof, Work, collective_time, kernel_time
-from roofline.specs.calibration import CollectiveEfficiency, Efficiency
+from roofline.specs.gpu import CollectiveEfficiency, Efficiency
 
 amounts = st.just(0.0) | st.floats(1e3, 1e15)
 works = st.builds(

@@ -9,10 +9,9 @@ from hypothesis import given
 
 import roofline as rl
 from roofline.physics.layers.kinds import cache_bytes
-from roofline.physics.memory import kv_bytes_per_sequence
-from roofline.physics.parameters import active_parameters, layer_parameters, parameters
+from roofline.physics.memory import active_parameters, kv_bytes_per_sequence, layer_parameters, parameters
 from roofline.physics.plan import Plan
-from roofline.specs.layers import Gqa, Group, Mla
+from roofline.specs.model import Gqa, Group, Mla
 
 # Totals of the checkpoints' tensors: safetensors metadata on Hugging Face for the first seven, the
 # model cards or reports (DeepSeek-V3 report, Qwen3 report, gpt-oss model card) for the others.

@@ -22,14 +22,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.errors import UnsupportedPrecision
 from roofline.physics.assembly import rank_batch
-from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.physics.one_equation import Terms
+from roofline.physics.equation import Terms
+from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.quantization import PRESETS
-from roofline.specs.kernels import ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH
-from roofline.specs.layers import Group, MoeFfn
+from roofline.specs.gpu import ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH
+from roofline.specs.model import Group, MoeFfn
+from roofline.support.errors import UnsupportedPrecision
 
 lengths = st.integers(1, 20_000)
 batches = st.integers(1, 512)

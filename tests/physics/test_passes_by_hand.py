@@ -18,17 +18,12 @@ from small_models import (
     sent,
 )
 
-from roofline.physics.forward import Pass, decode_pass, draft_pass, prefill_pass
+from roofline.physics.equation import Terms, Work
 from roofline.physics.memory import activation_bytes, weight_bytes
-from roofline.physics.one_equation import Terms, Work
+from roofline.physics.passes import Pass, decode_pass, draft_pass, mtp_module, prefill_pass
 from roofline.physics.plan import Draft, Plan
-from roofline.physics.speculation import mtp_module
-from roofline.specs.layers import (
-    DenseFfn,
-    Layer,
-    NoMixer,
-)
-from roofline.specs.speculation import Acceptance
+from roofline.specs.engine import Acceptance
+from roofline.specs.model import DenseFfn, Layer, NoMixer
 
 # --- a whole pass --------------------------------------------------------------------------------
 

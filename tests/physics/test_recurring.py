@@ -10,13 +10,12 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.api.inputs import deployed as deployed_room
-from roofline.physics import forward, memory, recurring
-from roofline.physics.forward import Pass, every_kernel, prefill_pass
+from roofline.physics import memory, passes
+from roofline.physics.passes import Pass, every_kernel, figures_of, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.physics.recurring import figures_of
-from roofline.serving import interval, knee
-from roofline.serving.traffic import server
+from roofline.questions.inputs import deployment as deployed_room
+from roofline.serving import knee, verdict
+from roofline.serving.load import server
 
 CASES = (
     ("llama-3.1-8b", "h100-sxm", {}),
@@ -31,10 +30,10 @@ CASES = (
     ("llama-3.1-8b", "rtx-4090", {"engine": "vllm", "quantization": "int4"}),
 )
 READ = (
-    forward._time,
-    forward._bound_times,
-    interval._variance,
-    interval._generic_variance,
+    passes._time,
+    passes._bound_times,
+    verdict._variance,
+    verdict._generic_variance,
     knee._sides,
     server._part_times,
 )
@@ -46,15 +45,15 @@ def deployment(model, gpu, options):
 
 def ask_often(read, make, one, numbers):
     """What a program answers, after as many questions as it takes."""
-    for _ in range(recurring._FEW + 1):
-        found = recurring.recurring(make, one, numbers).by_program(read, Pass)
+    for _ in range(passes._FEW + 1):
+        found = passes.recurring(make, one, numbers).by_program(read, Pass)
     return found
 
 
 @each(("model", "gpu", "options"), CASES)
 def test_a_program_of_floats_gives_what_the_formulas_give_to_the_bit(model, gpu, options):
     one, draw = deployment(model, gpu, options), random.Random(7)
-    for make in (forward._prefill_kernels, forward._decode_kernels):
+    for make in (passes._prefill_kernels, passes._decode_kernels):
         for read in READ:
             for _ in range(12):
                 numbers = (
@@ -67,9 +66,9 @@ def test_a_program_of_floats_gives_what_the_formulas_give_to_the_bit(model, gpu,
                 assert found == read(Pass(make(one, *numbers)))
     for make, numbers in ((memory._memory, (7.0, 3333.0)), (memory._largest_batch, (4321.0,))):
         plain = make(one, *numbers)
-        for _ in range(recurring._FEW + 2):
+        for _ in range(passes._FEW + 2):
             assert figures_of(make, one, *numbers) == tuple(plain)
-        assert callable(one.memo[recurring._identity, make, None])
+        assert callable(one.memo[passes._identity, make, None])
 
 
 @each(("model", "gpu", "options"), CASES)
@@ -79,7 +78,7 @@ def test_a_program_of_arrays_gives_what_floats_give(model, gpu, options, size):
     batch, tokens = draw.integers(1, 300, size).astype(float), draw.integers(1, 40_000, size).astype(float)
     one = deployment(model, gpu, options)
     for numbers in ((batch, tokens, 700.0), (3.0, tokens, 1.0), (batch[:, None], tokens[:7], 5.0)):
-        for make in (forward._prefill_kernels, forward._decode_kernels):
+        for make in (passes._prefill_kernels, passes._decode_kernels):
             times = Pass.of(make, one, *numbers).time
             assert times.shape == np.broadcast(*numbers).shape
             flat = [np.broadcast_to(number, times.shape).ravel() for number in numbers]
@@ -91,9 +90,9 @@ def test_a_program_of_arrays_gives_what_floats_give(model, gpu, options, size):
 
 def test_where_arithmetic_has_no_result_the_formulas_answer():
     one = deployment(*CASES[0])
-    for _ in range(recurring._FEW + 2):
+    for _ in range(passes._FEW + 2):
         with pytest.raises(ZeroDivisionError):
-            Pass.of(forward._decode_kernels, one, 1.0, 100.0, 0.0).time  # noqa: B018  asked for its error
+            Pass.of(passes._decode_kernels, one, 1.0, 100.0, 0.0).time  # noqa: B018  asked for its error
 
 
 def test_a_structure_that_hangs_on_its_numbers_has_no_program():
@@ -102,15 +101,15 @@ def test_a_structure_that_hangs_on_its_numbers_has_no_program():
     def halves(_, number):
         return (number / 2.0 if number > 1.0 else -1.0,)
 
-    for _ in range(recurring._FEW + 3):
+    for _ in range(passes._FEW + 3):
         assert figures_of(halves, one, 4.0) == (2.0,)
         assert figures_of(halves, one, 1.0) == (-1.0,)
-    assert one.memo[recurring._identity, halves, None] is None
+    assert one.memo[passes._identity, halves, None] is None
 
 
 def test_kernels_can_be_read_whatever_was_asked_before():
     one = deployment(*CASES[0])
-    for _ in range(recurring._FEW + 2):
+    for _ in range(passes._FEW + 2):
         time = prefill_pass(one, 1.0, 1000.0).time
     asked = prefill_pass(one, 1.0, 1000.0)
     assert asked.time == time == sum(kernel.time for kernel in asked.kernels)
@@ -121,7 +120,7 @@ def test_kernels_can_be_read_whatever_was_asked_before():
 
 def test_copies_leave_programs_behind_and_replicas_share_them():
     one = deployment(*CASES[0])
-    for _ in range(recurring._FEW + 2):
+    for _ in range(passes._FEW + 2):
         prefill_pass(one, 1.0, 1000.0).time  # noqa: B018  asked often
     assert one.memo
     for twin in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):

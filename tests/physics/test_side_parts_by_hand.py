@@ -6,15 +6,21 @@ import pytest
 from conftest import deploy
 
 import roofline as rl
-from roofline.physics.footprint import attends, kv_bytes_per_token, kv_growth_per_token, state_bytes_per_sequence
-from roofline.physics.forward import prefill_pass
+from roofline.physics.equation import Work
 from roofline.physics.layers.kinds import cache_bytes, mixer_parameters
-from roofline.physics.memory import activation_bytes
-from roofline.physics.one_equation import Work
-from roofline.physics.parameters import ngram_parameters, parameters
+from roofline.physics.memory import (
+    activation_bytes,
+    attends,
+    kv_bytes_per_token,
+    kv_growth_per_token,
+    ngram_parameters,
+    parameters,
+    state_bytes_per_sequence,
+)
+from roofline.physics.passes import prefill_pass
 from roofline.physics.plan import Plan
-from roofline.specs.kernels import P2P
-from roofline.specs.layers import (
+from roofline.specs.gpu import P2P
+from roofline.specs.model import (
     CrossAttention,
     DenseFfn,
     Gdn,

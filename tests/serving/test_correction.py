@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.serving.correction import SIGMA_TPOT, SIGMA_TTFT, UNCORRECTED
+from roofline.serving.latency import SIGMA_TPOT, SIGMA_TTFT, UNCORRECTED
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 2000, "osl": 300}

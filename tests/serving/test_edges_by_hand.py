@@ -6,27 +6,19 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.errors import BadInput, UnknownName
-from roofline.physics.speculation import eagle_head
-from roofline.serving.correction import Correction
-from roofline.serving.disaggregation import KvLink, Pools
+from roofline.physics.passes import eagle_head
 from roofline.serving.knee import Knees
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import UNIFORM, lengths_by_law
-from roofline.serving.prompt_cache import cached_prefixes, hit_rate
+from roofline.serving.latency import UNIFORM, Correction, Workload, cached_prefixes, hit_rate, lengths_by_law
+from roofline.serving.load.equations import restated, served, server_of
+from roofline.serving.load.pools import KvLink, Pools, pool_tails, pooled, pools_outside
+from roofline.serving.load.simulation import Arrivals, pools_simulated, simulated
+from roofline.serving.load.tails import limited_latencies, percentile
 from roofline.serving.quantization import cache_scheme, resolved_quantization, scheme
-from roofline.serving.row import row
-from roofline.serving.targets import limited_latencies
-from roofline.serving.traffic.domain import restated
-from roofline.serving.traffic.load import served, server_of
-from roofline.serving.traffic.mixture import percentile
-from roofline.serving.traffic.pool_domain import pools_outside
-from roofline.serving.traffic.pool_simulation import pools_simulated
-from roofline.serving.traffic.pools import pool_tails, pooled
-from roofline.serving.traffic.simulation import Arrivals, simulated
+from roofline.serving.shown import row
+from roofline.specs.engine import PromptCache
 from roofline.specs.formats import number_format
-from roofline.specs.layers import DenseFfn, Group, Layer, Mamba1, NoFfn
-from roofline.specs.prompt_cache import PromptCache
+from roofline.specs.model import DenseFfn, Group, Layer, Mamba1, NoFfn
+from roofline.support.errors import BadInput, UnknownName
 
 H100 = rl.predict("llama-3.1-8b", "h100:tp1", isl=1000, osl=100, request_rate=1e-3).deployment
 POOLS = Pools(H100, H100, KvLink("rdma", 50e9))

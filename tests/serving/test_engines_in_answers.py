@@ -11,18 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-import roofline.arrays
-from roofline.catalog.engines import engine_names, load_engine
-from roofline.errors import UnsupportedPrecision
-from roofline.physics.forward import decode_pass, prefill_pass
+import roofline.numbers.arrays
+from roofline.catalog.find import engine_names, load_engine
+from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.serving.answer import predict_deployment
 from roofline.serving.latency import Workload, decode, prefill
-from roofline.serving.traffic.prompts import prompt_of
-from roofline.serving.traffic.queueing import meeting
-from roofline.serving.traffic.server import Server
+from roofline.serving.load.equations import meeting
+from roofline.serving.load.server import Server, prompt_of
+from roofline.serving.prediction import predict_deployment
 from roofline.specs.engine import Engine, KernelOverride
-from roofline.specs.kernels import ALL_REDUCE, GEMM, HOST
+from roofline.specs.gpu import ALL_REDUCE, GEMM, HOST
+from roofline.support.errors import UnsupportedPrecision
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 2000, "osl": 300, "batch": 16}

@@ -4,7 +4,7 @@ import pytest
 from conftest import close, faster
 
 import roofline as rl
-from roofline.physics.one_equation import Roof, Work, kernel_time
+from roofline.physics.equation import Roof, Work, kernel_time
 from roofline.serving.latency import e2el
 from roofline.specs.formats import number_format
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.errors import BadInput, UnknownName, UnsupportedPrecision
 from roofline.serving.quantization import (
     MATRICES,
     SECTIONS,
@@ -14,6 +13,7 @@ from roofline.serving.quantization import (
     resolved_quantization,
     summary,
 )
+from roofline.support.errors import BadInput, UnknownName, UnsupportedPrecision
 
 MODEL = rl.load_model("llama-3.1-8b")
 SPARSE = rl.load_model("mixtral-8x7b")

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.forward import Pass, decode_pass, prefill_pass
+from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.serving.interval import HALF_WIDTH, pass_sigma, spread
-from roofline.specs.kernels import ATTENTION_PREFILL
+from roofline.serving.verdict import HALF_WIDTH, pass_sigma, spread
+from roofline.specs.gpu import ATTENTION_PREFILL
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 2000, "osl": 300, "batch": 8}

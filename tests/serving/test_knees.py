@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.forward import decode_pass
 from roofline.physics.memory import largest_batch, memory
+from roofline.physics.passes import decode_pass
 from roofline.physics.plan import Plan
 from roofline.serving.knee import LARGEST_BATCH, Knees, half_knee, ridge_knee
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.serving import answer
+from roofline.physics.passes import decode_pass, prefill_pass
+from roofline.serving import prediction
 from roofline.serving.latency import Workload, prefill
-from roofline.specs.layers import DenseFfn, Gqa, Group, Layer
+from roofline.specs.model import DenseFfn, Gqa, Group, Layer
 
 GROUPED = ("llama-3.1-8b", "gemma-3-27b", "gpt-oss-20b", "mixtral-8x7b", "qwen3-30b-a3b", "qwen3-32b")
 MODELS = st.sampled_from(GROUPED)
@@ -154,10 +154,10 @@ def test_a_machine_and_host_k_times_as_fast_throughout_answer_k_times_as_fast(
     model, gpu, basis, engine, isl, osl, batch, times
 ):
     slow = predict(model, gpu, basis=basis, isl=isl, osl=osl, batch=batch)
-    slow = answer.predict_deployment(replace(slow.deployment, engine=engine), slow.workload, allow_oversize=True)
+    slow = prediction.predict_deployment(replace(slow.deployment, engine=engine), slow.workload, allow_oversize=True)
     quick_gpu = with_shorter_latencies(faster(slow.deployment.gpu, times), times)
     quick_deployment = replace(slow.deployment, gpu=quick_gpu, engine=with_shorter_host_times(engine, times))
-    quick = answer.predict_deployment(quick_deployment, slow.workload, allow_oversize=True)
+    quick = prediction.predict_deployment(quick_deployment, slow.workload, allow_oversize=True)
     assert close(quick.ttft * times, slow.ttft)
     assert close(quick.tpot * times, slow.tpot)
     assert close(quick.e2el * times, slow.e2el)

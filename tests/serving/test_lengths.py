@@ -9,8 +9,8 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.measurements.trace import read_trace
-from roofline.serving.lengths import EQUAL, MOST_CV, lengths_by_law, lengths_of_rows
+from roofline.measurements.tables import read_trace
+from roofline.serving.latency import EQUAL, MOST_CV, lengths_by_law, lengths_of_rows
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 ROWS = [(100.0, 10.0), (300.0, 50.0), (200.0, 20.0), (1400.0, 120.0)]

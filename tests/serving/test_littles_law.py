@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import LOG_NORMAL, lengths_by_law
-from roofline.serving.served import lanes
-from roofline.serving.traffic.pools import pooled
+from roofline.serving.latency import LOG_NORMAL, Workload, lanes, lengths_by_law
+from roofline.serving.load.pools import pooled
 
 SERVERS = (
     ("llama-3.1-8b", "h100"),

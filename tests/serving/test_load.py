@@ -9,10 +9,10 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.catalog.engines import engine_names
-from roofline.formulas.inputs import changed, inputs
-from roofline.serving.traffic.load import server_of
-from roofline.serving.traffic.queueing import Prompt, idle_time, queue_wait
+from roofline.catalog.find import engine_names
+from roofline.formulas.case import changed, inputs
+from roofline.serving.load.equations import idle_time, queue_wait, server_of
+from roofline.serving.load.server import Prompt
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 SERVERS = {

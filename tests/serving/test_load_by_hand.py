@@ -7,16 +7,11 @@ from every_case import each
 from made_up_rank import PROMPTS_FIRST, Rank, rank
 
 import roofline as rl
-from roofline.physics.forward import decode_pass, prefill_pass
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import UNIFORM, Lengths, Spread, lengths_by_law, lengths_of_rows
-from roofline.serving.prompt_cache import PromptKind
-from roofline.serving.traffic import load as module
-from roofline.serving.traffic.link import link_wait
-from roofline.serving.traffic.prompts import PromptNode, prompt_of, prompt_tokens
-from roofline.serving.traffic.queueing import meeting
-from roofline.serving.traffic.server import Server
-from roofline.serving.traffic.slots import saturation, slot_wait
+from roofline.physics.passes import decode_pass, prefill_pass
+from roofline.serving.latency import UNIFORM, Lengths, PromptKind, Spread, Workload, lengths_by_law, lengths_of_rows
+from roofline.serving.load import equations as module
+from roofline.serving.load.equations import meeting, saturation, slot_wait
+from roofline.serving.load.server import PromptNode, Server, link_wait, prompt_of, prompt_tokens
 
 ALONE = 19.6  # a prompt of 50 tokens on an idle rank
 close = lambda number: pytest.approx(number, rel=1e-9)  # noqa: E731

@@ -5,8 +5,8 @@ from math import exp, inf
 import pytest
 from every_case import each
 
-from roofline.serving.lengths import Spread
-from roofline.serving.traffic.mixture import (
+from roofline.serving.latency import Spread
+from roofline.serving.load.tails import (
     Component,
     by_prompt_length,
     gamma_survival,

@@ -8,13 +8,11 @@ import pytest
 from made_up_rank import Rank, rank
 
 from roofline.physics.plan import Plan
-from roofline.serving.disaggregation import KvLink
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import Lengths, Spread
-from roofline.serving.traffic import pools as module
-from roofline.serving.traffic.prompt_rank import PromptRank, prompt_queue
-from roofline.serving.traffic.prompts import Prompt, PromptNode
-from roofline.serving.traffic.queueing import queue_wait
+from roofline.serving.latency import Lengths, Spread, Workload
+from roofline.serving.load import pools as module
+from roofline.serving.load.equations import queue_wait
+from roofline.serving.load.pools import KvLink, PromptRank, prompt_queue
+from roofline.serving.load.server import Prompt, PromptNode
 
 #: A pass takes 18 and 0.12 a token: 18 and 6 for each prompt of 50; 30 on an idle rank, where the host launches it.
 PROMPT = Prompt(50.0, attention=1.0, head=1.6, alone=30.0)

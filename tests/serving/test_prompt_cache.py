@@ -10,11 +10,11 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.errors import BadInput, DoesNotFit, Overloaded, UnknownName
 from roofline.physics.memory import kv_bytes_per_sequence, largest_batch
-from roofline.serving.prompt_cache import lru_hit_rate, uniform_hit_rate
-from roofline.serving.traffic.link import link_rate, link_wait
-from roofline.serving.traffic.load import server_of
+from roofline.serving.latency import lru_hit_rate, uniform_hit_rate
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.server import link_rate, link_wait
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, UnknownName
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 4000, "osl": 300, "prefix": 3000, "tp": 1}

@@ -9,9 +9,9 @@ import pytest
 from every_case import each
 from made_up_rank import PROMPTS_FIRST, prompt_of_length, rank
 
-from roofline.serving.lengths import Lengths, Spread
-from roofline.serving.traffic.prompts import PromptNode, added, added_by_node, prompt_of, turns
-from roofline.serving.traffic.queueing import idle_time, meeting, over_answers, queue_wait, step_of_answer
+from roofline.serving.latency import Lengths, Spread
+from roofline.serving.load.equations import idle_time, meeting, over_answers, queue_wait, step_of_answer
+from roofline.serving.load.server import PromptNode, added, added_by_node, prompt_of, turns
 
 exactly = lambda number: pytest.approx(number, rel=1e-12, abs=1e-12)  # noqa: E731
 

@@ -7,23 +7,22 @@ from dataclasses import replace
 import pytest
 
 import roofline as rl
-from roofline.serving.disaggregation import (
+from roofline.serving.latency import EQUAL, UNIFORM, Workload, lanes, lengths_by_law
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.pools import (
     KvLink,
     Pools,
     best_pool_ratio,
     kv_transfer_time,
     matched_rate_per_gpu,
+    pool_tails,
+    pooled,
+    prompt_queue,
+    prompt_rank,
     shown_transfer,
 )
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import EQUAL, UNIFORM, lengths_by_law
-from roofline.serving.served import lanes
-from roofline.serving.traffic.load import server_of
-from roofline.serving.traffic.mixture import mean_of, percentile
-from roofline.serving.traffic.pool_simulation import pools_simulated
-from roofline.serving.traffic.pools import pool_tails, pooled
-from roofline.serving.traffic.prompt_rank import prompt_queue, prompt_rank
-from roofline.serving.traffic.simulation import Arrivals
+from roofline.serving.load.simulation import Arrivals, pools_simulated
+from roofline.serving.load.tails import mean_of, percentile
 
 INFINITE = KvLink("given", math.inf)
 

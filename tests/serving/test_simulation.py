@@ -10,11 +10,11 @@ from conftest import close, deploy
 from every_case import each
 
 import roofline as rl
-from roofline.catalog.engines import load_engine
-from roofline.serving.answer import predict_deployment
+from roofline.catalog.find import load_engine
 from roofline.serving.latency import Workload
-from roofline.serving.traffic.load import server_of
-from roofline.serving.traffic.simulation import Arrivals, simulated
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.simulation import Arrivals, simulated
+from roofline.serving.prediction import predict_deployment
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 800, "osl": 150, "tp": 1}

@@ -13,25 +13,24 @@ from conftest import deploy, faster
 from every_case import each
 
 import roofline as rl
-from roofline.physics.forward import prefill_pass
 from roofline.physics.memory import largest_batch
-from roofline.serving.disaggregation import KvLink, Pools
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import TRACE, UNIFORM, Lengths, Spread, lengths_by_law
-from roofline.serving.traffic.load import server_of
-from roofline.serving.traffic.pool_simulation import _tabulated, pools_simulated
-from roofline.serving.traffic.server import PROMPTS_FIRST
-from roofline.serving.traffic.simulation import (
+from roofline.physics.passes import prefill_pass
+from roofline.serving.latency import TRACE, UNIFORM, Lengths, Spread, Workload, lengths_by_law
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.pools import KvLink, Pools
+from roofline.serving.load.server import PROMPTS_FIRST
+from roofline.serving.load.simulation import (
     Arrivals,
     _longest,
     _Simulation,
     _step_times,
     _table,
+    _tabulated,
     drawn_steps,
+    pools_simulated,
     simulated,
 )
-from roofline.specs.engine import Engine
-from roofline.specs.prompt_cache import PromptCache
+from roofline.specs.engine import Engine, PromptCache
 
 GPU = replace(faster(rl.load_gpu("h100"), 1e15), calibration=None, memory=1e15)
 ENGINE = Engine("paper", request=0.5, network=0.25, arrival=2.0, step=1.0, prefill=3.0, max_num_batched_tokens=100)

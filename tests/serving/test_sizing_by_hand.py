@@ -7,13 +7,9 @@ import pytest
 from conftest import deploy
 
 import roofline as rl
-from roofline.errors import BadInput
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Plan
-from roofline.serving.correction import Correction
-from roofline.serving.latency import Workload, load_text
-from roofline.serving.limits import beyond, is_within
-from roofline.serving.sizing import (
+from roofline.serving.knee import (
     check_plan,
     does_not_fit,
     longest_context,
@@ -22,7 +18,10 @@ from roofline.serving.sizing import (
     smallest_tp,
     widest_tp,
 )
-from roofline.serving.targets import excess, limit_shares, limited_latencies
+from roofline.serving.latency import Correction, Workload, load_text
+from roofline.serving.load.tails import excess, limit_shares, limited_latencies
+from roofline.serving.verdict import beyond, is_within
+from roofline.support.errors import BadInput
 
 CASE = {"isl": 600, "osl": 100}
 

@@ -7,11 +7,9 @@ from every_case import each
 from made_up_rank import PROMPTS_FIRST, prompt_of_length, rank
 
 from roofline.physics.plan import Plan
-from roofline.serving.lengths import Lengths, Spread
-from roofline.serving.prompt_cache import PromptKind
-from roofline.serving.traffic.link import link_rate, link_wait
-from roofline.serving.traffic.queueing import meeting
-from roofline.serving.traffic.slots import Saturation, saturation, slot_wait
+from roofline.serving.latency import Lengths, PromptKind, Spread
+from roofline.serving.load.equations import Saturation, meeting, saturation, slot_wait
+from roofline.serving.load.server import link_rate, link_wait
 
 exactly = lambda number: pytest.approx(number, rel=1e-12, abs=1e-12)  # noqa: E731
 

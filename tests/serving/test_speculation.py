@@ -8,15 +8,13 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.errors import BadInput
-from roofline.grammar.acceptance import acceptance_of_text
-from roofline.physics.forward import decode_pass, draft_pass, prefill_pass
-from roofline.physics.parameters import mtp_parameters
+from roofline.physics.memory import mtp_parameters
+from roofline.physics.passes import decode_pass, draft_pass, eagle_head, mtp_module, prefill_pass
 from roofline.physics.plan import Draft
-from roofline.physics.speculation import eagle_head, mtp_module
-from roofline.specs.layers import DenseFfn
-from roofline.specs.model import Ngrams
-from roofline.specs.speculation import PRESETS_OF_ACCEPTANCE, Acceptance
+from roofline.specs.engine import PRESETS_OF_ACCEPTANCE, Acceptance
+from roofline.specs.model import DenseFfn, Ngrams
+from roofline.specs.written import acceptance_of_text
+from roofline.support.errors import BadInput
 
 R1 = {"quantization": "nvfp4", "engine": "trtllm", "isl": 1024, "osl": 2048, "tp": 8, "ep": 4}
 LLAMA = ("llama-3.3-70b", "h200:tp4:fp8")

@@ -9,12 +9,11 @@ from conftest import deploy
 from every_case import each
 
 import roofline as rl
-from roofline.physics.collectives import all_reduce_bytes
-from roofline.physics.efficiency import evidence, link_roof
-from roofline.physics.forward import crossings
-from roofline.physics.one_equation import Work, collective_time
+from roofline.physics.equation import Work, collective_time, evidence, link_roof
+from roofline.physics.kernels import all_reduce_bytes
+from roofline.physics.passes import crossings
 from roofline.physics.plan import Plan
-from roofline.specs.kernels import ALL_GATHER, ALL_REDUCE, COLLECTIVES, KINDS, P2P
+from roofline.specs.gpu import ALL_GATHER, ALL_REDUCE, COLLECTIVES, KINDS, P2P
 
 SPREAD = {"tp": 1, "dp": 8, "ep": 8, "isl": 1000, "osl": 100, "basis": "ideal", "routing": "uniform"}
 

@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.serving.targets import limited_latencies
-from roofline.serving.traffic.load import served, server_of
-from roofline.serving.traffic.mixture import Component, gamma_survival, merged, percentile, survival
-from roofline.serving.traffic.prompts import prompt_of
-from roofline.serving.traffic.slots import saturation
+from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.server import prompt_of
+from roofline.serving.load.tails import Component, gamma_survival, limited_latencies, merged, percentile, survival
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 1000, "osl": 300, "tp": 1}

@@ -7,12 +7,11 @@ import pytest
 from every_case import each
 from made_up_rank import PROMPTS_FIRST, rank
 
-from roofline.serving.latency import Workload
-from roofline.serving.lengths import Lengths, Spread
-from roofline.serving.traffic import tails as module
-from roofline.serving.traffic.mixture import Component
-from roofline.serving.traffic.prompts import prompt_of
-from roofline.serving.traffic.queueing import meeting, step_of_answer
+from roofline.serving.latency import Lengths, Spread, Workload
+from roofline.serving.load import tails as module
+from roofline.serving.load.equations import meeting, step_of_answer
+from roofline.serving.load.server import prompt_of
+from roofline.serving.load.tails import Component
 
 EVEN = Lengths()
 #: Half of the prompts 30 and 70 tokens, half of the answers 51 and 151.

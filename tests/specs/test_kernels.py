@@ -15,17 +15,15 @@ from source_trees import tree
 from spec_texts import ENGINE
 
 import roofline as rl
-from roofline.calibration.fitting import _BOUNDS, form
-from roofline.catalog.engines import load_engine
+from roofline.catalog.find import load_engine
 from roofline.catalog.schema import CalibrationSpec
-from roofline.physics.collectives import sent_bytes
-from roofline.physics.efficiency import calibrated_set
-from roofline.physics.forward import decode_pass, prefill_pass
+from roofline.physics.equation import Roof, calibrated_set
+from roofline.physics.kernels import sent_bytes
 from roofline.physics.layers.kinds import mixer_kinds
-from roofline.physics.one_equation import Roof
+from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
-from roofline.specs.calibration import CollectiveEfficiency, Efficiency
-from roofline.specs.kernels import (
+from roofline.questions.calibrate import _BOUNDS, form
+from roofline.specs.gpu import (
     ALL_REDUCE,
     ALL_TO_ALL,
     CALIBRATED,
@@ -39,9 +37,11 @@ from roofline.specs.kernels import (
     NETWORK,
     P2P,
     ROUTER,
+    SHAPES,
+    CollectiveEfficiency,
+    Efficiency,
     the,
 )
-from roofline.specs.timed_kernels import SHAPES
 
 PLANS = (Plan(tp=2, pp=2), Plan(tp=2, ep=8, dp=4), Plan(tp=4, ep=2, dp=2))
 EVERY = list(KINDS.values())

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.api.inputs.slo import slo_limits, with_p99_within
-from roofline.errors import BadInput
-from roofline.specs.slo import (
+from roofline.questions.inputs.arguments import slo_limits, with_p99_within
+from roofline.specs.workload import (
     Limits,
     check_limits,
     key_of,
@@ -22,6 +21,7 @@ from roofline.specs.slo import (
     limits_words,
     metric_and_level,
 )
+from roofline.support.errors import BadInput
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 

@@ -9,14 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline import ops
-from roofline.elements import all_of
-from roofline.symbolic.array_program import array_program
-from roofline.symbolic.gradient import gradient
-from roofline.symbolic.graph import Graph
-from roofline.symbolic.program import python_program
-from roofline.symbolic.traced import Trace
-from roofline.symbolic.values import Values
+from roofline.numbers import operations
+from roofline.numbers.operations import all_of
+from roofline.symbolic.graph import Graph, Trace, Values, gradient
+from roofline.symbolic.programs import array_program, python_program
 
 NAMES = ("x", "y", "z")
 
@@ -32,12 +28,12 @@ OPERATIONS = {
     "cubic": lambda a, b: a**3.0 / (1.0 + a**2.0) + b,
     "power of two numbers": lambda a, b: (0.5 + abs(a)) ** (b / (1.0 + abs(b))),
     "exponential": lambda a, b: 0.3 ** (a / (1.0 + abs(b))),
-    "norm": lambda a, b: ops.norm(abs(a) + 0.1, abs(b) + 0.1, 3.0),
-    "larger": ops.maximum,
-    "smaller": lambda a, b: ops.minimum(a, 2.0 * b),
-    "choice": lambda a, b: ops.where(a > b, a * b, a + 0.5 * b),
-    "up": lambda a, b: ops.ceil(3.0 * a / (1.0 + abs(a))) + b,
-    "down": lambda a, b: ops.floor(3.0 * a / (1.0 + abs(a))) * b,
+    "norm": lambda a, b: operations.norm(abs(a) + 0.1, abs(b) + 0.1, 3.0),
+    "larger": operations.maximum,
+    "smaller": lambda a, b: operations.minimum(a, 2.0 * b),
+    "choice": lambda a, b: operations.where(a > b, a * b, a + 0.5 * b),
+    "up": lambda a, b: operations.ceil(3.0 * a / (1.0 + abs(a))) + b,
+    "down": lambda a, b: operations.floor(3.0 * a / (1.0 + abs(a))) * b,
 }
 
 steps = st.lists(
@@ -94,7 +90,7 @@ def test_choices_settled_by_value_have_the_slopes_of_open_ones(steps, values):
     found(*values)
     trace = Trace()
     traced = computed(steps, [trace.input(name, value) for name, value in zip(NAMES, values, strict=True)])
-    assert close(ops.plain(traced), found(*values)[0])
+    assert close(operations.plain(traced), found(*values)[0])
     opened, settled = gradient(output, found.of), gradient(traced)
     for name in opened.keys() | settled.keys():
         assert math.isclose(opened.get(name, 0.0), settled.get(name, 0.0), rel_tol=1e-9, abs_tol=1e-12)
@@ -107,10 +103,10 @@ def test_slopes_of_what_random_graphs_leave_out():
     numbers = {
         (x % y): {"x": 1.0, "y": -2.0},
         abs(x - 9.0): {"x": -1.0},
-        ops.where(~(x > y) | (x < 0.0), x, 3.0 * y): {"x": 0.0, "y": 3.0},
-        ops.where((x > y) & (x != 7.0), x, y): {"x": 1.0, "y": 0.0},
-        ops.ceil(100.0 * x): {"x": 100.0},
-        ops.floor(x / y): {"x": 0.0, "y": 0.0},
+        operations.where(~(x > y) | (x < 0.0), x, 3.0 * y): {"x": 0.0, "y": 3.0},
+        operations.where((x > y) & (x != 7.0), x, y): {"x": 1.0, "y": 0.0},
+        operations.ceil(100.0 * x): {"x": 100.0},
+        operations.floor(x / y): {"x": 0.0, "y": 0.0},
     }
     found = Values(list(numbers), graph.inputs)
     assert found(7.5, 3.0) == [1.5, 1.5, 9.0, 7.5, 750.0, 2.0]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from roofline.errors import BadInput
-from roofline.ops import maximum, minimum, where
+from roofline.numbers.operations import maximum, minimum, where
+from roofline.support.errors import BadInput
 from roofline.symbolic.graph import LOOP, Graph
-from roofline.symbolic.languages import JAVASCRIPT, LANGUAGES, LATEX, PYTHON, SPREADSHEET, TEXT, text_of
+from roofline.symbolic.programs import JAVASCRIPT, LANGUAGES, LATEX, PYTHON, SPREADSHEET, TEXT, text_of
 
 NESTS = {
     TEXT.name: "max(a, b, c, min(a, b))",

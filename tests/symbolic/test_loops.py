@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import roofline.arrays  # noqa: F401  registers arrays
-from roofline.errors import BadInput
-from roofline.ops import minimum, where
-from roofline.roots import carried_crossing, crossing, fixed_point, largest_that_holds, repeated
-from roofline.symbolic.array_program import array_program
+import roofline.numbers.arrays  # noqa: F401  registers arrays
+from roofline.numbers.operations import minimum, where
+from roofline.numbers.roots import carried_crossing, crossing, fixed_point, largest_that_holds, repeated
+from roofline.support.errors import BadInput
 from roofline.symbolic.graph import Graph
-from roofline.symbolic.languages import SPREADSHEET, text_of
-from roofline.symbolic.program import javascript_source, python_program
+from roofline.symbolic.programs import SPREADSHEET, array_program, javascript_source, python_program, text_of
 
 numbers = st.floats(0.01, 100.0)
 

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline import ops
-from roofline.roots import fixed_point
-from roofline.symbolic.gradient import gradient
-from roofline.symbolic.graph import Node
-from roofline.symbolic.traced import Trace, depends, is_rational
-from roofline.symbolic.values import Values
+from roofline.numbers import operations
+from roofline.numbers.roots import fixed_point
+from roofline.symbolic.graph import Node, Trace, Values, depends, gradient, is_rational
 
 positive = st.floats(0.1, 10.0)
 
@@ -19,12 +16,12 @@ positive = st.floats(0.1, 10.0)
 def test_a_maximum_keeps_the_larger_side_and_records_the_other():
     trace = Trace()
     x, y = trace.input("x", 2.0), trace.input("y", 3.0)
-    assert ops.maximum(x, y) is y
-    assert ops.minimum(x, y) is x
+    assert operations.maximum(x, y) is y
+    assert operations.minimum(x, y) is x
     assert [(switch.left, switch.right) for switch in trace.switches] == [(x, y), (x, y)]
     assert not any(switch.is_tie for switch in trace.switches)
     with trace.scope("decode"):
-        ops.maximum(x, 2.0)
+        operations.maximum(x, 2.0)
     assert trace.switches[-1].is_tie
     assert [switch.section for switch in trace.switches] == ["", "", "decode"]
 
@@ -32,11 +29,11 @@ def test_a_maximum_keeps_the_larger_side_and_records_the_other():
 def test_rounding_up_is_flat_between_whole_numbers_and_followed_along_them():
     trace = Trace()
     x, whole, many = trace.input("x", 2.5), trace.input("whole", 3.0), trace.input("many", 100.5)
-    assert gradient(ops.ceil(x)) == {"x": 0.0}
+    assert gradient(operations.ceil(x)) == {"x": 0.0}
     assert trace.stepped == x.reach
-    assert gradient(ops.ceil(whole)) == {"whole": 1.0}
-    assert gradient(ops.ceil(many)) == {"many": 1.0}  # steps below 1 %
-    assert ops.floor(x).value == 2.0
+    assert gradient(operations.ceil(whole)) == {"whole": 1.0}
+    assert gradient(operations.ceil(many)) == {"many": 1.0}  # steps below 1 %
+    assert operations.floor(x).value == 2.0
     assert trace.stepped == x.reach
     assert len(trace.switches) == 6  # to either side of x, of whole, and of x rounded down
 
@@ -80,7 +77,11 @@ def test_a_number_at_another_value_of_an_input_is_what_it_would_have_been(x, y, 
 def test_choices_stay_as_they_were_at_other_values():
     trace = Trace()
     x = trace.input("x", 2.5)
-    numbers = [ops.ceil(x) + x, ops.maximum(x, 2.0), ops.ceil(x * 40.0)]  # the last follows x: its steps are fine
+    numbers = [
+        operations.ceil(x) + x,
+        operations.maximum(x, 2.0),
+        operations.ceil(x * 40.0),
+    ]  # the last follows x: its steps are fine
     assert Values(numbers, [x])(1.51) == [4.51, 1.51, 61.0]
 
 
@@ -96,7 +97,7 @@ def test_what_came_about_by_arithmetic_alone_is_told_from_powers():
     assert is_rational(x / y + x * x, "x")
     assert is_rational(y**0.5 + x, "x")
     assert not is_rational((x + y) ** 0.5, "x")
-    assert not is_rational(ops.ceil(x / 0.7) * y, "x")
+    assert not is_rational(operations.ceil(x / 0.7) * y, "x")
     assert depends(0.0 * y + x - x, "x")
     assert not depends(x, "y")
     assert not depends(x, "no input")
@@ -118,7 +119,7 @@ def test_slopes_at_a_fixed_point_are_implicit(square):
 def test_slopes_of_numbers_that_depend_on_each_other_are_those_of_differences(pull, push, level):
     def both(pull, push, level):
         return fixed_point(
-            lambda x: (level + pull * x[1] / (1.0 + x[0]), 1.0 + push * ops.minimum(x[0], x[1] + 30.0) ** 0.5),
+            lambda x: (level + pull * x[1] / (1.0 + x[0]), 1.0 + push * operations.minimum(x[0], x[1] + 30.0) ** 0.5),
             (1.0, 1.0),
         ).values
 
@@ -154,7 +155,7 @@ def test_the_choices_of_a_round_are_kept_once_however_slopes_are_found():
     of = trace.input("of", 2.0)
 
     def rounds(state):
-        return (ops.maximum(0.5 * (state[0] + of / state[0]), 0.1, "floor"),)
+        return (operations.maximum(0.5 * (state[0] + of / state[0]), 0.1, "floor"),)
 
     fixed_point(rounds, (math.sqrt(2.0),))
     assert [switch.meaning for switch in trace.switches] == ["floor"] * len(trace.switches)

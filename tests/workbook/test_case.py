@@ -8,11 +8,10 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.api.inputs import case as cases
-from roofline.workbook.case import CHOICES, CaseInputs, lookup_case
-from roofline.workbook.cell import Cell, CellPool
-from roofline.workbook.layer_kinds import fullest_stages, stages_of_one_kind
-from roofline.workbook.tables import catalog
+from roofline.outputs.workbook.case import CHOICES, CaseInputs, lookup_case
+from roofline.outputs.workbook.cells import Cell, CellPool
+from roofline.outputs.workbook.tables import catalog, fullest_stages, stages_of_one_kind
+from roofline.questions.inputs import case as cases
 
 GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2", "h100-nvl")
 MODELS = [name for name in rl.models() if rl.load_model(name).streams == 1]

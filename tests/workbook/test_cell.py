@@ -7,13 +7,22 @@ import numpy as np
 import pytest
 from recalculation import Live
 
-from roofline.errors import BadInput
-from roofline.ops import ceil, floor, maximum, minimum, norm, where
+from roofline.numbers.operations import ceil, floor, maximum, minimum, norm, where
+from roofline.outputs.workbook.cells import (
+    INFINITE,
+    CellPool,
+    Column,
+    homes,
+    named,
+    scope,
+    shared,
+    spreadsheet_formula,
+    unmarked,
+)
+from roofline.outputs.workbook.tables import is_listed, is_number, joined, match, picked
+from roofline.outputs.workbook.writer import Book
+from roofline.support.errors import BadInput
 from roofline.symbolic.graph import LOOP, Graph
-from roofline.workbook.cell import INFINITE, CellPool, Column, named, scope, unmarked
-from roofline.workbook.cell_text import homes, shared, spreadsheet_formula
-from roofline.workbook.lookups import is_listed, is_number, joined, match, picked
-from roofline.workbook.writer import Book
 
 A, B, C = 3.0, -2.5, 7.25
 

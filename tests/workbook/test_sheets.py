@@ -16,10 +16,10 @@ import pytest
 from recalculation import Cells, Live, edit, libreoffice_is_installed, recalculated, recalculated_many
 
 import roofline as rl
-from roofline.catalog.engines import load_engine
-from roofline.formulas.inputs import HOST_TIMES
-from roofline.workbook.case import CHOICES
-from roofline.workbook.sheets import SHEETS
+from roofline.catalog.find import load_engine
+from roofline.formulas.case import HOST_TIMES
+from roofline.outputs.workbook.case import CHOICES
+from roofline.outputs.workbook.sheets import SHEETS
 
 MODELS = ("llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite")  # dense; windows and experts; MLA and experts
 GPUS = ("h100-sxm", "b200", "l40s")

@@ -1,1 +1,1 @@
-"""Kinds of layers, one file each: their matrices, their cache or state, and their kernels."""
+"""Kinds of layers: their matrices, their cache or state, and their kernels."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TypeVar
 
-from roofline.ops import Real
-from roofline.physics.layers.indexer import own_indexer
-from roofline.physics.layers.kind import MixerKind, NetworkKind
-from roofline.specs.kernels import INDEXER, KINDS, KernelKind
-from roofline.specs.layers import (
+from roofline.numbers.operations import Real
+from roofline.physics.assembly import MixerKind, NetworkKind
+from roofline.physics.layers.attention import own_indexer
+from roofline.specs.gpu import INDEXER, KINDS, KernelKind
+from roofline.specs.model import (
     CrossAttention,
     Csa,
     DenseFfn,
@@ -50,27 +50,27 @@ class _Kinds(dict[type, _Kind]):
 
 MIXER_KINDS: Mapping[type[Mixer], MixerKind] = _Kinds(
     {
-        Gqa: "gqa.GQA",
-        Mla: "mla.MLA",
-        Csa: "csa.CSA",
-        Gdn: "delta.GDN",
-        Kda: "delta.KDA",
-        Lightning: "lightning.LIGHTNING",
-        Mamba1: "mamba.MAMBA1",
-        Mamba2: "mamba.MAMBA2",
-        ShortConv: "conv.SHORT_CONV",
-        CrossAttention: "cross.CROSS",
-        Linear: "square.LINEAR",
-        NoMixer: "square.NO_MIXER",
+        Gqa: "attention.GQA",
+        Mla: "latent.MLA",
+        Csa: "latent.CSA",
+        Gdn: "recurrent.GDN",
+        Kda: "recurrent.KDA",
+        Lightning: "recurrent.LIGHTNING",
+        Mamba1: "recurrent.MAMBA1",
+        Mamba2: "recurrent.MAMBA2",
+        ShortConv: "recurrent.SHORT_CONV",
+        CrossAttention: "attention.CROSS",
+        Linear: "attention.LINEAR",
+        NoMixer: "attention.NO_MIXER",
     }
 )
 
 NETWORK_KINDS: Mapping[type[Ffn], NetworkKind] = _Kinds(
     {
-        DenseFfn: "dense.DENSE",
-        MoeFfn: "moe.MOE",
-        LinearFfn: "square.LINEAR_NETWORK",
-        NoFfn: "square.NO_NETWORK",
+        DenseFfn: "networks.DENSE",
+        MoeFfn: "networks.MOE",
+        LinearFfn: "attention.LINEAR_NETWORK",
+        NoFfn: "attention.NO_NETWORK",
     }
 )
 

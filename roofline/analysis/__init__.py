@@ -1,1 +1,0 @@
-"""Analyses of predictions: sensitivities, inverse questions, sizing, goodput, comparisons and measurements."""

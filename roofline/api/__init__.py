@@ -1,1 +1,0 @@
-"""The public functions: names and plain numbers in, answers out."""

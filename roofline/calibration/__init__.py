@@ -1,1 +1,0 @@
-"""Constants of the one equation, fitted on timed kernels."""

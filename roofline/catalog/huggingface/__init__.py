@@ -1,0 +1,1 @@
+"""Configurations and weight files of Hugging Face as specifications of models."""

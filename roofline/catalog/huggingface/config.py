@@ -1,0 +1,512 @@
+"""A Hugging Face ``config.json`` as the document of a specification file."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from math import prod
+from typing import Any
+
+from roofline.catalog.huggingface.blocks import LARGEST, Fields, Shape, groups
+from roofline.catalog.huggingface.dense import DEFAULTS, FAMILIES
+from roofline.catalog.huggingface.quantization import native_formats
+from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
+from roofline.physics.memory import parameters
+from roofline.specs.build import model_record
+from roofline.specs.formats import format_in_name
+from roofline.specs.names import name_fault
+from roofline.support.errors import BadSpec, UnknownName, did_you_mean, shown
+from roofline.support.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content
+from roofline.support.records import NamedTuple, replace
+
+_CONFIG = "config.json"
+_QUANTIZATION = "hf_quant_config.json"
+_HUB = "https://huggingface.co"
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_MOST_BYTES = CONFIG_BYTES
+_LONGEST_NAME = 200  # characters of a name that are examined
+_LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
+_TIED_BY_TEXT = ("llama4",)  # wrappers whose text_config says whether the head is tied; in all others the wrapper does
+_TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
+_CONTEXT = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "n_positions", "seq_length")
+
+
+class Described(NamedTuple):
+    """The layers of a configuration, and the fields that they were read from."""
+
+    fields: Fields
+    shape: Shape
+    document: dict[str, Any]  # without number formats and sources
+    cautions: tuple[str, ...]
+    exact: int | None = None  # parameters counted by the class in transformers; None where a reader knows the family
+
+
+class Imported(NamedTuple):
+    """A specification read from a configuration or a checkpoint, and what to know about its figures."""
+
+    document: dict[str, Any]
+    cautions: tuple[str, ...]
+
+
+def config_document(
+    config: Mapping[str, Any],
+    name: str,
+    quantization: Mapping[str, Any] | None = None,
+    where: str = _CONFIG,
+    assume: str | None = None,
+) -> Imported:
+    """Specification of the model that a configuration describes; `quantization` is its ``hf_quant_config.json``.
+
+    `where` is the file for messages and the source. `assume` is the family as which an unknown model_type is read; None
+    to refuse it.
+    """
+    described = described_model(config, name, where, assume)
+    if quantization is not None and not isinstance(quantization, Mapping):
+        raise BadSpec(f"{where}:1: {_QUANTIZATION}: must be a mapping of fields")
+    native = native_formats(described.fields, described.shape, quantization)
+    unstated = unstated_format(described.document["name"], where, native.formats)
+    return completed(described, native.formats, (*described.cautions, *native.cautions, *unstated), where)
+
+
+def described_model(config: Mapping[str, Any], name: str, where: str, assume: str | None = None) -> Described:
+    """Layers of the model that a configuration describes, without number formats and sources."""
+    if not isinstance(config, Mapping):
+        raise BadSpec(f"{where}:1: file: a configuration must be a mapping of fields")
+    name = _checked_name(name, where)
+    outer = Fields(config, where)
+    fields, cautions = _language_model(outer)
+    refuse_no_decoder(fields, FAMILIES)
+    shape, notes, exact = _shape(fields, outer, _checked_assumption(assume))
+    return Described(fields, shape, _document(fields, shape, name, where), (*cautions, *notes), exact)
+
+
+def completed(
+    described: Described, formats: Mapping[str, str], cautions: tuple[str, ...], where: str, read: str = _CONFIG
+) -> Imported:
+    """The document with number formats by section, cautions as notes and its source; `read` names what was read."""
+    document = {**described.document, "native": dict(formats), "architecture": {"source": "config"}}
+    document["sources"] = {"config": _source(document["name"], where, read)}
+    if described.exact is not None and parameters(model_record(document)).total != described.exact:
+        text = f"has exactly {described.exact} parameters, which its layers do not add up to"
+        raise described.fields.fault("model_type", text)
+    document["notes"] = [f"{caution[0].upper()}{caution[1:]}." for caution in cautions]
+    return Imported(document, cautions)
+
+
+def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any] | None, str]:
+    """Configuration at a path, the ``hf_quant_config.json`` beside it or None, and the name of the model."""
+    path = _file_of(path)
+    config = _json(path)
+    quantization_path = os.path.join(os.path.dirname(path), _QUANTIZATION)
+    quantization = _json(quantization_path) if os.path.isfile(quantization_path) else None
+    return config, quantization, _name(config, path)
+
+
+def hub_config(model_id: str) -> str:
+    """Path of the ``config.json`` of a model such as ``Qwen/Qwen3-8B``, fetched into the cache of the hub's client."""
+    if not isinstance(model_id, str) or not _ID.fullmatch(model_id):
+        raise UnknownName(f"{shown(model_id)} is not a Hugging Face id; write it as Qwen/Qwen3-8B")
+    try:
+        from importlib import import_module
+
+        hf_hub_download = import_module("huggingface_hub").hf_hub_download
+    except ImportError:
+        raise UnknownName(
+            f"{model_id} is not in the catalog; to fetch its configuration, pip install roofline[hub]"
+        ) from None
+    try:
+        path = str(hf_hub_download(model_id, _CONFIG))
+    except Exception as fault:  # noqa: BLE001 - the package has many classes of errors, more in each version
+        reason = str(fault).strip().split("\n")[0][:200] or type(fault).__name__
+        raise UnknownName(f"cannot fetch the configuration of {model_id} from {_HUB}: {reason}") from None
+    with suppress(Exception):  # most models have none
+        hf_hub_download(model_id, _QUANTIZATION)
+    return path
+
+
+def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
+    """Fields of the language model, and a caution where encoders of other modalities are left out."""
+    cautions: tuple[str, ...] = ()
+    inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
+    if inner is not None or outer.has(*_TOWERS):
+        cautions = ("only the language model is counted; vision and audio encoders are left out",)
+    if inner is None:
+        return outer, cautions
+    shared = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "is_encoder_decoder")
+    values = {name: outer.values[name] for name in shared if outer.has(name)}
+    if not inner.has("model_type"):
+        values["model_type"] = outer.values.get("model_type")
+    values |= {name: value for name, value in inner.values.items() if value is not None}
+    if outer.has("tie_word_embeddings") and outer.text("model_type") not in _TIED_BY_TEXT:
+        values["tie_word_embeddings"] = outer.values["tie_word_embeddings"]
+    return Fields(values, outer.where), cautions
+
+
+def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tuple[str, ...], int | None]:
+    """Shape, cautions, and the exact parameter count where the class in transformers gives the shape.
+
+    A known type is read by its family, an unknown one as the assumed family or, without one, by its class in
+    transformers.
+    """
+    model_type = fields.text("model_type") or "missing"
+    family = family_of(model_type, FAMILIES)
+    seen: set[str] = {"model_type", "tie_word_embeddings", *_CONTEXT}
+    if family is not None:
+        missing = {name: value for name, value in DEFAULTS.get(family, {}).items() if not fields.has(name)}
+        notes = tuple(f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items())
+        shape = layer_by_layer(Fields({**fields.values, **missing}, fields.where), noting(FAMILIES[family], seen))
+        check_unread(fields, family, seen)
+        return shape, notes, None
+    traced = class_tensors(outer) if assume is None else None
+    if traced is not None:
+        shape = shape_of_tensors(Fields(traced.facts, fields.where), traced.tensors)
+        notes = (f"model_type {shown(model_type)} is read by its class in transformers {traced.version}",)
+        return shape, notes, sum(map(prod, traced.tensors.values()))
+    if assume is None:
+        raise unknown_type(fields, FAMILIES)
+    shape = layer_by_layer(fields, noting(FAMILIES[assume], seen))
+    check_foreign(fields, seen)
+    caution = f"model_type {shown(model_type)} is unknown: read as {assume}, as assumed; its counts may be wrong"
+    return shape, (caution,), None
+
+
+def _checked_assumption(assume: str | None) -> str | None:
+    if assume is None or (isinstance(assume, str) and assume in FAMILIES):
+        return assume
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(assume).lower()[:_LONGEST_NAME], FAMILIES, 3)
+    raise UnknownName(f"assume: unknown family {shown(assume)}{did_you_mean(near)} (llama is the usual one)")
+
+
+def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, Any]:
+    """The document without number formats and sources, its fields in the order of the shipped files."""
+    sizes = [("hidden_size", shape.hidden), ("vocab_size", shape.vocab), *shape.extras.items()]
+    for part in {id(part): part for layer in shape.layers for part in layer}.values():
+        sizes += part.items()
+    for label, value in sizes:
+        if type(value) is int and value > LARGEST:
+            raise BadSpec(f"{where}:1: {label}: {value} must not exceed {LARGEST}")
+    document: dict[str, Any] = {
+        "name": name,
+        "aliases": [name.rpartition("/")[2].lower()],
+        "family": shape.family,
+        "hidden": shape.hidden,
+        "vocab": shape.vocab,
+        "tied": shape.tied,
+        "norms": shape.norms,
+    }
+    document |= {name: True for name in ("norm_bias", "head_bias", "parallel") if getattr(shape, name)}
+    if shape.streams > 1:
+        document["streams"] = shape.streams
+    document |= shape.extras
+    context = fields.optional(*_CONTEXT)
+    if context is not None:
+        document["max_context"] = context
+    document["groups"] = groups(shape.layers)
+    if shape.mtp:
+        document["mtp"] = {"layers": shape.mtp}
+    return document
+
+
+def _source(name: str, where: str, read: str) -> dict[str, str]:
+    """The file as a source: its date, and its address where it lies in the hub's cache."""
+    try:
+        date = dt.datetime.fromtimestamp(os.path.getmtime(where), tz=dt.UTC).date()
+    except (OSError, ValueError, OverflowError):
+        date = dt.datetime.now(tz=dt.UTC).date()
+    source = {"title": f"{read} of {name}"}
+    cached = _hub_location(where)
+    if cached is not None:
+        source["url"] = f"{_HUB}/{cached[0]}/blob/{cached[1]}/{_CONFIG}"
+    return source | {"date": date.isoformat()}
+
+
+def _file_of(path: str) -> str:
+    return os.path.join(path, _CONFIG) if os.path.isdir(path) else path
+
+
+def _json(path: str) -> dict[str, Any]:
+    try:
+        raw = content(path, _MOST_BYTES, "configuration")
+        text = raw.decode("utf-8-sig")
+        check_json_amount(text)
+        data = json.loads(text)
+        check_json_depth(data)
+    except Unreadable as fault:
+        raise BadSpec(f"{path}:1: {fault}") from None
+    except UnicodeDecodeError as fault:
+        line = raw.count(b"\n", 0, fault.start) + 1
+        raise BadSpec(f"{path}:{line}: not UTF-8 text: {fault.reason}") from None
+    except json.JSONDecodeError as fault:
+        raise BadSpec(f"{path}:{fault.lineno}: not JSON: {fault.msg}") from None
+    except (ValueError, RecursionError) as fault:  # digits beyond what Python converts, depth beyond its stack
+        raise BadSpec(f"{path}:1: unreadable JSON: {type(fault).__name__}") from None
+    if not isinstance(data, dict):
+        raise BadSpec(f"{path}:1: a configuration must be a mapping of fields, not a {type(data).__name__}")
+    return data
+
+
+def _name(config: Mapping[str, Any], path: str) -> str:
+    """Name of a model: from the configuration, else the hub's cache, else the folder, else the file."""
+    name = config.get("_name_or_path")
+    if isinstance(name, str) and _ID.fullmatch(name):
+        return name
+    cached = _hub_location(path)
+    if cached is not None:
+        return cached[0]
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return folder if os.path.basename(path) == _CONFIG and folder else stem
+
+
+def _hub_location(path: str) -> tuple[str, str] | None:
+    """Hugging Face id and commit of a file in the hub's local cache; None for files elsewhere."""
+    match = re.search(r"models--([\w.-]+?)--([\w.-]+)[/\\]snapshots[/\\]([0-9a-f]+)[/\\]", path, re.ASCII)
+    return None if match is None else (f"{match[1]}/{match[2]}", match[3])
+
+
+def _checked_name(name: str, where: str) -> str:
+    fault = name_fault(name)
+    if fault is not None:
+        raise BadSpec(f"{where}:1: name: {shown(name)} cannot be a model name: {fault}; give one with --name")
+    return name
+
+
+# Refusals: models that are not decoders, unknown model types, and fields that the reader of a family ignored.
+
+_NEAREST = 3
+
+# Model types that are not decoder language models. Most are encoders, some of which transformers also lists as causal
+# models because they can be run as decoders.
+_NO_DECODERS = (  # compiled on use
+    r"albert|bart|beit|bert|big_?bird|blenderbot|blip|canine|clip|convnext|data2vec|deberta|deit|detr|distil|dinov|dit\b"
+    r"|dream|electra|^ernie$|ernie_m|esm|flux|funnel|^git$|llada|longformer|m2m|marian|mbart|mpnet|mt5|mvp|nystromformer"
+    r"|opt_encoder|pegasus|perceiver|prophetnet|reformer|roberta|roformer|segformer|siglip|swin|t5|trocr|unet|vae|vit"
+    r"|wav2vec|whisper|xlm|xlnet|xmod|yoso"
+)
+_DECODER = "decoder"  # of ModernBERT and the like
+
+# Fields that the reader of Llama ignores, but that say that the layers are something else.
+_FOREIGN = (
+    r"altup|attn_type|block_config|block_type|cross_attention_layers|expert|hybrid|index_|kda|kv_shared|latent|laurel"
+    r"|layer_pattern|linear_attn|linear_num|lora_rank|mamba|moe|parallel|per_layer_input|recurren|rwkv|shared_layers|ssm"
+    r"|sliding_window_pattern|state_size|swa_|time_step"
+)
+
+#: Fields that change the parameter count of some class in transformers 5.23, found by varying each on the meta device.
+_COUNTED = frozenset((
+    "adapter_rank", "add_bias_linear", "add_cross_attention", "altup_num_inputs", "attention_bias",
+    "attention_head_dim", "attention_hidden_size", "attention_k_eq_v", "attention_out_bias", "bias",
+    "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of", "block_types", "cca_time0",
+    "cca_time1", "conv1d_width", "conv_L_cache", "conv_bias", "conv_kernel", "conv_kernel_size",
+    "cross_attention_layers", "d_inner", "d_model", "d_rel", "decoder_sparse_step", "dff", "dim_ff", "dim_head",
+    "do_layer_norm_before", "embedding_dim", "embedding_size", "enable_bias", "enable_moe_block", "expand",
+    "expert_ffn_hidden_size", "expert_layer_offset", "expert_layer_period", "ffn_dim", "ffn_hidden_size",
+    "ffn_proj_factor", "first_k_dense_replace", "gated_norm_rank", "gating", "global_head_dim", "hc_mult", "head_dim",
+    "hidden_size", "hidden_size_per_layer_input", "index_head_dim", "index_n_heads", "input_embedding_size",
+    "interleave_moe_layer_step", "intermediate_multiple_size", "intermediate_size_mlp", "is_moe", "kv_channels",
+    "kv_lora_rank", "laurel_rank", "layer_group_size", "layer_norm_elementwise_affine", "linear_conv_kernel_dim",
+    "linear_head_dim", "linear_key_head_dim", "linear_num_heads", "linear_num_key_heads", "linear_num_value_heads",
+    "linear_value_head_dim", "lm_head_bias", "lru_width", "mamba_conv_bias", "mamba_d_conv", "mamba_d_head",
+    "mamba_d_ssm", "mamba_d_state", "mamba_dt_rank", "mamba_expand", "mamba_head_dim", "mamba_n_groups",
+    "mamba_n_heads", "mamba_ngroups", "mamba_num_heads", "mamba_proj_bias", "mamba_rms_norm", "mlp_bias",
+    "mlp_layer_types", "mlp_only_layers", "moe_intermediate_size", "moe_latent_size", "moe_layer_end_index",
+    "moe_layer_freq", "moe_layer_interval", "moe_layer_start_index", "moe_layers", "moe_num_experts",
+    "moe_num_shared_experts", "moe_shared_expert_intermediate_size", "multi_query", "n_embd", "n_groups", "n_head",
+    "n_inner", "n_layer", "n_layers", "n_mamba_heads", "n_positions", "n_routed_experts", "n_shared_experts",
+    "new_decoder_architecture", "norm_bias", "num_attention_heads", "num_blocks", "num_dense_layers", "num_experts",
+    "num_heads", "num_hidden_layers", "num_key_value_heads", "num_kv_heads", "num_kv_shared_layers", "num_layers",
+    "num_layers_per_stack", "num_ln_in_parallel_attn", "num_local_experts", "num_mem_blocks", "num_shared_expert",
+    "num_shared_experts", "o_groups", "o_lora_rank", "output_embedding_size", "parallel_attn",
+    "position_bias_num_buckets", "projectors_bias", "q_lora_rank", "qk_head_dim", "qk_layernorm", "qk_nope_head_dim",
+    "qk_rope_head_dim", "qkv_bias", "rel_extent", "router_hidden_size", "shared_expert_intermediate_size",
+    "shared_experts_intermediate_size", "shared_intermediate_size", "short_conv_kernel_size", "ssm_state_size",
+    "state_size", "swa_head_dim", "swa_num_attention_heads", "swa_num_key_value_heads", "time_step_rank",
+    "type_vocab_size", "use_attention_gate", "use_bias", "use_cla", "use_conv_bias", "use_double_wide_mlp",
+    "use_gate", "use_parallel_residual", "use_post_norm", "use_qk_norm", "use_qkv_bias", "use_sandwich_norm",
+    "use_shared_attention_adapter", "v_head_dim", "vocab_size", "vocab_size_per_layer_input", "word_embed_proj_dim",
+    "zero_expert_num",
+))  # fmt: skip
+
+#: Those that change nothing at a value of one.
+_NEUTRAL_AT_ONE = frozenset(
+    ("decoder_sparse_step", "hc_mult", "moe_layer_freq", "moe_layer_interval", "n_groups", "num_experts",
+     "num_local_experts", "num_ln_in_parallel_attn", "zero_expert_num")
+)  # fmt: skip
+
+
+class _Noted(Mapping[str, Any]):
+    """A mapping that records in `seen` which fields are read."""
+
+    def __init__(self, values: Mapping[str, Any], seen: set[str]) -> None:
+        self._values, self._seen = values, seen
+
+    def __getitem__(self, name: str) -> Any:
+        self._seen.add(name)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def noting(read: Callable[[Fields], Shape], seen: set[str]) -> Callable[[Fields], Shape]:
+    """The reader, wrapped to record in `seen` the fields that it reads."""
+    return lambda fields: read(Fields(_Noted(fields.values, seen), fields.where))
+
+
+def refuse_no_decoder(fields: Fields, known: Collection[str]) -> None:
+    """Refuse encoders, diffusion models and adapters."""
+    model_type = fields.text("model_type") or ""
+    if fields.flag("is_encoder_decoder"):
+        raise fields.fault(
+            "is_encoder_decoder", "encoder-decoder models are not supported; only decoder language models are"
+        )
+    if fields.has("_class_name", "_diffusers_version"):
+        raise fields.fault("_class_name", "diffusion models are not supported; only decoder language models are")
+    if fields.has("peft_type"):
+        raise fields.fault("peft_type", "this is an adapter; give the configuration of its base model")
+    lower = model_type.lower()
+    if family_of(model_type, known) is None and re.search(_NO_DECODERS, lower) and _DECODER not in lower:
+        raise fields.fault("model_type", f"{shown(model_type)} is not supported; only decoder language models are")
+
+
+def family_of(model_type: str, known: Collection[str]) -> str | None:
+    """Known type of a model or, for a multimodal wrapper, of its language model; None where neither is known."""
+    return next((name for name in (model_type, f"{model_type}_text") if name in known), None)
+
+
+def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
+    """Error for an unknown model type, with the nearest known ones."""
+    model_type = fields.text("model_type")
+    accept = "--assume llama (assume='llama') reads it as Llama, and says so in every answer"
+    if model_type is None:
+        return fields.fault("model_type", f"missing; write which family the layers are of; {accept}")
+    from difflib import get_close_matches
+
+    near = get_close_matches(model_type.lower()[:_LONGEST_NAME], known, _NEAREST, 0.6)
+    stem = re.match(r"[a-z]+", model_type.lower())
+    near += [name for name in sorted(known) if stem and name.startswith(stem[0]) and name not in near]
+    advice = f"nearest known: {', '.join(near[:_NEAREST])}" if near else "no known family has such a name"
+    return fields.fault("model_type", f"{shown(model_type)} is unknown; {advice}; {accept}")
+
+
+def check_foreign(fields: Fields, seen: Collection[str]) -> None:
+    """Refuse to read an unknown type as another family if an unread field contradicts it."""
+    model_type = fields.text("model_type")
+    for name in _unread(fields, seen):
+        if name in _COUNTED or re.search(_FOREIGN, name[:_LONGEST_NAME]):
+            raise fields.fault(
+                name, f"not a field of the assumed family; model_type {shown(model_type)} is not supported"
+            )
+
+
+def check_unread(fields: Fields, family: str, seen: Collection[str]) -> None:
+    """Refuse a known family with an unread field that changes the parameter count of other families."""
+    for name in _unread(fields, seen):
+        if name in _COUNTED:
+            raise fields.fault(
+                name, f"the reader of {family} does not know this field, which changes the layers of other families"
+            )
+
+
+def _unread(fields: Fields, seen: Collection[str]) -> Iterator[str]:
+    """Fields that the reader did not read and whose values mean something."""
+    for name, value in fields.values.items():
+        is_neutral = not value or (type(value) is int and value == 1 and name in _NEUTRAL_AT_ONE)
+        if isinstance(name, str) and not is_neutral and not name.startswith("_") and name not in seen:
+            yield name
+
+
+# Models whose name states a quantization and whose configuration does not.
+
+_SIXTEEN_BIT = ("bf16", "fp16")
+_MATRICES = ("linear", "attention", "shared", "experts")
+
+
+def unstated_format(name: str, where: str, formats: Mapping[str, str]) -> tuple[str, ...]:
+    """Caution where the name, folder or file states a number format that the configuration does not; else empty."""
+    if any(formats.get(section, _SIXTEEN_BIT[0]) not in _SIXTEEN_BIT for section in _MATRICES):
+        return ()
+    path = os.path.abspath(where) if where else ""
+    folder, stem = os.path.basename(os.path.dirname(path)), os.path.splitext(os.path.basename(path))[0]
+    for label in (name, folder, stem):
+        named = format_in_name(label)
+        if named is not None and named.preset not in _SIXTEEN_BIT:
+            preset = "int4" if named.preset == "bitsandbytes" else named.preset
+            mismatch = f"the name {label} says {named.preset}, the configuration states no quantisation"
+            advice = f"choose -q {preset}, or put hf_quant_config.json or the weights beside it"
+            return (f"{mismatch}: counted as {formats['linear']}; {advice}",)
+    return ()
+
+
+# Settings of single layers, which transformers saves as `per_layer_config` since version 5.
+
+_FIELD = "per_layer_config"
+_MOST_KINDS = 100  # distinct settings; the most varied model known has a third of that
+_MOST_DIGITS = 9
+_SKIPPED = "skip"
+
+
+def layer_by_layer(fields: Fields, read: Callable[[Fields], Shape]) -> Shape:
+    """Shape of a model with layers that override fields of the configuration.
+
+    Args:
+        fields: of the configuration.
+        read: reader of the family, which knows no overrides.
+
+    Returns:
+        The shape; each layer is as the family would read it if all layers had its settings.
+
+    Raises:
+        BadSpec: an override is malformed, or changes more than its layer.
+
+    Source:
+        `HeterogeneousConfigMixin` of transformers 5 (https://github.com/huggingface/transformers,
+        src/transformers/integrations/heterogeneity): settings by layer index; other layers have the common ones.
+    """
+    if not fields.has(_FIELD):
+        return read(fields)
+    common = {name: value for name, value in fields.values.items() if name != _FIELD}
+    overrides = _overrides(fields)
+    first = read(Fields({**common, **overrides.get(0, {})}, fields.where))
+    for layer in overrides:
+        if layer >= len(first.layers):
+            raise fields.fault(_FIELD, f"there is no layer {layer}; the model has {len(first.layers)}")
+    shapes: dict[str, Shape] = {}
+    layers = []
+    for layer in range(len(first.layers)):
+        settings = overrides.get(layer, {})
+        key = repr(sorted(settings.items()))
+        if key not in shapes:
+            shapes[key] = read(Fields({**common, **settings}, fields.where))
+            if replace(shapes[key], layers=[]) != replace(first, layers=[]) or len(shapes[key].layers) <= layer:
+                raise fields.fault(f"{_FIELD}.{layer}", "changes more than its layer")
+        layers.append(shapes[key].layers[layer])
+    return replace(first, layers=layers)
+
+
+def _overrides(fields: Fields) -> dict[int, Mapping[str, Any]]:
+    """Settings by layer index."""
+    section = fields.section(_FIELD) or Fields({}, fields.where)
+    overrides: dict[int, Mapping[str, Any]] = {}
+    for name in section.values:
+        is_index = isinstance(name, str) and name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS
+        layer = section.section(name) if is_index else None
+        if layer is None:
+            raise fields.fault(_FIELD, f"{shown(name)} must be the index of a layer, with a mapping")
+        if any(not isinstance(key, str) for key in layer.values):
+            raise layer.fault("", "its names must be text")
+        if layer.values.get(_SKIPPED):
+            raise layer.fault(_SKIPPED, "layers without one of their halves are not supported")
+        overrides[int(name)] = {key: value for key, value in layer.values.items() if key != _SKIPPED}
+    if len({repr(sorted(settings.items())) for settings in overrides.values()}) > _MOST_KINDS:
+        raise fields.fault(_FIELD, f"more than {_MOST_KINDS} kinds of layers")
+    return overrides

@@ -1,0 +1,581 @@
+"""Reader of each `model_type`.
+
+A reader knows what configurations leave out: whether the head is tied, which projections have biases, which layers
+have a window. These defaults are those of Hugging Face transformers
+(https://github.com/huggingface/transformers, src/transformers/models); for Baichuan, EXAONE-3, InternLM2 and MiniCPM
+of
+vLLM (https://github.com/vllm-project/vllm, vllm/model_executor/models).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from roofline.catalog.huggingface.blocks import (
+    LARGEST,
+    SIZES,
+    Block,
+    Fields,
+    Shape,
+    attention_biases,
+    dense,
+    drafts,
+    gqa,
+    gqa_by_window,
+    moe,
+    shape,
+    uniform,
+    windows,
+)
+from roofline.catalog.huggingface.experts import EXPERTS, MIXTURES, attention_windows, qwen_windows
+from roofline.catalog.huggingface.hybrids import HYBRIDS, RECENT, STATES
+from roofline.catalog.huggingface.latents import LATENTS, OTHERS, STREAMS
+from roofline.support.records import dataclass, replace
+
+# Older dense families, many with learned positions: GPT-2, GPT-J, OPT, BLOOM, ChatGLM and relatives.
+#
+# Defaults that configurations leave out are those of Hugging Face transformers
+# (https://github.com/huggingface/transformers, src/transformers/models); for ChatGLM of vLLM (https://github.com/vllm-
+# project/vllm, vllm/model_executor/models/chatglm.py).
+
+_OFFSET = 2  # rows before the first position in the tables of OPT and BioGPT
+
+
+def _plain(
+    fields: Fields,
+    family: str,
+    *,
+    hidden: tuple[str, ...] = ("hidden_size",),
+    layers: tuple[str, ...] = ("num_hidden_layers",),
+    heads: tuple[str, ...] = ("num_attention_heads",),
+    width: tuple[str, ...] = ("intermediate_size",),
+    vocab: str = "vocab_size",
+    kv_heads: int | None = None,
+    bias: bool = True,
+    mlp_bias: bool = True,
+    tied: bool = True,
+    traits: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Shape:
+    """Decoder with ungated FFNs; parameters in the plural are the fields that may state a size."""
+    fields.require("|".join(hidden), "|".join(layers), "|".join(heads), vocab)
+    size, number = fields.count(*hidden), fields.count(*heads)
+    head_dim = fields.divided(next(name for name in heads if fields.has(name)), size, number)
+    attention = {"qkv_bias": bias, "o_bias": bias} | dict(traits or {})
+    mixer = gqa(fields, heads=number, kv_heads=kv_heads or number, head_dim=head_dim, **attention)
+    ffn = dense(fields, width=_width(fields, width, size), gated=False, bias=mlp_bias)
+    blocks = uniform(fields.layers(next((name for name in layers if fields.has(name)), layers[0])), mixer, ffn)
+    is_tied = fields.flag("tie_word_embeddings", default=tied)
+    return Shape(family, size, fields.count(vocab), is_tied, blocks, **{"norm_bias": True} | more)
+
+
+def _width(fields: Fields, names: tuple[str, ...], hidden: int) -> int:
+    """Width of an FFN: as stated, else four times `hidden`."""
+    width = fields.optional(*names) or 4 * hidden
+    if width > LARGEST:
+        raise fields.fault(names[0], "implausibly wide feed-forward network")
+    return width
+
+
+def _gpt2(fields: Fields) -> Shape:
+    return _gpt2_like(fields, "gpt2")
+
+
+def _gpt_bigcode(fields: Fields) -> Shape:
+    """StarCoder (first generation) and SantaCoder: GPT-2 with one KV head."""
+    kv_heads = 1 if fields.flag("multi_query", default=True) else None
+    fields.pass_over("num_key_value_heads")
+    return _gpt2_like(fields, "starcoder", kv_heads=kv_heads)
+
+
+def _gpt2_like(fields: Fields, family: str, kv_heads: int | None = None) -> Shape:
+    if fields.flag("add_cross_attention"):
+        raise fields.fault("add_cross_attention", "cross-attention is not supported for this family")
+    return _plain(
+        fields,
+        family,
+        hidden=("n_embd", "hidden_size"),
+        layers=("n_layer", "num_hidden_layers"),
+        heads=("n_head", "num_attention_heads"),
+        width=("n_inner",),
+        kv_heads=kv_heads,
+        extras={"positions": fields.count("n_positions", "n_ctx", "max_position_embeddings")},
+    )
+
+
+def _gptj(fields: Fields) -> Shape:
+    """GPT-J and CodeGen: attention without biases in parallel to an FFN with biases, after one norm."""
+    return _plain(
+        fields,
+        "gpt-j",
+        hidden=("n_embd", "hidden_size"),
+        layers=("n_layer", "num_hidden_layers"),
+        heads=("n_head", "num_attention_heads"),
+        width=("n_inner",),
+        bias=False,
+        tied=False,
+        norms=1,
+        parallel=True,
+        head_bias=True,
+    )
+
+
+def _opt(fields: Fields) -> Shape:
+    fields.require(*SIZES, "ffn_dim", "max_position_embeddings")
+    hidden = fields.count("hidden_size")
+    if fields.count("word_embed_proj_dim", default=hidden) != hidden:
+        raise fields.fault("word_embed_proj_dim", "an embedding narrower than the model is not supported")
+    has_final_norm = fields.flag("do_layer_norm_before", default=True) and not fields.flag("_remove_final_layer_norm")
+    bias = fields.flag("enable_bias", default=True)
+    has_norm_weights = fields.flag("layer_norm_elementwise_affine", default=True)
+    extras: dict[str, Any] = {"positions": fields.count("max_position_embeddings") + _OFFSET}
+    if not has_final_norm:
+        extras["final_norms"] = 0
+    if not has_norm_weights:
+        extras["norm_weights"] = False
+    return _plain(fields, "opt", width=("ffn_dim",), bias=bias, mlp_bias=bias, extras=extras)
+
+
+def _biogpt(fields: Fields) -> Shape:
+    fields.require(*SIZES, "intermediate_size", "max_position_embeddings")
+    return _plain(fields, "biogpt", extras={"positions": fields.count("max_position_embeddings") + _OFFSET})
+
+
+def _bloom(fields: Fields) -> Shape:
+    """BLOOM: ALiBi slopes instead of positions, and a norm after the embedding."""
+    return _plain(
+        fields,
+        "bloom",
+        hidden=("hidden_size", "n_embed"),
+        layers=("n_layer", "num_hidden_layers"),
+        heads=("n_head", "num_attention_heads"),
+        width=("n_inner",),
+        extras={"final_norms": 2},
+    )
+
+
+def _persimmon(fields: Fields) -> Shape:
+    """Persimmon and the language model of Fuyu: norms with biases on the queries and keys of each head."""
+    fields.require(*SIZES, "intermediate_size")
+    traits = {"qk_norm": "head", "qk_norm_bias": True} if fields.flag("qk_layernorm", default=True) else {}
+    return _plain(fields, "persimmon", tied=False, traits=traits)
+
+
+def _chatglm(fields: Fields) -> Shape:
+    """ChatGLM2 and 3, CodeGeeX4 and GLM-4-9B: few KV heads, biases on queries, keys and values."""
+    fields.require("hidden_size", "num_layers", "num_attention_heads", "ffn_hidden_size", "padded_vocab_size")
+    if fields.has("inner_hidden_size", "position_encoding_2d"):
+        raise fields.fault("position_encoding_2d", "the first ChatGLM is not supported")
+    heads, linear = fields.count("num_attention_heads"), fields.flag("add_bias_linear")
+    grouped = fields.flag("multi_query_attention")
+    kv_heads = fields.count("multi_query_group_num", default=1) if grouped else heads
+    mixer = gqa(
+        fields,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=fields.optional("kv_channels"),
+        qkv_bias=linear or fields.flag("add_qkv_bias"),
+        o_bias=linear,
+    )
+    return Shape(
+        "glm",
+        fields.count("hidden_size"),
+        fields.count("padded_vocab_size"),
+        fields.flag("tie_word_embeddings"),
+        uniform(fields.layers("num_layers"), mixer, dense(fields, "ffn_hidden_size", bias=linear)),
+        norm_bias=not fields.flag("rmsnorm", default=True),
+        extras={} if fields.flag("post_layer_norm", default=True) else {"final_norms": 0},
+    )
+
+
+def _olmo(fields: Fields) -> Shape:
+    """OLMo (first generation): norms without parameters."""
+    fields.require(*SIZES, "intermediate_size")
+    mixer = gqa(fields, **attention_biases(fields))
+    return shape(fields, "olmo", uniform(fields.layers(), mixer, dense(fields)), extras={"norm_weights": False})
+
+
+def _nanochat(fields: Fields) -> Shape:
+    """nanochat: norms without parameters, ungated FFNs."""
+    fields.require(*SIZES, "intermediate_size")
+    mixer = gqa(fields, **attention_biases(fields))
+    ffn = dense(fields, gated=False)
+    return shape(fields, "nanochat", uniform(fields.layers(), mixer, ffn), extras={"norm_weights": False})
+
+
+CLASSICS: Mapping[str, Callable[[Fields], Shape]] = {
+    "biogpt": _biogpt,
+    "bloom": _bloom,
+    "chatglm": _chatglm,
+    "codegen": _gptj,
+    "gpt-sw3": _gpt2,
+    "gpt2": _gpt2,
+    "gpt_bigcode": _gpt_bigcode,
+    "gptj": _gptj,
+    "nanochat": _nanochat,
+    "olmo": _olmo,
+    "opt": _opt,
+    "persimmon": _persimmon,
+}
+
+
+# Gemma-3n and Gemma-4: per-layer embeddings, KV caches shared between layers, alternating residual streams.
+#
+# Defaults that configurations leave out are those of Hugging Face transformers
+# (https://github.com/huggingface/transformers, src/transformers/models/gemma3n and gemma4).
+
+_LAYER_VOCAB = 262_144  # default rows of the per-layer embeddings
+
+
+def _first_shared(fields: Fields, layers: int) -> int:
+    """Index of the first layer that uses the KV cache of an earlier one; all later layers do too."""
+    shared = fields.count("num_kv_shared_layers", default=0, least=0)
+    if shared >= layers:
+        raise fields.fault("num_kv_shared_layers", f"{shared} of {layers} layers cannot share the caches of others")
+    return layers - shared
+
+
+def _layer_inputs(fields: Fields) -> dict[str, Any]:
+    """Width and rows of the per-layer embeddings; empty without them."""
+    width = fields.count("hidden_size_per_layer_input", default=0, least=0)
+    rows = fields.count("vocab_size_per_layer_input", default=_LAYER_VOCAB)
+    return {"layer_input": width, "layer_vocab": rows} if width else {}
+
+
+def _gemma4(fields: Fields) -> Shape:
+    """Gemma-4: layers without a window use keys as values; experts work in parallel to a dense FFN.
+
+    The E models have per-layer embeddings, and their last layers use the KV caches of earlier ones.
+    """
+    fields.require(*SIZES, "intermediate_size", "head_dim", "layer_types", "sliding_window")
+    layers = fields.layers()
+    local: dict[str, Any] = {**attention_biases(fields), "qk_norm": "head"}
+    k_eq_v = fields.flag("attention_k_eq_v")
+    full = local | {
+        "kv_heads": fields.optional("num_global_key_value_heads") if k_eq_v else None,
+        "head_dim": fields.optional("global_head_dim"),
+        "k_eq_v": k_eq_v,
+    }
+    first, layer_windows = _first_shared(fields, layers), windows(fields, layers)
+    mixers = {
+        (window, is_shared): gqa(fields, window=window, kv_shared=is_shared, **(local if window else full))
+        for window in dict.fromkeys(layer_windows)
+        for is_shared in (False, True)
+    }
+    network = dense(fields)
+    ffns: list[Block] = [network] * layers
+    if fields.flag("use_double_wide_mlp"):
+        if 2 * network["width"] > LARGEST:
+            raise fields.fault("intermediate_size", "implausibly wide feed-forward network")
+        ffns[first:] = [dense(fields, width=2 * network["width"])] * (layers - first)
+    if fields.flag("enable_moe_block"):
+        if first < layers:
+            raise fields.fault("num_kv_shared_layers", "shared caches beside experts are not supported")
+        width = fields.count("intermediate_size")
+        ffns = [moe(fields, "moe_intermediate_size", "expert_intermediate_size", shared_width=width)] * layers
+    fields.pass_over("num_experts", "top_k_experts", "moe_intermediate_size")
+    inputs = _layer_inputs(fields)
+    blocks = [(mixers[window, index >= first], ffns[index]) for index, window in enumerate(layer_windows)]
+    return shape(fields, "gemma", blocks, tied=True, norms=5 if inputs else 4, extras=inputs)
+
+
+def _gemma3n(fields: Fields) -> Shape:
+    """Gemma-3n: per-layer embeddings, a learned residual connection, and four streams of which a layer updates one."""
+    fields.require(*SIZES, "intermediate_size", "head_dim", "num_key_value_heads")
+    layers, biases = fields.layers(), attention_biases(fields)
+    first = _first_shared(fields, layers)
+    layer_windows = windows(fields, layers, lambda index: (index + 1) % 5 != 0, default=512)
+    mixers = {
+        (window, is_shared): gqa(fields, window=window, kv_shared=is_shared, **biases, qk_norm="head")
+        for window in dict.fromkeys(layer_windows)
+        for is_shared in (False, True)
+    }
+    is_list = isinstance(fields.values.get("intermediate_size"), list)
+    widths = fields.counts("intermediate_size", layers, least=1) if is_list else None
+    ffns = [dense(fields, width=width) for width in widths] if widths else [dense(fields)] * layers
+    blocks = [(mixers[window, index >= first], ffns[index]) for index, window in enumerate(layer_windows)]
+    if not fields.flag("altup_correct_scale", default=True):
+        raise fields.fault("altup_correct_scale", "streams without a scale of their correction are not supported")
+    extras = {
+        **_layer_inputs(fields),
+        "altup": fields.count("altup_num_inputs", default=4),
+        "laurel": fields.count("laurel_rank", default=64),
+    }
+    if extras["altup"] > 64:
+        raise fields.fault("altup_num_inputs", f"{extras['altup']} streams exceed the limit of 64")
+    return shape(fields, "gemma", blocks, tied=True, norms=5 if "layer_input" in extras else 4, extras=extras)
+
+
+GEMMAS: Mapping[str, Callable[[Fields], Shape]] = {
+    "gemma3n": _gemma3n,
+    "gemma3n_text": _gemma3n,
+    "gemma4": _gemma4,
+    "gemma4_text": _gemma4,
+    "gemma4_unified": _gemma4,
+    "gemma4_unified_text": _gemma4,
+}
+
+
+Family = Callable[[Fields], Shape]
+
+_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+
+
+@dataclass(frozen=True, slots=True)
+class _Traits:
+    """What sets dense families apart; a text names the field that states a trait, its default after `=`."""
+
+    family: str
+    tied: bool = False
+    norms: int = 2
+    norm_bias: bool = False
+    bias: str | bool = False  # of all projections of attention
+    qkv_bias: str | bool = False
+    o_bias: str | bool = False
+    mlp_bias: str | bool = False
+    head_bias: str | bool = False
+    qk_norm: str | None = None  # head or full
+    gated: bool = True
+    parallel: str | bool = False
+    sinks: bool = False
+    out_gate: bool = False
+    slides: Callable[[int], bool] = lambda _: True  # which layers have a window, where layer_types does not say
+    window: int | None = None  # tokens, where no field says
+
+
+def _holds(trait: str | bool, fields: Fields) -> bool:
+    if isinstance(trait, bool):
+        return trait
+    name, _, default = trait.partition("=")
+    return fields.flag(name, default=default == "true")
+
+
+def _dense_family(traits: _Traits) -> Family:
+    def read(fields: Fields) -> Shape:
+        fields.require(*_NAMES)
+        layer_windows = windows(fields, fields.layers(), traits.slides, default=traits.window)
+        ffn = dense(fields, gated=traits.gated, bias=_holds(traits.mlp_bias, fields))
+        mixers = gqa_by_window(
+            fields,
+            layer_windows,
+            qkv_bias=_holds(traits.bias, fields) or _holds(traits.qkv_bias, fields),
+            o_bias=_holds(traits.bias, fields) or _holds(traits.o_bias, fields),
+            qk_norm=traits.qk_norm,
+            sinks=traits.sinks,
+            out_gate=traits.out_gate,
+        )
+        return shape(
+            fields,
+            traits.family,
+            [(mixer, ffn) for mixer in mixers],
+            tied=traits.tied,
+            norms=traits.norms,
+            norm_bias=traits.norm_bias,
+            parallel=_holds(traits.parallel, fields),
+            head_bias=_holds(traits.head_bias, fields),
+        )
+
+    return read
+
+
+_LLAMA = _Traits("llama", bias="attention_bias", mlp_bias="mlp_bias")
+_GEMMA2 = _Traits(
+    "gemma",
+    tied=True,
+    norms=4,
+    bias="attention_bias",
+    slides=lambda index: index % 2 == 0,
+    window=4096,
+)
+
+_DENSE: Mapping[str, _Traits] = {
+    "llama": _LLAMA,
+    "apertus": _Traits("apertus", bias="attention_bias", qk_norm="head", gated=False),
+    "baichuan": _Traits("baichuan"),
+    "arcee": _Traits("arcee", bias="attention_bias", mlp_bias="mlp_bias", gated=False),
+    "cwm": _Traits("cwm", mlp_bias="mlp_bias", slides=lambda index: index % 4 != 0, window=8192),
+    "ernie4_5": _Traits("ernie", tied=True, bias="use_bias", mlp_bias="use_bias"),
+    "gemma": _Traits("gemma", tied=True, bias="attention_bias"),
+    "gemma2": _GEMMA2,
+    "glm": _Traits("glm", qkv_bias="attention_bias"),
+    "glm4": _Traits("glm", norms=4, qkv_bias="attention_bias"),
+    "gpt_neox": _Traits(
+        "gpt-neox",
+        parallel="use_parallel_residual=true",
+        norm_bias=True,
+        bias="attention_bias=true",
+        mlp_bias=True,
+        gated=False,
+    ),
+    "emu3_text_model": _LLAMA,
+    "granite": _Traits("granite", bias="attention_bias", mlp_bias="mlp_bias"),
+    "granite_swa": _Traits(
+        "granite",
+        tied=True,
+        bias="attention_bias",
+        mlp_bias="mlp_bias",
+        sinks=True,
+        slides=lambda index: index % 4 != 0,
+    ),
+    "hunyuan_v1_dense": _Traits("hunyuan", bias="attention_bias", qk_norm="head"),
+    "internlm2": _Traits("internlm"),
+    "iquestcoder": _LLAMA,
+    "jais2": _Traits("jais", norm_bias=True, bias="attention_bias=true", mlp_bias="mlp_bias=true", gated=False),
+    "ministral": _Traits("mistral"),
+    "ministral3": _Traits("mistral"),
+    "mistral": _Traits("mistral"),
+    "muse_glimmer_text": _Traits("muse", norms=4, bias="attention_bias", out_gate=True),
+    "nemotron": _Traits("nemotron", norm_bias=True, bias="attention_bias", mlp_bias="mlp_bias", gated=False),
+    "olmo2": _Traits("olmo", bias="attention_bias", qk_norm="full"),
+    "olmo3": _Traits("olmo", bias="attention_bias", qk_norm="full", slides=lambda index: (index + 1) % 4 != 0),
+    "phi3": _Traits("phi"),
+    "seed_oss": _Traits("seed", qkv_bias="attention_bias=true", o_bias="attention_out_bias", mlp_bias="mlp_bias"),
+    "smollm3": _Traits("smollm", tied=True, bias="attention_bias", mlp_bias="mlp_bias"),
+    "starcoder2": _Traits(
+        "starcoder",
+        tied=True,
+        norm_bias=True,
+        bias="use_bias=true",
+        mlp_bias="use_bias=true",
+        gated=False,
+    ),
+    "vaultgemma": replace(_GEMMA2, norms=2),
+}
+
+
+def llama_like(fields: Fields) -> Shape:
+    """Shape of a model whose unknown type has the fields of Llama."""
+    return _dense_family(_LLAMA)(fields)
+
+
+def _qwen2(fields: Fields) -> Shape:
+    return _qwen(fields, "qwen2", qkv_bias=True)
+
+
+def _qwen3(fields: Fields) -> Shape:
+    return _qwen(fields, "qwen3", **attention_biases(fields), qk_norm="head")
+
+
+def _mimo(fields: Fields) -> Shape:
+    return _qwen(fields, "mimo", qkv_bias=fields.flag("attention_bias", default=True))
+
+
+def _qwen(fields: Fields, family: str, **traits: Any) -> Shape:
+    fields.require(*_NAMES)
+    layers, ffn = fields.layers(), dense(fields)
+    mixers = gqa_by_window(fields, qwen_windows(fields, layers), **traits)
+    return shape(fields, family, [(mixer, ffn) for mixer in mixers], mtp=drafts(fields))
+
+
+def _exaone4(fields: Fields) -> Shape:
+    """EXAONE-4: norms after both halves of a layer; a window, if stated, on three layers in four."""
+    fields.require(*_NAMES)
+    mixers = gqa_by_window(fields, attention_windows(fields), qk_norm="head")
+    ffn = dense(fields)
+    return shape(fields, "exaone", [(mixer, ffn) for mixer in mixers])
+
+
+def _internlm3(fields: Fields) -> Shape:
+    """InternLM3: any one of its bias fields turns on all biases."""
+    fields.require(*_NAMES)
+    bias = True in {fields.flag(name) for name in ("attention_bias", "qkv_bias", "mlp_bias", "bias")}
+    mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
+    return shape(fields, "internlm", uniform(fields.layers(), mixer, dense(fields, bias=bias)))
+
+
+def _helium(fields: Fields) -> Shape:
+    """Helium: the output projection is square."""
+    fields.require(*_NAMES)
+    mixer = gqa(fields, qkv_bias=fields.flag("attention_bias"))
+    if mixer["heads"] * mixer["head_dim"] != fields.count("hidden_size"):
+        raise fields.fault("head_dim", "heads that are not as wide as the model are not supported for this family")
+    return shape(fields, "helium", uniform(fields.layers(), mixer, dense(fields, bias=fields.flag("mlp_bias"))))
+
+
+def _llama_by_statement(fields: Fields) -> Shape:
+    """EXAONE-3 and MiniCPM: Llama that must state whether the head is tied, because engines disagree on the default."""
+    fields.require("hidden_size", "num_hidden_layers|num_layers", "num_attention_heads", "intermediate_size")
+    fields.require("vocab_size", "tie_word_embeddings")
+    bias = fields.flag("attention_bias") or fields.flag("bias")
+    mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
+    layers = fields.layers("num_hidden_layers" if fields.has("num_hidden_layers") else "num_layers")
+    family = fields.text("model_type") or "llama"
+    return shape(fields, family, uniform(layers, mixer, dense(fields, bias=fields.flag("mlp_bias"))))
+
+
+def _hyperclovax(fields: Fields) -> Shape:
+    """HyperCLOVA X: Llama with a norm before and after both halves of a layer."""
+    norms = 4 if fields.flag("use_post_norm", default=True) else 2
+    return replace(llama_like(fields), family="hyperclova", norms=norms)
+
+
+def _gemma3(fields: Fields) -> Shape:
+    """Gemma-3: a window on five layers in six."""
+    period = fields.count("sliding_window_pattern", "_sliding_window_pattern", default=6)
+    return _dense_family(replace(_GEMMA2, qk_norm="head", slides=lambda index: (index + 1) % period != 0))(fields)
+
+
+def _cohere(fields: Fields) -> Shape:
+    """Command-R: attention and feed-forward network in parallel after one norm without biases."""
+    fields.require(*_NAMES)
+    layers, biases = fields.layers(), attention_biases(fields)
+    qk_norm = "full" if fields.flag("use_qk_norm") else None
+    mixer = gqa(fields, **biases, qk_norm=qk_norm)
+    return shape(fields, "command-r", uniform(layers, mixer, dense(fields)), tied=True, norms=1, parallel=True)
+
+
+def _cohere2(fields: Fields) -> Shape:
+    """Command-R7B and Command-A: a window on three layers in four."""
+    fields.require(*_NAMES)
+    layers, biases = fields.layers(), attention_biases(fields)
+    period = fields.count("sliding_window_pattern", "_sliding_window_pattern", default=4)
+    layer_windows = windows(fields, layers, lambda index: (index + 1) % period != 0, default=4096)
+    mixers = gqa_by_window(fields, layer_windows, **biases)
+    ffn = dense(fields)
+    return shape(fields, "command-r", [(mixer, ffn) for mixer in mixers], tied=True, norms=1, parallel=True)
+
+
+#: Reader of each model_type; multimodal wrappers are read by the type of their language model.
+FAMILIES: Mapping[str, Family] = {
+    **{name: _dense_family(traits) for name, traits in _DENSE.items()},
+    **OTHERS,
+    **CLASSICS,
+    **EXPERTS,
+    **MIXTURES,
+    **RECENT,
+    **LATENTS,
+    **HYBRIDS,
+    **STATES,
+    **GEMMAS,
+    **STREAMS,
+    "cohere": _cohere,
+    "cohere2": _cohere2,
+    "exaone": _llama_by_statement,
+    "exaone4": _exaone4,
+    "gemma3": _gemma3,
+    "gemma3_text": _gemma3,
+    "helium": _helium,
+    "hyperclovax": _hyperclovax,
+    "internlm3": _internlm3,
+    "mimo": _mimo,
+    "minicpm": _llama_by_statement,
+    "qwen2": _qwen2,
+    "qwen2_5_vl": _qwen2,
+    "qwen2_5_vl_text": _qwen2,
+    "qwen2_vl": _qwen2,
+    "qwen2_vl_text": _qwen2,
+    "qwen3": _qwen3,
+    "qwen3_vl_text": _qwen3,
+}
+
+#: Values that files of a family may leave out, from its configuration class in transformers.
+DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "gemma3_text": {
+        "vocab_size": 262_208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131_072,
+    },
+}

@@ -1,0 +1,528 @@
+"""Readers of mixtures of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from roofline.catalog.huggingface.blocks import (
+    LARGEST,
+    SIZES,
+    Block,
+    Fields,
+    LayerList,
+    Shape,
+    attention_biases,
+    dense,
+    drafts,
+    gqa,
+    gqa_by_window,
+    is_sparse,
+    mla,
+    moe,
+    networks,
+    part,
+    shape,
+    uniform,
+    windows,
+)
+
+# Mixture-of-experts families whose layers all have attention.
+
+
+def _mixtral(fields: Fields) -> Shape:
+    """Mixtral: `intermediate_size` is the width of an expert."""
+    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
+    ffn = moe(fields, "intermediate_size", shared_width=0)
+    mixers = gqa_by_window(fields, windows(fields, fields.layers()))
+    return shape(fields, "mixtral", [(mixer, ffn) for mixer in mixers])
+
+
+def _granite_moe(fields: Fields) -> Shape:
+    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
+    mixer = gqa(fields, **attention_biases(fields))
+    return shape(fields, "granite", uniform(fields.layers(), mixer, moe(fields, "intermediate_size", shared_width=0)))
+
+
+def _olmoe(fields: Fields) -> Shape:
+    """OLMoE and FlexOlmo: norms over all heads of queries and of keys."""
+    fields.require(*SIZES, "intermediate_size", "num_experts", "num_experts_per_tok")
+    mixer = gqa(fields, **attention_biases(fields), qk_norm="full")
+    return shape(fields, "olmo", uniform(fields.layers(), mixer, moe(fields, "intermediate_size", shared_width=0)))
+
+
+def _gpt_oss(fields: Fields) -> Shape:
+    """gpt-oss: a window on every other layer, one learned sink per head, biases, experts `intermediate_size` wide."""
+    fields.require(
+        *SIZES, "intermediate_size", "num_local_experts|num_experts", "num_experts_per_tok|experts_per_token"
+    )
+    biases = attention_biases(fields, default=True)
+    layer_windows = windows(fields, fields.layers(), lambda index: index % 2 == 0, default=128)
+    mixers = gqa_by_window(fields, layer_windows, **biases, sinks=True)
+    ffn = moe(fields, "intermediate_size", shared_width=0, router_bias=True, expert_bias=True)
+    return shape(fields, "gpt-oss", [(mixer, ffn) for mixer in mixers])
+
+
+def qwen_ffns(fields: Fields, layers: int, experts: Block) -> list[Block]:
+    """Feed-forward networks of Qwen: experts on every `decoder_sparse_step`-th layer except `mlp_only_layers`."""
+    step = fields.count("decoder_sparse_step", default=1)
+    dense_layers = frozenset(fields.counts("mlp_only_layers") or ())
+    return networks(fields, experts, [index not in dense_layers and (index + 1) % step == 0 for index in range(layers)])
+
+
+def qwen_windows(fields: Fields, layers: int) -> list[int | None]:
+    """Window of each layer of Qwen2 and Qwen3 [tokens]: where enabled, from `max_window_layers` on."""
+    first = fields.count("max_window_layers", default=28, least=0)
+    if not fields.flag("use_sliding_window"):
+        return [None] * layers
+    return windows(fields, layers, lambda index: index >= first, default=4096)
+
+
+def _qwen2_moe(fields: Fields) -> Shape:
+    fields.require(*SIZES, "moe_intermediate_size", "num_experts|num_local_experts", "num_experts_per_tok")
+    shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
+    return _qwen_moe(fields, "qwen2", shared, {"qkv_bias": fields.flag("qkv_bias", default=True)})
+
+
+def _qwen3_moe(fields: Fields) -> Shape:
+    fields.require(*SIZES, "moe_intermediate_size", "num_experts|num_local_experts", "num_experts_per_tok")
+    biases = attention_biases(fields)
+    if not fields.flag("use_qk_norm", default=True):  # a field of Qwen3-Coder, although every Qwen3 has these norms
+        raise fields.fault("use_qk_norm", "Qwen3 without norms of queries and keys is not supported")
+    return _qwen_moe(fields, "qwen3", 0, {**biases, "qk_norm": "head"})
+
+
+def _qwen_moe(fields: Fields, family: str, shared: int, traits: Mapping[str, Any]) -> Shape:
+    layers = fields.layers()
+    ffns = qwen_ffns(fields, layers, moe(fields, shared_width=shared, shared_gate=shared > 0))
+    mixers = gqa_by_window(fields, qwen_windows(fields, layers), **traits)
+    return shape(fields, family, list(zip(mixers, ffns, strict=True)))
+
+
+def _ernie_moe(fields: Fields) -> Shape:
+    fields.require(*SIZES, "intermediate_size", "moe_num_experts", "moe_k", "moe_intermediate_size")
+    layers, bias = fields.layers(), fields.flag("use_bias")
+    first = fields.count("moe_layer_start_index", default=1, least=0)
+    last = fields.optional("moe_layer_end_index", least=-1)
+    last = layers - 1 if last is None or last < 0 else last
+    every = fields.count("moe_layer_interval", default=1)
+    experts = moe(fields, router_bias=True)
+    network = dense(fields, bias=bias)
+    mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
+    sparse = [first <= index <= last and (index + 1) % every == 0 for index in range(layers)]
+    layer_blocks = [(mixer, experts if is_mixture else network) for is_mixture in sparse]
+    return shape(fields, "ernie", layer_blocks, tied=True)
+
+
+def _llama4(fields: Fields) -> Shape:
+    """Llama-4: three layers in four attend within chunks; `intermediate_size` is the width of every expert."""
+    fields.require(*SIZES, "intermediate_size", "intermediate_size_mlp", "num_local_experts", "num_experts_per_tok")
+    layers, biases = fields.layers(), attention_biases(fields)
+    chunk = fields.optional("attention_chunk_size")
+    fields.pass_over("use_qk_norm")  # the norm has no parameters
+    rotary = fields.counts("no_rope_layers") or [int((index + 1) % 4 != 0) for index in range(layers)]
+    kinds = fields.choices("layer_types", {"chunked_attention", "full_attention"}, layers)
+    chunked = [kind == "chunked_attention" for kind in kinds] if kinds else [mark > 0 for mark in rotary]
+    if len(chunked) != layers:
+        raise fields.fault("no_rope_layers", f"has {len(chunked)} entries for {layers} layers")
+    step = fields.count("interleave_moe_layer_step", default=1)
+    moe_layers = fields.counts("moe_layers")
+    sparse = frozenset(moe_layers if moe_layers is not None else range(step - 1, layers, step))
+    local, full = (gqa(fields, chunk=size, **biases) for size in (chunk, None))
+    experts = moe(fields, "intermediate_size", shared_width=fields.count("intermediate_size"))
+    network = dense(fields, "intermediate_size_mlp")
+    return shape(
+        fields,
+        "llama",
+        [
+            (local if is_chunked else full, experts if index in sparse else network)
+            for index, is_chunked in enumerate(chunked)
+        ],
+    )
+
+
+def _minimax_m2(fields: Fields) -> Shape:
+    """MiniMax-M2: `intermediate_size` is the width of an expert; norms over all heads of queries and of keys."""
+    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
+    shared = fields.count("shared_intermediate_size", default=0, least=0)
+    ffn = moe(fields, "intermediate_size", shared_width=shared, router_bias=fields.flag("use_routing_bias"))
+    mixer = gqa(fields, qk_norm=_minimax_norm(fields))
+    mtp = drafts(fields) if fields.flag("use_mtp") else 0
+    return shape(fields, "minimax", uniform(fields.layers(), mixer, ffn), mtp=mtp)
+
+
+def _minimax_norm(fields: Fields) -> str | None:
+    if not fields.flag("use_qk_norm", default=True):
+        return None
+    usual = "per_layer" if fields.text("model_type") == "minimax_m2" else "per_head"
+    return "head" if (fields.text("qk_norm_type") or usual) == "per_head" else "full"
+
+
+def _minimax_m3(fields: Fields) -> Shape:
+    """MiniMax-M3: dense layers first, then experts; attention reads the highest-scoring blocks of tokens alone."""
+    fields.require(*SIZES, "dense_intermediate_size", "num_local_experts", "num_experts_per_tok")
+    layers = fields.layers()
+    qk_norm = _minimax_norm(fields)
+    fields.pass_over("n_shared_experts", "index_n_heads", "index_head_dim")
+    plain = gqa(fields, qk_norm=qk_norm)
+    mixers = [plain] * layers
+    config, kinds = _minimax_indexer(fields, layers)
+    if config is not None and config.flag("use_sparse_attention", default=True):
+        marks = kinds or config.counts("sparse_attention_freq", layers) or [1] * layers
+        config.require("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
+        block = config.count("sparse_block_size")
+        top_k = block * config.count("sparse_topk_blocks")
+        if top_k > LARGEST:
+            raise config.fault("sparse_topk_blocks", "exceeds any context length")
+        indexer = {
+            "heads": config.count("sparse_num_index_heads"),
+            "dim": config.count("sparse_index_dim"),
+            "top_k": top_k,
+            "block": block,
+        }
+        sparse = gqa(fields, qk_norm=qk_norm, indexer=indexer)
+        mixers = [sparse if mark else plain for mark in marks]
+    experts = moe(
+        fields,
+        "moe_intermediate_size",
+        "intermediate_size",
+        shared_width=fields.optional("shared_intermediate_size", least=0),
+        router_bias=fields.flag("use_routing_bias", default=True),
+    )
+    network = dense(fields, "dense_intermediate_size")
+    ffns = [experts if is_mixture else network for is_mixture in is_sparse(fields, layers)]
+    return shape(fields, "minimax", list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
+
+
+def _minimax_indexer(fields: Fields, layers: int) -> tuple[Fields | None, list[int] | None]:
+    """Settings of the indexer, and which layers have one, as published or as transformers saves them."""
+    kinds = fields.choices("layer_types", {"full_attention", "minimax_m3_sparse"}, layers)
+    if fields.has("sparse_attention_config") or kinds is None:
+        return fields.section("sparse_attention_config"), None
+    marks = [int(kind == "minimax_m3_sparse") for kind in kinds]
+    if not any(marks):
+        return None, marks
+    renamed = {
+        "sparse_num_index_heads": "index_n_heads",
+        "sparse_index_dim": "index_head_dim",
+        "sparse_block_size": "index_block_size",
+        "sparse_topk_blocks": "index_topk_blocks",
+    }
+    fields.require(*renamed.values())
+    return Fields({old: fields.values[new] for old, new in renamed.items()}, fields.where), marks
+
+
+def _mimo_v2(fields: Fields) -> Shape:
+    """MiMo-V2: keys wider than values; layers with a window have their own numbers of heads, and sinks."""
+    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "head_dim")
+    fields.require("hybrid_layer_pattern|layer_types")
+    layers, bias = fields.layers(), fields.flag("attention_bias")
+    marks = fields.counts("hybrid_layer_pattern", layers)
+    window_kv_heads = None  # of layers with a window, where the configuration does not state them
+    if marks is None:
+        kinds = fields.choices("layer_types", {"full_attention", "sliding_attention"}, layers) or ()
+        marks = [int(kind == "sliding_attention") for kind in kinds]
+        window_kv_heads = 2 * fields.count("num_key_value_heads")
+    full = gqa(
+        fields,
+        v_head_dim=fields.optional("v_head_dim"),
+        qkv_bias=bias,
+        sinks=fields.flag("add_full_attention_sink_bias"),
+    )
+    sliding = gqa(
+        fields,
+        heads=fields.optional("swa_num_attention_heads"),
+        kv_heads=fields.optional("swa_num_key_value_heads") or window_kv_heads,
+        head_dim=fields.optional("swa_head_dim"),
+        v_head_dim=fields.optional("swa_v_head_dim", "v_head_dim"),
+        window=fields.count("sliding_window_size", "sliding_window"),
+        qkv_bias=bias,
+        sinks=fields.flag("add_swa_attention_sink_bias", default=window_kv_heads is not None),
+    )
+    experts, network = moe(fields, router_bias=True), dense(fields)
+    ffns = [experts if is_mixture else network for is_mixture in is_sparse(fields, layers)]
+    mixers = [sliding if mark else full for mark in marks]
+    return shape(fields, "mimo", list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
+
+
+def _step3(fields: Fields) -> Shape:
+    """Step-3.5 and 3.7: layers with a window have more heads; the gate of one value per head is left out."""
+    fields.require(*SIZES, "moe_intermediate_size", "intermediate_size", "layer_types", "sliding_window")
+    layers = fields.layers()
+    kinds = fields.choices("layer_types", {"sliding_attention", "full_attention"}) or []
+    if len(kinds) < layers:  # further entries belong to the draft modules
+        raise fields.fault("layer_types", f"has {len(kinds)} entries for {layers} layers")
+    kv_heads = fields.optional("num_attention_groups", "num_key_value_heads")
+    fields.pass_over("n_shared_experts")  # share_expert_dim is the width of all of them
+    window = fields.count("sliding_window")
+    window_heads = fields.section("attention_other_setting")
+    mixers = {
+        "full_attention": gqa(fields, kv_heads=kv_heads, qk_norm="head"),
+        "sliding_attention": gqa(
+            fields,
+            heads=window_heads.optional("num_attention_heads") if window_heads else None,
+            kv_heads=(window_heads.optional("num_attention_groups") if window_heads else None) or kv_heads,
+            window=window,
+            qk_norm="head",
+        ),
+    }
+    experts = moe(
+        fields,
+        shared_width=fields.count("share_expert_dim", default=0, least=0),
+        router_bias=fields.flag("use_moe_router_bias"),
+    )
+    network = dense(fields)
+    ffns = [experts if is_mixture else network for is_mixture in _step3_sparse(fields, layers)]
+    layer_mixers = [mixers[kind] for kind in kinds[:layers]]
+    return shape(fields, "step", list(zip(layer_mixers, ffns, strict=True)), mtp=drafts(fields))
+
+
+def _step3_sparse(fields: Fields, layers: int) -> list[bool]:
+    """Whether each layer is a mixture: published files list the mixtures, re-saved ones count the dense layers."""
+    if not isinstance(fields.values.get("moe_layers_enum"), str):
+        return is_sparse(fields, layers)
+    moe_layers = frozenset((fields.text("moe_layers_enum") or "").replace(" ", "").split(","))
+    return [str(index) in moe_layers for index in range(layers)]
+
+
+EXPERTS: Mapping[str, Callable[[Fields], Shape]] = {
+    "ernie4_5_moe": _ernie_moe,
+    "flex_olmo": _olmoe,
+    "gpt_oss": _gpt_oss,
+    "granitemoe": _granite_moe,
+    "llama4": _llama4,
+    "llama4_text": _llama4,
+    "minimax_m2": _minimax_m2,
+    "mimo_v2_flash": _mimo_v2,
+    "minimax_m3": _minimax_m3,
+    "minimax_m3_vl": _minimax_m3,
+    "minimax_m3_vl_text": _minimax_m3,
+    "mixtral": _mixtral,
+    "olmoe": _olmoe,
+    "qwen2_moe": _qwen2_moe,
+    "qwen3_moe": _qwen3_moe,
+    "qwen3_vl_moe_text": _qwen3_moe,
+    "step3p5": _step3,
+    "step3p7": _step3,
+}
+
+
+# Mixtures of experts of 2024 to 2026: dots1, EXAONE, Hunyuan, Ling, LongCat, Phi-MoE, DBRX and others.
+#
+# Defaults that configurations leave out are those of Hugging Face transformers
+# (https://github.com/huggingface/transformers, src/transformers/models); for Ling and Hunyuan also of SGLang
+# (https://github.com/sgl-project/sglang, python/sglang/srt/models/bailing_moe.py) and vLLM (https://github.com/vllm-
+# project/vllm, vllm/model_executor/models/hunyuan_v1.py).
+
+
+def attention_windows(fields: Fields) -> list[int | None]:
+    """Window of each layer of EXAONE [tokens]; the pattern is a period or letters such as LLLG."""
+    layers, pattern = fields.layers(), fields.values.get("sliding_window_pattern")
+    if not fields.has("sliding_window"):
+        fields.pass_over("layer_types")
+        return [None] * layers
+    if isinstance(pattern, str):
+        letters = fields.text("sliding_window_pattern") or "G"
+        return windows(fields, layers, lambda index: letters[index % len(letters)] == "L")
+    period = fields.count("sliding_window_pattern", default=4)
+    return windows(fields, layers, lambda index: (index + 1) % period != 0)
+
+
+def _with_dense_layers(
+    fields: Fields, family: str, mixers: list[Block], experts: Block, sparse: list[bool], **more: Any
+) -> Shape:
+    """A model with mixtures of experts on sparse layers and dense FFNs, `intermediate_size` wide, on the others."""
+    ffns = networks(fields, experts, sparse)
+    return shape(fields, family, list(zip(mixers, ffns, strict=True)), **more)
+
+
+def _dots1(fields: Fields) -> Shape:
+    """dots.llm1: the first layers are dense; a window, if stated, applies from layer `max_window_layers` on."""
+    fields.require(*SIZES, "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok")
+    layers, biases = fields.layers(), attention_biases(fields)
+    first = fields.count("max_window_layers", default=layers, least=0)
+    layer_windows: list[int | None] = [None] * layers
+    if fields.has("sliding_window"):
+        layer_windows = windows(fields, layers, lambda index: index >= first)
+    mixers = gqa_by_window(fields, layer_windows, **biases, qk_norm="head")
+    return _with_dense_layers(fields, "dots", mixers, moe(fields, router_bias=True), is_sparse(fields, layers))
+
+
+def _exaone_moe(fields: Fields) -> Shape:
+    fields.require(*SIZES, "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    mixers = gqa_by_window(fields, attention_windows(fields), qk_norm="head")
+    experts = moe(fields, router_bias=True)
+    sparse = is_sparse(fields, len(mixers))
+    return _with_dense_layers(fields, "exaone", mixers, experts, sparse, mtp=drafts(fields))
+
+
+def _solar_open(fields: Fields) -> Shape:
+    fields.require(*SIZES, "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok")
+    bias = fields.flag("attention_bias")
+    mixer = gqa(fields, qkv_bias=bias, qk_norm="head" if fields.flag("use_qk_norm") else None)
+    mixers = [mixer] * fields.layers()
+    return _with_dense_layers(fields, "solar", mixers, moe(fields, router_bias=True), is_sparse(fields, len(mixers)))
+
+
+def _bailing(fields: Fields) -> Shape:
+    """Ling and Ring, 1 and 2: shared experts are as wide as the routed ones unless a field says otherwise."""
+    fields.require(*SIZES, "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    if fields.flag("use_bias"):
+        raise fields.fault("use_bias", "biases are not supported for this family")
+    shared = fields.count("num_shared_experts", default=0, least=0)
+    shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
+    if shared > LARGEST:
+        raise fields.fault("num_shared_experts", "implausibly wide shared experts")
+    experts = moe(fields, shared_width=shared, router_bias=fields.flag("moe_router_enable_expert_bias"))
+    qk_norm = "head" if fields.flag("use_qk_norm") else None
+    mixer = gqa(fields, qkv_bias=fields.flag("use_qkv_bias"), qk_norm=qk_norm)
+    mixers, sparse = [mixer] * fields.layers(), is_sparse(fields, fields.layers())
+    return _with_dense_layers(fields, "ling", mixers, experts, sparse, mtp=drafts(fields))
+
+
+def _same_in_all_layers(fields: Fields, name: str, default: int | None = None) -> int | None:
+    """A number, or a list with the same number for every layer."""
+    if not isinstance(fields.values.get(name), list):
+        return fields.optional(name, least=0) if fields.has(name) else default
+    numbers = set(fields.counts(name, fields.layers()) or ())
+    if len(numbers) != 1:
+        raise fields.fault(name, "numbers that differ from layer to layer are not supported")
+    return numbers.pop()
+
+
+def _hunyuan(fields: Fields) -> Shape:
+    """Hunyuan-A13B and Hunyuan-Large: an FFN alongside the experts; some layers share the previous layer's KV cache."""
+    fields.require(*SIZES, "intermediate_size", "num_experts", "moe_topk")
+    layers, biases = fields.layers(), attention_biases(fields)
+    experts, top_k = _same_in_all_layers(fields, "num_experts") or 1, _same_in_all_layers(fields, "moe_topk") or 1
+    width = fields.count("intermediate_size")
+    expert_width = _same_in_all_layers(fields, "moe_intermediate_size") or width
+    has_shared = fields.flag("use_mixed_mlp_moe", default=True)
+    shared = (_same_in_all_layers(fields, "num_shared_expert", 1) or 0) * width if has_shared else 0
+    if shared > LARGEST:
+        raise fields.fault("num_shared_expert", "implausibly wide shared experts")
+    fields.pass_over("num_experts_per_tok", "num_local_experts")
+    values = {"num_experts": experts, "moe_topk": top_k, "moe_intermediate_size": expert_width}
+    ffn = moe(Fields(values, fields.where), shared_width=shared)
+    every = fields.count("cla_share_factor", default=1) if fields.flag("use_cla") else 1
+    is_newer = fields.text("model_type") == "hunyuan_v1_moe"
+    qk_norm = "head" if fields.flag("use_qk_norm", default=is_newer) else None
+    caching, sharing = (gqa(fields, kv_shared=is_shared, **biases, qk_norm=qk_norm) for is_shared in (False, True))
+    layer_blocks = [(sharing if index % every else caching, ffn) for index in range(layers)]
+    return shape(fields, "hunyuan", layer_blocks)
+
+
+def _longcat(fields: Fields) -> Shape:
+    """LongCat-Flash: a layer has two pairs of attention and dense FFN, with experts alongside the first FFN.
+
+    Experts and first FFN read the same normalized input, so the FFN is counted as a shared expert. Zero
+    experts return their input.
+    """
+    fields.require("hidden_size", "num_attention_heads", "vocab_size", "num_layers|num_hidden_layers")
+    fields.require("ffn_hidden_size", "expert_ffn_hidden_size", "n_routed_experts", "moe_topk")
+    pairs = fields.layers("num_layers") if fields.has("num_layers") else fields.layers() // 2
+    fields.pass_over("num_hidden_layers")
+    width, zeros = fields.count("ffn_hidden_size"), fields.count("zero_expert_num", default=0, least=0)
+    kind = fields.text("zero_expert_type")
+    if zeros and kind not in (None, "identity"):
+        raise fields.fault("zero_expert_type", f"{kind!r} is not supported; only identity")
+    experts = moe(
+        fields,
+        "expert_ffn_hidden_size",
+        shared_width=width,
+        router_bias=fields.flag("router_bias"),
+        zero_experts=zeros,
+    )
+    mixer, network = mla(fields), dense(fields, width=width)
+    pair: LayerList = [(mixer, experts), (mixer, network)]
+    return shape(fields, "longcat", pair * max(1, pairs), mtp=drafts(fields))
+
+
+def _phimoe(fields: Fields) -> Shape:
+    """Phi-3.5-MoE: norms with biases; `intermediate_size` is the width of an expert."""
+    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
+    biases = attention_biases(fields)
+    mixers = gqa_by_window(fields, windows(fields, fields.layers()), **biases)
+    ffn = moe(fields, "intermediate_size", shared_width=0)
+    layer_blocks = [(mixer, ffn) for mixer in mixers]
+    return shape(fields, "phi", layer_blocks, norm_bias=True, head_bias=fields.flag("lm_head_bias"))
+
+
+def _dbrx(fields: Fields) -> Shape:
+    fields.require("d_model", "n_heads", "n_layers", "vocab_size", "attn_config", "ffn_config")
+    attention, network = fields.section("attn_config"), fields.section("ffn_config")
+    if attention is None or network is None:
+        raise fields.fault("attn_config" if attention is None else "ffn_config", "missing")
+    network.require("ffn_hidden_size", "moe_num_experts", "moe_top_k")
+    fields.pass_over("num_key_value_heads")  # transformers copies it from attn_config
+    hidden, heads = fields.count("d_model"), fields.count("n_heads")
+    head_dim = fields.divided("n_heads", hidden, heads)
+    mixer = gqa(fields, heads=heads, kv_heads=attention.count("kv_n_heads", default=1), head_dim=head_dim)
+    ffn = moe(network, "ffn_hidden_size", shared_width=0)
+    layers = uniform(fields.layers("n_layers"), mixer, ffn)
+    return Shape("dbrx", hidden, fields.count("vocab_size"), fields.flag("tie_word_embeddings"), layers)
+
+
+def _afmoe(fields: Fields) -> Shape:
+    """Trinity: gated attention, four norms per layer, the first layers dense."""
+    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    layers = fields.layers()
+    period = fields.count("global_attn_every_n_layers", default=4)
+    layer_windows = windows(fields, layers, lambda index: (index + 1) % period != 0)
+    mixers = gqa_by_window(fields, layer_windows, qk_norm="head", out_gate=True)
+    first = fields.count("num_dense_layers", default=1, least=0)
+    sparse = [index >= first for index in range(layers)]
+    return _with_dense_layers(fields, "trinity", mixers, moe(fields, router_bias=True), sparse, norms=4)
+
+
+def _granite_shared(fields: Fields) -> Shape:
+    """Granite with a shared FFN alongside the experts."""
+    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
+    biases = attention_biases(fields)
+    shared = fields.count("shared_intermediate_size", default=0, least=0)
+    ffn = moe(fields, "intermediate_size", shared_width=shared)
+    return shape(fields, "granite", uniform(fields.layers(), gqa(fields, **biases), ffn))
+
+
+def _mla_dense(fields: Fields) -> Shape:
+    """MiniCPM3 and Youtu: latent attention and dense FFNs."""
+    fields.require(*SIZES, "intermediate_size", "kv_lora_rank", "q_lora_rank")
+    family = "minicpm" if fields.text("model_type") == "minicpm3" else "youtu"
+    return shape(fields, family, uniform(fields.layers(), mla(fields), dense(fields)), tied=True)
+
+
+def _mllama(fields: Fields) -> Shape:
+    """Language model of Llama-3.2-Vision: Llama with layers of cross-attention to an image.
+
+    A request without an image skips these layers: they take memory but no time. The embedding has eight rows more than
+    the head; they are left out.
+    """
+    fields.require(*SIZES, "intermediate_size", "cross_attention_layers")
+    layers = fields.layers()
+    cross_layers = frozenset(fields.counts("cross_attention_layers") or ())
+    if not cross_layers <= set(range(layers)):
+        raise fields.fault("cross_attention_layers", f"has layers beyond the {layers} there are")
+    attention, network = gqa(fields), dense(fields)
+    sizes = {name: attention[name] for name in ("heads", "kv_heads", "head_dim")}
+    cross = (part("cross", **sizes, width=network["width"]), part("none"))
+    plain = (attention, network)
+    return shape(fields, "llama", [cross if index in cross_layers else plain for index in range(layers)])
+
+
+MIXTURES: Mapping[str, Callable[[Fields], Shape]] = {
+    "afmoe": _afmoe,
+    "bailing_moe": _bailing,
+    "bailing_moe_v2": _bailing,
+    "dbrx": _dbrx,
+    "dots1": _dots1,
+    "exaone_moe": _exaone_moe,
+    "granitemoeshared": _granite_shared,
+    "hunyuan": _hunyuan,
+    "hunyuan_v1_moe": _hunyuan,
+    "longcat_flash": _longcat,
+    "minicpm3": _mla_dense,
+    "mllama_text_model": _mllama,
+    "phimoe": _phimoe,
+    "solar_open": _solar_open,
+    "youtu": _mla_dense,
+}

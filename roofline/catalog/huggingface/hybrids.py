@@ -1,0 +1,565 @@
+"""Readers of models that mix attention with recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from roofline.catalog.huggingface.blocks import (
+    LARGEST,
+    MOST_LAYERS,
+    SIZES,
+    Block,
+    Fields,
+    LayerList,
+    Shape,
+    attention_biases,
+    conv_bias,
+    dense,
+    drafts,
+    gqa,
+    gqa_by_window,
+    is_sparse,
+    mla,
+    moe,
+    networks,
+    part,
+    shape,
+    uniform,
+    windows,
+)
+from roofline.catalog.huggingface.experts import qwen_ffns
+
+# Families that mix attention with recurrent layers, whose state does not grow with the context.
+
+_HALVES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-", "linear_attention": "M", "full_attention": "*"}
+#: Kind of a layer of Granite-4 in the words of its publisher and of transformers.
+_GRANITE_KINDS = {
+    "mamba": "mamba",
+    "attention": "attention",
+    "linear_attention": "mamba",
+    "full_attention": "attention",
+}
+
+
+def _qwen3_next(fields: Fields) -> Shape:
+    """Qwen3-Next; its checkpoints hold one draft module that the configuration does not mention."""
+    fields.require(*SIZES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
+    return gated_deltas(fields, "qwen3-next", drafts(fields) or 1)
+
+
+def _qwen3_5(fields: Fields) -> Shape:
+    fields.require(*SIZES, "num_experts|intermediate_size")
+    return gated_deltas(fields, "qwen3.5", drafts(fields))
+
+
+def gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = None, **more: Any) -> Shape:
+    """Gated delta nets, with gated attention on every fourth layer; `mtp` is the number of draft modules."""
+    layers, bias = fields.layers(), fields.flag("attention_bias")
+    fields.require("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
+    k_heads, v_heads = fields.count("linear_num_key_heads"), fields.count("linear_num_value_heads")
+    fields.divided("linear_num_key_heads", v_heads, k_heads)
+    linear = part(
+        "gdn",
+        k_heads=k_heads,
+        v_heads=v_heads,
+        k_dim=fields.count("linear_key_head_dim"),
+        v_dim=fields.count("linear_value_head_dim"),
+        conv=fields.count("linear_conv_kernel_dim", default=4),
+    )
+    is_gated = fields.flag("attn_output_gate", default=True)
+    if is_gated and bias:
+        raise fields.fault("attention_bias", "attention with biases and a gate of its output is not supported")
+    attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=is_gated, indexer=indexer)
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention", "indexed_attention"}, layers)
+    every = fields.count("full_attention_interval", default=4)
+    attends = [kind != "linear_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    if fields.has("num_experts"):
+        shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
+        ffns = qwen_ffns(fields, layers, moe(fields, shared_width=shared, shared_gate=shared > 0))
+    else:
+        ffns = [dense(fields)] * layers
+    mixers = [attention if is_attention else linear for is_attention in attends]
+    return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=mtp, **more)
+
+
+def _jamba(fields: Fields) -> Shape:
+    """Jamba: selective state spaces with inner norms; attention and experts recur at periods of their own."""
+    fields.require(*SIZES, "intermediate_size")
+    layers, hidden = fields.layers(), fields.count("hidden_size")
+    rank = fields.values.get("mamba_dt_rank")
+    conv_bias(fields, "mamba_conv_bias")
+    inner = fields.count("mamba_expand", default=2) * hidden
+    if inner > LARGEST:
+        raise fields.fault("mamba_expand", "implausibly many channels")
+    linear = part(
+        "mamba1",
+        inner=inner,
+        state=fields.count("mamba_d_state", default=16),
+        dt_rank=-(-hidden // 16) if rank in (None, "auto") else fields.count("mamba_dt_rank"),
+        conv=fields.count("mamba_d_conv", default=4),
+        inner_norms=True,
+    )
+    attention, network = gqa(fields), dense(fields)
+    experts = network
+    if fields.count("num_experts", default=16) > 1:
+        fields.require("num_experts", "num_experts_per_tok")
+        experts = moe(fields, "intermediate_size", shared_width=0)
+    attends = _periodic(fields, layers, "attn_layer_period", 8, "attn_layer_offset", 4)
+    sparse = _periodic(fields, layers, "expert_layer_period", 2, "expert_layer_offset", 1)
+    return shape(
+        fields,
+        "jamba",
+        [
+            (attention if is_attention else linear, experts if is_mixture else network)
+            for is_attention, is_mixture in zip(attends, sparse, strict=True)
+        ],
+    )
+
+
+def _periodic(fields: Fields, layers: int, period: str, default: int, offset: str, first: int) -> list[bool]:
+    every, start = fields.count(period, default=default), fields.count(offset, default=first, least=0)
+    return [(index - start) % every == 0 for index in range(layers)]
+
+
+def _granite_hybrid(fields: Fields) -> Shape:
+    """Granite-4: state spaces and attention; one shared FFN, in some models with routed experts alongside it."""
+    fields.require(*SIZES, "shared_intermediate_size", "mamba_n_heads", "mamba_d_head")
+    layers, biases = fields.layers(), attention_biases(fields)
+    fields.pass_over("mamba_expand")
+    conv_bias(fields, "mamba_conv_bias")
+    name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
+    kinds = fields.choices(name, set(_GRANITE_KINDS), layers) or ["mamba"] * layers
+    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
+    fields.divided("mamba_n_groups", heads, groups)
+    mixers = {
+        "mamba": part(
+            "mamba2",
+            heads=heads,
+            head_dim=fields.count("mamba_d_head"),
+            groups=groups,
+            state=fields.count("mamba_d_state", default=256),
+            conv=fields.count("mamba_d_conv", default=4),
+        ),
+        "attention": gqa(fields, **biases),
+    }
+    width = fields.count("shared_intermediate_size")
+    experts = fields.count("num_local_experts", default=0, least=0)
+    ffn = moe(fields, "intermediate_size", shared_width=width) if experts else dense(fields, width=width)
+    return shape(fields, "granite", [(mixers[_GRANITE_KINDS[kind]], ffn) for kind in kinds])
+
+
+def _nemotron_h(fields: Fields) -> Shape:
+    """Nemotron-H: each layer is one half, a letter each: M state space, * attention, E experts, - dense FFN."""
+    fields.require("hidden_size", "vocab_size", "hybrid_override_pattern|layers_block_type", "num_attention_heads")
+    letters = fields.text("hybrid_override_pattern")
+    if letters is None:
+        kinds = fields.choices("layers_block_type", set(_HALVES)) or []
+        letters = "".join(_HALVES[kind] for kind in kinds)
+    layers = fields.count("num_hidden_layers", default=max(1, len(letters)))
+    fields.pass_over("attention_head_dim", "moe_intermediate_size", "n_routed_experts", "n_shared_experts")
+    fields.pass_over("moe_shared_expert_intermediate_size", "moe_latent_size")  # of models without experts
+    name = "hybrid_override_pattern" if fields.has("hybrid_override_pattern") else "layers_block_type"
+    if len(letters) != layers or not 0 < len(letters) <= MOST_LAYERS:
+        raise fields.fault(name, f"has {len(letters)} entries for {layers} layers")
+    halves: dict[str, tuple[Block, Block]] = {}
+    for letter in dict.fromkeys(letters):
+        if letter not in _HALVES.values():
+            raise fields.fault(name, f"{letter!r} is not supported; only {', '.join(dict.fromkeys(_HALVES.values()))}")
+        halves[letter] = _nemotron_half(fields, letter)
+    return shape(fields, "nemotron", [halves[letter] for letter in letters], norms=1, mtp=drafts(fields))
+
+
+def _nemotron_half(fields: Fields, letter: str) -> tuple[Block, Block]:
+    none = part("none")
+    if letter == "M":
+        return _state_space(fields), none
+    if letter == "*":
+        biases = attention_biases(fields)
+        return gqa(fields, head_dim=fields.optional("head_dim", "attention_head_dim"), **biases), none
+    for name in ("use_bias", "mamba_proj_bias"):
+        if fields.flag(name):
+            raise fields.fault(name, "biases of the state space and of experts are not supported")
+    if letter == "-":
+        return none, dense(fields, gated=False, bias=fields.flag("mlp_bias"))
+    fields.require("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    if fields.flag("mlp_bias"):
+        raise fields.fault("mlp_bias", "experts with biases are not supported for this family")
+    shared = fields.count("n_shared_experts", default=0, least=0)
+    shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
+    latent = fields.optional("moe_latent_size")
+    return none, moe(fields, shared_width=shared, gated=False, router_bias=True, latent=latent)
+
+
+def _state_space(fields: Fields) -> Block:
+    fields.require("mamba_num_heads", "mamba_head_dim", "ssm_state_size")
+    fields.pass_over("expand", "time_step_rank")  # of Mamba-1
+    conv_bias(fields, "use_conv_bias")
+    heads, groups = fields.count("mamba_num_heads"), fields.count("n_groups", default=8)
+    fields.divided("n_groups", heads, groups)
+    return part(
+        "mamba2",
+        heads=heads,
+        head_dim=fields.count("mamba_head_dim"),
+        groups=groups,
+        state=fields.count("ssm_state_size"),
+        conv=fields.count("conv_kernel", default=4),
+    )
+
+
+def _kimi_linear(fields: Fields) -> Shape:
+    """Kimi-Linear and Kimi-K3: delta attention and latent attention; the configuration counts layers from one."""
+    fields.require(*SIZES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
+    layers = fields.layers()
+    config = fields.section("linear_attn_config") or _linear_attn_config(fields, layers)
+    config.require("num_heads", "head_dim", "full_attn_layers")
+    linear = part(
+        "kda",
+        heads=config.count("num_heads"),
+        dim=config.count("head_dim"),
+        conv=config.count("short_conv_kernel_size", default=4),
+        full_rank_gate=config.flag("use_full_rank_gate"),
+    )
+    latent = mla(fields, out_gate=fields.flag("mla_use_output_gate"))
+    latent_layers = frozenset(config.counts("full_attn_layers", least=1) or ())
+    linear_layers = config.counts("kda_layers", least=1)
+    if linear_layers is not None and latent_layers.union(linear_layers) != frozenset(range(1, layers + 1)):
+        raise config.fault("kda_layers", f"with full_attn_layers must cover all {layers} layers")
+    experts = moe(fields, router_bias=True, latent=fields.optional("routed_expert_hidden_size"))
+    sparse = is_sparse(fields, layers, dense_first=0 if fields.has("linear_attn_config") else 1)
+    mixers = [latent if index in latent_layers else linear for index in range(1, layers + 1)]
+    layer_blocks = list(zip(mixers, networks(fields, experts, sparse), strict=True))
+    return shape(fields, "kimi", layer_blocks, mtp=drafts(fields))
+
+
+def _linear_attn_config(fields: Fields, layers: int) -> Fields:
+    """Kimi's `linear_attn_config` from the fields that transformers saves in its place."""
+    fields.require("linear_attn_config|linear_num_heads", "linear_attn_config|linear_head_dim")
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    if kinds is None:  # the default of the class in transformers
+        kinds = ["full_attention" if index and index % 4 == 0 else "linear_attention" for index in range(layers)]
+    values = {
+        "num_heads": fields.values["linear_num_heads"],
+        "head_dim": fields.values["linear_head_dim"],
+        "short_conv_kernel_size": fields.values.get("linear_conv_kernel_dim"),
+        "full_attn_layers": [index + 1 for index, kind in enumerate(kinds) if kind == "full_attention"],
+    }
+    return Fields(values, fields.where)
+
+
+def _minimax_m1(fields: Fields) -> Shape:
+    """MiniMax-Text-01 and M1: lightning attention, and softmax attention every eighth layer."""
+    fields.require(
+        *SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok", "attn_type_list|layer_types"
+    )
+    layers = fields.layers()
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    marks = fields.counts("attn_type_list", layers)
+    attends = [mark > 0 for mark in marks] if marks else [kind == "full_attention" for kind in kinds or ()]
+    attention = gqa(fields)
+    linear = part("lightning", heads=attention["heads"], dim=attention["head_dim"])
+    shared = fields.count("shared_intermediate_size", default=0, least=0)
+    ffn = moe(fields, "intermediate_size", shared_width=shared)
+    return shape(fields, "minimax", [(attention if is_attention else linear, ffn) for is_attention in attends])
+
+
+HYBRIDS: Mapping[str, Callable[[Fields], Shape]] = {
+    "granitemoehybrid": _granite_hybrid,
+    "jamba": _jamba,
+    "kimi_linear": _kimi_linear,
+    "minimax": _minimax_m1,
+    "minimax_m1": _minimax_m1,
+    "minimax_text_01": _minimax_m1,
+    "nemotron_h": _nemotron_h,
+    "qwen3_5_moe_text": _qwen3_5,
+    "qwen3_5_text": _qwen3_5,
+    "qwen3_next": _qwen3_next,
+}
+
+
+# Families of state spaces and short convolutions: Mamba, Falcon-Mamba, Falcon-H1, LFM2.
+#
+# Defaults that configurations leave out are those of Hugging Face transformers
+# (https://github.com/huggingface/transformers, src/transformers/models).
+
+
+def _no_bias(fields: Fields, *names: str) -> None:
+    for name in names:
+        if fields.flag(name):
+            raise fields.fault(name, "biases of the projections of a state space are not supported")
+
+
+def _mamba(fields: Fields) -> Shape:
+    """Mamba and Falcon-Mamba: state spaces alone, one norm per layer; their inner norms have no parameters."""
+    fields.require("hidden_size|d_model", "num_hidden_layers|n_layer", "vocab_size")
+    hidden = fields.count("hidden_size", "d_model")
+    _no_bias(fields, "use_bias")
+    conv_bias(fields, "use_conv_bias")
+    rank = fields.values.get("time_step_rank")
+    inner = fields.count("expand", default=2) * hidden
+    if inner > LARGEST:
+        raise fields.fault("expand", "implausibly many channels")
+    mixer = part(
+        "mamba1",
+        inner=fields.count("intermediate_size", default=inner),
+        state=fields.count("state_size", default=16),
+        dt_rank=-(-hidden // 16) if rank in (None, "auto") else fields.count("time_step_rank"),
+        conv=fields.count("conv_kernel", default=4),
+    )
+    layers = fields.layers("num_hidden_layers" if fields.has("num_hidden_layers") else "n_layer")
+    tied = fields.flag("tie_word_embeddings", default=True)
+    vocab = fields.count("vocab_size")
+    return Shape("mamba", hidden, vocab, tied, uniform(layers, mixer, part("none")), norms=1)
+
+
+def _mamba2(fields: Fields) -> Shape:
+    fields.require("hidden_size", "num_hidden_layers", "vocab_size", "num_heads", "head_dim", "state_size")
+    _no_bias(fields, "use_bias")
+    conv_bias(fields, "use_conv_bias")
+    fields.pass_over("expand", "time_step_rank", "intermediate_size")  # of Mamba-1, or implied by the heads
+    heads, groups = fields.count("num_heads"), fields.count("n_groups", default=8)
+    fields.divided("n_groups", heads, groups)
+    mixer = part(
+        "mamba2",
+        heads=heads,
+        head_dim=fields.count("head_dim"),
+        groups=groups,
+        state=fields.count("state_size"),
+        conv=fields.count("conv_kernel", default=4),
+    )
+    return shape(fields, "mamba", uniform(fields.layers(), mixer, part("none")), norms=1)
+
+
+def _falcon_h1(fields: Fields) -> Shape:
+    """Falcon-H1: a state space and attention side by side after one norm, then an FFN after another.
+
+    Each layer is described as two, with one mixer and one norm each: parameters, arithmetic, traffic, state and cache
+    add up to the same.
+    """
+    fields.require(*SIZES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
+    _no_bias(fields, "mamba_proj_bias", "projectors_bias")
+    conv_bias(fields, "mamba_conv_bias")
+    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
+    fields.divided("mamba_n_groups", heads, groups)
+    inner = fields.optional("mamba_d_ssm") or fields.count("mamba_expand", default=2) * fields.count("hidden_size")
+    if inner > LARGEST:
+        raise fields.fault("mamba_expand", "implausibly many channels")
+    fields.pass_over("mamba_expand", "mamba_d_head")  # the latter follows from the heads, even where it is stated
+    state = part(
+        "mamba2",
+        heads=heads,
+        head_dim=fields.divided("mamba_n_heads", inner, heads),
+        groups=groups,
+        state=fields.count("mamba_d_state"),
+        conv=fields.count("mamba_d_conv", default=4),
+        no_norm=not fields.flag("mamba_rms_norm"),
+    )
+    attention = gqa(fields, **attention_biases(fields))
+    pair: LayerList = [(state, part("none")), (attention, dense(fields, bias=fields.flag("mlp_bias")))]
+    return shape(fields, "falcon", pair * fields.layers(), norms=1)
+
+
+def _lfm2(fields: Fields) -> Shape:
+    """LFM2: short convolutions and a few attention layers; the width of the FFN follows from a multiplier."""
+    fields.require(*SIZES, "intermediate_size|block_ff_dim")
+    width = fields.count("block_ff_dim", "intermediate_size")
+    fields.pass_over("intermediate_size", "num_heads")  # older names of other fields
+    if fields.flag("block_auto_adjust_ff_dim", default=True):
+        width = int(2 * width / 3)
+        width = int(fields.number("block_ffn_dim_multiplier", 1.0) * width)
+        multiple = fields.count("block_multiple_of", default=256)
+        width = -(-width // multiple) * multiple
+    if not 0 < width <= LARGEST:
+        raise fields.fault("intermediate_size", "implausible width of the feed-forward network")
+    network = dense(fields, width=width)
+    return _with_convolutions(fields, [network] * fields.layers(), qk_norm="head")
+
+
+def _lfm2_moe(fields: Fields) -> Shape:
+    """LFM2 with experts: the first layers are dense."""
+    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    layers, first = fields.layers(), fields.count("num_dense_layers", default=2, least=0)
+    experts = moe(fields, shared_width=0, router_bias=fields.flag("use_expert_bias", default=True))
+    network = dense(fields)
+    ffns = [network if index < first else experts for index in range(layers)]
+    return _with_convolutions(fields, ffns, qk_norm="head")
+
+
+def _lfm3(fields: Fields) -> Shape:
+    """LFM3: windows on some attention layers, a gate of one value per head, and norms after both halves."""
+    fields.require(*SIZES, "intermediate_size")
+    norms = 4 if fields.flag("use_sandwich_norm", default=True) else 2
+    has_gate, biases = fields.flag("use_attention_gate", default=True), attention_biases(fields)
+    ffns = [dense(fields)] * fields.layers()
+    return _with_convolutions(fields, ffns, norms, qk_norm="head", head_gate=has_gate, **biases)
+
+
+def _with_convolutions(fields: Fields, ffns: list[Block], norms: int = 2, **traits: Any) -> Shape:
+    """Layers with convolutions or attention, as `layer_types` says; older files list the attention layers alone."""
+    layers = len(ffns)
+    kinds = fields.choices("layer_types", {"conv", "full_attention", "sliding_attention"}, layers)
+    attention_layers = fields.counts("full_attn_idxs")
+    if kinds is None:
+        attends = frozenset(range(layers) if attention_layers is None else attention_layers)
+        kinds = ["full_attention" if index in attends else "conv" for index in range(layers)]
+    conv = part(
+        "short_conv",
+        width=fields.count("hidden_size"),
+        conv=fields.count("conv_L_cache", default=3),
+        bias=fields.flag("conv_bias"),
+    )
+    window = fields.optional("sliding_window")
+    if window is None and "sliding_attention" in kinds:
+        raise fields.fault("sliding_window", "missing; layer_types has sliding attention")
+    mixers = {
+        "conv": conv,
+        "full_attention": gqa(fields, **traits),
+        "sliding_attention": gqa(fields, window=window, **traits),
+    }
+    tied = fields.flag("tie_embedding", default=True)
+    layer_blocks = [(mixers[kind], ffn) for kind, ffn in zip(kinds, ffns, strict=True)]
+    return shape(fields, "lfm", layer_blocks, tied=tied, norms=norms)
+
+
+STATES: Mapping[str, Callable[[Fields], Shape]] = {
+    "falcon_h1": _falcon_h1,
+    "falcon_mamba": _mamba,
+    "lfm2": _lfm2,
+    "lfm2_moe": _lfm2_moe,
+    "lfm3": _lfm3,
+    "mamba": _mamba,
+    "mamba2": _mamba2,
+}
+
+
+# Mixtures of experts of 2025 and 2026: Hunyuan-3, Laguna, Mellum, Granite with windows, Command, Ling-2.5, and Bamba.
+#
+# Defaults that configurations leave out are those of Hugging Face transformers
+# (https://github.com/huggingface/transformers, src/transformers/models).
+
+
+def _sparse_from(fields: Fields, first: int) -> list[bool]:
+    """Whether each layer is a mixture: all from `first` on, unless a field says otherwise."""
+    layers = fields.layers()
+    if fields.has("mlp_layer_types") or fields.has("first_k_dense_replace"):
+        return is_sparse(fields, layers)
+    return [index >= first for index in range(layers)]
+
+
+def _hunyuan3(fields: Fields) -> Shape:
+    """Hunyuan-3: the first layer is dense; norms on the queries and keys of each head."""
+    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    biases = attention_biases(fields)
+    if fields.flag("mlp_bias"):
+        raise fields.fault("mlp_bias", "networks with biases are not supported for this family")
+    mixer = gqa(fields, **biases, qk_norm="head")
+    ffns = networks(fields, moe(fields, router_bias=True), _sparse_from(fields, 1))
+    return shape(fields, "hunyuan", [(mixer, ffn) for ffn in ffns], mtp=drafts(fields))
+
+
+def _laguna(fields: Fields) -> Shape:
+    """Laguna: a number of heads per layer; the gate has one value per head, or is as wide as the output."""
+    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    layers, biases = fields.layers(), attention_biases(fields)
+    is_narrow = fields.values.get("gating", True) in (True, "per-head")
+    default = fields.count("num_attention_heads")
+    heads = fields.counts("num_attention_heads_per_layer", layers, least=1) or [default] * layers
+    layer_windows = windows(fields, layers, lambda _: False)
+    traits: dict[str, Any] = {**biases, "qk_norm": "head", "head_gate": is_narrow, "out_gate": not is_narrow}
+    mixers = [
+        gqa(fields, heads=number, window=window, **traits) for number, window in zip(heads, layer_windows, strict=True)
+    ]
+    shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
+    ffns = networks(fields, moe(fields, shared_width=shared, router_bias=True), _sparse_from(fields, 1))
+    return shape(fields, "laguna", list(zip(mixers, ffns, strict=True)))
+
+
+def _mellum(fields: Fields) -> Shape:
+    """Mellum: attention as in Qwen3, with windows where `layer_types` says so."""
+    fields.require(*SIZES, "moe_intermediate_size", "num_local_experts|num_experts", "num_experts_per_tok")
+    biases = attention_biases(fields)
+    layer_windows = windows(fields, fields.layers(), lambda _: False)
+    mixers = gqa_by_window(fields, layer_windows, **biases, qk_norm="head")
+    ffns = networks(fields, moe(fields, shared_width=0), _sparse_from(fields, 0))
+    return shape(fields, "mellum", list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
+
+
+def _granite_windows(fields: Fields) -> Shape:
+    """Granite with experts and sinks: a window on all layers but the first of four."""
+    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
+    biases = attention_biases(fields)
+    layer_windows = windows(fields, fields.layers(), lambda index: index % 4 != 0, default=128)
+    mixers = gqa_by_window(fields, layer_windows, **biases, sinks=True)
+    shared = fields.count("shared_intermediate_size", default=0, least=0)
+    ffn = moe(fields, "intermediate_size", shared_width=shared)
+    return shape(fields, "granite", [(mixer, ffn) for mixer in mixers])
+
+
+def _cohere2_moe(fields: Fields) -> Shape:
+    """Command with experts: attention and experts in parallel after one norm, a window on three layers in four."""
+    fields.require(*SIZES, "intermediate_size", "num_experts", "num_experts_per_tok")
+    layers, biases = fields.layers(), attention_biases(fields)
+    if fields.optional("prefix_dense_intermediate_size") is not None:
+        raise fields.fault("prefix_dense_intermediate_size", "dense layers of their own width are not supported")
+    layer_windows = windows(fields, layers, lambda index: (index + 1) % 4 != 0, default=4096)
+    mixers = gqa_by_window(fields, layer_windows, **biases)
+    ffns = networks(fields, moe(fields, "intermediate_size"), _sparse_from(fields, 0))
+    return shape(fields, "command-r", list(zip(mixers, ffns, strict=True)), tied=True, norms=1, parallel=True)
+
+
+def _bailing_hybrid(fields: Fields) -> Shape:
+    """Ling-2.5 and Ring-2.5: delta attention with a full-rank decay, and latent attention with a gate per head."""
+    fields.require(*SIZES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
+    layers, heads = fields.layers(), fields.count("num_attention_heads")
+    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    every = fields.count("layer_group_size", default=6)
+    is_latent = [kind == "full_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    fields.pass_over("linear_num_heads", "linear_conv_kernel_dim")
+    linear = part(
+        "kda",
+        heads=heads,
+        dim=fields.count("linear_head_dim", "head_dim"),
+        conv=fields.count("short_conv_kernel_size", "linear_conv_kernel_dim", default=4),
+        full_rank_gate=True,
+        full_rank_decay=True,
+    )
+    latent = mla(fields, head_gate=True)
+    ffns = networks(fields, moe(fields, router_bias=True), _sparse_from(fields, 2))
+    layer_blocks = [(latent if attends else linear, ffn) for attends, ffn in zip(is_latent, ffns, strict=True)]
+    return shape(fields, "ling", layer_blocks, mtp=drafts(fields))
+
+
+def _bamba(fields: Fields) -> Shape:
+    """Bamba: state spaces, and attention on the listed layers."""
+    fields.require(*SIZES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
+    layers, biases = fields.layers(), attention_biases(fields)
+    if fields.flag("mamba_proj_bias"):
+        raise fields.fault("mamba_proj_bias", "biases of the projections of a state space are not supported")
+    conv_bias(fields, "mamba_conv_bias")
+    attention_layers = frozenset(fields.counts("attn_layer_indices") or ())
+    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
+    fields.divided("mamba_n_groups", heads, groups)
+    inner = fields.count("hidden_size") * fields.count("mamba_expand", default=2)
+    fields.pass_over("mamba_d_head")
+    state = part(
+        "mamba2",
+        heads=heads,
+        head_dim=fields.divided("mamba_n_heads", inner, heads),
+        groups=groups,
+        state=fields.count("mamba_d_state"),
+        conv=fields.count("mamba_d_conv", default=4),
+    )
+    attention, ffn = gqa(fields, **biases), dense(fields, bias=fields.flag("mlp_bias"))
+    layer_blocks = [(attention if index in attention_layers else state, ffn) for index in range(layers)]
+    return shape(fields, "bamba", layer_blocks)
+
+
+RECENT: Mapping[str, Callable[[Fields], Shape]] = {
+    "bailing_hybrid": _bailing_hybrid,
+    "bamba": _bamba,
+    "cohere2_moe": _cohere2_moe,
+    "granitemoe_swa": _granite_windows,
+    "hy_v3": _hunyuan3,
+    "laguna": _laguna,
+    "mellum": _mellum,
+}

@@ -1,0 +1,686 @@
+"""How many GPUs, how much load, at what price: the commands `size`, `goodput`, `curve` and `cost`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roofline.cli.answers import (
+    BELOW_RULE,
+    GPUS,
+    HBM,
+    PLAN,
+    PLAN_KEYS,
+    SLO_MET,
+    TOK_S_GPU,
+    TOK_S_USER,
+    UNSURE,
+    USD_HOUR,
+    USD_TOKENS,
+    WEIGHTS,
+    asked_format,
+    binding_text,
+    by_estimate,
+    case_text,
+    deployed_text,
+    gpus_text,
+    is_idle,
+    latency,
+    limit_column,
+    load_columns,
+    miss_text,
+    model_column,
+    named_gpus,
+    others_text,
+    output_price,
+    passing,
+    percent_column,
+    ranked,
+    split_by_rule,
+    verdict_columns,
+    without_idle_prices,
+)
+from roofline.cli.case import case_options
+from roofline.cli.main import Question
+from roofline.cli.options import (
+    API_PRICE,
+    COUNT,
+    FOR_PROGRAMS,
+    SHARE,
+    PathName,
+    echo,
+    labelled,
+    most_per_gpu_option,
+    notes,
+    output_options,
+    required_share,
+    share_option,
+    show,
+    suggested_words,
+)
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
+from roofline.numbers.quantity import rounded, rounded_down
+from roofline.questions.inputs.case import PRESETS
+from roofline.questions.predict import meeting_first
+from roofline.support.errors import RooflineError
+from roofline.support.records import replace
+
+if TYPE_CHECKING:
+    from roofline.questions import cost as cost_question
+    from roofline.questions import curve as curve_question
+    from roofline.questions import goodput as goodput_question
+    from roofline.questions import size as size_question
+
+# The fewest GPUs that meet an SLO: the `size` command.
+
+_MISSES = 3
+_ALWAYS = (
+    "gpu",
+    "num_gpus",
+    "basis",
+    "usd_per_hour",
+    "usd_per_m_output_tok",
+    "meets",
+    "slo_verdict",
+    "slo_binding",
+    "reason",
+)
+
+
+def _size_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
+    return [
+        MARK,
+        *model_column(models),
+        GPUS,
+        PLAN,
+        *([ranked(WEIGHTS, 0)] if len(options.get("quantization") or ()) > 1 else []),
+        *latency("ttft", options),
+        *latency("tpot", options, with_range=False),
+        *(latency("e2el", options, with_range=False) if _limits(options, "e2el") else []),
+        *load_columns(options),
+        ranked(TOK_S_GPU, 5),
+        ranked(USD_HOUR, 0),
+        ranked(USD_TOKENS, 1),
+        SLO_MET,
+        ranked(HBM, 6),
+        *([] if _limits(options, "e2el") else latency("e2el", options, 6, with_range=False)),
+    ]
+
+
+def _limits(options: Mapping[str, Any], metric: str) -> bool:
+    return any(key.startswith(metric) for key in options.get("slo") or ())
+
+
+#: Options of a case that this command has in its own form or has no use for.
+_SIZE_OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversize")
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline size -m llama-3.1-70b -q fp8 --slo ttft:300,tpot:25 --isl 2k -c 64\n"
+    "  roofline size -m deepseek-r1 -g h200,b200 --slo tpot:25 --workload 8k1k\n"
+    "  roofline size -m llama-3.1-70b -g h100 --slo ttft:300 -q bf16,fp8",
+)
+@partial(case_options, without=_SIZE_OWN)
+@click.option("--tp", "-tp", "--tensor-parallel-size", type=COUNT, help="Tensor-parallel degree.  [default: searched]")
+@click.option("--ep", "--expert-parallel-size", type=COUNT, help="Expert-parallel degree.  [default: searched]")
+@click.option(
+    "--dp",
+    "-dp",
+    "--data-parallel-size",
+    type=COUNT,
+    help="Data-parallel degree of the attention.  [default: searched for mixtures of experts]",
+)
+@click.option(
+    "-q",
+    "--quantization",
+    type=suggested_words(PRESETS.keys),
+    multiple=True,
+    help=f"Number formats: {', '.join(PRESETS)}. Of several the one with the fewest GPUs wins.",
+)
+@output_options
+def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
+    """The fewest GPUs of every kind that meet an SLO, cheapest first: for users, a request rate, or a burst."""
+    from roofline.questions import size as size_question
+
+    if not options.get("slo"):
+        raise click.UsageError("size needs an SLO, in ms: --slo ttft:300,tpot:25")
+    slo = options["slo"]
+    if options.get("quantization"):
+        options["quantization"] = [word for words in options["quantization"] for word in words]
+    answers = [size_question.size(model, gpus or None, **options) for model in models]
+    columns = _size_columns(options, len(models))
+    sizes = meeting_first((size for answer in answers for size in answer.sizes), lambda size: size.verdict)
+    keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if output_format == "table" else None
+    rows = [size.to_dict(keys) for size in sizes]
+    shared = [text for answer in answers for text in answer.notes]
+    shown = [size for size in sizes if size.meets is not False or gpus] or sizes
+    owners = labelled((_label(size, len(models)), size.warnings) for size in shown)
+    screen = _size_screen(models, sizes, rows, columns, options, is_named=bool(gpus))
+    if output_format == "markdown":
+        columns = [*columns, ScreenColumn("reason", "reason")]
+        screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
+    show(replace(screen, notes=[*shared, *owners]), output_format, rows, {"notes": shared})
+    missed = [
+        model
+        for model, answer in zip(models, answers, strict=True)
+        if all(size.meets is False for size in answer.sizes)
+    ]
+    if missed:
+        raise RooflineError(_none_meets(missed, gpus, slo))
+
+
+def _size_screen(
+    models: tuple[str, ...],
+    sizes: list[size_question.GpuSize],
+    rows: Sequence[Mapping[str, Any]],
+    columns: list[ScreenColumn],
+    options: Mapping[str, Any],
+    *,
+    is_named: bool,
+) -> Screen:
+    """GPUs that meet the SLO, cheapest first, and the nearest misses."""
+    answered = [(size, row) for size, row in zip(sizes, rows, strict=True) if size.prediction is not None]
+    statuses = (size.gpu.status for size, _ in answered)
+    first, others = split_by_rule(statuses, [row for _, row in answered], is_named=is_named)
+    misses = [size for size in sizes if size.prediction is None]
+    near = misses if is_named or flags().is_full else [size for size in misses if size.excess is not None][:_MISSES]
+    lines = [
+        shorten(f"{size.verdict:5} {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near
+    ]
+    left = len(misses) - len(lines)
+    unknown = [size for size, _ in answered if size.verdict is None]
+    if lines:
+        lines = [f"-- {'nearest misses' if left else 'misses'} --", *lines]
+    lines = [*(f"{_label(size, len(models))}: {size.reason}" for size in unknown[:_MISSES]), *lines]
+    case = case_text(models, options, [preset] if (preset := _one_preset(options)) else [])
+    return Screen(
+        columns=columns,
+        rows=first,
+        others=others,
+        rule=BELOW_RULE,
+        case=case,
+        answer=_size_answer(first, others, len(misses)),
+        lines=lines,
+        hidden=left,
+        legend=UNSURE if any(str(row["slo_verdict"]).endswith("?") for row in (*first, *others)) else "",
+    )
+
+
+def _size_answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], misses: int) -> str:
+    """The cheapest GPUs that meet the SLO."""
+    if not first:
+        return f"none of {misses} kinds of GPU meets it"
+    best, *rest = first
+    if best["slo_verdict"] is None:
+        return _not_known(first, len(others), misses)
+    unknown = sum(row["slo_verdict"] is None for row in first)
+    tokens = best.get("usd_per_m_output_tok")
+    cost = [] if best.get("usd_per_hour") is None else [f"{rounded(best['usd_per_hour'])} USD/h"]
+    cost += [] if tokens is None else [output_price(tokens)]
+    price = f" at {', '.join(cost)}" if cost else ""
+    by = by_estimate(best) or ("" if best["slo_verdict"] == "pass" else " by the central estimate")
+    which = (
+        f"; the cheapest per hour of {len(first) - unknown} kinds of GPU that do"
+        if len(rest) > unknown and cost
+        else ""
+    )
+    more = f", {len(others)} more below the rule" if others else ""
+    cannot = f"; {misses} cannot" if misses else ""
+    cannot += f"; of {unknown} it is not known" if unknown else ""
+    return f"{gpus_text(best)} meets it{by}{price}{which}{more}{cannot}"
+
+
+def _not_known(first: Sequence[Mapping[str, Any]], others: int, misses: int) -> str:
+    """That none of the GPUs is known to meet the SLO, and which are the fewest that may."""
+    best = first[0]
+    if best["slo_binding"] is None:
+        return f"no limit of the SLO applies to answers of one token; {gpus_text(best)} holds the model"
+    rent = "" if best.get("usd_per_hour") is None else f" at {rounded(best['usd_per_hour'])} USD/h"
+    more = f", {others} more below the rule" if others else ""
+    cannot = f"; {misses} cannot" if misses else ""
+    return f"not known whether {gpus_text(best)} meets it{by_estimate(best)}{rent}, the fewest that may{more}{cannot}"
+
+
+def _one_preset(options: Mapping[str, Any]) -> str | None:
+    presets = list(options.get("quantization") or ())
+    return presets[0] if len(presets) == 1 else None
+
+
+def _why_not(size: size_question.GpuSize) -> str:
+    """Why a GPU misses the SLO, to follow its verdict."""
+    reason = str(size.reason).removeprefix("misses: ")
+    at_limit = "misses at the hardware limit: "
+    return f"{reason.removeprefix(at_limit)}, at the hardware limit" if reason.startswith(at_limit) else reason
+
+
+def _label(size: size_question.GpuSize, models: int) -> str:
+    return size.gpu.name if models == 1 else f"{size.model.short_name} on {size.gpu.name}"
+
+
+def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, float]) -> str:
+    from roofline.questions.goodput import limits_text
+
+    return (
+        f"{', '.join(models)}: no plan on {named_gpus(gpus)} meets --slo {limits_text(slo)}; "
+        "loosen it, lower the load, or allow other GPUs (-g) or number formats (-q)"
+    )
+
+
+# The largest request rate within an SLO: the `goodput` command.
+
+_LEVELS = {"ttft": "p99", "tpot": "p99"}  # shown where the SLO limits no percentile
+
+
+def _goodput_columns(options: Mapping[str, Any], models: int, *, is_mean: bool) -> list[ScreenColumn]:
+    return [
+        MARK,
+        *model_column(models),
+        GPUS,
+        PLAN,
+        ScreenColumn("req/s", "goodput", cell=_rounded_down("goodput")),
+        ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
+        SLO_MET,
+        percent_column("util", "goodput_util", 1),
+        limit_column("limited by", "goodput_binding", 1, is_mean, "goodput"),
+        *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
+        ranked(TOK_S_GPU, 4),
+        USD_HOUR,
+        ranked(USD_TOKENS, 1),
+    ]
+
+
+def _tail_column(metric: str, options: Mapping[str, Any]) -> ScreenColumn:
+    """The percentile that the SLO limits, else the p99."""
+    limited = [column for column in latency(metric, options, 2, with_range=False) if "_p" in column.key]
+    name = _LEVELS[metric]
+    return limited[0] if limited else ScreenColumn(f"{metric.upper()} {name} ms", f"{metric}_{name}_ms", 2)
+
+
+def _rounded_down(key: str) -> Callable[[Row], str]:
+    return lambda row: rounded_down(row[key]) if row.get(key) else "-"
+
+
+_HEADROOM = "util: goodput over the saturation rate; the rest is headroom that keeps tails short"
+_GOODPUT_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "tp")
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline goodput -m llama-3.3-70b -q fp8 -g h100,b200 --workload chat\n"
+    "  roofline goodput -m llama-3.3-70b -q fp8 --isl 4k --slo ttft:500@p95,tpot:25\n"
+    "  roofline goodput -m deepseek-r1 -g b200:tp8 --workload 8k1k --slo ttft:5s",
+)
+@partial(case_options, without=_GOODPUT_OWN, of_loads=True)
+@most_per_gpu_option
+@share_option
+@output_options
+def goodput(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    share: float | None,
+) -> None:
+    """The largest request rate at which requests meet an SLO, what binds, and what a token costs there."""
+    from roofline.questions import goodput as goodput_question
+
+    if not options.get("slo"):
+        raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
+    share = required_share(options, share)
+    answers = [
+        answer for model in models for answer in goodput_question.goodput(model, gpus or None, share=share, **options)
+    ]
+    answers.sort(key=lambda answer: not answer.rate)
+    rows = [answer.to_dict() for answer in answers]
+    shown = [answer for answer in answers if answer.rate or gpus]
+    notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
+    screen = replace(_goodput_screen(models, answers, rows, options, share, is_named=bool(gpus)), notes=notes)
+    if output_format == "markdown":
+        columns = [*screen.columns, ScreenColumn("reason", "reason")]
+        screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
+    show(screen, output_format, rows)
+    if not any(answer.rate for answer in answers):
+        is_said = bool(gpus) or output_format != "table"
+        why = "" if is_said else "; --format markdown or json says why for each"
+        raise RooflineError(f"{', '.join(models)}: no request meets the SLO on {named_gpus(gpus)}{why}")
+
+
+def _goodput_screen(
+    models: tuple[str, ...],
+    answers: Sequence[goodput_question.GpuGoodput],
+    rows: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+    share: float | None,
+    *,
+    is_named: bool,
+) -> Screen:
+    meeting = [
+        without_idle_prices(row, is_load_stated=False) for answer, row in zip(answers, rows, strict=True) if answer.rate
+    ]
+    missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
+    first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
+    return Screen(
+        columns=_goodput_columns(options, len(models), is_mean=share is None),
+        rows=first,
+        others=others if is_named else [*others, *missing],
+        rule=BELOW_RULE,
+        case=case_text(models, options, asked_format(options), load=False, is_mean=True, share=share),
+        answer=_goodput_answer(first, len(others)),
+        lines=[
+            shorten(f"fail  {row['gpu']}: {str(row['reason']).removeprefix('misses: ')}", terminal_width())
+            for row in (missing if is_named else ())
+        ],
+    )
+
+
+def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
+    """The GPUs that answer cheapest per token, and their rate."""
+    if not first:
+        return ""
+    best = first[0]
+    cost = best.get("usd_per_m_output_tok")
+    price = "" if cost is None else f" at {output_price(cost)}"
+    price = f", next to none: {100.0 * best['goodput_util']:.2g} % of the saturation" if is_idle(best) else price
+    which = f"; {'first' if cost is None else 'cheapest'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
+    more = f", {others} more below the rule" if others else ""
+    rate = f"{rounded_down(best['goodput'])} requests/s within the SLO"
+    return f"{gpus_text(best)} answers {rate}{by_estimate(best)}{price}{which}{more}"
+
+
+# Latencies and throughput along the load: the `curve` command.
+
+
+def _curve_columns(curves: int, against: str, *, with_slo: bool) -> list[ScreenColumn]:
+    which = [ScreenColumn("GPU", "gpu"), ScreenColumn("tp", "tp", 2)] if curves > 1 else []
+    users = ScreenColumn("users", "concurrency", 0 if against == "users" else 4)
+    return [
+        *which,
+        *([users] if against == "users" else []),
+        ScreenColumn("req/s", "request_rate", 0 if against == "rate" else 1),
+        percent_column("util", "util"),
+        ScreenColumn("TTFT p50 ms", "ttft_p50_ms"),
+        ScreenColumn("p99", "ttft_p99_ms"),
+        ScreenColumn("TPOT p50 ms", "tpot_p50_ms"),
+        ScreenColumn("p99", "tpot_p99_ms"),
+        TOK_S_USER,
+        ranked(TOK_S_GPU, 1),
+        ranked(USD_TOKENS, 2),
+        *([SLO_MET] if with_slo else []),
+    ]
+
+
+_CURVE_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "measured", "tp")
+_LOWEST = 14  # rows of a chart
+_OTHER = 4  # terminal rows beside a chart
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline curve -m llama-3.3-70b -q fp8 -g h100:tp4 --workload chat --plot\n"
+    "  roofline curve -m llama-3.3-70b -q fp8 -g h100,b200 --against users -o c.svg",
+)
+@partial(case_options, without=_CURVE_OWN, of_loads=True)
+@click.option(
+    "--against",
+    type=click.Choice(("rate", "users")),
+    default="rate",
+    show_default=True,
+    help="Load on the x axis: rate or users.",
+)
+@most_per_gpu_option
+@share_option
+@click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
+@click.option("-o", "--output", type=PathName(), help="Also write the pictures to a file (SVG, PNG, PDF).")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+@output_options
+def curve(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    against: str,
+    share: float | None,
+    plot: bool,
+    output: str | None,
+    force: bool,
+) -> None:
+    """TTFT, TPOT and throughput from an idle server to a full one: what a user gets against what a GPU gives."""
+    import shutil
+
+    from roofline.questions import curve as curve_question
+
+    if not gpus:
+        raise click.UsageError("curve needs one GPU or several, e.g. -g h100,b200")
+    share = required_share(options, share)
+    curves = [
+        curve_question.curve(model, gpu, against=against, share=share, **options) for model in models for gpu in gpus
+    ]
+    if output is not None:
+        curve_question.save_curves(curves, output, force=force)
+    if plot:
+        width, height = shutil.get_terminal_size()
+        echo(curve_question.curves_text(curves, width - 1, max(height - _OTHER, _LOWEST)))
+        notes(text for curve in curves for text in _warnings(curve))
+    else:
+        _print(models, curves, options, output_format, against, share)
+    if output is not None:
+        echo(f"wrote {output}", err=True)
+
+
+def _print(
+    models: tuple[str, ...],
+    curves: list[curve_question.Curve],
+    options: dict[str, Any],
+    output_format: str,
+    against: str,
+    share: float | None,
+) -> None:
+    formats = asked_format(options)
+    end = "" if len(curves) > 1 else _deployed(curves[0])
+    screen = Screen(
+        columns=_curve_columns(len(curves), against, with_slo=bool(curves[0].slo)),
+        rows=[row for curve in curves for row in curve.rows],
+        case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
+        answer="; ".join(_summary(curve, is_mean=share is None) for curve in curves),
+        notes=[text for curve in curves for text in _warnings(curve)],
+        is_curve=True,
+    )
+    show(screen, output_format)
+
+
+def _summary(curve: curve_question.Curve, *, is_mean: bool) -> str:
+    """Saturation and goodput in words."""
+    most = f"{rounded(curve.saturation)} requests/s at most"
+    if curve.against != "request_rate":
+        most = f"slots for {curve.saturation:.0f} users"
+    gpus = _deployed(curve)
+    binding = None if curve.goodput is None else binding_text(curve.goodput.binding, is_mean=is_mean)
+    if curve.goodput is None:
+        return f"{gpus}: {most}"
+    if not curve.goodput.rate:
+        return f"{gpus}: {most}, none within the SLO: {binding}"
+    limit = f"limited by {binding}" if curve.goodput.is_known else binding
+    rate, util = rounded_down(curve.goodput.rate), 100.0 * curve.goodput.util
+    return f"{gpus}: {most}; within the SLO {rate} requests/s ({util:.0f} %), {limit}"
+
+
+def _deployed(curve: curve_question.Curve) -> str:
+    return deployed_text(curve.prediction.to_dict(PLAN_KEYS))
+
+
+def _warnings(curve: curve_question.Curve) -> list[str]:
+    return [text for text in curve.prediction.warnings if not text.startswith(("under load", "tp ="))]
+
+
+# Cost per hour, request and token, and against an API: the `cost` command.
+
+_SHARED = (
+    "USD/M all: the rent over all tokens, input, cached and output; in, cached, decode: the phases share the rent by "
+    "the time that they take; each has the range of the rent, as json shows"
+)
+
+
+def _cost_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
+    return [
+        MARK,
+        *model_column(models),
+        GPUS,
+        PLAN,
+        ScreenColumn("USD/M all", "usd_per_m_blended_tok", 0, _ends("usd_per_m_blended_tok")),
+        *verdict_columns(options),
+        ScreenColumn("in", "usd_per_m_input_tok", 1),
+        ScreenColumn("cached", "usd_per_m_cached_tok", 1),
+        ScreenColumn("decode", "usd_per_m_decode_tok", 1),
+        ScreenColumn("USD/h", "usd_per_hour", 4, _ends("usd_per_hour")),
+        ScreenColumn("req/s", "request_rate", 3, cell=_rate, also=("request_rate", "output_tok_s", "osl")),
+        percent_column("util", "util", 2),
+        ScreenColumn("pays", "break_even_util", 0, cell=_pays, also=("break_even_util", "pays")),
+        ScreenColumn("USD/request", "usd_per_request", 5),
+        *latency("ttft", options, 6, with_range=False),
+        *latency("tpot", options, 6, with_range=False),
+        ScreenColumn("USD/M out", "usd_per_m_output_tok", 7),
+    ]
+
+
+def _ends(key: str) -> tuple[str, str]:
+    return f"{key}_low", f"{key}_high"
+
+
+def _rate(row: Row) -> str:
+    """Requests per second; for bursts, back to back."""
+    if row.get("request_rate") is not None:
+        return rounded(row["request_rate"])
+    return rounded(row["output_tok_s"] / row["osl"]) if row.get("output_tok_s") else "-"
+
+
+def _pays(row: Row) -> str:
+    if row.get("pays") is None:
+        return "-"
+    return f"{100.0 * row['break_even_util']:.0f}%" if row["pays"] else "no"
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline cost -m llama-3.3-70b -q fp8 -g h100,b200 --isl 4k --osl 500\n"
+    "  roofline cost -m llama-3.3-70b -q fp8 -g h100 --api-price in:0.5,out:1.5\n"
+    "  roofline cost -m deepseek-r1 -g b200:tp8 --request-rate 2 --gpu-price 3-5",
+)
+@partial(case_options, of_loads=True)
+@click.option("--api-price", type=API_PRICE, help="What an API asks, in USD per million tokens: in:0.5,out:1.5.")
+@click.option(
+    "--headroom",
+    type=SHARE,
+    help="Share of the saturation, or of the goodput with an SLO, that stays free.  [default: 0]",
+)
+@share_option
+@output_options
+def cost(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    **own_options: Any,
+) -> None:
+    """What requests and tokens cost, and from which load on your own GPUs beat an API.
+
+    USD/M all is the rent per million tokens of every kind, input and cached ones included, cheapest first; with an
+    SLO, GPUs that meet it at this load come before the others. USD/M out spreads the same rent over output tokens.
+    """
+    from roofline.questions import cost as cost_question
+
+    share_of_workload = options.pop("share", None)
+    stated = {name: value for name, value in own_options.items() if value is not None}
+    cost_options = stated if share_of_workload is None else {"share": share_of_workload, **stated}
+    answers = meeting_first(
+        (answer for model in models for answer in cost_question.cost(model, gpus or None, **cost_options, **options)),
+        lambda answer: answer.verdict,
+    )
+    rows = [answer.to_dict() for answer in answers]
+    planned = [
+        (answer, without_idle_prices(row, is_load_stated=_has_load(options)))
+        for answer, row in zip(answers, rows, strict=True)
+        if answer.planned is not None
+    ]
+    statuses = (answer.gpu.status for answer, _ in planned)
+    first, others = split_by_rule(statuses, [row for _, row in planned], is_named=bool(gpus))
+    best = next((answer for answer, row in planned if row is first[0]), None)
+    shown = [answer for answer in answers if answer.planned is not None or gpus]
+    refused = [row for row in rows if row["reason"] is not None]
+    load_text = "" if best is None else f"at {best.at}"
+    if load_text.endswith("goodput") and cost_options.get("share") is not None:
+        load_text += f" for {100.0 * cost_options['share']:g} % of requests"
+    screen = Screen(
+        columns=_cost_columns(options, len(models)),
+        rows=first,
+        others=others,
+        rule=BELOW_RULE,
+        case=case_text(
+            models,
+            options,
+            asked_format(options),
+            load_text,
+            load=_has_load(options),
+            is_mean=None if _has_load(options) else True,
+            share=cost_options.get("share"),
+        ),
+        answer="" if best is None else _cost_answer(best, first, options, gpus, len(others)),
+        lines=[shorten(f"{row['gpu']}: {row['reason']}", terminal_width()) for row in refused if gpus],
+        hidden=0 if gpus else len(refused),
+        notes=[_SHARED, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
+    )
+    show(screen, output_format, rows)
+    if best is None:
+        is_said = bool(gpus) or output_format in FOR_PROGRAMS
+        why = "" if is_said else "; --format json says why for each"
+        raise RooflineError(f"{', '.join(models)}: no cost on {named_gpus(gpus)}{why}")
+
+
+def _has_load(options: Mapping[str, Any]) -> bool:
+    return any(options.get(name) is not None for name in ("batch", "concurrency", "request_rate"))
+
+
+def _cost_answer(
+    best: cost_question.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], others: int
+) -> str:
+    """The cheapest GPUs per token that meet the SLO, the source of their rent, and how they compare with an API."""
+    row = rows[0]
+    slo = (options.get("slo") or {}) if best.prediction is not None else {}  # none is met at saturation
+    missed = miss_text(rows, options if slo else {}, gpus, is_part=bool(others))
+    if missed:
+        are_known = all(row["slo_verdict"] is not None for row in rows)
+        first = f"{missed}; the prices below break the SLO" if are_known else missed
+    else:
+        met, rest = len(passing(rows)) if slo else len(rows), others_text(rows) if slo else ""
+        doing = f" that meet the SLO, {rest}" if rest else " that meet the SLO" if slo else ""
+        which = (
+            f", cheapest of {met} kinds of GPU{doing}"
+            if met > 1
+            else f", the only one of {len(rows)}{doing}"
+            if rest
+            else ""
+        )
+        more = f", {others} more below the rule" if others else ""
+        if is_idle(row) and not _has_load(options):
+            least = f"its goodput is {100.0 * row['goodput_util']:.2g} % of the saturation"
+            first = f"{gpus_text(row)}: {least}, next to none, so no price is shown"
+        else:
+            price = f"{rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens"
+            first = f"{gpus_text(row)}: {price}{by_estimate(row)}{which}{more} (rent: {row['price_source']})"
+    if best.api is None:
+        return first
+    against_api = ""
+    if best.api.usd_per_request and _has_load(options):
+        now = row["usd_per_request"] / best.api.usd_per_request
+        against_api = f"; at this load {rounded(now)}x the API's price"
+    return f"{first}\n{best.api}{against_api}"

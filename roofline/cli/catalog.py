@@ -1,0 +1,374 @@
+"""The catalog: `gpus`, `models`, `workloads` and `check-specs`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import click
+
+from roofline.cli.main import Question
+from roofline.cli.options import (
+    FOR_PEOPLE,
+    GPU,
+    MODEL,
+    PARAMETERS,
+    echo,
+    notes,
+    one_line,
+    output_options,
+    print_rows,
+    show,
+    specs_option,
+)
+from roofline.cli.screen import MARK, Screen, ScreenColumn
+from roofline.numbers.quantity import GIGA, from_text, rounded, to_text
+from roofline.questions import catalog, listing
+from roofline.questions.catalog import spec_report
+from roofline.questions.listing import (
+    Ffn,
+    Gpu,
+    Indexer,
+    Mixer,
+    Model,
+    basis,
+    figures,
+    model_counts,
+    si_value,
+    sources,
+    with_si,
+)
+
+_GPUS = (
+    MARK,
+    ScreenColumn("GPU", "gpu"),
+    ScreenColumn("generation", "generation", 3),
+    ScreenColumn("bf16 TFLOP/s", "bf16_tflop_s"),
+    ScreenColumn("fp8", "fp8_tflop_s", 1),
+    ScreenColumn("fp4", "fp4_tflop_s", 1),
+    ScreenColumn("HBM TB/s", "bandwidth_tb_s"),
+    ScreenColumn("GB", "memory_gb"),
+    ScreenColumn("link GB/s", "link_gb_s", 2),
+    ScreenColumn("USD/h", "usd_per_hour", 1),
+    ScreenColumn("domain", "domain", 4),
+    ScreenColumn("status", "status", 5),
+)
+_MODELS = (
+    ScreenColumn("model", "model"),
+    ScreenColumn("params B", "parameters_b"),
+    ScreenColumn("active B", "active_b"),
+    ScreenColumn("layers", "layers", 2),
+    ScreenColumn("weights", "weight_dtype", 1),
+    ScreenColumn("max context", "max_context", 1),
+    ScreenColumn("Hugging Face id", "model_id", 3),
+)
+_WORKLOADS = (
+    ScreenColumn("workload", "workload"),
+    ScreenColumn("isl", "isl"),
+    ScreenColumn("cv", "isl_cv", 4),
+    ScreenColumn("osl", "osl"),
+    ScreenColumn("cv", "osl_cv", 4),
+    ScreenColumn("prefix", "prefix", 4),
+    ScreenColumn("SLO", "slo"),
+    ScreenColumn("waits for", "waits_for", 1),
+    ScreenColumn("TTFT/E2EL", "ttft_share", 2),
+    ScreenColumn("tightest limit", "tightest", 3),
+    ScreenColumn("arrivals", "arrivals", 5),
+    ScreenColumn("date of source", "date", 5),
+)
+_NONE_LEFT = "nothing in the catalog matches all filters"
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  roofline gpus\n  roofline gpus --vendor amd --status shipping\n"
+    "  roofline gpus --generation blackwell\n  roofline gpus show h100-sxm",
+)
+@click.option("--vendor", help="Only this vendor, e.g. amd.")
+@click.option("--generation", help="Only this generation; blackwell includes blackwell-ultra.")
+@click.option("--status", help="Only this status: shipping, announced, pre-release or end-of-life.")
+@output_options
+@specs_option
+@click.pass_context
+def gpus(
+    ctx: click.Context,
+    vendor: str | None,
+    generation: str | None,
+    status: str | None,
+    output_format: str,
+    specs: str | None,
+) -> None:
+    """GPUs of the catalog: list them, or `show` one with the source of every figure."""
+    ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
+    if ctx.invoked_subcommand is not None:
+        _refuse_filters(ctx, vendor, generation, status)
+        return
+    _print(listing.gpu_rows(specs, vendor, generation, status), output_format, _GPUS)
+
+
+@gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
+@click.argument("name", type=GPU)
+@output_options
+@specs_option
+def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
+    """Every figure of one GPU with unit, source and date."""
+    gpu, note = catalog.find_gpu(name, specs)
+    if output_format in FOR_PEOPLE:
+        describe_gpu(gpu)
+    print_document(listing.document(name, "gpu", specs), output_format)
+    notes([note] if note else [])
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n  roofline models\n  roofline models --family qwen --moe\n"
+    "  roofline models --min-size 7B --max-size 80B --dense\n  roofline models show deepseek-v3",
+)
+@click.option("--family", help="Only this family, e.g. qwen.")
+@click.option("--min-size", type=PARAMETERS, help="At least this many parameters, e.g. 7B.")
+@click.option("--max-size", type=PARAMETERS, help="At most this many parameters, e.g. 80B.")
+@click.option("--moe/--dense", default=None, help="Only mixtures of experts, or only dense models.")
+@output_options
+@specs_option
+@click.pass_context
+def models(
+    ctx: click.Context,
+    family: str | None,
+    min_size: float | None,
+    max_size: float | None,
+    output_format: str,
+    specs: str | None,
+    *,
+    moe: bool | None,
+) -> None:
+    """Models of the catalog: list them, or `show` one with its layers and sources."""
+    ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
+    if ctx.invoked_subcommand is not None:
+        _refuse_filters(ctx, family, min_size, max_size, moe)
+        return
+    _print(listing.model_rows(specs, family, min_size, max_size, moe=moe), output_format, _MODELS)
+
+
+@models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
+@click.argument("name", type=MODEL)
+@output_options
+@specs_option
+def _show_model(name: str, output_format: str, specs: str | None) -> None:
+    """Layers, counts, formats and figures of one model with source and date."""
+    model, note = catalog.find_model(name, specs)
+    if output_format in FOR_PEOPLE:
+        describe_model(model)
+    print_document(listing.document(name, "model", specs), output_format, {"counted": listing.model_counts(model)})
+    notes([note] if note else [])
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n  roofline workloads\n  roofline workloads chat rag -m gpt-oss-120b -g b200\n"
+    "  roofline workloads ./mine.yaml --format json",
+)
+@click.argument("names", nargs=-1)
+@click.option("-m", "--model", type=MODEL, help="Model whose latencies are shown.  [default: llama-3.3-70b fp8]")
+@click.option("-g", "--gpu", type=GPU, help="GPU whose latencies are shown.  [default: h100-sxm]")
+@output_options
+@specs_option
+def workloads(
+    names: tuple[str, ...], model: str | None, gpu: str | None, output_format: str, specs: str | None
+) -> None:
+    """Workloads by name: lengths, SLO, source, and what somebody waits for, and how long (--workload NAME)."""
+    from roofline.questions.listing import workload_rows
+
+    rows = workload_rows(model, gpu, names or None, specs)
+    lines = ["why, and where the figures come from: roofline workloads NAME"]
+    if names:
+        lines = [f"{row['workload']}: {row['why']}; source: {row['source']}, {row['date']}" for row in rows]
+    texts = [f"{row['workload']}: {text}" for row in rows for text in (row["url"], *row["notes"])] if names else ()
+    show(Screen(_WORKLOADS, rows, lines=lines, notes=texts, is_list=True), output_format)
+
+
+@models.command(
+    "import",
+    epilog="\b\nExamples:\n  roofline models import ./my-model/config.json"
+    "\n  roofline models import Qwen/Qwen3-8B -o qwen3-8b.yaml",
+)
+@click.argument("config")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of printing; - prints.")
+@click.option("--name", metavar="ID", help="Name of the model, preferably its Hugging Face id.")
+@click.option("--assume", metavar="FAMILY", help="Read a config.json of an unknown family as this one, e.g. llama.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def _import_model(config: str, output: str | None, name: str | None, assume: str | None, force: bool) -> None:
+    """Specification of the model that CONFIG describes.
+
+    CONFIG is a config.json, a folder that holds one, or a Hugging Face id.
+    """
+    from roofline.outputs.files import write_whole
+    from roofline.questions.listing import imported_model
+
+    text, cautions = imported_model(config, name, assume)
+    for caution in cautions:  # on stderr: stdout holds the file
+        echo(f"note: {one_line(caution)}", err=True)
+    if output is None or output == "-":
+        echo(text, nl=False)
+        return
+    write_whole(output, lambda beside: beside.write_text(text, encoding="utf-8"), force=force)
+    echo(f"{output}: written", err=True)
+
+
+@click.command("check-specs", cls=Question, epilog="\b\nExample:\n  roofline check-specs")
+@click.argument("path", required=False)
+@click.pass_context
+def check_specs(ctx: click.Context, path: str | None) -> None:
+    """Check a folder or a file of specifications; the shipped catalogs where none is given.
+
+    Prints every fault as file:line: field: fault and ends with exit code 1, or says that all is well.
+    """
+    report = spec_report(path)
+    counted = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in report.counts.items() if number]
+    what = ", ".join(counted) or "no readable file"
+    for fault in report.faults:
+        echo(fault)
+    if report.faults:
+        echo(f"{len(report.faults)} fault{'' if len(report.faults) == 1 else 's'} in {what}", err=True)
+        ctx.exit(1)
+    echo(f"{what}: no faults")
+
+
+def _refuse_filters(ctx: click.Context, *filters: Any) -> None:
+    if any(value is not None for value in filters):
+        raise click.UsageError(f"filters cannot be combined with {ctx.invoked_subcommand!r}", ctx)
+
+
+def _print(rows: list[dict[str, Any]], output_format: str, columns: Sequence[ScreenColumn]) -> None:
+    show(Screen(columns, rows, lines=() if rows else [_NONE_LEFT], is_list=True), output_format)
+
+
+# One GPU or model of the catalog in full: figures with sources, layers, document.
+
+_FIGURES = {
+    "field": "field",
+    "value": "value",
+    "source": "source",
+    "date": "date",
+    "confidence": "confidence",
+    "note": "note",
+}
+_GIBI = from_text("1 GiB", "B")
+_WORDS = {"True": "yes", "False": "no"}
+_PER_DIRECTION = ("scale_up.bandwidth", "scale_up.peer_bandwidth", "scale_out.bandwidth", "host_link.bandwidth")
+
+
+def print_document(content: Mapping[str, Any], output_format: str, summary: Mapping[str, Any] | None = None) -> None:
+    """Print every figure of a specification, for people with notes and sources; `summary` adds keys to the JSON."""
+    people = output_format in FOR_PEOPLE
+    rows = []
+    for figure in figures(content):
+        row = figure._asdict()
+        if people:
+            row["value"] = _value_text(figure.field, figure.value)
+        else:
+            si = si_value(figure.field, figure.value)
+            row["si_value"], row["si_unit"] = (None, None) if si is None else si
+        rows.append(row)
+    print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
+    if people:
+        echo()
+        for note in content.get("notes") or ():
+            echo(f"- {one_line(note)}")
+        for source in sources(content):
+            echo(one_line(f"[{source.date}] {source.source} {source.url}"))
+
+
+def describe_gpu(gpu: Gpu) -> None:
+    echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}")
+    if gpu.aliases:
+        echo(f"also called {', '.join(gpu.aliases)}")
+    rate = to_text(float(gpu.bandwidth), "B/s")
+    usable = f"{_binary(gpu.memory)} usable ({_decimal(gpu.memory)})"
+    echo(f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}")
+    link = gpu.link
+    reduction = ", in-switch reduction" if link.in_switch_reduction else ""
+    peer = f", {to_text(float(link.peer_bandwidth), 'B/s')} to one peer" if link.peer_bandwidth else ""
+    joins = "1 GPU: tp > 1 crosses the network" if link.domain == 1 else f"{link.domain} GPUs"
+    echo(f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, {joins}{reduction}")
+    if gpu.host_domain is not None and gpu.host_link is not None:
+        echo(f"beyond the bridge: {gpu.node_link}, {to_text(float(gpu.host_link), 'B/s')}, {gpu.node} GPUs of a host")
+    if gpu.other_nodes:
+        echo(f"in other nodes: {', '.join(gpu.other_nodes)}")
+    if gpu.sustained != 1.0:
+        echo(f"sustains {100.0 * gpu.sustained:.3g} % of its peaks, relative to the GPU that was timed")
+    echo()
+
+
+def describe_model(model: Model) -> None:
+    counts = model_counts(model)
+    active = counts["active"]
+    echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
+    echo(
+        f"parameters {counts['parameters']:,.0f}, active {active['no-embedding']:,.0f} (without input embedding)"
+        + _stated_text(model)
+    )
+    echo(f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}")
+    for group in model.groups:
+        alike = [(layer, len(list(run))) for layer, run in groupby(group.layers)]
+        lines = [f"{_part_text(layer.mixer)} + {_part_text(layer.ffn)}" for layer, _ in alike]
+        if len(alike) == 1:
+            echo(f"  {group.repeat * alike[0][1]} x {lines[0]}")
+            continue
+        echo(f"  {group.repeat} x")
+        for (_, number), line in zip(alike, lines, strict=True):
+            echo(f"    {number} x {line}")
+    echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
+    echo(f"cache: {_cache_text(counts)}\n")
+
+
+def _value_text(field: str, value: str) -> str:
+    """A value, with a remark where it could be misread."""
+    if field in _PER_DIRECTION:
+        return f"{value} per direction"
+    if field == "memory.usable":
+        si = si_value(field, value)
+        return value if si is None else f"{value} ({_decimal(si[0])})"
+    return _WORDS.get(value, value)
+
+
+def _stated_text(model: Model) -> str:
+    counts = {"total": model.stated_total, "active": model.stated_active}
+    figures = [f"{name} {value:,.0f}" for name, value in counts.items() if value is not None]
+    return f"; stated {', '.join(figures)}" if figures else ""
+
+
+def _cache_text(counts: Mapping[str, Any]) -> str:
+    per_token, growth, state = (
+        counts[name] for name in ("kv_bytes_per_token", "kv_growth_bytes_per_token", "state_bytes_per_sequence")
+    )
+    texts = [f"{per_token:,.0f} B per token in {counts['native']['kv']}"] if per_token else []
+    if per_token and rounded(growth) != rounded(per_token):
+        texts.append(f"{growth:,.0f} B with full windows")
+    if state:
+        texts.append(f"state of {to_text(state, 'B')} per sequence")
+    return ", ".join(texts) or "none"
+
+
+def _decimal(nbytes: Any) -> str:
+    return f"{rounded(nbytes / GIGA)} GB"
+
+
+def _binary(nbytes: Any) -> str:
+    return f"{rounded(nbytes / _GIBI, 4)} GiB"
+
+
+def _part_text(part: Mixer | Ffn | Indexer) -> str:
+    """Text such as ``gqa (heads 64, kv_heads 8)``."""
+    import dataclasses
+
+    fields = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    texts = [_field_text(name, value) for name, value in fields.items() if value]
+    name = type(part).__name__.removesuffix("Ffn").lower()
+    return f"{name} ({', '.join(texts)})" if texts else name
+
+
+def _field_text(name: str, value: Any) -> str:
+    if value is True:
+        return name
+    return _part_text(value) if isinstance(value, Indexer) else f"{name} {value}"

@@ -1,1 +1,0 @@
-"""Commands about changes to a server, one module per command."""

@@ -1,0 +1,467 @@
+"""Measurements beside predictions: the commands `check` and `calibrate`."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from roofline.cli.main import Question
+from roofline.cli.options import (
+    COUNT,
+    FOR_PROGRAMS,
+    GPU,
+    MODEL,
+    NUMBER,
+    PREFIX,
+    PathName,
+    echo,
+    notes,
+    output_options,
+    print_rows,
+    print_table,
+    specs_option,
+)
+from roofline.cli.screen import cell_text
+from roofline.numbers.quantity import MILLI, rounded
+from roofline.questions.catalog import load_gpu
+from roofline.questions.check import (
+    NOTHING,
+    RESULT_BYTES,
+    STATISTICS,
+    UNCLEAR,
+    Diagnosis,
+    MeasurementCheck,
+    Reading,
+    check_readings,
+    read_results,
+    results,
+    what_changed,
+)
+from roofline.questions.inputs.case import BASES, PRESETS
+from roofline.support.errors import BadInput, RooflineError
+
+# Benchmark results compared with predictions and with each other: the `check` command.
+
+_CHECK_HEADINGS = ("", "measured ms", "predicted ms", "80 % range", "ratio", "MFU %", "MBU %", "SOL %")
+_METRICS = ("ttft", "tpot", "e2el")
+_STATED = (
+    *("model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype"),
+    *("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date"),
+)
+_WIDTH = 80
+_AFTER = "--after"
+
+
+class _BeforeAndAfter(Question):
+    """``--after`` takes every file up to the next option, as a shell expands ``after/*.json``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat ``--after`` before each of its files."""
+        expanded: list[str] = []
+        is_after = False
+        for arg in args:
+            if arg.startswith("-") and arg != "-":
+                is_after = arg == _AFTER
+                expanded += [] if is_after else [arg]
+                missing = is_after
+                continue
+            expanded += [_AFTER, arg] if is_after else [arg]
+            missing = False
+        if args and args[-1] == _AFTER and missing:
+            expanded.append(_AFTER)  # click reports the missing value
+        return super().parse_args(ctx, expanded)
+
+
+@click.command(
+    cls=_BeforeAndAfter,
+    epilog="\b\nExamples:\n"
+    "  one run:       roofline check result.json -g h100-sxm --tp 1\n"
+    "  two runs:      roofline check before.json after.json\n"
+    "  two sweeps:    roofline check before/*.json --after after/*.json\n"
+    "  several runs:  roofline check *.json -g b200 --tp 8 --statistic p99 -f csv\n"
+    "  a pipe:        cat runs.csv | roofline check -\n"
+    "  in the file:   vllm bench serve --save-result --metadata gpu=h100 tp=1 ...\n",
+)
+@click.argument("files", nargs=-1, required=True, type=PathName(allow_dash=True))
+@click.option(
+    "--after",
+    type=PathName(allow_dash=True),
+    multiple=True,
+    metavar="FILES",
+    help="Results to compare with FILES; says what changed between them.",
+)
+@click.option("-m", "--model", "--model-path", type=MODEL, help="Model: Hugging Face id, short name or alias.")
+@click.option("-g", "--gpu", "--system", "--hardware", type=GPU, help="GPU: name or alias.")
+@click.option("--tp", "-tp", "--tensor-parallel-size", type=COUNT, help="Tensor-parallel degree.")
+@click.option("--pp", "-pp", "--pipeline-parallel-size", type=COUNT, help="Pipeline-parallel degree.  [default: 1]")
+@click.option("--ep", "--expert-parallel-size", type=COUNT, help="Expert-parallel degree.  [default: 1]")
+@click.option("--dp", "-dp", "--data-parallel-size", type=COUNT, help="Data-parallel degree.  [default: 1]")
+@click.option("-q", "--quantization", type=str, help=f"Preset of number formats: {', '.join(PRESETS)}.")
+@click.option("--kv-cache-dtype", type=str, help="Number format of the KV cache.")
+@click.option("--isl", "--input-len", type=NUMBER, help="Mean prompt length [tokens].")
+@click.option("--osl", "--output-len", type=NUMBER, help="Mean answer length [tokens].")
+@click.option("--prefix", "--prefix-prompt-length", type=PREFIX, help="Cached prompt tokens, or a share such as 80%.")
+@click.option("-b", "--batch", type=NUMBER, help="Requests that started together.")
+@click.option("--concurrency", "--max-concurrency", type=NUMBER, help="Requests in flight on the deployment.")
+@click.option("--request-rate", "--rate", type=float, help="Requests per second sent to the deployment.")
+@click.option("--num-prompts", type=NUMBER, help="Requests of the run, its start included.")
+@click.option("--engine", type=str, help="Engine that was measured: vllm, sglang, trtllm, none.")
+@click.option(
+    "--statistic",
+    type=click.Choice(tuple(STATISTICS)),
+    help="Statistic over the requests.  [default: median, else mean]",
+)
+@click.option(
+    "--basis",
+    type=click.Choice(BASES),
+    default="calibrated",
+    show_default=True,
+    help="Calibrated on measured kernels, or ideal: the hardware limit.",
+)
+@specs_option
+@output_options
+def check(
+    files: tuple[str, ...],
+    after: tuple[str, ...],
+    statistic: str | None,
+    basis: str,
+    specs: str | None,
+    output_format: str,
+    **stated: Any,
+) -> None:
+    """Say whether a measured TTFT or TPOT is what was to be expected, and if not, why.
+
+    FILES are results of vllm bench serve, sglang.bench_serving, AIPerf, genai-perf, GuideLLM or InferenceX, or CSV;
+    - reads standard input. What a file does not state is given by options, which override what it does. Each result
+    gets a verdict, and suspects where it is outside the 80 % range.
+
+    Exactly two FILES, or FILES and --after, are also compared with each other: kernels, host, batch limit, cache or
+    load changed. Two loads or more on each side tell far more than one.
+    """
+    is_pair = len(files) == 2 and not after
+    sides, failures = [], []
+    for names in (files[:1], files[1:]) if is_pair else (files, after):
+        readings, unread = _readings(names, statistic)
+        checked, refused = check_readings(readings, stated, basis=basis, specs=specs)
+        sides.append(checked)
+        failures += [*unread, *refused]
+    changed, why_not = _diagnosis_or_reason(sides[0], sides[1])
+    if any(sides):
+        _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [])
+    if why_not is not None and not is_pair:
+        failures.append(BadInput(why_not))
+    if failures:
+        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+
+
+def _readings(files: Sequence[str], statistic: str | None) -> tuple[list[Reading], list[RooflineError]]:
+    readings: list[Reading] = []
+    unread: list[RooflineError] = []
+    for file in files:
+        try:
+            readings.append(_reading(file, statistic))
+        except RooflineError as error:
+            unread.append(error)
+    return readings, unread
+
+
+def _reading(file: str, statistic: str | None) -> Reading:
+    if file != "-":
+        return read_results(file, statistic)
+    if sys.stdin is None:
+        raise BadInput("stdin: closed; give a file")
+    try:
+        data = sys.stdin.buffer.read(RESULT_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"stdin: cannot be read: {error.strerror}") from None
+    return results(data, "stdin", statistic)
+
+
+def _diagnosis_or_reason(
+    before: list[MeasurementCheck], after: list[MeasurementCheck]
+) -> tuple[Diagnosis | None, str | None]:
+    """What changed, or why that cannot be told; neither without a second side."""
+    if not before or not after:
+        return None, None
+    try:
+        return what_changed(before, after), None
+    except RooflineError as error:
+        return None, str(error)
+
+
+def _changes(sides: Sequence[list[MeasurementCheck]]) -> list[str]:
+    """The change of each metric; empty unless each side is a single run."""
+    if [len(side) for side in sides] != [1, 1]:
+        return []
+    before, after = (side[0].measured for side in sides)
+    pairs = {metric: (getattr(before, metric), getattr(after, metric)) for metric in _METRICS}
+    moves = [
+        f"{metric.upper()} {cell_text(old / MILLI)} -> {cell_text(new / MILLI)} ms ({100.0 * (new / old - 1.0):+.0f} %)"
+        for metric, (old, new) in pairs.items()
+        if old is not None and new is not None
+    ]
+    return [", ".join(moves)] if moves else []
+
+
+def _print(
+    sides: Sequence[list[MeasurementCheck]], changed: Diagnosis | None, output_format: str, further_notes: list[str]
+) -> None:
+    runs = [run for side in sides for run in side]
+    if output_format in FOR_PROGRAMS:
+        extra = {
+            "parts": [row for run in runs for row in _part_rows(run)],
+            "suspects": [row for run in runs for row in _suspect_rows(run)],
+            "changed": None if changed is None else _changed_row(changed),
+        }
+        print_rows([_row(run) for run in runs], output_format, {}, extra)
+        if output_format == "csv" and changed is not None:
+            echo(f"What changed: {_answer(changed)}", err=True)
+        return
+    if changed is not None:
+        _echo_lines([*_changes(sides), f"What changed: {_answer(changed)}", *_remarks(changed)])
+        echo()
+    for place, run in enumerate(runs):
+        if len(runs) > 1:
+            echo(("\n" if place else "") + f"{run.measured.source}:")
+        _echo_lines([*(f"{metric.upper()} {run.verdict(metric)}" for metric in _metrics(run)), *_explanation(run)])
+        echo()
+        _echo_lines(_title(run))
+        echo()
+        print_table(_CHECK_HEADINGS, [_cells(run, metric) for metric in _metrics(run)], output_format)
+    notes([*further_notes, *_shared_notes(runs)])
+
+
+def _echo_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        indent = "  " if line.startswith(("  ", "1. ", "2. ")) else ""
+        echo(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False))
+
+
+def _answer(changed: Diagnosis) -> str:
+    if changed.best is not None:
+        return changed.best.text
+    if changed.answer == NOTHING:
+        return f"nothing beyond the scatter of {changed.figures} figures"
+    if not changed.explanations:
+        return f"{UNCLEAR}: no single cause explains the difference"
+    return f"{UNCLEAR}; closest: {' or '.join(explanation.text for explanation in changed.explanations[:2])}"
+
+
+def _remarks(changed: Diagnosis) -> list[str]:
+    """Stated differences, the next cause, and what an additional load would tell."""
+    lines = [f"  the results state: {'; '.join(changed.known)} (accounted for)"] if changed.known else []
+    if changed.best is not None and len(changed.explanations) > 1:
+        other = changed.explanations[1]
+        behind = rounded(other.chi2 - changed.explanations[0].chi2, 2)
+        lines.append(f"  less likely: {other.text} (fits worse by {behind} in chi-squared)")
+    if changed.loads < 2:
+        lines.append(
+            "  one load only: a second would tell kernels, which grow with the batch, from the host, which does not, "
+            "and a high one a batch limit"
+        )
+    return lines
+
+
+def _explanation(run: MeasurementCheck) -> list[str]:
+    """Suspects for times outside their range, or a remark that nothing is."""
+    outside = [metric for metric in _METRICS if run.inside(metric) is False]
+    if not outside:
+        known = any(run.inside(metric) for metric in _METRICS)
+        is_rough = run.expected.deployment.basis == "generic"
+        rough = "Nothing stands out, but the range is wide: no kernel of this generation was timed."
+        return [rough if is_rough else "Nothing needs explaining."] if known else []
+    listed = [f"{place}. {text}" for place, text in enumerate(run.suspect_texts, start=1)]
+    heading = ["Suspects, the most plausible first:" if len(listed) > 1 else "Suspect:"] if listed else []
+    return [*heading, *listed, *([run.unexplained] if run.unexplained else [])]
+
+
+def _shared_notes(runs: list[MeasurementCheck]) -> list[str]:
+    """Notes of all runs, each once, with the runs concerned unless all are."""
+    about: dict[str, list[str]] = {}
+    for run in runs:
+        for text in _notes(run):
+            about.setdefault(text, []).append(run.measured.source)
+    return [
+        text if len(sources) == len(runs) else f"{sources[0] if len(sources) == 1 else f'{len(sources)} runs'}: {text}"
+        for text, sources in about.items()
+    ]
+
+
+def _notes(run: MeasurementCheck) -> list[str]:
+    note = run.measured.note
+    return [*([note] if note else []), *run.notes]
+
+
+def _metrics(run: MeasurementCheck) -> list[str]:
+    return [metric for metric in _METRICS if getattr(run.measured, metric) is not None]
+
+
+def _title(run: MeasurementCheck) -> list[str]:
+    measured, deployment = run.measured, run.expected.deployment
+    plan, loads = deployment.plan, ("batch", "concurrency", "request_rate")
+    load = next(f"{name} {getattr(measured, name):g}" for name in loads if getattr(measured, name) is not None)
+    degrees = ", ".join(f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1)
+    lengths = [f"{name} {getattr(measured, name):g}" for name in ("isl", "osl") if getattr(measured, name) is not None]
+    details = [measured.statistic, deployment.basis, f"engine {deployment.effective_engine.name}", measured.source]
+    where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
+    return [
+        ", ".join(part for part in (where, degrees, *lengths, load) if part),
+        f"({', '.join(filter(None, details))})",
+        *([f"{measured.statistic or 'mean'} compared with {run.expected.against}"] if run.expected.against else []),
+    ]
+
+
+def _cells(run: MeasurementCheck, metric: str) -> list[str]:
+    used = {"ttft": (_percent(run.mfu), "-"), "tpot": ("-", _percent(run.mbu))}.get(metric, ("-", "-"))
+    ends = run.expected.interval(metric)
+    return [
+        metric.upper(),
+        _ms(getattr(run.measured, metric)),
+        _ms(getattr(run.expected, metric)),
+        "-" if ends is None else f"{_ms(ends[0])}-{_ms(ends[1])}",
+        cell_text(run.ratio(metric)),
+        *used,
+        _percent(run.ideal_share(metric)),
+    ]
+
+
+def _row(run: MeasurementCheck) -> dict[str, Any]:
+    """Flat row: stated values, then measured and predicted times and how they compare."""
+    deployment, plan = run.expected.deployment, run.expected.deployment.plan
+    row = {"source": run.measured.source, **{key: getattr(run.measured, key, None) for key in _STATED}}
+    row |= {name: getattr(plan, name) for name in ("tp", "pp", "ep", "dp")}
+    row |= {"model": deployment.model.short_name, "gpu": deployment.gpu.name, "num_gpus": deployment.num_gpus}
+    row["basis"] = deployment.basis
+    for metric in _METRICS:
+        measured, expected = getattr(run.measured, metric), getattr(run.expected, metric)
+        ends = None if expected is None else run.expected.interval(metric)
+        row[f"measured_{metric}_ms"] = None if measured is None else measured / MILLI
+        row[f"predicted_{metric}_ms"] = None if expected is None else expected / MILLI
+        row[f"{metric}_ratio"] = run.ratio(metric)
+        row[f"{metric}_light_frac"] = run.ideal_share(metric)
+        row[f"predicted_{metric}_low_ms"] = None if ends is None else ends[0] / MILLI
+        row[f"predicted_{metric}_high_ms"] = None if ends is None else ends[1] / MILLI
+        row[f"{metric}_inside"] = run.inside(metric)
+        row[f"{metric}_verdict"] = None if measured is None else run.verdict(metric)
+    row |= {"prefill_mfu": run.mfu, "decode_mbu": run.mbu}
+    for name, parts in (("prefill", run.prefill_parts), ("decode", run.decode_parts)):
+        best = next((part for part in parts if part.is_plausible), None)
+        row |= {f"{name}_suspect": best and best.name, f"{name}_suspect_factor": best and best.factor}
+    return {**row, "suspects": list(run.suspect_texts), "warnings": _notes(run)}
+
+
+def _part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": run.measured.source,
+            "pass": name,
+            "part": part.name,
+            "predicted_ms": part.time / MILLI,
+            "share": part.share,
+            "factor": part.factor,
+            "plausible": part.is_plausible,
+            "sigma": part.sigma,
+        }
+        for name, parts in (("prefill", run.prefill_parts), ("decode", run.decode_parts))
+        for part in parts
+    ]
+
+
+def _suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": run.measured.source,
+            "rank": rank,
+            "part": suspect.part,
+            "factor": suspect.factor,
+            "sigmas": suspect.sigmas,
+            "explains": list(suspect.explains),
+        }
+        for rank, suspect in enumerate(run.suspects, start=1)
+    ]
+
+
+def _changed_row(changed: Diagnosis) -> dict[str, Any]:
+    return {
+        "answer": changed.answer,
+        "text": _answer(changed),
+        "unexplained": changed.unexplained,
+        "figures": changed.figures,
+        "loads": changed.loads,
+        "known": list(changed.known),
+        "causes": [
+            {"cause": explanation.cause, "text": explanation.text, "size": explanation.size, "chi2": explanation.chi2}
+            for explanation in changed.explanations
+        ],
+    }
+
+
+def _ms(time: float | None) -> str:
+    return cell_text(None if time is None else time / MILLI)
+
+
+def _percent(share: float | None) -> str:
+    return cell_text(None if share is None else 100.0 * share)
+
+
+# Fitting the constants of kernels to timings: the `calibrate` command.
+
+_FIT_HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n  roofline calibrate kernels.csv -g h100-sxm -o specs/hopper.yaml"
+    "\n  roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs",
+)
+@click.argument("tables", nargs=-1, required=True, type=PathName())
+@click.option("-g", "--gpu", type=GPU, required=True, help="GPU that was measured.")
+@click.option("--name", help="Name of the calibration: the generation that will use it.  [default: the GPU's]")
+@click.option(
+    "--title", default="own measurements", show_default=True, help="Description of the tables, cited as their source."
+)
+@click.option("--alone", is_flag=True, help="Leave out what was not measured instead of keeping the shipped values.")
+@click.option("-o", "--output", type=PathName(), help="File to write; - prints.  [default: standard output]")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+@specs_option
+def calibrate(
+    tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **fit_options: Any
+) -> None:
+    """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
+    from roofline.outputs.files import check_target, is_stream, write_whole
+    from roofline.questions.calibrate import calibrate as fit_tables
+
+    options = {name: value for name, value in fit_options.items() if value is not None}
+    output = None if output == "-" else output
+    if output is not None and not is_stream(output):
+        calibration_name = fit_options["name"] or load_gpu(gpu, fit_options["specs"]).generation
+        if Path(output).stem != calibration_name or Path(output).suffix not in (".yaml", ".yml"):
+            raise BadInput(f"-o {output}: the file name must be the name of the calibration: {calibration_name}.yaml")
+        check_target(output, force=force)
+    fit = fit_tables(tables, gpu, keep=not alone, **options)
+    if output is None:
+        echo(fit.text, nl=False)
+    else:
+        write_whole(output, lambda beside: beside.write_text(fit.text, encoding="utf-8"), force=force, make_folder=True)
+    cells = [
+        [row["kind"], row["dtype"], str(row["measurements"]), *(_residual_text(row[key]) for key in _SHARES)]
+        for row in fit.rows
+    ]
+    if output is None or is_stream(output):
+        for cells_of_row in (list(_FIT_HEADINGS), *cells):
+            echo("  ".join(cells_of_row), err=True)
+    else:
+        print_table(_FIT_HEADINGS, cells)
+        echo(f"\n{output}: use it with --specs {Path(output).parent}")
+
+
+_SHARES = ("median_before", "median_after", "sigma")
+
+
+def _residual_text(share: float | None) -> str:
+    return "-" if share is None else f"{100.0 * share:.1f}"

@@ -1,0 +1,586 @@
+"""One case, and many: the commands `predict`, `ttft`, `tpot`, `knee` and `sweep`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roofline.cli.answers import (
+    BELOW_RULE,
+    BOUND,
+    GPUS,
+    HBM,
+    PLAN,
+    TOK_S_GPU,
+    TOK_S_USER,
+    USD_HOUR,
+    USD_TOKENS,
+    answer_text,
+    by_estimate,
+    case_text,
+    gpus_text,
+    latency,
+    load_columns,
+    miss_text,
+    model_column,
+    passing,
+    ranked,
+    ranks_of,
+    split_by_rule,
+    verdict_columns,
+    with_refusals,
+)
+from roofline.cli.case import case_options, list_options
+from roofline.cli.main import Question
+from roofline.cli.options import (
+    COUNT,
+    FOR_PEOPLE,
+    REASONS,
+    PathName,
+    echo,
+    labelled,
+    notes,
+    output_options,
+    print_table,
+    show,
+)
+from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, keys_of, pressing_first, prose
+from roofline.numbers.quantity import MICRO, rounded, rounded_down, to_text
+from roofline.outputs.files import SUFFIXES, write_rows
+from roofline.questions import catalog
+from roofline.questions.inputs.case import LENGTHS, is_pressing
+from roofline.questions.inputs.load import UNDER_LOAD
+from roofline.questions.predict import (
+    NO_KNEE,
+    ROW_KEYS,
+    Kernel,
+    Pass,
+    Prediction,
+    computed_tokens,
+    equation,
+    meeting_first,
+    predict_each_gpu,
+    prediction_passes,
+    refused_row,
+)
+from roofline.support.errors import BadInput, RooflineError, UnknownName
+from roofline.support.records import NamedTuple, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.simulate import Simulation
+
+
+# Columns of `ttft`, `tpot`, `knee` and `predict`.
+
+_BASIS = ScreenColumn("basis", "basis_detail", 9)
+
+
+def ttft_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
+    return _latency_columns(options, "ttft", "tpot", BOUND["prefill"], later=[ranked(TOK_S_USER, 5)])
+
+
+def tpot_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
+    return _latency_columns(options, "tpot", "ttft", BOUND["decode"], first=[ranked(TOK_S_USER, 1)])
+
+
+def _latency_columns(
+    options: Mapping[str, Any],
+    metric: str,
+    other: str,
+    bound: ScreenColumn,
+    first: Sequence[ScreenColumn] = (),
+    later: Sequence[ScreenColumn] = (),
+) -> list[ScreenColumn]:
+    is_limited = any(key.startswith(other) for key in options.get("slo") or ())
+    beside = latency(other, options, 1 if is_limited else 4, with_range=False)
+    return [
+        *latency(metric, options),
+        *first,
+        *(beside if is_limited else ()),
+        *verdict_columns(options),
+        *load_columns(options),
+        bound,
+        *(() if is_limited else beside),
+        *latency("e2el", options, 6, with_range=False),
+        *later,
+        ranked(TOK_S_GPU, 5),
+        HBM,
+        USD_HOUR,
+        USD_TOKENS,
+        _BASIS,
+    ]
+
+
+def knee_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
+    what = "users" if options.get("concurrency") is not None else "batch"
+    return [
+        ScreenColumn(f"knee [{what}]", "knee"),
+        ScreenColumn("set by", "knee_bound", 1),
+        ScreenColumn("ridge", "ridge_knee", 1),
+        ScreenColumn("half", "half_knee", 1),
+        ScreenColumn("memory", "memory_knee", 1),
+        ScreenColumn("by SLO", "slo_knee", 1),
+        *verdict_columns(options),
+        USD_HOUR,
+        _BASIS,
+    ]
+
+
+def predict_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
+    return [
+        *latency("ttft", options),
+        *latency("tpot", options, 1),
+        *verdict_columns(options),
+        *load_columns(options),
+        TOK_S_GPU,
+        *latency("e2el", options, 4, with_range=False),
+        ranked(TOK_S_USER, 5),
+        HBM,
+        BOUND["decode"],
+        USD_HOUR,
+        USD_TOKENS,
+        _BASIS,
+    ]
+
+
+# Kernels of a pass with work, time and bound, and their equations with numbers.
+
+_HEADINGS = ("kernel", "runs", "FLOP", "bytes", "one us", "all us", "share", "bound by")
+
+
+def print_explanation(prediction: Prediction, output_format: str) -> None:
+    for name, passed in prediction_passes(prediction):
+        echo(f"\n{_title(prediction, name)}: {to_text(passed.time, 's')}, bound: {passed.bound}\n")
+        print_table(_HEADINGS, [_cells(kernel, passed) for kernel in passed.kernels], output_format)
+        echo("\n" + prose(_FORMULA if prediction.basis != "ideal" else _IDEAL_FORMULA, indent="      "))
+        for kernel in passed.kernels:
+            echo(prose(f"  {kernel.name}: {equation(kernel)}", indent="      "))
+
+
+_FORMULA = "t = t0 + || F/(eta_c P) + kappa d , Q/(eta_m W) ||_p + X/(eta_x S) + Q_s/(eta_s W) + kappa_s d_s + eps n"
+_IDEAL_FORMULA = "t = max(F/P, Q/W)"
+
+
+def _cells(kernel: Kernel, passed: Pass) -> list[str]:
+    return [
+        kernel.name,
+        f"{kernel.count:g}",
+        f"{kernel.work.flop:.3g}",
+        f"{kernel.work.nbytes or kernel.work.link_bytes:.3g}",
+        cell_text(kernel.terms.total / MICRO),
+        cell_text(kernel.time / MICRO),
+        f"{100.0 * kernel.time / passed.time:.1f}%",
+        str(kernel.terms.bound),
+    ]
+
+
+def _title(prediction: Prediction, name: str) -> str:
+    workload = prediction.workload
+    where = f"{prediction.deployment.model.short_name} on {prediction.deployment.gpu.name}"
+    if name == "prefill":
+        tokens = " or ".join(f"{kind:g}" for kind in computed_tokens(prediction))
+        return f"{where}, prefill of {workload.batch:g} x {tokens} tokens"
+    size = rounded(prediction.decode_batch)
+    return f"{where}, mean decode step of {size} sequence{'' if size == '1' else 's'}"
+
+
+# The commands `ttft`, `tpot`, `predict` and `knee`.
+
+_LIMITS = {
+    "slo": "the SLO is missed",
+    "memory": "the KV cache does not fit",
+    "half": "a user gets less than half of the speed",
+    "ridge": "arithmetic takes over from bandwidth",
+}
+_ALWAYS = (
+    "gpu",
+    "num_gpus",
+    "basis",
+    "weight_dtype",
+    "ttft_ms",
+    "tpot_ms",
+    "util",
+    "slo_binding",
+    "slo_verdict",
+    "warnings",
+)
+_OF_A_LOAD = ("concurrency", "request_rate")
+
+
+class _Query(NamedTuple):
+    models: tuple[str, ...]
+    gpus: tuple[str, ...]
+    options: dict[str, Any]
+    output_format: str
+    explain: bool
+    simulated: bool
+    seed: int
+    requests: int | None
+
+    @property
+    def for_people(self) -> bool:
+        return self.output_format in FOR_PEOPLE
+
+
+_SIMULATION = (
+    click.option(
+        "--simulate",
+        "simulated",
+        is_flag=True,
+        help="Simulate every step as well, and print both beside each other.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
+    click.option("--requests", type=COUNT, help="Requests to simulate.  [default: 4000, more for many users]"),
+)
+
+
+def _command(*examples: str, with_simulation: bool = True) -> Callable[[Callable[[_Query], None]], click.Command]:
+    """Decorator: a command with the options of a case, the output and a simulation."""
+
+    def as_command(function: Callable[[_Query], None]) -> click.Command:
+        def command(
+            models: tuple[str, ...],
+            gpus: tuple[str, ...],
+            options: dict[str, Any],
+            output_format: str,
+            *,
+            explain: bool,
+            simulated: bool = False,
+            seed: int = 0,
+            requests: int | None = None,
+        ) -> None:
+            function(_Query(models, gpus, options, output_format, explain, simulated, seed, requests))
+
+        for option in reversed(_SIMULATION if with_simulation else ()):
+            command = option(command)
+        command = click.option("--explain", is_flag=True, help="Show every kernel, with the equation and its numbers.")(
+            command
+        )
+        return click.command(
+            function.__name__,
+            cls=Question,
+            help=function.__doc__,
+            epilog="\b\nExamples:" + "".join(f"\n  {example}" for example in examples),
+        )(case_options(output_options(command)))
+
+    return as_command
+
+
+@_command(
+    "roofline ttft -m llama-3.1-70b --isl 2000",
+    "roofline ttft -m llama-3.1-70b -g h100,b200 -q fp8 --isl 8k --prefix 80%",
+    "roofline ttft -m qwen3-32b -g h200 --isl 4000 --explain",
+)
+def ttft(query: _Query) -> None:
+    """Time to first token on every GPU, or on those named, fastest first.
+
+    On an idle server that of the whole burst; under a load the mean over requests.
+    """
+    _answer(query, ttft_columns)
+
+
+@_command(
+    "roofline tpot -m llama-3.1-8b -g h100 --isl 2000 --osl 300 --batch 64",
+    "roofline tpot -m gpt-oss-120b --workload 8k1k",
+)
+def tpot(query: _Query) -> None:
+    """Mean time per output token after the first, on every GPU or on those named, fastest first."""
+    _answer(query, tpot_columns, "tpot")
+
+
+@_command(
+    "roofline predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16",
+    "roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
+)
+def predict(query: _Query) -> None:
+    """Latency, throughput, knee, memory and cost of one case, or a table of several."""
+    is_one = len(query.models) == len(query.gpus) == 1 and query.output_format == "table"
+    _answer(query, None if is_one else predict_columns)
+
+
+@_command(
+    "roofline knee -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300",
+    "roofline knee -m qwen3-235b-a22b -g b200 --slo ttft:300,tpot:25",
+    with_simulation=False,
+)
+def knee(query: _Query) -> None:
+    """The batch, or the number of users, at which decode stops being cheap."""
+    if query.options.get("request_rate") is not None:
+        raise BadInput(NO_KNEE)
+    _answer(query, knee_columns)
+
+
+def _check(query: _Query) -> None:
+    if not query.simulated and (query.seed or query.requests is not None):
+        raise click.UsageError("--seed and --requests belong to a simulation: add --simulate")
+    if query.simulated and not set(_OF_A_LOAD) & set(query.options):
+        raise click.UsageError("--simulate needs a load: --concurrency or --request-rate")
+    if query.explain and query.output_format == "csv":
+        raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
+
+
+def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn]] | None, by: str = "ttft") -> None:
+    """Print the answers; without a view in prose. GPUs that were named and have no answer are errors."""
+    _check(query)
+    models, gpus, options = query.models, query.gpus, query.options
+    columns = [] if view is None else [MARK, *model_column(len(models)), GPUS, PLAN, *view(options)]
+    keys = None
+    if query.for_people and columns:  # knees take longer than everything else
+        keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
+    names = gpus or catalog.gpus(options.get("specs"))
+    if "measured" in options and len(models) * len(names) != 1:
+        raise click.UsageError("--measured is of one deployment; give one model and one GPU")
+    cases = _cases(models, names, by, options, keys)
+    failures = [error for error, is_alone in cases.refused.values() if gpus or is_alone]
+    unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)
+    if unknown is not None:
+        raise unknown
+    if not cases.predictions:
+        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+    simulations = [_simulation(prediction, query) for prediction in cases.predictions] if query.simulated else []
+    texts = [
+        *(text for prediction in cases.predictions for text in _headroom(prediction)),
+        *labelled((row["gpu"], row["warnings"]) for row in cases.rows),
+    ]
+    if columns:
+        screen = replace(_screen(models, gpus, cases, columns, options), notes=texts)
+        extra = _kernels(cases.predictions) if query.explain and not query.for_people else None
+        show(screen, query.output_format, _rows(cases, simulations), extra)
+    else:
+        echo(str(cases.predictions[0]))
+    if query.for_people:
+        for simulated in simulations:
+            echo(f"\n{simulated.prediction.deployment.gpu.name}, every step simulated:\n{simulated}")
+        if query.explain:
+            _explain(cases.predictions, query.output_format)
+        if not columns:
+            notes(pressing_first(texts)[1])  # the text has the others
+    if failures:
+        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+
+
+def _rows(cases: _Cases, simulations: list[Simulation]) -> list[dict[str, Any]]:
+    """Rows for programs: of the simulations, else of the predictions; then of what was refused."""
+    rows = [simulated.to_dict() for simulated in simulations] or cases.rows
+    return [*rows, *({key: row.get(key) for key in rows[0]} for row in cases.refusals)]
+
+
+class _Cases(NamedTuple):
+    predictions: list[Prediction]
+    rows: list[dict[str, Any]]
+    refusals: list[dict[str, Any]]
+    refused: dict[tuple[str, str], tuple[RooflineError, bool]]  # (model, GPU) -> error, whether the model runs nowhere
+
+
+def _cases(
+    models: tuple[str, ...], gpus: tuple[str, ...], by: str, options: dict[str, Any], keys: tuple[str, ...] | None
+) -> _Cases:
+    cases = _Cases([], [], [], {})
+    for model in models:
+        predictions, refused = predict_each_gpu(model, gpus, by, **options)
+        cases.predictions.extend(predictions)
+        cases.rows.extend(dict(prediction.to_dict(keys)) for prediction in predictions)
+        for name, error in refused.items():
+            if (model, name) not in cases.refused:  # a model may be named twice
+                cases.refusals.append(refused_row(model, name, error, **options))
+            cases.refused[model, name] = error, not predictions
+    pairs = meeting_first(zip(cases.predictions, cases.rows, strict=True), lambda pair: pair[0].verdict)
+    return cases._replace(predictions=[pair[0] for pair in pairs], rows=[pair[1] for pair in pairs])
+
+
+def _screen(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    cases: _Cases,
+    columns: list[ScreenColumn],
+    options: Mapping[str, Any],
+) -> Screen:
+    is_named = bool(gpus)
+    refusals = [
+        {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
+        for key, row in zip(cases.refused, cases.refusals, strict=True)
+    ]
+    statuses = (prediction.deployment.gpu.status for prediction in cases.predictions)
+    first, others = split_by_rule(statuses, cases.rows, is_named=is_named)
+    case = case_text(
+        dict.fromkeys(prediction.deployment.model.short_name for prediction in cases.predictions),
+        options,
+        {row["weight_dtype"] for row in cases.rows},
+    )
+    return Screen(
+        columns=with_refusals(columns, refusals if is_named else ()),
+        rows=[*first, *refusals] if is_named else first,
+        case=case,
+        answer=_answer_text(first, columns, options, gpus, others=bool(others)) if len(models) == 1 else "",
+        others=others if is_named else [*others, *refusals],
+        rule=BELOW_RULE,
+    )
+
+
+def _answer_text(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[ScreenColumn],
+    options: Mapping[str, Any],
+    gpus: Sequence[str],
+    *,
+    others: bool,
+) -> str:
+    """Where the knee lies in a sentence, or the latencies."""
+    if not any(column.key == "knee" for column in columns[: len(knee_columns(options))]):
+        return answer_text(rows, options, gpus, others=others)
+    if not rows or rows[0].get("knee") is None:
+        return ""
+    what = "users" if options.get("concurrency") is not None else "requests at once"
+    missed = miss_text(rows, options, gpus)
+    best = max(passing(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
+    if best["knee"] < 1.0:
+        return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
+    why = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
+    if best["knee_bound"] == "memory" and options.get("concurrency") is not None:
+        why = "users wait for a slot (memory, or max_num_seqs)"
+    of_those = "those that meet the SLO" if passing(rows) else "these"
+    most = "" if len(rows) == 1 else f", the most of {of_those}"
+    is_of_each = options.get("concurrency") is None and (best["num_gpus"] or 1) > ranks_of(best)
+    where = f"{'each replica of ' if is_of_each else ''}{gpus_text(best)}{by_estimate(best)}{most}"
+    return (
+        f"{missed}{'; ' if missed else ''}decode stays cheap up to {best['knee']:.0f} {what} on {where}; beyond, {why}"
+    )
+
+
+def _headroom(prediction: Prediction) -> list[str]:
+    """The load up to which the p99 stays within the multiple of the median that an SLO states."""
+    if "p99_within" not in prediction.slo or prediction.load == "burst":
+        return []
+    from roofline.questions.goodput import cause_of_tails, headroom
+
+    most = headroom(prediction)
+    who = prediction.deployment.gpu.name
+    within = f"within {prediction.slo['p99_within']:g}x of the median"
+    if most is None or not most.rate:
+        return [f"{who}: the p99 is never {within}; {cause_of_tails(prediction)} alone spread it further"]
+    most_text = f"{rounded_down(most.rate)} requests/s at random, {100.0 * most.util:.0f} % of the saturation"
+    return [f"{who}: the p99 stays {within} up to {most_text}; the rest is headroom"]
+
+
+def _simulation(prediction: Prediction, query: _Query) -> Simulation:
+    """Simulate a case, with a progress bar on a terminal."""
+    from roofline.questions.simulate import arrivals_of, simulation
+
+    count = arrivals_of(prediction, query.requests, query.seed, None).requests
+    with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+        return simulation(
+            prediction,
+            requests=query.requests,
+            seed=query.seed,
+            progress=lambda answered: bar.update(answered - bar.pos),
+        )
+
+
+def _kernels(predictions: list[Prediction]) -> dict[str, Any]:
+    """A further JSON key: the kernels of every case."""
+    from roofline.questions.predict import kernel_rows
+
+    return {"kernels": [row for prediction in predictions for row in kernel_rows(prediction)]}
+
+
+def _explain(predictions: list[Prediction], output_format: str) -> None:
+    for prediction in predictions:
+        if prediction.queue is not None:
+            parts = {"its own prompt": prediction.ttft - prediction.queue, "queue and other prompts": prediction.queue}
+            words = " + ".join(f"{name} {to_text(time, 's')}" for name, time in parts.items())
+            echo(f"\n{prediction.deployment.gpu.name}: TTFT {to_text(prediction.ttft, 's')} = {words}")
+        print_explanation(prediction, output_format)
+
+
+# Many cases as one table: the `sweep` command.
+
+#: Columns that are left out where all values are equal.
+_VARYING = {
+    "model": "model", "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst",
+    "concurrency": "users", "request_rate": "req/s",
+}  # fmt: skip
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[ScreenColumn]:
+    answered = "request_rate" if options.get("concurrency") is not None else "concurrency"  # not an input
+    varying = {
+        key: heading
+        for key, heading in _VARYING.items()
+        if key != answered and len({str(row[key]) for row in rows}) > 1
+    }
+    return [
+        *(ScreenColumn(heading, key) for key, heading in varying.items() if key == "model"),
+        GPUS,
+        PLAN,
+        *(ScreenColumn(heading, key) for key, heading in varying.items() if key != "model"),
+        *latency("ttft", options, with_range=False),
+        *latency("tpot", options, with_range=False),
+        *verdict_columns(options),
+        *load_columns(options),
+        ranked(TOK_S_GPU, 2),
+        ranked(USD_TOKENS, 1),
+        *latency("e2el", options, 3, with_range=False),
+        ranked(HBM, 4),
+        ScreenColumn("no answer", "reason", 0),
+    ]
+
+
+_NUMBERS = (*(name for name in LENGTHS if name != "num_prompts"), "tp")
+_OWN = (*_NUMBERS, "quantization", "measured")
+_KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
+
+
+def _is_noted(text: str) -> bool:
+    """Of many cases, notes about their loads and what belongs on the first screen."""
+    return text.startswith(UNDER_LOAD) or is_pressing(text)
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k --batch 1:64:x4\n"
+    "  roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 -q mxfp4,bf16 -f csv",
+)
+@partial(case_options, without=_OWN)
+@list_options
+@output_options
+@click.option(
+    "-o", "--output", type=PathName(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}; - prints."
+)
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def sweep(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    output: str | None,
+    *,
+    force: bool,
+) -> None:
+    """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs.
+
+    With an SLO, the first screen begins with what meets it; programs get the order of the lists.
+    """
+    from roofline.questions.table import table
+
+    output = None if output == "-" else output
+    people = output is None and output_format in FOR_PEOPLE
+    rows = table(models, gpus or None, keys=_KEYS if people else None, **options)
+    if output is not None:
+        write_rows(rows, output, force=force)
+        echo(f"wrote {len(rows)} rows to {output}", err=True)
+        return
+    if people:  # programs get the rows in the order of the grid
+        rows = meeting_first(rows, lambda row: row["slo_verdict"])
+    screen = Screen(
+        columns=_columns(rows, options) if people else (),
+        rows=rows,
+        case=case_text(dict.fromkeys(row["model"] for row in rows), options) if people else "",
+        answer=miss_text(rows, options, gpus) if people else "",
+        notes=[text for row in rows for text in row["warnings"] if _is_noted(text)] if people else (),
+    )
+    show(screen, output_format)

@@ -1,0 +1,418 @@
+"""What moves an answer: the commands `sensitivity`, `solve` and `formula`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import click
+
+from roofline.cli.answers import (
+    GPUS,
+    PLAN,
+    PLAN_KEYS,
+    SLO_MET,
+    asked_format,
+    binding_text,
+    by_estimate,
+    case_text,
+    deployed_text,
+    differ,
+    gpus_text,
+    latency,
+    model_column,
+    passing,
+)
+from roofline.cli.case import WITHOUT_LIMITS, case_options, one_case
+from roofline.cli.main import Question
+from roofline.cli.options import (
+    DURATION,
+    FOR_PEOPLE,
+    OUTPUT_FORMATS,
+    SCHEMA_VERSION,
+    PathName,
+    echo,
+    labelled,
+    notes,
+    output_options,
+    print_rows,
+    screen_options,
+    show,
+    suggested,
+    with_unit,
+)
+from roofline.cli.screen import MARK, MOST_ROWS, Screen, ScreenColumn, flags
+from roofline.numbers.quantity import rounded, rounded_down, to_text
+from roofline.questions import catalog
+from roofline.questions import why as questions
+from roofline.questions.predict import LOADS
+from roofline.questions.why import RESULTS, UNITS, Sensitivities, Sensitivity, Solution
+from roofline.support.errors import BadInput, RooflineError
+from roofline.support.records import replace
+
+# Elasticities of an answer: the `sensitivity` command.
+
+_BAR = 16
+_FEWEST = 2  # rows per result
+_COLUMNS = (
+    ScreenColumn("result", "result"),
+    ScreenColumn("input", "input"),
+    ScreenColumn("value", "value", 1),
+    ScreenColumn("% per 1 %", "elasticity"),
+    ScreenColumn("", "bar", 1),
+    ScreenColumn("regime ends at", "margin", 2),
+    ScreenColumn("where", "end", 3),
+    ScreenColumn("kind", "kind", 4),
+)
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline sensitivity -m llama-3.1-70b -g h100:tp4 --isl 2k --osl 300 -b 16\n"
+    "  roofline sensitivity -m llama-3.1-8b -g h100 --of tpot --formula\n"
+    "  roofline sensitivity -m deepseek-r1 -g h200:tp8 --of ttft -f json",
+)
+@partial(case_options, without=WITHOUT_LIMITS, single=True)
+@click.option(
+    "--of",
+    type=click.Choice(list(UNITS)),
+    multiple=True,
+    default=RESULTS,
+    show_default=True,
+    help="Result to explain. Repeatable.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    help="Rows of each result in tables, formulas and charts.  [default: 10 rows in all]",
+)
+@screen_options
+@click.option("--formula", "with_formula", is_flag=True, help="Print the derivatives as formulas.")
+@click.option(
+    "--plot", type=PathName(dir_okay=False), help="Write a tornado chart (PNG, SVG, PDF); needs the extra plot."
+)
+@click.option(
+    "-f",
+    "--format",
+    "output_format",
+    type=click.Choice([*OUTPUT_FORMATS, "latex"]),
+    default="table",
+    show_default=True,
+    help="How to print; latex prints the formulas.",
+)
+def sensitivity(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    of: tuple[str, ...],
+    top: int | None,
+    plot: str | None,
+    *,
+    with_formula: bool,
+) -> None:
+    """What moves an answer: elasticity to every rate, efficiency, latency, length, format and to tp.
+
+    An elasticity of -0.8 to the HBM bandwidth: 1 % more of it makes the result 0.8 % smaller. Where the derivative
+    jumps just at the present value, those just below and above are shown.
+    """
+    options.pop("slo", None)  # of a workload
+    sensitivities = questions.sensitivity(*one_case(models, gpus), of=of, **options)
+    most = top or max(MOST_ROWS // len(sensitivities.of), _FEWEST)
+    shown = [
+        row
+        for result in sensitivities.of
+        for row in _rows_of(sensitivities, result)[: None if flags().is_full else most]
+    ]
+    if output_format in ("json", "csv"):
+        case: dict[str, Any] = sensitivities.to_dict()
+        print_rows(case.pop("rows"), output_format, {}, case)
+    elif output_format == "latex":
+        echo(questions.derivatives_latex(sensitivities, shown))
+    else:
+        hidden = 0 if flags().is_full else len(sensitivities) - len(shown)
+        screen = _screen(sensitivities, shown, options)
+        more = [f"{hidden} more: --all or --top N"] if hidden else []
+        show(replace(screen, lines=[*screen.lines, *more], is_whole=True), output_format)
+        if with_formula:
+            echo("\n" + questions.derivatives_text(sensitivities, shown))
+    if plot is not None:
+        questions.plot_sensitivities(sensitivities, shown, plot)
+        echo(f"wrote {plot}", err=True)
+
+
+def _rows_of(sensitivities: Sensitivities, result: str) -> list[Sensitivity]:
+    return [row for row in sensitivities if row.result == result]
+
+
+def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Mapping[str, Any]) -> Screen:
+    """The rows under the hardware rates that matter most."""
+    buy = []
+    for result, row in sensitivities.what_to_buy.items():
+        amount = getattr(sensitivities.prediction, result)
+        value = to_text(amount, "s") if UNITS[result] == "s" else f"{rounded(amount)}/s"
+        change = f"{row.elasticity:+.2f} % per 1 % more {row.input}, the hardware that moves it most"
+        buy.append(f"{binding_text(result)} {value}: {change}")
+    most = max((abs(row.elasticity) for row in shown), default=1.0) or 1.0
+    rows = [
+        {
+            "result": row.result,
+            "input": row.input,
+            "kind": row.kind,
+            "value": with_unit(row.value, row.unit),
+            "elasticity": _elasticity_text(row),
+            "bar": "#" * round(_BAR * abs(row.elasticity) / most),
+            "margin": "-" if row.margin is None else f"{'+' if row.margin > 0.0 else ''}{rounded(row.margin)} %",
+            "end": row.regime.partition(" until ")[2] or "-",
+        }
+        for row in shown
+    ]
+    regimes = dict.fromkeys(part for row in shown for part in row.regime.partition(" until ")[0].split(", "))
+    deployment = sensitivities.prediction.deployment
+    end = deployed_text(sensitivities.prediction.to_dict(PLAN_KEYS))
+    return Screen(
+        columns=_COLUMNS,
+        rows=rows,
+        case=case_text([deployment.model.short_name], options, asked_format(options), end),
+        answer="\n".join(buy),
+        lines=[f"regime: {', '.join(regimes)}"],
+        notes=sensitivities.prediction.warnings,
+    )
+
+
+def _elasticity_text(row: Sensitivity) -> str:
+    """Elasticity; at a tie those of both sides."""
+    below, above = row.elasticity_below, row.elasticity_above
+    if row.margin == 0.0 and f"{below:.3f}" != f"{above:.3f}":
+        return f"{below:.3f} below, {above:.3f} above"
+    return f"{row.elasticity:.3f}"
+
+
+# Inverse questions: the `solve` command.
+
+
+def _solve_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
+    return [
+        MARK,
+        *model_column(models),
+        GPUS,
+        PLAN,
+        ScreenColumn("value", "value_text"),
+        SLO_MET,
+        ScreenColumn("now", "now_text", 1),
+        ScreenColumn("limited by", "limited_by", 1),
+        *latency("ttft", options, 1, with_range=False),
+        *latency("tpot", options, 1, with_range=False),
+        ScreenColumn("solved by", "method_text", 4),
+        ScreenColumn("fits", "fits", 5),
+    ]
+
+
+_NO_P99_WITHIN = "solve takes time limits, not the p99 over the median; use roofline goodput"
+_COUNTED = {"batch": " requests at once", "concurrency": " users", "request_rate": " requests/s"}
+_MOST_REASONS = 3
+_DIGITS = 4
+
+
+_UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl", "osl", "prefix", "tp", "weights")
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline solve --for bandwidth --tpot 10ms -m llama-3.1-70b -g h100:tp8\n"
+    "  roofline solve --for batch --slo ttft:300,tpot:25 -m llama-3.1-8b -g h100\n"
+    "  roofline solve --for prefix --ttft 200ms -m qwen3-32b -g h200 --isl 8k\n"
+    "  roofline solve --for request-rate --slo ttft:300@p99 -m llama-3.1-8b -g h100",
+)
+@click.option(
+    "--for",
+    "unknown",
+    type=suggested("input", lambda: _UNKNOWNS),
+    required=True,
+    help="bandwidth, peak, batch, concurrency, request-rate, isl, prefix, tp, weights (bits), or any input that "
+    "roofline sensitivity lists.",
+)
+@click.option(
+    "--ttft",
+    type=DURATION,
+    help="Target, e.g. 300ms; a bare number is milliseconds. Of a percentile: --slo ttft:300@p99.",
+)
+@click.option("--tpot", type=DURATION, help="Target, e.g. 25ms.")
+@click.option("--e2el", type=DURATION, help="Target, e.g. 5s.")
+@partial(case_options, without=WITHOUT_LIMITS[1:])
+@output_options
+def solve(
+    unknown: str,
+    ttft: float | None,
+    tpot: float | None,
+    e2el: float | None,
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+) -> None:
+    """The value of one input at which a latency target is just met, or why none does."""
+    slo = dict(options.pop("slo", {}))
+    is_within = slo.pop("p99_within", None) is not None
+    times = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
+    targets = {**slo, **{name: time for name, time in times.items() if time is not None}}
+    if not targets:
+        raise click.UsageError(
+            "solve needs a target: --ttft, --tpot or --e2el, e.g. --ttft 300ms, or --slo ttft:300@p99"
+        )
+    names = gpus or catalog.gpus(options.get("specs"))
+    solutions: list[Solution] = []
+    failures: list[RooflineError] = []
+    for model in models:
+        of_model, refused = questions.solve_each_gpu(model, names, unknown, targets, **options)
+        solutions += of_model
+        failures += refused.values() if gpus else ()
+    people = output_format in FOR_PEOPLE
+    rows = [_row(solution, people=people) for solution in solutions]
+    reasons = [
+        f"{_gpu_prefix(solution, solutions)}{solution.reason}"
+        for solution in solutions
+        if solution.is_met and solution.reason
+    ]
+    unmet = [solution for solution in solutions if not solution.is_met]
+    screen = Screen(
+        columns=_solve_columns({**options, "slo": targets}, len(models)),
+        rows=[row for solution, row in zip(solutions, rows, strict=True) if solution.is_met],
+        others=[row for solution, row in zip(solutions, rows, strict=True) if not solution.is_met],
+        rule="cannot be met, or not known" if any(each.verdict is None for each in unmet) else "cannot be met",
+        case=_case(models, options, unknown, targets),
+        answer=_answer(solutions, rows, people=people),
+        lines=[*reasons, *(_formula(solutions[0]) if len(solutions) == 1 else [])],
+        notes=[
+            *([_NO_P99_WITHIN] if is_within else []),
+            *labelled((solution.base.deployment.gpu.name, solution.warnings) for solution in solutions),
+        ],
+    )
+    show(screen, output_format, rows)
+    failures += [
+        BadInput(f"{_gpu_prefix(solution, solutions)}{solution.reason}")
+        for solution in solutions
+        if not solution.is_met
+    ]
+    if failures and (gpus or not any(solution.is_met for solution in solutions)):
+        messages = list(dict.fromkeys(str(failure) for failure in failures))
+        hidden = 0 if gpus else max(len(messages) - _MOST_REASONS, 0)  # of the whole catalog, only a few
+        more = [f"and {hidden} more: --format json has every reason"] if hidden else []
+        raise RooflineError("\n".join([*messages[: len(messages) - hidden], *more]))
+
+
+def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bool) -> str:
+    """The value, for people who asked for one case."""
+    if not people or len(solutions) != 1 or not solutions[0].is_met:
+        return ""
+    (row,) = rows
+    solution, what = solutions[0], _COUNTED.get(solutions[0].unknown, "")
+    where = f"on {gpus_text(row)}{by_estimate(row)}"
+    if solution.is_open:
+        return f"{row['value_text']}{what} {where}: the search ends there, not the target"
+    unsure = "" if passing([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
+    if not solution.is_known:
+        return f"{row['value_text']}{what} {where}; beyond that it is not known{unsure}"
+    most = "at most " if solution.whole is not None or solution.unknown == "request_rate" else ""
+    limit = "" if solution.limited_by is None else f", limited by {row['limited_by']}"
+    return f"{most}{row['value_text']}{what} {where}{limit}{unsure}"
+
+
+def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, targets: Mapping[str, float]) -> str:
+    name = unknown.replace("-", "_")
+    is_load = name in LOADS
+    others = {key: value for key, value in options.items() if key != name}
+    text = case_text(
+        models,
+        {**others, "slo": targets},
+        asked_format(options),
+        load=not is_load,
+        is_mean=name in LOADS[1:] or differ(others),
+    )
+    what = {"batch": "largest burst on an idle server", "concurrency": "most users", "request_rate": "highest rate"}
+    return f"{text} \u00b7 {what.get(name, f'{unknown} at which it is just met')}"
+
+
+def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
+    row = solution.to_dict()
+    if people:
+        row["value_text"] = "-" if solution.value is None else _value_text(solution.value, solution)
+        if solution.whole is not None:
+            row["value_text"] = str(solution.whole)
+        if solution.is_open and solution.value is not None:
+            row["value_text"] = (
+                f"{'more' if (solution.value or 0.0) > solution.present else 'less'} than {row['value_text']}"
+            )
+        row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in LOADS else "-"
+        is_target = solution.limited_by == solution.binding or not solution.is_met
+        named = binding_text(solution.binding, is_mean=solution.is_mean)
+        row["limited_by"] = named if is_target else solution.limited_by
+        row["method_text"] = solution.method if solution.is_met else "-"
+        row["num_gpus"] = solution.base.deployment.num_gpus
+    return row
+
+
+def _value_text(value: float, solution: Solution) -> str:
+    return rounded_down(value) if solution.unknown == "request_rate" else with_unit(value, solution.unit, _DIGITS)
+
+
+def _gpu_prefix(solution: Solution, solutions: list[Solution]) -> str:
+    return f"{solution.base.deployment.gpu.name}: " if len(solutions) > 1 else ""
+
+
+def _formula(solution: Solution) -> list[str]:
+    """The closed form, else the equation solved."""
+    if solution.formula is not None:
+        return ["", *str(solution.formula).split("\n")]
+    if solution.is_met and solution.method in ("root", "step"):
+        return [f"no closed form: root of {solution.binding}({solution.unknown}) = target; regime: {solution.regime}"]
+    return []
+
+
+# The closed form of an answer: the `formula` command.
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n"
+    "  roofline formula ttft -m llama-3.1-8b -g h100 --isl 2k --basis ideal\n"
+    "  roofline formula tpot -m deepseek-r1 -g h200:tp8 --format latex\n"
+    "  roofline formula ttft -m llama-3.1-70b -g b200 --format python",
+)
+@click.argument("result", metavar="RESULT", type=click.Choice(list(questions.FORMULAS)))
+@partial(case_options, without=WITHOUT_LIMITS, single=True)
+@click.option(
+    "-f",
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "latex", "python", "json"]),
+    default="text",
+    show_default=True,
+    help="How to print: for people, for papers, as a program, for programs.",
+)
+def formula(
+    result: str, models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str
+) -> None:
+    """The closed form of an answer for one case, with its numbers.
+
+    RESULT is ttft, tpot, e2el, a throughput, or knee.
+    """
+    if result != "knee":
+        options.pop("slo", None)  # of a workload
+    closed_form = questions.formula(*one_case(models, gpus), result, **options)
+    match output_format:
+        case "latex":
+            echo(closed_form.to_latex())
+        case "python":
+            echo(closed_form.to_python())
+        case "json":
+            import json
+
+            echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": [closed_form.to_dict()]}, indent=2))
+        case _:
+            echo(str(closed_form))
+            if closed_form.is_implicit:
+                notes([f"{closed_form.name} has no closed form here; it is the root of the expression"])

@@ -1,1 +1,0 @@
-"""Model specifications from a config.json of Hugging Face."""

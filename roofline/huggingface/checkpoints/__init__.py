@@ -1,1 +1,0 @@
-"""Checkpoints by the headers of their files: tensors and number formats, without reading weights."""

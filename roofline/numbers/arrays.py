@@ -1,0 +1,132 @@
+"""The home of numpy: arrays as a kind of number, which enter here as float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.numbers.operations import Operations, register
+from roofline.support.errors import BadInput, shown
+
+#: Arrays of an answer, one element for each case: numbers, conditions and texts.
+Array: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+Words: TypeAlias = NDArray[np.str_]
+
+_ARRAYS = Operations(
+    maximum=lambda a, b, _: np.maximum(a, b),
+    minimum=lambda a, b, _: np.minimum(a, b),
+    ceil=lambda a, _: np.ceil(a),
+    where=np.where,
+    cbrt=np.cbrt,
+)
+register(np.ndarray, _ARRAYS)
+register(np.generic, _ARRAYS)
+
+_BLOCK = 1 << 14  # elements whose buffers stay in the cache of a core
+
+
+def as_array(name: str, value: Any) -> Any:
+    """A float or a float64 array from anything numpy reads as numbers; `name` is for the error message.
+
+    Integers become float64: token counts times widths would silently overflow int64.
+    """
+    try:
+        array = np.asarray(value)
+        numbers = array.astype(np.float64) if array.dtype.kind in "iuf" else None
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is None:
+        raise BadInput(f"{name} = {shown(value)} must be a number or an array of numbers")
+    if numbers.size == 0:
+        raise BadInput(f"{name} must not be an empty array")
+    return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def gauss_nodes(law: str, count: int) -> list[tuple[float, float]]:
+    """Gauss quadrature against a standard normal, or a uniform density from -1 to 1: weights and places.
+
+    Args:
+        law: ``hermite`` for the normal, ``legendre`` for the uniform density.
+        count: n nodes, exact for polynomials up to degree 2n - 1 [1].
+
+    Returns:
+        Pairs of a weight and a place; weights sum to one [1].
+
+    Source:
+        Abramowitz and Stegun, Handbook of Mathematical Functions, 25.4.46 and 25.4.29.
+
+    >>> [(round(weight, 12), round(place, 12)) for weight, place in gauss_nodes("hermite", 2)]
+    [(0.5, -1.0), (0.5, 1.0)]
+    """
+    if law == "hermite":
+        places, weights = np.polynomial.hermite_e.hermegauss(count)
+    else:
+        places, weights = np.polynomial.legendre.leggauss(count)
+    total = float(weights.sum())
+    return [(float(weight) / total, float(place)) for place, weight in zip(places, weights, strict=True)]
+
+
+def block_functions() -> dict[str, Callable[..., Any]]:
+    """Functions of numpy by name that array programs call, with the buffer for the result as the last argument."""
+    named = (
+        "add", "subtract", "multiply", "divide", "negative", "power", "mod", "absolute", "maximum", "minimum", "ceil",
+        "floor", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
+        "logical_not", "sqrt", "cbrt", "copyto",
+    )  # fmt: skip
+    return {name: getattr(np, name) for name in named}
+
+
+def groups_of(numbers: Any) -> list[tuple[float, Any]]:
+    """Distinct numbers of an array in ascending order, with the places of each in the flattened array."""
+    flat = np.ravel(numbers)
+    return [(float(number), np.flatnonzero(flat == number)) for number in np.unique(flat)]
+
+
+def taken(value: Any, shape: tuple[int, ...], places: Any) -> Any:
+    """Elements of an array, broadcast to a shape and flattened; a single number stays one."""
+    return np.broadcast_to(value, shape).reshape(-1)[places] if getattr(value, "shape", ()) else value
+
+
+def scattered(values: Any, places: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
+    """An array of a shape from flat parts or single values, each with its places in the flattened array."""
+    kind = np.result_type(*(np.asarray(value).dtype for value in values)) if dtype is None else dtype
+    whole = np.empty(int(np.prod(shape)), kind)
+    for value, where in zip(values, places, strict=True):
+        whole[where] = value
+    return whole.reshape(shape)
+
+
+def in_blocks(
+    run: Callable[..., tuple[Any, ...]], is_array: tuple[bool, ...], floats: int, flags: int
+) -> Callable[..., tuple[Any, ...]]:
+    """A program over blocks as a function of floats and of arrays that broadcast together.
+
+    Memory holds one block and the results. `run` takes the values of a block, then `floats` buffers for numbers and
+    `flags` buffers for conditions; `is_array` says which values are arrays.
+    """
+
+    def whole(*values: Any) -> tuple[Any, ...]:
+        arrays = np.broadcast_arrays(*(value for value, varies in zip(values, is_array, strict=True) if varies))
+        shape, size = arrays[0].shape, arrays[0].size
+        flat = iter([np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays])
+        inputs = [next(flat) if varies else value for value, varies in zip(values, is_array, strict=True)]
+        length = min(size, _BLOCK)
+        buffers = [np.empty(length) for _ in range(floats)] + [np.empty(length, dtype=bool) for _ in range(flags)]
+        results: list[Any] = []
+        with np.errstate(all="ignore"):
+            for start in range(0, size, _BLOCK):
+                end = min(start + _BLOCK, size)
+                blocks = (value[start:end] if varies else value for value, varies in zip(inputs, is_array, strict=True))
+                parts = run(*blocks, *(buffer[: end - start] for buffer in buffers))
+                if not results:
+                    results = [np.empty(size, part.dtype) if hasattr(part, "dtype") else part for part in parts]
+                for result, part in zip(results, parts, strict=True):
+                    if hasattr(part, "dtype"):
+                        result[start:end] = part
+        return tuple(result.reshape(shape) if hasattr(result, "dtype") else result for result in results)
+
+    return whole

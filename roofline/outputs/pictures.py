@@ -1,0 +1,208 @@
+"""Charts of a load and of elasticities, in a terminal (plotext) or in a file (matplotlib)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roofline.formulas.sensitivity import Sensitivity
+from roofline.numbers.quantity import rounded
+from roofline.support.errors import BadInput, printable
+from roofline.support.records import NamedTuple
+
+# Figures of matplotlib, made without a display.
+
+_SALT = "roofline"  # of element ids in an SVG
+
+
+def blank_figure(width: float, height: float, title: str, fontsize: str) -> Any:
+    """A figure of this size [inch]."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise BadInput('charts need matplotlib: pip install "roofline[plot]"') from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(printable(title), fontsize=fontsize, parse_math=False)
+    return figure
+
+
+def write_figure(figure: Any, path: Path, form: str) -> None:
+    from matplotlib import rc_context
+
+    no_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # reproducible files
+    try:
+        with rc_context({"svg.hashsalt": _SALT}):
+            figure.savefig(path, format=form, dpi=150, metadata=no_date)
+    except ValueError as fault:
+        raise BadInput(f"charts cannot be written as .{form}: {fault}") from None
+
+
+# Charts of a load, in a terminal (plotext) or in a file (matplotlib).
+
+_INCHES = (7.5, 3.3)  # of a panel
+_WIDEST = 160  # terminal columns
+_TICKS = 4  # approximate number on the y axis above zero
+_ROOM = 1.25  # of the highest value, up to which a limit is drawn
+_SIGNS = ("▞", "*", "o", "x", "+", "#", "@", "%")  # markers in the legend
+_MARKERS = ("hd", "*", "o", "x", "+", "#", "@", "%")
+_LINE_COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
+
+
+class Series(NamedTuple):
+    label: str
+    places: Sequence[float]
+    values: Sequence[float]
+    colour: int = 0  # index of its deployment
+    is_dashed: bool = False
+    is_point: bool = False
+
+
+class Panel(NamedTuple):
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    levels: Mapping[str, float] = {}  # horizontal lines by label
+    ends: Mapping[str, float] = {}  # vertical lines by label
+    is_logarithmic: bool = False  # x axis
+    top: float | None = None  # of the y axis; None for the highest value
+
+
+def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
+    """Charts for a terminal without colour, one below the other; height is in rows each."""
+    try:
+        import plotext
+    except ImportError:
+        raise BadInput('--plot needs plotext: pip install "roofline[plot]"') from None
+    texts = []
+    for panel in panels:
+        figure = plotext.figure
+        figure.clear()
+        figure.theme("colorless")
+        figure.plot_size(min(width, _WIDEST), height)
+        texts.append(_terminal_panel(plotext, figure, panel, width))
+    return "\n\n".join(texts)
+
+
+def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
+    """One chart with the legend below, where it hides no line."""
+    import math
+    import textwrap
+
+    def place(value: float) -> float:
+        return math.log2(value) if panel.is_logarithmic else value
+
+    highest = max((value for line in panel.series for value in line.values), default=1.0)
+    highest = highest if panel.top is None else min(panel.top, highest)
+    figure.ruler("y").lim(0.0, highest)
+    step = float(f"{highest / _TICKS:.1g}") or 1.0
+    heights = [step * part for part in range(int(highest / step) + 1)]
+    figure.ruler("y").ticks(heights, list(map(rounded, heights)))
+    legend_labels = []
+    for number, line in enumerate(panel.series):
+        legend_labels.append(f"{_SIGNS[number % len(_SIGNS)]} {line.label}")
+        points = [(place(x), y) for x, y in zip(line.places, line.values, strict=True) if y <= highest]
+        if not points:
+            continue
+        signal = figure.signal(*map(list, zip(*points, strict=True)), marker=_MARKERS[number % len(_MARKERS)])
+        if not line.is_point:
+            signal.lines(active=True)
+        figure.draw(signal)
+    for label, value in panel.levels.items():
+        if value <= highest * _ROOM:
+            figure.line(value, "h")
+            legend_labels.append(f"─ {label}")
+    for label, value in panel.ends.items():
+        figure.line(place(value), "v")
+        legend_labels.append(f"│ {label}")
+    if panel.is_logarithmic:
+        ticks = sorted({x for line in panel.series for x in line.places})
+        shown = [x for x in ticks if math.log2(x).is_integer()]
+        figure.ruler("x").ticks([place(x) for x in shown], [f"{x:g}" for x in shown])
+    figure.title(printable(panel.title))
+    figure.label(printable(panel.x_label), "x")
+    text: str = plotext.uncolorize(str(figure.build()))
+    legend = textwrap.wrap("   ".join(printable(label) for label in legend_labels), width, break_long_words=False)
+    return "\n".join(line.rstrip() for line in [*text.splitlines(), *legend])
+
+
+def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str) -> None:
+    """Write charts to a file, one below the other."""
+    figure = blank_figure(_INCHES[0], _INCHES[1] * len(panels) + 0.5, title, "medium")
+    for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
+        _draw_panel(axes, panel)
+    write_figure(figure, path, form)
+
+
+def _draw_panel(axes: Any, panel: Panel) -> None:
+    highest = 0.0
+    for line in panel.series:
+        colour = _LINE_COLOURS[line.colour % len(_LINE_COLOURS)]
+        style = (
+            {"marker": "o", "markersize": 8, "linestyle": "none"}
+            if line.is_point
+            else {"linestyle": "--" if line.is_dashed else "-"}
+        )
+        axes.plot(line.places, line.values, color=colour, label=printable(line.label), **style)
+        highest = max(highest, *line.values)
+    for number, (label, value) in enumerate(panel.levels.items()):
+        if value <= highest * _ROOM:
+            axes.axhline(value, color="black", linewidth=0.8, linestyle=":")
+            axes.annotate(
+                printable(label), (0.005, value), xycoords=("axes fraction", "data"), va="bottom", fontsize="small",
+                xytext=(number * 70.0, 1.0), textcoords="offset points",
+            )  # fmt: skip
+    for label, value in panel.ends.items():
+        axes.axvline(value, color="grey", linewidth=0.8, linestyle="-.")
+        axes.annotate(
+            printable(label), (value, 0.98), xycoords=("data", "axes fraction"), rotation=90, va="top", ha="right",
+            fontsize="x-small", color="grey",
+        )  # fmt: skip
+    if panel.is_logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_ylim(0.0, None if panel.top is None else min(panel.top, 1.05 * highest))
+    axes.set_title(printable(panel.title), fontsize="medium")
+    axes.set_xlabel(printable(panel.x_label))
+    axes.set_ylabel(printable(panel.y_label))
+    axes.legend(fontsize="small")
+    axes.grid(visible=True, linewidth=0.3)
+
+
+# A tornado chart of elasticities.
+
+_HEIGHT = 0.3  # [inch] of one bar
+_WIDTH = 8.0  # [inch]
+_GROUP_COLOURS = {
+    "rate": "tab:blue",
+    "latency": "tab:red",
+    "efficiency": "tab:cyan",
+    "workload": "tab:orange",
+    "precision": "tab:green",
+    "plan": "tab:purple",
+}
+
+
+def tornado(rows: Sequence[Sensitivity], title: str, path: Path, form: str) -> None:
+    """Write a chart with a panel per result and a bar per input, in the order of the rows."""
+    results = list(dict.fromkeys(row.result for row in rows))
+    shares = [sum(row.result == result for row in rows) for result in results]
+    height = 1.0 + sum(_HEIGHT * share + 0.6 for share in shares)
+    figure = blank_figure(_WIDTH, height, title, "small")
+    from matplotlib.patches import Patch
+
+    panels = figure.subplots(len(results), 1, squeeze=False, height_ratios=shares)[:, 0]
+    for panel, result in zip(panels, results, strict=True):
+        bars = [row for row in rows if row.result == result]
+        names = [row.input for row in bars]
+        panel.barh(names, [row.elasticity for row in bars], color=[_GROUP_COLOURS[row.kind] for row in bars])
+        panel.invert_yaxis()
+        panel.axvline(0.0, color="black", linewidth=0.8)
+        panel.set_title(f"{result}: % change per 1 % change of", fontsize="medium")
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    patches = [Patch(color=_GROUP_COLOURS[kind], label=kind) for kind in kinds]
+    figure.legend(handles=patches, loc="outside lower center", ncols=len(kinds), fontsize="small")
+    write_figure(figure, path, form)

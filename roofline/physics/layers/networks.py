@@ -1,0 +1,339 @@
+"""Feed-forward networks: dense, and mixtures of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from roofline.numbers.operations import Real, maximum, minimum, never, where
+from roofline.physics import kernels
+from roofline.physics.assembly import (
+    ACTIVATION_NBYTES,
+    Assembly,
+    Matrices,
+    Multiplication,
+    NetworkKind,
+    Projection,
+    Sharded,
+)
+from roofline.physics.equation import Work
+from roofline.physics.plan import Plan, Scheme
+from roofline.specs.gpu import ALL_GATHER, ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH, REDUCE_SCATTER, ROUTER
+from roofline.specs.gpu import MOE as MOE_KERNEL
+from roofline.specs.model import DenseFfn, MoeFfn
+
+# Dense feed-forward network: gate (optional), up and down.
+
+
+def dense_projections(
+    ffn: DenseFfn, hidden: Real, prefix: str = "", section: str = "linear", width: str = "ffn width"
+) -> Iterator[Projection]:
+    """Matrices of a dense FFN or of shared experts; `prefix` is that of kernels, `width` names the inner width."""
+    inner, up = Sharded(ffn.width, 1, width), _up_name(ffn, prefix)
+    if ffn.gated:
+        yield Projection("gate", up, inner, hidden, section, ffn.bias)
+    yield Projection("up", up, inner, hidden, section, ffn.bias)
+    yield Projection("down", prefix + "down", hidden, inner, section, ffn.bias)
+
+
+def add_dense(
+    assembly: Assembly, count: Real, ffn: DenseFfn, matrices: Mapping[str, Multiplication], prefix: str = ""
+) -> None:
+    """Add the kernels of a dense FFN, whose multiplications are among `matrices`."""
+    up, down = _up_name(ffn, prefix), prefix + "down"
+    assembly.multiply(up, count, matrices[up])
+    activated = kernels.activation(assembly.tokens, matrices[down].inner, ffn.gated)
+    assembly.elementwise(prefix + "activation", count, activated)
+    assembly.multiply(down, count, matrices[down])
+
+
+def _up_name(ffn: DenseFfn, prefix: str) -> str:
+    """Name of the first multiplication."""
+    return prefix + ("gate, up" if ffn.gated else "up")
+
+
+@Matrices
+def _dense_projections(ffn: DenseFfn, hidden: Real) -> Iterator[Projection]:
+    return dense_projections(ffn, hidden)
+
+
+def _dense_inner_width(ffn: DenseFfn, hidden: Real, plan: Plan) -> Real:
+    """Outputs of the first multiplication, and of the activation."""
+    first, second = _dense_projections.on_rank(ffn, hidden, plan.tp).values()
+    return first.columns + second.inner
+
+
+def _dense_add_kernels(assembly: Assembly, count: Real, ffn: DenseFfn) -> None:
+    add_dense(assembly, count, ffn, _dense_projections.on_rank(ffn, assembly.hidden, assembly.tp))
+    assembly.all_reduce("ffn all-reduce", count)
+
+
+DENSE = NetworkKind(_dense_projections, _dense_inner_width, _dense_add_kernels)
+
+
+# Mixture of experts: how many a step touches, what they cost, and their dispatch and combine.
+
+#: Mean of the largest of 2^i standard normals, i = 0..9.
+_LARGEST_NORMAL = (0.0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5943, 2.8265, 3.0439)
+
+#: Variance of an expert's load over its mean, times the routing skew c.
+_LOAD_VARIANCE = 6.6
+
+
+def distinct_experts(ffn: MoeFfn, tokens: Real, routing_skew: Real | None) -> Real:
+    r"""Experts of one layer that a step of `tokens` tokens touches.
+
+    .. math:: D = E \left(1 - \left(1 + \frac{T a}{c}\right)^{-c}\right),\quad
+              a = c \left(\left(1 - \frac{k}{E}\right)^{-1/c} - 1\right)
+
+    Exactly k at one token. As c grows it becomes the uniform law E (1 - (1 - k/E)^T).
+
+    Args:
+        ffn: experts E, of which each token takes top_k k.
+        tokens: tokens T of the step [tokens].
+        routing_skew: c, how unevenly experts are chosen; None for uniform [1].
+
+    Returns:
+        Experts [1].
+
+    Valid:
+        Tokens choose independently of each other, with the same popularities at every step.
+
+    Source:
+        Gamma-Poisson (negative-binomial) occupancy, scaled to be exact at one token; c fitted on
+        MoE kernels timed with power-law routing, docs/method.md.
+
+    >>> round(distinct_experts(MoeFfn(experts=256, top_k=8, width=1), 1.0, 0.66), 9)
+    8.0
+    """
+    idle = 1.0 - ffn.chosen / ffn.experts
+    is_sparse = idle > 0.0  # else every token takes all experts
+    if never(is_sparse):
+        return 1.0 * ffn.experts
+    idle = where(is_sparse, idle, 1.0)
+    if routing_skew is None:
+        still_idle = idle**tokens
+    else:
+        rate = idle ** (-1.0 / routing_skew) - 1.0  # a / c
+        still_idle = (1.0 + tokens * rate) ** (-routing_skew)
+    return where(is_sparse, ffn.experts * (1.0 - still_idle), 1.0 * ffn.experts)
+
+
+def fullest_rank(number: Real, ep: Real, routing_skew: Real | None) -> Real:
+    r"""Tokens of the fullest expert-parallel rank, for which the step waits, over the mean.
+
+    .. math:: \lambda = \min\left(1 + z_{ep} \sqrt{\frac{6.6}{c}\,\frac{ep}{E}},\ ep\right)
+
+    A rank's load is the sum of the loads of its E/ep experts; z is the mean of the largest of ep standard normals.
+
+    Args:
+        number: experts E of a layer [1].
+        ep: expert-parallel degree [1].
+        routing_skew: c of the routing; None for uniform: even load [1].
+
+    Returns:
+        The ratio [1].
+
+    Valid:
+        ep a power of two, else z is interpolated: 0.56, 1.03, 1.42, 1.77, 2.07, 2.34, 2.59, 2.83 for 2, 4 ..
+        256 ranks. The tail of such loads is longer than the normal's: for Gamma loads the
+        ratio is about 6 % low with 32 experts per rank, 15 % with 16, 26 % with 8.
+
+    Source:
+        Order statistics of the normal distribution (Tippett, Biometrika 17, 1925). The variance 6.6/c of an expert's
+        load over its mean, 10 by default, was fitted on MoE kernels of expert-parallel ranks timed with power-law
+        routing, docs/method.md: the tokens of popular experts vary more than the number of touched experts implies.
+
+    >>> round(fullest_rank(256, 8, 0.66), 3)
+    1.796
+    """
+    if never(ep > 1) or routing_skew is None:
+        return 1.0
+    spread = (_LOAD_VARIANCE * ep / (number * routing_skew)) ** 0.5
+    return minimum(1.0 + _largest_normal(ep) * spread, 1.0 * ep, "one rank receives every token")
+
+
+def fullest_touched(distinct: Real, number: Real, ep: Real, routing_skew: Real | None) -> Real:
+    r"""Experts touched on the expert-parallel rank with the most of them.
+
+    .. math:: D' = \min\left(\frac{E}{ep},\ \frac{D}{ep} + z \sqrt{\frac{D}{ep} \left(1 - \frac{D}{E}\right)}\right)
+
+    Args:
+        distinct: experts D that the step touches on all ranks [1].
+        number: experts E of a layer [1].
+        ep: expert-parallel degree [1].
+        routing_skew: c of the routing; None for uniform: equally many on every rank [1].
+
+    Returns:
+        Experts [1].
+
+    Valid:
+        Which experts are touched does not depend on the rank that holds them; z as in `fullest_rank`.
+
+    Source:
+        A rank's number is binomial, E/ep trials with probability D/E; the largest of ep of them as if normal (Tippett,
+        Biometrika 17, 1925).
+
+    >>> round(fullest_touched(64.0, 256, 8, 0.66), 2)
+    11.49
+    """
+    mean, rank_experts = distinct / ep, number / ep
+    if never(ep > 1) or routing_skew is None:
+        return mean
+    spread = (mean * maximum(1.0 - distinct / number, 0.0)) ** 0.5
+    return minimum(mean + _largest_normal(ep) * spread, 1.0 * rank_experts, "every expert of a rank is touched")
+
+
+def _largest_normal(ep: Real) -> Real:
+    """Mean of the largest of ep standard normals, interpolated between powers of two."""
+    largest: Real = 0.0
+    for power, (below, above) in enumerate(pairwise(_LARGEST_NORMAL)):
+        largest = largest + (above - below) * minimum(maximum(ep / 2.0**power - 1.0, 0.0), 1.0)
+    return largest
+
+
+def experts(
+    ffn: MoeFfn, hidden: int, tokens: Real, pooled: Real, plan: Plan, routing_skew: Real | None, scheme: Scheme
+) -> Work:
+    r"""Work of the routed experts of one layer on one GPU.
+
+    .. math:: R = \max(\lambda T k / ep, D'),\quad F = 6 R H I / tp_e,\quad Q = 3 D' H I w / tp_e,\quad
+              Q_s = 4 R H + 4 t H + 6 R I / tp_e,\quad d_s = H + I / tp_e,\quad n = D'
+
+    for gated experts; without a gate 4, 2 and 4 in place of 6, 3 and 6.
+
+    Args:
+        ffn: the experts.
+        hidden: width H of the experts' input, the model's or a latent's [1].
+        tokens: tokens t of one data-parallel rank [tokens].
+        pooled: tokens T of all data-parallel ranks [tokens].
+        plan: parallel degrees; dp ranks pool their tokens, ep x tp_e ranks share the experts.
+        routing_skew: c of the routing, None for uniform [1].
+        scheme: how the experts are stored and multiplied.
+
+    Returns:
+        The work [FLOP, B].
+
+    Valid:
+        The rank with the most tokens (lambda, `fullest_rank`) is the one with the most experts touched (D',
+        `fullest_touched`), each of which has at least one token.
+
+    Source:
+        docs/method.md, "Experts"; permutation and activations do not overlap with the multiplication.
+    """
+    distinct = distinct_experts(ffn, pooled, routing_skew)
+    touched = fullest_touched(distinct, ffn.experts, plan.ep, routing_skew)
+    routed = pooled * ffn.chosen / plan.ep * fullest_rank(ffn.experts, plan.ep, routing_skew)
+    if not never(plan.ep > 1):
+        routed = maximum(routed, touched, "more tokens than experts are on the fullest rank")
+    width = ffn.width / plan.expert_tp
+    count = len(_expert_matrices(ffn))
+    bias = ACTIVATION_NBYTES * ((count - 1) * width + hidden) if ffn.expert_bias else 0.0
+    return Work(
+        flop=2.0 * count * routed * hidden * width,
+        weight_bytes=touched * (count * hidden * width * scheme.weight_nbytes + bias),
+        serial_bytes=ACTIVATION_NBYTES * (2.0 * routed * hidden + 2.0 * tokens * hidden + count * routed * width),
+        serial_depth=hidden + width,
+        items=touched,
+    )
+
+
+@Matrices
+def _moe_projections(ffn: MoeFfn, hidden: Real) -> Iterator[Projection]:
+    yield Projection("router", "router", ffn.experts + ffn.zero_experts, hidden, "router", ffn.router_bias)
+    if ffn.shared_gate:
+        yield Projection("shared gate", "router", 1, hidden, "router")
+    width = _expert_width(ffn, hidden)
+    if ffn.latent is not None:
+        yield Projection("to latent", "to latent", ffn.latent, hidden, "shared")
+        if ffn.latent_norms:  # vectors, side by side
+            yield Projection("latent norms", "latent norms", ffn.latent_norms, ffn.latent, "norm")
+    *into, down = _expert_matrices(ffn)
+    for name in into:
+        yield Projection(name, "experts", ffn.width, width, "experts", ffn.expert_bias, ffn.experts)
+    yield Projection(down, "experts, down", width, ffn.width, "experts", ffn.expert_bias, ffn.experts)
+    if ffn.latent is not None:
+        yield Projection("from latent", "from latent", hidden, ffn.latent, "shared")
+    if ffn.shared_width:
+        yield from dense_projections(_shared_network(ffn), hidden, "shared ", "shared", "shared expert width")
+
+
+def _expert_matrices(ffn: MoeFfn) -> tuple[str, ...]:
+    """Matrices of one expert, the one for its output last."""
+    return ("gate", "up", "down") if ffn.gated else ("up", "down")
+
+
+def _expert_width(ffn: MoeFfn, hidden: Real) -> Real:
+    """Width of the experts' input: the model's, or a latent's."""
+    return hidden if ffn.latent is None else ffn.latent
+
+
+def _shared_network(ffn: MoeFfn) -> DenseFfn:
+    """The shared experts as one dense FFN."""
+    return DenseFfn(ffn.shared_width, ffn.gated)
+
+
+def _moe_inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
+    """Routed copies of a token and their activations, and the shared experts' width."""
+    copies = ffn.chosen * plan.dp / plan.ep
+    inside = len(_expert_matrices(ffn)) * ffn.width / plan.expert_tp
+    return copies * (2.0 * _expert_width(ffn, hidden) + inside) + ffn.shared_width / plan.tp
+
+
+def _moe_add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
+    plan, tokens = assembly.plan, assembly.tokens
+    matrices = _moe_projections.on_rank(ffn, assembly.hidden, assembly.tp)
+    with assembly.serving(ROUTER):
+        assembly.multiply("router", count, matrices["router"])
+    assembly.elementwise("top-k", count, kernels.top_k(tokens, ffn.experts + ffn.zero_experts))
+    if ffn.latent is not None:
+        assembly.multiply("to latent", count, matrices["to latent"])
+    width, is_spread = _expert_width(ffn, assembly.hidden), plan.dp > 1
+    _add_dispatch(assembly, count, ffn, width, is_spread)
+    scheme = assembly.quantization.sections["experts"]
+    work = experts(ffn, width, tokens, assembly.pooled, plan, assembly.deployment.routing_skew, scheme)
+    assembly.kernels.append(assembly.kernel("experts", MOE_KERNEL, scheme.key, scheme.peak, count, work))
+    _add_combine(assembly, count, ffn, width, is_spread)
+    if ffn.latent is not None:
+        if ffn.latent_norms:
+            assembly.elementwise("latent norm", ffn.latent_norms * count, kernels.latent_norm(tokens, ffn.latent))
+        assembly.multiply("from latent", count, matrices["from latent"])
+    if ffn.shared_width:
+        add_dense(assembly, count, _shared_network(ffn), matrices, "shared ")
+        assembly.elementwise("shared add", count, kernels.add(tokens, assembly.hidden))
+    ranks = where(is_spread, plan.tp, 1)
+    assembly.collective("ffn all-gather", ALL_GATHER, count, assembly.stream_bytes, ranks)
+    together = where(is_spread, 1, plan.tp)
+    assembly.collective("experts all-reduce", ALL_REDUCE, count, assembly.stream_bytes, together)
+
+
+def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
+    """Add the exchange that sends tokens to the ranks of their experts."""
+    if never(is_spread):
+        return
+    plan, nbytes = assembly.plan, assembly.quantization.sections["experts"].activation_nbytes
+    held_nbytes = assembly.tokens / plan.tp * ffn.chosen * width * nbytes
+    assembly.collective("dispatch", MOE_DISPATCH, count, held_nbytes, where(is_spread, plan.ep, 1))
+    pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
+    assembly.collective("experts all-gather", ALL_GATHER, count, pooled, sharing)
+
+
+def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_spread: Real) -> None:
+    """Add the exchange that returns the experts' results."""
+    if never(is_spread):
+        return
+    plan = assembly.plan
+    pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
+    assembly.collective("experts reduce-scatter", REDUCE_SCATTER, count, pooled, sharing)
+    held_nbytes = assembly.tokens / plan.tp * ffn.chosen * width * ACTIVATION_NBYTES
+    assembly.collective("combine", MOE_COMBINE, count, held_nbytes, where(is_spread, plan.ep, 1))
+
+
+def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:
+    """Activations of all tokens of the ranks that share one expert [B]."""
+    plan = assembly.plan
+    copies = where(plan.ep > 1, ffn.chosen / plan.ep, 1.0)
+    return ACTIVATION_NBYTES * assembly.pooled * width * copies
+
+
+MOE = NetworkKind(_moe_projections, _moe_inner_width, _moe_add_kernels)

@@ -1,0 +1,495 @@
+"""One forward pass of one replica: its kernels, each with work, roof and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from roofline.numbers.operations import Real, ceil, floor, maximum, minimum, never, same, where
+from roofline.physics import kernels
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly, add_altup, add_layer_inputs, add_positions
+from roofline.physics.equation import Kernel
+from roofline.physics.kernels import Span, gemm
+from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
+from roofline.physics.plan import Deployment, Plan
+from roofline.specs.gpu import ALL_GATHER, HEAD, HOST, P2P
+from roofline.specs.model import DenseFfn, Group, Layer, Model, Ngrams
+from roofline.support.errors import BadInput, RooflineError
+from roofline.support.records import NamedTuple, replace
+
+_MOVES = "a stage moves to another domain"
+_BOUNDS = ("compute", "memory", "latency", "exponentials", "link")
+
+
+class Pass:
+    """The kernels of one forward pass, in the order in which a layer runs them, computed on first use.
+
+    Figures such as `time`, of floats or arrays, come from a compiled program once a deployment has been asked for them
+    often enough.
+    """
+
+    __slots__ = ("_kernels", "_question")
+
+    def __init__(self, kernels: tuple[Kernel, ...] | None, question: Recurring | None = None) -> None:
+        self._kernels = kernels
+        self._question = question
+
+    @classmethod
+    def of(cls, make: Callable[..., tuple[Kernel, ...]], deployment: Deployment, *numbers: Real) -> Pass:
+        """A pass whose kernels `make(deployment, *numbers)` computes on first use."""
+        question = recurring(make, deployment, numbers)
+        return cls(make(deployment, *numbers) if question is None else None, question)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        if self._kernels is None:
+            self._kernels = () if self._question is None else self._question.compute()
+        return self._kernels
+
+    def figures(self, read: Callable[[Pass], tuple[Real, ...]]) -> tuple[Real, ...]:
+        """`read` of this pass, by a compiled program where there is one."""
+        figures = None if self._question is None else self._question.by_program(read, Pass)
+        return read(self) if figures is None else figures
+
+    def __eq__(self, other: object) -> bool:
+        return same(self.kernels, other.kernels) if isinstance(other, Pass) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.kernels)
+
+    def __repr__(self) -> str:
+        return f"Pass(kernels={self.kernels!r})"
+
+    def __reduce__(self) -> tuple[type[Pass], tuple[tuple[Kernel, ...]]]:
+        return Pass, (self.kernels,)
+
+    @property
+    def launches(self) -> Real:
+        """Kernels that the host launches [1]."""
+        return sum(kernel.count for kernel in self.kernels if kernel.kind is not HOST)
+
+    @property
+    def time(self) -> Real:
+        """Time of the pass, one kernel after the other [s]."""
+        return self.figures(_time)[0]
+
+    @property
+    def flop(self) -> Real:
+        """Arithmetic of one GPU [FLOP]."""
+        return sum(kernel.count * kernel.work.flop for kernel in self.kernels)
+
+    @property
+    def nbytes(self) -> Real:
+        """HBM traffic of one GPU [B]."""
+        return sum(kernel.count * kernel.work.nbytes for kernel in self.kernels)
+
+    @property
+    def bound(self) -> Real:
+        """The bound with the largest share of the time."""
+        shares = self.figures(_bound_times)
+        best, largest = _BOUNDS[0], shares[0]
+        for name, share in zip(_BOUNDS[1:], shares[1:], strict=True):
+            best, largest = where(share > largest, name, best), where(share > largest, share, largest)
+        return best
+
+
+def _bound_times(passed: Pass) -> tuple[Real, ...]:
+    """Time of the kernels of each bound [s]."""
+    shares: dict[str, Real] = dict.fromkeys(_BOUNDS, 0.0)
+    for kernel in passed.kernels:
+        terms, time = kernel.terms, kernel.time
+        if type(terms.total) is float:
+            shares[terms.bound] = shares[terms.bound] + time
+            continue
+        parts: dict[str, Real] = {"compute": time}  # all of it goes to the largest term
+        largest = terms.compute
+        for name in ("memory", "exponentials", "link", "latency"):
+            term = getattr(terms, name)
+            if type(term) is float and term == 0.0:
+                continue
+            is_smaller = largest >= term
+            parts = {bound: where(is_smaller, part, 0.0) for bound, part in parts.items()}
+            parts[name], largest = where(is_smaller, 0.0, time), maximum(largest, term)
+        for name, part in parts.items():
+            shares[name] = shares[name] + part
+    return tuple(shares.values())
+
+
+def _time(passed: Pass) -> tuple[Real, ...]:
+    total: Real = 0.0
+    for kernel in passed.kernels:
+        total = total + kernel.time
+    return (total,)
+
+
+def crossings(plan: Plan, domain: Real) -> Real:
+    """Hand-overs between pipeline stages that leave a scale-up domain; stages fill one domain after the other.
+
+    Args:
+        plan: parallel degrees.
+        domain: GPUs of one scale-up domain [1].
+
+    Returns:
+        Hand-overs [1].
+
+    Source:
+        Arithmetic: stages fill one domain after the other.
+
+    >>> crossings(Plan(tp=4, pp=4), 8)
+    1.0
+    """
+    if never(plan.pp > 1):
+        return 0.0
+    crossed = floor((plan.pp - 1) * plan.tp * plan.dp / domain, _MOVES)
+    return minimum(plan.pp - 1, crossed, _MOVES)
+
+
+def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 0.0) -> Pass:
+    """Pass over prompts: `new` tokens of each sequence after `cached` ones.
+
+    Args:
+        deployment: model, GPU, plan, quantization and basis.
+        batch: prompts that one replica prefills together [sequences].
+        new: tokens computed per prompt [tokens].
+        cached: tokens of each prompt whose KV is cached already [tokens].
+
+    Returns:
+        The kernels of the fullest rank.
+
+    Valid:
+        No overlap of communication or of the host with kernels.
+
+    Source:
+        docs/method.md, "A pass" and "Engines": kernels run one after the other, then the host.
+    """
+    return Pass.of(_prefill_kernels, deployment, batch, new, cached)
+
+
+def _prefill_kernels(deployment: Deployment, batch: Real, new: Real, cached: Real) -> tuple[Kernel, ...]:
+    assembly = Assembly(deployment, batch, new)
+    _add_model(assembly, Span(new, cached))
+    if deployment.draft is not None:  # the draft model needs a cache of the prompt too
+        assembly.kernels += _draft_kernels(deployment, batch, new, Span(new, cached)).kernels
+    _launch(assembly, assembly.engine.launch)
+    assembly.host("host, prefill", assembly.engine.prefill)
+    return tuple(assembly.kernels)
+
+
+def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
+    """Mean decode step while every sequence gains `steps` tokens after `context`: one per step, or several with drafts.
+
+    With drafts, the draft model runs first, once per proposed token. The step then computes the next token and all
+    proposals of each sequence; its attention reads the cache once.
+
+    Args:
+        deployment: model, GPU, plan, quantization, basis and draft.
+        batch: sequences that one replica advances together [sequences].
+        context: tokens in the KV cache before the first step [tokens].
+        steps: tokens averaged over [1].
+
+    Returns:
+        The kernels of the fullest rank, with attention at the mean length.
+
+    Valid:
+        No overlap of communication or of the host with kernels.
+
+    Source:
+        docs/method.md, "A pass" and "Engines": kernels run one after the other, then the host.
+    """
+    return Pass.of(_decode_kernels, deployment, batch, context, steps)
+
+
+def _decode_kernels(deployment: Deployment, batch: Real, context: Real, steps: Real) -> tuple[Kernel, ...]:
+    assembly = Assembly(deployment, batch, deployment.queries, deployment.queries)
+    _add_model(assembly, Span(steps, context, is_decode=True))
+    if deployment.draft is not None:
+        proposals = deployment.draft.tokens
+        drafted = draft_pass(deployment, batch, context, steps).kernels
+        assembly.kernels += [kernel._replace(count=proposals * kernel.count) for kernel in drafted]
+    engine = assembly.engine
+    _launch(assembly, engine.launch_decode)
+    time = engine.step + engine.layer * assembly.model.layers + engine.sequence * assembly.sequences
+    assembly.host("host, decode step", time)
+    return tuple(assembly.kernels)
+
+
+def _launch(assembly: Assembly, overhead: Real) -> None:
+    """Add the time by which launching kernels, at `overhead` [s] each, takes longer than computing them."""
+    if type(overhead) is float and overhead == 0.0:
+        return
+    passed = Pass(tuple(assembly.kernels))
+    waiting = maximum(
+        overhead * passed.launches - passed.time, 0.0, "the host launches kernels as fast as the GPU computes them"
+    )
+    assembly.host("host, launches", waiting)
+
+
+def every_kernel(deployment: Deployment) -> tuple[Kernel, ...]:
+    """Kernels that prefill and decode passes may have at any length and batch, on the nodes of a graph."""
+    from roofline.symbolic.graph import Graph
+
+    numbers = tuple(map(Graph().input, ("batch", "tokens", "cached")))
+    return *_prefill_kernels(deployment, *numbers), *_decode_kernels(deployment, *numbers)
+
+
+def draft_pass(deployment: Deployment, batch: Real, context: Real, steps: Real = 1.0) -> Pass:
+    """Mean pass that proposes one token per sequence, by a module of one layer or by a draft model.
+
+    A module joins hidden states with the embedding of the last token, then runs its layer and the head.
+
+    Args:
+        deployment: draft, GPU, plan and basis.
+        batch: sequences that one replica advances together [sequences].
+        context: tokens in the KV cache before the first step [tokens].
+        steps: tokens averaged over [1].
+
+    Returns:
+        The kernels of the fullest rank, without host time; none where drafts come from a search in the text.
+
+    Valid:
+        Proposals one after the other, each for the whole batch; no draft trees.
+
+    Source:
+        DeepSeek-V3 report, arXiv:2412.19437, section 2.2; EAGLE-3, arXiv:2503.01840; Leviathan et al.,
+        arXiv:2211.17192.
+    """
+    return _draft_kernels(deployment, batch, 1.0, Span(steps, context, is_decode=True))
+
+
+def _draft_kernels(deployment: Deployment, batch: Real, new: Real, span: Span) -> Pass:
+    """A pass of the draft model; empty where drafts take no computation."""
+    drafting, draft = deployment.drafting, deployment.draft
+    if drafting is None or draft is None:
+        return Pass(())
+    assembly = Assembly(drafting, batch, new)
+    if draft.is_module:
+        assembly.gemm("join", 1, drafting.model.hidden, draft.joined * drafting.model.hidden, "linear")
+    _add_model(assembly, span)
+    return Pass(tuple(kernel._replace(name=f"draft, {kernel.name}") for kernel in assembly.kernels))
+
+
+def _add_model(assembly: Assembly, span: Span) -> Pass:
+    """Add embedding, all layers (equal ones together), head and stage hand-overs."""
+    model, plan = assembly.model, assembly.plan
+    nbytes = assembly.quantization.sections["embed"].weight_nbytes
+    assembly.elementwise("embedding", 1, kernels.embedding(assembly.tokens, assembly.hidden, nbytes))
+    add_positions(assembly)
+    add_layer_inputs(assembly)
+    add_altup(assembly)
+    assembly.norm("norm", _norms(model), assembly.tokens)
+    if model.streams > 1:
+        _add_stream_mix(assembly)
+    if model.ngrams is not None:
+        _add_ngrams(assembly, model.ngrams)
+    for count, mixer in model.mixers:
+        MIXER_KINDS[type(mixer)].add_kernels(assembly, count, mixer, span)
+    for count, ffn in model.ffns:
+        NETWORK_KINDS[type(ffn)].add_kernels(assembly, count, ffn)
+    _add_head(assembly)
+    if not never(plan.pp > 1):
+        _add_hand_over(assembly)
+    return Pass(tuple(assembly.kernels))
+
+
+def _norms(model: Model) -> Real:
+    """Norms of the residual stream in a pass, without the last one; skipped layers have none."""
+    idle = sum(count for count, mixer in model.mixers if MIXER_KINDS[type(mixer)].is_idle)
+    return (model.layers - idle) * model.norms + (model.final_norms - 1 if model.final_norms > 1 else 0)
+
+
+def _add_stream_mix(assembly: Assembly) -> None:
+    """Hyper-connections: the weights that mix the residual streams, or a low-rank gate of them."""
+    model, streams, rank = assembly.model, assembly.model.streams, assembly.model.stream_rank
+    scheme, width = assembly.quantization.sections["router"], streams * assembly.hidden
+    count = model.layers * model.norms
+    if not rank:
+        assembly.matrix("stream mix", count, gemm(assembly.tokens, streams * (streams + 2), width, scheme), "router")
+        return
+    assembly.matrix("stream gate, down", count, gemm(assembly.tokens, rank + streams, width, scheme), "router")
+    assembly.matrix("stream gate, up", count, gemm(assembly.tokens, width, rank, scheme), "router")
+
+
+def _add_ngrams(assembly: Assembly, ngrams: Ngrams) -> None:
+    """Embeddings of n-grams: a look-up, one key per stream and one value, gates and a short convolution."""
+    tokens, count, nbytes = assembly.tokens, ngrams.tables, assembly.quantization.sections["embed"].weight_nbytes
+    row_width, width = ngrams.lookups * ngrams.width, assembly.model.streams * assembly.hidden
+    assembly.elementwise("n-gram embedding", count, kernels.embedding(tokens, row_width, nbytes))
+    assembly.gemm("n-gram key, value", count, width + assembly.hidden, row_width, "linear")
+    assembly.elementwise("n-gram gate", count, kernels.activation(tokens, width, gated=True))
+    assembly.elementwise("n-gram conv", count, kernels.activation(tokens, width, gated=False))
+
+
+def _add_head(assembly: Assembly) -> None:
+    """Final norm, LM head at the last position of each sequence (at all verified positions with drafts), sampling."""
+    model, tp = assembly.model, assembly.tp
+    sequences = assembly.sequences * assembly.queries
+    work = gemm(sequences, ceil(model.vocab / tp), model.hidden, assembly.quantization.sections["head"])
+    logits = ACTIVATION_NBYTES * sequences * model.vocab
+    with assembly.serving(HEAD):
+        assembly.norm("final norm", 1, sequences)
+        assembly.matrix("head", 1, work, "head")
+        assembly.collective("logits all-gather", ALL_GATHER, 1, logits, tp)
+        assembly.elementwise("sample", 1, kernels.sample(sequences, model.vocab))
+
+
+def _add_hand_over(assembly: Assembly) -> None:
+    """Hand activations from stage to stage: over the link, over PCIe beyond a bridge, or to another node."""
+    plan, gpu = assembly.plan, assembly.gpu
+    stream = assembly.stream_bytes * assembly.model.streams * (assembly.model.altup or 1)
+    far = leaving = crossings(plan, gpu.node)
+    if gpu.host_domain is not None:
+        leaving = crossings(plan, gpu.link.domain)
+        between = leaving - far
+        assembly.collective("stage hand-over, PCIe", P2P, between, stream, gpu.link.domain + 1, between > 0.0)
+    near = plan.pp - 1 - leaving
+    assembly.collective("stage hand-over", P2P, near, stream, 2, near > 0.0)
+    assembly.collective("stage hand-over, network", P2P, far, stream, gpu.node + 1, far > 0.0)
+
+
+# Figures of a deployment that are computed again and again: at first by formulas, then by a compiled program.
+
+_FEW = 32  # evaluations that cost as much as compiling a program
+_LARGE = 64  # elements of an array that pay for a program at once
+
+_Numbers = tuple[Real, ...]
+
+
+class Recurring(NamedTuple):
+    """A call of `make` with a deployment and numbers that are floats or arrays."""
+
+    make: Callable[..., Any]
+    deployment: Deployment
+    numbers: _Numbers
+    arrays: tuple[bool, ...] | None  # which numbers are arrays; None: none of them
+    size: int = 1  # elements of the largest array
+
+    def compute(self) -> Any:
+        return self.make(self.deployment, *self.numbers)
+
+    def by_program(self, read: Callable[[Any], _Numbers], wrap: Callable[[Any], Any]) -> _Numbers | None:
+        """`read(wrap(result))` by a compiled program; None where there is none yet, or where it has no result."""
+        memo, key = self.deployment.memo, (read, self.make, self.arrays)
+        program = memo.get(key, 0)  # calls so far, then the program; None where there cannot be one
+        if type(program) is int:
+            memo[key] = program + 1
+            if program < _FEW and self.size < _LARGE:
+                return None
+            program = memo[key] = _program(self, read, wrap)
+        if program is None:
+            return None
+        try:
+            figures: _Numbers = program(*self.numbers)
+        except ArithmeticError:  # formulas raise it too, or evaluate fewer branches
+            return None
+        return figures
+
+
+def recurring(make: Callable[..., Any], deployment: Deployment, numbers: _Numbers) -> Recurring | None:
+    """The call, if a program can replace it; None where a number is neither a float nor an array."""
+    if type(deployment.gpu.bandwidth) is not float:
+        return None
+    for number in numbers:
+        if type(number) is not float:
+            return _array_question(make, deployment, numbers)
+    return Recurring(make, deployment, numbers, None)
+
+
+def figures_of(make: Callable[..., _Numbers], deployment: Deployment, *numbers: Real) -> _Numbers:
+    """`make(deployment, *numbers)`, by a compiled program where there is one."""
+    question = recurring(make, deployment, numbers)
+    figures = None if question is None else question.by_program(_identity, _identity)
+    return make(deployment, *numbers) if figures is None else figures
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _array_question(make: Callable[..., Any], deployment: Deployment, numbers: _Numbers) -> Recurring | None:
+    arrays = tuple(hasattr(number, "dtype") and bool(number.shape) for number in numbers)
+    others = [number for number, is_array in zip(numbers, arrays, strict=True) if not is_array]
+    if not any(arrays) or any(type(number) is not float for number in others):
+        return None
+    size = max(number.size for number, is_array in zip(numbers, arrays, strict=True) if is_array)
+    return Recurring(make, deployment, numbers, arrays, size)
+
+
+def _program(question: Recurring, read: Callable[[Any], _Numbers], wrap: Callable[[Any], Any]) -> Any:
+    """A function from the numbers to the figures; None where the structure depends on the numbers."""
+    from roofline.symbolic.graph import Graph
+
+    graph = Graph()
+    inputs = [graph.input(f"x{place}") for place in range(len(question.numbers))]
+    try:
+        outputs = read(wrap(question.make(question.deployment, *inputs)))
+        if question.arrays is None:
+            from roofline.symbolic.programs import python_program
+
+            return python_program(outputs, inputs)
+        from roofline.symbolic.programs import array_program
+
+        return array_program(outputs, inputs, question.arrays)
+    except (RooflineError, TypeError):
+        return None
+
+
+# Draft models for speculative decoding: MTP modules trained with the model, EAGLE heads over its hidden states.
+
+_EAGLE_VOCAB = 32_000  # tokens that published EAGLE-3 heads choose from
+#: What a module of one layer lacks, whatever the model has.
+_PLAIN: dict[str, Any] = {
+    "streams": 1, "stream_rank": 0, "stream_average": False, "mtp_layers": 0, "positions": 0, "layer_input": 0,
+    "layer_vocab": 0, "altup": 0, "laurel": 0, "ngrams": None,
+}  # fmt: skip
+_DENSE_WIDTH = 4  # width of a head's network over the model's width, where the model has no dense layer
+
+
+def mtp_module(model: Model) -> Model:
+    """The module for multi-token prediction: a layer like the model's last, run once per draft token.
+
+    Args:
+        model: the model with draft modules.
+
+    Returns:
+        A model of that layer.
+
+    Raises:
+        BadInput: the model has no draft modules.
+
+    Source:
+        DeepSeek-V3 report, arXiv:2412.19437, section 2.2.
+    """
+    if not model.mtp_layers:
+        raise BadInput(
+            f"{model.short_name} has no MTP module to draft with; use draft = eagle, ngram, or the name of a smaller "
+            "model"
+        )
+    return _one_layer_model(model, model.groups[-1].layers[-1], model.vocab)
+
+
+def eagle_head(model: Model) -> Model:
+    """An EAGLE head of one layer: attention like the model's last, and a dense FFN.
+
+    Args:
+        model: the target model.
+
+    Returns:
+        A model of that layer, with a vocabulary of at most 32,000 tokens.
+
+    Valid:
+        An estimate: heads differ. For a mixture of experts the head's network is as wide as a dense layer of the
+        model, or four times the model's width.
+
+    Source:
+        EAGLE-3, arXiv:2503.01840, section 3; configurations of its published heads (one Llama layer, draft_vocab_size
+        32000).
+    """
+    layers = [layer for group in model.groups for layer in group.layers]
+    mixers = [layer.mixer for layer in layers if MIXER_KINDS[type(layer.mixer)].is_attention]
+    networks = [layer.ffn for layer in layers if isinstance(layer.ffn, DenseFfn)]
+    network = networks[-1] if networks else DenseFfn(_DENSE_WIDTH * model.hidden)
+    return _one_layer_model(model, Layer((mixers or [layers[-1].mixer])[-1], network), min(model.vocab, _EAGLE_VOCAB))
+
+
+def _one_layer_model(model: Model, layer: Layer, vocab: int) -> Model:
+    return replace(model, groups=(Group(1, (layer,)),), vocab=vocab, **_PLAIN)

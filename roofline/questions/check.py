@@ -1,0 +1,699 @@
+"""Measurements compared with predictions, and runs before and after a change compared with each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from roofline.catalog.files import names_a_file
+from roofline.catalog.find import profile_of
+from roofline.measurements.results import STATISTICS, Reading, check_complete, override, read_results, results
+from roofline.numbers.quantity import GIGA, MILLI, rounded, to_text
+from roofline.physics.equation import Kernel, Roof
+from roofline.physics.passes import Pass
+from roofline.physics.plan import Deployment
+from roofline.questions.diagnosis import METRICS, NOTHING, UNCLEAR, Diagnosis, Observed, diagnosis, paired_runs
+from roofline.questions.inputs.arguments import tokens_of_prefix
+from roofline.questions.predict import predict
+from roofline.serving.latency import BENCHMARK, Workload, e2el
+from roofline.serving.prediction import Prediction
+from roofline.serving.verdict import HALF_WIDTH, pass_sigma
+from roofline.specs.gpu import HEAD, NETWORK
+from roofline.specs.names import name_fault
+from roofline.specs.workload import LATENCIES, Measurement, key_of
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
+from roofline.support.reading import RESULT_BYTES
+from roofline.support.records import NamedTuple, dataclass, replace
+
+__all__ = [
+    "AGREES",
+    "MOST_PLAUSIBLE",
+    "NOTHING",
+    "RESULT_BYTES",
+    "STATISTICS",
+    "UNCLEAR",
+    "Diagnosis",
+    "Expected",
+    "MeasurementCheck",
+    "Part",
+    "PartOf",
+    "Reading",
+    "Suspect",
+    "Timed",
+    "check_measurement",
+    "check_readings",
+    "expected",
+    "mbu",
+    "measurement_check",
+    "mfu",
+    "parts",
+    "ranked_suspects",
+    "read_results",
+    "results",
+    "what_changed",
+]
+
+
+_MOST_COMPARED = 32  # runs: a second each
+_SETTINGS = (
+    "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype", "isl", "osl",
+    "prefix", "batch", "concurrency", "request_rate", "statistic",
+)  # fmt: skip
+_TAIL, _TAIL_LEVEL = "p99", 99.0
+_MOSTLY = 0.5  # share of the requests of a run that decides its median
+
+
+def check_readings(
+    readings: Iterable[Reading], overrides: Mapping[str, Any], **options: Any
+) -> tuple[list[MeasurementCheck], list[RooflineError]]:
+    """Comparisons of the usable measurements, and the errors of the others; `overrides` replace fields of the files."""
+    checks: list[MeasurementCheck] = []
+    failures: list[RooflineError] = []
+    for reading in readings:
+        failures += reading.faults
+        for measurement in reading.measurements:
+            try:
+                _check_names(measurement, overrides)
+                complete = override(measurement, **_with_prefix_tokens(measurement, overrides))
+                check_complete(complete)
+                engine = profile_of(complete.engine, complete.engine_version)
+                checks.append(check_measurement(complete, engine=engine, **options))
+            except RooflineError as error:
+                failures.append(_with_source(error, measurement, overrides))
+    return checks, failures
+
+
+def _with_prefix_tokens(measurement: Measurement, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides in which a prefix given as a share of the prompt is in tokens."""
+    isl = overrides.get("isl") or measurement.isl
+    prefix = overrides.get("prefix")
+    if prefix is None or isl is None:
+        return dict(overrides)
+    return {**overrides, "prefix": tokens_of_prefix(prefix, float(isl))}
+
+
+def what_changed(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> Diagnosis:
+    """What explains the difference between runs of a server before and after; runs are paired by their load."""
+    models = {run.expected.deployment.model.short_name for run in (*before, *after)}
+    if len(models) > 1:
+        raise BadInput(f"what changed cannot be told: runs of different models, {' and '.join(sorted(models))}")
+    if len(after) > _MOST_COMPARED:
+        raise BadInput(f"what changed cannot be told: {len(after)} runs after; give at most {_MOST_COMPARED}")
+    paired = paired_runs([_observed(run) for run in before], [_observed(run) for run in after])
+    if not paired:
+        raise BadInput(
+            "what changed cannot be told: no run before has the kind of load (concurrency, request rate or batch) "
+            "of one after"
+        )
+    return replace(diagnosis(paired), known=_changed_settings(before, after))
+
+
+def _observed(run: MeasurementCheck) -> Observed:
+    figures = {name: getattr(run.measured, name) for name in METRICS}
+    workload = run.expected.workload
+    if workload is None:
+        raise BadInput(f"{run.measured.source}: its load is not known")
+    return Observed(run.expected.deployment, workload, {key: value for key, value in figures.items() if value})
+
+
+def _changed_settings(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> tuple[str, ...]:
+    """Settings that differ between all runs before and all runs after."""
+    changes = []
+    for name in _SETTINGS:
+        first, last = ({_setting(run, name) for run in side} for side in (before, after))
+        if first != last and len(first) == len(last) == 1:
+            changes.append(f"{name.replace('_', ' ')} {first.pop()}, then {last.pop()}")
+    return tuple(changes)
+
+
+def _setting(run: MeasurementCheck, name: str) -> str:
+    deployment = run.expected.deployment
+    names = {"model": deployment.model.short_name, "gpu": deployment.gpu.name}
+    value = names.get(name, getattr(run.measured, name))
+    return "not stated" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def check_measurement(measurement: Measurement, **options: Any) -> MeasurementCheck:
+    """A complete measurement compared with its prediction and the hardware limit."""
+    predicted = expected(measurement, **options)
+    ideal = _at_hardware_limit(measurement, predicted, options)
+    return measurement_check(measurement, predicted, ideal)
+
+
+def _at_hardware_limit(measurement: Measurement, predicted: Expected, options: dict[str, Any]) -> Expected:
+    """The same work at the hardware limit: a burst, or the prefill of one request and the decode step it joins."""
+    ideal = {**options, "basis": "ideal"}
+    steps = expected(measurement, batch=predicted.batch, **ideal)
+    if measurement.batch is not None:
+        return steps
+    first = expected(measurement, batch=1.0, **ideal)
+    whole = float(e2el(first.ttft, steps.tpot or 0.0, measurement.osl or 1.0))
+    return steps._replace(prefill=first.prefill, ttft=first.ttft, e2el=whole)
+
+
+def expected(measurement: Measurement, *, batch: float | None = None, **options: Any) -> Expected:
+    """Prediction of the case that a measurement stands for; `batch` replaces its load by a burst.
+
+    Requests that started together are a burst. Requests in flight are users in a closed loop, for a run of
+    `num_prompts` requests where the result states it. A rate alone means Poisson arrivals. Lengths are those of the
+    mean request.
+    """
+    osl = 1.0 if measurement.osl is None else measurement.osl
+    case = {
+        "isl": measurement.isl,
+        "osl": osl,
+        "prefix": measurement.prefix or 0.0,
+        "tp": measurement.tp,
+        "pp": measurement.pp or 1,
+        "ep": measurement.ep or 1,
+        "dp": measurement.dp or 1,
+        "quantization": measurement.quantization,
+        "kv_cache_dtype": measurement.kv_cache_dtype,
+        "allow_oversize": True,  # it ran: see _oversize_notes
+        **options,
+    }
+    load, notes = ({"batch": batch}, ()) if batch is not None else _load_options(measurement)
+    try:
+        prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
+    except Overloaded as error:
+        raise Overloaded(
+            f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (--concurrency) instead"
+        ) from None
+    keys, tail_notes = _latency_keys(measurement, prediction)
+    latencies = {metric: prediction.latency(key) for metric, key in keys.items()}
+    times = {metric: None if time is None else float(time) for metric, time in latencies.items()}
+    return Expected(
+        deployment=prediction.deployment,
+        prefill=prediction.prefill,
+        decode=prediction.decode,
+        ttft=times["ttft"] or 0.0,
+        tpot=times["tpot"],
+        e2el=times["e2el"] or 0.0,
+        batch=float(prediction.decode_batch),
+        notes=(*notes, *tail_notes, *_warnings(measurement, prediction), *_oversize_notes(prediction)),
+        ttft_interval=prediction.latency_interval(keys["ttft"]),
+        tpot_interval=prediction.latency_interval(keys["tpot"]),
+        e2el_interval=prediction.latency_interval(keys["e2el"]),
+        workload=prediction.workload,
+        against=_against(measurement, prediction.workload, keys["ttft"] != "ttft"),
+    )
+
+
+def _warnings(measurement: Measurement, prediction: Prediction) -> tuple[str, ...]:
+    """Warnings on the prediction; a measurement that states its run needs no guess of what a run would report."""
+    is_run = measurement.num_prompts is not None
+    return tuple(text for text in prediction.warnings if not (is_run and text.startswith(BENCHMARK)))
+
+
+def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str:
+    """What the predicted times are of, in words; empty for a burst."""
+    if measurement.batch is not None:
+        return ""
+    if workload.num_prompts is not None:
+        return f"the mean over the run of {workload.num_prompts:g} requests, its start included"
+    steady = f"the {_TAIL if is_tail else 'mean'} of the steady state"
+    if measurement.num_prompts is None or measurement.statistic in ("mean", None) or workload.concurrency is None:
+        return steady
+    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (--statistic mean)"
+
+
+def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Keys of the predicted latencies to compare with, by metric, and notes."""
+    means = {metric: metric for metric in LATENCIES}
+    if measurement.statistic != _TAIL or prediction.served is None:
+        return means, ()
+    if prediction.workload.num_prompts is not None:
+        return means, (f"{_TAIL}: compared with the predicted mean of the run",)
+    return {metric: key_of(metric, _TAIL_LEVEL) for metric in means}, ()
+
+
+def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Load of a measurement as keyword arguments of `predict`, and notes."""
+    if measurement.batch is not None:
+        return {"batch": measurement.batch}, ()
+    if measurement.concurrency is None:
+        if measurement.request_rate is None:
+            raise BadInput("no load given; add --concurrency, --request-rate or --batch")
+        return {"request_rate": measurement.request_rate}, (
+            f"{measurement.request_rate:g} requests/s: predicted as Poisson arrivals",
+        )
+    users = max(measurement.concurrency, 1.0)
+    note = f"{users:g} request{'s' if users > 1.0 else ''} in flight: predicted as a closed loop of users"
+    prompts = measurement.num_prompts
+    is_median = measurement.statistic == "median"  # unmoved by the start of a run, unless most requests belong to it
+    if prompts is None or users <= 1.0 or (is_median and users < _MOSTLY * prompts):
+        return {"concurrency": users}, (note,)
+    return {"concurrency": users, "num_prompts": prompts}, (
+        f"{note}, in a run of {prompts:g} requests that starts all users at once",
+    )
+
+
+def _oversize_notes(prediction: Prediction) -> tuple[str, ...]:
+    """Notes on a case that ran although it does not fit by our count."""
+    memory = prediction.memory
+    if memory.fits:
+        return ()
+    gpu, plan = prediction.deployment.gpu, prediction.deployment.plan
+    if memory.weights > memory.usable:
+        raise DoesNotFit(
+            f"the weights of {prediction.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
+            f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
+            "what was measured; check --tp, --gpu and --quantization"
+        )
+    batch = rounded(prediction.decode_batch)
+    note = f"a batch of {batch} takes {memory.used_fraction:.0%} of the usable memory as computed"
+    return (f"{note}: the server ran a smaller batch, or stores less per request",)
+
+
+def _check_names(measurement: Measurement, overrides: Mapping[str, Any]) -> None:
+    """Refuse invalid names, and paths: only the command line may say which further file is read."""
+    for name in ("model", "gpu", "engine"):
+        text = getattr(measurement, name)
+        if overrides.get(name) is not None or text is None:
+            continue
+        if names_a_file(text):
+            raise BadInput(
+                f"{measurement.source}: {name} = {shown(text)} is a path, which a result must not choose; "
+                f"if it is right, give --{name}"
+            )
+        fault = None if name == "engine" else name_fault(text)  # parts of an engine's name are enough
+        if fault is not None:
+            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give --{name}")
+
+
+def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapping[str, Any]) -> RooflineError:
+    """The error with the file it is about, and a way out where the file names something unknown."""
+    text = str(error)
+    hint = ""
+    if isinstance(error, UnknownName):
+        from_file = [name for name in ("model", "gpu") if overrides.get(name) is None]
+        unknown = [name for name in from_file if getattr(measurement, name) in text]
+        hint = f"; or give --{unknown[0]}" if unknown else ""
+    return RooflineError(text if text.startswith(measurement.source) else f"{measurement.source}: {text}{hint}")
+
+
+# A measurement compared with its prediction: ratios, utilization, and what would explain the gap.
+
+#: Relative run-to-run scatter of one server.
+AGREES = 0.02
+
+_TIMES = 2.0  # ratio from which a verdict gives a factor instead of a percentage
+_BESIDE = "queue and other prompts"
+_COMMON = (
+    1.6  # ratio of the slowest latency over the fastest, each over its prediction, up to which one factor is named
+)
+_ROUNDING = 2.0**-30  # relative error of a sum over kernels
+_TOO_FAST = {"ttft": "prompts were cached, or GPU, plan, formats", "tpot": "GPU, plan, formats, requests in flight"}
+
+
+class Expected(NamedTuple):
+    """Prediction for a measurement."""
+
+    deployment: Deployment
+    prefill: Pass
+    decode: Pass
+    ttft: float  # [s]
+    tpot: float | None  # [s]
+    e2el: float  # [s]
+    batch: float  # [sequences] of the decode step
+    notes: tuple[str, ...] = ()
+    ttft_interval: tuple[float, float] | None = None  # [s] 80 %
+    tpot_interval: tuple[float, float] | None = None
+    e2el_interval: tuple[float, float] | None = None
+    workload: Workload | None = None
+    against: str = ""  # what the times are of, beside the statistic of the measurement; empty for a burst
+
+    def interval(self, metric: str) -> tuple[float, float] | None:
+        """80 % range of a time [s]; None where there is none."""
+        return {"ttft": self.ttft_interval, "tpot": self.tpot_interval, "e2el": self.e2el_interval}[metric]
+
+    def holds(self, metric: str, time: float) -> bool | None:
+        """Whether a time lies inside the 80 % range; None without a range."""
+        ends = self.interval(metric)
+        return None if ends is None else ends[0] <= time <= ends[1]
+
+
+class Part(NamedTuple):
+    """A group of kernels, with the factor on its time that alone would explain a measured time."""
+
+    name: str
+    time: float  # [s] predicted
+    share: float  # of the predicted pass
+    factor: float | None  # None where no positive one would do
+    sigma: float | None = None  # of ln(predicted / measured) of such kernels; None without residuals
+
+    @property
+    def is_plausible(self) -> bool:
+        return self.factor is not None and 1.0 / MOST_PLAUSIBLE <= self.factor <= MOST_PLAUSIBLE
+
+
+@dataclass(frozen=True)
+class MeasurementCheck:
+    """A measurement, its prediction and the hardware limit; None for times not measured."""
+
+    measured: Measurement
+    expected: Expected
+    ideal: Expected  # the same on the ideal basis
+    mfu: float | None  # of the prefill
+    mbu: float | None  # of the mean decode step
+    prefill_parts: tuple[Part, ...]  # most plausible first
+    decode_parts: tuple[Part, ...]
+
+    def ratio(self, metric: str) -> float | None:
+        """Measured over predicted time [1]."""
+        return _ratio(getattr(self.measured, metric), getattr(self.expected, metric))
+
+    def ideal_share(self, metric: str) -> float | None:
+        """Time at the hardware limit over the measured one [1]."""
+        return _ratio(getattr(self.ideal, metric), getattr(self.measured, metric))
+
+    def inside(self, metric: str) -> bool | None:
+        """Whether a measured time lies inside the 80 % range; None where either is missing."""
+        time = getattr(self.measured, metric)
+        return None if time is None else self.expected.holds(metric, time)
+
+    def verdict(self, metric: str) -> str:
+        """How a measured time compares with its prediction and the 80 % range, in words."""
+        ratio, ends = self.ratio(metric), self.expected.interval(metric)
+        if ratio is None:
+            return "not predicted"
+        off = f"{rounded(100.0 * abs(ratio - 1.0), 2)} %"
+        word = "slower" if ratio > 1.0 else "faster"
+        if (self.ideal_share(metric) or 0.0) > 1.0 + _ROUNDING:
+            return f"faster than the hardware allows, {to_text(getattr(self.ideal, metric), 's')}: not what was stated"
+        if ends is None:
+            return f"{rounded(ratio)} x the hardware limit (no range: basis {self.expected.deployment.basis})"
+        if abs(ratio - 1.0) <= AGREES:
+            compared = f"as predicted ({off} {word})"
+        elif ratio >= _TIMES:
+            compared = f"{rounded(ratio)} x as long as predicted"
+        else:
+            compared = f"{off} {word} than predicted"
+        place = "inside" if self.inside(metric) else "outside"
+        low, high = (rounded(end / MILLI) for end in ends)
+        time = rounded(getattr(self.expected, metric) / MILLI)
+        return f"{compared}: {place} the 80 % range, {time} ms ({low}-{high})"
+
+    @property
+    def suspect_texts(self) -> tuple[str, ...]:
+        return tuple(
+            f"{suspect.part}: {rounded(suspect.factor)}x its predicted time ({rounded(suspect.sigmas, 2)} times its "
+            f"uncertainty); explains {' and '.join(metric.upper() for metric in suspect.explains)}"
+            for suspect in self.suspects
+        )
+
+    @property
+    def unexplained(self) -> str | None:
+        """What to check for times outside their range without a suspect; None where there are none."""
+        explained = {metric for suspect in self.suspects for metric in suspect.explains}
+        gaps = {
+            metric: getattr(self.measured, metric) - getattr(self.expected, metric)
+            for metric in ("ttft", "tpot")
+            if self.inside(metric) is False and metric not in explained
+        }
+        if not gaps and not explained and self.inside("e2el") is False:
+            return "E2EL alone is outside: the answers may be longer or shorter than stated."
+        if not gaps:
+            return None
+        problem = f"No single part explains {' and '.join(metric.upper() for metric in gaps)}"
+        more = [to_text(gap, "s") for gap in gaps.values() if gap > 0.0]
+        if more:
+            return (
+                f"{problem}: {' and '.join(more)} more than the kernels, host and queue may take; check GPU, plan, "
+                f"formats, lengths and load.{self._common_factor}"
+            )
+        cached = ", cached prompts" if "ttft" in gaps else ""
+        return f"{problem}: check GPU, plan, formats, lengths, requests in flight{cached} and engine."
+
+    @property
+    def _common_factor(self) -> str:
+        """A sentence on TTFT and TPOT that are too slow by about the same factor; empty where they are not."""
+        ratios = [self.ratio(metric) for metric in ("ttft", "tpot", "e2el") if self.inside(metric) is False]
+        known = [ratio for ratio in ratios if ratio is not None]
+        is_both = self.inside("ttft") is False and self.inside("tpot") is False
+        if not is_both or min(known) <= 1.0 or max(known) > _COMMON * min(known):
+            return ""
+        factor = math.exp(sum(map(math.log, known)) / len(known))
+        return (
+            f" All latencies are slow by a common factor of about {rounded(factor, 2)}, as with lower clocks, "
+            "another GPU, a GPU that is shared, or a debug build."
+        )
+
+    @cached_property
+    def suspects(self) -> tuple[Suspect, ...]:
+        """Possible explanations of times outside their range, the most plausible first."""
+        metrics = (("ttft", self.prefill_parts, self.ideal.prefill), ("tpot", self.decode_parts, self.ideal.decode))
+        times = [self._timed(metric, predicted, _times(fastest)) for metric, predicted, fastest in metrics if predicted]
+        return ranked_suspects(times) if any(timed.is_outside for timed in times) else ()
+
+    def _timed(self, metric: str, predicted: tuple[Part, ...], fastest: dict[str, float]) -> Timed:
+        ends = self.expected.interval(metric)
+        sigma = UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
+        parts = tuple(  # without residuals, a part carries the whole uncertainty of the time
+            PartOf(part.name, part.time, part.sigma or sigma / part.share, fastest.get(part.name, 0.0))
+            for part in predicted
+        )
+        time, middle = getattr(self.measured, metric), getattr(self.expected, metric)
+        return Timed(metric, time, middle, parts, sigma, self.inside(metric) is False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        too_fast = [
+            f"{metric} is below the hardware limit: {cause} or lengths differ from what is stated"
+            for metric, cause in _TOO_FAST.items()
+            if (self.ideal_share(metric) or 0.0) > 1.0
+        ]
+        return tuple(dict.fromkeys((*self.expected.notes, *too_fast)))
+
+
+def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:
+    ttft, tpot, bandwidth = measurement.ttft, measurement.tpot, float(expected.deployment.gpu.bandwidth)
+    basis = expected.deployment.basis
+    return MeasurementCheck(
+        measured=measurement,
+        expected=expected,
+        ideal=ideal,
+        mfu=None if ttft is None else mfu(expected.prefill, ttft),
+        mbu=None if tpot is None or expected.tpot is None else mbu(expected.decode, bandwidth, tpot),
+        prefill_parts=() if ttft is None else parts(expected.prefill, expected.ttft, ttft, basis),
+        decode_parts=()
+        if tpot is None or expected.tpot is None
+        else parts(expected.decode, expected.tpot, tpot, basis),
+    )
+
+
+def mfu(pass_: Pass, time: float) -> float:
+    r"""Share of the peak arithmetic rate that a pass reached, each kernel at the peak of its own compute dtype.
+
+    .. math:: MFU = \frac{1}{t} \sum_k \frac{F_k}{P_k}
+
+    With one dtype this is the usual F / (t P). With pipeline parallelism it is the share of the active stage.
+
+    Args:
+        pass_: the kernels of one GPU.
+        time: measured time of the pass [s].
+
+    Returns:
+        The share [1]; above one, the time cannot belong to this pass.
+
+    Source:
+        Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B, here with the arithmetic of attention.
+    """
+    at_peak = sum(
+        kernel.count * kernel.work.flop / kernel.roof.peak for kernel in pass_.kernels if isinstance(kernel.roof, Roof)
+    )
+    return float(at_peak) / time
+
+
+def mbu(pass_: Pass, bandwidth: float, time: float) -> float:
+    r"""Share of the HBM bandwidth that a pass reached.
+
+    .. math:: MBU = \frac{Q}{t W}
+
+    Args:
+        pass_: the kernels of one GPU.
+        bandwidth: HBM rate W [B/s].
+        time: measured time of the pass [s].
+
+    Returns:
+        The share [1]; above one, the time cannot belong to this pass.
+
+    Source:
+        Databricks, "LLM Inference Performance Engineering: Best Practices", 2023, here with all traffic
+        of the pass, including activations.
+
+    >>> mbu(Pass(()), 1.0, 1.0)
+    0.0
+    """
+    return float(pass_.nbytes) / (time * bandwidth)
+
+
+def parts(pass_: Pass, expected: float, measured: float, basis: str = "calibrated") -> tuple[Part, ...]:
+    r"""Groups of kernels of a pass, each with the factor on its time that alone would explain the measured time.
+
+    .. math:: t - t_i + x_i t_i = t_{measured} \quad\Rightarrow\quad x_i = 1 + (t_{measured} - t) / t_i
+
+    Args:
+        pass_: the kernels of the pass.
+        expected: its predicted time t; what exceeds the kernels forms a part of its own [s].
+        measured: measured time [s].
+        basis: calibrated, inherited, generic or ideal; sets how uncertain kernel times are.
+
+    Returns:
+        The groups, those with a factor nearest to one first and those without a positive factor last.
+    """
+    times = _times(pass_)
+    beside = expected - sum(times.values())
+    if beside > _ROUNDING * expected:
+        times[_BESIDE] = beside
+    groups = [
+        Part(name, time, time / expected, _factor(time, measured - expected), _sigma(pass_, name, basis))
+        for name, time in times.items()
+        if time > 0.0
+    ]
+    return tuple(sorted(groups, key=lambda part: math.inf if part.factor is None else abs(math.log(part.factor))))
+
+
+def _times(pass_: Pass) -> dict[str, float]:
+    """Time by group of kernels [s]."""
+    times: dict[str, float] = {}
+    for kernel in pass_.kernels:
+        name = _group(kernel)
+        times[name] = times.get(name, 0.0) + float(kernel.time)
+    return times
+
+
+def _sigma(pass_: Pass, group: str, basis: str) -> float | None:
+    """Sigma of ln(time) of a group of kernels; None for an empty group or the ideal basis."""
+    kernels = tuple(kernel for kernel in pass_.kernels if _group(kernel) == group and kernel.part != NETWORK)
+    if basis == "ideal" or not sum(float(kernel.time) for kernel in kernels) > 0.0:
+        return None
+    return float(pass_sigma(Pass(kernels), basis, 0.0))
+
+
+def _factor(time: float, gap: float) -> float | None:
+    factor = 1.0 + gap / time
+    return factor if factor > 0.0 else None
+
+
+def _group(kernel: Kernel) -> str:
+    return HEAD if kernel.label == HEAD else kernel.kind.group or kernel.kind.label
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return None if above is None or below is None else above / below
+
+
+# Which part of a pass best explains a measured time outside its 80 % range.
+
+#: Largest plausible error of the time of a part; beyond this factor the cause is something else.
+MOST_PLAUSIBLE = 10.0
+MOST_SUSPECTS = 2
+#: Sigma of a part without residuals.
+UNMEASURED = 0.5
+
+_SCATTER = 0.05  # run-to-run sigma of ln(measured time)
+_NEAR = 2.0  # standard deviations within which a time counts as explained
+_BEYOND = 4.0  # most standard deviations that a part may be off by
+_TRIED = 400  # factors between the smallest and the largest plausible
+
+
+class PartOf(NamedTuple):
+    name: str
+    time: float  # [s]
+    sigma: float  # of ln(predicted / measured) of its time
+    fastest: float  # [s] at full rates of the hardware
+
+
+class Timed(NamedTuple):
+    """A measured time with its prediction and the parts of that."""
+
+    metric: str
+    measured: float  # [s]
+    predicted: float  # [s]
+    parts: tuple[PartOf, ...]
+    sigma: float  # of ln(predicted / measured) of the whole time
+    is_outside: bool  # outside its 80 % range
+
+
+class Suspect(NamedTuple):
+    """A part that explains times outside their range if off by a factor."""
+
+    part: str
+    factor: float  # on its predicted time
+    sigmas: float  # ln(factor) over the uncertainty of its time
+    explains: tuple[str, ...]  # metrics
+    cost: float  # implausibility of the factor plus what it leaves unexplained, in variances
+
+
+def ranked_suspects(times: Sequence[Timed]) -> tuple[Suspect, ...]:
+    r"""Parts that explain the times outside their range, the most plausible first, two at most.
+
+    The second one explains what the first leaves where any does, else it is the next most plausible.
+
+    .. math:: \min_{x, M} \left(\frac{\ln x}{\sigma_i}\right)^2
+              + \sum_m \left(\frac{1}{s_m} \ln \frac{t_m}{\hat t_m + [m \in M]\, (x - 1)\, \hat t_{m,i}}\right)^2
+
+    One factor x on part i of TTFT, TPOT or both (M), at most `MOST_PLAUSIBLE` and four sigma, makes no part faster than
+    the hardware limit. A time outside its range must be met within the scatter of measurements (s), one inside within
+    the sigma of its prediction, so that explaining both is more plausible than explaining one.
+
+    Args:
+        times: each measured time with its parts.
+
+    Returns:
+        The suspects; none where no single part explains any of the times.
+
+    Source:
+        Maximum likelihood of a single cause with log-normal residuals; docs/measurements.md.
+    """
+    names = dict.fromkeys(part.name for timed in times for part in timed.parts)
+    suspects = [suspect for name in names if (suspect := _suspect(name, times)) is not None]
+    ranked = sorted(suspects, key=lambda suspect: suspect.cost)
+    if not ranked:
+        return ()
+    others = sorted(ranked[1:], key=lambda suspect: set(suspect.explains) <= set(ranked[0].explains))
+    return (ranked[0], *others[: MOST_SUSPECTS - 1])
+
+
+def _suspect(name: str, times: Sequence[Timed]) -> Suspect | None:
+    """A part at its likeliest factor on one or both times; None where it explains none."""
+    affected = [(timed, part) for timed in times for part in timed.parts if part.name == name]
+    choices = [affected] if len(affected) == 1 else [affected, affected[:1], affected[1:]]
+    candidates = [candidate for parts in choices if (candidate := _best_factor(parts, times)) is not None]
+    return min(candidates, key=lambda suspect: suspect.cost, default=None)
+
+
+def _best_factor(parts: list[tuple[Timed, PartOf]], times: Sequence[Timed]) -> Suspect | None:
+    """A part at its likeliest factor on all of these times; None where it explains none."""
+    limit = max(part.fastest / part.time for _, part in parts)  # no part is faster than the hardware
+    low = math.log(min(max(limit, 1.0 / MOST_PLAUSIBLE), 1.0))
+    width = math.log(MOST_PLAUSIBLE) - low
+    sigma = min(part.sigma for _, part in parts)
+    factors = [math.exp(low + step / _TRIED * width) for step in range(_TRIED + 1)]
+    cost, factor = min((_cost(factor, sigma, parts, times), factor) for factor in factors)
+    explains = tuple(
+        timed.metric
+        for timed, part in parts
+        if timed.is_outside and abs(_remaining_gap(timed, part, factor)) <= _NEAR * _SCATTER
+    )
+    sigmas = abs(math.log(factor)) / sigma
+    return Suspect(parts[0][1].name, factor, sigmas, explains, cost) if explains and sigmas <= _BEYOND else None
+
+
+def _cost(factor: float, sigma: float, affected: list[tuple[Timed, PartOf]], times: Sequence[Timed]) -> float:
+    """Implausibility of a factor plus what it leaves unexplained, in variances."""
+    parts = {timed.metric: part for timed, part in affected}
+    remainders = (
+        _remaining_gap(timed, parts.get(timed.metric), factor) / (_SCATTER if timed.is_outside else timed.sigma)
+        for timed in times
+    )
+    return (math.log(factor) / sigma) ** 2 + sum(remainder * remainder for remainder in remainders)
+
+
+def _remaining_gap(timed: Timed, part: PartOf | None, factor: float) -> float:
+    """ln(measured / predicted) with the factor on one part."""
+    predicted = timed.predicted + (0.0 if part is None else (factor - 1.0) * part.time)
+    return math.log(timed.measured / predicted)

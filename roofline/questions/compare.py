@@ -1,0 +1,723 @@
+"""Cases side by side: one model in several number formats, or on several GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import fsum
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from roofline.numbers.operations import Json
+from roofline.numbers.quantity import GIGA, rounded, to_text
+from roofline.physics.equation import IDEAL, Kernel, Roof, calibrated_set, kernel_time
+from roofline.physics.memory import kv_bytes_per_token, parameters
+from roofline.physics.passes import Pass
+from roofline.physics.plan import Deployment, ModelQuantization
+from roofline.questions.inputs.arguments import listed_names, plain_options, scalar, values_of
+from roofline.questions.inputs.deployment import GpuChoice, choice, choice_of_formats, gpu_of
+from roofline.questions.predict import meeting_first, predict
+from roofline.serving.comparison import (
+    COMPARED_KEYS,
+    Compared,
+    Comparison,
+    Difference,
+    SideBySide,
+    compared,
+    difference,
+    effects,
+    latencies,
+    ratio_text,
+    speedups,
+    term_times,
+    unchanged_text,
+)
+from roofline.serving.knee import smallest_tp
+from roofline.serving.latency import BURST, load_text
+from roofline.serving.prediction import Prediction, predict_deployment
+from roofline.serving.quantization import canonical_preset, summary
+from roofline.serving.row_types import QuantizedRow
+from roofline.serving.verdict import assumed_kernels
+from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
+from roofline.specs.model import Model
+from roofline.specs.written import pool_text
+from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.support.records import NamedTuple, dataclass, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import CompareOptions, QuantizeOptions
+
+__all__ = [
+    "COMPARED_KEYS",
+    "FORMATS",
+    "Quantization",
+    "Quantized",
+    "compare",
+    "kept_sections",
+    "quantize",
+    "quantized",
+    "slow_kernels",
+    "why_quantized",
+]
+
+
+_LENGTHS = ("isl", "osl", "batch", "concurrency", "request_rate", "num_prompts", "prefix")
+_UNDER_LOAD = (
+    "under a load, prefill x and decode x compare one prompt alone and a decode step of those that decode together; "
+    "TTFT and TPOT hold the queue and the prompts of others, too"
+)
+_NARROW_KV = "fp8"
+_NOT_OF_FORMATS = {
+    "quantization": "it compares all formats; choose the reference with baseline",
+    "weights": "it compares all formats; choose the reference with baseline",
+    "kv_cache_dtype": "each format is shown with a 16-bit and an 8-bit KV cache",
+    "compute": "each format runs at the best rate of the GPU",
+    "measured": "a measurement is of one deployment only",
+}
+_NOT_OF_GPUS = {"measured": "a measurement is of one deployment only"}
+
+
+def quantize(
+    model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[QuantizeOptions]
+) -> Quantization:
+    """One case in bf16, fp8, fp8_static, int8, int4, mxfp4 and nvfp4, each with a 16-bit and an 8-bit KV cache.
+
+    All formats run at one plan: the given tp, else the smallest at which the baseline fits, else the widest of the
+    scale-up domain. Rows that do not fit say so, and have hypothetical times. Weights in a format that the GPU cannot
+    multiply run weight-only, at its 16-bit peak.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
+        baseline: weight format that all others are compared with, with a 16-bit KV cache.
+        options: keyword arguments of `predict` without formats and `measured`; lengths and batch are single numbers.
+
+    Returns:
+        Memory, latencies, knees and speed-ups of every format, and the kernels that cause them.
+
+    Raises:
+        UnknownName: no such model, GPU or baseline.
+        BadInput: an impossible number or plan, an array, or an option that does not apply.
+        RooflineError: as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.quantize("llama-3.1-8b", "h100-sxm", basis="ideal")
+    <Quantization llama-3.1-8b on 1x h100-sxm against bf16: 14 pairs of formats, fastest decode int4 (3.20x)>
+    """
+    pooled = choice_of_formats(gpu, _single(dict(options), "quantize", _NOT_OF_FORMATS), "quantize")
+    plain = pooled.options
+    chosen = _baseline(baseline)
+    plain["allow_oversize"] = True
+    reference = _in_format(model, pooled.gpu, chosen, None, plain)
+    plan = reference.deployment.plan
+    plain["tp"] = plan.tp
+    has_cache = kv_bytes_per_token(reference.deployment.model) > 0.0
+    rows: list[Quantized] = []
+    for name in FORMATS:
+        for kv in (None, _NARROW_KV) if has_cache else (None,):
+            is_reference = name == chosen and kv is None
+            prediction = reference if is_reference else _in_format(model, pooled.gpu, name, kv, plain)
+            rows.append(quantized(name, prediction, reference, _at_largest_load(prediction), _fewest_gpus(prediction)))
+    notes = (*_format_notes(rows, reference), *_slow_kernel_notes(rows, reference))
+    return Quantization(tuple(rows), chosen, notes)
+
+
+def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[CompareOptions]) -> Comparison:
+    """One case on several GPUs side by side; the first that can run it is the reference.
+
+    All run at one plan: the given tp, else the smallest at which the case fits on each of them. Pools such as
+    ``h100:tp4:fp8`` state their own plan and format, so that a GPU may be compared with itself.
+
+    Args:
+        model: name, alias or record.
+        gpus: names, aliases, pools or records, two or more.
+        options: keyword arguments of `predict` without `measured`; lengths and batch are single numbers.
+
+    Returns:
+        Predictions in the order of the GPUs, with an SLO those that meet it first, their speed-ups over the reference,
+        and the kernels that cause them; GPUs that cannot run the case, with the reason.
+
+    Raises:
+        UnknownName: no such model, GPU or format.
+        BadInput: fewer than two GPUs, the same GPU, plan and format twice, an impossible number or plan, or an array.
+        RooflineError: no GPU can run the case.
+
+    >>> import roofline as rl
+    >>> rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")  # 4.8 TB/s over 3.35 TB/s
+    <Comparison llama-3.1-8b, decode against h100-sxm: h200-sxm 1.43x>
+    """
+    plain = _single(dict(options), "compare", _NOT_OF_GPUS)
+    chosen = _choices_by_label(gpus, plain)
+    still_open = [label for label, pooled in chosen.items() if pooled.options.get("tp") is None]
+    predictions, refused = _predict_each(model, _with_options(chosen, still_open, num_gpus=None))
+    notes = []
+    fits = {label: predictions[label].fits for label in still_open if label in predictions}
+    if fits:
+        fitting = [label for label, does_fit in fits.items() if does_fit]
+        tp = max(predictions[label].deployment.plan.tp for label in fitting or fits)
+        on = "each of them" if len(fitting) == len(chosen) else ", ".join(fitting)
+        where = f"the smallest that fits {on}" if fitting else "the largest; it fits none of them"
+        notes.append(f"tp = {tp} for {'all' if len(still_open) == len(chosen) else ', '.join(fits)}: {where}")
+        again, more = _predict_each(model, _with_options({label: chosen[label] for label in fits}, list(fits), tp=tp))
+        refused = {**refused, **more}
+        predictions |= again
+    predictions = {label: predictions[label] for label in chosen if label in predictions and label not in refused}
+    refused = {label: refused[label] for label in chosen if label in refused}
+    if not predictions:
+        raise _combined_error(refused)
+    first, reference = next(iter(predictions.items()))
+    if first != next(iter(chosen)):
+        notes.append(f"{first} is the reference, because {next(iter(chosen))} cannot run the case")
+    if reference.served is not None:
+        notes.append(_UNDER_LOAD)
+    rows = [compared(prediction, reference, label, first) for label, prediction in predictions.items()]
+    return Comparison(tuple(meeting_first(rows, _verdict)), tuple(notes), dict(refused))
+
+
+def _verdict(entry: Compared) -> str | None:
+    return entry.prediction.verdict
+
+
+def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> dict[str, Any]:
+    """Options of a single case; arrays and options that do not apply are refused."""
+    options = plain_options(options)
+    for name, why in refused.items():
+        if options.get(name) is not None:
+            raise BadInput(f"{question} takes no {name}: {why}")
+    for name in _LENGTHS:
+        value = options.get(name)
+        if values_of(name, value) is not None:
+            raise BadInput(f"{question} takes one case: {name} = {shown(value)} must be a single number, not an array")
+    return {name: value for name, value in options.items() if name not in refused}
+
+
+def _baseline(name: object) -> str:
+    name = scalar(name)
+    folded = (canonical_preset(name) or "") if isinstance(name, str) else ""
+    if folded not in FORMATS:
+        raise UnknownName(f"unknown baseline {shown(name)}; choose from {', '.join(FORMATS)}")
+    return folded
+
+
+def _in_format(model: str | Model, gpu: Any, name: str, kv: str | None, options: dict[str, Any]) -> Prediction:
+    """Prediction in one pair of formats, weight-only where the GPU cannot multiply the weights directly."""
+    record = gpu_of(gpu, options.get("specs"))
+    sixteen_bit = "bf16" if "bf16" in record.peaks else "fp16"
+    formats: dict[str, Any] = {"quantization": name, "kv_cache_dtype": kv or sixteen_bit}
+    try:
+        return predict(model, gpu, **formats, **options)
+    except UnsupportedPrecision:
+        if sixteen_bit not in record.peaks:
+            raise
+        prediction = predict(model, gpu, **formats, **options, compute=sixteen_bit)
+        note = f"{record.name} has no tensor cores for {name}: weight-only, at the {sixteen_bit} peak"
+        return replace(prediction, added=(*prediction.added, note))
+
+
+def _at_largest_load(prediction: Prediction) -> Prediction | None:
+    """The same formats and plan at the largest batch, or the most users, that fit."""
+    most = prediction.knees.memory
+    if most is None or not most >= 1.0:
+        return None
+    load = "batch" if prediction.load == BURST else prediction.load
+    fullest: dict[str, Any] = {load: most, "num_prompts": None}
+    return predict_deployment(prediction.deployment, replace(prediction.workload, **fullest))
+
+
+def _fewest_gpus(prediction: Prediction) -> int | None:
+    """GPUs of one replica at the smallest tp that fits; None where none does."""
+    deployment, workload = prediction.deployment, prediction.workload
+    tp = smallest_tp(deployment, prediction.decode_batch, workload.isl + workload.osl)
+    return None if tp is None else replace(deployment.plan, tp=tp).num_gpus
+
+
+def _format_notes(rows: list[Quantized], reference: Prediction) -> list[str]:
+    model, plan = reference.deployment.model, reference.deployment.plan
+    notes = [f"all rows at tp = {plan.tp}; smaller formats may need fewer GPUs"]
+    unchanged = kept_sections(model, [row.prediction.deployment.quantization for row in rows])
+    if unchanged:
+        named = "; ".join(f"{', '.join(sections)} {name}" for name, sections in unchanged.items())
+        notes.append(f"weights unchanged in every format: {named}")
+    if reference.served is not None:
+        notes.append(_UNDER_LOAD)
+    if not reference.fits:
+        notes.append("the baseline does not fit; speed-ups are relative to its hypothetical times")
+    return notes
+
+
+def _slow_kernel_notes(rows: list[Quantized], reference: Prediction) -> list[str]:
+    """Notes on formats whose kernels are slower than the baseline's, one format at a time."""
+    base_weights, base_kv, _ = summary(reference.deployment.model, reference.deployment.quantization)
+    notes = []
+    for row in rows:
+        prediction = row.prediction
+        weights, kv, _ = summary(prediction.deployment.model, prediction.deployment.quantization)
+        if weights == base_weights or kv == base_kv:
+            label, baseline = (f"KV {kv}", f"a {base_kv} KV cache") if kv != base_kv else (weights, base_weights)
+            gaps = {"prefill": row.prefill, "decode": row.decode}
+            notes += [f"{label}: {text}" for text in slow_kernels(prediction, reference, gaps, baseline)]
+    return notes
+
+
+def _choices_by_label(gpus: Iterable[str | Gpu], options: Mapping[str, Any]) -> dict[str, GpuChoice]:
+    """GPUs with their options, by canonical name and whatever their pools state."""
+    named: dict[str, GpuChoice] = {}
+    is_named = isinstance(scalar(gpus), str) or bool(values_of("gpus", gpus))
+    listed = listed_names("gpus", gpus) if is_named else []
+    for gpu in listed:
+        pooled = choice(gpu, options)
+        name = gpu_of(gpu, options.get("specs")).name
+        label = name if pooled.pool is None else pool_text(replace(pooled.pool, gpu=name))
+        if label in named:
+            raise BadInput(
+                f"{label} is named twice; compare different GPUs, or plans such as {name}:tp2 and {name}:tp4"
+            )
+        named[label] = pooled
+    if len(named) < 2:
+        raise BadInput(f"compare needs two GPUs or more, the reference first; got {len(named)}")
+    return named
+
+
+def _with_options(chosen: Mapping[str, GpuChoice], labels: list[str], **changes: Any) -> dict[str, GpuChoice]:
+    """Choices with `changes` to the options of those in `labels`."""
+    return {
+        label: pooled._replace(options={**pooled.options, **changes}) if label in labels else pooled
+        for label, pooled in chosen.items()
+    }
+
+
+def _predict_each(
+    model: str | Model, chosen: Mapping[str, GpuChoice]
+) -> tuple[dict[str, Prediction], dict[str, RooflineError]]:
+    """Predictions in the order of the GPUs, and the errors of those that cannot run the case."""
+    predictions, refused = {}, {}
+    for label, pooled in chosen.items():
+        try:
+            predictions[label] = predict(model, pooled.gpu, **pooled.options)
+        except UnknownName:
+            raise
+        except RooflineError as error:
+            refused[label] = error
+    return predictions, refused
+
+
+def _combined_error(refused: dict[str, RooflineError]) -> RooflineError:
+    """Why no GPU can run the case, each reason once."""
+    kinds = {type(error) for error in refused.values()}
+    kind = kinds.pop() if len(kinds) == 1 else RooflineError
+    return kind("\n".join(dict.fromkeys(str(error) for error in refused.values())))
+
+
+# A model in several number formats: what fits, how fast it is, and why.
+
+#: Presets compared, widest first.
+FORMATS = ("bf16", "fp8", "fp8_static", "int8", "int4", "mxfp4", "nvfp4")
+
+# Least shares of a pass worth mentioning.
+_SAID = 0.05
+_COSTS = 0.005
+# Relative changes.
+_SAME = 0.005  # of an amount that counts as unchanged
+_CLOSE = 0.02  # around a ratio that has a word, such as doubles
+_SAME_RATE = 0.03  # of a rate that counts as unchanged
+_OTHER_RATE = 0.05  # of a rate worth mentioning beside a changed amount
+_SECTIONS = {
+    "attention": "attention",
+    "linear": "dense networks",
+    "shared": "shared experts",
+    "experts": "experts",
+    "router": "router",
+    "embed": "embedding",
+    "head": "head",
+}
+_WORDS = {0.25: "falls to a quarter", 0.5: "halves", 2.0: "doubles"}
+
+
+@dataclass(frozen=True, repr=False)
+class Quantized(SideBySide):
+    """Number formats of weights and KV cache compared with the baseline."""
+
+    quantization: str  # preset of the weights
+    largest: Prediction | None  # at the largest batch that fits; None where none does
+    num_gpus_smallest: int | None  # None where the case does not fit a scale-up domain
+
+    def __str__(self) -> str:
+        prediction = self.prediction
+        kv = prediction.deployment.quantization.kv_format
+        weights = (
+            f"{rounded(prediction.memory.weights / GIGA)} GB of weights{'' if prediction.fits else ', does not fit'}"
+        )
+        ratios = speedups(self.prefill, self.decode, "the baseline")
+        return f"{self.quantization}, KV {kv}: {latencies(prediction)}, {weights}{ratios}"
+
+    def to_dict(self) -> QuantizedRow:
+        row = self.row(
+            num_gpus_smallest=self.num_gpus_smallest,
+            largest_batch=self.prediction.to_dict(("memory_knee",))["memory_knee"],
+            output_tok_s_largest_batch=None if self.largest is None else self.largest.output_tok_s,
+            assumed=list(assumed_kernels(self.prediction.deployment, self.prediction.prefill, self.prediction.decode)),
+        )
+        return cast("QuantizedRow", {"quantization": self.quantization, **row})
+
+
+@dataclass(frozen=True, repr=False)
+class Quantization:
+    """One case in several number formats at the same plan.
+
+    >>> import roofline as rl
+    >>> result = rl.quantize("llama-3.1-8b", "h100-sxm", basis="ideal")
+    >>> result.baseline, result.formats[2].quantization
+    ('bf16', 'fp8')
+    >>> result.to_records()[2]["quantization"], result.kernel_records()[0]["baseline"], sorted(result.to_dict())
+    ('fp8', 'bf16', ['kernels', 'notes', 'rows'])
+    """
+
+    formats: tuple[Quantized, ...]
+    baseline: str  # preset of the reference, with a 16-bit KV cache
+    notes: tuple[str, ...] = ()  # sections that stay as they are, choices, basis of slow kernels
+
+    def __str__(self) -> str:
+        """Heading, one line per pair of formats, and notes."""
+        first = self.formats[0].prediction
+        deployment, workload = first.deployment, first.workload
+        heading = (
+            f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}, isl {workload.isl:g}, "
+            f"osl {workload.osl:g}, {load_text(workload)}, baseline {self.baseline}"
+        )
+        lines = [*map(str, self.formats), *(f"note: {note}" for note in self.notes)]
+        return "\n".join([heading, *(f"  {line}" for line in lines)])
+
+    def __repr__(self) -> str:
+        """The deployment and the format with the fastest decode."""
+        deployment = self.formats[0].prediction.deployment
+        where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
+        steps = [(entry.decode.speedup, entry.quantization) for entry in self.formats if entry.decode is not None]
+        fastest = f", fastest decode {max(steps)[1]} ({ratio_text(max(steps)[0])})" if steps else ""
+        return f"<Quantization {where} against {self.baseline}: {len(self.formats)} pairs of formats{fastest}>"
+
+    def to_records(self) -> list[QuantizedRow]:
+        """Flat rows, one per pair of formats."""
+        return [{**entry.to_dict(), "baseline": self.baseline} for entry in self.formats]
+
+    def kernel_records(self) -> list[dict[str, Json]]:
+        """Contribution of every kernel to every speed-up, as flat rows."""
+        return [
+            row
+            for entry in self.formats
+            for row in entry.kernel_records(
+                quantization=entry.quantization,
+                kv_cache_dtype=entry.prediction.deployment.quantization.kv_format,
+                baseline=self.baseline,
+            )
+        ]
+
+    def to_dict(self) -> dict[str, Json]:
+        """Rows, kernels and notes as plain values."""
+        rows: list[Any] = self.to_records()
+        return {"rows": rows, "kernels": self.kernel_records(), "notes": list(self.notes)}
+
+
+def quantized(
+    quantization: str,
+    prediction: Prediction,
+    baseline: Prediction,
+    largest: Prediction | None,
+    num_gpus_smallest: int | None,
+) -> Quantized:
+    prefill, decode = difference(baseline.prefill, prediction.prefill), None
+    why_prefill, why_decode = why_quantized(prefill, baseline.prefill, prediction.prefill, "pass"), None
+    if prediction.tpot is not None:
+        decode = difference(baseline.decode, prediction.decode)
+        why_decode = why_quantized(decode, baseline.decode, prediction.decode, "step")
+    if prediction is baseline:
+        why_prefill, why_decode = "the baseline", None if decode is None else "the baseline"
+    return Quantized(prediction, prefill, decode, why_prefill, why_decode, quantization, largest, num_gpus_smallest)
+
+
+def kept_sections(model: Model, quantizations: list[ModelQuantization]) -> dict[str, list[str]]:
+    """Sections with the same weights in all quantizations, by format; norms, which are small, are left out."""
+    sections: dict[str, list[str]] = {}
+    for section, count in parameters(model)._asdict().items():
+        formats = {quantization.sections[section].format for quantization in quantizations}
+        if count and section in _SECTIONS and len(formats) == 1:
+            sections.setdefault(formats.pop(), []).append(_SECTIONS[section])
+    return sections
+
+
+def why_quantized(change: Difference, before: Pass, after: Pass, pass_name: str) -> str:
+    """Text such as ``1.83x: 92 % of the step is weight traffic, which halves``: shares of the baseline, then costs."""
+    parts = sorted(
+        ((share, text) for share, text in _sides(before, after, change.before) if share >= _SAID), reverse=True
+    )
+    clauses = [
+        f"{100.0 * share:.0f} %{'' if i else f' of the {pass_name}'} is {text}" for i, (share, text) in enumerate(parts)
+    ]
+    clauses += _costs(before, after, change.after, pass_name)
+    unchanged = unchanged_text(change, pass_name)
+    return f"{ratio_text(change.speedup)}: " + "; ".join([*clauses, *([unchanged] if unchanged else [])])
+
+
+class _Side(NamedTuple):
+    """An amount of work of some kernels, and the time it takes alone."""
+
+    amount: float  # [B or FLOP]
+    time: float  # [s]
+    at_peak: float  # [s] at full rates of the GPU
+    evidence: str  # what the reached share of the peak rests on
+
+
+def _sides(before: Pass, after: Pass, total: float) -> list[tuple[float, str]]:
+    """Weight traffic, KV traffic and arithmetic: share of the baseline [1] where it binds, and how it changes."""
+    reading = {kernel.name for kernel in before.kernels if _is_reading(kernel)}
+    sides = []
+    for label, amount, rates, chosen in (
+        ("weight traffic", _weight_traffic, _reading_rates, lambda k: k.kind.bears_weights and k.name in reading),
+        ("KV and state traffic", _kv_traffic, _reading_rates, lambda k: k.name in reading),
+        ("arithmetic", _flop, _arithmetic_rates, lambda k: k.name not in reading),
+    ):
+        old, new = _side(before, amount, rates, chosen), _side(after, amount, rates, chosen)
+        if old.time > 0.0 and new.time > 0.0:
+            sides.append((old.time / total, f"{label}, {_change_clause(old, new)}"))
+    return sides
+
+
+def _change_clause(old: _Side, new: _Side) -> str:
+    """How an amount and its rate change, as a relative clause."""
+    ratio, rate = new.amount / old.amount, new.amount / new.time * old.time / old.amount
+    stays = abs(ratio - 1.0) <= _SAME
+    if stays and abs(rate - 1.0) <= _SAME_RATE:
+        return "which stays the same"
+    if stays and abs(new.at_peak / old.at_peak - 1.0) <= _SAME:
+        return f"at the same peak, reached {ratio_text(rate)} as far ({new.evidence})"
+    if stays:
+        return f"at {ratio_text(rate)} the rate"
+    word = next((word for near, word in _WORDS.items() if abs(ratio / near - 1.0) <= _CLOSE), None)
+    moved = f"{'falls' if ratio < 1.0 else 'grows'} to {100.0 * ratio:.0f} %"
+    clause = f"which {word or moved}"
+    return clause if abs(rate - 1.0) <= _OTHER_RATE else f"{clause} at {ratio_text(rate)} the rate"
+
+
+def _costs(before: Pass, after: Pass, total: float, pass_name: str) -> list[str]:
+    """What quantization costs or saves besides: passes over the activations, and kernel latencies."""
+    clauses = []
+    for label, cost in (
+        ("quantising activations", _quantising),
+        ("moving routed activations", _routing),
+        ("launching and filling kernels", _latency),
+    ):
+        added = (fsum(map(cost, after.kernels)) - fsum(map(cost, before.kernels))) / total
+        if abs(added) >= _COSTS:
+            verb = "costs" if added > 0.0 else "saves"
+            clauses.append(f"{label} {verb} {100.0 * abs(added):.0f} % of the new {pass_name}")
+    return clauses
+
+
+def _side(
+    pass_: Pass,
+    amount: Callable[..., float],
+    rates: Callable[..., tuple[float, float]],
+    chosen: Callable[..., bool],
+) -> _Side:
+    kernels = [kernel for kernel in pass_.kernels if isinstance(kernel.roof, Roof) and chosen(kernel)]
+    kernels = [kernel for kernel in kernels if amount(kernel)]
+    return _Side(
+        fsum(amount(kernel) for kernel in kernels),
+        fsum(amount(kernel) / rates(kernel)[0] for kernel in kernels),
+        fsum(amount(kernel) / rates(kernel)[1] for kernel in kernels),
+        _evidence(kernels),
+    )
+
+
+def _evidence(kernels: list[Kernel]) -> str:
+    """What the rates of kernels rest on; roofs of stand-ins have no residuals."""
+    is_timed = {kernel.roof.efficiency.is_measured and kernel.roof.efficiency.sigma is not None for kernel in kernels}
+    return {frozenset({True}): "as timed", frozenset({False}): "as assumed"}.get(frozenset(is_timed), "partly assumed")
+
+
+def _is_reading(kernel: Kernel) -> bool:
+    """Whether traffic takes longer than the arithmetic it overlaps with."""
+    if not isinstance(kernel.roof, Roof) or kernel.kind is HOST:
+        return True
+    return bool(kernel.terms.overlapped >= kernel.terms.compute)
+
+
+def _weight_traffic(kernel: Kernel) -> float:
+    return float(kernel.count * kernel.work.weight_bytes)
+
+
+def _kv_traffic(kernel: Kernel) -> float:
+    return float(kernel.count * kernel.work.kv_bytes)
+
+
+def _flop(kernel: Kernel) -> float:
+    return float(kernel.count * kernel.work.flop)
+
+
+def _reading_rates(kernel: Kernel) -> tuple[float, float]:
+    """Reached and full memory bandwidth [B/s]."""
+    roof: Any = kernel.roof
+    return float(roof.efficiency.eta_m * roof.bandwidth), float(roof.bandwidth)
+
+
+def _arithmetic_rates(kernel: Kernel) -> tuple[float, float]:
+    """Reached and peak arithmetic rate [FLOP/s]."""
+    roof: Any = kernel.roof
+    return float(roof.efficiency.eta_c * roof.peak), float(roof.peak)
+
+
+def _quantising(kernel: Kernel) -> float:
+    """Time to quantize activations of matrix multiplications [s]."""
+    return _serial(kernel) if kernel.kind is GEMM else 0.0
+
+
+def _routing(kernel: Kernel) -> float:
+    """Time to move activations to and from the experts, which depends on the format [s]."""
+    return _serial(kernel) if kernel.kind is MOE else 0.0
+
+
+def _serial(kernel: Kernel) -> float:
+    return float(kernel.count * kernel.terms.serial)
+
+
+def _latency(kernel: Kernel) -> float:
+    """Time beyond arithmetic and traffic: launches, serial depth, items [s]."""
+    roof = kernel.roof
+    if not isinstance(roof, Roof) or kernel.kind is HOST:
+        return 0.0
+    if not (kernel.work.depth or kernel.work.serial_depth or kernel.work.items):
+        return float(kernel.count * roof.efficiency.t0)
+    work = kernel.work._replace(depth=0.0, serial_depth=0.0, items=0.0)
+    bare = roof if roof.efficiency is IDEAL else roof._replace(efficiency=replace(roof.efficiency, t0=0.0))
+    return float(kernel.time - kernel.count * kernel_time(work, bare).total)
+
+
+# Number formats with slower kernels than a reference format, and whether that was timed or assumed.
+
+_SLOWER = 1.1  # least ratio of times of a part worth saying
+_WORTH_SAYING = 0.02  # least added time, as a share of the reference pass
+_CAUSE = 0.2  # least share of the added time of a cause
+_LOWER = 0.95  # relative rate below which a rate counts as lower
+
+_SIXTEEN_BIT_NBYTES = 2.0  # [B] of a weight in 16 bits
+
+#: Term of a kernel's time -> what the kernel does at its rate, and the amount.
+_DONE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "compute": ("multiply", lambda work: work.flop),
+    "memory": ("read", lambda work: work.overlapped_bytes),
+    "serial": ("move activations", lambda work: work.serial_bytes),
+    "exponentials": ("take exponentials", lambda work: work.exponentials),
+}
+
+
+def slow_kernels(
+    prediction: Prediction, other: Prediction, changes: Mapping[str, Difference | None], reference_name: str
+) -> list[str]:
+    """Parts of a pass that take longer because their kernels are slower at the same work, and what that rests on.
+
+    Such as ``prefill takes 5.6x as long in the experts as with bf16: its kernels multiply at 0.13x the rate
+    (weight-only; timed on blackwell)``. Changes are from the reference, by pass; None without a decode pass.
+    """
+    clauses: dict[str, list[str]] = {}
+    slower: dict[str, list[Kernel]] = {}
+    for name, change in changes.items():
+        if change is None:
+            continue
+        for part in dict.fromkeys(kernel.part for kernel in change.kernels):
+            moved = [kernel for kernel in change.kernels if kernel.part == part]
+            before, after = fsum(kernel.before for kernel in moved), fsum(kernel.after for kernel in moved)
+            if after <= max(_SLOWER * before, before + _WORTH_SAYING * change.before) or not before:
+                continue
+            longer = [kernel.name for kernel in moved if kernel.after > kernel.before > 0.0]
+            before_kernels, after_kernels = (_gpu_kernels(getattr(side, name), longer) for side in (other, prediction))
+            causes = _causes(before_kernels, after_kernels)
+            if causes:
+                how_long = f"{name} takes {ratio_text(after / before)} as long in {the(part)} as with {reference_name}"
+                clauses.setdefault(part, []).append(f"{how_long}: its kernels {' and '.join(causes)}")
+                slower.setdefault(part, []).extend(kernel for kernels in after_kernels.values() for kernel in kernels)
+    return [f"{'; '.join(texts)} ({_basis(prediction.deployment, slower[part])})" for part, texts in clauses.items()]
+
+
+def _gpu_kernels(pass_: Pass, names: Sequence[str]) -> dict[str, list[Kernel]]:
+    """Kernels by name, without links and the host, which do not depend on formats."""
+    by_name: dict[str, list[Kernel]] = {}
+    for kernel in pass_.kernels:
+        if kernel.name in names and isinstance(kernel.roof, Roof) and kernel.kind is not HOST:
+            by_name.setdefault(kernel.name, []).append(kernel)
+    return by_name
+
+
+def _causes(before: Mapping[str, list[Kernel]], after: Mapping[str, list[Kernel]]) -> list[str]:
+    """Why the kernels take longer, the costliest reason first; empty where none is slower at the same work."""
+    added: dict[str, float] = {}
+    for name in (name for name in before if name in after):
+        for term, gained in effects(before[name], after[name]).items():
+            added[term] = added.get(term, 0.0) - gained
+    before_all, after_all = ([kernel for kernels in side.values() for kernel in kernels] for side in (before, after))
+    significant = [term for term in added if added[term] > 0.0 and added[term] >= _CAUSE * fsum(added.values())]
+    causes = [_cause(term, before_all, after_all) for term in sorted(significant, key=lambda term: -added[term])]
+    return [text for text, _ in causes if text] if any(is_slower for _, is_slower in causes) else []
+
+
+def _cause(term: str, before_kernels: Sequence[Kernel], after_kernels: Sequence[Kernel]) -> tuple[str, bool]:
+    """One term in words, and whether its rate is lower (more work at the same rate is not slower)."""
+    before, after = _term_time(term, before_kernels), _term_time(term, after_kernels)
+    if term not in _DONE:
+        return f"launch and fill in {f'{ratio_text(after / before)} the time' if before else to_text(after, 's')}", True
+    verb, amount = _DONE[term]
+    old, new = (
+        fsum(float(kernel.count * amount(kernel.work)) for kernel in side) for side in (before_kernels, after_kernels)
+    )
+    if not old:
+        return f"{verb} in a separate pass", True
+    growth = new / old
+    rate = growth * before / after
+    words = [f"{ratio_text(growth)} as much"] if growth * _LOWER > 1.0 else []
+    if rate < _LOWER:
+        words.append(f"at {ratio_text(rate)} the rate")
+    peak_ratio = growth * _peak_time(before_kernels) / _peak_time(after_kernels) if term == "compute" else 1.0
+    if peak_ratio < _LOWER:
+        words.append(f"and {ratio_text(peak_ratio)} the peak")
+    return f"{verb} {' '.join(words)}" if words else "", rate < _LOWER
+
+
+def _term_time(term: str, kernels: Sequence[Kernel]) -> float:
+    parts = [term_times([kernel]) for kernel in kernels]
+    return fsum(getattr(part, term) + (part.serial_latency if term == "latency" else 0.0) for part in parts)
+
+
+def _peak_time(kernels: Sequence[Kernel]) -> float:
+    """Time of the arithmetic at full tensor-core rates [s]."""
+    return fsum(float(kernel.count * kernel.work.flop / kernel.roof.peak) for kernel in kernels)  # type: ignore[union-attr]  # no link
+
+
+def _basis(deployment: Deployment, kernels: Sequence[Kernel]) -> str:
+    """What the efficiencies of the kernels rest on, in words."""
+    generation, calibration = deployment.gpu.generation, deployment.gpu.calibration
+    sets = {} if calibration is None else calibration.kernels
+    quantization = deployment.quantization
+    narrow = {
+        scheme.key
+        for scheme in quantization.sections.values()
+        if scheme.peak == quantization.sixteen_bit_peak and scheme.weight_nbytes < _SIXTEEN_BIT_NBYTES
+    }
+    is_weight_only = all(kernel.kind.bears_weights and kernel.dtype in narrow for kernel in kernels)
+    words = ["weight-only"] if is_weight_only else []
+    if deployment.basis == "ideal":
+        return "; ".join([*words, "at the hardware limit"])
+    timed = {sets[key].is_measured if key in sets else None for key in ((k.kind.name, k.dtype) for k in kernels)}
+    if deployment.basis == "generic":
+        words.append(f"medians of other generations: {generation} not timed")
+    elif timed == {True}:
+        words.append(f"timed on {generation}")
+    elif True in timed:
+        words.append(f"partly timed on {generation}, partly assumed")
+    else:
+        words.append(f"not timed on {generation}: {'other formats stand in' if timed == {None} else 'assumed'}")
+    if any(_is_tuned(kernel, sets) for kernel in kernels):
+        words.append(f"adjusted for {deployment.engine.name}")
+    return "; ".join(words)
+
+
+def _is_tuned(kernel: Kernel, sets: Mapping[tuple[str, str], Any]) -> bool:
+    """Whether the engine profile changes the efficiency of a kernel."""
+    plain, _ = calibrated_set(sets, kernel.kind, kernel.dtype)
+    tuned = kernel.roof.efficiency
+    return (tuned.eta_c, tuned.eta_m) != (plain.eta_c, plain.eta_m)  # type: ignore[union-attr]  # no link

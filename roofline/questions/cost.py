@@ -1,0 +1,476 @@
+"""Costs per hour, request and token, and the load from which self-hosting beats an API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from roofline.numbers.operations import Json
+from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded
+from roofline.questions import catalog
+from roofline.questions.goodput import best_at_saturation, check_share
+from roofline.questions.goodput import goodput as goodput_of
+from roofline.questions.inputs.arguments import listed_names, number, plain_options, plain_value, scalar, slo_limits
+from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
+from roofline.questions.inputs.deployment import GpuChoice, choice
+from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
+from roofline.serving.capacity import largest_rate, share_is_met
+from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
+from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
+from roofline.serving.row_types import CostRow
+from roofline.serving.shown import row as row_of
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
+from roofline.specs.gpu import Gpu, Price
+from roofline.specs.model import Model
+from roofline.specs.written import Pool, pool_text
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
+from roofline.support.records import NamedTuple, dataclass, field, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import Case
+
+
+# Break-even against an API: the load from which self-hosted GPUs cost less per request.
+
+#: Keys of a row that compare with an API.
+BREAK_EVEN_KEYS = (
+    "api_usd_per_request", "pays", "break_even_util", "break_even_util_low", "break_even_util_high",
+    "break_even_request_rate", "break_even_requests_day", "break_even_tok_day", "break_even_factor", "break_even",
+)  # fmt: skip
+
+_DAY = 24.0 * HOUR
+_SMALL = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """The load at which self-hosted GPUs and an API cost the same."""
+
+    usd_per_request: float  # of the API
+    rates: tuple[float, float, float]  # [1/s] at which both cost the same: at the low, typical and high rent
+    max_request_rate: float  # [1/s] saturation
+    limit: float  # [1/s] largest rate within the SLO, and with the headroom
+    tokens: float  # of a request, of all kinds [tokens]
+    limited_by: str = ""  # what keeps the limit below saturation
+
+    @property
+    def request_rate(self) -> float:
+        """Break-even request rate at the typical rent [1/s]."""
+        return self.rates[1]
+
+    @property
+    def utils(self) -> tuple[float, float, float]:
+        """Break-even over saturation rate [1] at the low, typical and high rent; above 1 where never reached."""
+        low, typical, high = (rate / self.max_request_rate for rate in self.rates)
+        return low, typical, high
+
+    @property
+    def pays(self) -> bool:
+        """Whether some load within the limit costs less than the API, at the typical rent."""
+        return self.request_rate <= self.limit
+
+    @property
+    def factor(self) -> float | None:
+        """Cost of a request at the limit, over that of the API [1]; None where no request is answered."""
+        return None if self.limit <= 0.0 else self.request_rate / self.limit
+
+    def __str__(self) -> str:
+        if self.pays:
+            rate = f"{rounded(self.request_rate)} requests/s, {_short(self.request_rate * _DAY)} requests a day"
+            return f"pays from {_percent(self.utils[1])} utilisation ({rate}){self._ends}"
+        if self.factor is None:
+            return f"never pays: no request is answered {self.limited_by}"
+        costs = f"a request costs {rounded(self.factor)}x what the API asks"
+        full = f"{rounded(self.limit)} requests/s"
+        never = "does not pay" if self.rates[0] <= self.max_request_rate else "never pays"
+        if not self.limited_by:
+            return f"{never}: even when full ({full}) {costs}{self._ends}"
+        share = _percent(self.limit / self.max_request_rate)
+        return f"{never}: {self.limited_by} ({full} at most, {share} of the saturation) {costs}{self._ends}"
+
+    @property
+    def _ends(self) -> str:
+        """The break-even at both ends of the range of the rent; empty where there is no range."""
+        (low, _, high), (least, _, most) = self.utils, self.rates
+        if least == most or least > self.limit:
+            return ""
+        at_high = f"from {_percent(high)}" if most <= self.limit else "never"
+        return f"; at the lowest rent from {_percent(low)}, at the highest {at_high}"
+
+
+def break_even(
+    rents: tuple[float, float, float],
+    api: ByPhase,
+    tokens: ByPhase,
+    max_request_rate: float,
+    limit: float,
+    limited_by: str = "",
+) -> BreakEven:
+    """Break-even load for rents [USD/s] and API prices [USD per million tokens] of requests with these tokens."""
+    bill = float(token_bill(api, tokens))
+    low, typical, high = (float(break_even_rate(rent, bill)) if bill > 0.0 else float("inf") for rent in rents)
+    return BreakEven(bill, (low, typical, high), max_request_rate, limit, float(sum(tokens)), limited_by)
+
+
+def break_even_row(comparison: BreakEven | None) -> dict[str, Any]:
+    """Row values by `BREAK_EVEN_KEYS`; a break-even beyond saturation is None."""
+    if comparison is None:
+        return dict.fromkeys(BREAK_EVEN_KEYS)
+    low, typical, high = (util if util <= 1.0 else None for util in comparison.utils)
+    rate = comparison.request_rate if typical is not None else None
+    return {
+        "api_usd_per_request": comparison.usd_per_request,
+        "pays": comparison.pays,
+        "break_even_util": typical,
+        "break_even_util_low": low,
+        "break_even_util_high": high,
+        "break_even_request_rate": rate,
+        "break_even_requests_day": None if rate is None else rate * _DAY,
+        "break_even_tok_day": None if rate is None else rate * _DAY * comparison.tokens,
+        "break_even_factor": comparison.factor,
+        "break_even": str(comparison),
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %" if share < _SMALL else f"{100.0 * share:.0f} %"
+
+
+def _short(number: float) -> str:
+    """A large number: 164k, 1.2M."""
+    for scale, letter in ((MEGA, "M"), (KILO, "k")):
+        if number >= scale:
+            return f"{rounded(number / scale)}{letter}"
+    return rounded(number)
+
+
+_BATCH = LOADS[0]
+_LOAD_OPTIONS = (*LOADS, "num_prompts")
+_KINDS = ("input", "cached", "decode", "blended")
+
+#: Keys of a row in addition to those of a prediction.
+COST_KEYS = (
+    "cost_at",
+    *(f"usd_per_m_{kind}_tok_{end}" for kind in _KINDS for end in ("low", "high")),
+    "usd_per_request_low", "usd_per_request_high", "usd_per_m_blended_tok_saturation",
+    "usd_per_m_blended_tok_goodput", "goodput_util", *BREAK_EVEN_KEYS, "reason",
+)  # fmt: skip
+
+#: Values of `cost_at`.
+_ASKED, _BURST, _GOODPUT, _FULL = "the load asked", "bursts back to back", "goodput", "saturation"
+
+_MOST_HEADROOM = 0.99
+_BELOW = 1.0 - 2.0**-20  # share of the goodput at which a prediction is certain to meet the SLO
+_AT_SATURATION = "at saturation requests wait without end; an SLO, or headroom, makes it a load that has latencies"
+_OF_A_LOAD = ("tp =", "under load:")  # beginnings of warnings that hold for one load only
+_NO_PRICE = "has no rental price in the catalog; give one: --gpu-price 2.5 (gpu_price=2.5, USD per GPU-hour)"
+
+
+class CostAt(NamedTuple):
+    """Costs at one load, at the typical rent."""
+
+    request_rate: float  # [1/s] of the whole deployment
+    util: float | None  # rate over the saturation rate [1]; None for bursts
+    usd_per_request: float
+    prices: TokenPrices  # [USD per million tokens]
+
+
+@dataclass(frozen=True, repr=False)
+class GpuCost:
+    """Costs on one kind of GPU.
+
+    >>> import roofline as rl
+    >>> (result,) = rl.cost("llama-3.1-8b", "h100-sxm", gpu_price=3.6, basis="ideal", request_rate=10)
+    >>> result.to_dict(["gpu", "usd_per_hour", "usd_per_request"])
+    {'gpu': 'h100-sxm', 'usd_per_hour': 3.6, 'usd_per_request': 0.0001}
+    """
+
+    model: Model = field(repr=False)
+    gpu: Gpu = field(repr=False)
+    at: str = ""  # name of the planned load
+    planned: CostAt | None = None
+    full: CostAt | None = None  # at saturation; None for bursts
+    within_slo: CostAt | None = None  # at the goodput; None without an SLO
+    api: BreakEven | None = None  # comparison with an API
+    prediction: Prediction | None = field(default=None, repr=False)  # at the planned load; None at saturation
+    reason: str | None = None  # why there is no answer
+    warnings: tuple[str, ...] = ()
+    asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
+    shared: Mapping[str, Json] = field(default_factory=dict, repr=False)  # verdict by a share of the requests
+
+    def __str__(self) -> str:
+        if self.planned is None:
+            return f"{self.gpu.name}: {self.reason}"
+        rent, prices = self.asked["usd_per_hour"], self.planned.prices
+        figures = f"{rounded(prices.input)} in, {rounded(prices.output)} out, {rounded(prices.blended)} blended"
+        against = "" if self.api is None else f"; {self.api}"
+        where = f"{self.asked['num_gpus']} x {self.gpu.name} (tp {self.asked['tp']})"
+        sure = "" if self.verdict is None else f"; SLO {self.verdict}"
+        return f"{where}: {rent:.3g} USD/h, USD per million tokens {figures} at {self.at}{sure}{against}"
+
+    def __repr__(self) -> str:
+        return f"<GpuCost {self}>"
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict on the SLO at the planned load; None without one, or without latencies there."""
+        word = self.shared.get("slo_verdict", None if self.prediction is None else self.prediction.verdict)
+        return None if word is None else str(word)
+
+    def to_dict(self, keys: Sequence[str] | None = None) -> CostRow:
+        """Flat row of the JSON contract: the prediction at the load, and its costs."""
+        values = {
+            **_cost_columns(self),
+            **self.shared,
+            **break_even_row(self.api),
+            "warnings": list(self.warnings),
+            "reason": self.reason,
+        }
+        return cast("CostRow", answer_row(keys, COST_KEYS, self.prediction, self.asked, values))
+
+
+def cost(
+    model: str | Model,
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    api_price: str | Mapping[str, float] | None = None,
+    headroom: float | str | None = None,
+    share: float | str | None = None,
+    **options: Unpack[Case],
+) -> list[GpuCost]:
+    """Costs of requests and tokens on every kind of GPU, and the load from which they are below those of an API.
+
+    Costs hold at the given load; without one, at the goodput if there is an SLO, else at saturation, with the
+    tensor parallelism that answers most requests per GPU. GPUs are rented all the time, busy or not.
+
+    Args:
+        model: name, alias or record.
+        gpus: names, aliases or records; None for the whole catalog.
+        api_price: token prices of an API to compare with: ``in:0.5,out:1.5,cached:0.05``, or a mapping
+            [USD per million tokens].
+        headroom: share of the saturation rate, or of the goodput if there is an SLO, kept free; it sets the load [1].
+        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
+        options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's.
+
+    Returns:
+        One answer per GPU: those with costs by their price of tokens of all kinds, with an SLO first those that meet
+        it at this load; then the others, with the reason.
+
+    Raises:
+        UnknownName: no such model, GPU, format or SLO key.
+        BadInput: no price of any GPU, both headroom and a load, numbers that no GPU allows, or arrays.
+        BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> rl.cost("llama-3.1-8b", "h100-sxm", gpu_price=3.6, basis="ideal", request_rate=10, api_price="in:0.1,out:0.2")
+    [<GpuCost 1 x h100-sxm (tp 1): 3.6 USD/h, USD per million tokens 0.0122 in, 0.684 out, 0.0868 blended at the load \
+asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
+    """
+    plain = {name: value for name, value in plain_options(dict(options)).items() if value is not None}
+    api, limits = api_prices_of(api_price), slo_limits(plain.get("slo"))
+    free = plain_value("share", scalar(headroom))
+    free = 0.0 if free is None else number("headroom", free, 0.0, _MOST_HEADROOM)
+    load = next((name for name in LOADS if plain.get(name) is not None), None)
+    if free and load is not None:
+        raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
+    question = _Question(api, free, check_share(share), limits or {}, load)
+    specs = plain.get("specs")
+    names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
+    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
+    answers: dict[str, GpuCost] = {}
+    wrong: list[BadInput] = []
+    for name in names:
+        chosen = choice(name, plain)
+        stated_gpu = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
+        gpu, gpu_note = (stated_gpu, None) if isinstance(stated_gpu, Gpu) else catalog.find_gpu(stated_gpu, specs)
+        key = gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name))
+        notes = tuple(text for text in (note, gpu_note) if text is not None)
+        try:
+            answers[key] = _on_gpu(record, chosen, question, notes)
+        except UnknownName:
+            raise
+        except _Unpriced as error:
+            wrong.append(error)
+            answers[key] = _refused(record, gpu, error, chosen.options, notes)
+        except BadInput as error:
+            wrong.append(error)
+        except RooflineError as error:
+            answers[key] = _refused(record, gpu, error, chosen.options, notes)
+    if wrong and len(wrong) == len(names):
+        raise BadInput(str(wrong[0]))
+    return meeting_first(sorted(answers.values(), key=_rank), lambda answer: answer.verdict)
+
+
+class _Unpriced(BadInput):
+    """No rent is known for a GPU."""
+
+
+class _Question(NamedTuple):
+    api: ByPhase | None  # [USD per million tokens]
+    headroom: float
+    share: float | None
+    slo: Mapping[str, float]
+    load: str | None
+
+
+def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[str, ...]) -> GpuCost:
+    """Costs on one kind of GPU: at the planned load, at saturation, and at the goodput."""
+    gpu, options = chosen.gpu, chosen.options
+    start = predict(model, gpu, **(options if question.load else {**options, "request_rate": LEAST_RATE}))
+    workload = start.workload
+    if any(type(value) is not float for value in (workload.isl, workload.osl, workload.prefix, start.e2el)):
+        raise BadInput("cost takes one case; lengths and load must be numbers, not arrays")
+    if question.load == _BATCH:
+        return _answer(start, question, _Levels(_cost_at(start, None), None, None, start), notes)
+    goodput = None
+    if question.slo and not question.load:
+        if isinstance(gpu, Pool):
+            raise BadInput(
+                f"{pool_text(gpu)} leaves the tp open, which an SLO without a load chooses: state one of them"
+            )
+        _cost_at(start, None)  # or there is no price
+        unloaded = {name: value for name, value in options.items() if name not in (*_LOAD_OPTIONS, "allow_oversize")}
+        (goodput,) = goodput_of(model, gpu, share=question.share, **unloaded)
+        if goodput.prediction is None:
+            return GpuCost(model, start.deployment.gpu, reason=goodput.reason, warnings=notes, asked=_case_row(start))
+        start = goodput.prediction
+    if not question.slo and not question.load:
+        start = best_at_saturation(start, options)
+    full = _at_saturation(start)
+    within, there = None, None
+    if question.slo:
+        if goodput is not None:
+            there = start if goodput.rate > 0.0 else None
+        else:
+            limited = largest_rate(start.deployment, workload, question.slo, question.share, start.correction)
+            there = _at_rate(start, chosen, limited.rate * _BELOW) if limited.rate > 0.0 else None
+        within = None if there is None else _cost_at(there, full.request_rate)
+    if question.load:
+        return _answer(start, question, _Levels(_cost_at(start, full.request_rate), full, within, start), notes)
+    base = full if within is None else within
+    if question.headroom:
+        there = _at_rate(start, chosen, base.request_rate * (1.0 - question.headroom))
+        base = _cost_at(there, full.request_rate)
+    return _answer(start, question, _Levels(base, full, within, there), notes)
+
+
+class _Levels(NamedTuple):
+    """Costs of a deployment at several loads, and the prediction at the planned one."""
+
+    planned: CostAt
+    full: CostAt | None
+    within_slo: CostAt | None
+    prediction: Prediction | None
+
+
+def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes: tuple[str, ...]) -> GpuCost:
+    """Costs of a deployment, compared with an API."""
+    deployment, prediction = start.deployment, levels.prediction
+    most = levels.planned.request_rate if levels.full is None else levels.full.request_rate
+    limit, why = most, []
+    if question.slo and levels.full is not None:
+        limit = 0.0 if levels.within_slo is None else levels.within_slo.request_rate
+        why.append("within the SLO")
+    if question.headroom:
+        limit, why = limit * (1.0 - question.headroom), [*why, f"with {100.0 * question.headroom:g} % headroom"]
+    api = None
+    if question.api is not None and deployment.gpu.price is not None:
+        low, typical, high = (rent * deployment.num_gpus for rent in deployment.gpu.price[:3])
+        tokens = tokens_by_phase(start.deployment, start.workload)
+        api = break_even((low, typical, high), question.api, tokens, most, limit, " and ".join(why))
+    load_name = {None: _GOODPUT if question.slo else _FULL, _BATCH: _BURST}.get(question.load, _ASKED)
+    load_name = f"{100.0 * (1.0 - question.headroom):g} % of the {load_name}" if question.headroom else load_name
+    if prediction is None:
+        notes = [*(text for text in start.warnings if not text.startswith(_OF_A_LOAD)), _AT_SATURATION]
+    else:
+        notes = [text for text in prediction.warnings if question.load or not text.startswith(_OF_A_LOAD[0])]
+    row = _case_row(start)
+    shared: dict[str, Json] = {}
+    if prediction is not None and question.slo and question.share is not None and question.load != _BATCH:
+        share, slo = question.share, question.slo
+        met = share_is_met(prediction.deployment, prediction.workload, slo, share, prediction.correction)
+        if met is not None:
+            shared = {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
+    if prediction is None:
+        answered = most * float(start.workload.osl)
+        row |= {"util": 1.0, "request_rate": most, "max_request_rate": most, "output_tok_s": answered}
+        row |= {"output_tok_s_gpu": answered / deployment.num_gpus}
+        row |= {"usd_per_m_output_tok": levels.planned.usd_per_request / start.workload.osl * MEGA}
+    notes = [*name_notes, *notes]
+    costs = (load_name, *levels[:3], api, prediction)
+    return GpuCost(deployment.model, deployment.gpu, *costs, None, tuple(notes), row, shared)
+
+
+def _at_rate(start: Prediction, chosen: GpuChoice, rate: float) -> Prediction:
+    deployment = start.deployment
+    options = {name: value for name, value in chosen.options.items() if name not in _LOAD_OPTIONS}
+    options |= {"tp": deployment.plan.tp, "num_gpus": deployment.num_gpus, "request_rate": rate}
+    return predict(deployment.model, chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu, **options)
+
+
+def _at_saturation(start: Prediction) -> CostAt:
+    deployment, price = start.deployment, _price(start)
+    server = full_server(deployment, start.workload)
+    rate = float(server.request_rate)
+    per_request = price.typical * deployment.num_gpus / rate
+    prices = token_prices(per_request, tokens_by_phase(deployment, start.workload), server.times)
+    return CostAt(rate, 1.0, per_request, prices)
+
+
+def _cost_at(prediction: Prediction, most: float | None) -> CostAt:
+    """Costs at the load of a prediction; `most` is the saturation [1/s]."""
+    _price(prediction)
+    rate = float(prediction.output_tok_s / prediction.workload.osl)
+    prices, per_request = cast("TokenPrices", prediction.token_prices), cast("float", prediction.usd_per_request)
+    return CostAt(rate, None if most is None else rate / most, per_request, prices)
+
+
+def _price(prediction: Prediction) -> Price:
+    gpu = prediction.deployment.gpu
+    if gpu.price is None:
+        raise _Unpriced(f"{gpu.name} {_NO_PRICE}")
+    return gpu.price
+
+
+def _refused(
+    model: Model, gpu: Gpu, error: RooflineError, options: Mapping[str, Any], notes: tuple[str, ...]
+) -> GpuCost:
+    short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported", Overloaded: "overloaded"}
+    reason = str(error) if isinstance(error, _Unpriced) else f"{short.get(type(error), 'refused')}: {error}"
+    row = refused_row(model, gpu.name, error, **options)
+    return GpuCost(model, gpu, reason=reason, warnings=notes, asked=row)
+
+
+def _case_row(prediction: Prediction) -> dict[str, Any]:
+    """Keys of a row that do not depend on the load."""
+    keys = (
+        "model", "model_id", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "isl", "osl", "prefix", "isl_cv", "osl_cv",
+        "load", "weight_dtype", "kv_cache_dtype", "compute_dtype", "basis", "basis_detail", "engine", "fits",
+        "weights_gb", "usd_per_hour", "usd_per_hour_low", "usd_per_hour_high", "price_source",
+    )  # fmt: skip
+    return dict(row_of(prediction, keys))
+
+
+def _cost_columns(answer: GpuCost) -> dict[str, Any]:
+    """Costs at the planned load and at others."""
+    price = answer.gpu.price
+    if answer.planned is None or price is None:
+        return {}
+    prices, per_request = answer.planned.prices, answer.planned.usd_per_request
+    ends = {"low": price.low / price.typical, "high": price.high / price.typical}
+    row: dict[str, Any] = {"cost_at": answer.at, "usd_per_request": per_request}
+    row |= {f"usd_per_request_{end}": per_request * factor for end, factor in ends.items()}
+    for kind, value in zip(_KINDS, prices, strict=True):
+        known = None if math.isnan(value) else value  # no such tokens
+        row[f"usd_per_m_{kind}_tok"] = known
+        row |= {f"usd_per_m_{kind}_tok_{end}": known and known * factor for end, factor in ends.items()}
+    for name, level in (("saturation", answer.full), ("goodput", answer.within_slo)):
+        row[f"usd_per_m_blended_tok_{name}"] = None if level is None else level.prices.blended
+    row["goodput_util"] = None if answer.within_slo is None else answer.within_slo.util
+    return row
+
+
+def _rank(answer: GpuCost) -> tuple[Any, ...]:
+    """By the blended cost of tokens; then GPUs without one, by name."""
+    return answer.planned is None, answer.planned.prices.blended if answer.planned else 0.0, answer.gpu.name

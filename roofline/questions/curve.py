@@ -1,0 +1,252 @@
+"""The load curve of a deployment: latencies and throughput from an idle server to a saturated one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from roofline.numbers.quantity import MILLI, rounded
+from roofline.outputs.files import write_whole
+from roofline.outputs.pictures import Panel, Series, draw_panels, panels_text
+from roofline.questions.goodput import best_at_saturation, best_within, check_measured, check_share
+from roofline.questions.inputs.arguments import plain_options, scalar, slo_limits
+from roofline.questions.inputs.case import LEAST_RATE
+from roofline.questions.inputs.deployment import choice, is_open_pool
+from roofline.questions.predict import predict
+from roofline.questions.table import table
+from roofline.serving.capacity import Goodput, share_is_met
+from roofline.serving.latency import RATE, USERS
+from roofline.serving.load.equations import served
+from roofline.serving.prediction import Prediction
+from roofline.serving.row_types import Row
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.workload import key_text, metric_and_level
+from roofline.support.errors import BadInput, shown
+from roofline.support.records import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import Slo, Unloaded
+
+
+#: Loads that a curve may vary, and their short names.
+AGAINST = {RATE: RATE, "rate": RATE, USERS: USERS, "users": USERS}
+
+#: Keys of a point of a curve.
+CURVE_KEYS = (
+    "model", "gpu", "num_gpus", "tp", "concurrency", "request_rate", "util", "ttft_ms", "ttft_p50_ms", "ttft_p99_ms",
+    "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "tok_s_user", "output_tok_s_gpu", "usd_per_m_output_tok",
+    "slo_met", "slo_verdict", "slo_reason",
+)  # fmt: skip
+
+_RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
+_GROWTH = 2.0**0.5  # factor on the users from one point to the next
+_BEYOND = 1.5  # last number of users, over the slots
+_MOST_USERS = 4096.0
+_USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the values
+_END = {RATE: "saturation", USERS: "all slots taken"}
+
+
+@dataclass(frozen=True, repr=False)
+class Curve:
+    """Points of one deployment along its load.
+
+    >>> import roofline as rl
+    >>> result = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
+    >>> result.title, result.rows[0]["concurrency"], result.at_goodput
+    ('llama-3.1-8b on 1 h100-sxm (tp 1)', 1, None)
+    """
+
+    prediction: Prediction = field(repr=False)  # of the deployment on an idle server
+    against: str  # `request_rate` or `concurrency`
+    rows: tuple[Row, ...] = field(repr=False)  # points with a steady state, by load
+    saturation: float  # largest request rate [1/s]; for users, the number of slots
+    slo: Mapping[str, float]  # limits by their keys [s]
+    goodput: Goodput | None  # where the SLO is just met; None without an SLO
+
+    def __repr__(self) -> str:
+        unit = "requests/s" if self.against == RATE else "users"
+        last: Mapping[str, Any] = self.rows[-1]
+        ends = f"{len(self.rows)} points, up to {rounded(last[self.against])} {unit}"
+        known = "" if self.goodput is None else f"; goodput {rounded(self.goodput.rate)} requests/s"
+        return f"<Curve {self.title}: {ends}{known}>"
+
+    @property
+    def title(self) -> str:
+        deployment = self.prediction.deployment
+        return f"{deployment.model.short_name} on {deployment.num_gpus} {deployment.gpu.name} (tp {deployment.plan.tp})"
+
+    @property
+    def at_goodput(self) -> tuple[float, float] | None:
+        """Tokens per second of one user and of one GPU at the goodput [1/s]; None without a goodput."""
+        if self.goodput is None or not self.goodput.rate:
+            return None
+        start = self.prediction
+        workload = replace(start.workload, request_rate=self.goodput.rate)
+        loaded = replace(start, workload=workload, served=served(start.deployment, workload))
+        return None if loaded.tok_s_user is None else (float(loaded.tok_s_user), float(loaded.output_tok_s_gpu))
+
+
+def curve(
+    model: str | Model,
+    gpu: str | Gpu,
+    *,
+    against: str = RATE,
+    slo: Slo | None = None,
+    share: float | str | None = None,
+    **options: Unpack[Unloaded],
+) -> Curve:
+    """Latencies and throughput of a deployment over its load.
+
+    Without `tp`, the degree with the most requests per GPU: within the SLO, as in `goodput`, else at saturation.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
+        against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for a closed loop.
+        slo: limits as in `predict`; they add the goodput to the curve [s].
+        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
+        options: keyword arguments of `predict` without a load.
+
+    Returns:
+        The points, up to saturation.
+
+    Raises:
+        BadInput: a load, another `against`, arrays, or as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.curve("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")
+    <Curve llama-3.1-8b on 1 h100-sxm (tp 1): 22 points, up to 41.4 requests/s; goodput 38.7 requests/s>
+    """
+    name = scalar(against)
+    kind = AGAINST.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise BadInput(f"against = {shown(against)} must be rate or users")
+    loads_given = (name for name in ("batch", RATE, USERS, "num_prompts") if scalar(options.get(name)) is not None)
+    load_option = next(loads_given, None)
+    if load_option is not None:
+        raise BadInput(f"a curve varies the load itself; leave out {load_option}")
+    required = check_share(share)
+    limits: Mapping[str, float] = slo_limits(slo) or {}
+    plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
+    check_measured(plain)
+    start = predict(model, gpu, **plain, request_rate=LEAST_RATE)
+    if start.served is None or type(start.served.max_request_rate) is not float:
+        raise BadInput("a curve takes one case; lengths must be numbers, not arrays")
+    pooled, goodput = choice(gpu, plain), None
+    options_of_plan = {**pooled.options, "tp": start.deployment.plan.tp} if is_open_pool(pooled) else pooled.options
+    if limits:
+        goodput, best = best_within(start, options_of_plan, limits, required)
+    else:
+        best = best_at_saturation(start, options_of_plan)
+    plan = {"tp": best.deployment.plan.tp, **({"slo": limits} if limits else {})}
+    start = predict(model, gpu, **{**plain, **plan}, request_rate=LEAST_RATE)
+    most, slots = _ends(start)
+    loads = [place * most for place in _RATES] if kind == RATE else _user_counts(slots)
+    rows: list[Any] = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
+    if all(row["reason"] is not None for row in rows):
+        raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
+    points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
+    for row in points:
+        if not limits or required is None:
+            break
+        load = replace(start.workload, **{RATE: None, kind: row[kind]})  # by a share of the requests, as in `goodput`
+        met = share_is_met(start.deployment, load, limits, required, start.correction)
+        if met is None:
+            break
+        row |= {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
+    return Curve(start, kind, points, most if kind == RATE else slots, limits, goodput)
+
+
+def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
+    """Pictures for a terminal of `width` columns, each `height` rows: TTFT, TPOT, and throughput against speed."""
+    return panels_text(_panels(curves), width, height)
+
+
+def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
+    """Write the same pictures to a file; its suffix names the format."""
+    form = Path(path).suffix.lower().removeprefix(".")
+    if not form:
+        raise BadInput(f"{path}: not a picture; end the name in .svg, .png or .pdf")
+    title = "; ".join(dict.fromkeys(f"{curve.title}" for curve in curves))
+    write_whole(path, lambda file: draw_panels(_panels(curves), title, file, form), force=force)
+
+
+def _panels(curves: Sequence[Curve]) -> list[Panel]:
+    """TTFT and TPOT against the load, with their limits; throughput against speed, with the goodput."""
+    first = curves[0]
+    x_label = "requests/s" if first.against == RATE else "users"
+    names = _labels(curves)
+    ends: dict[str, float] = {}
+    if len({curve.saturation for curve in curves}) == 1:
+        ends[_END[first.against]] = first.saturation
+    for name, curve in zip(names, curves, strict=True):
+        if curve.saturation not in ends.values():
+            ends[f"{name} {_END[first.against]}".strip()] = curve.saturation
+    panels = []
+    for metric in ("ttft", "tpot"):
+        series = []
+        for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
+            for key, label, is_dashed in ((f"{metric}_p50_ms", "median", False), (f"{metric}_p99_ms", "p99", True)):
+                rows: tuple[Mapping[str, Any], ...] = curve.rows
+                points = [(row[first.against], row[key]) for row in rows if row[key] is not None]
+                if points:
+                    places, values = zip(*points, strict=True)
+                    series.append(Series(f"{name} {label}".strip(), places, values, number, is_dashed))
+        levels = {
+            f"{key_text(key)} limit": limit / MILLI
+            for key, limit in first.slo.items()
+            if metric_and_level(key)[0] == metric
+        }
+        title = f"{metric.upper()} [ms] against {x_label}"
+        if series:
+            top = _picture_top([value for line in series for value in line.values], list(levels.values()))
+            label = f"{metric.upper()} [ms]"
+            panels.append(Panel(title, x_label, label, series, levels, ends, first.against == USERS, top))
+    series = []
+    for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
+        points = [(row["tok_s_user"], row["output_tok_s_gpu"]) for row in curve.rows if row["tok_s_user"] is not None]
+        if not points:
+            continue
+        places, values = zip(*points, strict=True)
+        series.append(Series(name or "along the load", places, values, number))
+        point = curve.at_goodput
+        if point is not None:
+            series.append(Series(f"{name} goodput".strip(), [point[0]], [point[1]], number, is_point=True))
+    if series:
+        heading = "output tokens/s per GPU against tokens/s per user"
+        panels.append(Panel(heading, "tokens/s per user", "tokens/s per GPU", series))
+    return panels
+
+
+def _labels(curves: Sequence[Curve]) -> list[str]:
+    """What tells curves apart: the GPU where that is enough, else the deployment; empty for a single curve."""
+    if len(curves) == 1:
+        return [""]
+    gpus = [curve.prediction.deployment.gpu.name for curve in curves]
+    return gpus if len(set(gpus)) == len(gpus) else [curve.title for curve in curves]
+
+
+def _picture_top(values: Sequence[float], limits: Sequence[float]) -> float:
+    """Where the axis of latencies ends, which grow without bound near saturation."""
+    usual = sorted(values)[int(_USUAL * (len(values) - 1))]
+    return max(_ABOVE * max(limits, default=0.0), _ABOVE * usual)
+
+
+def _ends(start: Prediction) -> tuple[float, float]:
+    """Saturation rate [1/s], and the number of slots [requests] of a deployment."""
+    known = served(start.deployment, start.workload)
+    plan = start.deployment.plan
+    return float(known.max_request_rate), float(known.slots * plan.dp * plan.pp * start.deployment.replicas)
+
+
+def _user_counts(slots: float) -> list[float]:
+    """Numbers of users, from one to beyond the number of slots."""
+    end = min(max(_BEYOND * slots, 8.0), _MOST_USERS)
+    counts, users = [1.0], 1.0
+    while users < end:
+        users *= _GROWTH
+        counts.append(float(round(users)))
+    return sorted({users for users in counts if users <= end})

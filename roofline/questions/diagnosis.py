@@ -1,0 +1,606 @@
+"""What changed between two runs of a server: each cause is predicted at the size that fits best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from roofline.formulas.case import HOST_TIMES
+from roofline.numbers.operations import Real
+from roofline.numbers.quantity import rounded, to_text
+from roofline.physics.plan import Deployment
+from roofline.serving.latency import BURST, RATE, USERS, Workload, e2el, lanes
+from roofline.serving.load.equations import mean_latencies, served
+from roofline.specs.engine import Engine
+from roofline.support.records import NamedTuple, dataclass, replace
+
+#: Run-to-run standard deviation of ln(measured figure) on one server.
+NOISE = 0.05
+#: Answers other than a cause.
+NOTHING, UNCLEAR = "nothing changed", "cannot tell"
+
+# Relative errors of predictions.
+_SHAPE = 0.15  # of a predicted change (docs/load.md)
+_OFF = 0.04  # of kernel times; amplified close to saturation
+_GPUS = 0.12  # sigma of ln(kernel time of one GPU over another's); docs/accuracy.md
+_ENGINES = 0.5  # sigma of ln(host time of one engine over another's)
+_FIRST = 0.15  # of TTFT under load
+_KERNELS_PRIOR, _HOST_PRIOR = 0.2, 0.5  # sigma of ln(actual / predicted time)
+
+_STEEP = 10.0  # most that a figure moves per relative slowdown of the kernels, as at saturation
+# Thresholds in chi-square.
+_SOME = 5.0  # gain below which nothing changed
+_REAL = 10.0  # least gain of a cause
+_AHEAD = 4.0  # least lead over the next cause
+_OUT = 20.0  # lag behind the best at which a cause is given up
+_WORST = 3.1  # standard deviations beyond which even the best cause explains too little
+
+# Iterations.
+_TURNS = 8
+_REFINED = 5  # between the sizes tried
+_ROUNDS, _STEP = 4, 0.02
+_GOLDEN = 0.381966
+
+
+class Pair(NamedTuple):
+    before: Observed
+    after: Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A cause at its best-fitting size."""
+
+    cause: str
+    text: str
+    size: float  # factor, seconds, sequences or share, as in the text
+    chi2: float  # unexplained remainder, in variances of the noise
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    answer: str  # one of `CAUSES`, `NOTHING` or `UNCLEAR`
+    explanations: tuple[Explanation, ...]  # best first, one per cause
+    unexplained: float  # chi-square without any cause
+    figures: int  # number compared
+    loads: int  # number compared
+    known: tuple[str, ...] = ()  # stated differences, accounted for
+
+    @property
+    def best(self) -> Explanation | None:
+        """The explanation behind the answer; None for `NOTHING` and `UNCLEAR`."""
+        return self.explanations[0] if self.explanations and self.explanations[0].cause == self.answer else None
+
+
+def paired_runs(before: Sequence[Observed], after: Sequence[Observed]) -> list[Pair]:
+    """Each later run with the earlier one of the nearest load; those without one (same kind of load) are left out."""
+    pairs = []
+    for run in after:
+        alike = [other for other in before if other.workload.load == run.workload.load]
+        if alike:
+            pairs.append(Pair(min(alike, key=lambda other: _load_distance(other, run)), run))
+    return pairs
+
+
+def diagnosis(pairs: Sequence[Pair]) -> Diagnosis:
+    """Most likely cause of the difference between runs.
+
+    The two predictions account for the stated differences; the best cause leaves the least of the rest unexplained over
+    all loads and figures.
+
+    Args:
+        pairs: earlier and later runs.
+
+    Returns:
+        The answer, and how well each cause explains the difference.
+
+    Source:
+        Least squares in the logarithms at the noise of a measurement, one parameter a cause: docs/measurements.md.
+    """
+    pairs = _corrected_runs(pairs)
+    predictions = [(predicted_figures(pair.before), predicted_figures(pair.after)) for pair in pairs]
+    usable = [
+        (pair, before, after)
+        for pair, (before, after) in zip(pairs, predictions, strict=True)
+        if before is not None and after is not None
+    ]
+    compared = _Compared(usable)
+    unexplained = compared.cost(None, 0.0)
+    lowest = unexplained
+    explanations: dict[str, Explanation] = {}
+    for cause in SUSPECTED:
+        explained = _best_fit(cause, compared, lowest + _OUT)
+        if explained is not None and (cause.name not in explanations or explained.chi2 < explanations[cause.name].chi2):
+            explanations[cause.name] = explained
+            lowest = min(lowest, explained.chi2)
+    ranked = tuple(sorted(explanations.values(), key=lambda explanation: explanation.chi2))
+    loads = len({_load(pair.after) for pair, _, _ in usable})
+    return Diagnosis(_answer(ranked, unexplained, compared.count), ranked, unexplained, compared.count, loads)
+
+
+def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> str:
+    if not ranked or not count:
+        return UNCLEAR
+    best = ranked[0].chi2
+    if unexplained - best < _REAL:
+        return NOTHING if unexplained - best < _SOME and unexplained < _most_chi2(count) else UNCLEAR
+    if best > _most_chi2(count - 1):
+        return UNCLEAR
+    if len(ranked) > 1 and ranked[1].chi2 - best < _AHEAD:
+        return UNCLEAR
+    return ranked[0].cause
+
+
+def _most_chi2(count: int) -> float:
+    """Chi-square that `count` figures rarely exceed (Wilson-Hilferty approximation)."""
+    few = 2.0 / (9.0 * max(count, 1))
+    return max(count, 1) * (1.0 - few + _WORST * math.sqrt(few)) ** 3
+
+
+class _Compared:
+    """Measured differences of all pairs, and what a cause of some size predicts for them."""
+
+    def __init__(self, usable: Iterable[tuple[Pair, Figures, Figures]]) -> None:
+        # The busiest server first: it tells causes apart best, so that most are ruled out early.
+        self.usable = sorted(usable, key=lambda entry: -entry[2].values["e2el"])
+        self.names = [
+            [
+                name
+                for name in METRICS
+                if all(
+                    name in side for side in (pair.before.measured, pair.after.measured, before.values, after.values)
+                )
+            ]
+            for pair, before, after in self.usable
+        ]
+        self.count = sum(map(len, self.names))
+        self.gains = [_gains(pair.after, after) for pair, _, after in self.usable]
+        self.nuisances = self._nuisances()
+
+    def _nuisances(self) -> list[list[float]]:
+        """Prediction errors of one sigma that differ between the two sides: other GPUs, other engines."""
+        directions = []
+        deployments = [(pair.before.deployment, pair.after.deployment) for pair, _, _ in self.usable]
+        is_other_gpu = any(
+            (a.gpu, a.model, a.quantization, a.plan) != (b.gpu, b.model, b.quantization, b.plan) for a, b in deployments
+        )
+        is_other_engine = any(a.engine.name != b.engine.name for a, b in deployments)
+        for cause, sigma, differs in (
+            (SLOWER_KERNELS, _GPUS, is_other_gpu),
+            (SLOWER_HOST, _ENGINES, is_other_engine),
+        ):
+            if not differs:
+                continue
+            shifts = [self.shift(cause, math.exp(sigma), pair) for pair in range(len(self.usable))]
+            if all(step is not None for step in shifts):
+                steps = zip(self.names, shifts, strict=True)
+                directions.append([step[name] for names, step in steps for name in names if step is not None])
+        return directions
+
+    def runs(self, cause: Cause) -> list[Observed]:
+        """The runs that a cause would have changed."""
+        return [pair.before if cause.is_before else pair.after for pair, _, _ in self.usable]
+
+    def shift(self, cause: Cause, size: float, place: int) -> dict[str, float] | None:
+        """What a cause adds to ln(figure) of a pair; None where it is impossible."""
+        pair, before, after = self.usable[place]
+        changed = cause.moved(pair.before if cause.is_before else pair.after, size)
+        plain, sign = (before, -1.0) if cause.is_before else (after, 1.0)
+        moved = None if changed is None else predicted_figures(changed._replace(near=plain.state))
+        if moved is None:
+            return None
+        return {
+            name: sign * math.log(value / plain.values[name])
+            for name, value in moved.values.items()
+            if name in plain.values
+        }
+
+    def cost(self, cause: Cause | None, size: float, limit: float = math.inf) -> float:
+        """Chi-square that a cause leaves; infinite beyond the limit."""
+        residuals: list[float] = []
+        variances: list[float] = []
+        total = 0.0
+        for place, (pair, before, after) in enumerate(self.usable):
+            shifts = {} if cause is None else self.shift(cause, size, place)
+            if shifts is None:
+                return math.inf
+            for name in self.names[place]:
+                expected = math.log(after.values[name] / before.values[name])
+                measured = math.log(pair.after.measured[name] / pair.before.measured[name])
+                shift = shifts.get(name, 0.0)
+                changes = (_SHAPE * shift) ** 2 + (_SHAPE * expected) ** 2
+                variances.append(2.0 * NOISE**2 + changes + (_OFF * self.gains[place][name]) ** 2)
+                residuals.append(measured - expected - shift)
+            total = _least_chi2(residuals, variances, self.nuisances)
+            if total > limit:
+                return math.inf
+        return total
+
+
+def _gains(run: Observed, plain: Figures) -> dict[str, float]:
+    """Relative change of each figure per relative slowdown of the kernels."""
+    slower = predicted_figures(run._replace(kernels=run.kernels * (1.0 + _STEP), near=plain.state))
+    if slower is None:
+        return dict.fromkeys(plain.values, _STEEP)
+    return {
+        name: min(abs(math.log(value / plain.values[name])) / _STEP, _STEEP) for name, value in slower.values.items()
+    }
+
+
+def _least_chi2(residuals: list[float], variances: list[float], nuisances: list[list[float]]) -> float:
+    """Chi-square with each nuisance at its likeliest, plus ln(variance / noise variance)."""
+    left, amounts = residuals, [0.0] * len(nuisances)
+    for _ in range(_TURNS if len(nuisances) > 1 else 1):
+        for number, direction in enumerate(nuisances):
+            without = [r + amounts[number] * d for r, d in zip(left, direction, strict=False)]
+            terms = list(zip(without, direction, variances, strict=False))
+            amounts[number] = sum(r * d / v for r, d, v in terms) / (1.0 + sum(d * d / v for _, d, v in terms))
+            left = [r - amounts[number] * d for r, d, _ in terms]
+    return (
+        sum(amount**2 for amount in amounts)
+        + sum(r * r / v for r, v in zip(left, variances, strict=True))
+        + sum(math.log(v / (2.0 * NOISE**2)) for v in variances)
+    )
+
+
+def _best_fit(cause: Cause, compared: _Compared, limit: float) -> Explanation | None:
+    """A cause at its best size; None where its chi-square exceeds the limit."""
+    runs = compared.runs(cause)
+    sizes = cause.sizes(runs) if runs else ()
+    costs = [compared.cost(cause, size, limit) for size in sizes]
+    place = min(range(len(sizes)), key=costs.__getitem__, default=0)
+    if not costs or not math.isfinite(costs[place]):
+        return None
+    low, high = sizes[max(place - 1, 0)], sizes[min(place + 1, len(sizes) - 1)]
+    size, cost = _golden_section(lambda size: compared.cost(cause, size, limit), low, sizes[place], high, costs[place])
+    return Explanation(cause.name, cause.text(runs, size), size, cost)
+
+
+def _golden_section(
+    cost: Callable[[float], float], low: float, size: float, high: float, lowest: float
+) -> tuple[float, float]:
+    """Golden-section search for the minimum between two sizes."""
+    for _ in range(_REFINED):
+        right = high - size > size - low
+        candidate = size + _GOLDEN * (high - size) if right else size - _GOLDEN * (size - low)
+        value = cost(candidate)
+        if value < lowest:
+            low, high = (size, high) if right else (low, size)
+            size, lowest = candidate, value
+        elif right:
+            high = candidate
+        else:
+            low = candidate
+    return size, lowest
+
+
+def _corrected_runs(pairs: Sequence[Pair]) -> list[Pair]:
+    """The runs with kernel and host times corrected as on the side that is nearer to its prediction.
+
+    An error common to both sides is no change, but close to saturation it decides how much a change moves.
+    """
+    sides = [_baseline([pair.before for pair in pairs]), _baseline([pair.after for pair in pairs])]
+    _, kernels, host = min(sides)
+    return [Pair(_scaled_run(pair.before, kernels, host), _scaled_run(pair.after, kernels, host)) for pair in pairs]
+
+
+def _baseline(runs: list[Observed]) -> tuple[float, float, float]:
+    """Remaining chi-square, and the likeliest ln(factor) on kernel and host times (Gauss-Newton)."""
+    factors = (0.0, 0.0)
+    residuals = _residuals(runs, factors)
+    cost = math.inf if residuals is None else _chi2(residuals, factors)
+    for _ in range(_ROUNDS):
+        shifted = [
+            _residuals(runs, (factors[0] + _STEP, factors[1])),
+            _residuals(runs, (factors[0], factors[1] + _STEP)),
+        ]
+        if residuals is None or shifted[0] is None or shifted[1] is None:
+            break
+        rows = [
+            (here, (more - here) / _STEP, (host - here) / _STEP, variance)
+            for (here, variance), (more, _), (host, _) in zip(residuals, shifted[0], shifted[1], strict=True)
+        ]
+        kk = sum(k * k / v for _, k, _, v in rows) + 1.0 / _KERNELS_PRIOR**2
+        hh = sum(h * h / v for _, _, h, v in rows) + 1.0 / _HOST_PRIOR**2
+        kh = sum(k * h / v for _, k, h, v in rows)
+        k0 = -sum(k * r / v for r, k, _, v in rows) - factors[0] / _KERNELS_PRIOR**2
+        h0 = -sum(h * r / v for r, _, h, v in rows) - factors[1] / _HOST_PRIOR**2
+        determinant = kk * hh - kh**2
+        candidate = (factors[0] + (hh * k0 - kh * h0) / determinant, factors[1] + (kk * h0 - kh * k0) / determinant)
+        moved = _residuals(runs, candidate)
+        if moved is None or _chi2(moved, candidate) >= cost:
+            break
+        residuals, factors, cost = moved, candidate, _chi2(moved, candidate)
+    return cost, *factors
+
+
+def _chi2(residuals: list[tuple[float, float]], factors: tuple[float, float]) -> float:
+    prior = (factors[0] / _KERNELS_PRIOR) ** 2 + (factors[1] / _HOST_PRIOR) ** 2
+    return prior + sum(off * off / variance for off, variance in residuals)
+
+
+def _scaled_run(run: Observed, kernels: float, host: float) -> Observed:
+    engine = run.deployment.engine
+    times = {
+        name: getattr(engine, name) * math.exp(host) for name in ("request", "prefill", "step", "layer", "sequence")
+    }
+    deployment = replace(run.deployment, engine=replace(engine, **times))
+    return run._replace(deployment=deployment, kernels=math.exp(kernels))
+
+
+def _residuals(runs: list[Observed], factors: tuple[float, float]) -> list[tuple[float, float]] | None:
+    """ln(predicted / measured) and variance of every figure; None where a run has no prediction."""
+    residuals = []
+    for run in runs:
+        predicted = predicted_figures(_scaled_run(run, *factors))
+        if predicted is None:
+            return None
+        residuals += [
+            (
+                math.log(predicted.values[name] / run.measured[name]),
+                NOISE**2 + (_FIRST if name == "ttft" else _OFF) ** 2,
+            )
+            for name in METRICS
+            if name in run.measured and name in predicted.values
+        ]
+    return residuals
+
+
+def _load(run: Observed) -> tuple[object, ...]:
+    workload = run.workload
+    return workload.load, workload.concurrency, workload.request_rate, workload.batch, workload.isl, workload.osl
+
+
+def _load_distance(run: Observed, other: Observed) -> float:
+    first, second = run.workload, other.workload
+    load = "concurrency" if first.concurrency else "request_rate" if first.request_rate else "batch"
+    return sum(abs(math.log(getattr(first, name) / getattr(second, name))) for name in ("isl", "osl", load))
+
+
+# Causes that may explain why two runs of a server differ, each with one number for its size.
+
+#: Causes that a diagnosis can name.
+CAUSES = ("kernels", "host", "batch limit", "cache", "load")
+#: Figures of a run: times [s] and answered requests [1/s].
+METRICS = ("ttft", "tpot", "e2el", "answered_rate")
+
+#: Engine times that a faster GPU does not shorten: all but the all-reduces, which run on the GPU.
+_HOST = tuple(name for name in HOST_TIMES if name != "all_reduce")
+# Sizes that are tried.
+_SLOWER = (0.25, 0.45, 0.65, 0.82, 0.93, 1.08, 1.22, 1.55, 2.2, 4.0)
+_HOSTS = (0.1, 0.35, 0.7, 1.3, 2.1, 3.5, 6.0, 10.0)
+_MORE = (-1.0, -0.4, -0.15, -0.05, 0.05, 0.12, 0.25, 0.5, 1.0, 3.0)  # of the shortest predicted TPOT
+_SHARES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75, 0.88, 0.97)
+_REQUESTS = (0.3, 0.5, 0.7, 0.88, 1.12, 1.35, 1.8, 3.3)
+_ANSWERS = (0.35, 0.55, 0.75, 0.9, 1.12, 1.35, 1.8, 2.9)
+_LIMITS = (0.03, 0.08, 0.16, 0.27, 0.4, 0.53, 0.66, 0.8, 0.93)  # of the sequences that run
+
+
+class Observed(NamedTuple):
+    deployment: Deployment
+    workload: Workload
+    measured: Mapping[str, float]  # of `METRICS`
+    kernels: float = 1.0  # factor on predicted GPU time [1]
+    near: tuple[Real, ...] | None = None  # steady state of a similar run, where the solver starts
+
+
+class Figures(NamedTuple):
+    values: Mapping[str, float]  # predicted, by `METRICS`
+    state: tuple[Real, ...] | None = None  # steady state of the load
+
+
+class Cause(NamedTuple):
+    """One possible change, parametrized by its size."""
+
+    name: str  # one of `CAUSES`
+    sizes: Callable[[list[Observed]], tuple[float, ...]]  # to try on these runs; ascending
+    moved: Callable[[Observed, float], Observed | None]  # the run with this change; None where it cannot have it
+    text: Callable[[list[Observed], float], str]
+    is_before: bool = False  # the run before had it, the run after lost it
+
+
+def predicted_figures(run: Observed) -> Figures | None:
+    """Figures of a run; None where there is no steady state.
+
+    Kernels k times slower are computed as a host k times faster and a request rate k times higher, times scaled by k.
+    """
+    factor = run.kernels
+    deployment, workload = run.deployment, run.workload
+    if factor != 1.0:
+        engine = replace(deployment.engine, **{name: getattr(deployment.engine, name) / factor for name in _HOST})
+        deployment = replace(deployment, engine=engine)
+        if workload.request_rate is not None:
+            workload = replace(workload, request_rate=workload.request_rate * factor)
+    if workload.load == BURST:
+        ttft, tpot = (float(time) for time in mean_latencies(deployment, workload))
+        total = float(e2el(ttft, tpot, workload.osl))
+        return Figures(_scaled(factor, ttft, tpot, total, None))
+    means = served(deployment, workload, run.near)
+    if not means.is_stable or not math.isfinite(means.ttft):
+        return None
+    total = float(means.ttft + means.decode)
+    values = _scaled(factor, float(means.ttft), float(means.tpot), total, float(means.request_rate))
+    return Figures(values, means.state)
+
+
+def in_flight(run: Observed) -> float:
+    """Most sequences that one data-parallel rank runs at once, as predicted."""
+    workload, ranks = run.workload, float(lanes(run.deployment))
+    if workload.load == USERS:
+        return max(float(workload.concurrency or 1.0) / ranks, 1.0)
+    figures = predicted_figures(run)
+    mean = 1.0 if figures is None else float(workload.request_rate or 0.0) * figures.values["e2el"] / ranks
+    return mean + 2.0 * math.sqrt(mean) + 1.0  # Poisson: rarely more
+
+
+def _scaled(factor: float, ttft: float, tpot: float, e2e: float, rate: float | None) -> dict[str, float]:
+    times = {"ttft": factor * ttft, "tpot": factor * tpot, "e2el": factor * e2e}
+    return times if rate is None else {**times, "answered_rate": rate / factor}
+
+
+def _with_engine(run: Observed, **changes: float) -> Observed:
+    engine: Engine = replace(run.deployment.engine, **changes)  # type: ignore[arg-type]
+    return run._replace(deployment=replace(run.deployment, engine=engine))
+
+
+def _with_workload(run: Observed, **changes: Real) -> Observed:
+    return run._replace(workload=replace(run.workload, **changes))
+
+
+def _slower_kernels(run: Observed, size: float) -> Observed:
+    return run._replace(kernels=run.kernels * size)
+
+
+def _slower_rates(run: Observed, size: float) -> Observed:
+    gpu = run.deployment.gpu
+    link = replace(gpu.link, bandwidth=gpu.link.bandwidth / size)
+    slower = replace(
+        gpu,
+        bandwidth=gpu.bandwidth / size,
+        peaks={name: peak / size for name, peak in gpu.peaks.items()},
+        exp_rate=None if gpu.exp_rate is None else gpu.exp_rate / size,
+        link=link,
+    )
+    return run._replace(deployment=replace(run.deployment, gpu=slower))
+
+
+def _slower_host(run: Observed, size: float) -> Observed:
+    engine = run.deployment.engine
+    return _with_engine(run, **{name: getattr(engine, name) * size for name in _HOST if name != "network"})
+
+
+def _longer_steps(run: Observed, size: float) -> Observed | None:
+    step = run.deployment.engine.step + size
+    return None if step < 0.0 else _with_engine(run, step=step)
+
+
+def _step_sizes(runs: list[Observed]) -> tuple[float, ...]:
+    shortest = min(
+        (figures.values["tpot"] for figures in map(predicted_figures, runs) if figures is not None), default=0.0
+    )
+    least = -min(float(run.deployment.engine.step) for run in runs)
+    sizes = {max(share * shortest, least) for share in _MORE}
+    return tuple(sorted(sizes))
+
+
+def _limited(run: Observed, size: float) -> Observed | None:
+    if run.workload.load == BURST:
+        return None
+    stages = float(run.deployment.plan.pp)
+    present = run.deployment.engine.max_num_seqs
+    limit = max(size, 1.0) * stages
+    return run if present is not None and present <= limit else _with_engine(run, max_num_seqs=limit)
+
+
+def _limits(runs: list[Observed]) -> tuple[float, ...]:
+    most = max(map(in_flight, runs))
+    return tuple(sorted({max(share * most, 1.0) for share in _LIMITS}))
+
+
+def _cached(run: Observed, size: float) -> Observed:
+    workload = run.workload
+    return _with_workload(run, prefix=workload.prefix + size * (workload.isl - workload.prefix))
+
+
+def _uncached(run: Observed, size: float) -> Observed | None:
+    prefix = run.workload.prefix
+    return _with_workload(run, prefix=(1.0 - size) * prefix) if prefix else None
+
+
+def _more_requests(run: Observed, size: float) -> Observed | None:
+    workload = run.workload
+    if workload.request_rate is not None:
+        return _with_workload(run, request_rate=workload.request_rate * size)
+    if workload.concurrency is None:
+        return _with_workload(run, batch=max(workload.batch * size, 1.0))
+    users = max(workload.concurrency * size, 1.0)
+    if workload.num_prompts is not None:
+        run = _with_workload(run, num_prompts=max(workload.num_prompts, users))
+    return _with_workload(run, concurrency=users)
+
+
+def _longer_answers(run: Observed, size: float) -> Observed:
+    return _with_workload(run, osl=max(run.workload.osl * size, 1.0))
+
+
+def _always(*sizes: float) -> Callable[[list[Observed]], tuple[float, ...]]:
+    return lambda _: sizes
+
+
+def _percent(factor: float) -> str:
+    return f"{rounded(abs(factor - 1.0) * 100.0, 2)} %"
+
+
+def _kernels_text(_: list[Observed], size: float) -> str:
+    return f"kernels {_percent(size)} {'slower' if size > 1.0 else 'faster'}"
+
+
+def _host_text(runs: list[Observed], size: float) -> str:
+    engine, layers = runs[0].deployment.engine, runs[0].deployment.model.layers
+    word = "more" if size > 1.0 else "less"
+    step = abs(float(engine.step + engine.layer * layers) * (size - 1.0))
+    request = abs(float(engine.request + engine.arrival + engine.prefill) * (size - 1.0))
+    return f"host: {to_text(step, 's', 2)} {word} a step, {to_text(request, 's', 2)} {word} a request"
+
+
+def _step_text(_: list[Observed], size: float) -> str:
+    return f"host: {to_text(abs(size), 's', 2)} {'more' if size > 0.0 else 'less'} a step"
+
+
+def _shorter_step_text(runs: list[Observed], size: float) -> str:
+    return _step_text(runs, -size)
+
+
+def _cached_text(runs: list[Observed], size: float) -> str:
+    share = max(size * (1.0 - run.workload.prefix / run.workload.isl) for run in runs)
+    return f"cache: about {_percent(1.0 + share)} of the prompt was newly cached"
+
+
+def _uncached_text(runs: list[Observed], size: float) -> str:
+    share = max(size * run.workload.prefix / run.workload.isl for run in runs)
+    return f"cache: about {_percent(1.0 + share)} of the prompt was no longer cached"
+
+
+def _cached_before_text(runs: list[Observed], size: float) -> str:
+    return _cached_text(runs, size).replace("newly", "no longer")
+
+
+def _requests_text(runs: list[Observed], size: float) -> str:
+    if runs[0].workload.load == RATE:
+        return f"load: {rounded(size, 2)} x the request rate that is stated"
+    return f"load: {rounded(size, 2)} x the requests in flight that are stated"
+
+
+def _answers_text(_: list[Observed], size: float) -> str:
+    return f"load: answers {_percent(size)} {'longer' if size > 1.0 else 'shorter'} than stated"
+
+
+def _limit_text(runs: list[Observed], size: float) -> str:
+    return f"batch limited to about {_sequences(runs, size)}"
+
+
+def _lifted_text(runs: list[Observed], size: float) -> str:
+    return f"batch no longer limited to about {_sequences(runs, size)}"
+
+
+def _sequences(runs: list[Observed], size: float) -> str:
+    plan = runs[0].deployment.plan
+    return rounded(max(size, 1.0) * float(plan.dp * plan.pp), 2)
+
+
+SLOWER_KERNELS = Cause("kernels", _always(*_SLOWER), _slower_kernels, _kernels_text)
+SLOWER_HOST = Cause("host", _always(*_HOSTS), _slower_host, _host_text)
+SUSPECTED = (
+    SLOWER_KERNELS,
+    Cause("kernels", _always(*_SLOWER), _slower_rates, _kernels_text),
+    Cause("host", _step_sizes, _longer_steps, _step_text),
+    Cause("host", _step_sizes, _longer_steps, _shorter_step_text, is_before=True),
+    SLOWER_HOST,
+    Cause("batch limit", _limits, _limited, _limit_text),
+    Cause("batch limit", _limits, _limited, _lifted_text, is_before=True),
+    Cause("cache", _always(*_SHARES), _cached, _cached_text),
+    Cause("cache", _always(*_SHARES), _uncached, _uncached_text),
+    Cause("cache", _always(*_SHARES), _cached, _cached_before_text, is_before=True),
+    Cause("load", _always(*_REQUESTS), _more_requests, _requests_text),
+    Cause("load", _always(*_ANSWERS), _longer_answers, _answers_text),
+)

@@ -1,0 +1,750 @@
+"""Disaggregated serving: latencies with separate prefill and decode pools."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Unpack
+
+from roofline.catalog import find
+from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.numbers.roots import largest_that_holds
+from roofline.questions.goodput import check_share
+from roofline.questions.inputs import case
+from roofline.questions.inputs.arguments import number, plain_options, slo_limits
+from roofline.questions.inputs.case import TRAFFIC, traffic
+from roofline.questions.inputs.deployment import pool_of
+from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
+from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
+from roofline.serving.capacity import Goodput, pool_goodput
+from roofline.serving.cost import usd_per_m_output_tok
+from roofline.serving.latency import (
+    BURST,
+    UNIFORM,
+    USERS,
+    Workload,
+    decode,
+    lanes,
+    lengths_by_law,
+    load_text,
+    prefill,
+    time_per_token,
+)
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.pools import (
+    Pooled,
+    PoolRatio,
+    Pools,
+    best_pool_ratio,
+    outside_pools,
+    pool_tails,
+    pooled,
+    pools_outside,
+)
+from roofline.serving.load.simulation import Arrivals, pools_simulated
+from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
+from roofline.serving.shown import check_keys, listed_keys
+from roofline.serving.verdict import (
+    AT_HARDWARE_LIMIT,
+    FAIL,
+    IN_RANGE,
+    LIKELY,
+    PASS,
+    POOLED_TPOT,
+    Limited,
+    Verdict,
+    beyond,
+    load_sigma,
+    pass_sigma,
+    spread,
+    verdict,
+)
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.workload import (
+    LATENCIES,
+    LEVELS,
+    P99_WITHIN,
+    Limits,
+    key_of,
+    key_text,
+    limits_text,
+    metric_and_level,
+)
+from roofline.specs.written import Pool, pool_text
+from roofline.support.errors import BadInput, Overloaded, shown
+from roofline.support.records import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import OnceOptions, Slo
+
+
+_LOADS = ("concurrency", "request_rate")
+_NONE = ("batch", "num_gpus", "measured", "tp", "pp", "ep", "dp")
+
+
+def disaggregate(
+    model: str | Model,
+    prefill: str | Gpu,
+    decode: str | Gpu,
+    *,
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
+    kv_link: str | float | None = None,
+    layerwise: bool = False,
+    prefill_gpu_price: float | str | None = None,
+    decode_gpu_price: float | str | None = None,
+    slo: Slo | None = None,
+    **options: Unpack[OnceOptions],
+) -> Disaggregation:
+    """Latencies of a model with separate prefill and decode pools.
+
+    Args:
+        model: name, alias or record.
+        prefill: pool for prompts, such as ``b200:tp4x2``: GPU, plan, formats, replicas.
+        decode: pool for answers, such as ``h200:tp8:fp8x3``.
+        prefill_engine: engine profile of the prefill pool; None for `engine`.
+        decode_engine: engine profile of the decode pool; None for `engine`.
+        kv_link: link for KV caches: ``nvlink``, ``rdma``, ``pcie``, or its bandwidth per GPU and direction, such as
+            ``50 GB/s``, bare numbers in B/s; None for NVLink where one scale-up domain holds both pools, else the
+            network at the lower rate of both GPUs [B/s].
+        layerwise: send each layer's KV cache while later layers are computed.
+        prefill_gpu_price: of a GPU of the prefill pool; None for the catalog's [USD/h].
+        decode_gpu_price: of a GPU of the decode pool; None for the catalog's [USD/h].
+        slo: limits as in `predict` [s].
+        options: `concurrency` or `request_rate`, lengths, formats and `engine` as in `predict`; formats in a pool's
+            text take precedence.
+
+    Returns:
+        Latencies, their parts, and the utilization of pools and link.
+
+    Raises:
+        UnknownName: no such model, GPU, format, engine or SLO key.
+        BadInput: no load, a burst, a link without a bandwidth, or an impossible pool.
+        DoesNotFit: the plan of a pool needs more memory than its GPUs have.
+        Overloaded: the request rate exceeds the saturation rate.
+
+    >>> import roofline as rl
+    >>> result = rl.disaggregate("llama-3.1-8b", "h100", "h100", isl=2000, osl=200, request_rate=4, basis="ideal")
+    >>> round(result.transfer / (2000 * 131072 / 450e9), 6)  # 131 kB a token over NVLink
+    1.0
+    """
+    stray = next((name for name in _NONE if options.get(name) is not None), None)
+    if stray == "batch":
+        raise BadInput("a burst has no pools to fill; give concurrency or request_rate")
+    if stray is not None:
+        raise BadInput(f"{stray} belongs to a pool here; write it there, as in prefill='b200:tp4x2'")
+    plain = plain_options({"isl": DEFAULTS["isl"], "osl": DEFAULTS["osl"], "prefix": 0, **options})
+    if all(plain.get(name) is None for name in _LOADS):
+        raise BadInput("disaggregate needs a load; give concurrency or request_rate")
+    loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}
+    limits = None if slo is None else slo_limits(slo)
+    catalog_options = plain.get("specs"), plain.get("assume")
+    record, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    spreads = {name: plain.get(name) for name in TRAFFIC}
+    isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
+    workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
+    if workload.load == BURST or type(workload.isl + workload.osl + sum(map(_number, loads.values()))) is not float:
+        raise BadInput("disaggregate takes one case; lengths and load must be numbers, not arrays")
+    if workload.num_prompts is not None and any(key not in LATENCIES for key in limits or ()):
+        raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
+    plain["cold_start"] = None  # belongs to the load
+    engine = plain.get("engine") or DEFAULT_ENGINE
+    decode_options = {**plain, "engine": decode_engine or engine}
+    prefill_options = {**plain, "engine": prefill_engine or engine}
+    if lengths is None or lengths.rows is None:  # not a trace
+        prefill_options |= {"osl": 1, "osl_cv": None}
+    first, prefill_notes = deployment_of_pool("prefill", record, prefill, prefill_options, prefill_gpu_price)
+    second, decode_notes = deployment_of_pool("decode", record, decode, decode_options, decode_gpu_price)
+    pools = Pools(first, second, kv_link_between(first, second, kv_link, layerwise))
+    pooled_load = pooled(pools, workload)
+    if not pooled_load.is_stable:
+        raise Overloaded(_overload_message(pooled_load, workload))
+    notes = [] if note is None else [note]
+    if first.quantization.kv_format != second.quantization.kv_format:
+        both = f"{first.quantization.kv_format} and {second.quantization.kv_format}"
+        notes.append(f"the pools keep KV caches as {both}: converting is taken to be free")
+    formats = {}
+    for role, text in (("prefill", prefill), ("decode", decode)):
+        pool = pool_of(text, plain.get("specs"))
+        chosen = None if pool is None else pool.quantization
+        if chosen or plain.get("quantization"):
+            formats[role] = chosen or plain["quantization"]
+    warnings = (*notes, *prefill_notes, *decode_notes, pools_outside(pools, workload, pooled_load))
+    return Disaggregation(pools, workload, pooled_load, limits or Limits(), warnings, formats)
+
+
+def _number(value: Any) -> Any:
+    return 0.0 if value is None else value * 1.0
+
+
+def _overload_message(load: Pooled, workload: Workload) -> str:
+    rates = {
+        "the prefill pool": float(load.max_prefill_rate),
+        "the decode pool": float(load.max_decode_rate),
+        "the link between the pools": float(load.max_link_rate),
+    }
+    if workload.request_rate is None:
+        return f"no steady state was found for {workload.concurrency:g} users; ask for fewer, or give more replicas"
+    part = min(rates, key=lambda name: rates[name])
+    remedy = "a faster link" if part.startswith("the link") else "more replicas"
+    return (
+        f"{part} answers at most {rounded(rates[part])} requests/s of this kind; request_rate = "
+        f"{rounded(float(workload.request_rate or 0.0))} is too much for it: lower the rate, or give it {remedy}"
+    )
+
+
+# The answer for two pools: latencies, their parts, and follow-up questions.
+
+
+@dataclass(frozen=True, repr=False)
+class Disaggregation:
+    """Latencies of two pools under a load, and their parts; times in seconds.
+
+    >>> import roofline as rl
+    >>> result = rl.disaggregate("llama-3.1-8b", "h100", "h100", isl=2000, osl=200, request_rate=4, basis="ideal")
+    >>> result
+    <Disaggregation llama-3.1-8b, prefill h100-sxm:tp1, decode h100-sxm:tp1: TTFT 38.3 ms, TPOT 4.9 ms, 4 requests/s>
+    >>> round(result.util, 2), result.num_gpus
+    (0.13, 2)
+    >>> result.latency("ttft_p99") > result.ttft, result.best_ratio(max_gpus=8).prefill
+    (True, 3)
+    >>> result.goodput("tpot:25").rate > 4
+    True
+    >>> result.simulate(requests=50).requests, result.to_dict(["num_gpus"])
+    (50, {'num_gpus': 2})
+    """
+
+    pools: Pools = field(repr=False)
+    workload: Workload
+    found: Pooled = field(repr=False)
+    slo: Mapping[str, float] = field(default_factory=dict)  # [s]
+    warnings: tuple[str, ...] = ()
+    formats: Mapping[str, str] = field(default_factory=dict, repr=False)  # presets given, by pool
+
+    @property
+    def model(self) -> Model:
+        return self.pools.decode.model
+
+    @property
+    def num_gpus(self) -> int:
+        return self.pools.num_gpus
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Both pools as text, such as ``b200:tp4x2``."""
+        texts = {}
+        for role in ("prefill", "decode"):
+            deployment = getattr(self.pools, role)
+            plan = deployment.plan
+            degrees = {name: getattr(plan, name) for name in ("pp", "ep", "dp") if getattr(plan, name) > 1}
+            copies = deployment.replicas if deployment.replicas > 1 else None
+            formats = self.formats.get(role)
+            pool = Pool(deployment.gpu.name, plan.tp, **degrees, quantization=formats, replicas=copies)
+            texts[role] = pool_text(pool)
+        return texts
+
+    @property
+    def load(self) -> str:
+        """The kind of load: ``concurrency`` or ``request_rate``."""
+        return self.workload.load
+
+    @property
+    def ttft(self) -> float:
+        """Time to first token, mean over requests [s]."""
+        return float(self.found.ttft)
+
+    @property
+    def tpot(self) -> float | None:
+        """Mean time per output token after the first [s]; None for a single output token."""
+        return float(self.found.tpot) if self.workload.osl > 1.0 else None
+
+    @property
+    def e2el(self) -> float:
+        """End-to-end latency [s]."""
+        return float(self.found.ttft + self.found.decode)
+
+    @property
+    def queue(self) -> float:
+        """Part of the TTFT spent waiting for others: prompts, transfers and slots of the decode pool [s]."""
+        return float(self.found.prompt_wait + self.found.transfer_wait + self.found.slot_wait)
+
+    @property
+    def transfer(self) -> float:
+        """Part of the TTFT for the transfer of the KV cache, as far as it is not hidden [s]."""
+        return float(self.found.transfer)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The parts of the TTFT [s]."""
+        load = self.found
+        before = load.ttft - load.prompt - load.prompt_wait - load.transfer - load.transfer_wait
+        return {
+            "request": float(before - load.step_wait - load.slot_wait),
+            "prompts of others": float(load.prompt_wait),
+            "prompt": float(load.prompt),
+            "transfer": float(load.transfer),
+            "transfers of others": float(load.transfer_wait),
+            "slot": float(load.slot_wait),
+            "decode step": float(load.step_wait),
+        }
+
+    @property
+    def concurrency(self) -> float:
+        """Requests in flight on both pools [requests]."""
+        return float(self.found.concurrency)
+
+    @property
+    def request_rate(self) -> float:
+        """Requests answered [1/s]."""
+        return float(self.found.request_rate)
+
+    @property
+    def max_request_rate(self) -> float:
+        """Saturation: of the pool, or the link, that fills first [1/s]."""
+        return float(self.found.max_request_rate)
+
+    @property
+    def utils(self) -> dict[str, float]:
+        """Utilization of each part: its rate over the largest that it answers alone [1]."""
+        load = self.found
+        return {
+            name: float(load.request_rate / most)
+            for name, most in (
+                ("prefill", load.max_prefill_rate),
+                ("decode", load.max_decode_rate),
+                ("link", load.max_link_rate),
+            )
+        }
+
+    @property
+    def util(self) -> float:
+        """Utilization of the fullest part [1]."""
+        return max(self.utils.values())
+
+    @property
+    def output_tok_s(self) -> float:
+        """Output tokens per second [1/s]."""
+        return self.request_rate * float(self.workload.osl)
+
+    @property
+    def output_tok_s_gpu(self) -> float:
+        """Output tokens per second, per GPU of both pools [1/s]."""
+        return self.output_tok_s / self.num_gpus
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Rent of both pools [USD/h]; None where a price is unknown."""
+        prices = [(pool.gpu.price, pool.num_gpus) for pool in (self.pools.prefill, self.pools.decode)]
+        if any(price is None for price, _ in prices):
+            return None
+        return sum(price.typical * HOUR * gpus for price, gpus in prices if price is not None)
+
+    @property
+    def usd_per_m_output_tok(self) -> float | None:
+        """Rent of both pools per million output tokens [USD]."""
+        rent = self.usd_per_hour
+        return None if rent is None else float(usd_per_m_output_tok(rent / HOUR, self.output_tok_s))
+
+    @cached_property
+    def tails(self) -> Tails | None:
+        """Distributions of the latencies over requests; None for a run of `num_prompts`."""
+        return None if self.workload.num_prompts is not None else pool_tails(self.pools, self.workload, self.found)
+
+    def latency(self, key: str) -> float | None:
+        """A latency by the key of a limit, such as ``ttft`` or ``ttft_p95`` [s] or ``p99_within`` [1].
+
+        None where it does not apply: a TPOT of a single token, a percentile of a run of `num_prompts`; and where the
+        closed form of a percentile contradicts its mean.
+        """
+        metric, level = metric_and_level(key)
+        if metric in LATENCIES and (level is None or getattr(self, metric) is None):
+            mean: float | None = getattr(self, metric)
+            return mean
+        if self.tails is None:
+            return None
+        means = {"ttft": self.ttft, "tpot": self.tpot, "e2el": self.e2el}
+        time = float(latency_over_requests(self.tails, means, equal_steps(self.workload), metric, level or 50.0))
+        return None if is_nan(time) else time
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[float, float]] | None:
+        """Ends of the 80 % intervals of TTFT, TPOT and E2EL, by their names [s]; None on the ideal basis."""
+        return pool_intervals(self.pools, self.workload, self.found)
+
+    @property
+    def slo_shares(self) -> dict[str, float]:
+        """Latencies over their limits, by the keys of the SLO [1]; without those that are not known."""
+        times = {key: self.latency(key) for key in self.slo}
+        return {key: time / self.slo[key] for key, time in times.items() if time is not None}
+
+    @property
+    def slo_met(self) -> bool | None:
+        """Whether the central estimate meets every limit of the SLO; None without one that applies."""
+        judged = self.slo_verdict
+        return None if judged is None or judged.binding is None else judged.word in (PASS, LIKELY)
+
+    @cached_property
+    def slo_verdict(self) -> Verdict | None:
+        """The verdict on the SLO with its reason and the limit that binds; None without an SLO."""
+        if not self.slo:
+            return None
+        return pool_verdict(self.pools, self.workload, self.found, self.slo, self.latency, self.intervals)
+
+    @property
+    def verdict(self) -> str | None:
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
+
+        It cannot where a limited percentile is not known, and where no limit applies: one token has no TPOT.
+
+        ``pass`` needs a load inside the validated range, and 80 % ranges that end below every limit.
+        """
+        return None if self.slo_verdict is None else self.slo_verdict.word
+
+    def goodput(self, slo: Slo | None = None, share: float | str | None = None) -> Goodput:
+        """The largest Poisson rate at which an SLO is met.
+
+        Args:
+            slo: limits as in `predict`; None for those of the case [s].
+            share: of the requests that must meet all limits without a percentile together; None: these
+                limit means [1].
+
+        Returns:
+            The rate, and the limit that binds.
+
+        Raises:
+            BadInput: no limits.
+        """
+        limits = self.slo if slo is None else slo_limits(slo)
+        if not limits:
+            raise BadInput("goodput needs an SLO: slo='ttft:300ms@p95,tpot:25ms'")
+        return pool_goodput(self.pools, self.workload, limits, check_share(share))
+
+    def best_ratio(self, max_gpus: int | None = None) -> PoolRatio | None:
+        """Replicas of both pools with the most requests per GPU, within the SLO's limit on TPOT if there is one.
+
+        Args:
+            max_gpus: GPUs of all replicas; None for as many as now [1].
+
+        Returns:
+            The replicas, and the exact ratio at which neither pool waits; None where the GPUs do not hold one replica
+            of each, or where a single sequence misses the limit on TPOT.
+        """
+        prefill, decode = self.pools.prefill, self.pools.decode
+        per_replica = float(self.found.max_prefill_rate) / prefill.replicas
+        most = self.num_gpus if max_gpus is None else max_gpus
+        rate = self._decode_rate
+        if rate == 0.0 or self.workload.osl <= 1.0:
+            return None
+        return best_pool_ratio(per_replica, rate, prefill.plan.num_gpus, decode.plan.num_gpus, most)
+
+    @cached_property
+    def one_pool(self) -> tuple[OnePool, ...]:
+        """One pool for the same rent, on each kind of GPU, under the same load."""
+        ends = (self.intervals or {}).get("tpot", (1.0, 1.0))
+        return one_pool(self.pools, self.workload, self.slo, ends[1] / ends[0])
+
+    def simulate(self, requests: int | None = None, seed: int = 0) -> PoolSimulation:
+        """Every pass, transfer and step simulated, compared with the closed forms.
+
+        Args:
+            requests: to count; None for enough [requests].
+            seed: of the random numbers [1].
+
+        Returns:
+            Means and percentiles of the simulation.
+        """
+        return simulation_of_pools(self, requests, seed)
+
+    def to_dict(self, keys: Sequence[str] | None = None) -> dict[str, Json]:
+        """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
+        columns = POOL_KEYS if keys is None else listed_keys(keys)
+        check_keys(columns, POOL_KEYS)
+        row = pool_row(self)
+        return {key: row[key] for key in columns}
+
+    def __str__(self) -> str:
+        texts, ratio = self.texts, self.best_ratio()
+        head = f"{self.model.short_name}: prefill {texts['prefill']}, decode {texts['decode']}, {self.num_gpus} GPUs"
+        tpot = "" if self.tpot is None else f", TPOT {to_text(self.tpot, 's')}"
+        parts = [f"{name} {to_text(time, 's')}" for name, time in self.parts.items() if time > self.ttft * MILLI]
+        used = ", ".join(f"{name} {share:.0%}" for name, share in self.utils.items())
+        lines = [
+            f"{head}; {load_text(self.workload)}",
+            f"TTFT {to_text(self.ttft, 's')}{tpot}, E2EL {to_text(self.e2el, 's')}",
+            f"TTFT = {' + '.join(parts)}; KV cache over {link_text(self.pools.link)}",
+            f"busy: {used}; at most {rounded(self.max_request_rate)} requests/s",
+        ]
+        if self.slo_verdict is not None:
+            lines.append(f"SLO: {limits_beside_latencies(self.slo, self.latency)}: {verdict_text(self.slo_verdict)}")
+        if ratio is not None:
+            lines.append(
+                f"neither pool waits at {rounded(ratio.exact)} prefill replicas per decode replica; best of at most "
+                f"{self.num_gpus} GPUs: {ratio.prefill} and {ratio.decode}, {rounded(ratio.rate_per_gpu)} requests/s "
+                f"per GPU ({rounded(ratio.exact_rate_per_gpu)} at the exact ratio)"
+            )
+        return "\n".join([*lines, *(alternative.sentence for alternative in self.one_pool)])
+
+    def __repr__(self) -> str:
+        texts = self.texts
+        tpot = "" if self.tpot is None else f", TPOT {to_text(self.tpot, 's')}"
+        pools = f"prefill {texts['prefill']}, decode {texts['decode']}"
+        times = f"TTFT {to_text(self.ttft, 's')}{tpot}, {rounded(self.request_rate)} requests/s"
+        return f"<Disaggregation {self.model.short_name}, {pools}: {times}>"
+
+    @cached_property
+    def _decode_rate(self) -> float:
+        """Requests per second of a decode replica, with all slots taken or at the limit on TPOT [1/s]."""
+        decode = self.pools.decode
+        full_rate = float(self.found.max_decode_rate) / decode.replicas
+        limit = self.slo.get("tpot")
+        if limit is None:
+            return full_rate
+        server = server_of(decode, replace(self.workload, concurrency=None, num_prompts=None, request_rate=1.0))
+        batch = float(largest_that_holds(lambda b: server.decode(b).total <= limit, float(server.slots)))
+        if batch < 1.0:
+            return 0.0
+        rate_of_rank = batch / (float(server.steps) * float(server.decode(batch).total))
+        return min(rate_of_rank * float(lanes(decode)) / decode.replicas, full_rate)
+
+
+# The answer for two pools as a flat row.
+
+_PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
+
+#: Keys of the row of two pools.
+POOL_KEYS = (
+    "model", "model_id", "prefill_pool", "decode_pool", "num_gpus", "prefill_gpus", "decode_gpus", "isl", "osl",
+    "prefix", "isl_cv", "osl_cv", "load", "concurrency", "request_rate", "max_request_rate", "util", "prefill_util",
+    "decode_util", "link_util", "ttft_ms", "tpot_ms", "e2el_ms", *(f"{key}_ms" for key in _PERCENTILES), "queue_ms",
+    "prompt_ms", "prompt_wait_ms", "transfer_ms", "transfer_wait_ms", "step_wait_ms", "slot_wait_ms", "kv_link",
+    "kv_link_gb_s", "layerwise", "decode_batch", "output_tok_s", "output_tok_s_gpu", "usd_per_hour",
+    "usd_per_m_output_tok", "exact_ratio", "best_prefill_replicas", "best_decode_replicas", "best_rate_per_gpu", "slo",
+    "slo_met", "slo_binding", "slo_verdict", "slo_reason", "prefill_basis", "decode_basis", "warnings",
+)  # fmt: skip
+
+
+def pool_row(answer: Disaggregation) -> dict[str, Json]:
+    """Values by `POOL_KEYS`; what does not apply is None."""
+    load, workload, pools, texts = answer.found, answer.workload, answer.pools, answer.texts
+    judged = answer.slo_verdict
+    utils, ratio, lengths = answer.utils, answer.best_ratio(), workload.lengths
+    bandwidth = float(pools.link.bandwidth)
+    row: dict[str, Json] = {
+        "model": answer.model.short_name,
+        "model_id": answer.model.name,
+        "prefill_pool": texts["prefill"],
+        "decode_pool": texts["decode"],
+        "num_gpus": answer.num_gpus,
+        "prefill_gpus": pools.prefill.num_gpus,
+        "decode_gpus": pools.decode.num_gpus,
+        "isl": float(workload.isl),
+        "osl": float(workload.osl),
+        "prefix": float(workload.prefix),
+        "isl_cv": None if lengths is None else lengths.prompts.cv,
+        "osl_cv": None if lengths is None else lengths.answers.cv,
+        "load": answer.load,
+        "concurrency": answer.concurrency,
+        "request_rate": answer.request_rate,
+        "max_request_rate": answer.max_request_rate,
+        "util": answer.util,
+        **{f"{name}_util": share for name, share in utils.items()},
+        **{f"{key}_ms": _ms(answer.latency(key)) for key in (*LATENCIES, *_PERCENTILES)},
+        "queue_ms": _ms(answer.queue),
+        "prompt_ms": _ms(float(load.prompt)),
+        "prompt_wait_ms": _ms(float(load.prompt_wait)),
+        "transfer_ms": _ms(answer.transfer),
+        "transfer_wait_ms": _ms(float(load.transfer_wait)),
+        "step_wait_ms": _ms(float(load.step_wait)),
+        "slot_wait_ms": _ms(float(load.slot_wait)),
+        "kv_link": pools.link.kind,
+        "kv_link_gb_s": None if bandwidth == float("inf") else bandwidth / GIGA,
+        "layerwise": pools.link.is_layerwise,
+        "decode_batch": float(load.batch),
+        "output_tok_s": answer.output_tok_s,
+        "output_tok_s_gpu": answer.output_tok_s_gpu,
+        "usd_per_hour": answer.usd_per_hour,
+        "usd_per_m_output_tok": answer.usd_per_m_output_tok,
+        "exact_ratio": None if ratio is None else ratio.exact,
+        "best_prefill_replicas": None if ratio is None else ratio.prefill,
+        "best_decode_replicas": None if ratio is None else ratio.decode,
+        "best_rate_per_gpu": None if ratio is None else ratio.rate_per_gpu,
+        "slo": limits_text(answer.slo) if answer.slo else None,
+        "slo_met": answer.slo_met,
+        "slo_binding": None if judged is None else judged.binding,
+        "slo_verdict": answer.verdict,
+        "slo_reason": None if judged is None else judged.reason,
+        "prefill_basis": pools.prefill.basis,
+        "decode_basis": pools.decode.basis,
+        "warnings": list(answer.warnings),
+    }
+    return row
+
+
+def _ms(time: float | None) -> float | None:
+    return None if time is None else time / MILLI
+
+
+# How sure the latencies of two pools are: their 80 % intervals, and the verdict on an SLO.
+
+_Interval = tuple[float, float]
+
+
+def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, _Interval] | None:
+    """Ends of the 80 % intervals of the mean latencies [s]; None on the ideal basis, which is a bound."""
+    if is_ideal(pools):
+        return None
+    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    batched = replace(single, batch=load.batch)
+    users = load.concurrency / pools.prefill.replicas
+    engine, cold = pools.prefill.engine, workload.cold_start
+    stated = pools.prefill.effective_engine.network  # by the user, like cold starts: no uncertainty
+    stated = stated if cold is None else stated + cold[0] * cold[1]
+    own = prefill(pools.prefill, single)
+    sigma = load_sigma(own, pools.prefill.basis, "ttft", load, users, engine.sigma_loaded_ttft)
+    low, high = spread(load.ttft - stated, sigma)
+    least = _least(pools, workload, load)
+    first = _around(load.ttft, (low + stated, high + stated), least["ttft"])
+    if workload.osl <= 1.0:
+        return {"ttft": first, "e2el": first}
+    ends = spread(load.tpot, pass_sigma(decode(pools.decode, batched), pools.decode.basis, POOLED_TPOT))
+    step = _around(load.tpot, ends, least["tpot"])
+    low, high = (float(begin + load.decode * (each / load.tpot)) for begin, each in zip(first, step, strict=True))
+    return {"ttft": first, "tpot": step, "e2el": (low, high)}
+
+
+def _least(pools: Pools, workload: Workload, load: Pooled) -> dict[str, Real]:
+    """Mean latencies at the hardware limit [s]."""
+    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    first = prefill(pools.prefill.on("ideal"), single).time
+    if workload.osl <= 1.0:
+        return {"ttft": first, "e2el": first}
+    fastest = decode(pools.decode.on("ideal"), replace(single, batch=load.batch)).time
+    step = time_per_token(pools.decode, workload.osl, fastest)
+    return {"ttft": first, "tpot": step, "e2el": first + load.decode * (step / load.tpot)}
+
+
+def is_ideal(pools: Pools) -> bool:
+    """Whether the figures are a hardware limit, of either pool."""
+    return "ideal" in (pools.prefill.basis, pools.decode.basis)
+
+
+def pool_verdict(
+    pools: Pools,
+    workload: Workload,
+    load: Pooled,
+    slo: Mapping[str, float],
+    latency: Callable[[str], float | None],
+    intervals: Mapping[str, _Interval] | None,
+) -> Verdict:
+    """The verdict on an SLO."""
+    limited = []
+    is_timed = "generic" not in (pools.prefill.basis, pools.decode.basis)
+    least: Mapping[str, Real] = {} if is_timed or is_ideal(pools) else _least(pools, workload, load)
+    for key, limit in slo.items():
+        metric = metric_and_level(key)[0]
+        if metric == "tpot" and workload.osl <= 1.0:
+            continue  # does not apply
+        time = latency(key)
+        if time is None:  # the percentile is not known
+            time = float("nan")
+        low, high = time, float("inf") if is_ideal(pools) else time
+        mean = float(latency(metric) or time) if metric in least or metric in (intervals or ()) else time
+        if intervals is not None and metric in intervals:
+            low, high = (end * time / mean for end in intervals[metric])
+        at_best = least.get(metric, 0.0) * minimum(time / mean, 1.0)
+        limited.append(Limited(key, *(share / limit for share in (time, low, high, at_best))))
+    if is_ideal(pools):
+        return verdict(limited, in_range=AT_HARDWARE_LIMIT, is_mean=True)
+    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    unchecked = [*outside_pools(pools, workload, load), *beyond(pools.prefill, single)]
+    return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed)
+
+
+def verdict_text(judged: Verdict) -> str:
+    """A verdict in a few words: its word, and why where that is not plain."""
+    if judged.binding is None:
+        return str(judged.reason)
+    why = f" ({judged.reason})" if judged.reason and judged.word not in (PASS, FAIL) else ""
+    return f"{judged.text}{why}"
+
+
+def limits_beside_latencies(slo: Mapping[str, float], latency: Callable[[str], float | None]) -> str:
+    """Each latency beside its limit; a limit without a percentile is one on the mean."""
+    texts = []
+    for key, limit in slo.items():
+        metric, level = metric_and_level(key)
+        name = key_text(key) if metric == P99_WITHIN or level is not None else f"mean {key_text(key)}"
+        time = latency(key)
+        unit = None if metric == P99_WITHIN else "s"
+        if time is None:
+            unknown = "none" if metric == "tpot" and latency("tpot") is None else "not known"
+            texts.append(f"{name} {unknown}, against {distinct_texts(limit, limit, unit)[1]}")
+            continue
+        figure, most = distinct_texts(time, limit, unit)
+        texts.append(f"{name} {figure} {'<=' if time <= limit else '>'} {most}")
+    return ", ".join(texts)
+
+
+def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:
+    """Ends of an interval that contains the time, the low end no faster than the hardware limit."""
+    return float(minimum(maximum(ends[0], least), time)), float(maximum(ends[1], time))
+
+
+# Two pools simulated, compared with their closed forms.
+
+_FEWEST, _PER_USER, _MOST = 8000, 20, 200_000  # default number of requests
+_USERS_CV = 0.3 / 3.0**0.5  # equal lengths would keep users in step forever
+
+
+@dataclass(frozen=True, repr=False)
+class PoolSimulation:
+    """Means and percentiles over requests of a simulation of two pools."""
+
+    closed: Disaggregation = field(repr=False)
+    requests: int
+    seed: int
+    latencies: Mapping[str, float]  # [s] by the keys of limits, such as `ttft` or `tpot_p99`
+
+    def ratio(self, key: str) -> float | None:
+        """Closed form over simulation [1]; None where either does not apply."""
+        closed, mean = self.closed.latency(key), self.latencies.get(key)
+        return None if closed is None or not mean else closed / mean
+
+    def __repr__(self) -> str:
+        pairs = [
+            f"{key.upper()} {to_text(self.latencies[key], 's')} (closed form {to_text(closed, 's')})"
+            for key in ("ttft", "tpot")
+            if (closed := self.closed.latency(key)) is not None and key in self.latencies
+        ]
+        return f"<PoolSimulation of {self.requests} requests, seed {self.seed}: {', '.join(pairs)}>"
+
+
+def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
+    """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
+    workload = closed.workload
+    if type(seed) is not int:
+        raise BadInput(f"seed = {shown(seed)} must be a whole number")
+    if workload.num_prompts is not None:
+        raise BadInput("a simulation of two pools knows the steady state alone; leave out num_prompts")
+    users = round(float(workload.concurrency or 1.0))
+    if workload.load == USERS and users != workload.concurrency:
+        raise BadInput(f"a simulation has whole users; concurrency = {workload.concurrency:g}")
+    usual = min(max(_FEWEST, _PER_USER * users), _MOST)
+    count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
+    cv = _USERS_CV if workload.load == USERS else 0.0
+    lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)
+    rate = None if workload.request_rate is None else float(workload.request_rate)
+    finished = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
+    latencies: dict[str, float] = {}
+    for name in LATENCIES:
+        times = sorted(time for request in finished if not math.isnan(time := getattr(request, name)))
+        if not times:
+            continue
+        latencies[name] = fmean(times)
+        for level in LEVELS:
+            latencies[key_of(name, level)] = times[min(int(level / 100.0 * len(times)), len(times) - 1)]
+    return PoolSimulation(closed, len(finished), seed, latencies)

@@ -1,0 +1,364 @@
+"""Goodput of every kind of GPU: the largest request rate within an SLO, and the cost of a token there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from roofline.numbers.operations import Json
+from roofline.numbers.quantity import rounded, to_text
+from roofline.questions import catalog
+from roofline.questions.inputs.arguments import listed_names, number, plain_options, plain_value, scalar, slo_limits
+from roofline.questions.inputs.case import LEAST_RATE, LOADS
+from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.load import replicas
+from roofline.questions.predict import DEFAULTS, answer_row, predict, refused_row
+from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, above_limit, largest_rate
+from roofline.serving.knee import plan_fault, possible_tp, widest_tp
+from roofline.serving.load.tails import limited_latencies
+from roofline.serving.prediction import Prediction, full_server
+from roofline.serving.row_types import GoodputRow
+from roofline.serving.shown import row as row_of
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.workload import LATENCIES, P99_WITHIN, key_text, limits_text
+from roofline.specs.written import Pool, pool_text
+from roofline.support.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.support.records import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import Slo, Unloaded
+
+__all__ = [
+    "GOODPUT_KEYS",
+    "IDLE",
+    "GpuGoodput",
+    "best_at_saturation",
+    "best_within",
+    "cause_of_tails",
+    "check_measured",
+    "check_share",
+    "goodput",
+    "headroom",
+    "limits_text",
+]
+
+
+#: Keys of a row in addition to those of a prediction.
+GOODPUT_KEYS = (
+    "goodput", "goodput_gpu", "goodput_util", "headroom", "goodput_binding", "goodput_share", "attained_share",
+    "reason",
+)  # fmt: skip
+
+_LOAD_OPTIONS = ("batch", "concurrency", "request_rate", "num_prompts")
+_BELOW = 1.0 - 2.0**-20  # share of the largest rate at which a prediction is certain to meet the SLO
+
+
+@dataclass(frozen=True, repr=False)
+class GpuGoodput:
+    """Request rate of GPUs of one kind within an SLO.
+
+    >>> import roofline as rl
+    >>> (result,) = rl.goodput("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal", tp=1)
+    >>> result.to_dict(["gpu", "goodput_binding"])
+    {'gpu': 'h100-sxm', 'goodput_binding': 'tpot'}
+    """
+
+    model: Model = field(repr=False)
+    gpu: Gpu = field(repr=False)
+    share: float | None  # of the requests that must meet all limits without a percentile together [1]; None: on means
+    found: Goodput | None = field(default=None, repr=False)
+    prediction: Prediction | None = field(default=None, repr=False)  # at the goodput
+    reason: str | None = None  # why there is no goodput, or why it is not known whether more is
+    warnings: tuple[str, ...] = ()
+    asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        answer, known = self.prediction, self.found
+        if answer is None or known is None:
+            return f"{self.gpu.name}: {self.reason}"
+        deployment, cost = answer.deployment, answer.usd_per_m_output_tok
+        price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
+        price = f"next to none, {100.0 * known.util:.2g} % of the saturation" if known.is_idle else price
+        is_limit = known.binding not in (SATURATION, NOT_KNOWN)
+        binding = key_text(known.binding, is_mean=self.share is None) if is_limit else known.binding
+        binding = binding if known.binding == NOT_KNOWN else f"set by {binding}"
+        where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
+        return f"{where}: {rounded(self.rate)} requests/s, {binding}; {price}"
+
+    def __repr__(self) -> str:
+        return f"<GpuGoodput {self}>"
+
+    @property
+    def rate(self) -> float:
+        """Requests per second of the deployment [1/s]; 0 where the SLO cannot be met."""
+        return 0.0 if self.found is None else self.found.rate
+
+    @property
+    def rate_per_gpu(self) -> float:
+        """Requests per second and GPU [1/s]."""
+        return 0.0 if self.prediction is None else self.rate / self.prediction.deployment.num_gpus
+
+    @property
+    def headroom(self) -> float | None:
+        """Share of the saturation rate that must stay free to meet the SLO [1]."""
+        return None if self.prediction is None or self.found is None else 1.0 - self.found.util
+
+    def to_dict(self, keys: Sequence[str] | None = None) -> GoodputRow:
+        """Flat row of the JSON contract: the prediction at the goodput, and the goodput itself."""
+        known = self.found
+        values = {
+            "warnings": list(self.warnings),
+            "goodput": self.rate,
+            "goodput_gpu": self.rate_per_gpu,
+            "goodput_util": None if known is None else known.util,
+            "headroom": self.headroom,
+            "goodput_binding": None if known is None else known.binding,
+            "goodput_share": self.share,
+            "attained_share": None if known is None else known.joint,
+            "reason": self.reason,
+        }
+        judged = None if self.prediction is None else self.prediction.slo_verdict
+        if judged is not None and judged.binding is not None and known is not None and self.share is not None:
+            values |= {"slo_met": True, "slo_binding": known.binding, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}
+        return cast("GoodputRow", answer_row(keys, GOODPUT_KEYS, self.prediction, self.asked, values))
+
+
+def goodput(
+    model: str | Model,
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    slo: Slo,
+    share: float | str | None = None,
+    **options: Unpack[Unloaded],
+) -> list[GpuGoodput]:
+    """For every kind of GPU, the largest request rate at which an SLO is met, and the limit that binds.
+
+    Without `tp`, the degree with the most requests per GPU, and so the lowest cost per token, is used.
+
+    Args:
+        model: name, alias or record.
+        gpus: names, aliases or records; None for the whole catalog.
+        slo: limits as in `predict`: on the mean, or on the percentile that each names [s].
+        share: of the requests that must meet all limits without a percentile together, as SLO attainment counts them
+            (Zhong et al., "DistServe", OSDI 2024); None for limits on means [1].
+        options: keyword arguments of `predict` without a load, which is the unknown.
+
+    Returns:
+        One answer per GPU: those with a goodput by their cost per output token (unknown prices last), then the others,
+        each with the reason.
+
+    Raises:
+        UnknownName: no such model, GPU, format or SLO key.
+        BadInput: no SLO, an invalid share, a load, numbers that no GPU allows, or arrays.
+        BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
+    [<GpuGoodput 1 x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
+    """
+    limits = slo_limits(slo)
+    if not limits:
+        raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+    load = next((name for name in _LOAD_OPTIONS if scalar(options.get(name)) is not None), None)
+    if load is not None:
+        raise BadInput(f"goodput finds the rate itself; leave out {load}, or use predict for a known load")
+    required = check_share(share)
+    plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **options})
+    check_measured(plain)
+    specs = plain.get("specs")
+    names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
+    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
+    answers: dict[str, GpuGoodput] = {}
+    wrong = []
+    for name in names:
+        pooled = choice(name, plain)
+        if isinstance(pooled.gpu, Pool):
+            raise BadInput(
+                f"{pooled.text} leaves the tp open, and goodput tries all of them: state it, as in "
+                f"{pooled.gpu.gpu}:tp4x{pooled.gpu.replicas}, or the GPUs of all replicas, as in 8x{pooled.gpu.gpu}"
+            )
+        gpu, gpu_note = (pooled.gpu, None) if isinstance(pooled.gpu, Gpu) else catalog.find_gpu(pooled.gpu, specs)
+        key = gpu.name if pooled.pool is None else pool_text(replace(pooled.pool, gpu=gpu.name))
+        notes = tuple(text for text in (note, gpu_note) if text is not None)
+        try:
+            answers[key] = _on_gpu(record, gpu, limits, required, pooled.options, notes)
+        except UnknownName:
+            raise
+        except BadInput as error:
+            wrong.append(error)
+        except RooflineError as error:
+            answers[key] = _refused(record, gpu, required, error, pooled.options, notes)
+    if not answers and wrong:
+        raise wrong[0]
+    return sorted(answers.values(), key=_rank)
+
+
+def check_share(share: Any) -> float | None:
+    """A share of requests, as a number between 0 and 1; None where none is asked for."""
+    if scalar(share) is None:
+        return None
+    value = number("share", plain_value("share", scalar(share)), 0.0, 1.0)
+    if not 0.0 < value < 1.0:
+        raise BadInput(f"share = {shown(share)} must be above 0 and below 1, such as 0.9")
+    return value
+
+
+def check_measured(options: Mapping[str, Any]) -> None:
+    """Refuse a measurement that does not state its load, where the question has none."""
+    measured = options.get("measured")
+    if isinstance(measured, Mapping) and not set(LOADS) & set(measured):
+        raise BadInput(f"a measurement needs its load here; add {' or '.join(LOADS)} to measured")
+
+
+def headroom(prediction: Prediction) -> Goodput | None:
+    """The largest rate at which the p99 stays within the SLO's multiple of the median; None without such a limit."""
+    within = prediction.slo.get(P99_WITHIN)
+    if within is None or type(prediction.workload.isl + prediction.workload.osl) is not float:
+        return None
+    return largest_rate(
+        prediction.deployment, prediction.workload, {P99_WITHIN: within}, correction=prediction.correction
+    )
+
+
+def cause_of_tails(prediction: Prediction) -> str:
+    """What makes latencies differ between requests on an idle server."""
+    workload = prediction.workload
+    causes = [] if workload.lengths is None else ["lengths"]
+    causes += [] if workload.cold_start is None else ["cold starts"]
+    return " and ".join(causes) or "steps"
+
+
+def _on_gpu(
+    model: Model,
+    gpu: Gpu,
+    slo: Mapping[str, float],
+    share: float | None,
+    options: Mapping[str, Any],
+    name_notes: tuple[str, ...],
+) -> GpuGoodput:
+    plain = {name: value for name, value in options.items() if value is not None and name not in ("slo", "num_gpus")}
+    start = predict(model, gpu, **{**plain, "request_rate": LEAST_RATE, "num_gpus": options.get("num_gpus")})
+    if type(start.workload.isl + start.workload.osl + start.workload.prefix) is not float:
+        raise BadInput("goodput takes one case; lengths must be numbers, not arrays")
+    missed, candidate = best_within(start, options, slo, share)
+    if missed is None or missed.rate == 0.0:
+        row = {
+            **row_of(candidate, ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "basis", "num_gpus")),
+            "basis_detail": candidate.basis_detail,
+            "engine": candidate.engine,
+            "tp": candidate.deployment.plan.tp,
+        }
+        reason = None if missed is None else _why_none(candidate, missed, slo, share)
+        pressing = tuple(text for text in candidate.warnings if is_pressing(text))
+        return GpuGoodput(model, gpu, share, missed, None, reason, (*name_notes, *pressing), row)
+    plan = candidate.deployment.plan
+    answer = predict(
+        model, gpu,
+        **{**plain, "tp": plan.tp, "num_gpus": options.get("num_gpus"), "slo": slo},
+        request_rate=missed.rate * _BELOW,
+    )  # fmt: skip
+    notes = [text for text in answer.warnings if not text.startswith("tp =")]
+    reason = UNKNOWN.replace("for this load", "beyond this rate") if missed.binding == NOT_KNOWN else None
+    return GpuGoodput(model, gpu, share, missed, answer, reason, (*name_notes, *notes))
+
+
+def best_within(
+    start: Prediction, options: Mapping[str, Any], slo: Mapping[str, float], share: float | None
+) -> tuple[Goodput | None, Prediction]:
+    """The goodput of a deployment, and the deployment: where no tp is stated, at the one with most requests per GPU.
+
+    Where none meets the SLO, the last that was tried; None for the goodput where there is nothing to try.
+    """
+    best: tuple[float, Goodput, Prediction] | None = None
+    nearest: tuple[Goodput | None, Prediction] = None, start
+    for candidate in _plans(start, options):
+        result = largest_rate(candidate.deployment, candidate.workload, slo, share, candidate.correction)
+        per_gpu = result.rate / candidate.deployment.num_gpus
+        if nearest[0] is None or result.rate == 0.0:
+            nearest = result, candidate
+        if best is not None and per_gpu < best[0]:
+            break  # wider plans serve fewer requests per GPU from here on
+        if per_gpu > 0.0 and (best is None or per_gpu > best[0]):
+            best = per_gpu, result, candidate
+    return nearest if best is None else best[1:]
+
+
+def best_at_saturation(start: Prediction, options: Mapping[str, Any]) -> Prediction:
+    """The deployment, where no tp is stated at the one that answers most requests per GPU without an SLO."""
+    deployment, count = start.deployment, options.get("num_gpus")
+    if options.get("tp") is not None:
+        return start
+    best = start, 0.0
+    for tp in possible_tp(deployment.model, widest_tp(deployment)):
+        plan = replace(deployment.plan, tp=tp)
+        copies, rest = (deployment.replicas, 0) if count is None else divmod(count, plan.num_gpus)
+        if tp < deployment.plan.tp or rest or not copies or plan_fault(deployment.model, plan) is not None:
+            continue
+        candidate = replace(start, deployment=deployment.at(plan).copies(copies))
+        per_gpu = float(full_server(candidate.deployment, candidate.workload).request_rate)
+        per_gpu /= candidate.deployment.num_gpus
+        if per_gpu > best[1]:
+            best = candidate, per_gpu
+    return best[0]
+
+
+def _plans(start: Prediction, options: Mapping[str, Any]) -> Iterator[Prediction]:
+    """Deployments to try: the given plan, or every tp that divides the model, the scale-up domain and `num_gpus`."""
+    deployment, count = start.deployment, options.get("num_gpus")
+    if options.get("tp") is not None:
+        yield start
+        return
+    for tp in possible_tp(deployment.model, widest_tp(deployment)):
+        plan = replace(deployment.plan, tp=tp)
+        if tp < deployment.plan.tp:
+            continue
+        try:
+            copies = 1 if count is None else replicas(plan, count)
+        except BadInput:
+            continue
+        yield replace(start, deployment=deployment.at(plan).copies(copies))
+
+
+def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float], share: float | None) -> str:
+    """Why not even a single request meets the SLO."""
+    if nearest.binding == SATURATION:
+        return "misses: no steady state at any rate"
+    key = nearest.binding
+    where = f"an idle server of {prediction.deployment.num_gpus} {prediction.deployment.gpu.name}"
+    if key == P99_WITHIN:
+        multiple = rounded(nearest.attained[key])
+        return (
+            f"misses: {cause_of_tails(prediction)} alone put the p99 at {multiple}x the median on {where}, above "
+            f"{rounded(slo[key])}x"
+        )
+    workload = replace(prediction.workload, concurrency=None, request_rate=nearest.max_request_rate * LEAST)
+    time = float(limited_latencies(prediction.deployment, workload, (key,), prediction.correction)[key])
+    if time == float("inf"):
+        return UNKNOWN
+    if key not in LATENCIES or share is None:
+        return f"misses: {key_text(key, is_mean=True)} {above_limit(time, slo[key])} even on {where}"
+    attained = f"{100.0 * nearest.attained[key]:.4g} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"
+    return f"misses: {attained} on {where} (mean {to_text(time, 's')}), {100.0 * share:g} % required"
+
+
+def _refused(
+    model: Model,
+    gpu: Gpu,
+    share: float | None,
+    error: RooflineError,
+    options: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> GpuGoodput:
+    row = refused_row(model, gpu.name, error, **options)
+    short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}.get(type(error), "refused")
+    return GpuGoodput(model, gpu, share, reason=f"{short}: {error}", warnings=notes, asked=row)
+
+
+def _rank(answer: GpuGoodput) -> tuple[Any, ...]:
+    """By cost per output token, unknown prices last by rate per GPU; then GPUs without a goodput."""
+    if answer.prediction is None:
+        return True, answer.gpu.name
+    cost = answer.prediction.usd_per_m_output_tok
+    return False, cost is None, cost or 0.0, -answer.rate_per_gpu

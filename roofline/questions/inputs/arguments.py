@@ -1,0 +1,422 @@
+"""Arguments of the public functions, coerced to plain Python values; errors name the argument.
+
+Scalars of numpy, pandas and similar libraries, Decimals, Fractions and enumeration members become the number or text
+that they hold, without importing those libraries.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Set, Sized
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from operator import index
+from typing import Any
+
+from roofline.numbers.quantity import BILLION, MILLI, MINUTE, from_text, rounded
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.workload import (
+    LATENCIES,
+    LAWS,
+    P99_WITHIN,
+    SLO_EXAMPLE,
+    Limits,
+    check_limits,
+    is_stated,
+    key_of,
+    key_text,
+    limits_of_text,
+    limits_words,
+    metric_and_level,
+    ratio_of_text,
+)
+from roofline.specs.written import (
+    Pool,
+    PromptShare,
+    api_price_of_text,
+    lengths_of_text,
+    measured_of_text,
+    number_of_text,
+    numbers_of_text,
+    prefix_of_text,
+    prefixes_of_text,
+    price_of_text,
+    share_of_text,
+    time_of_text,
+    whole_of_text,
+    wholes_of_text,
+    words_of_text,
+)
+from roofline.support.errors import BadInput, UnknownName, shown
+
+__all__ = [
+    "LATENCIES",
+    "P99_WITHIN",
+    "all_values",
+    "api_price_of_text",
+    "flag",
+    "folder",
+    "is_file",
+    "key_text",
+    "lengths_of_text",
+    "limits_words",
+    "listed_names",
+    "measured_of_text",
+    "name_or_record",
+    "number",
+    "number_of_text",
+    "numbers_of_text",
+    "path",
+    "plain_counts",
+    "plain_options",
+    "plain_value",
+    "prefix_of_text",
+    "prefixes_of_text",
+    "price_of_text",
+    "ratio_of_text",
+    "refuse_masked",
+    "scalar",
+    "scalars",
+    "several",
+    "share_of_text",
+    "slo_limits",
+    "time_of_text",
+    "tokens_of_prefix",
+    "values_of",
+    "whole_of_text",
+    "wholes_of_text",
+    "with_p99_within",
+    "words_of_text",
+]
+
+
+#: Types that need no coercion.
+PLAIN = frozenset({int, float, str, bool, type(None)})
+#: Types of parallel degrees and numbers of GPUs that need none.
+COUNTS = frozenset({int, type(None)})
+
+_EXACT = 2.0**53
+_MOST_VALUES = 2_000_000
+_NO_NUMBER = ("M", "m")  # numpy kinds of dates and durations, which count in their own units
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def scalar(value: Any) -> Any:
+    """The plain value that a scalar stands for.
+
+    >>> from fractions import Fraction
+    >>> scalar(Fraction(4, 2)), scalar(Fraction(1, 2)), scalar([2])
+    (2, 0.5, [2])
+    """
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if type(value).__name__ == "NAType" or isinstance(value, (*_BYTES, Mapping, Set)):
+        return None if type(value).__name__ == "NAType" else value
+    if getattr(value, "ndim", None) == 0:
+        return _item(value)
+    return value if isinstance(value, Sized) else _number(value)
+
+
+def scalars(**arguments: Any) -> tuple[Any, ...]:
+    """Plain values of arguments that hold one value each, in the order given."""
+    return tuple(_plain(name, value) for name, value in arguments.items())
+
+
+def number(name: str, value: Any, least: float, most: float) -> float:
+    """A number between two bounds, as a float.
+
+    >>> number("burst", 1, 0.0, 1.0)
+    1.0
+    """
+    plain = scalar(value)
+    if type(plain) not in (float, int) or not least <= plain <= most:
+        raise BadInput(f"{name} = {shown(value)} must be a number between {least:g} and {most:g}")
+    return float(plain)
+
+
+def flag(name: str, value: Any) -> bool:
+    plain = scalar(value)
+    if type(plain) is not bool:
+        raise BadInput(f"{name} = {shown(value)} must be True or False")
+    return plain
+
+
+def path(name: str, value: Any) -> str:
+    """A text or a `pathlib.Path`, as text."""
+    plain = scalar(value)
+    if not isinstance(plain, str) or not plain or "\0" in plain:
+        raise BadInput(f"{name} = {shown(value)} must be the path of a file")
+    return plain
+
+
+def folder(specs: Any) -> str | None:
+    """A folder of specifications, as text; None for $ROOFLINE_SPECS."""
+    plain = scalar(specs)
+    if not (plain is None or isinstance(plain, str)):
+        raise BadInput(f"specs = {shown(specs)} must be the path of a folder, as text")
+    return plain
+
+
+def name_or_record(name: str, value: Any) -> Any:
+    if isinstance(value, (Model, Gpu)):
+        return value
+    plain = scalar(value)
+    if not isinstance(plain, str):
+        raise UnknownName(f"{name} = {shown(value)} must be a name, as text, or a record")
+    return plain
+
+
+def several(name: str, value: Any) -> list[Any]:
+    """Values of an argument given once or as a sequence, which must not be empty."""
+    values = values_of(name, value)
+    if values is None:
+        return [scalar(value)]
+    if not values:
+        raise BadInput(f"{name} must not be an empty list")
+    return values
+
+
+def values_of(name: str, value: Any) -> list[Any] | None:
+    """Values of a sequence, at most two million; None for a single value."""
+    if type(value) in PLAIN or isinstance(value, (str, *_BYTES, Mapping, Model, Gpu)):
+        return None
+    if isinstance(value, Set) and not hasattr(value, "mapping"):  # dict.keys() is an ordered set
+        raise BadInput(f"{name} = {shown(value)} is an unordered set; use a list")
+    refuse_masked(name, value)
+    many = False
+    if isinstance(value, Iterator):
+        values = list(islice(value, _MOST_VALUES + 1))
+    elif getattr(value, "ndim", None) == 0 or not isinstance(value, Sized):
+        return None
+    else:
+        try:
+            many = len(value) > _MOST_VALUES
+            items: Any = value.tolist() if hasattr(value, "tolist") and not many else value
+            values = [] if many else list(items)
+        except TypeError:
+            raise BadInput(f"{name} = {shown(value)} must be a list of values") from None
+    if many or len(values) > _MOST_VALUES:
+        raise BadInput(f"{name} has more than {_MOST_VALUES} values; use fewer at a time")
+    plain = [scalar(item) for item in values]
+    nested = next((item for item in plain if isinstance(item, (list, tuple)) or hasattr(item, "shape")), None)
+    if nested is not None:
+        raise BadInput(f"{name} = {shown(value)} contains a list, {shown(nested)}; use one flat list")
+    return plain
+
+
+def refuse_masked(name: str, value: Any) -> None:
+    mask = getattr(value, "mask", None) if hasattr(value, "filled") else None
+    if mask is not None and getattr(mask, "any", bool)():
+        raise BadInput(f"{name} has masked elements; use {name}.compressed() or fill them")
+
+
+def _plain(name: str, value: Any) -> Any:
+    plain = scalar(value)
+    if type(plain) not in PLAIN:
+        error = UnknownName if name == "engine" else BadInput
+        raise error(f"{name} = {shown(value)} must be a single number or text")
+    return plain
+
+
+def _item(value: Any) -> Any:
+    """The element of a zero-dimensional array, or of a scalar that behaves like one."""
+    refuse_masked("a number", value)
+    if getattr(getattr(value, "dtype", None), "kind", "") in _NO_NUMBER:
+        return value
+    with suppress(AttributeError, TypeError, ValueError):
+        item = value.item()
+        return item if type(item) in PLAIN else value if item is value else _number(item)
+    return value
+
+
+def _number(value: Any) -> Any:
+    """An int where the value is whole, else a float; the value itself where it is not a number."""
+    with suppress(TypeError, ValueError, OverflowError):
+        return int(index(value))
+    with suppress(AttributeError, TypeError, ValueError, OverflowError):
+        number = float(value.__float__())
+        is_exact = hasattr(value, "as_integer_ratio") and not isinstance(value, float)  # a Fraction, a Decimal
+        return int(number) if is_exact and number.is_integer() and abs(number) < _EXACT else number
+    return value
+
+
+# Options written as texts, with the same grammar and parsers as in the shell.
+
+#: Parser of each option.
+_ONE: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus", "spare", "requests"), whole_of_text),
+    **dict.fromkeys(("max_num_batched_tokens", "max_num_seqs", "max_model_len"), whole_of_text),
+    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), number_of_text),
+    **dict.fromkeys(("isl_cv", "osl_cv", "gpu_memory_utilization", "share", "spread", "cache_hit"), share_of_text),
+    "cache_size": partial(from_text, dimension="B"),
+    "cache_bandwidth": partial(from_text, dimension="B/s"),
+    **dict.fromkeys(("network", "ttft", "tpot", "e2el"), partial(time_of_text, needs_unit=True)),
+    "prefix": prefix_of_text,
+    "measured": measured_of_text,
+    "gpu_price": price_of_text,
+}
+
+#: Parser of each option that takes several values.
+_MANY: dict[str, Callable[[str], list[Any]]] = {
+    **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus"), wholes_of_text),
+    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), numbers_of_text),
+    **dict.fromkeys(("quantization", "kv_cache_dtype"), words_of_text),
+    "prefix": prefixes_of_text,
+}
+
+
+def listed_names(name: str, value: Any) -> list[Any]:
+    """Names or records; a text is split at its commas, unless it is a path.
+
+    >>> listed_names("gpus", ["h100, b200", "l40s:tp2"])
+    ['h100', 'b200', 'l40s:tp2']
+    """
+    names: list[Any] = []
+    for item in several(name, value):
+        text: Any = item if isinstance(item, Pool) else name_or_record(name, item)
+        parts = [text] if not isinstance(text, str) or "," not in text or is_file(text) else text.split(",")
+        if len(parts) > 1:
+            parts = [part.strip() for part in parts]
+            if not all(parts):
+                raise BadInput(f"{name} = {shown(text)} has an empty name between its commas")
+        names += parts
+    return names
+
+
+def is_file(text: str) -> bool:
+    """Whether a path exists; false for invalid paths."""
+    return os.path.exists(text)  # noqa: PTH110 - pathlib costs start-up time
+
+
+def plain_value(name: str, value: Any) -> Any:
+    """The value of an option, parsed if it is a text with a grammar.
+
+    >>> plain_value("isl", "4k"), plain_value("share", "99%"), plain_value("engine", "vllm")
+    (4096, 0.99, 'vllm')
+    """
+    if not isinstance(value, str) or name not in _ONE:
+        return value
+    try:
+        return _ONE[name](str.__str__(value))
+    except BadInput as error:
+        raise BadInput(f"{name} = {error}") from None
+
+
+def all_values(name: str, value: Any) -> list[Any]:
+    """Values of an option that may have several: from commas and ranges in a text, or from a list.
+
+    >>> all_values("isl", "1k,4k"), all_values("tp", "1:8:x2"), all_values("isl", ["1k", 2000])
+    ([1024, 4096], [1, 2, 4, 8], [1024, 2000])
+    """
+    text = scalar(value)
+    if isinstance(text, str) and name in _MANY:
+        try:
+            return _MANY[name](text)
+        except BadInput as error:
+            raise BadInput(f"{name} = {error}") from None
+    if isinstance(value, PromptShare):
+        return [value]
+    return [plain_value(name, item) for item in several(name, value)]
+
+
+def plain_counts(**options: Any) -> tuple[Any, ...]:
+    """Whole numbers from numbers or texts, in the order given."""
+    return tuple(plain_value(name, value) for name, value in zip(options, scalars(**options), strict=True))
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with texts parsed; a prefix share becomes tokens unless isl is an array or comes from a trace."""
+    plain = {name: plain_value(name, value) for name, value in options.items()}
+    isl = scalar(plain.get("isl"))
+    is_trace = isinstance(plain.get("lengths"), Mapping) or plain.get("lengths") not in (None, *LAWS)
+    if isinstance(plain.get("prefix"), PromptShare) and type(isl) in (int, float) and not is_trace:
+        plain["prefix"] = plain["prefix"].tokens(isl)
+    return plain
+
+
+def tokens_of_prefix(prefix: Any, isl: Any) -> Any:
+    """A cached prefix in tokens, in the shape of `isl` where it is a share of it."""
+    text = prefix if isinstance(prefix, PromptShare) else scalar(prefix)
+    known = plain_value("prefix", text) if isinstance(text, str) else text
+    if not isinstance(known, PromptShare):
+        return prefix if text is not known or not isinstance(text, str) else known
+    if type(isl) in (int, float):
+        return known.tokens(isl)
+    if not hasattr(isl, "round"):
+        raise BadInput(f"prefix = {shown(prefix)} is a share of the prompt, which is {shown(isl)}")
+    return (isl * known.share).round()
+
+
+# Limits on latencies, as callers write them.
+
+
+def slo_limits(slo: Any) -> Limits | None:
+    """Limits in seconds; bare numbers are ms in a text, seconds in a mapping."""
+    slo = scalar(slo) if not isinstance(slo, Mapping) else slo
+    if slo is None:
+        return None
+    if isinstance(slo, str):
+        return limits_of_text(slo)
+    if type(slo) is Limits:
+        check_limits(slo)
+        return slo
+    if not isinstance(slo, Mapping):
+        example = "{'ttft': 0.3}"
+        raise BadInput(
+            f"slo = {shown(slo)} must be a mapping of limits in seconds, such as {example}, or {SLO_EXAMPLE!r}"
+        )
+    limits = Limits()
+    for name, limit in slo.items():
+        metric, level = metric_and_level(scalar(name))
+        text = scalar(limit)
+        if isinstance(text, str) and "@" in text and not is_stated(str(scalar(name))):
+            text, _, level_text = text.partition("@")
+            _, level = metric_and_level(f"{metric}@{level_text.strip()}")
+        key = key_of(metric, level)
+        if key in limits:
+            raise BadInput(f"{key!r} is limited twice in {shown(slo)}; keep one")
+        if key == P99_WITHIN:
+            limits[key] = ratio_of_text(text) if isinstance(text, str) else number(key, text, 1.0, BILLION)
+        else:
+            limits[key] = _time_limit(f"SLO {name}", text)
+    check_limits(limits)
+    return limits
+
+
+def with_p99_within(slo: Limits | None, within: float) -> Limits:
+    """Limits with one on the p99 over the median added [1]."""
+    if slo is not None and P99_WITHIN in slo:
+        raise BadInput("the SLO already limits the p99 over the median; state it once")
+    return Limits({**(slo or {}), P99_WITHIN: within})
+
+
+def _time_limit(name: str, value: Any) -> float:
+    """A limit on a latency [s]; a bare number over a minute is refused as milliseconds."""
+    time = scalar(value)
+    if isinstance(time, str):
+        return _parsed_time(name, time)
+    if type(time) not in (float, int) or not 0.0 < time <= BILLION:
+        raise BadInput(f"{name} = {shown(value)} must be a positive, finite time in seconds")
+    if MINUTE < time < BILLION:  # a billion, the largest number, is no limit at all
+        text = shown(time)
+        raise BadInput(
+            f"{name} = {text} is over a minute (bare numbers are seconds); write {rounded(time * MILLI)} for "
+            f"{text} ms, or {text + ' s'!r} if that is meant"
+        )
+    return float(time)
+
+
+def _parsed_time(name: str, text: str) -> float:
+    try:
+        time = time_of_text(text, needs_unit=True)
+    except BadInput:
+        time = 0.0
+    if not 0.0 < time <= BILLION:
+        raise BadInput(f"{name} = {shown(text)} must be a time in seconds, such as 0.3 or '300 ms'")
+    return time

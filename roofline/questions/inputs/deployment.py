@@ -1,0 +1,481 @@
+"""A deployment as callers write it: pools of GPUs, drafts, corrections; built once, and cached for later cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from roofline.catalog import find
+from roofline.numbers.operations import Real
+from roofline.numbers.quantity import BILLION, rounded, to_text
+from roofline.physics.equation import basis_of
+from roofline.physics.passes import eagle_head, mtp_module
+from roofline.physics.plan import Deployment, Draft, Plan
+from roofline.questions.inputs import arguments, case
+from roofline.questions.inputs.arguments import COUNTS, PLAIN, name_or_record, plain_value, scalar, several
+from roofline.serving.knee import check_plan, plan_fault
+from roofline.serving.latency import BURST, SIGMA_TPOT, SIGMA_TTFT, Correction, Workload, request_passes, time_per_token
+from roofline.serving.quantization import resolved_quantization
+from roofline.specs.engine import METHODS, MOST_DRAFTS, Acceptance
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.written import (
+    DEGREES,
+    EXAMPLES_OF_ACCEPTANCE,
+    Pool,
+    acceptance_of_rates,
+    acceptance_of_text,
+    is_pool,
+    pool_of_text,
+    pool_text,
+)
+from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.records import NamedTuple, replace
+
+# Pools of GPUs in text, such as ``8xh100``: the GPU, and the options that the text states.
+
+#: Options of `predict` that a pool may state.
+POOLED = (*DEGREES, "quantization")
+
+_OPEN = {"pp": 1, "ep": 1, "dp": 1}  # defaults of `predict`, which a pool may replace
+
+
+class GpuChoice(NamedTuple):
+    """A GPU, and the options of a question including those its pool states."""
+
+    gpu: Any  # name or record; a pool with replicas of a plan that is still open
+    options: dict[str, Any]
+    pool: Pool | None = None  # None for a GPU alone
+
+    @property
+    def text(self) -> str:
+        """The pool or GPU, in the form that a caller may write."""
+        if self.pool is not None:
+            return pool_text(self.pool)
+        return self.gpu.name if isinstance(self.gpu, Gpu) else str(self.gpu)
+
+
+def pool_of(gpu: Any, specs: str | None = None) -> Pool | None:
+    """The pool that a caller names; None for a GPU alone, such as any exact name in the catalog."""
+    if isinstance(gpu, (Pool, Gpu)):
+        return gpu if isinstance(gpu, Pool) else None
+    text = scalar(gpu)
+    if not isinstance(text, str) or not is_pool(text) or find.is_gpu_name(text, specs):
+        return None
+    return pool_of_text(text)
+
+
+def gpu_of(gpu: Any, specs: str | None = None) -> Gpu:
+    """The record of a GPU that is named alone or in a pool."""
+    if isinstance(gpu, Gpu):
+        return gpu
+    pool = pool_of(gpu, specs)
+    return find.load_gpu(name_or_record("gpu", gpu) if pool is None else pool.gpu, specs)
+
+
+def is_open_pool(chosen: GpuChoice) -> bool:
+    """Whether it is so many replicas of a plan that is still open."""
+    return isinstance(chosen.gpu, Pool)
+
+
+def choice(gpu: Any, options: Mapping[str, Any], question: str | None = None) -> GpuChoice:
+    """A GPU, and options merged with its pool; a `question` that shows one replica refuses a number of GPUs."""
+    pool = pool_of(gpu, options.get("specs"))
+    if pool is None:
+        return GpuChoice(name_or_record("gpu", gpu), dict(options))
+    if question is not None:
+        _refuse_count(pool, question)
+    merged = dict(options)
+    for name, value in pool.options.items():
+        option = options.get(name)
+        if option not in (None, _OPEN.get(name), value):
+            raise BadInput(
+                f"{name} is stated twice: {value} in {pool_text(pool)!r}, and {name} = {shown(option)}; leave one out"
+            )
+        merged[name] = value
+    if pool.replicas is None:
+        return GpuChoice(pool.gpu, merged, pool)
+    count = merged.get("num_gpus")
+    if merged.get("tp") is None:
+        if count is not None:
+            raise BadInput(
+                f"num_gpus = {shown(count)} and {pool.replicas} replicas in {pool_text(pool)!r} leave the plan open; "
+                f"state its tp, as in {pool.gpu}:tp4x{pool.replicas}, or leave one out"
+            )
+        return GpuChoice(Pool(pool.gpu, replicas=pool.replicas), merged, pool)
+    return GpuChoice(pool.gpu, {**merged, "num_gpus": fixed_count(pool, merged)}, pool)
+
+
+class Opened(NamedTuple):
+    """Deployment options of a pool merged with those given separately."""
+
+    gpu: str
+    tp: int | None
+    pp: int
+    ep: int
+    dp: int
+    num_gpus: int | None
+    quantization: str | None
+    copies: int | None  # replicas, where the plan is still open
+
+
+def opened(pool: Pool, **options: Any) -> Opened:
+    chosen = choice(pool, options)
+    rest = {name: chosen.options[name] for name in ("tp", "pp", "ep", "dp", "num_gpus", "quantization")}
+    if isinstance(chosen.gpu, Pool):
+        return Opened(chosen.gpu.gpu, **rest, copies=chosen.gpu.replicas)
+    return Opened(pool.gpu, **rest, copies=None)
+
+
+def fixed_count(pool: Pool, options: Mapping[str, Any]) -> int:
+    """GPUs of all replicas of a pool whose plan is known."""
+    per_replica = 1
+    for name in ("tp", "pp", "dp"):
+        degree = scalar(options.get(name, 1))
+        if type(degree) is not int:
+            raise BadInput(f"{name} = {shown(degree)} must be a single whole number beside {pool_text(pool)!r}")
+        per_replica *= degree
+    count, num_gpus = (pool.replicas or 1) * per_replica, scalar(options.get("num_gpus"))
+    if num_gpus not in (None, count):
+        raise BadInput(
+            f"num_gpus is stated twice: {pool.replicas} replicas of {per_replica} GPUs in {pool_text(pool)!r}, and "
+            f"num_gpus = {shown(num_gpus)}; leave one out"
+        )
+    return count
+
+
+def choice_of_formats(gpu: Any, options: Mapping[str, Any], question: str) -> GpuChoice:
+    """As `choice`, for a question that varies the number formats."""
+    chosen = choice(gpu, options)
+    quantization = None if chosen.pool is None else chosen.pool.quantization
+    if quantization is not None:
+        raise BadInput(
+            f"{question} goes through the number formats itself: leave {quantization} out of {chosen.text!r}"
+        )
+    return chosen
+
+
+def _refuse_count(pool: Pool, question: str) -> None:
+    """Refuse a number of GPUs or replicas in a pool."""
+    counted = f"{pool.num_gpus}x" if pool.num_gpus is not None else f"x{pool.replicas}" if pool.replicas else None
+    if counted is not None:
+        options = {name: value for name, value in pool.options.items() if name in POOLED}
+        plain = pool_text(Pool(pool.gpu, **options))
+        raise BadInput(f"{question}: leave {counted} out of {pool_text(pool)!r} and write {plain}")
+
+
+# Speculative decoding options: the draft, its number of tokens, and their acceptance.
+
+_JOINED = {"mtp": 2, "eagle": 3}  # hidden states and embeddings that a draft module concatenates
+_ODD_VOCABULARY = 0.02  # relative difference beyond which the tokenizers must differ
+
+
+def drafted(
+    deployment: Deployment, draft: Any, draft_tokens: Any, acceptance: Any, specs: str | None = None
+) -> Deployment:
+    """The deployment with its draft; unchanged without one."""
+    record = draft_of(deployment, draft, draft_tokens, acceptance, specs)
+    return deployment if record is None else replace(deployment, draft=record)
+
+
+def check_draft_plan(deployment: Deployment) -> None:
+    """Refuse a plan that the draft model cannot run with."""
+    drafting = deployment.drafting
+    if drafting is not None:
+        fault = plan_fault(drafting.model, drafting.plan)
+        if fault is not None:
+            raise BadInput(f"draft {drafting.model.short_name}: {fault}")
+
+
+def draft_of(
+    deployment: Deployment, draft: Any, draft_tokens: Any, acceptance: Any, specs: str | None = None
+) -> Draft | None:
+    """The draft; None without one. By default as many tokens as acceptances or draft modules."""
+    draft = draft if isinstance(draft, Model) else scalar(draft)
+    if draft is None:
+        named = {"draft_tokens": draft_tokens, "acceptance": acceptance}
+        stray = [name for name, value in named.items() if value is not None]
+        if stray:
+            raise BadInput(f"{stray[0]} needs a draft; give draft = mtp, eagle, ngram, or the name of a smaller model")
+        return None
+    model, method, proposed = deployment.model, "model", draft
+    if isinstance(draft, str):
+        method = draft.strip().lower()
+        if method not in METHODS:
+            proposed, method = _draft_model(draft, specs), "model"
+        elif method == "mtp":
+            proposed = mtp_module(model)
+        else:
+            proposed = eagle_head(model) if method == "eagle" else None
+    elif not isinstance(draft, Model):
+        raise BadInput(f"draft = {shown(draft)} must be mtp, eagle, ngram, or the name of a smaller model")
+    count = _count(draft_tokens)
+    rates = _acceptance(acceptance, count, model.mtp_layers if method == "mtp" else None)
+    if proposed is None:
+        return Draft(method, rates)
+    formats = deployment.quantization
+    if method == "model":
+        formats = resolved_quantization(proposed, deployment.gpu)
+    return Draft(method, rates, proposed, formats, _JOINED.get(method, 0))
+
+
+def draft_warnings(deployment: Deployment) -> list[str]:
+    draft, model = deployment.draft, deployment.model
+    if draft is None:
+        return []
+    source = draft.acceptance.source or "as given"
+    tokens = f"{draft.acceptance.tokens:.3g} tokens per step of {draft.tokens} proposed ({source})"
+    notes = [f"{tokens}; it varies with the text"]
+    if draft.method == "eagle":
+        notes.append("EAGLE head: one attention layer like the model's with a dense network, an estimate")
+    smaller = draft.model
+    if draft.method == "model" and smaller is not None and abs(smaller.vocab / model.vocab - 1.0) > _ODD_VOCABULARY:
+        notes.append(
+            f"{smaller.short_name} and {model.short_name} have vocabularies of {smaller.vocab:,} and {model.vocab:,}: "
+            "engines want one tokenizer for both"
+        )
+    return notes
+
+
+def _draft_model(name: str, specs: str | None) -> Model:
+    try:
+        model: Model = find.find_model(name, specs)[0]
+    except UnknownName as error:
+        raise UnknownName(f"draft = {shown(name)} is neither {', '.join(METHODS)} nor a model: {error}") from None
+    return model
+
+
+def _count(value: Any) -> int | None:
+    count = scalar(value)
+    if isinstance(count, str) and count.strip().isdecimal():
+        count = int(count)
+    if count is None:
+        return None
+    if type(count) is float and count.is_integer():
+        count = int(count)
+    if type(count) is not int or not 1 <= count <= MOST_DRAFTS:
+        raise BadInput(f"draft_tokens = {shown(value)} must be a whole number between 1 and {MOST_DRAFTS}")
+    return count
+
+
+def _acceptance(value: Any, count: int | None, modules: int | None) -> Acceptance:
+    """Acceptance with a rate for each draft token."""
+    if isinstance(value, Acceptance):
+        return value if count is None else value.of(count)
+    if value is None:
+        raise BadInput(f"a draft needs an acceptance, which depends on your text; give {EXAMPLES_OF_ACCEPTANCE}")
+    text = scalar(value)
+    if isinstance(text, str):
+        return acceptance_of_text(text, _single_rate_count(count, modules) if is_single_rate(text) else count)
+    rates = several("acceptance", value)
+    for rate in rates:
+        if type(rate) not in (int, float):
+            raise BadInput(
+                f"acceptance = {shown(rate)} must be a number between 0 and 1; or give {EXAMPLES_OF_ACCEPTANCE}"
+            )
+    tokens = _single_rate_count(count, modules) if len(rates) == 1 else count
+    return acceptance_of_rates(tuple(map(float, rates)), tokens)
+
+
+def is_single_rate(text: str) -> bool:
+    """Whether an acceptance in text is one rate: not several, no preset, no tokens per step."""
+    return "," not in text and not any(letter.isalpha() for letter in text)
+
+
+def _single_rate_count(count: int | None, modules: int | None) -> int:
+    """Draft tokens that share a single rate."""
+    proposals = count or modules
+    if not proposals:
+        raise BadInput("one acceptance needs draft_tokens, the tokens proposed before each step; or give one for each")
+    return proposals
+
+
+# A model on a GPU with its plan, formats and engine: built once, and cached for later cases.
+
+_WORDS = (
+    "quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network",
+    "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len",
+)  # fmt: skip
+_SETTINGS = _WORDS[8:]
+_ENGINE = 6  # index into the words
+_MOST = 256  # cached deployments
+
+
+class CaseOptions(NamedTuple):
+    """Options of `predict` that describe the deployment, in groups."""
+
+    model: Any
+    gpu: Any
+    degrees: tuple[Any, ...]  # tp pp ep dp num_gpus
+    words: tuple[Any, ...]  # quantization weights kv_cache_dtype compute routing basis engine network; its settings
+    drafts: tuple[Any, Any, Any]  # draft draft_tokens acceptance
+    figures: tuple[Any, Any]  # of the GPU: derate gpu_price
+    files: tuple[Any, Any]  # specs assume
+
+
+class Deployed(NamedTuple):
+    """A model on a GPU, at the given tp or at 1."""
+
+    deployment: Deployment
+    tp: int | None
+    num_gpus: int | None
+    copies: int | None  # replicas, where the plan is still open
+    basis: str  # as requested
+    notes: tuple[str, ...]  # on names
+    lost: tuple[str, ...]  # notes on derated rates
+
+
+_KNOWN: dict[CaseOptions, tuple[CaseOptions, Deployed]] = {}  # values keep alive the records whose ids are in the keys
+
+
+def deployed_case(options: CaseOptions) -> Deployed:
+    """One replica; the same object for the same names and options, so that cases share its programs."""
+    if not _is_of_catalog(options):
+        return _deployed(options)
+    key = options
+    if type(options.model) is not str or type(options.gpu) is not str:
+        key = options._replace(model=_identity(options.model), gpu=_identity(options.gpu))
+    try:
+        known = _KNOWN.get(key)
+    except (TypeError, ValueError):  # not hashable
+        return _deployed(options)
+    if known is None:
+        known = options, _deployed(options)
+        if len(_KNOWN) >= _MOST:
+            _KNOWN.clear()
+        _KNOWN[key] = known
+    return known[1]
+
+
+def _identity(named: Any) -> Any:
+    """A name as it is; a record by its identity."""
+    return named if type(named) is str else (type(named), id(named))
+
+
+def _is_of_catalog(options: CaseOptions) -> bool:
+    """Whether nothing is read from user files, which may change between calls."""
+    for name in (options.model, options.gpu, options.words[_ENGINE]):
+        if isinstance(name, (Model, Gpu)):
+            continue
+        if type(name) is not str or name.endswith(find.FILES) or ("/" in name and arguments.is_file(name)):
+            return False
+    if any(value is not None for value in (options.drafts[0], *options.files)) or os.environ.get("ROOFLINE_SPECS"):
+        return False
+    return COUNTS.issuperset(map(type, options.degrees))
+
+
+def _deployed(options: CaseOptions) -> Deployed:
+    degrees, words, specs = options.degrees, options.words, options.files[0]
+    if not COUNTS.issuperset(map(type, degrees)):
+        degrees = arguments.plain_counts(**dict(zip(("tp", "pp", "ep", "dp", "num_gpus"), degrees, strict=True)))
+    if not PLAIN.issuperset(map(type, words)):
+        words = tuple(arguments.scalars(**dict(zip(_WORDS, words, strict=True))))
+    quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, *settings = words
+    specs = None if specs is None else arguments.folder(specs)
+    model, gpu, copies = options.model, options.gpu, None
+    model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs, options.files[1])
+    pool = None if isinstance(gpu, Gpu) else pool_of(gpu, specs)
+    tp, pp, ep, dp, num_gpus = degrees
+    if pool is not None:
+        gpu, tp, pp, ep, dp, num_gpus, quantization, copies = opened(
+            pool, tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus, quantization=quantization
+        )
+    gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
+    profile = case.engine(engine, network, specs, gpu, **dict(zip(_SETTINGS, settings, strict=True)))
+    derate, price = options.figures
+    gpu, lost = case.derated(case.priced(gpu, price), case.losses_of(derate))
+    chosen = resolved_quantization(model, gpu, quantization, weights, kv_cache_dtype, compute)
+    plan = Plan(1 if tp is None else tp, pp, ep, dp)
+    deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.routing_skew(routing), engine=profile)
+    if any(value is not None for value in options.drafts):
+        deployment = drafted(deployment, *options.drafts, specs)
+    if tp is not None:
+        check_plan(model, plan)
+    notes = tuple(note for note in (model_note, gpu_note) if note is not None)
+    return Deployed(deployment, tp, num_gpus, copies, basis, notes, lost)
+
+
+# Correction factors from one measurement of a deployment.
+
+_FAR = 2.0  # factor beyond which a note asks to check the deployment
+_MOST_FACTOR = 30.0  # factor beyond which the measurement is refused
+_FIELDS = ("isl", "osl", "batch", "prefix")
+
+
+def correction(deployment: Deployment, workload: Workload, measured: Any) -> Correction:
+    """Factors on predictions; the measurement has the lengths and load of the case unless it states others."""
+    if deployment.basis == "ideal":
+        raise BadInput("the ideal basis is the hardware limit, which measured cannot scale; leave out one of them")
+    measured = plain_value("measured", scalar(measured))
+    fields = tuple(dict.fromkeys((*_FIELDS, *case.LOADS)))
+    known = ("ttft", "tpot", *fields)
+    if not isinstance(measured, Mapping) or not {"ttft", "tpot"} & set(measured) or not set(measured) <= set(known):
+        raise BadInput(
+            f"measured = {shown(measured)} must give ttft or tpot in seconds, and may give {', '.join(fields)}"
+        )
+    measured = {key: plain_value(key, scalar(value)) for key, value in measured.items()}
+    for key, value in measured.items():
+        if type(value) not in (float, int) or not (0.0 < value <= BILLION or (key == "prefix" and value == 0.0)):
+            raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
+    loads = [name for name in case.LOADS if name in measured]
+    load = "batch" if workload.load == BURST else workload.load
+    needed = ("isl", "osl", "prefix", *(loads or (load,)))
+    missing = [name for name in needed if name not in measured and type(getattr(workload, name)) is not float]
+    if missing:
+        raise BadInput(f"measured must state its {' and '.join(missing)}; the case has several")
+    values = {name: measured.get(name, getattr(workload, name)) for name in needed}
+    cache = workload.cache if values["prefix"] else None
+    own_workload = case.workload(**{"batch": None, **values}, cache=cache)
+    from roofline.serving.load.equations import mean_latencies
+
+    predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, own_workload), strict=True))
+    least_of = dict(zip(("ttft", "tpot"), _at_hardware_limit(deployment, own_workload), strict=True))
+    factors = {}
+    for key in ("ttft", "tpot"):
+        if key not in measured:
+            continue
+        least = least_of[key]
+        if measured[key] < least:
+            raise BadInput(
+                f"measured {key} = {to_text(float(measured[key]), 's')} is below the hardware limit of "
+                f"{to_text(least, 's')}; check its unit, load, lengths, precision and tp"
+            )
+        network = deployment.effective_engine.network if key == "ttft" else 0.0
+        if network > 0.0 and measured[key] < least + network:
+            raise BadInput(
+                f"measured ttft = {to_text(float(measured[key]), 's')} is less than the network's round trip of "
+                f"{to_text(network, 's')} and the {to_text(least, 's')} that the same work takes at full rates; give "
+                "the ttft that the client saw, or leave out network"
+            )
+        factors[key] = float(measured[key]) / predicted[key]
+        if factors[key] > _MOST_FACTOR:
+            raise BadInput(
+                f"measured {key} = {to_text(float(measured[key]), 's')} is {factors[key]:.0f} times the prediction: "
+                "a slip of the unit, or another deployment? (here in seconds, on the command line in milliseconds)"
+            )
+    return Correction(
+        **factors,
+        sigma_ttft=SIGMA_TTFT if "ttft" in measured else None,
+        sigma_tpot=SIGMA_TPOT if "tpot" in measured else None,
+    )
+
+
+def correction_notes(factors: Correction) -> tuple[str, ...]:
+    notes = []
+    for name, factor in (("ttft", factors.ttft), ("tpot", factors.tpot)):
+        if factor != 1.0:
+            note = f"{name} scaled by the measurement: {rounded(factor)}x the prediction"
+            if not 1.0 / _FAR <= factor <= _FAR:
+                note += ", far outside its interval; check that the deployment is the same"
+            notes.append(note)
+    return tuple(notes)
+
+
+def _at_hardware_limit(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
+    """TTFT and TPOT at the hardware limit, with the calibrated number of concurrent sequences [s]."""
+    from roofline.serving.load.equations import served
+
+    load = None if workload.load == BURST else served(deployment, workload)
+    first, step = request_passes(deployment.on("ideal"), workload, load)
+    return first.time, time_per_token(deployment, workload.osl, step.time)

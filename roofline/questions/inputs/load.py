@@ -1,0 +1,222 @@
+"""A load on a deployment: the smallest tp that fits it, the replicas that share it, and notes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline.numbers.operations import Real, all_of, any_of, largest_of, maximum, negated, where
+from roofline.numbers.quantity import NANO, rounded
+from roofline.physics.memory import largest_batch, memory
+from roofline.physics.plan import Deployment, Plan
+from roofline.questions.inputs.case import NUMBERS, cold_start_warnings
+from roofline.serving.knee import (
+    check_count,
+    check_degrees,
+    check_plan,
+    does_not_fit,
+    plan_fault,
+    possible_tp,
+    widest_tp,
+)
+from roofline.serving.latency import BENCHMARK, BURST, UNDER_LOAD, USERS, Served, Workload, lanes
+from roofline.serving.prediction import Prediction
+from roofline.support.errors import BadInput, Overloaded
+from roofline.support.records import NamedTuple, replace
+
+__all__ = ["BENCHMARK", "UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
+
+
+_SAME = 0.01  # relative gain in capacity that does not justify a wider plan
+_LEAST_EXCESS = NANO
+
+
+def open_tp(
+    deployment: Deployment,
+    workload: Workload,
+    *,
+    num_gpus: int | None = None,
+    copies: int | None = None,
+    slo: Mapping[str, float] | None = None,
+) -> Real:
+    """The tensor-parallel degree of each case where none is stated; 0 where no degree of a node fits.
+
+    The one rule for every question, element by element:
+
+    1. a burst takes the smallest degree that holds its batch;
+    2. users take the smallest that holds all of them at once, in memory and in `max_num_seqs`, a request rate the
+       smallest with a saturation above it; where none does, the smallest of those that take the most;
+    3. where the number of GPUs and an SLO are given, the smallest that meets the SLO, else the nearest miss.
+
+    With a number of GPUs, degrees that divide it come first.
+    """
+    _check_counts(deployment, num_gpus)
+    length = workload.isl + workload.osl
+    candidates = _possible(deployment)
+    zero: Real = sum(0.0 * value for value in (getattr(workload, name) for name in NUMBERS) if value is not None)
+    whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
+    if num_gpus is None and workload.load == BURST:
+        largest, longest = largest_of(workload.batch), largest_of(length)
+        first = next((each for each in candidates if memory(each, largest, longest).fits), None)
+        if first is not None and first is candidates[0]:
+            return 1.0 * first.plan.tp
+    chosen = zero
+    settled: Real = chosen > 0.0
+    best = chosen
+    for candidate in whole or candidates:
+        served_by = candidate.copies(copies or (num_gpus or 1) // candidate.plan.num_gpus or 1)
+        score = _score(served_by, workload, slo if num_gpus is not None else None)
+        fits = memory(candidate, workload.batch, length).fits
+        is_better = fits & ((chosen == 0.0) | (score.value > best * (1.0 + score.gain)))
+        takes_it = negated(settled) & is_better
+        chosen, best = where(takes_it, 1.0 * candidate.plan.tp, chosen), where(takes_it, score.value, best)
+        enough = negated(settled) & fits & score.is_enough
+        chosen, settled = where(enough, 1.0 * candidate.plan.tp, chosen), settled | enough
+        if all_of(settled):
+            break
+    return chosen
+
+
+class _Score(NamedTuple):
+    """How well a plan serves a case."""
+
+    value: Real  # the more, the better
+    gain: float  # relative, that does not justify a wider plan
+    is_enough: Real
+
+
+def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] | None) -> _Score:
+    if slo:
+        from roofline.serving.load.tails import excess
+
+        worst = excess(deployment, workload, slo)
+        return _Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
+    if workload.load == BURST:
+        return _Score(value=1.0, gain=0.0, is_enough=True)
+    takes, amount = _capacity(deployment, workload), _amount(workload)
+    return _Score(takes, _SAME, takes >= amount if workload.load == USERS else takes > amount)
+
+
+def _amount(workload: Workload) -> Real:
+    """Users or requests per second; 0 for a burst."""
+    return 0.0 if workload.load == BURST else getattr(workload, workload.load)
+
+
+def _possible(deployment: Deployment) -> list[Deployment]:
+    """The deployment at each tensor-parallel degree of a node that divides the model, smallest first."""
+    plan, model = deployment.plan, deployment.model
+    known: list[Deployment] | None = deployment.memo.get(open_tp)
+    if known is None:
+        degrees = possible_tp(model, widest_tp(deployment))
+        plans = [replace(plan, tp=tp) for tp in degrees]
+        known = [deployment.at(each) for each in plans if plan_fault(model, each) is None]
+        deployment.memo[open_tp] = known
+    return known
+
+
+def _check_counts(deployment: Deployment, num_gpus: int | None) -> None:
+    """Refuse an impossible number of GPUs, and degrees that are no whole numbers."""
+    if num_gpus is not None:
+        check_count("num_gpus", num_gpus)
+    if check_degrees not in deployment.memo:
+        check_degrees(deployment.model, deployment.plan)
+        deployment.memo[check_degrees] = True
+
+
+def at_tp(deployment: Deployment, tp: float, num_gpus: int | None = None) -> Deployment:
+    """The deployment at a degree from `open_tp`; where none fits, at the widest of a node that divides the GPUs."""
+    plan = deployment.plan
+    if tp:
+        return deployment.at(replace(plan, tp=int(tp)))
+    possible = [tp for tp in possible_tp(deployment.model, widest_tp(deployment)) if (tp * plan.dp) % plan.ep == 0]
+    whole = [degree for degree in possible if num_gpus is None or num_gpus % replace(plan, tp=degree).num_gpus == 0]
+    widest = deployment.at(replace(plan, tp=(whole or possible or [1])[-1]))
+    check_plan(widest.model, widest.plan)
+    return widest
+
+
+def _capacity(deployment: Deployment, workload: Workload) -> Real:
+    """Users that fit at once, or requests answered [1/s]."""
+    from roofline.serving.load.equations import saturation, server_of
+    from roofline.serving.load.server import UNLIMITED, prompt_of
+
+    server = server_of(deployment, workload)
+    if workload.load == USERS:
+        return server.slots * lanes(deployment)
+    return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(deployment)
+
+
+def replicas(plan: Plan, num_gpus: int) -> int:
+    check_count("num_gpus", num_gpus)
+    whole, rest = divmod(num_gpus, plan.num_gpus)
+    if rest or not whole:
+        raise BadInput(
+            f"num_gpus = {num_gpus} must be a multiple of {plan.num_gpus}, the GPUs that one replica needs "
+            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp}); give more GPUs, another plan, or smaller formats (-q fp8)"
+        )
+    return whole
+
+
+def check_longest(deployment: Deployment, workload: Workload, *, allow_oversize: bool) -> None:
+    """Refuse requests beyond the engine's `max_model_len`, and a `max_model_len` that no memory holds."""
+    longest = deployment.engine.max_model_len
+    if longest is None:
+        return
+    length = workload.isl + workload.osl
+    if not all_of(length <= longest):
+        raise BadInput(f"isl + osl = {largest_of(length):g} tokens exceed max_model_len = {longest}")
+    if not allow_oversize and largest_batch(deployment, float(longest)) < 1.0:
+        raise does_not_fit(deployment, 1.0, float(longest))
+
+
+def under_load(prediction: Prediction) -> Prediction:
+    """The prediction with a note on its load; refused where it is overloaded."""
+    load, deployment, workload = prediction.served, prediction.deployment, prediction.workload
+    if load is None:
+        return prediction
+    from roofline.serving.load.equations import domain, outside
+
+    if type(load.ttft) is not float:
+        note = f"{UNDER_LOAD}: {_share_outside(deployment, workload, load)}"
+        return replace(prediction, added=(*prediction.added, note))
+    if not load.is_stable:
+        rate = float(workload.request_rate or 0.0)
+        what = f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
+        if rate >= load.max_request_rate:
+            raise Overloaded(
+                f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; request_rate = "
+                f"{rounded(rate)} exceeds that: lower it, or add GPUs (--num-gpus)"
+            )
+        asked = f"request_rate = {rounded(rate)}" if rate else f"{workload.concurrency:g} users"
+        raise Overloaded(
+            f"{what}: no steady state was found for {asked}; ask for a lower load, or add GPUs (--num-gpus)"
+        )
+    fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
+    return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))
+
+
+def domains(prediction: Prediction, size: int) -> list[list[str]]:
+    """Notes on the load of each element of an array; none for a burst."""
+    load = prediction.served
+    if load is None:
+        return [[] for _ in range(size)]
+    from roofline.serving.load.equations import domain, outside
+
+    conditions = list(outside(prediction.deployment, prediction.workload, load))
+    return [
+        [domain([note for fails, note in conditions if (fails[place] if hasattr(fails, "shape") else fails)])]
+        for place in range(size)
+    ]
+
+
+def _share_outside(deployment: Deployment, workload: Workload, load: Served) -> str:
+    """Note on how many cases of an array lie outside the validated range."""
+    from roofline.serving.load.equations import outside
+
+    conditions = outside(deployment, workload, load)
+    reasons = [reason for fails, reason in conditions if any_of(where(load.is_stable, fails, fails < 0))]
+    note = "all cases are inside the validated range"
+    if reasons:
+        note = f"some cases are outside the validated range ({', '.join(reasons)})"
+    if all_of(load.is_stable):
+        return note
+    return f"{note}; overloaded cases have no times (max_request_rate)"

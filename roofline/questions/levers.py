@@ -1,0 +1,808 @@
+"""Levers of a case under load: the effect of each alone, and of the best few together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+
+from roofline.numbers.operations import Json, is_nan
+from roofline.numbers.quantity import HOUR, rounded, to_text
+from roofline.physics.memory import kv_bytes_per_token
+from roofline.questions.alternatives import (
+    CHECK,
+    MORE_BANDWIDTH,
+    POOLS,
+    SAME_ANSWERS,
+    VERIFIED,
+    Kernels,
+    both_qualities,
+    cache_quality,
+    is_free,
+    kernels_of,
+    reason_of,
+    reason_of_pools,
+    smaller_sibling,
+    split_options,
+    splits,
+    weights_quality,
+    wider_gpu,
+)
+from roofline.questions.disaggregate import Disaggregation, disaggregate
+from roofline.questions.goodput import check_share
+from roofline.questions.inputs.arguments import plain_options, scalar, slo_limits, values_of
+from roofline.questions.inputs.deployment import choice
+from roofline.questions.predict import meeting_first, meets, predict
+from roofline.serving.capacity import Goodput, largest_rate, share_is_met
+from roofline.serving.cost import usd_per_m_output_tok
+from roofline.serving.latency import RATE, USERS
+from roofline.serving.prediction import Prediction
+from roofline.serving.quantization import resolved_quantization, summary
+from roofline.serving.row_types import LeverRow
+from roofline.serving.shown import ROW_KEYS
+from roofline.serving.shown import row as row_of
+from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
+from roofline.specs.formats import FORMATS, number_format
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.workload import LAWS, key_text, metric_and_level
+from roofline.support.errors import BadInput, RooflineError, shown
+from roofline.support.records import NamedTuple, dataclass, field, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import CompareOptions
+
+
+#: Name of the reference row.
+AS_IT_IS = "as it is"
+
+_TOGETHER = "together"
+_MOST_TOGETHER = 3  # levers
+_TRIED = 3  # levers to combine with those already pulled, where each needs a goodput search
+_MOST_WAYS = 2  # to pull one lever that need a goodput search: the nearest to the SLO at this load
+_DIGITS = 6  # significant, in a comparison of scores
+_NOT_HERE = {
+    "batch": "a burst on an idle server has no queue and no percentiles",
+    "num_prompts": "percentiles need a steady state",
+    "measured": "a measurement is of one deployment only",
+    "allow_oversize": "a lever that does not fit is listed with the reason",
+}
+_NUMBERS = ("isl", "osl", "prefix", RATE, USERS)
+
+
+def levers(
+    model: str | Model,
+    gpu: str | Gpu,
+    *,
+    goal: str | None = None,
+    share: float | str | None = None,
+    **options: Unpack[CompareOptions],
+) -> Levers:
+    """Every lever of a case under a load: alone, and the best few together.
+
+    All levers keep the plan and the number of GPUs of the unchanged case. Combinations grow greedily: each step adds
+    the most effective lever of another kind, up to three. Separate pools have their own plans, and are not combined.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool or record.
+        goal: ``ttft`` (its p99), ``tpot``, ``goodput``, or ``cost`` of a request, at the goodput where there is an SLO,
+            else at this load; None for ``tpot`` where the unchanged case misses an SLO by its TPOT most, else ``ttft``.
+        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
+        options: keyword arguments of `predict` with `concurrency` or `request_rate`; lengths and load are single
+            numbers.
+
+    Returns:
+        The unchanged case, its levers by their effect on the goal, with an SLO those that meet it at this load first,
+        and those that cannot be pulled, with the reason.
+
+    Raises:
+        BadInput: no load, another goal, a goal without its SLO or price, or as `predict` raises.
+        RooflineError: the unchanged case cannot be run.
+
+    Valid:
+        Gains hold at this load; the order may differ at another.
+
+    >>> import roofline as rl
+    >>> rl.levers("llama-3.1-8b", "h100-sxm", goal="tpot", request_rate=4, basis="ideal").best.name
+    'smaller: llama-3.2-3b'
+    """
+    goal_name = scalar(goal)
+    if goal_name is not None and (not isinstance(goal_name, str) or goal_name not in GOALS):
+        raise BadInput(f"goal = {shown(goal)} must be one of {', '.join(GOALS)}")
+    pooled = choice(gpu, _plain_case(dict(options)))
+    limits = slo_limits(pooled.options["slo"]) if pooled.options.get("slo") is not None else None
+    if goal_name == "goodput" and not limits:
+        raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+    case = {**pooled.options, **({} if limits is None else {"slo": limits})}
+    first = predict(model, pooled.gpu, **case)
+    goal_name = goal_name or _goal_of_limits(first)
+    plan = {"tp": first.deployment.plan.tp, "num_gpus": first.deployment.num_gpus}
+    gpu_name = pooled.gpu if isinstance(pooled.gpu, (str, Gpu)) else pooled.gpu.gpu
+    session = _Session(goal_name, check_share(share), {"model": model, "gpu": gpu_name, **case, **plan})
+    start = session.start
+    if start.score(goal_name) == float("inf"):
+        raise BadInput(_no_goal(goal_name, start))
+    alone, refused = [], {}
+    for lever in candidates(Start(start.prediction, start.options)):
+        pulled = session.best_of(lever)
+        if isinstance(pulled, str):
+            refused[lever.kind] = pulled
+        else:
+            alone.append(pulled)
+    alone.sort(key=lambda row: (not row.meets_slo, _place(row.score(goal_name), start.score(goal_name))))
+    together = list(session.together(alone))
+    if together and not is_free(together[-1].quality):
+        together += list(session.together([row for row in alone if is_free(row.quality)]))[-1:]
+        together = meeting_first(together, lambda row: row.verdict)
+    return Levers(goal_name, start, tuple(alone), tuple(together), refused, _notes(goal_name, start))
+
+
+class _Session:
+    """Predictions of a case with levers pulled."""
+
+    def __init__(self, goal: str, share: float | None, options: Mapping[str, Any]) -> None:
+        self.goal, self.share = goal, share
+        start = self._pulled(AS_IT_IS, "reference", (), options, None)
+        self.start = self.with_goodput(start)
+        self.of_goodput = bool(start.answer.slo) and goal in ("goodput", "cost")
+
+    def best_of(self, lever: Lever) -> Pulled | str:
+        """The best way to pull a lever, or why there is none."""
+        tried, errors = [], []
+        for way in lever.choices:
+            try:
+                tried.append(self.pull(way.name, lever.kind, (way.name,), way.changes, lever, is_trial=True))
+            except RooflineError as error:
+                errors.append(str(error))
+        if not tried:
+            return lever.reason or errors[0]
+        if self.of_goodput:
+            nearest = sorted(tried, key=lambda row: row.excess)[:_MOST_WAYS]
+            return min(map(self.with_goodput, nearest), key=self._rank)
+        return self.with_goodput(min(tried, key=self._rank))
+
+    def _rank(self, row: Pulled) -> tuple[bool, float]:
+        """What meets the SLO first, then by the goal."""
+        return not row.meets_slo, row.score(self.goal)
+
+    def pull(
+        self,
+        name: str,
+        kind: str,
+        parts: tuple[str, ...],
+        changes: Mapping[str, Any],
+        lever: Lever | None = None,
+        *,
+        is_trial: bool = False,
+    ) -> Pulled:
+        """The case with changed options; a trial has no goodput."""
+        options = {**self.start.options, **changes}
+        if POOLS[0] in changes:
+            options = {**split_options(self.start.options), **changes}
+        row = self._pulled(name, kind, parts, options, lever)
+        return row if is_trial else self.with_goodput(row)
+
+    def with_goodput(self, row: Pulled) -> Pulled:
+        """The row with its goodput, where there is an SLO."""
+        answer = row.answer
+        if not answer.slo:
+            return row
+        before = row.before
+        if before is not None and _deployed(row.options) == _deployed(before.options):
+            return replace(row, goodput=before.goodput)
+        if isinstance(answer, Prediction):
+            return replace(
+                row, goodput=largest_rate(answer.deployment, answer.workload, answer.slo, self.share, answer.correction)
+            )
+        return replace(row, goodput=answer.goodput(share=self.share))
+
+    def together(self, alone: Sequence[Pulled]) -> Iterator[Pulled]:
+        """The best levers pulled together, one more each time."""
+        helpful = [row for row in alone if row.helps(self.goal) and isinstance(row.answer, Prediction)]
+        if not helpful:
+            return
+        pulled, places = helpful[0], [helpful[0].place]
+        while len(places) < _MOST_TOGETHER:
+            others = [row for row in helpful if row.place not in places]
+            others = others[:_TRIED] if self.of_goodput else others
+            tried = [combined for row in others if (combined := self._combined(pulled, row)) is not None]
+            best = min(tried, key=lambda pair: self._rank(pair[0]), default=None)
+            if best is None or (pulled.meets_slo and not best[0].meets_slo):
+                return
+            meets_now = best[0].meets_slo and not pulled.meets_slo
+            if not meets_now and not is_better(best[0].score(self.goal), pulled.score(self.goal)):
+                return
+            pulled = self.with_goodput(best[0]) if best[0].goodput is None else best[0]
+            places.append(best[1].place)
+            yield pulled
+
+    def _combined(self, pulled: Pulled, other: Pulled) -> tuple[Pulled, Pulled] | None:
+        """A row with the levers of another added, and that other; None where they do not combine."""
+        start = self.start.options
+        options = (*pulled.options.items(), *other.options.items())
+        changes = {name: value for name, value in options if value != start.get(name)}
+        parts = (*pulled.parts, *other.parts)
+        quality = both_qualities(pulled.quality, other.quality)
+        assumptions = dict.fromkeys(filter(None, (pulled.assumption, other.assumption)))
+        lever = Lever(_TOGETHER, (), quality, "; ".join(assumptions) or None)
+        with suppress(RooflineError):
+            name, is_trial = " + ".join(parts), not self.of_goodput
+            return self.pull(name, _TOGETHER, parts, changes, lever, is_trial=is_trial), other
+        return None
+
+    def _pulled(
+        self, name: str, kind: str, parts: tuple[str, ...], options: Mapping[str, Any], lever: Lever | None
+    ) -> Pulled:
+        answer: Prediction | Disaggregation = disaggregate(**options) if POOLS[0] in options else predict(**options)
+        before: Pulled | None = getattr(self, "start", None)
+        quality = SAME_ANSWERS if lever is None else lever.quality
+        assumption = None if lever is None else lever.assumption
+        place = kind if lever is None or lever.excludes is None else lever.excludes
+        shared = None
+        if self.share is not None and isinstance(answer, Prediction) and answer.slo:
+            shared = share_is_met(answer.deployment, answer.workload, answer.slo, self.share, answer.correction)
+        return Pulled(name, kind, parts, options, answer, None, quality, assumption, place, before, shared)
+
+
+def _deployed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without the load, on which a goodput does not depend."""
+    return {name: value for name, value in options.items() if name not in (RATE, USERS)}
+
+
+def _place(score: float, than: float) -> float:
+    """Sort key of a score, rounded so that ties keep their order."""
+    return round(score / abs(than), _DIGITS) if than else score
+
+
+def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a single case under a load; others are refused."""
+    for name, why in _NOT_HERE.items():
+        value = scalar(options.pop(name, None))
+        if value is not None and value is not False:
+            raise BadInput(f"levers takes no {name}: {why}")
+    plain = {name: value for name, value in plain_options(options).items() if value is not None}
+    if not {RATE, USERS} & set(plain):
+        raise BadInput("levers need a load: give --request-rate or --concurrency (request_rate=2 in Python)")
+    for name in _NUMBERS:
+        if values_of(name, plain.get(name)) is not None:
+            raise BadInput(
+                f"levers takes one case: {name} = {shown(plain[name])} must be a single number, not an array"
+            )
+    return plain
+
+
+def _goal_of_limits(start: Prediction) -> str:
+    """The goal where none is stated: TPOT where the case misses its SLO, and its limit binds; else TTFT."""
+    shares = start.slo_shares
+    binding = max(shares, key=lambda key: float(shares[key]), default=None)
+    is_tpot = binding is not None and metric_and_level(binding)[0] == "tpot"
+    return "tpot" if is_tpot and not start.slo_met else "ttft"
+
+
+def _no_goal(goal: str, start: Pulled) -> str:
+    """Why the goal has no value."""
+    if goal == "cost":
+        gpu = start.prediction.deployment.gpu.name
+        if start.goodput is not None and start.prediction.usd_per_hour is not None:
+            return "next to no request meets the SLO as it is, so that none has a cost; rank by goodput"
+        return f"no rental price of {gpu} is known; give --gpu-price, or rank by ttft, tpot or goodput"
+    return "an answer of one token has no TPOT; rank by ttft"
+
+
+def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
+    deployment = start.prediction.deployment
+    where = f"{deployment.num_gpus} x {deployment.gpu.name}, tp {deployment.plan.tp}"
+    notes = [f"all levers at {where}, unless a lever says otherwise"]
+    if start.goal_figure(goal) == "ttft":
+        notes.append(f"ranked by the mean TTFT, as the p99 is not known: {UNKNOWN}")
+    if goal == "cost" and start.goodput is None:
+        notes.append(
+            "without an SLO the cost is that of this load, which at a given rate the GPUs alone decide; give --slo for "
+            "the cost at the goodput"
+        )
+    return tuple(notes)
+
+
+# The levers of a case: what each changes, what it assumes, and why some cannot be pulled.
+
+_SHARED, _HIT = 0.5, 0.6  # shares of the prompt, and of the requests
+_SHORTER = 0.75  # of the answer
+_LIGHTER = 0.8  # of the load
+_TWICE = 2
+_SIXTEEN_BIT, _BYTE = 1.5, 0.75  # least size of a value in 16-bit formats, in 8-bit formats [B]
+_EIGHT_BITS = ("fp8", "int8")
+_KV_FORMAT = "fp8"
+
+_OF_R1 = (
+    "drafts are kept as DeepSeek-R1 keeps them: 1.92, 2.58 and 2.82 tokens per step with 1, 2 and 3 of them "
+    "(NVIDIA, TensorRT-LLM tech blog 1)"
+)
+_OF_LLAMA = (
+    "65 % of the drafts are kept: 2.77 tokens per step with 7 of them on MT-bench, EAGLE-3 head of Llama 3.1 8B "
+    "(huggingface.co/nebius/EAGLE3-Llama-3.3-70B-Instruct)"
+)
+#: Draft -> its acceptance, numbers of draft tokens to try, and the source.
+_DRAFTS: dict[str, tuple[str | float, tuple[int, ...], str]] = {
+    "mtp": ("deepseek-r1-mtp", (1, 2, 3), _OF_R1),
+    "eagle": (0.65, (1, 3, 5), _OF_LLAMA),
+}
+
+
+class Start(NamedTuple):
+    """The unchanged case."""
+
+    prediction: Prediction
+    options: Mapping[str, Any]  # keyword arguments of `predict`, including model, GPU and plan
+
+
+class Choice(NamedTuple):
+    name: str
+    changes: Mapping[str, Any]  # to the keyword arguments of `predict`
+
+
+class Lever(NamedTuple):
+    """A lever and the ways to pull it, the best of which is shown; without any, the reason."""
+
+    kind: str
+    choices: tuple[Choice, ...] = ()
+    quality: str = SAME_ANSWERS
+    assumption: str | None = None
+    reason: str | None = None  # why it cannot be pulled
+    excludes: str | None = None  # kind of lever that it is not combined with; its own kind by default
+
+
+def candidates(start: Start) -> Iterator[Lever]:
+    """Every lever of a case, including those that cannot be pulled."""
+    yield _smaller_model(start)
+    yield _prompt_cache(start)
+    yield _speculation(start)
+    yield _weights(start)
+    yield _kv_cache(start)
+    yield _bandwidth(start)
+    yield from _more_gpus(start)
+    yield _separate_pools(start)
+    yield _shorter_answers(start)
+    yield from _budgets(start)
+    yield _lighter_load(start)
+
+
+def _smaller_model(start: Start) -> Lever:
+    model = start.prediction.deployment.model
+    sibling = smaller_sibling(model, start.options.get("specs"))
+    if sibling is None:
+        return Lever("smaller model", reason=f"the catalog has no smaller sibling of {model.short_name}")
+    changes: dict[str, Any] = {"model": sibling.short_name}
+    if start.options.get("quantization") is None and start.options.get("weights") is None:
+        now = summary(model, start.prediction.deployment.quantization)[0]
+        with suppress(RooflineError):  # refused where the case is predicted
+            native = summary(sibling, resolved_quantization(sibling, start.prediction.deployment.gpu))[0]
+            changes |= {} if native == now else {"weights": now}
+    quality = f"another model: {CHECK}"
+    return Lever("smaller model", (Choice(f"smaller: {sibling.short_name}", changes),), quality)
+
+
+def _prompt_cache(start: Start) -> Lever:
+    """A shared prefix, where the case has none."""
+    kind, isl = "prompt cache", float(start.prediction.workload.isl)
+    if start.prediction.workload.prefix > 0.0 or start.prediction.workload.cache is not None:
+        return Lever(kind, reason="the case has a cached prefix already")
+    shared = round(_SHARED * isl)
+    if shared < 1:
+        return Lever(kind, reason="a prompt is one token")
+    hits = f"{100.0 * _HIT:.0f}"
+    way = Choice(f"prompt cache ({hits}% hits)", {"prefix": shared, "cache_hit": _HIT})
+    assumption = (
+        f"{shared} of {isl:g} prompt tokens are shared, and {hits} % of the requests find them in the GPU's memory"
+    )
+    return Lever(kind, (way,), assumption=f"{assumption}; give --prefix and --cache-hit for your own")
+
+
+def _speculation(start: Start) -> Lever:
+    """Drafts by the model's MTP module if it has one, else by an EAGLE-3 head."""
+    kind, model = "speculation", start.prediction.deployment.model
+    if start.prediction.deployment.draft is not None:
+        return Lever(kind, reason="the case has drafts already")
+    if start.prediction.workload.osl <= 1.0:
+        return Lever(kind, reason="an answer is one token")
+    draft = "mtp" if model.mtp_layers else "eagle"
+    acceptance, counts, assumption = _DRAFTS[draft]
+    ways = tuple(
+        Choice(f"speculation ({draft}, {count})", {"draft": draft, "draft_tokens": count, "acceptance": acceptance})
+        for count in counts
+    )
+    return Lever(kind, ways, VERIFIED, assumption)
+
+
+def _weights(start: Start) -> Lever:
+    """The next smaller weight format that the GPU multiplies."""
+    deployment = start.prediction.deployment
+    gpu, now = deployment.gpu, summary(deployment.model, deployment.quantization)[0]
+    nbytes = FORMATS[now].nbytes if now in FORMATS else _SIXTEEN_BIT
+    if nbytes >= _SIXTEEN_BIT:
+        smaller = next((name for name in _EIGHT_BITS if name in gpu.peaks), None)
+    elif nbytes >= _BYTE and "fp4" in gpu.peaks:
+        smaller = number_format("fp4", gpu.vendor).name
+    else:
+        smaller = None
+    if smaller is None:
+        return Lever("weights", reason=f"{gpu.name} multiplies no format smaller than {now}")
+    if nbytes < _BYTE:
+        return Lever("weights", reason=f"weights have 4 bits already ({now})")
+    kv = summary(deployment.model, deployment.quantization)[1]
+    held = {} if kv is None else {"kv_cache_dtype": kv}
+    return Lever("weights", (Choice(f"weights {smaller}", {"weights": smaller, **held}),), weights_quality(smaller))
+
+
+def _kv_cache(start: Start) -> Lever:
+    deployment = start.prediction.deployment
+    if not kv_bytes_per_token(deployment.model) > 0.0:
+        return Lever("KV cache", reason=f"{deployment.model.short_name} keeps no KV cache that grows")
+    now = deployment.quantization.kv_format
+    if FORMATS[now].nbytes < _SIXTEEN_BIT:
+        return Lever("KV cache", reason=f"it is {now} already")
+    choice = Choice(f"KV cache {_KV_FORMAT}", {"kv_cache_dtype": _KV_FORMAT})
+    return Lever("KV cache", (choice,), cache_quality(_KV_FORMAT))
+
+
+def _bandwidth(start: Start) -> Lever:
+    deployment = start.prediction.deployment
+    gpu, dtype = deployment.gpu, summary(deployment.model, deployment.quantization)[2]
+    wider = wider_gpu(gpu, dtype or "bf16", start.options.get("specs"))
+    if wider is None:
+        more = f"{100.0 * (MORE_BANDWIDTH - 1.0):.0f} %"
+        return Lever("more bandwidth", reason=f"no {gpu.vendor} GPU that can be rented has {more} more than {gpu.name}")
+    changes: dict[str, Any] = {"gpu": wider.name}
+    assumption = None
+    if start.options.get("gpu_price") is not None:
+        changes["gpu_price"] = None
+        assumption = f"{wider.name} at the catalog's price; the one given is that of {gpu.name}"
+    return Lever("more bandwidth", (Choice(f"GPU {wider.name}", changes),), assumption=assumption)
+
+
+def _more_gpus(start: Start) -> Iterator[Lever]:
+    """Twice the GPUs: as replicas, and as a wider plan."""
+    deployment = start.prediction.deployment
+    count, plan = _TWICE * deployment.num_gpus, deployment.plan
+    copies = _TWICE * deployment.replicas
+    yield Lever("more GPUs", (Choice(f"{copies} replicas instead of {deployment.replicas}", {"num_gpus": count}),))
+    wider = Choice(f"tp {_TWICE * plan.tp} instead of {plan.tp}", {"tp": _TWICE * plan.tp, "num_gpus": count})
+    yield Lever("wider plan", (wider,), excludes="more GPUs")
+
+
+def _separate_pools(start: Start) -> Lever:
+    kind, deployment = "separate pools", start.prediction.deployment
+    if deployment.num_gpus == 1:
+        return Lever(kind, reason="one GPU cannot be two pools")
+    if start.prediction.workload.cache is not None:
+        return Lever(kind, reason="pools take a prefix that is always there, no rate of hits")
+    ways = tuple(
+        Choice(name, pools) for name, pools in splits(start.options["gpu"], deployment.plan, int(deployment.replicas))
+    )
+    return Lever(kind, ways, reason=None if ways else "one replica of this plan cannot be divided")
+
+
+def _shorter_answers(start: Start) -> Lever:
+    osl = start.prediction.workload.osl
+    if osl <= 1.0:
+        return Lever("shorter answers", reason="an answer is one token")
+    if start.options.get("lengths") not in (None, *LAWS):
+        return Lever("shorter answers", reason="lengths are those of a trace; shorten its answers")
+    shorter = max(round(_SHORTER * osl), 1)
+    quality = f"answers end sooner: {CHECK}"
+    return Lever("shorter answers", (Choice(f"answers of {shorter} tokens", {"osl": shorter}),), quality)
+
+
+def _budgets(start: Start) -> Iterator[Lever]:
+    """Half and twice the token budget of a step, and the sequences of a rank."""
+    engine = start.prediction.deployment.engine
+    for kind, name, what in (
+        ("token budget", "max_num_batched_tokens", "tokens a step"),
+        ("batch budget", "max_num_seqs", "sequences a rank"),
+    ):
+        now = getattr(engine, name)
+        if now is None:
+            yield Lever(kind, reason=f"{engine.name} has no limit of {what}")
+            continue
+        values = [value for value in (now // _TWICE, now * _TWICE) if value >= 1]
+        yield Lever(kind, tuple(Choice(f"{value} {what}", {name: value}) for value in values))
+
+
+def _lighter_load(start: Start) -> Lever:
+    workload = start.prediction.workload
+    if workload.request_rate is not None:
+        rate = _LIGHTER * float(workload.request_rate)
+        return Lever("headroom", (Choice(f"{rounded(rate)} requests/s (-20%)", {RATE: rate}),))
+    users = _LIGHTER * float(workload.concurrency or 1.0)
+    return Lever("headroom", (Choice(f"{rounded(users)} users (-20%)", {USERS: users}),))
+
+
+# A case with levers pulled, compared with the unchanged case; and all levers of a case.
+
+#: Goals that levers are ranked by, and their names.
+GOALS = {"ttft": "TTFT p99", "tpot": "TPOT", "goodput": "goodput", "cost": "the cost of requests"}
+
+#: Keys of a row in addition to those of a prediction.
+LEVER_KEYS = (
+    "lever", "lever_kind", "levers", "options", "ttft_p50_change", "ttft_p99_change", "tpot_change", "goodput",
+    "goodput_binding", "goodput_change", "goodput_usd_per_m_output_tok", "lever_usd_per_request", "cost_change",
+    "helps", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode", "why", "quality", "assumption", "reason",
+)  # fmt: skip
+
+#: Answer for a changed case: of one pool of GPUs, or of two.
+Answer: TypeAlias = Prediction | Disaggregation
+
+#: Least relative change that counts; smaller ones are within the rounding of a figure.
+WORTH = 0.02
+
+
+@dataclass(frozen=True, repr=False)
+class Pulled:
+    """The case with one or more levers pulled, or none."""
+
+    name: str
+    kind: str
+    parts: tuple[str, ...] = field(repr=False)  # levers that are pulled; none in the reference
+    options: Mapping[str, Any] = field(repr=False)  # keyword arguments of `predict`, or of `disaggregate`
+    answer: Answer = field(repr=False)
+    goodput: Goodput | None = field(default=None, repr=False)  # None without an SLO
+    quality: str = SAME_ANSWERS
+    assumption: str | None = None
+    place: str = ""  # levers with the same place are not combined
+    before: Pulled | None = field(default=None, repr=False)  # the unchanged case; None for itself
+    shared: bool | None = field(default=None, repr=False)  # whether the share asked for meets the SLO; None: no share
+
+    def __str__(self) -> str:
+        figures = {"TTFT p50": self.change("ttft_p50"), "p99": self.change("ttft_p99"), "TPOT": self.change("tpot")}
+        figures |= {"goodput": self.change("goodput"), "cost": self.change("cost")}
+        moved = [f"{name} {change_text(by)}" for name, by in figures.items() if by is not None]
+        return f"{self.name}: {', '.join(moved)}" if moved else f"{self.name}: {self._times}"
+
+    def __repr__(self) -> str:
+        return f"<Pulled {self}>"
+
+    @property
+    def keeps_answers(self) -> bool:
+        """Whether answers are known to stay the same."""
+        return is_free(self.quality)
+
+    @property
+    def cost(self) -> float | None:
+        """Rent per request [USD]: at the goodput where there is an SLO, else at this load; None without a price.
+
+        None too where the goodput is next to nothing.
+        """
+        rent = self.answer.usd_per_hour
+        if self.goodput is not None and self.goodput.is_idle:
+            return None
+        rate = self.goodput.rate if self.goodput is not None else float(self.answer.request_rate or 0.0)
+        return None if rent is None or not rate else rent / HOUR / rate
+
+    @property
+    def goodput_usd_per_m_output_tok(self) -> float | None:
+        """Rent per million output tokens at the goodput [USD]; None without one worth a price, or without a price."""
+        rent = self.answer.usd_per_hour
+        if rent is None or self.goodput is None or self.goodput.is_idle:
+            return None
+        return float(usd_per_m_output_tok(rent / HOUR, self.goodput.rate * self.answer.workload.osl))
+
+    def figure(self, name: str) -> float | None:
+        """TTFT percentile or TPOT [s], goodput [1/s] or cost [USD]; None where it does not apply."""
+        if name == "goodput":
+            return None if self.goodput is None else self.goodput.rate
+        if name == "cost":
+            return self.cost
+        latency = self.answer.latency(name)
+        return None if latency is None else float(latency)
+
+    def change(self, name: str) -> float | None:
+        """Relative change of a figure against the unchanged case [1]; None where either is unknown or near zero."""
+        before = None if self.before is None else self.before.goodput
+        if name == "goodput" and any(goodput is not None and goodput.is_idle for goodput in (before, self.goodput)):
+            return None
+        now, then = self.figure(name), None if self.before is None else self.before.figure(name)
+        return None if now is None or not then else now / then - 1.0
+
+    def helps(self, goal: str) -> bool | None:
+        """Whether it improves a goal and keeps the SLO, or meets one that was missed; None for the unchanged case."""
+        if self.before is None:
+            return None
+        if self.meets_slo != self.before.meets_slo:
+            return self.meets_slo
+        return is_better(self.score(goal), self.before.score(goal))
+
+    @property
+    def verdict(self) -> str | None:
+        """Verdict on the SLO at this load; None without one, or where a limited percentile is not known."""
+        if self.shared is not None:
+            return LIKELY if self.shared else UNLIKELY
+        return None if self.answer.verdict is None else str(self.answer.verdict)
+
+    @property
+    def meets_slo(self) -> bool:
+        """Whether it meets the SLO by the central estimate; False without one."""
+        return meets(self.verdict)
+
+    @property
+    def excess(self) -> float:
+        """Largest limited latency over its limit [1], of those that are known."""
+        shares = map(float, self.answer.slo_shares.values())
+        return max((share for share in shares if not is_nan(share)), default=0.0)
+
+    def goal_figure(self, goal: str) -> str:
+        """Figure that a goal is about: of ``ttft`` the p99, or the mean where the unchanged case has no known p99."""
+        if goal != "ttft":
+            return goal
+        return "ttft" if (self.before or self).figure("ttft_p99") is None else "ttft_p99"
+
+    def score(self, goal: str) -> float:
+        """Value of a goal, lower is better; infinite where there is none."""
+        figure = self.figure(self.goal_figure(goal))
+        if figure is None:
+            return float("inf")
+        return -figure if goal == "goodput" else figure
+
+    @property
+    def prediction(self) -> Prediction:
+        """The answer, which must be that of one pool."""
+        if not isinstance(self.answer, Prediction):
+            raise BadInput(f"{self.name} is no prediction of one pool; its answer is that of disaggregate")
+        return self.answer
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """Changes of the kernels; None for the unchanged case, and for two pools."""
+        if self.before is None or not isinstance(self.answer, Prediction):
+            return None
+        return kernels_of(self.before.prediction, self.answer)
+
+    def why(self, goal: str) -> str | None:
+        """Why it moves a goal, in a sentence; None for the unchanged case."""
+        if self.before is None:
+            return None
+        then = self.before.prediction, self.before.goodput
+        if not isinstance(self.answer, Prediction):
+            return reason_of_pools(goal, then, (self.answer, self.goodput))
+        return reason_of(goal, then, (self.answer, self.goodput), kernels_of(then[0], self.answer))
+
+    def to_dict(self, goal: str = "ttft") -> LeverRow:
+        """Flat row of the JSON contract: the keys of a prediction, and what the lever changes."""
+        kernels = self.kernels
+        row = {
+            **self._row(),
+            **({} if self.shared is None else {"slo_met": self.shared, "slo_reason": IN_RANGE}),
+            "slo_verdict": self.verdict,
+            "lever": self.name,
+            "lever_kind": self.kind,
+            "levers": list(self.parts),
+            "options": _plain(self.options),
+            **{f"{name}_change": self.change(name) for name in ("ttft_p50", "ttft_p99", "tpot", "goodput", "cost")},
+            "goodput": self.figure("goodput"),
+            "goodput_binding": None if self.goodput is None else self.goodput.binding,
+            "goodput_usd_per_m_output_tok": self.goodput_usd_per_m_output_tok,
+            "lever_usd_per_request": self.cost,
+            "helps": self.helps(goal),
+            "prefill_speedup": None if kernels is None else kernels.prefill.speedup,
+            "decode_speedup": None if kernels is None or kernels.decode is None else kernels.decode.speedup,
+            "why_prefill": None if kernels is None else kernels.why_prefill,
+            "why_decode": None if kernels is None else kernels.why_decode,
+            "why": self.why(goal),
+            "quality": self.quality,
+            "assumption": self.assumption,
+            "reason": None,
+            "warnings": list(self.answer.warnings),
+        }
+        order = (*(key for key in ROW_KEYS if key != "warnings"), *LEVER_KEYS, "warnings")
+        return cast("LeverRow", {key: row[key] for key in order})
+
+    def _row(self) -> dict[str, Any]:
+        """The keys of a prediction, as far as the answer has them."""
+        keys = [key for key in ROW_KEYS if key != "warnings"]
+        if isinstance(self.answer, Prediction):
+            return row_of(self.answer, keys)
+        whole: Mapping[str, Any] = self.answer.to_dict()
+        start = {} if self.before is None else row_of(self.before.prediction, ("gpu", "engine"))
+        return {**dict.fromkeys(keys), **start, **{key: whole[key] for key in keys if key in whole}}
+
+    @property
+    def _times(self) -> str:
+        times = {name: self.figure(name) for name in ("ttft_p50", "ttft_p99", "tpot")}
+        texts = {key_text(name, is_mean=True): time for name, time in times.items() if time is not None}
+        return ", ".join(f"{name} {to_text(time, 's')}" for name, time in texts.items())
+
+
+@dataclass(frozen=True, repr=False)
+class Levers:
+    """Every lever of a case: with an SLO those that meet it first, of these the most effective.
+
+    >>> import roofline as rl
+    >>> result = rl.levers("llama-3.1-8b", "h100-sxm", request_rate=4, basis="ideal")
+    >>> result.best.name, result.best.change("ttft_p99") < 0.0
+    ('smaller: llama-3.2-3b', True)
+    >>> len(result.to_records()) > len(result.alone) + len(result.together), result.to_dict()["goal"]
+    (True, 'ttft')
+    """
+
+    goal: str
+    start: Pulled  # the unchanged case
+    alone: tuple[Pulled, ...] = field(repr=False)
+    together: tuple[Pulled, ...] = field(repr=False)  # combinations of two, and of three
+    refused: Mapping[str, str] = field(default_factory=dict, repr=False)  # lever -> why it cannot be pulled
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [*map(str, (*self.together, *self.alone)), *(f"{name}: {why}" for name, why in self.refused.items())]
+        return "\n".join(
+            [str(self.start), *(f"  {line}" for line in [*lines, *(f"note: {note}" for note in self.notes)])]
+        )
+
+    def __repr__(self) -> str:
+        model = self.start.prediction.deployment.model.short_name
+        best = "none helps" if self.best is None else f"best {self.best}"
+        return f"<Levers {model}, for {self.goal_text}: {len(self.alone)} levers, {best}>"
+
+    @property
+    def goal_text(self) -> str:
+        """What is to be made better, in words."""
+        return "mean TTFT" if self.start.goal_figure(self.goal) == "ttft" else GOALS[self.goal]
+
+    @property
+    def best(self) -> Pulled | None:
+        """The most effective lever alone, of those that meet the SLO if any does; None where none helps."""
+        return next((lever for lever in self.alone if lever.helps(self.goal)), None)
+
+    @property
+    def best_alike(self) -> Pulled | None:
+        """The most effective of all that keeps answers the same, alone if that meets the SLO; None where none helps."""
+        alike = [row for row in (*self.alone, *self.together) if is_free(row.quality) and row.helps(self.goal)]
+        return next(iter(meeting_first(alike, lambda row: row.verdict)), None)
+
+    @property
+    def nearest(self) -> Pulled | None:
+        """What comes nearest to an SLO that neither the case nor a lever meets; None where one does, or without one."""
+        rows = (self.start, *self.together, *self.alone)
+        if not self.start.answer.slo or any(row.meets_slo for row in rows):
+            return None
+        return min(rows, key=lambda row: row.excess)
+
+    def to_records(self) -> list[LeverRow]:
+        """Flat rows: the unchanged case, combinations, single levers, and those that cannot be pulled."""
+        rows = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
+        first: dict[str, Any] = dict(rows[0])
+        kept = ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
+        nothing = dict.fromkeys(first) | {key: first[key] for key in kept}
+        refused: list[Any] = [
+            {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
+            for name, why in self.refused.items()
+        ]
+        return [*rows, *refused]
+
+    def to_dict(self) -> dict[str, Json]:
+        return {"goal": self.goal, "rows": cast("Any", self.to_records()), "notes": list(self.notes)}
+
+
+def change_text(change: float) -> str:
+    """A relative change in percent.
+
+    >>> change_text(-0.372), change_text(-0.0001), change_text(1.0)
+    ('-37%', '0%', '+100%')
+    """
+    whole = round(100.0 * change)
+    return f"{whole:+d}%" if whole else "0%"
+
+
+def is_better(score: float, than: float) -> bool:
+    """Whether a score is lower than another by more than the rounding of a figure.
+
+    >>> is_better(0.97, 1.0), is_better(0.99, 1.0), is_better(-2.0, -1.0)
+    (True, False, True)
+    """
+    return score < than - WORTH * abs(than) if than not in (0.0, float("inf")) else score < than
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON values: records by their names."""
+    return {
+        name: value.short_name if isinstance(value, Model) else value.name if isinstance(value, Gpu) else value
+        for name, value in options.items()
+    }

@@ -1,0 +1,306 @@
+"""What the catalogs list: rows, single entries with their sources, named workloads, models imported."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from roofline.catalog import find
+from roofline.catalog.entries import chosen_gpus, chosen_models, figures, si_value, sources, spec_yaml, with_si
+from roofline.catalog.find import Listed, document, load_workload, workload_names
+from roofline.numbers.quantity import BILLION, GIGA, HOUR, MINUTE, TERA, rounded, to_text
+from roofline.physics.equation import basis_of
+from roofline.physics.memory import (
+    CONVENTIONS,
+    active_parameters,
+    kv_bytes_per_token,
+    kv_growth_per_token,
+    parameters,
+    state_bytes_per_sequence,
+)
+from roofline.questions.inputs.arguments import is_file, scalars
+from roofline.questions.inputs.arguments import path as path_of
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Ffn, Indexer, Mixer, Model
+from roofline.specs.workload import (
+    LATENCIES,
+    NOTHING,
+    WHOLE_ANSWER,
+    NamedWorkload,
+    key_text,
+    limits_of_text,
+    metric_and_level,
+)
+from roofline.support.errors import BadSpec, RooflineError
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import WorkloadOptions
+    from roofline.serving.prediction import Prediction
+
+__all__ = [
+    "WORKLOAD_KEYS",
+    "Ffn",
+    "Gpu",
+    "Indexer",
+    "Mixer",
+    "Model",
+    "basis",
+    "document",
+    "figures",
+    "gpu_rows",
+    "imported_model",
+    "load_workload",
+    "model_counts",
+    "model_rows",
+    "si_value",
+    "sources",
+    "with_si",
+    "workload_options",
+    "workload_rows",
+    "workloads",
+]
+
+
+# Catalog entries as table rows, and the figures and sources of a single entry.
+
+
+def basis(gpu: Gpu) -> str:
+    """Default basis of predictions for a GPU: ``calibrated``, ``inherited``, ``generic`` or ``ideal``."""
+    return basis_of(gpu, "calibrated")
+
+
+def gpu_rows(
+    specs: str | None = None, vendor: str | None = None, generation: str | None = None, status: str | None = None
+) -> list[dict[str, Any]]:
+    """GPUs as flat rows, in the order of their names; keys carry their unit."""
+    listed = {entry.record.name: entry for entry in find.listed("gpu", specs)}
+    chosen = chosen_gpus((entry.record for entry in listed.values()), vendor, generation, status)
+    return [_gpu_row(gpu, listed[gpu.name]) for gpu in chosen]
+
+
+def model_rows(
+    specs: str | None = None,
+    family: str | None = None,
+    min_parameters: float | None = None,
+    max_parameters: float | None = None,
+    *,
+    moe: bool | None = None,
+) -> list[dict[str, Any]]:
+    """Models as flat rows, in the order of their names; keys carry their unit."""
+    records = (entry.record for entry in find.listed("model", specs))
+    chosen = chosen_models(records, family, min_parameters, max_parameters, moe)
+    return [_model_row(model) for model in chosen]
+
+
+def model_counts(model: Model) -> dict[str, Any]:
+    """Counts [1] and sizes [B] of a model, from its layers."""
+    return {
+        "parameters": parameters(model).total,
+        "active": {name: active_parameters(model, name) for name in CONVENTIONS},
+        "layers": model.layers,
+        "kv_bytes_per_token": kv_bytes_per_token(model),
+        "kv_growth_bytes_per_token": kv_growth_per_token(model),
+        "state_bytes_per_sequence": state_bytes_per_sequence(model),
+        "native": dict(model.native),
+    }
+
+
+def _gpu_row(gpu: Gpu, entry: Listed) -> dict[str, Any]:
+    priced = [] if gpu.price is None else figures(entry.content)
+    rates = {f"{dtype}_tflop_s": _scaled(gpu.peaks.get(dtype), TERA) for dtype in ("bf16", "fp8", "int8", "fp4")}
+    return {
+        "gpu": gpu.name,
+        "aliases": list(gpu.aliases),
+        "vendor": gpu.vendor,
+        "generation": gpu.generation,
+        "status": gpu.status,
+        **rates,
+        "bandwidth_tb_s": gpu.bandwidth / TERA,
+        "memory_gb": gpu.memory / GIGA,
+        "link": gpu.link.kind,
+        "link_gb_s": gpu.link.bandwidth / GIGA,
+        "domain": gpu.link.domain,
+        "power_w": gpu.power,
+        "usd_per_hour": None if gpu.price is None else gpu.price.typical * HOUR,
+        "price_date": next((figure.date for figure in priced if figure.field == "price"), None),
+        "basis": basis(gpu),
+    }
+
+
+def _model_row(model: Model) -> dict[str, Any]:
+    return {
+        "model": model.short_name,
+        "model_id": model.name,
+        "aliases": list(model.aliases),
+        "family": model.family,
+        "layers": model.layers,
+        "parameters_b": parameters(model).total / BILLION,
+        "active_b": active_parameters(model) / BILLION,
+        "stated_parameters_b": _scaled(model.stated_total, BILLION),
+        "stated_active_b": _scaled(model.stated_active, BILLION),
+        "weight_dtype": model.native["experts" if model.is_moe else "linear"],
+        "max_context": model.max_context,
+    }
+
+
+def _scaled(value: Any, unit: float) -> float | None:
+    return None if value is None else value / unit
+
+
+# Named workloads: what they are, their options, and what somebody waits for.
+
+#: Keys of a row about a workload.
+WORKLOAD_KEYS = (
+    "workload", "title", "isl", "isl_cv", "osl", "osl_cv", "prefix", "arrivals", "slo", "share", "dominates",
+    "ttft_share", "tightest", "why", "source", "url", "date", "notes",
+    "waits_for",
+)  # fmt: skip
+
+_MODEL, _GPU, _QUANTIZATION = "llama-3.3-70b", "h100-sxm", "fp8"  # default deployment of the latencies
+#: Pace of silent reading [tokens/s]: 238 words a minute (Brysbaert, "How many words do we read per minute?", Journal of
+#: Memory and Language 109, 2019), at 0.75 words a token (OpenAI, "What are tokens and how to count them?").
+READING = 238.0 / 0.75 / MINUTE
+
+_MOST = 2.0 / 3.0  # a part with a larger share of the end-to-end latency dominates
+
+
+def workloads() -> tuple[str, ...]:
+    """Names of the workloads of the catalog.
+
+    Returns:
+        Names, sorted.
+
+    >>> import roofline as rl
+    >>> "chat" in rl.workloads()
+    True
+    """
+    return workload_names()
+
+
+def workload_options(
+    workload: str | NamedWorkload, specs: str | None = None, *, loaded: bool = True
+) -> WorkloadOptions:
+    """Keyword arguments of `predict` for a workload.
+
+    Args:
+        workload: name, path of a YAML file, or record.
+        specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        loaded: whether lengths spread, as under a load; a burst has the mean lengths.
+
+    Returns:
+        Lengths and their spread, the cached prefix, and the SLO if there is one.
+
+    Raises:
+        UnknownName: no such workload.
+        BadSpec: its file has faults.
+
+    >>> import roofline as rl
+    >>> rl.workload_options("chat", loaded=False)
+    {'isl': 1155, 'osl': 211, 'prefix': 0, 'slo': {'ttft': 0.3, 'tpot': 0.025, 'p99_within': 2.0}}
+    """
+    from roofline.questions.inputs.case import TRAFFIC
+
+    record = workload if isinstance(workload, NamedWorkload) else load_workload(workload, specs)
+    options: dict[str, Any] = {"isl": record.isl, "osl": record.osl, "prefix": record.prefix}
+    if record.slo:
+        options["slo"] = limits_of_text(record.slo)
+    if loaded and (record.isl_cv or record.osl_cv):
+        options |= dict(zip(TRAFFIC, (record.isl_cv, record.osl_cv, record.lengths), strict=False))
+    return cast("WorkloadOptions", options)
+
+
+def workload_rows(
+    model: str | Model | None = None,
+    gpu: str | Gpu | None = None,
+    names: tuple[str, ...] | None = None,
+    specs: str | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """A row of `WORKLOAD_KEYS` for each workload; None: all of them, on Llama 3.3 70B in FP8, on H100."""
+    if model is None:
+        options = {"quantization": _QUANTIZATION, **options}
+    deployment = (model or _MODEL, gpu or _GPU)
+    records = [load_workload(name, specs) for name in (names or workloads())]
+    return [_row(record, deployment, {"specs": specs, **options}) for record in records]
+
+
+def _row(record: NamedWorkload, deployment: tuple[Any, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """A workload, and the latencies of one of its requests on an idle server."""
+    from roofline.questions.predict import predict
+
+    dominates, share, tight, why = None, None, None, ""
+    try:
+        case = workload_options(record, loaded=False)
+        alone = predict(*deployment, **{**options, **case})
+        share = float(alone.ttft / alone.e2el)
+        dominates = "TPOT" if share < 1.0 - _MOST else "TTFT" if share > _MOST else "both"
+        why = f"{_waiting(record, alone)}{_limit_taken(alone)}"
+        tight = _tightest(alone)
+    except RooflineError as error:
+        why = str(error)
+    values = (
+        record.name, record.title, record.isl, record.isl_cv, record.osl, record.osl_cv, record.prefix, record.arrivals,
+        record.slo, record.share, dominates, share, tight and key_text(tight), why, record.source, record.url,
+        record.date, list(record.notes), record.awaited,
+    )  # fmt: skip
+    return dict(zip(WORKLOAD_KEYS, values, strict=True))
+
+
+def _waiting(record: NamedWorkload, alone: Prediction) -> str:
+    """What somebody waits for, how long, and what the rest of the answer takes."""
+    first, whole = float(alone.ttft), float(alone.e2el)
+    percent = f"{100.0 * first / whole:.0f} %"
+    where = f"on {alone.deployment.num_gpus} {alone.deployment.gpu.name} with {alone.deployment.model.short_name}"
+    prompt = f"{rounded(float(alone.workload.isl - alone.workload.prefix))} tokens to prefill"
+    steps = f"{rounded(float(alone.workload.osl) - 1.0)} steps of {to_text(float(alone.tpot or 0.0), 's')}"
+    all_of_it = f"{to_text(whole, 's')} ({steps}; {prompt} are {percent}) {where}"
+    if record.awaited == NOTHING:
+        return f"nobody waits for a single answer, throughput counts; one takes {all_of_it}"
+    if record.awaited == WHOLE_ANSWER:
+        return f"the caller waits for the whole answer, {all_of_it}"
+    speed = float(alone.tok_s_user or math.inf)
+    pace = f"{rounded(speed)} tokens/s, {rounded(speed / READING)}x reading speed"
+    part = f"{percent} of the {to_text(whole, 's')} for the answer"
+    return (
+        f"the reader waits for the first token, {to_text(first, 's')} ({prompt}; {part}) {where}; "
+        f"the rest comes at {pace}"
+    )
+
+
+def _limit_taken(alone: Prediction) -> str:
+    """The tightest limit, and the share of it that an idle server takes."""
+    tight = _tightest(alone)
+    if tight is None:
+        return ""
+    limit, taken = to_text(alone.slo[tight], "s"), 100.0 * float(alone.slo_shares[tight])
+    return f"; its tightest limit is {key_text(tight)} {limit}, of which an idle server takes {taken:.0f} %"
+
+
+def _tightest(alone: Prediction) -> str | None:
+    """Key of the limit of which an idle server takes the largest share."""
+    shares = {key: share for key, share in alone.slo_shares.items() if metric_and_level(key)[0] in LATENCIES}
+    return max(shares, key=lambda key: float(shares[key])) if shares else None
+
+
+# Import of a model: from a Hugging Face configuration or a checkpoint to a specification in YAML.
+
+_FILES = (".json", ".safetensors", ".gguf")
+
+
+def imported_model(config: str, name: str | None = None, assume: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """Specification of a model as YAML, and cautions; `config` is a path or a Hugging Face id."""
+    from pathlib import Path
+
+    from roofline.catalog.checks import document_faults
+    from roofline.catalog.huggingface.config import hub_config
+    from roofline.catalog.huggingface.files import file_document
+
+    config = path_of("config", config)
+    name, assume = scalars(name=name, assume=assume)
+    path = config if is_file(config) or config.endswith(_FILES) else hub_config(config)
+    where = str(Path(path) / "config.json") if Path(path).is_dir() else path
+    document, cautions = file_document(path, name, assume=assume)
+    faults = document_faults(document, "model")
+    if faults:
+        raise BadSpec("\n".join(f"{where}:1: {fault}" for fault in faults))
+    return spec_yaml(document), tuple(cautions)

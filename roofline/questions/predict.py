@@ -1,0 +1,585 @@
+"""The public functions: names and plain numbers in, predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+
+from roofline.catalog import find
+from roofline.numbers.operations import Numbers, never
+from roofline.numbers.quantity import MICRO, to_text
+from roofline.physics.equation import IDEAL, IDEAL_LINK, Kernel, LinkRoof, Roof, collective_time
+from roofline.physics.passes import Pass
+from roofline.physics.plan import DEFAULT_SKEW, Deployment
+from roofline.questions.inputs import arguments, case, load
+from roofline.questions.inputs import deployment as deployments
+from roofline.questions.inputs.arguments import slo_limits
+from roofline.questions.inputs.case import LOADS
+from roofline.questions.inputs.deployment import CaseOptions, Deployed, deployed_case
+from roofline.serving.knee import Knees, does_not_fit
+from roofline.serving.latency import BURST, UNCORRECTED, Correction, Workload, prompt_kinds
+from roofline.serving.prediction import Prediction, Predictions, predict_deployment
+from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys, row
+from roofline.serving.verdict import LIKELY, PASS
+from roofline.specs.gpu import HOST, Gpu, the
+from roofline.specs.model import Model
+from roofline.specs.workload import Limits
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
+from roofline.support.records import NamedTuple, replace
+
+if TYPE_CHECKING:
+    from roofline.numbers.arrays import Array, Words
+    from roofline.questions.inputs.options import Case, OnceOptions
+
+__all__ = [
+    "DEFAULTS",
+    "DEFAULT_ENGINE",
+    "LOADS",
+    "NO_KNEE",
+    "ROW_KEYS",
+    "Kernel",
+    "Pass",
+    "Prediction",
+    "answer_row",
+    "calibrate_once",
+    "computed_tokens",
+    "equation",
+    "kernel_rows",
+    "knee",
+    "meeting_first",
+    "meets",
+    "predict",
+    "predict_each_gpu",
+    "prediction_passes",
+    "refused_row",
+    "tpot",
+    "ttft",
+]
+
+
+#: Default lengths and batch: the random data set of `vllm bench serve`.
+DEFAULTS: Mapping[str, int] = {"isl": case.USUAL[0], "osl": case.USUAL[1], "batch": 1, "prefix": 0}
+DEFAULT_ENGINE = "generic"
+#: Why there is no knee under a rate.
+NO_KNEE = (
+    "a knee is a batch, or a number of users: give batch or concurrency; under a request_rate the batch follows from "
+    "it (solve --for request_rate says the rate at which an SLO is just met)"
+)
+
+
+@overload
+def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Prediction: ...
+@overload
+def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Predictions: ...
+def predict(
+    model: str | Model,
+    gpu: str | Gpu,
+    *,
+    isl: Numbers = DEFAULTS["isl"],
+    osl: Numbers = DEFAULTS["osl"],
+    batch: Numbers | None = None,
+    concurrency: Numbers | None = None,
+    request_rate: Numbers | None = None,
+    num_prompts: Numbers | None = None,
+    prefix: Numbers = DEFAULTS["prefix"],
+    cache_hit: float | str | None = None,
+    cache_tier: str | None = None,
+    cache_bandwidth: float | str | None = None,
+    cache_size: float | str | None = None,
+    working_set: float | str | None = None,
+    isl_cv: float | str | None = None,
+    osl_cv: float | str | None = None,
+    lengths: str | Mapping[str, Iterable[float]] | None = None,
+    cold_start: str | tuple[float, float] | None = None,
+    derate: str | Mapping[str, float | str] | None = None,
+    tp: int | None = None,
+    pp: int = 1,
+    ep: int = 1,
+    dp: int = 1,
+    num_gpus: int | None = None,
+    quantization: str | None = None,
+    weights: str | None = None,
+    kv_cache_dtype: str | None = None,
+    compute: str | None = None,
+    routing: str | float = DEFAULT_SKEW,
+    basis: str = "calibrated",
+    engine: str = DEFAULT_ENGINE,
+    network: float | str = 0.0,
+    max_num_batched_tokens: int | str | None = None,
+    max_num_seqs: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    max_model_len: int | str | None = None,
+    draft: str | Model | None = None,
+    draft_tokens: int | str | None = None,
+    acceptance: float | str | Iterable[float] | None = None,
+    measured: str | Mapping[str, float | str] | None = None,
+    slo: str | Mapping[str, float | str] | None = None,
+    allow_oversize: bool = False,
+    specs: str | None = None,
+    gpu_price: float | str | tuple[float, float] | None = None,
+    assume: str | None = None,
+) -> Prediction | Predictions:
+    """Latencies of a model on GPUs under one load.
+
+    The load is a burst of `batch` requests on an idle server (default 1), `concurrency` users in a closed loop, who
+    send the next request as soon as the last is answered, or a `request_rate` of Poisson arrivals. Latencies of the
+    last two are means over requests.
+
+    Lengths and load may be arrays or columns that broadcast together. Every time is then an array, NaN where the case
+    does not fit or the server is overloaded.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
+        isl: prompt length [tokens].
+        osl: answer length [tokens].
+        batch: requests of a burst on an idle server, per replica; 1 where no load is given [sequences].
+        concurrency: users of the whole deployment, shared evenly by replicas and data-parallel ranks [requests].
+        request_rate: Poisson arrivals at the whole deployment [1/s].
+        num_prompts: requests of a run that all users start together, averaged over the run; None for the steady
+            state [requests].
+        prefix: prompt tokens whose KV is already cached [tokens].
+        cache_hit: share of the requests whose prefix is cached, ``60%``; None for all, or as `working_set` says [1].
+        cache_tier: where prefixes are cached: ``hbm``, ``host``, ``nvme`` or ``network``; None for ``hbm``.
+        cache_bandwidth: of the tier to one GPU, ``12GB/s``; None for that of the GPU's link [B/s].
+        cache_size: of the prompt cache of one replica, ``500GB``; in ``hbm`` it is taken from the batch [B].
+        working_set: size of all prefixes in use, ``2TB``, or with Zipf's law, ``2TB:zipf0.9`` [B].
+        isl_cv: standard deviation of prompt lengths under a load, over their mean; None for equal lengths [1].
+        osl_cv: standard deviation of answer lengths under a load, over their mean; None for equal lengths [1].
+        lengths: distribution of both, ``lognormal`` (the default) or ``uniform``; or a trace: the path of a CSV with
+            columns isl and osl, or a mapping with these, whose means replace isl and osl.
+        cold_start: share of the requests of a load that start a cold server, and their extra wait: ``1%:2s``, or both
+            numbers, the time in seconds [1, s].
+        derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualization or clocks:
+            ``bandwidth:5%,peak:3%``, or a mapping [1].
+        tp: tensor-parallel degree; None for the smallest that holds the load, or, where `num_gpus` and `slo` are given,
+            that meets the SLO; in arrays, case by case [1].
+        pp: pipeline-parallel degree [1].
+        ep: expert-parallel degree [1].
+        dp: data-parallel degree of the attention [1].
+        num_gpus: GPUs of all replicas; None for one replica [1].
+        quantization: preset of formats, e.g. ``fp8``.
+        weights: number format of the weights.
+        kv_cache_dtype: number format of the KV cache.
+        compute: dtype at which weights are multiplied.
+        routing: ``uniform``, or the skew c of the expert choice [1].
+        basis: ``calibrated`` or ``ideal``.
+        engine: profile of a serving engine: ``generic``, ``trtllm``, ``vllm``, ``sglang``, ``none`` for the
+            kernels alone, or the path of your own profile.
+        network: round trip between client and server [s].
+        max_num_batched_tokens: most tokens that a step computes; None for the engine's default [tokens].
+        max_num_seqs: most sequences that a data-parallel rank runs; None for the engine's default [sequences].
+        gpu_memory_utilization: share of the memory for weights, activations and KV cache; None for the engine's
+            default [1].
+        max_model_len: longest request that is served; None for the model's maximum [tokens].
+        draft: source of the draft tokens of speculative decoding: ``mtp``, ``eagle``, ``ngram``, or a smaller model;
+            None for no speculation.
+        draft_tokens: draft tokens per decode step [tokens].
+        acceptance: probability that a draft token is accepted, given that all before it are: one number, one for each,
+            or a text of these, of tokens per step (``2.8 tokens``), or of a published preset [1].
+        measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
+            `osl`, `prefix` and load it was taken at, where they differ.
+        slo: limits on means or percentiles of ttft, tpot and e2el, and on a p99 over its median: a text such as
+            ``ttft:300@p95,tpot:25,p99:2x``, bare numbers in ms, or a mapping such as ``{"ttft@p95": 0.3}``,
+            bare numbers in seconds [s].
+        allow_oversize: predict a plan even if it does not fit.
+        specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``2-4/h``; None for the catalog's
+            [USD/h].
+        assume: family, such as ``llama``, as which a config.json of an unknown `model_type` is read; None to refuse it.
+
+    Returns:
+        The prediction; `Predictions` where lengths or load are arrays.
+
+    Raises:
+        UnknownName: no such model, GPU, format or SLO key.
+        UnsupportedPrecision: the GPU cannot multiply in the format.
+        BadInput: an impossible number or plan.
+        DoesNotFit: the plan needs more memory than the GPUs have.
+        Overloaded: the request rate exceeds the saturation rate.
+        BadSpec: a specification has faults.
+
+    >>> import roofline as rl
+    >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, basis="ideal")
+    >>> p
+    <Prediction llama-3.1-8b bf16 on 1x h100-sxm: TTFT 32.6 ms, TPOT 4.57 ms; isl 2000, osl 300, batch 1, ideal>
+    >>> rl.predict("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], basis="ideal").ttft.round(3)
+    array([0.016, 0.033])
+    """
+    limits = None if slo is None else slo_limits(slo)
+    if type(allow_oversize) is not bool:
+        allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
+    settings = (max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len)
+    base = deployed_case(
+        CaseOptions(
+            model,
+            gpu,
+            (tp, pp, ep, dp, num_gpus),
+            (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, *settings),
+            (draft, draft_tokens, acceptance),
+            (derate, gpu_price),
+            (specs, assume),
+        )
+    )
+    spread, start = None, None
+    if any(value is not None for value in (lengths, isl_cv, osl_cv, cold_start)):
+        isl, osl, spread, start = case.traffic(
+            isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
+        )
+    prompt_cache = case.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
+    workload = case.workload(
+        isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, prompt_cache
+    )
+    deployment = case.deployed(base.deployment, workload.cache)
+    rest = _Rest(base, limits, measured, allow_oversize)
+    if base.tp is not None:
+        return _at_plan(deployment, workload, rest)
+    tp = load.open_tp(deployment, workload, num_gpus=base.num_gpus, copies=base.copies, slo=limits)
+    if not getattr(tp, "shape", ()):
+        return _at_plan(load.at_tp(deployment, tp, base.num_gpus), workload, rest)
+    return _at_each_plan(deployment, workload, tp, rest)
+
+
+class _Rest(NamedTuple):
+    """Of a question, what is neither plan nor lengths and load."""
+
+    base: Deployed
+    limits: Limits | None
+    measured: Any
+    allow_oversize: bool
+
+
+def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Prediction:
+    """The prediction at one plan."""
+    base, limits, measured, allow_oversize = rest
+    if base.num_gpus is not None:
+        deployment = deployment.copies(load.replicas(deployment.plan, base.num_gpus))
+    elif base.copies is not None:
+        deployment = deployment.copies(base.copies)
+    deployments.check_draft_plan(deployment)
+    load.check_longest(deployment, workload, allow_oversize=allow_oversize)
+    correction = UNCORRECTED if measured is None else deployments.correction(deployment, workload, measured)
+    notes = (
+        *base.notes,
+        *case.warnings(deployment, base.basis, workload, is_open=base.tp is None),
+        *base.lost,
+        *deployments.draft_warnings(deployment),
+        *case.cache_notes(deployment, workload),
+        *deployments.correction_notes(correction),
+    )
+    prediction = predict_deployment(
+        deployment, workload, limits, notes, allow_oversize=allow_oversize, correction=correction
+    )
+    if never(prediction.fits):
+        if not allow_oversize:
+            raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
+        used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
+        return replace(prediction, added=(*prediction.added, f"does not fit: {used}; times are hypothetical"))
+    return prediction if prediction.served is None else load.under_load(prediction)
+
+
+def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Rest) -> Prediction:
+    """The prediction of an array of cases, each at its own `tp`."""
+    from roofline.numbers.arrays import groups_of, taken
+    from roofline.serving.mixed_plans import MixedPlans
+
+    groups = groups_of(tp)
+    if len(groups) == 1:
+        return _at_plan(load.at_tp(deployment, groups[0][0], rest.base.num_gpus), workload, rest)
+    parts = []
+    for degree, places in groups:
+        numbers = {name: taken(getattr(workload, name), tp.shape, places) for name in case.NUMBERS}
+        part = replace(workload, **numbers)
+        parts.append(_at_plan(load.at_tp(deployment, degree, rest.base.num_gpus), part, rest))
+    return MixedPlans(parts, [places for _, places in groups], tp.shape)
+
+
+def predict_each_gpu(
+    model: str | Model, gpu_names: tuple[str, ...], by: str = "ttft", **options: Any
+) -> tuple[list[Prediction], dict[str, RooflineError]]:
+    """Predictions by their attribute `by`, smallest first, and the errors of the GPUs that cannot run the case.
+
+    With an SLO, those that meet it come first.
+    """
+    catalog_options = options.get("specs"), options.get("assume")
+    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    predictions, refused = [], {}
+    for name in gpu_names:
+        deployments.choice(name, options)  # a faulty text is an error for all GPUs, not for one
+    for name in gpu_names:
+        try:
+            prediction = predict(model, name, **options)
+            predictions.append(replace(prediction, said=(*([] if note is None else [note]), *prediction.said)))
+        except UnknownName:
+            raise
+        except RooflineError as error:
+            refused[name] = error
+    if not predictions and refused:
+        wrong = [error for error in refused.values() if isinstance(error, BadInput)]
+        other = [error for error in refused.values() if not isinstance(error, (BadInput, UnsupportedPrecision))]
+        if len(refused) == 1 or (wrong and not other):
+            raise next(iter(wrong or refused.values()))
+    ranked = sorted(predictions, key=lambda prediction: getattr(prediction, by) or 0.0)
+    return meeting_first(ranked, lambda prediction: prediction.verdict), refused
+
+
+@overload
+def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> float: ...
+@overload
+def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Array: ...
+def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> float | Array:
+    """Time to first token of a burst, or its mean under a load.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
+        options: keyword arguments of `predict`.
+
+    Returns:
+        Time [s].
+
+    >>> import roofline as rl
+    >>> round(rl.ttft("llama-3.1-8b", "h100-sxm", isl=2000, basis="ideal"), 3)  # 2 x 8e9 FLOP x 2000 at 989 TFLOP/s
+    0.033
+    """
+    time: float | Array = predict(model, gpu, **options).ttft
+    return time
+
+
+@overload
+def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> float | None: ...
+@overload
+def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Array | None: ...
+def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> float | None | Array | None:
+    """Mean time per output token after the first.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
+        options: keyword arguments of `predict`.
+
+    Returns:
+        Time [s]; None for a single output token.
+
+    >>> import roofline as rl
+    >>> round(rl.tpot("llama-3.1-8b", "h100-sxm", basis="ideal"), 4)  # 15 GB of weights at 3.35 TB/s
+    0.0045
+    """
+    return predict(model, gpu, **options).tpot
+
+
+@overload
+def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Knees: ...
+@overload
+def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Knees[Array, Words]: ...
+def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Knees | Knees[Array, Words]:
+    """The batches, or numbers of users, at which decode stops being cheap.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
+        options: keyword arguments of `predict`.
+
+    Returns:
+        The four knees: of the batch of a burst [sequences], or of the users of the deployment [requests].
+
+    Raises:
+        BadInput: a request rate, which sets the batch itself.
+
+    >>> import roofline as rl
+    >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal")
+    <Knees ridge 326, half 61.1, memory 406; smallest: half>
+    """
+    if options.get("request_rate") is not None and not {"batch", "concurrency"} & set(options):
+        raise BadInput(NO_KNEE)
+    return predict(model, gpu, **options).knees
+
+
+# Flat rows of answers on several GPUs, and of GPUs that cannot run the case.
+
+
+def answer_row(
+    keys: Iterable[str] | None,
+    own_keys: Iterable[str],
+    prediction: Prediction | None,
+    asked: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Columns `keys` of a prediction, or of `asked` without one, and the question's own `values`; others are None."""
+    known = tuple(dict.fromkeys((*ROW_KEYS, *own_keys)))
+    columns = known if keys is None else listed_keys(keys)
+    check_keys(columns, known)
+    columns_of_prediction = tuple(key for key in columns if key in ROW_KEYS)
+    values = {**(asked if prediction is None else row(prediction, columns_of_prediction)), **values}
+    return {key: values.get(key) for key in columns}
+
+
+def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
+    """Row of the JSON contract with nulls and the reason; `fits` is false where memory is the reason, else null."""
+    catalog_options = options.get("specs"), options.get("assume")
+    record: Model = model if isinstance(model, Model) else find.find_model(model, *catalog_options).record
+    options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
+    values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
+    if any(values[name] is not None for name in LOADS[1:]):
+        values["batch"] = options.get("batch")
+    values["prefix"] = arguments.tokens_of_prefix(values["prefix"], values["isl"])
+    load = next((name for name in LOADS[1:] if values[name] is not None), BURST)
+    return {
+        **dict.fromkeys(ROW_KEYS),
+        **values,
+        **{name: options.get(name) for name in case.TRAFFIC[:2]},
+        "load": load,
+        "model": record.short_name,
+        "model_id": record.name,
+        "gpu": deployments.gpu_of(gpu, options.get("specs")).name,
+        "engine": options.get("engine", DEFAULT_ENGINE),
+        "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
+        "warnings": [f"{type(error).__name__}: {error}"],
+    }
+
+
+# The order of ranked answers under an SLO: one rule for every question about several GPUs, plans or levers.
+
+_Answer = TypeVar("_Answer")
+
+
+def meets(word: Any) -> bool:
+    """Whether a verdict says that the central estimate meets the SLO; False where it is not known, and without an SLO.
+
+    >>> [meets(word) for word in ("pass", "pass?", "fail?", "fail", None)]
+    [True, True, False, False, False]
+    """
+    return word in (PASS, LIKELY)
+
+
+def meeting_first(answers: Iterable[_Answer], word_of: Callable[[_Answer], Any]) -> list[_Answer]:
+    """Ranked answers, those that meet the SLO before all others; otherwise in their order, as without an SLO.
+
+    >>> meeting_first(["fail", "pass?", "fail?", "pass"], str)
+    ['pass?', 'pass', 'fail', 'fail?']
+    """
+    return sorted(answers, key=lambda answer: not meets(word_of(answer)))
+
+
+# The kernels of a prediction: flat rows, and the roofline equation with the numbers of each put in.
+
+
+def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
+    """Kernels of both passes as flat rows, in SI units and microseconds."""
+    model, gpu = prediction.deployment.model.short_name, prediction.deployment.gpu.name
+    return [
+        {
+            "model": model,
+            "gpu": gpu,
+            "pass": name,
+            "kernel": kernel.name,
+            "kind": kernel.kind.name,
+            "dtype": kernel.dtype,
+            "count": kernel.count,
+            "flop": kernel.work.flop,
+            "nbytes": kernel.work.nbytes,
+            "link_bytes": kernel.work.link_bytes,
+            "time_us": kernel.terms.total / MICRO,
+            "total_us": kernel.time / MICRO,
+            "share": kernel.time / passed.time,
+            "bound": kernel.terms.bound,
+            "equation": equation(kernel),
+        }
+        for name, passed in prediction_passes(prediction)
+        for kernel in passed.kernels
+    ]
+
+
+def computed_tokens(prediction: Prediction) -> tuple[float, ...]:
+    """Prompt tokens that are computed; with a prompt cache those of a hit, then those of a miss [tokens]."""
+    workload = prediction.workload
+    kinds = prompt_kinds(prediction.deployment, workload.isl, workload.prefix, workload.cache)
+    return tuple(float(kind.computed) for kind in kinds)
+
+
+def prediction_passes(prediction: Prediction) -> tuple[tuple[str, Pass], ...]:
+    """The prefill and, where there is more than one output token, the mean decode step, by name."""
+    passes = (("prefill", prediction.prefill), ("decode", prediction.decode))
+    return passes if prediction.tpot is not None else passes[:1]
+
+
+def equation(kernel: Kernel) -> str:
+    """Text such as ``3.33 us + || 1e+11/(0.8 x 9.89e+14) , 5e+07/(0.86 x 3.35e+12) ||_3 = 130 us``."""
+    text = _link_terms(kernel, kernel.roof) if isinstance(kernel.roof, LinkRoof) else _terms(kernel, kernel.roof)
+    return f"{text} = {to_text(kernel.terms.total, 's')}" + (f", {kernel.count} times" if kernel.count != 1 else "")
+
+
+def _terms(kernel: Kernel, roof: Roof) -> str:
+    work, used = kernel.work, roof.efficiency
+    if kernel.kind is HOST:
+        return f"time of {the(kernel.kind.label)}"
+    if used is IDEAL:
+        return f"max({_text(work.flop)}/{_text(roof.peak)}, {_text(work.nbytes)}/{_text(roof.bandwidth)})"
+    compute = f"{_text(work.flop)}/({_text(used.eta_c)} x {_text(roof.peak)})"
+    if used.kappa:
+        compute += f" + {to_text(used.kappa, 's')} x {_text(work.depth)}"
+    memory = f"{_text(work.overlapped_bytes)}/({_text(used.eta_m)} x {_text(roof.bandwidth)})"
+    parts = [to_text(used.t0, "s"), f"|| {compute} , {memory} ||_{used.p:g}"]
+    if work.exponentials:
+        parts.append(f"{_text(work.exponentials)}/({_text(used.eta_x)} x {_text(roof.exp_rate)})")
+    if work.serial_bytes:
+        parts.append(f"{_text(work.serial_bytes)}/({_text(used.eta_s)} x {_text(roof.bandwidth)})")
+    if used.kappa_s and work.serial_depth:
+        parts.append(f"{to_text(used.kappa_s, 's')} x {_text(work.serial_depth)}")
+    if used.eps and work.items:
+        parts.append(f"{to_text(used.eps, 's')} x {_text(work.items)}")
+    return " + ".join(parts)
+
+
+def _link_terms(kernel: Kernel, roof: LinkRoof) -> str:
+    used, sent = roof.efficiency, kernel.work.link_bytes
+    if used is IDEAL_LINK:
+        return f"{_text(roof.least * sent)}/{_text(roof.bandwidth)}"
+    parts = [to_text(used.a0, "s")]
+    if used.a1:
+        parts.append(f"{to_text(used.a1, 's')} x {roof.ranks - 1:g}")
+    if used.a2:
+        parts.append(f"{to_text(used.a2, 's')} x {roof.doublings:g}")
+    if used.q:
+        parts.append(f"sqrt({to_text(used.q, 's')} x {_text(sent)}/{_text(roof.bandwidth)})")
+    link = f"{_text(sent)}/({_text(used.eta)} x {_text(roof.bandwidth)})"
+    if used.eta_switch is not None:
+        link = f"min({link}, {_text(roof.least * sent)}/({_text(used.eta_switch)} x {_text(roof.bandwidth)}))"
+    parts.append(link)
+    beyond = kernel.terms.latency - collective_time(kernel.work, roof).latency
+    if beyond > 0.0:
+        parts.append(f"{to_text(beyond, 's')} of the engine")
+    return " + ".join(parts)
+
+
+def _text(value: float) -> str:
+    return f"{value:.3g}"
+
+
+# What one measurement of a deployment says about every prediction for it.
+
+
+def calibrate_once(
+    model: str | Model, gpu: str | Gpu, measured: str | Mapping[str, float | str], **options: Unpack[OnceOptions]
+) -> Correction:
+    """Correction factors from one measurement of a deployment, which `predict(..., measured=...)` applies.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias or record.
+        measured: `ttft`, `tpot` [s] or both, and the lengths and load of the measurement.
+        options: keyword arguments of `predict`.
+
+    Returns:
+        Measured over predicted TTFT and TPOT [1], and the uncertainty that remains.
+
+    Raises:
+        BadInput: nothing measured, or faster than the hardware limit.
+        RooflineError: as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.calibrate_once("llama-3.1-8b", "h100-sxm", {"ttft": 2.0 * rl.ttft("llama-3.1-8b", "h100-sxm")})
+    <Correction TTFT x 2>
+    """
+    prediction = predict(model, gpu, **options)
+    return deployments.correction(prediction.deployment, prediction.workload, measured)

@@ -1,0 +1,322 @@
+"""Contents of sizing workbooks, from names and plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, Unpack
+
+from roofline.catalog import find
+from roofline.catalog.entries import figures
+from roofline.catalog.files import fingerprint
+from roofline.numbers.quantity import BILLION, to_text
+from roofline.outputs.files import is_stream, write_whole
+from roofline.physics.equation import basis_of, evidence
+from roofline.physics.plan import DEFAULT_SKEW
+from roofline.questions import catalog
+from roofline.questions.inputs import arguments, case
+from roofline.questions.inputs.arguments import (
+    all_values,
+    listed_names,
+    number,
+    plain_value,
+    scalar,
+    slo_limits,
+    tokens_of_prefix,
+)
+from roofline.questions.inputs.case import TRAFFIC
+from roofline.questions.inputs.deployment import POOLED, GpuChoice, choice
+from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, predict
+from roofline.serving.knee import check_count
+from roofline.serving.latency import RATE, USERS
+from roofline.serving.prediction import Prediction
+from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, preset_name, sixteen_bit_dtype
+from roofline.specs.formats import number_format
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.workload import LATENCIES, Limits
+from roofline.specs.written import PromptShare
+from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.support.records import replace
+
+if TYPE_CHECKING:
+    from roofline.outputs.workbook.case import Contents
+    from roofline.questions.inputs.options import SheetOptions
+
+
+_MOST_ROWS = 5000
+_FIXED = ("engine", "network", "routing", "slo", "specs", "assume")  # one value per workbook; others may be lists
+#: What a sheet cannot express, and why.
+NO_LOAD = (
+    "its cells hold bursts on an idle server; users, request rates, percentiles and goodput are where rounds of "
+    "equations agree (docs/method.md), which cells cannot repeat until they do: ask predict, curve or goodput"
+)
+_OF_A_LOAD = (USERS, RATE, "num_prompts", *TRAFFIC)
+_VARIED = ("quantization", "kv_cache_dtype", "tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")
+_DEFAULTS: Mapping[str, Any] = {
+    **DEFAULTS, "quantization": None, "kv_cache_dtype": None, "tp": None, "pp": 1, "ep": 1, "dp": 1,
+    "basis": "calibrated",
+}  # fmt: skip
+
+
+def sheet(
+    path: str,
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    spare: int = 20,
+    force: bool = False,
+    **options: Unpack[SheetOptions],
+) -> int:
+    """Write a sizing workbook, whose formulas hold for every model, GPU, format, plan and length in it.
+
+    The calculator opens with the first case; every combination is a scenario row, at its smallest tp by default.
+
+    Args:
+        path: file, ending in ``.xlsx``.
+        models: one name, alias or record, or several.
+        gpus: one name, alias or record, or several; None for all of the catalog with a 16-bit peak.
+        spare: blank rows below the scenarios, to be filled in [1].
+        force: overwrite an existing file.
+        options: keyword arguments of `predict`: isl, osl, batch, prefix, tp, pp, ep, dp, quantization,
+            kv_cache_dtype and basis may be lists; engine, network, routing, slo, specs and assume hold for all.
+
+    Returns:
+        Number of scenario rows written, blank ones excluded [1].
+
+    Raises:
+        UnknownName: no such model, GPU or format.
+        BadInput: another option, impossible numbers, too many rows or kinds of layers, a model whose layers have no
+            workbook formulas, a missing library, or a file that exists or cannot be written.
+
+    >>> import tempfile
+    >>> import roofline as rl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rl.sheet(f"{folder}/sizing.xlsx", "llama-3.1-8b", "h100-sxm", isl=[1000, 4000])
+    2
+    """
+    path = arguments.path("path", path)
+    if not path.lower().endswith(".xlsx") and not is_stream(path):
+        raise BadInput(f"{path}: the file name must end in .xlsx")
+    loads = [name for name in _OF_A_LOAD if options.get(name) is not None]
+    if loads:
+        raise BadInput(f"a workbook has no {' or '.join(loads)}: {NO_LOAD}")
+    unknown = next((name for name in options if name not in (*_FIXED, *_VARIED, *_OF_A_LOAD)), None)
+    if unknown is not None:
+        raise BadInput(f"unknown option {shown(unknown)} of a workbook; choose from {', '.join((*_VARIED, *_FIXED))}")
+    spare, force = plain_value("spare", scalar(spare)), arguments.flag("force", force)
+    if type(spare) is not int or not 0 <= spare <= _MOST_ROWS:
+        raise BadInput(f"spare = {shown(spare)} must be a whole number from 0 to {_MOST_ROWS}")
+    try:
+        from roofline.outputs.workbook.sheets import write_workbook
+    except ImportError:
+        raise BadInput('a workbook needs XlsxWriter: pip install "roofline[xlsx]"') from None
+    contents, start = _contents(models, gpus, spare, options)
+    write_whole(path, lambda file: write_workbook(file, contents, start), force=force)
+    return len(contents.scenarios)
+
+
+def _contents(
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None,
+    spare: int,
+    options: Mapping[str, Any],
+) -> tuple[Contents, Prediction]:
+    """Everything that goes into a workbook, and the case that its calculator opens with."""
+    from roofline.outputs.workbook.case import Contents
+    from roofline.outputs.workbook.tables import catalog
+
+    specs = arguments.folder(options.get("specs"))
+    fixed = {name: options[name] for name in _FIXED if name in options}
+    (assume,) = arguments.scalars(assume=options.get("assume"))
+    given_models = _distinct([(name, _record(name, "model", specs, assume)) for name in listed_names("models", models)])
+    pools = [_with_pool(gpu, options) for gpu in (_usable_gpus(specs) if gpus is None else listed_names("gpus", gpus))]
+    given_pools = [(pooled, _record(pooled.gpu, "gpu", specs)) for pooled in pools]
+    given_gpus = _distinct([(pooled.gpu, record) for pooled, record in given_pools])
+    model_records, gpu_records = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
+    fixed["slo"] = slo = slo_limits(options.get("slo")) or Limits()
+    other = [key for key in slo if key not in LATENCIES]
+    if other:
+        raise BadInput(f"a sheet limits means only, not {', '.join(other)}: {NO_LOAD}")
+    engine, network, routing = arguments.scalars(
+        engine=options.get("engine", DEFAULT_ENGINE),
+        network=options.get("network", 0.0),
+        routing=options.get("routing", DEFAULT_SKEW),
+    )
+    profile = case.engine(engine, network, specs)
+    routing_skew = case.routing_skew(routing)
+    choices = _distinct([(gpu, _lists(pooled.options)) for pooled, gpu in given_pools], alike=False)
+    count = len(model_records) * sum(prod(map(len, lists)) for _, lists in choices)
+    if count > _MOST_ROWS:
+        raise BadInput(f"{count} scenarios exceed the limit of {_MOST_ROWS}; use fewer values")
+    cases = [
+        (model, gpu, _case(dict(zip(_VARIED, values, strict=True))))
+        for model, (gpu, lists) in product(model_records, choices)
+        for values in product(*lists)
+    ]
+    tables = catalog(model_records, gpu_records, profile)
+    rows = [_row(model, gpu, chosen, fixed) for model, gpu, chosen in cases]
+    start, opened = _opening_case(cases, rows, fixed)
+    figures_ = [line for name, record in (*given_models, *given_gpus) for line in _figures(name, record, specs, assume)]
+    about = list(_about(start, model_records, gpu_records, specs))
+    return Contents(tables, profile, routing_skew, rows[opened], rows, spare, slo, figures_, about), start
+
+
+def _usable_gpus(specs: str | None) -> list[str]:
+    """GPUs of the catalog that state a 16-bit peak."""
+    names = []
+    for name in catalog.gpus(specs):
+        try:
+            sixteen_bit_dtype(catalog.load_gpu(name, specs))
+        except UnsupportedPrecision:
+            continue
+        names.append(name)
+    return names
+
+
+def _with_pool(gpu: Any, options: Mapping[str, Any]) -> GpuChoice:
+    """A GPU, and the options including those that its pool states."""
+    values = {name: all_values(name, options[name]) for name in POOLED if options.get(name) is not None}
+    pooled_options = {name: several[0] if len(several) == 1 else several for name, several in values.items()}
+    return choice(gpu, {**options, **pooled_options}, "a scenario is one replica, and more are typed into its row")
+
+
+def _lists(options: Mapping[str, Any]) -> list[list[Any]]:
+    """Distinct values of each option of `_VARIED`, in that order."""
+    return [
+        list(dict.fromkeys(_sheet_name(name, value) for value in all_values(name, options.get(name, _DEFAULTS[name]))))
+        for name in _VARIED
+    ]
+
+
+def _case(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Choices of one scenario, the prefix in tokens."""
+    return {**chosen, "prefix": tokens_of_prefix(chosen["prefix"], chosen["isl"])}
+
+
+def _sheet_name(name: str, value: Any) -> Any:
+    """A choice by its name in the sheets; None for the checkpoint's own format."""
+    if isinstance(value, PromptShare):
+        return value
+    (value,) = arguments.scalars(**{name: value})
+    if name in DEFAULTS and type(value) not in (float, int):
+        raise BadInput(f"{name} = {shown(value)} must be a number or a list of numbers")
+    if name == "quantization":
+        return None if value in (None, NATIVE) else preset_name(value)
+    if name == "kv_cache_dtype":
+        return value if value is None or str(value).lower() == AUTO else number_format(value).name
+    return value
+
+
+def _record(name: str | Model | Gpu, kind: str, specs: str | None, assume: str | None = None) -> Any:
+    if isinstance(name, (Model, Gpu)):
+        return name
+    return catalog.load_model(name, specs, assume) if kind == "model" else catalog.load_gpu(name, specs)
+
+
+def _distinct(pairs: list[tuple[Any, Any]], *, alike: bool = True) -> list[tuple[Any, Any]]:
+    """Pairs without repeated records; with `alike=False` pairs that differ in either part are kept."""
+    distinct: list[tuple[Any, Any]] = []
+    for name, record in pairs:
+        if not any(record == other and (alike or name == first) for first, other in distinct):
+            distinct.append((name, record))
+    return distinct
+
+
+def _row(model: Model, gpu: Gpu, chosen: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Choices of one scenario, with the smallest tp that fits where none is given, else the widest."""
+    tp = chosen["tp"]
+    if tp is None:
+        try:
+            tp = predict(model, gpu, **{**fixed, **chosen, "allow_oversize": True}).deployment.plan.tp
+        except UnknownName:
+            raise
+        except RooflineError:  # the sheet says why
+            tp = 1
+    prefix = number("prefix", chosen["prefix"], 0.0, BILLION)  # the sheet refuses what is beyond isl
+    lengths = case.workload(chosen["isl"], chosen["osl"], chosen["batch"], min(prefix, chosen["isl"]))
+    plan = {name: chosen[name] for name in ("pp", "ep", "dp")}
+    for name, degree in {"tp": tp, **plan}.items():
+        check_count(name, degree)
+    return {
+        "model": model.short_name, "gpu": gpu.name, "quantization": chosen["quantization"] or NATIVE,
+        "kv_cache_dtype": chosen["kv_cache_dtype"] or AS_QUANTIZATION, "tp": tp, **plan, "replicas": 1,
+        "isl": lengths.isl, "osl": lengths.osl, "batch": lengths.batch, "prefix": prefix,
+        "basis": chosen["basis"],
+    }  # fmt: skip
+
+
+def _opening_case(
+    cases: Sequence[tuple[Model, Gpu, Mapping[str, Any]]], rows: Sequence[Mapping[str, Any]], fixed: Mapping[str, Any]
+) -> tuple[Prediction, int]:
+    """The first case that can be run, and its index; raises the first error where none can."""
+    failure: RooflineError | None = None
+    for place, (model, gpu, chosen) in enumerate(cases):
+        try:
+            return predict(model, gpu, **{**fixed, **chosen, "tp": rows[place]["tp"]}), place
+        except RooflineError as error:
+            failure = failure or error
+    raise failure or BadInput("no case")
+
+
+def _figures(name: Any, record: Model | Gpu, specs: str | None, assume: str | None) -> Iterator[tuple[str, ...]]:
+    """Every figure of a model or GPU with its source."""
+    label = record.short_name if isinstance(record, Model) else record.name
+    if not isinstance(name, str):
+        yield label, "all", "", "given as a Python record", "", "", ""
+        return
+    content = find.document(name, "model" if isinstance(record, Model) else "gpu", specs, assume)
+    for figure in figures(content):
+        yield label, figure.field, figure.value, figure.source, figure.url, figure.date, figure.note
+
+
+def _about(
+    start: Prediction, models: Sequence[Model], gpus: Sequence[Gpu], specs: str | None
+) -> Iterator[tuple[str, str]]:
+    deployment = start.deployment
+    yield "what", "A sizing workbook of roofline, a closed-form calculator of LLM inference latency."
+    yield "version", version("roofline")
+    yield "written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    yield "catalog hash", f"{fingerprint(specs)} (SHA-256 of the files of GPUs, calibrations and models)"
+    yield "models", ", ".join(f"{model.short_name} ({model.name})" for model in models)
+    yield "GPUs", ", ".join(gpu.name for gpu in gpus)
+    engine = deployment.engine
+    yield (
+        "engine",
+        ": ".join(part for part in (engine.name, ", ".join(filter(None, (engine.versions, engine.year)))) if part),
+    )
+    for gpu in gpus:
+        yield f"basis, {gpu.name}", evidence(replace(deployment, gpu=gpu, basis=basis_of(gpu, "calibrated")))
+    yield "error band", _band(start)
+    for warning in start.warnings:
+        yield "opening case", warning
+    yield (
+        "what it leaves out",
+        (
+            "Queues and other requests under load, speculative decoding, separate pools, tails; prefill is one pass. "
+            "Cautions of a case (stand-in efficiencies, contexts beyond the timed kernels): `roofline predict`."
+        ),
+    )
+    yield (
+        "how to use",
+        (
+            "Calculator: change a yellow cell. Scenarios: change any yellow cell of a row, fill blank rows, or copy "
+            "a row down. my-gpu and my-model are rows for your own figures. The columns right of the answers, folded "
+            "away, hold what each row looks up and the time of each of its kernels."
+        ),
+    )
+
+
+def _band(start: Prediction) -> str:
+    """How far the opening case may be off."""
+    first, step = start.ttft_interval, start.tpot_interval
+    if first is None:
+        return "none: the hardware limit is a bound"
+    parts = [f"TTFT {to_text(start.ttft, 's')}: {to_text(first[0], 's')} to {to_text(first[1], 's')}"]
+    if step is not None and start.tpot is not None:
+        parts.append(f"TPOT {to_text(start.tpot, 's')}: {to_text(step[0], 's')} to {to_text(step[1], 's')}")
+    text = "; ".join(parts)
+    return f"80 % interval of the opening case: {text}. Others: `roofline predict`; accuracy: docs/accuracy.md."

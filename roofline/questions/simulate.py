@@ -1,0 +1,246 @@
+"""A step-by-step simulation of a server, compared with the closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from statistics import fmean
+from typing import TYPE_CHECKING, Unpack
+
+from roofline.numbers.operations import Json
+from roofline.numbers.quantity import MILLI, rounded, to_text
+from roofline.questions.inputs.arguments import number
+from roofline.questions.predict import predict
+from roofline.serving.latency import UNIFORM, USERS, Lengths, lanes, lengths_by_law
+from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.simulation import Arrivals, Finished, simulated
+from roofline.serving.prediction import Prediction
+from roofline.serving.shown import row
+from roofline.specs.gpu import Gpu
+from roofline.specs.model import Model
+from roofline.specs.workload import LATENCIES, LEVELS, key_of
+from roofline.support.errors import BadInput, shown
+from roofline.support.records import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import Case
+
+
+#: What a simulation measures, in display order.
+SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
+
+_PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
+#: Keys of a row in addition to those of a prediction.
+SIMULATED_KEYS = (
+    *(f"simulated_{name}_ms" for name in (*SIMULATED[:4], *_PERCENTILES)),
+    *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
+)
+
+_FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # default number of requests
+_FULL = 0.8  # utilization beyond which queues take long to settle
+_USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
+_UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
+_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
+          "request_rate": "requests/s"}  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Simulation:
+    """Means over the requests of a simulation, and the closed forms of the same case.
+
+    >>> import roofline as rl
+    >>> result = rl.simulate("llama-3.1-8b", "h100-sxm", request_rate=1.0, requests=50, basis="ideal")
+    >>> result.requests, 0.9 < result.ratio("tpot") < 1.1, result.to_dict()["seed"]
+    (50, True, 0)
+    """
+
+    prediction: Prediction = field(repr=False)
+    requests: int  # counted, of one rank
+    seed: int
+    lengths: Lengths  # their spread about the means
+    ttft: float  # [s]
+    tpot: float | None  # [s] mean over requests; None for single tokens
+    e2el: float  # [s]
+    queue: float  # [s] before the first chunk of a prompt is computed
+    concurrency: float  # [requests] in flight on the whole deployment
+    request_rate: float  # [1/s] answered by the whole deployment
+    percentiles: Mapping[str, float]  # [s] by the keys of limits, such as `ttft_p99`
+
+    @cached_property
+    def alike(self) -> Prediction:
+        """The prediction for the simulated lengths; those of users differ where the case states no spread."""
+        deployment, workload = self.prediction.deployment, replace(self.prediction.workload, lengths=self.lengths)
+        if self.lengths.is_fixed or self.prediction.workload.lengths is not None:
+            return self.prediction
+        return replace(self.prediction, workload=workload, served=served(deployment, workload))
+
+    def ratio(self, name: str) -> float | None:
+        """Closed form over simulation [1]; None where either does not apply."""
+        closed = self.alike.latency(name) if name in self.percentiles else getattr(self.prediction, name)
+        mean = self.percentiles[name] if name in self.percentiles else getattr(self, name)
+        return None if closed is None or not mean else float(closed) / mean
+
+    def to_dict(self) -> dict[str, Json]:
+        """Flat row: the keys of a prediction, and the means of the simulation."""
+        times = {f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in SIMULATED[:4]}
+        times |= {f"simulated_{key}_ms": _milliseconds(self.percentiles.get(key)) for key in _PERCENTILES}
+        return {
+            **row(self.prediction),
+            **times,
+            "simulated_concurrency": self.concurrency,
+            "simulated_request_rate": self.request_rate,
+            "simulated_requests": self.requests,
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        pairs = {"TTFT": (self.ttft, self.prediction.ttft), "TPOT": (self.tpot, self.prediction.tpot)}
+        times = ", ".join(
+            f"{name} {to_text(mean, 's')} (closed form {to_text(closed, 's')})"
+            for name, (mean, closed) in pairs.items()
+            if mean is not None and closed is not None
+        )
+        return f"<Simulation of {self.requests} requests, seed {self.seed}: {times}>"
+
+    def __str__(self) -> str:
+        lines = [f"{'':<12}{'closed form':>12}{'simulation':>12}{'ratio':>8}"]
+        for name in SIMULATED:
+            closed, mean, ratio = getattr(self.prediction, name), getattr(self, name), self.ratio(name)
+            if ratio is not None and name != "queue":
+                cells = (_text(closed, name), _text(mean, name), f"{ratio:.3f}")
+                lines.append(f"{_NAMES[name]:<12}{cells[0]:>12}{cells[1]:>12}{cells[2]:>8}")
+        for name, time in self.percentiles.items():
+            closed, ratio = self.alike.latency(name), self.ratio(name)
+            closed_text = "-" if closed is None else _text(float(closed), "ttft")
+            ratio_text = "-" if ratio is None else f"{ratio:.3f}"
+            metric, level = name.split("_")
+            lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
+        lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
+        if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
+            lines.append("this close to saturation, tails vary by seed; use --seed 1 --requests 100000")
+        return "\n".join(lines)
+
+
+def simulate(
+    model: str | Model,
+    gpu: str | Gpu,
+    *,
+    requests: int | None = None,
+    seed: int = 0,
+    spread: float | None = None,
+    progress: Callable[[int], None] | None = None,
+    **options: Unpack[Case],
+) -> Simulation:
+    """A server simulated step by step under a load, compared with the closed forms.
+
+    Args:
+        model: name, alias or record.
+        gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
+        requests: to count on one rank; None for enough, or for those of a run (`num_prompts`) [requests].
+        seed: of the random numbers [1].
+        spread: lengths are uniform between 1 - spread and 1 + spread times the mean, where the case states no spread;
+            None for 0 under a rate, and for 0.3 with users, who would stay in step otherwise [1].
+        progress: called now and then with the number of requests answered.
+        options: keyword arguments of `predict`, with `concurrency` or `request_rate`; numbers, not arrays.
+
+    Returns:
+        Means of the simulation and the prediction.
+
+    Raises:
+        BadInput: a burst, an array, or an impossible number.
+        RooflineError: as `predict` raises.
+
+    >>> import roofline as rl
+    >>> rl.simulate("llama-3.1-8b", "h100-sxm", concurrency=4, requests=50, basis="ideal").requests
+    50
+    """
+    return simulation(predict(model, gpu, **options), requests=requests, seed=seed, spread=spread, progress=progress)
+
+
+def simulation(
+    prediction: Prediction,
+    *,
+    requests: int | None = None,
+    seed: int = 0,
+    spread: float | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Simulation:
+    """`simulate` for a prediction that is already made."""
+    arrivals = arrivals_of(prediction, requests, seed, spread)
+    deployment, workload = prediction.deployment, prediction.workload
+    finished = simulated(server_of(deployment, workload), arrivals, progress)
+    return _means(prediction, arrivals, finished)
+
+
+def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread: float | None) -> Arrivals:
+    """Arrivals at one rank; None: as many requests, and as wide a spread, as the load calls for."""
+    workload, served = prediction.workload, prediction.served
+    if served is None:
+        raise BadInput("a burst is exact without simulation; give concurrency or request_rate")
+    if type(served.ttft) is not float:
+        raise BadInput("a simulation takes one case; lengths and load must be numbers, not arrays")
+    if type(seed) is not int:
+        raise BadInput(f"seed = {shown(seed)} must be a whole number")
+    ranks = float(lanes(prediction.deployment))
+    users_per_rank = max((workload.concurrency or 1.0) / ranks, 1.0)  # fewer users than ranks leave some idle
+    users = round(users_per_rank)
+    if users != users_per_rank:
+        raise BadInput(
+            f"a simulation has whole users on each rank: concurrency = {workload.concurrency:g} over {ranks:g} makes "
+            f"{users_per_rank:g} of them; try {users * ranks:g}"
+        )
+    run = None if workload.num_prompts is None else max(round(workload.num_prompts / ranks), users)
+    usual = run or min(max(_FEWEST, _PER_USER * users), _MOST)
+    count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
+    lengths = workload.lengths
+    if lengths is not None and spread is not None:
+        raise BadInput("the case already has a spread; leave out spread")
+    if lengths is None:
+        usual_width = _USERS_SPREAD if workload.load == USERS else 0.0
+        width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)
+        lengths = lengths_by_law(UNIFORM, width / 3.0**0.5, width / 3.0**0.5)
+    rate = None if workload.request_rate is None else workload.request_rate / ranks
+    return Arrivals(count, rate, users, run is not None, lengths, seed)
+
+
+def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished]) -> Simulation:
+    """Means over requests; rate and concurrency of all ranks, by Little's law."""
+    deployment, workload = prediction.deployment, prediction.workload
+    ranks = float(lanes(deployment))
+    e2el = fmean(request.e2el for request in finished)
+    rate = (workload.concurrency or 1.0) / e2el if arrivals.rate is None else arrivals.rate * ranks
+    gaps = [request.tpot for request in finished if not math.isnan(request.tpot)]
+    return Simulation(
+        prediction=prediction,
+        requests=len(finished),
+        seed=arrivals.seed,
+        lengths=arrivals.lengths,
+        ttft=fmean(request.ttft for request in finished),
+        tpot=fmean(gaps) if gaps and workload.osl > 1.0 else None,
+        e2el=e2el,
+        queue=fmean(request.wait for request in finished),
+        concurrency=rate * e2el,
+        request_rate=rate,
+        percentiles={} if arrivals.is_burst else _percentiles(finished),
+    )
+
+
+def _percentiles(finished: list[Finished]) -> dict[str, float]:
+    """Percentiles over requests, by the keys of limits [s]."""
+    columns = {name: sorted(getattr(request, name) for request in finished) for name in LATENCIES}
+    columns["tpot"] = [time for time in columns["tpot"] if not math.isnan(time)]
+    return {
+        key_of(name, level): column[min(int(level / 100.0 * len(column)), len(column) - 1)]
+        for name, column in columns.items()
+        if column
+        for level in LEVELS
+    }
+
+
+def _text(value: float, name: str) -> str:
+    return to_text(float(value), "s") if name in _UNITS else rounded(float(value))
+
+
+def _milliseconds(time: float | None) -> float | None:
+    return None if time is None else time / MILLI

@@ -1,0 +1,726 @@
+"""Capacity within an SLO: the largest rate that a deployment sustains, and the fewest GPUs for a load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+
+from roofline.numbers.operations import is_nan
+from roofline.numbers.quantity import GIGA, distinct_texts
+from roofline.numbers.roots import narrowed
+from roofline.physics.memory import memory
+from roofline.physics.plan import Deployment, Plan
+from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
+from roofline.serving.latency import BURST, UNCORRECTED, Correction, Served, Workload, lanes
+from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
+from roofline.serving.load.server import prompt_of
+from roofline.serving.load.tails import (
+    Tails,
+    equal_steps,
+    latency_over_requests,
+    least_shares,
+    limit_shares,
+    limited_latencies,
+    percentile,
+    survival,
+    tails,
+)
+from roofline.specs.model import Model
+from roofline.specs.workload import LATENCIES, P99_WITHIN, key_text, metric_and_level
+from roofline.support.records import NamedTuple, replace
+
+# Goodput: the largest rate at which an SLO is met, and the limit that binds there.
+#
+# A limit means what it means in a prediction: on the mean, or on the percentile that it names. A share of requests,
+# where one is asked for, replaces the mean: so many must meet all limits without a percentile together.
+
+#: What binds where every limit is met up to saturation.
+SATURATION = "saturation"
+
+#: What binds where a limited percentile is not known beyond.
+NOT_KNOWN = "not known beyond"
+
+#: Share of the saturation rate at which a server counts as idle.
+LEAST = 2.0**-12
+
+#: Share of the saturation rate below which a goodput is next to nothing.
+IDLE = 0.05
+#: Share of the saturation rate up to which rates are tried.
+MOST = 0.999
+
+_CLOSE = 2.0**-30
+_SLACK = 2.0**-12  # relative, of a limit and of a rate, within which it binds
+
+
+class Goodput(NamedTuple):
+    rate: float  # [1/s] of the whole deployment; 0 where even an idle server misses a limit
+    util: float  # rate / max_request_rate [1]
+    max_request_rate: float  # [1/s] saturation
+    binding: str  # key of the limit just met, or missed on an idle server; `SATURATION` or `NOT_KNOWN`
+    attained: Mapping[str, float]  # share of requests within each limit; for `p99_within` the multiple [1]
+    joint: float  # share of requests within all limits without a percentile [1]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether next to nothing is answered, so that a price, or a change in percent, says nothing."""
+        return self.util < IDLE
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is the largest; otherwise a limited percentile is not known beyond."""
+        return self.binding != NOT_KNOWN
+
+
+class WithinLimits(NamedTuple):
+    shares: dict[str, float]  # of requests within each limit by its key; for `p99_within` the multiple of the median
+    joint: float  # share of requests within all limits without a percentile
+
+
+def attained(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    means: Served,
+    correction: Correction = UNCORRECTED,
+) -> WithinLimits:
+    r"""Shares of requests that meet their limits.
+
+    .. math:: s = \min\left(P(TTFT \le t)\, P(TPOT \le g),\ P(E2EL \le e)\right)
+
+    TTFT and TPOT of a request are taken as independent; its E2EL depends on both.
+
+    Args:
+        deployment: model, GPU, plan, quantization, basis, engine and replicas.
+        workload: lengths and load.
+        slo: limits by their keys [s].
+        means: mean latencies under the load.
+        correction: from a measurement of this deployment.
+
+    Returns:
+        Share within each limit by its key, for `p99_within` the multiple of the median; and the share s within all
+        limits without a percentile [1].
+
+    Source:
+        Goodput and SLO attainment: Zhong et al., "DistServe", OSDI 2024.
+    """
+    factors = None
+    if correction != UNCORRECTED:
+        corrected = limited_latencies(deployment, workload, LATENCIES, correction)
+        raw = {"ttft": means.ttft, "tpot": means.tpot, "e2el": means.ttft + means.decode}
+        factors = {name: float(corrected[name] / raw[name]) for name in LATENCIES}
+    return shares_within(tails(deployment, workload, means), slo, float(workload.osl), factors)
+
+
+def shares_within(
+    tails: Tails, slo: Mapping[str, float], osl: float, factors: Mapping[str, float] | None = None
+) -> WithinLimits:
+    """Shares as `attained` returns them, from the distributions of the latencies; factors correct each latency."""
+    shares: dict[str, float] = {}
+    joint = end_to_end = 1.0
+    for key, limit in slo.items():
+        metric, level = metric_and_level(key)
+        if metric == P99_WITHIN:
+            limited = [tails.ttft] if osl <= 1.0 else [tails.ttft, tails.tpot]
+            shares[key] = max(float(percentile(tail, 99.0) / percentile(tail, 50.0)) for tail in limited)
+        elif metric == "tpot" and osl <= 1.0:
+            shares[key] = 1.0
+        else:
+            bound = limit if factors is None else limit / factors[metric]
+            shares[key] = 1.0 - float(survival(getattr(tails, metric), bound))
+            if level is None and metric == "e2el":
+                end_to_end = min(end_to_end, shares[key])
+            elif level is None:
+                joint *= shares[key]
+    return WithinLimits(shares, min(joint, end_to_end))
+
+
+def largest_rate(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float | None = None,
+    correction: Correction = UNCORRECTED,
+) -> Goodput:
+    """Largest rate of Poisson arrivals at which an SLO is met.
+
+    Args:
+        deployment: model, GPU, plan, quantization, basis, engine and replicas.
+        workload: lengths; its load is ignored.
+        slo: limits by their keys, at least one [s].
+        share: of requests that must meet all limits without a percentile together; None for limits on means [1].
+        correction: from a measurement of this deployment.
+
+    Returns:
+        The rate, and what binds.
+
+    Valid:
+        As `roofline.serving.load.tails`.
+
+    Source:
+        docs/method.md, "Goodput".
+    """
+    idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
+    server = server_of(deployment, idle)
+    saturation_rate = float(saturation(server, prompt_of(server)).rate * lanes(deployment))
+
+    def excesses(util: float) -> dict[str, float] | None:
+        loaded = replace(idle, request_rate=util * saturation_rate)
+        means = served(deployment, loaded)
+        return _excesses(deployment, loaded, slo, share, correction, means) if means.is_stable else None
+
+    def within(util: float) -> WithinLimits:
+        loaded = replace(idle, request_rate=util * saturation_rate)
+        means = served(deployment, loaded)
+        return attained(deployment, loaded, slo, means, correction) if means.is_stable else WithinLimits({}, 0.0)
+
+    return largest_within(excesses, within, saturation_rate)
+
+
+def largest_within(
+    excesses: Callable[[float], dict[str, float] | None], within: Callable[[float], WithinLimits], most: float
+) -> Goodput:
+    """The largest share of a saturation rate at which no limit is exceeded, as a goodput.
+
+    `excesses` gives by how much each limit is exceeded at a share, infinite where that is not known, None without a
+    steady state; `within` the shares of requests there; `most` is the saturation rate [1/s].
+    """
+    unknown = float("inf")  # smallest share above the answer at which a limited percentile is not known
+    unstable = 1.0  # smallest share of the saturation rate at which there is no steady state
+    seen: dict[float, str] = {}
+
+    def shortfall(util: float) -> float:
+        nonlocal unstable, unknown
+        exceeded = excesses(util)
+        if exceeded is None:
+            unstable = min(unstable, util)
+            seen[util] = SATURATION
+            return 1.0
+        seen[util] = max(exceeded, key=lambda key: exceeded[key])
+        if exceeded[seen[util]] == float("inf") and util > last_met[0]:
+            unknown = min(unknown, util)
+        return exceeded[seen[util]]
+
+    def answer(util: float, rate: float) -> Goodput:
+        return Goodput(rate, rate / most, most, seen[util], *within(util))
+
+    last_met = (0.0, 0.0)
+    idle_shortfall = shortfall(LEAST)
+    if idle_shortfall > 0.0 and seen[LEAST] != P99_WITHIN:
+        return answer(LEAST, 0.0)
+    last_met = (LEAST, idle_shortfall)
+    for util in (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, MOST):
+        missing = shortfall(util)
+        if missing > 0.0 >= last_met[1]:
+            break
+        last_met = (util, missing)
+    if last_met[1] > 0.0:
+        return answer(LEAST, 0.0)
+    if missing <= 0.0:
+        return answer(MOST, MOST * most)._replace(binding=SATURATION)
+    util = narrowed(shortfall, last_met, (util, missing))
+    missing = shortfall(util)
+    if missing > 0.0:
+        util *= 1.0 - _CLOSE
+        missing = shortfall(util)
+    if missing > 0.0:  # a limit that comes and goes
+        util = last_met[0]
+        missing = shortfall(util)
+    best = answer(util, util * most)
+    is_full = missing < -_SLACK and unstable < util * (1.0 + _SLACK)
+    if unknown < util * (1.0 + _SLACK) and not is_full:
+        return best._replace(binding=NOT_KNOWN)
+    return best._replace(binding=SATURATION) if is_full else best
+
+
+def share_is_met(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float,
+    correction: Correction = UNCORRECTED,
+) -> bool | None:
+    """Whether a share of requests meets all limits without a percentile together; False beyond saturation.
+
+    None where no limit applies.
+    """
+    if workload.osl <= 1.0 and all(metric_and_level(key)[0] == "tpot" for key in slo):
+        return None
+    means = served(deployment, workload)
+    if not means.is_stable:
+        return False
+    return all(over <= 0.0 for over in _excesses(deployment, workload, slo, share, correction, means).values())
+
+
+def _excesses(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float | None,
+    correction: Correction,
+    means: Served,
+) -> dict[str, float]:
+    """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
+    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
+    single = {key: limit for key, limit in slo.items() if key not in together}
+    times = limited_latencies(deployment, workload, single, correction, means)
+    exceeded = {key: float(times[key]) / limit - 1.0 for key, limit in single.items()}
+    if share is not None and together:
+        within = attained(deployment, workload, {key: slo[key] for key in together}, means, correction)
+        exceeded[min(together, key=lambda key: within.shares[key])] = share - within.joint
+    return exceeded
+
+
+# Goodput of separate prefill and decode pools, and the TPOT limits at which one pool overtakes them.
+
+# Shares of the largest rate.
+_CURVE = (LEAST, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+class Crossover(NamedTuple):
+    """A TPOT limit at which one way of serving overtakes the other."""
+
+    tpot: float  # [s]
+    rate: float  # [1/s] of both
+    to_pools: bool  # separate pools answer more at looser limits
+
+
+def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], share: float | None = None) -> Goodput:
+    """Largest rate of Poisson arrivals at which two pools meet an SLO.
+
+    Args:
+        pools: both deployments and the link.
+        workload: lengths; its load is ignored.
+        slo: limits by their keys, at least one [s].
+        share: of requests that must meet all limits without a percentile together; None for limits on means [1].
+
+    Returns:
+        The rate, and what binds.
+
+    Valid:
+        As `roofline.serving.load.pools.pool_tails`.
+
+    Source:
+        docs/method.md, "Goodput".
+    """
+    idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
+    saturation_rate = float(pooled(pools, idle).max_request_rate)
+    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
+
+    def tails_at(util: float) -> tuple[Pooled, Tails] | None:
+        loaded = replace(idle, request_rate=util * saturation_rate)
+        means = pooled(pools, loaded)
+        return (means, pool_tails(pools, loaded, means)) if means.is_stable else None
+
+    def excesses(util: float) -> dict[str, float] | None:
+        known = tails_at(util)
+        if known is None:
+            return None
+        times = pool_latencies(*known, idle, [key for key in slo if key not in together])
+        exceeded = {key: time / slo[key] - 1.0 for key, time in times.items()}
+        if share is not None and together:
+            attained = shares_within(known[1], {key: slo[key] for key in together}, float(idle.osl))
+            exceeded[min(together, key=lambda key: attained.shares[key])] = share - attained.joint
+        return exceeded
+
+    def within(util: float) -> WithinLimits:
+        known = tails_at(util)
+        return WithinLimits({}, 0.0) if known is None else shares_within(known[1], slo, float(idle.osl))
+
+    return largest_within(excesses, within, saturation_rate)
+
+
+def pool_latencies(means: Pooled, tails: Tails, workload: Workload, keys: Iterable[str]) -> dict[str, float]:
+    """Latencies of two pools by the keys of limits [s], infinite where not known; p99 over median [1]."""
+    tpot = means.tpot if workload.osl > 1.0 else 0.0
+    means_of = {"ttft": means.ttft, "tpot": tpot, "e2el": means.ttft + means.decode}
+    steps = equal_steps(workload)
+    known = {key: float(latency_over_requests(tails, means_of, steps, *metric_and_level(key))) for key in keys}
+    if workload.osl <= 1.0:
+        known |= {key: 0.0 for key in known if metric_and_level(key)[0] == "tpot"}  # one token has none
+    return {key: float("inf") if is_nan(time) else time for key, time in known.items()}
+
+
+def crossovers(
+    pools: Pools, replica: Deployment, workload: Workload, replicas: float, width: float = 1.0
+) -> tuple[list[Crossover], float, float]:
+    """Limits on the mean TPOT at which two pools and one pool of the same price have the same throughput.
+
+    Args:
+        pools: both deployments and the link.
+        replica: of the single pool.
+        workload: lengths.
+        replicas: of the single pool; may be a fraction [1].
+        width: high over low end of the 80 % interval of TPOT [1].
+
+    Returns:
+        The crossings by rising TPOT, without ranges of limits that are narrower than that interval; the largest rates
+        of the two pools and of the single pool [1/s].
+
+    Source:
+        Linear interpolation of both curves of TPOT over the rate.
+    """
+    idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
+    server = server_of(replica, idle)
+    one_pool_rate = float(saturation(server, prompt_of(server)).rate * lanes(replica)) * replicas
+    two_pools_rate = float(pooled(pools, idle).max_request_rate)
+
+    def of_one(rate: float) -> float:
+        means = served(replica, replace(idle, request_rate=rate / replicas))
+        return float(means.tpot) if means.is_stable else float("inf")
+
+    def of_pools(rate: float) -> float:
+        means = pooled(pools, replace(idle, request_rate=rate))
+        return float(means.tpot) if means.is_stable else float("inf")
+
+    two_pools, one_pool = _tpot_curve(of_pools, two_pools_rate), _tpot_curve(of_one, one_pool_rate)
+    if not two_pools or not one_pool:
+        return [], two_pools_rate, one_pool_rate
+    ends = sorted({tpot for tpot, _ in (*two_pools, *one_pool)})
+    crossings: list[Crossover] = []
+    for low, high in pairwise(ends):
+        before, after = (_rate_within(two_pools, end) - _rate_within(one_pool, end) for end in (low, high))
+        if (before > 0.0) != (after > 0.0) and after != before:
+            share = before / (before - after)
+            tpot = low + share * (high - low)
+            crossings.append(Crossover(tpot, _rate_within(two_pools, tpot), after > 0.0))
+    return wide_ranges(crossings, ends[0], width), two_pools_rate, one_pool_rate
+
+
+def wide_ranges(crossings: Sequence[Crossover], least: float, width: float) -> list[Crossover]:
+    """Crossings between ranges of limits [s] whose ends differ by a factor of at least `width`; `least`: the lowest.
+
+    A narrower range falls to the way of serving that answers more on both sides of it; the first, to the next one.
+
+    >>> narrow = [Crossover(2.0, 1.0, True), Crossover(8.0, 1.0, False), Crossover(8.1, 1.0, True)]
+    >>> [crossing.tpot for crossing in wide_ranges(narrow, 1.0, 1.5)]
+    [2.0]
+    >>> wide_ranges(narrow[:1], 1.9, 1.5)
+    []
+    """
+    kept = list(crossings)
+    while kept:
+        ends = [least, *(crossing.tpot for crossing in kept)]
+        narrowest = min(range(len(kept)), key=lambda place: ends[place + 1] / ends[place])
+        if ends[narrowest + 1] / ends[narrowest] >= width:
+            break
+        del kept[max(narrowest - 1, 0) : narrowest + 1]
+    return kept
+
+
+def _tpot_curve(tpot_at: Callable[[float], float], largest_rate: float) -> list[tuple[float, float]]:
+    """Pairs of mean TPOT [s] and rate [1/s], both rising."""
+    points: list[tuple[float, float]] = []
+    for share in _CURVE:
+        tpot = tpot_at(share * largest_rate)
+        if tpot == float("inf"):
+            break
+        if not points or tpot > points[-1][0]:
+            points.append((tpot, share * largest_rate))
+    return points
+
+
+def _rate_within(points: Sequence[tuple[float, float]], limit: float) -> float:
+    """Rate at which the mean TPOT just meets a limit; 0 if an idle server misses it."""
+    if limit < points[0][0]:
+        return 0.0
+    for (low, near), (high, far) in pairwise(points):
+        if limit <= high:
+            return near + (limit - low) / (high - low) * (far - near)
+    return points[-1][1]
+
+
+# The fewest GPUs that meet an SLO: a search over plans, and over replicas that share a load.
+
+#: Most ranks per pipeline stage that the search tries; larger domains (TPU pods) hold several replicas.
+MOST_RANKS = 512
+
+#: Most replicas that share a load.
+MOST_REPLICAS = 1 << 16
+
+
+class Degrees(NamedTuple):
+    """Parallel degrees that the caller fixed; None where free."""
+
+    tp: int | None = None
+    pp: int = 1
+    ep: int | None = None
+    dp: int | None = None
+
+
+class Candidate(NamedTuple):
+    """A deployment with its latencies relative to their limits."""
+
+    deployment: Deployment
+    preset: str | None  # formats; None for the checkpoint's own
+    shares: Mapping[str, float]  # SLO key -> time / limit, or memory -> used / usable [1]
+    is_known: bool = True  # whether no share is the mean in place of a percentile
+
+    @property
+    def worst(self) -> float:
+        """Largest share [1]; at most 1 where the SLO is met."""
+        return max(self.shares.values(), default=0.0)
+
+    @property
+    def total(self) -> float:
+        """Sum of the shares, which ranks plans with equal numbers of GPUs [1]."""
+        return sum(self.shares.values())
+
+
+class Sized(NamedTuple):
+    """Outcome of a search: one of these, or none where no plan is possible."""
+
+    fewest: Candidate | None = None  # meets the SLO with the fewest GPUs
+    ideal: Candidate | None = None  # hardware limit of every plan that fits, where it misses the SLO
+    nearest: Candidate | None = None  # comes nearest to the SLO
+    tightest: Candidate | None = None  # lacks the least memory, where no plan fits
+
+
+def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> list[Plan]:
+    """Plans of one replica within a scale-up domain, fewest GPUs first.
+
+    tp takes every degree that divides the model. Mixtures of experts also try dp in powers of two up to the number of
+    sequences, and every ep that divides tp x dp. Pipeline stages may lie in other domains. Fixed degrees may exceed the
+    domain.
+    """
+    ranks = min(domain, MOST_RANKS)
+    widest = max(ranks // (fixed.dp or 1), 1)
+    plans = [
+        Plan(tp, fixed.pp, ep, dp)
+        for tp in (possible_tp(model, widest) if fixed.tp is None else [fixed.tp])
+        for dp in (_data_degrees(model, ranks // tp, batch) if fixed.dp is None else [fixed.dp])
+        for ep in (_expert_degrees(model, tp * dp) if fixed.ep is None else [fixed.ep])
+    ]
+    return sorted((plan for plan in plans if plan_fault(model, plan) is None), key=lambda plan: plan.num_gpus)
+
+
+def fewest_gpus(
+    by_preset: Mapping[str | None, Deployment],
+    workload: Workload,
+    slo: Mapping[str, float],
+    fixed: Degrees,
+    *,
+    for_certain: bool = True,
+) -> Sized:
+    """The fewest GPUs of one kind that meet an SLO: of one replica for a burst, of all replicas for users or a rate.
+
+    A percentile that is not known meets no limit `for_certain`; otherwise it meets those that its mean meets.
+
+    Among plans and quantizations with equally few GPUs, the smallest sum of times relative to their limits wins. Memory
+    is checked before time. Where nothing meets the SLO, the nearest plan has the smallest worst time relative to its
+    limit. `by_preset` holds the model on one GPU per pipeline stage, whether it fits or not.
+    """
+    if workload.load != BURST:
+        return _fewest_under_load(by_preset, workload, slo, fixed, for_certain=for_certain)
+    ideal = {preset: _trial(deployment.on("ideal"), preset, workload, slo) for preset, deployment in by_preset.items()}
+    nearest: Candidate | None = None
+    tightest: Candidate | None = None
+    slow: list[tuple[Candidate, Deployment]] = []
+    for _, candidates in groupby(_candidates(by_preset, workload, fixed), key=lambda pair: pair[1].plan.num_gpus):
+        meeting = []
+        for preset, candidate in candidates:
+            need = memory(candidate, workload.batch, workload.isl + workload.osl)
+            if not need.fits:
+                tightest = _nearer(Candidate(candidate, preset, {"memory": need.used_fraction}), tightest)
+                continue
+            bound = _shared_bound(ideal[preset], candidate)
+            if bound.worst > 1.0:
+                slow.append((bound, candidate))
+                continue
+            trial = _trial(candidate, preset, workload, slo)
+            nearest = _nearer(trial, nearest)
+            if trial.worst <= 1.0:
+                meeting.append(trial)
+        if meeting:
+            return Sized(fewest=min(meeting, key=lambda trial: trial.total))
+    if nearest is None and slow:
+        return Sized(ideal=min((bound for bound, _ in slow), key=lambda bound: bound.worst))
+    if nearest is None:
+        return Sized(tightest=tightest)
+    for bound, candidate in sorted(slow, key=lambda pair: pair[0].worst):
+        if bound.worst >= nearest.worst:
+            break
+        nearest = _nearer(_trial(candidate, bound.preset, workload, slo), nearest)
+    return Sized(nearest=nearest)
+
+
+def _fewest_under_load(
+    by_preset: Mapping[str | None, Deployment],
+    workload: Workload,
+    slo: Mapping[str, float],
+    fixed: Degrees,
+    *,
+    for_certain: bool,
+) -> Sized:
+    """`fewest_gpus` for users or a rate: each plan with as many replicas as it needs."""
+    idle = replace(
+        workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None, lengths=None, cold_start=None
+    )
+    bounded = slo if workload.lengths is None else {key: slo[key] for key in slo if key in LATENCIES}
+    ideal = {preset: _trial(deployment.on("ideal"), preset, idle, bounded) for preset, deployment in by_preset.items()}
+    best: Candidate | None = None
+    nearest: Candidate | None = None
+    tightest: Candidate | None = None
+    slow: Candidate | None = None
+    for preset, plan in _candidates(by_preset, idle, fixed):
+        most_by_gpus = MOST_GPUS // plan.plan.num_gpus
+        most = min(MOST_REPLICAS, most_by_gpus) if best is None else best.deployment.num_gpus // plan.plan.num_gpus
+        if most < 1:
+            continue
+        need = memory(plan, 1.0, workload.isl + workload.osl)
+        if not need.fits:
+            tightest = _nearer(Candidate(plan, preset, {"memory": need.used_fraction}), tightest)
+            continue
+        bound = _shared_bound(ideal[preset], plan)
+        if bound.worst > 1.0:
+            slow = _nearer(bound, slow)
+            continue
+        by_itself = _trial(plan, preset, idle, bounded, for_certain=for_certain)  # the limit of many replicas
+        if by_itself.worst > 1.0:
+            nearest = _nearer(by_itself, nearest)
+            continue
+        trial = _fewest_replicas(plan, preset, workload, slo, most, for_certain=for_certain)
+        if trial is None:
+            nearest = _nearer(_trial(plan.copies(most), preset, workload, slo, for_certain=for_certain), nearest)
+        if trial is not None and (best is None or _cost(trial) < _cost(best)):
+            best = trial
+    if best is not None:
+        return Sized(fewest=best)
+    if nearest is None and slow is not None:
+        return Sized(ideal=slow)
+    return Sized(nearest=nearest) if nearest is not None else Sized(tightest=tightest)
+
+
+def _cost(trial: Candidate) -> tuple[int, bool, float]:
+    """Sort key: GPUs of all replicas, then whether all is known, then the sum of the shares."""
+    return trial.deployment.num_gpus, not trial.is_known, trial.total
+
+
+def _fewest_replicas(
+    replica: Deployment,
+    preset: str | None,
+    workload: Workload,
+    slo: Mapping[str, float],
+    most: int,
+    *,
+    for_certain: bool,
+) -> Candidate | None:
+    """A plan with the fewest replicas that meet the SLO together; None where `most` are too few."""
+
+    def trial(count: int) -> Candidate:
+        return _trial(replica.copies(count), preset, workload, slo, for_certain=for_certain)
+
+    count, too_few = 1, 0
+    while (met := trial(count)).worst > 1.0:
+        if count >= most:
+            return None
+        too_few, count = count, min(2 * count, most)
+    while count - too_few > 1:
+        middle = (count + too_few) // 2
+        candidate = trial(middle)
+        if candidate.worst <= 1.0:
+            count, met = middle, candidate
+        else:
+            too_few = middle
+    return met
+
+
+def reason(sized: Sized, slo: Mapping[str, float], *, is_mean: bool) -> str | None:
+    """Why no plan meets the SLO; None where one does or none is possible."""
+    if sized.fewest is not None:
+        return None
+    if sized.ideal is not None:
+        least = _missed(sized.ideal, slo, ">= ", is_mean=is_mean)
+        return f"misses at the hardware limit: {least} on {_gpus_text(sized.ideal)}"
+    if sized.nearest is not None:
+        if sized.nearest.worst <= 1.0:
+            return f"misses: the load needs more than {MOST_REPLICAS:,} replicas"
+        least = "" if sized.nearest.is_known else ">= "
+        return f"misses: {_missed(sized.nearest, slo, least, is_mean=is_mean)} at best ({_plan_of(sized.nearest)})"
+    if sized.tightest is not None:
+        usable = sized.tightest.deployment.gpu.memory
+        used = f"{sized.tightest.worst * usable / GIGA:.1f} GB of {usable / GIGA:.1f} GB per GPU"
+        return f"does not fit: {used} ({_plan_of(sized.tightest)})"
+    return None
+
+
+def plan_text(plan: Plan, preset: str | None, replicas: int = 1) -> str:
+    """Text such as ``tp 8, ep 8, fp8``: tp always, other degrees and replicas only above 1.
+
+    >>> plan_text(Plan(tp=8, ep=8), "fp8")
+    'tp 8, ep 8, fp8'
+    """
+    degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
+    words = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
+    copies = [f"{replicas} replicas"] if replicas > 1 else []
+    return ", ".join([*words, *([] if preset is None else [preset]), *copies])
+
+
+def _candidates(
+    by_preset: Mapping[str | None, Deployment], workload: Workload, fixed: Degrees
+) -> Iterator[tuple[str | None, Deployment]]:
+    """Every plan in every quantization, fewest GPUs first."""
+    deployment = next(iter(by_preset.values()))
+    for plan in possible_plans(deployment.model, deployment.gpu.node, workload.batch, fixed):
+        for preset, stage in by_preset.items():
+            yield preset, stage.at(plan)
+
+
+def _trial(
+    deployment: Deployment,
+    preset: str | None,
+    workload: Workload,
+    slo: Mapping[str, float],
+    *,
+    for_certain: bool = True,
+) -> Candidate:
+    if for_certain:
+        return Candidate(deployment, preset, limit_shares(deployment, workload, slo))
+    return Candidate(deployment, preset, *least_shares(deployment, workload, slo))
+
+
+def _shared_bound(ideal: Candidate, candidate: Deployment) -> Candidate:
+    """Hardware limit of one GPU divided evenly over the ranks of a plan, which no plan can beat."""
+    ranks = candidate.plan.expert_ranks
+    return Candidate(candidate, ideal.preset, {key: share / ranks for key, share in ideal.shares.items()})
+
+
+def _nearer(trial: Candidate, nearest: Candidate | None) -> Candidate:
+    return trial if nearest is None or trial.worst < nearest.worst else nearest
+
+
+def _data_degrees(model: Model, most: int, batch: float) -> list[int]:
+    """Powers of two, no more ranks than sequences; 1 for dense models."""
+    degrees = [1]
+    while model.is_moe and 2 * degrees[-1] <= min(most, batch):
+        degrees.append(2 * degrees[-1])
+    return degrees
+
+
+def _expert_degrees(model: Model, ranks: int) -> list[int]:
+    return [ep for ep in range(1, ranks + 1) if ranks % ep == 0] if model.is_moe else [1]
+
+
+def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_mean: bool) -> str:
+    misses = []
+    for key, share in trial.shares.items():
+        if key == P99_WITHIN and share > 1.0:
+            multiple, most = distinct_texts(share * slo[key], slo[key], None)
+            misses.append(f"p99 {multiple} the median > {most}")
+        elif share > 1.0:
+            misses.append(f"{key_text(key, is_mean=is_mean)} {least}{above_limit(share * slo[key], slo[key])}")
+    return ", ".join(misses)
+
+
+def above_limit(time: float, limit: float) -> str:
+    """A time and the limit it misses, with enough digits to tell them apart."""
+    return " > ".join(distinct_texts(time, limit, "s"))
+
+
+def _gpus_text(trial: Candidate) -> str:
+    count = trial.deployment.plan.num_gpus
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _plan_of(candidate: Candidate) -> str:
+    return plan_text(candidate.deployment.plan, candidate.preset)

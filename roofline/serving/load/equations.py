@@ -1,0 +1,801 @@
+"""A server under a load: mean latencies of users (closed loop) and of random arrivals (open loop)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from roofline.numbers.operations import Real, above, below, comparable, maximum, minimum, negated, never, where
+from roofline.numbers.quantity import MICRO, MILLI, NANO, rounded, to_text
+from roofline.numbers.roots import Settled, carried_crossing, fixed_point, repeated
+from roofline.physics.plan import Deployment
+from roofline.serving.latency import (
+    BENCHMARK,
+    BURST,
+    EQUAL,
+    UNDER_LOAD,
+    Served,
+    Workload,
+    decode,
+    hit_rate,
+    lanes,
+    load_time,
+    prefill,
+    time_per_token,
+)
+from roofline.serving.load.server import (
+    PROMPTS_FIRST,
+    STABLE,
+    UNLIMITED,
+    Prompt,
+    Server,
+    added,
+    added_by_node,
+    link_rate,
+    link_wait,
+    prompt_of,
+    turns,
+)
+from roofline.specs.engine import HBM
+from roofline.support.records import NamedTuple, replace
+
+#: Share of the saturation rate beyond which times are those at this share.
+FULL = 0.9999
+
+_INNER = 12  # rounds per trial throughput, where plain iteration does not converge
+_DAMPED = 0.25  # share of a round's `seen` that is taken there
+_LEAST = 2.0**-40  # smallest trial throughput, over the largest
+_SAME = MICRO  # relative change in another round, of what a search found
+_ORDER = 3.0  # of the interpolation between one user and many, for single-token answers
+_TINY = 2.0**-200  # of a time, against division by zero
+_ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput
+
+_State = tuple[Real, ...]  # other sequences that decode, `Meeting.seen`, request rate of a rank
+
+
+def server_of(deployment: Deployment, workload: Workload) -> Server:
+    """One rank of a deployment under its load."""
+    users = None
+    if workload.concurrency is not None:
+        users = maximum(workload.concurrency / (deployment.replicas * deployment.plan.pp), 1.0)
+    lengths = workload.lengths or EQUAL
+    return Server(
+        deployment, workload.isl, workload.osl, workload.prefix, users, lengths, workload.cold_start, workload.cache
+    )
+
+
+def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
+    """Mean latencies of a deployment under a load.
+
+    Args:
+        deployment: model, GPU, plan, quantization, basis, engine and replicas.
+        workload: lengths, and either `concurrency` or `request_rate`.
+        start: `Served.state` of a nearby case, as the initial guess [any].
+
+    Returns:
+        Mean figures; times are infinite under overload, and where no steady state is found.
+
+    Valid:
+        `domain` gives the validated range. Lengths are those of the mean request; users' lengths are assumed to
+        differ a little, as equal ones would stay in step. With pp, as many batches take turns, evenly
+        filled.
+
+    Source:
+        docs/method.md, "A server under load".
+    """
+    server = server_of(deployment, workload)
+    prompt = prompt_of(server)
+    full = saturation(replace(server, users=UNLIMITED), prompt)
+    if workload.concurrency is None:
+        return _open_loop(server, prompt, full, workload, start)
+    return _closed_loop(server, prompt, full, workload, start)
+
+
+def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
+    """TTFT and TPOT [s] under any load."""
+    if workload.load == BURST:
+        step = decode(deployment, workload).time
+        return prefill(deployment, workload).time, time_per_token(deployment, workload.osl, step)
+    under_load = served(deployment, workload)
+    return under_load.ttft, under_load.tpot
+
+
+def _open_loop(
+    server: Server, prompt: Prompt, full: Saturation, workload: Workload, start: tuple[Real, ...] | None
+) -> Served:
+    """Poisson arrivals."""
+    deployment = server.deployment
+    ranks = lanes(deployment)
+    offered = workload.request_rate / ranks
+    rate = minimum(offered, FULL * full.rate)
+    steps, plan = server.steps_of(), server.deployment.plan
+    plain = server.decode(1.0).total
+    slowest = full.slots / full.rate  # [s] of an answer with all slots taken, which no other answer exceeds
+
+    def meeting_at(state: tuple[Real, ...]) -> Meeting:
+        met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
+        within = minimum(slowest / maximum(met.decode, _TINY), 1.0)
+        return met._replace(decode=within * met.decode, step=within * met.step)
+
+    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
+        met = meeting_at(state)
+        return rate * met.decode, met.seen
+
+    initial = (rate * steps * plain, plain + 0.0 * rate)
+    settled = fixed_point(next_state, start or initial)
+    values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
+    others, met = minimum(values[0], full.slots), meeting_at(values)
+    share, wait = slot_wait(server, full, met, rate, others)
+    queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
+    ttft = server.before + prompt.alone + queue
+    is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
+    is_stable = (offered < full.rate) & is_found
+    ttft = where(is_stable, ttft, float("inf"))
+    return Served(
+        ttft=ttft,
+        tpot=time_per_token(deployment, server.osl, met.step),
+        decode=met.decode,
+        queue=where(is_stable, queue, float("inf")),
+        concurrency=workload.request_rate * (ttft + met.decode),
+        request_rate=workload.request_rate,
+        max_request_rate=full.rate * ranks,
+        batch=maximum(minimum(1.0 + others * plan.dp, full.slots * plan.dp), 1.0),
+        slots=full.slots,
+        rho=met.rho,
+        rho_chunks=met.rho_chunks,
+        prompt_share=met.prompt / (server.steps * met.mean_step),
+        waiting_share=share,
+        is_stable=is_stable,
+        state=values,
+        prompt=met.prompt,
+        nobody=met.nobody,
+    )
+
+
+def _closed_loop(
+    server: Server, prompt: Prompt, full: Saturation, workload: Workload, start: tuple[Real, ...] | None
+) -> Served:
+    """Users who send the next request as soon as the last is answered."""
+    deployment = server.deployment
+    ranks = lanes(deployment)
+    users = maximum(workload.concurrency / ranks, 1.0)  # of a rank that has any
+    inside = maximum(minimum(users, full.slots), 1.0)
+    plan = server.deployment.plan
+    steps, before = server.steps_of(), server.before
+    others = inside - 1.0
+    plain = server.decode(1.0).total
+    alone = before + prompt.alone + steps * plain
+    max_link_rate = float("inf") if server.is_free_of_loads else link_rate(server)
+
+    def meeting_at(state: tuple[Real, ...]) -> Meeting:
+        return meeting(server, prompt, state[2] * others / inside, minimum(state[0], others), state[1], inside)
+
+    def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
+        met = meeting_at(state)
+        max_rate = minimum(maximum(1.0 / met.in_full, 1.0 / alone), max_link_rate)
+        first = before + link_wait(server, state[2], inside).over_all + met.stage
+        throughput = minimum(inside / (first + met.decode), max_rate)
+        rate = state[2] * others / inside
+        return minimum(rate * met.decode, others), met.seen, state[2] * (throughput / state[2]) ** _ROOT
+
+    initial = _initial_state(server, prompt, inside)
+    settled = fixed_point(next_state, start or initial)
+    zero = 0.0 * initial[2]
+    search = _bracketing(meeting_at, next_state, inside / alone, inside, server)
+    values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
+    met, rate = meeting_at(values), values[2]
+    link_delay = link_wait(server, rate, inside).over_all
+    needed = _needed(server, met, rate, inside)
+    is_found = (
+        settled.is_found
+        | (steps <= 0.0)
+        | (
+            _is_same(minimum(rate * others / inside * met.decode, others), values[0])
+            & _is_same(met.seen, values[1])
+            & _is_same(needed, 1.0)
+        )
+    )
+    ttft = maximum(users / rate - met.decode, before + link_delay + maximum(met.stage, prompt.alone))
+    if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
+        ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
+    step, decode = met.step, met.decode
+    if workload.num_prompts is not None:
+        ttft, step = _run_means(server, prompt, met, workload, (users, inside), (ttft, step))
+        decode = decode * step / met.step
+    answered = workload.concurrency / (ttft + decode)
+    ttft = where(is_found, ttft, float("inf"))
+    return Served(
+        ttft=ttft,
+        tpot=time_per_token(deployment, server.osl, step),
+        decode=decode,
+        queue=maximum(ttft - before - prompt.alone, 0.0),
+        concurrency=workload.concurrency,
+        request_rate=answered,
+        max_request_rate=maximum(full.rate * ranks, answered),
+        batch=minimum(1.0 if server.users is None else server.users, (1.0 + minimum(values[0], others)) * plan.dp),
+        slots=full.slots,
+        rho=met.rho,
+        rho_chunks=met.rho_chunks,
+        prompt_share=met.prompt / (server.steps * met.mean_step),
+        waiting_share=1.0 - inside / users,
+        is_stable=is_found,
+        state=values,
+        prompt=met.prompt,
+        nobody=met.nobody,
+    )
+
+
+def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
+    r"""TTFT of users whose answers are single tokens.
+
+    .. math:: R = R_1 \left(1 + \frac{(c p)^k - p^k}{R_1^k}\right)^{1/k}
+
+    Interpolates between one user and the prompts of all users back to back; `users` are those of the rank [requests].
+
+    Valid:
+        Exact at both ends; the order k of the interpolation was chosen by simulation.
+
+    Source:
+        Asymptotic bounds of a closed queue: Denning and Buzen, ACM Computing Surveys 10(3), 1978.
+    """
+    alone = server.before + prompt.alone
+    tokens = maximum(minimum(server.budget, prompt.length * users), 1.0)
+    shared = (server.linear(1.0, tokens - 1.0) + prompt.head) * prompt.length / tokens
+    prompt_time = shared + prompt.attention + server.engine.prefill * prompt.length / tokens
+    prompt_time = minimum(prompt_time, prompt.alone)
+    return alone * (1.0 + ((users * prompt_time) ** _ORDER - prompt_time**_ORDER) / alone**_ORDER) ** (1.0 / _ORDER)
+
+
+def _initial_state(server: Server, prompt: Prompt, inside: Real) -> _State:
+    """Initial state for users: every prompt of others falls within the request's own decode steps."""
+    steps, others = server.steps_of(), inside - 1.0
+    step = server.decode(inside)
+    base = server.beside(inside, step)
+    added_time = added(server, prompt, inside, base, prompt.length, prompt.length, prompt.attention)
+    decoding = steps * step.total + added_time * others
+    latency = server.before + prompt.alone + step.total + decoding
+    occupied = minimum(added_time * others / latency, 0.9)
+    seen = added_time if server.engine.scheduler == PROMPTS_FIRST else step.total + occupied * added_time
+    return others * decoding / latency, seen, inside / latency
+
+
+def _or_bracketed(settled: Settled, search: Callable[[_State], tuple[_State, bool]], start: _State) -> _State:
+    """The fixed point, or what a search finds from a start where plain iteration diverges."""
+    bracketed = repeated(search, start, 1, settled.values, begins=negated(settled.is_found))
+    pairs = zip(settled.values, bracketed, strict=True)
+    return tuple(where(settled.is_found, plain, better) for plain, better in pairs)
+
+
+def _needed(server: Server, met: Meeting, rate: Real, inside: Real) -> Real:
+    """Users that a throughput needs, over those inside; or the share of time of the fuller of prompts and link [1]."""
+    link_delay = link_wait(server, rate, inside).over_all
+    needed = maximum(rate * (server.before + link_delay + met.stage + met.decode) / inside, rate * met.in_full)
+    return needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))
+
+
+def _is_same(one: Real, other: Real) -> Real:
+    return abs(one - other) <= _SAME * maximum(one, other)
+
+
+def _bracketed_others(next_state: Callable[[_State], _State], slots: Real) -> Callable[[_State], tuple[_State, bool]]:
+    """Search for random arrivals: sequences that decode by bracketing, `Meeting.seen` by iteration.
+
+    Below saturation, fewer than all slots are taken, so that there is a crossing.
+    """
+
+    def averaged(others: Real, seen: Real, rounds: int) -> Real:
+        def damped_round(state: _State) -> tuple[_State, bool]:
+            return (state[0] + _DAMPED * (next_state((others, state[0]))[1] - state[0]),), True
+
+        return repeated(damped_round, (seen,), rounds, (others,))[0]
+
+    def surplus(others: Real, state: _State) -> tuple[Real, _State]:
+        seen = averaged(others, state[0], _INNER)
+        return next_state((others, seen))[0] - others, (seen,)
+
+    def search(state: _State) -> tuple[_State, bool]:
+        others, (seen,) = carried_crossing(surplus, slots, state[1:])
+        others = minimum(others, slots)
+        return (others, averaged(others, seen, _INNER * _INNER)), False
+
+    return search
+
+
+def _bracketing(
+    meeting_at: Callable[[_State], Meeting],
+    next_state: Callable[[_State], _State],
+    max_rate: Real,
+    inside: Real,
+    server: Server,
+) -> Callable[[_State], tuple[_State, bool]]:
+    """Search where plain iteration diverges: throughput by bracketing, the rest of the state by iteration.
+
+    This happens where prompts take nearly all of the time.
+    """
+
+    def averaged(state: _State, rate: Real, rounds: int) -> _State:
+        trial_rate = maximum(rate, _LEAST * max_rate)
+
+        def damped_round(state: _State) -> tuple[_State, bool]:
+            others, seen, _ = next_state((*state, trial_rate))
+            return (0.5 * (state[0] + others), 0.5 * (state[1] + seen)), True
+
+        return repeated(damped_round, state, rounds, (trial_rate,))
+
+    def surplus(rate: Real, state: _State) -> tuple[Real, _State]:
+        state = averaged(state, rate, _INNER)
+        return 1.0 - _needed(server, meeting_at((*state, rate)), rate, inside), state
+
+    def search(state: _State) -> tuple[_State, bool]:
+        rate, state = carried_crossing(surplus, max_rate, state[:2])
+        rate = minimum(rate, max_rate)
+        return (*averaged(state, rate, _INNER * _INNER), rate), False
+
+    return search
+
+
+def _run_means(
+    server: Server,
+    prompt: Prompt,
+    met: Meeting,
+    workload: Workload,
+    users: tuple[Real, Real],
+    steady: tuple[Real, Real],
+) -> tuple[Real, Real]:
+    r"""Means of a run of N requests that all users begin at once.
+
+    .. math:: TTFT = f\, TTFT_{burst} + (1 - f)\, TTFT_{steady},\quad f = \min(1, c / N)
+
+    In the initial burst, half of the other prompts precede the request's own, half fall between its decode steps.
+
+    `users`: of the rank, and those of them with a slot [requests]; `steady`: TTFT and mean decode step [s], like the
+    result.
+    """
+    all_users, inside = users
+    steps, others = server.steps_of(), inside - 1.0
+    added_time = met.prompt
+    if server.engine.scheduler == PROMPTS_FIRST:  # decoding starts after all prompts
+        added_time = added_time / server.engine.prefill_slowdown
+    step = server.decode(inside).total
+    arrival = server.engine.arrival + step / 2.0
+    ttft = server.before + prompt.alone + others / 2.0 * added_time + arrival * minimum(1.0, others)
+    mean_step = step + added_time / (steps + 1.0) * others / 2.0
+    ttft = ttft + (all_users / inside - 1.0) * (ttft + steps * mean_step)
+    run: Real = workload.num_prompts
+    share = minimum(1.0, workload.concurrency / run)
+    return share * ttft + (1.0 - share) * steady[0], share * mean_step + (1.0 - share) * steady[1]
+
+
+# Mean latencies of a server under a load, as the fixed point of one round.
+#
+# A round maps what a request meets (how many others decode, how long a step is) to what follows from it;
+# `serving.load.equations` finds the fixed point. Nothing here is fitted to servers. docs/method.md, "A server under
+# load", has the equations and their errors against a simulation of every step.
+
+#: Smallest share of the token budget that is left for prompts.
+LEAST_BUDGET = 0.02
+
+_E = 2.718281828459045
+_HALF = 0.5  # bound on the share of time that a first prompt saves
+
+
+@comparable
+class Meeting(NamedTuple):
+    """What a request meets under a load, and the results of the round."""
+
+    stage: Real  # [s] from the end of the host's request time to the first token
+    step: Real  # [s] mean decode step of a request, averaged over requests, with others' prompts in it
+    decode: Real  # [s] mean over requests from the first token to the last
+    plain: Real  # [s] d, a decode step without a prompt
+    mean_step: Real  # [s] E1, mean over all steps
+    seen: Real  # [s] decode first: m, the step that a request arrives in; prompts first: p
+    prompt: Real  # [s] p, time that a prompt adds to the steps of others
+    rho: Real  # share of time that prompts take [1]
+    in_full: Real  # [s] of a prompt in full steps, decoding included
+    rho_chunks: Real  # share of time that prompts would take in full steps [1]
+    nobody: Real  # probability that no sequence decodes when a request arrives [1]
+    idle: Real  # [s] `stage` in that case
+    wait: Real  # [s] W_e, added by the token budget otherwise; 0 for prompts first
+    room: Real  # [tokens] C_e, left for prompts in a step
+    surge: Real  # [s] total excess of the first steps of an answer, from prompts that arrived with it
+    rounds: Real  # n_r, steps over which that excess decays [1]
+    biased: Real  # [s] m, length-biased mean step
+
+
+def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
+    r"""Mean wait in a single-server queue with Poisson arrivals.
+
+    .. math:: w = \frac{l\, E[t^2]}{2 (1 - l\, E[t])}
+
+    Args:
+        rate: arrivals l [1/s].
+        mean: service time, E[t] [s].
+        square: its mean square, E[t^2] [s^2].
+
+    Returns:
+        Time [s]; the utilization is capped at `STABLE`.
+
+    Source:
+        Pollaczek, 1930, and Khinchine, 1932: M/G/1; with E[t^2] = 2 E[t]^2 it is M/M/1, with E[t]^2 M/D/1.
+
+    >>> queue_wait(0.5, 1.0, 1.0), queue_wait(0.5, 1.0, 2.0)
+    (0.5, 1.0)
+    """
+    return rate * square / (2.0 * (1.0 - minimum(rate * mean, STABLE)))
+
+
+def idle_time(prompt: Prompt, rate: Real, each: Real, square: Real | None = None) -> Real:
+    r"""Time to first token of a request that finds no sequence decoding: its prompt, behind other prompts.
+
+    .. math:: t = A + \frac{l\, E[S^2]}{2 (1 - l S)} + \frac{l (E[A^2] - E[S^2])}{2 (1 + l (A - S))}
+
+    A prompt that finds the server idle takes A, those behind it S.
+
+    Args:
+        prompt: the mean prompt.
+        rate: arrivals at the rank [1/s].
+        each: time S that a prompt adds to others [s].
+        square: its mean square; None where all prompts are equal [s^2].
+
+    Returns:
+        Time [s]; with S = A that of M/D/1.
+
+    Source:
+        Welch, Operations Research 12(5), 1964: M/G/1 with an exceptional first service of each busy period.
+    """
+    alone = prompt.alone
+    second = each * each if square is None else square
+    first = alone * alone if square is None else prompt.mean(lambda node: node.alone * node.alone)
+    follow = queue_wait(rate, each, second)
+    begin = rate * (first - second) / (2.0 * (1.0 + maximum(rate * (alone - each), -_HALF)))
+    return alone + follow + begin
+
+
+def meeting(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+    """One round: what a request meets with `others` decoding and `seen` from the last round.
+
+    Args:
+        server: a rank.
+        prompt: its mean prompt.
+        rate: arrivals at the rank [1/s].
+        others: mean decoding sequences there [sequences].
+        seen: `Meeting.seen` of the last round [s].
+        users: requests in flight on the rank, closed loop; None for an open one [requests].
+
+    Returns:
+        The results of the round.
+
+    Source:
+        docs/method.md, "A server under load": M/G/1 with the length-biased step; the token budget as a second server.
+    """
+    if server.engine.scheduler == PROMPTS_FIRST:
+        return _prompts_first(server, prompt, rate, others, seen, users)
+    return _decode_first(server, prompt, rate, others, seen, users)
+
+
+def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+    length, budget = prompt.length, server.budget
+    decoding = 1.0 + others
+    parts = server.decode(decoding)
+    base = server.beside(decoding, parts)
+    plain = parts.total
+    queries = server.deployment.queries
+    room = maximum(budget - others * queries, LEAST_BUDGET * budget)
+    together = minimum(room, length * (1.0 + rate * seen))
+    alone_tokens = minimum(room, length)
+    usual = added(server, prompt, decoding, base, together, length, prompt.attention)
+    alone = added(server, prompt, decoding, base, alone_tokens, length, prompt.attention)
+    full = added(server, prompt, decoding, base, room, length, prompt.attention)
+    in_full = full + plain * length / room
+    squares = usual * usual, in_full * in_full
+    taken = turns(length, room, others * queries**2)
+    if prompt.nodes:
+        squares = (
+            prompt.mean(lambda node: added_by_node(server, prompt, usual, node) ** 2),
+            prompt.mean(lambda node: (added_by_node(server, prompt, full, node) + plain * node.length / room) ** 2),
+        )
+        taken = prompt.mean(lambda node: turns(node.length, room, others * queries**2))
+    rho = minimum(rate * usual, STABLE)
+    mean_step = plain / (1.0 - rho)
+    square = rate * squares[0] * (1.0 if users is None else 1.0 - rho)
+    biased = (plain * plain / mean_step + 2.0 * plain * rho + square) / (1.0 - rho * rho)
+    rho_chunks = minimum(rate * in_full, STABLE)
+    queue = queue_wait(rate, in_full, squares[1]) - square / (2.0 * (1.0 - rho))
+    wait = maximum(queue, 0.0) * (1.0 if users is None else 1.0 - rho_chunks)
+    extra = wait + (taken - 1.0) * plain
+    own_step = plain + alone + rate * biased * usual
+    if users is None:
+        first = biased / 2.0 + own_step + extra
+    else:
+        rest, mates = _after_an_answer(server.before + server.engine.arrival, rate, rho, plain, usual, mean_step)
+        first = rest + plain + alone + mates * usual + extra
+    nobody = _nobody(others, users)
+    idle = idle_time(prompt, rate, usual, squares[0] if prompt.nodes else None)
+    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
+    per_full = in_full * room / length
+    excess = rate * ((1.0 - nobody) * (own_step + extra) + nobody * idle) - rate * mean_step * (1.0 + extra / per_full)
+    rounds = maximum(1.0, rate * first * length / room) / (1.0 - rho_chunks)
+    surge = usual * excess / (1.0 - rho)
+    step, decode = over_answers(server, mean_step, surge, rounds, plain)
+    return Meeting(
+        stage, step, decode, plain, mean_step, biased, usual, rho, in_full, rho_chunks, nobody, idle, wait, room, surge,
+        rounds, biased,
+    )  # fmt: skip
+
+
+def step_of_answer(steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real) -> Real:
+    r"""Mean decode step of an answer: prompts that arrived with its own lengthen its first steps.
+
+    .. math:: T = E_1 + \frac{s}{N} \left(1 - e^{-N / r}\right)
+
+    Args:
+        steps: N, of the answer [1].
+        mean_step: E1, over all steps of the server [s].
+        surge: s, total excess of the steps after a first token [s].
+        rounds: r, steps over which it decays; 0 for at once [1].
+        plain: a decode step without a prompt, the lower bound [s].
+
+    Returns:
+        Time [s].
+
+    Source:
+        docs/method.md, "A server under load".
+    """
+    settled = 1.0 if never(rounds > 0.0) else 1.0 - _E ** (-steps / rounds)
+    return maximum(mean_step + surge * settled / steps, plain)
+
+
+def over_answers(server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real) -> tuple[Real, Real]:
+    """Mean decode step of a request, averaged over requests, and mean time of all its steps [s]."""
+    if server.lengths.answers.is_fixed:
+        step = step_of_answer(server.steps, mean_step, surge, rounds, plain)
+        return step, server.steps_of() * step
+    mean: Real = 0.0
+    decode: Real = 0.0
+    for weight, share in server.lengths.answers.nodes:
+        steps = maximum(server.steps_of(share), 0.0)
+        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain)
+        mean, decode = mean + weight * step, decode + weight * steps * step
+    return mean, decode
+
+
+def _after_an_answer(
+    before: Real, rate: Real, rho: Real, plain: Real, usual: Real, mean_step: Real
+) -> tuple[Real, Real]:
+    """Rest of the running step [s] and prompts of others in the same step, for a user who asks again.
+
+    Answers end with a step, so that the next request arrives `before` after the end of one.
+    """
+    prompts = rate * mean_step  # prompts per step
+    free = rate / (1.0 - rho)  # per time in which answers can end: not while prompts are computed
+    longer = plain + usual * maximum(prompts, 1.0)  # a step with prompts
+    window = prompts + free * before
+    share = minimum(rate * longer, 1.0 - _E ** (0.0 - window))
+    rest = share * maximum(longer - before / 2.0, longer / 2.0) + (1.0 - share) * plain / 2.0
+    mates = share * minimum(rate * longer, window) + (1.0 - share) * rate * plain
+    return where(before > 0.0, rest, 0.0), mates
+
+
+def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+    length, budget = prompt.length, server.budget
+    decoding = 1.0 + others
+    plain = server.decode(decoding).total
+    together = length * (1.0 + rate * seen)
+    usual = added(server, prompt, decoding, 0.0, together / turns(together, budget, 0.0), length, prompt.attention)
+    alone = added(server, prompt, decoding, 0.0, length / turns(length, budget, 0.0), length, prompt.attention)
+    rho = minimum(rate * usual, STABLE)
+    mean_step = plain / (1.0 - rho)
+    second = usual * usual
+    if prompt.nodes:
+        second = prompt.mean(lambda node: added_by_node(server, prompt, usual, node) ** 2)
+    square = rate * second
+    if users is not None:
+        # Answers end while no prompt is computed. Requests with a long round trip then arrive in bunches; with a
+        # short one they wait for the running step. The interpolation between both was chosen by simulation.
+        before = server.before + server.engine.arrival
+        square = square * (1.0 - rho) ** ((usual - before) / (usual + before))
+    biased = (square + plain * (1.0 - rho)) / (1.0 - rho * rho)
+    own_step = alone + rate * biased * usual
+    in_one = minimum(1.0, budget / (length * (1.0 + rate * biased)))
+    behind = alone + square / (2.0 * (1.0 - rho)) + (1.0 - rho) * plain / 2.0
+    first = in_one * (biased / 2.0 + own_step) + (1.0 - in_one) * behind
+    nobody = _nobody(others, users)
+    idle = idle_time(prompt, rate, usual, second if prompt.nodes else None)
+    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
+    met = in_one * own_step + (1.0 - in_one) * first
+    surge = usual * rate * met / (1.0 - rho)
+    step, decode = over_answers(server, mean_step, surge, 0.0, plain)
+    return Meeting(
+        stage, step, decode, plain, mean_step, usual, usual, rho, usual, rho, nobody, idle, first - alone, budget,
+        surge, 0.0, biased,
+    )  # fmt: skip
+
+
+def _nobody(others: Real, users: Real | None) -> Real:
+    """Probability that no sequence decodes when a request arrives: Poisson, or binomial over the other users."""
+    if users is None:
+        return _E ** (0.0 - others)
+    rest = maximum(users - 1.0, NANO)
+    return maximum(1.0 - others / rest, 0.0) ** rest
+
+
+# Saturation of a rank, and the wait for a slot where no further sequence is admitted.
+
+_MOST_SLOTS = 1 << 16  # in the sum over states
+_NEGLIGIBLE = 2.0**40  # weight over that of full slots, beyond which full slots never occur
+
+
+class Saturation(NamedTuple):
+    """The most that one rank can serve."""
+
+    rate: Real  # [1/s] requests
+    slots: Real  # [sequences] at most
+    step: Real  # [s] D at saturation
+    sequences: Real  # [sequences] decoding then
+
+
+def saturation(server: Server, prompt: Prompt) -> Saturation:
+    r"""Largest request rate of a rank.
+
+    .. math:: X_{sat} = \frac{y}{D(b) + y\, P(b, n)},\quad
+              y = \min\left(\frac{b_{max}}{O - 1}, \frac{C}{S + O - 1}\right)
+
+    y requests start with each step, as many as end, with all slots or all of the token budget taken. The link for
+    prefix loads may allow less (`link_rate`).
+
+    Args:
+        server: a rank.
+        prompt: its mean prompt.
+
+    Returns:
+        Rate [1/s], and the state of the rank then.
+
+    Source:
+        docs/method.md, "A server under load".
+    """
+    slots, steps, length, budget = server.slots, server.steps_of(), prompt.length, server.budget
+    queries = server.deployment.queries
+    is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
+    begin = slots / maximum(steps, 1.0)
+    if not is_prompts_first:
+        begin = minimum(begin, budget / (length + steps * queries))
+    begin = where(steps > 0.0, begin, budget / length)
+    sequences = minimum(maximum(begin * steps, 1.0), slots)
+    parts = server.decode(sequences)
+    base = server.beside(sequences, parts)
+    room = budget if is_prompts_first else maximum(budget - sequences * queries, LEAST_BUDGET * budget)
+    tokens = maximum(minimum(room, length * (1.0 + begin)), 1.0)
+    usual = added(server, prompt, sequences, base, tokens, length, prompt.attention)
+    rate = begin / (parts.total + begin * usual)
+    if not server.is_free_of_loads:
+        rate = minimum(rate, link_rate(server))
+    return Saturation(rate, slots, parts.total, sequences)
+
+
+def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others: Real) -> tuple[Real, Real]:
+    r"""Wait for a slot, where `max_num_seqs` or memory admits no further sequence.
+
+    .. math:: \pi_n \sim \prod_{i \le n} \frac{l (O - 1) T_i}{i},\quad
+              T_n = D(n) + \frac{(n - 1) p}{O - 1} + T(O) - E_1
+
+    The tail beyond the last slot is geometric; D(n) is linear from the mean step to the full one.
+
+    Args:
+        server: a rank.
+        full: its saturation.
+        met: conditions of a request at this rate.
+        rate: Poisson arrivals at the rank [1/s].
+        others: mean decoding sequences [sequences].
+
+    Returns:
+        Share of requests that wait [1], and mean wait over all requests [s].
+
+    Valid:
+        Poisson arrivals.
+
+    Source:
+        Birth-death process of the decoding sequences (Erlang C with state-dependent service).
+    """
+    if never(rate > 0.0):  # a single user never waits
+        return 0.0, 0.0
+    steps, slots = server.steps, full.slots
+    middle = 1.0 + others
+    slope = (full.step - met.plain) / maximum(full.sequences - middle, 1.0)
+    excess = met.decode / steps - met.mean_step
+
+    def completion_rate(sequences: Real) -> Real:
+        """Requests that end per second with `sequences` decoding."""
+        plain = maximum(met.plain + slope * (sequences - middle), 0.1 * met.plain)
+        step = maximum(plain + (sequences - 1.0) * met.prompt / steps + excess, 0.1 * plain)
+        return maximum(sequences / (steps * step), full.rate * sequences / slots)  # saturation with all slots taken
+
+    last = completion_rate(slots)
+    load = minimum(rate / last, STABLE)
+
+    def next_state(state: tuple[Real, ...]) -> tuple[tuple[Real, ...], Real]:
+        weight, total, number = state
+        weight = where(number >= 1.0, minimum(weight * completion_rate(maximum(number, 1.0)) / rate, _NEGLIGIBLE), 0.0)
+        total, number = total + weight, number - 1.0
+        is_left = above(number, 0.0)
+        return (weight, total, number), is_left if never(is_left) else is_left & below(total, _NEGLIGIBLE)
+
+    unit = 0.0 * rate + 1.0
+    _, total, _ = repeated(next_state, (unit, unit, slots), _MOST_SLOTS, (last,))
+    waiting = 1.0 / (1.0 - load)
+    share = waiting / (total - 1.0 + waiting)
+    share = where(total >= _NEGLIGIBLE, 0.0, share)
+    return share, share * server.lengths.answers.biased / 2.0 / (last * (1.0 - load))
+
+
+# The validated range of the load equations, and their errors against a simulation of every step.
+
+#: Bounds of the validated range (docs/method.md).
+_MOST_UTIL, _MOST_RHO, _MOST_PROMPT, _MOST_WAITING, _MOST_CV = 0.8, 0.5, 0.5, MILLI, 0.3
+_MOST_LOADS = 0.6
+_PROMPTS_PER_USER = 10.0  # of the usual benchmark
+
+
+def outside(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
+    """Conditions of the validated range: whether a case fails each, and the words for it."""
+    if workload.request_rate is not None:
+        yield under_load.util > _MOST_UTIL, f"utilisation above {_MOST_UTIL:.0%}"
+        yield under_load.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
+    else:
+        yield under_load.rho_chunks > _MOST_UTIL, "prefill near the token budget"
+    if workload.num_prompts is not None:
+        yield workload.osl > 0.0, "a run that includes its start"
+    yield under_load.rho > _MOST_RHO, f"prefill over {_MOST_RHO:.0%} of the time"
+    has_decode = workload.osl > 1.0
+    yield (
+        has_decode & (under_load.prompt_share > _MOST_PROMPT),
+        "one prefill over half of a request's decode steps",
+    )
+    yield workload.osl <= 1.0, "single-token answers"
+    if workload.lengths is not None and workload.lengths.prompts.cv > _MOST_CV:
+        yield workload.osl > 0.0, f"prompt length cv above {_MOST_CV:g}"
+    cache = workload.cache
+    if cache is not None and cache.tier != HBM:
+        loads = hit_rate(deployment, workload.prefix, cache) * load_time(deployment, workload.prefix, cache)
+        busy = under_load.request_rate * loads / (deployment.replicas * deployment.plan.dp)
+        yield busy > _MOST_LOADS, f"loads of prefixes over {_MOST_LOADS:.0%} of the time of their link"
+    if deployment.plan.pp > 1:
+        yield workload.osl > 0.0, "pipeline parallelism"
+
+
+def domain(fails: Sequence[str]) -> str:
+    """A sentence on whether one case is inside the validated range; `fails`: failed conditions."""
+    if not fails:
+        tpot, ttft, tpot_p99, ttft_p99 = map(rounded, _INSIDE)
+        return (
+            f"{UNDER_LOAD}: inside the validated range; mean error of the closed form against a simulation with the "
+            f"same step times, not against GPUs: TPOT {tpot} %, TTFT {ttft} %, p99 {tpot_p99}/{ttft_p99} %"
+        )
+    return (
+        f"{UNDER_LOAD}: outside the validated range ({', '.join(fails)}): the closed form may be far off there, and "
+        "percentiles that contradict their mean are left out; compare with --simulate"
+    )
+
+
+def benchmark_note(deployment: Deployment, workload: Workload, under_load: Served) -> tuple[str, ...]:
+    """What a benchmark of as many users would report: they begin together, and its mean TTFT holds that start."""
+    if workload.concurrency is None or workload.num_prompts is not None or type(under_load.ttft) is not float:
+        return ()
+    if workload.concurrency <= 1.0 or under_load.is_stable is not True:
+        return ()
+    prompts = round(_PROMPTS_PER_USER * workload.concurrency)
+    run = served(deployment, replace(workload, num_prompts=float(prompts)), under_load.state)
+    report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (--num-prompts {prompts})"
+    return (f"{BENCHMARK} {prompts} requests that all {workload.concurrency:g} users begin together {report}",)
+
+
+def restated(
+    warnings: Sequence[str], deployment: Deployment, workload: Workload, under_load: Served | None
+) -> tuple[str, ...]:
+    """Warnings of a case, with those on its load replaced for another deployment and workload; None: a burst."""
+    other_warnings = tuple(text for text in warnings if not text.startswith((UNDER_LOAD, BENCHMARK)))
+    if under_load is None:
+        return other_warnings
+    return (*other_warnings, domain([text for fails, text in outside(deployment, workload, under_load) if fails]))
+
+
+# Mean errors of TPOT, TTFT and their p99 [%] against the simulation inside the range (docs/load.md).
+_INSIDE = (2.3, 2.4, 4.8, 5.5)

@@ -1,0 +1,785 @@
+"""Latency distributions over the requests of a load, as mixtures of shifted gammas.
+
+Means come from `serving.load.equations`; this module adds their spread: the step running on arrival, prompts that
+arrive
+together, lengths, waits for a slot, cold starts. docs/method.md, "Tails", has the equations, docs/load.md their
+errors
+against a simulation of every step.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import product
+
+from roofline.numbers.operations import Real, comparable, is_nan, maximum, minimum, negated, never, where
+from roofline.numbers.quantity import MICRO, NANO
+from roofline.numbers.roots import crossing
+from roofline.physics.plan import Deployment
+from roofline.serving.latency import (
+    BURST,
+    UNCORRECTED,
+    Correction,
+    Served,
+    Spread,
+    Workload,
+    decode,
+    e2el,
+    is_a_mixture,
+    lanes,
+    prefill,
+    prefill_of_kinds,
+    request_passes,
+    time_per_token,
+)
+from roofline.serving.load.equations import (
+    FULL,
+    Meeting,
+    meeting,
+    saturation,
+    served,
+    server_of,
+    slot_wait,
+    step_of_answer,
+)
+from roofline.serving.load.server import (
+    PROMPTS_FIRST,
+    UNLIMITED,
+    Prompt,
+    PromptNode,
+    Server,
+    added,
+    added_by_node,
+    link_wait,
+    prompt_of,
+    prompt_tokens,
+    turns,
+)
+from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
+from roofline.support.errors import BadInput
+from roofline.support.records import NamedTuple, replace
+
+_E = 2.718281828459045
+_TINY = 2.0**-200  # of a time or its square, against division by zero
+_LEAST_REST = 0.001  # least random part of the TTFT, over a decode step
+_STEADY = 0.98  # largest certain part of the mean decode step
+_FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
+_COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cycle's cv: 2 / sqrt(2 pi)
+_LEAST_FREE = 0.1
+_SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean latency, up to which both hold
+_EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
+
+
+class Tails(NamedTuple):
+    """Latency distributions under a load."""
+
+    ttft: tuple[Component, ...]
+    tpot: tuple[Component, ...]
+    e2el: tuple[Component, ...]
+
+
+class _Settled(NamedTuple):
+    """A load with known means."""
+
+    server: Server
+    prompt: Prompt
+    met: Meeting
+    ttft: Real  # [s] mean
+    rate: Real  # [1/s] arrivals at the rank while a request is there
+    others: Real  # mean other decoding sequences
+    users: Real | None  # of the rank, with a slot; None for an open loop
+    slot_share: Real  # share of requests that wait for a slot [1]
+    slot_wait: Real  # [s] mean wait of these
+    slot_variance: Real  # [s^2] of it
+    link_rate: Real  # [1/s] requests of the rank
+
+
+def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tails:
+    """Distributions of TTFT, TPOT and E2EL over the requests of a load.
+
+    Args:
+        deployment: model, GPU, plan, quantization, basis, engine and replicas.
+        workload: lengths and load, without `num_prompts`: of the steady state.
+        under_load: its means.
+
+    Returns:
+        The distributions; meaningless for a load without a steady state.
+
+    Valid:
+        As for the means, with a coefficient of variation of prompts up to 0.3. TTFT and TPOT of a request are assumed
+        independent, given its lengths.
+
+    Source:
+        docs/method.md, "Tails".
+    """
+    case = _settled(deployment, workload, under_load)
+    first, step = _first_token(case), _decode_step(case)
+    return Tails(first, step, _end_to_end(case, first, step))
+
+
+def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: Real, metric: str, level: float) -> Real:
+    """A percentile of a latency, where its distribution can hold.
+
+    Args:
+        spread: the distributions.
+        means: `ttft`, `tpot` and `e2el`, which the distributions must agree with [s].
+        decode_steps: tokens after the first where all answers are equal, else 0 [tokens].
+        metric: which latency.
+        level: percentile [%].
+
+    Returns:
+        Time [s]; NaN where the mean of the distribution is not the mean latency, or where the percentile lies well
+        below one that bounds it: an E2EL is no shorter than its TTFT, nor than all its TPOTs, and not known without
+        them.
+
+    Source:
+        Arithmetic; the closed forms of extreme loads do not always agree with each other.
+    """
+    parts, mean = getattr(spread, metric), means[metric]
+    value = percentile(parts, level)
+    is_known = abs(mean_of(parts) - mean) <= _SAME_MEAN * mean
+    if metric == "e2el":
+        bound = latency_percentile(spread, means, 0.0, "ttft", level)
+        is_known = is_known & negated(is_nan(bound))
+        if not never(decode_steps > 0.0):
+            step = latency_percentile(spread, means, 0.0, "tpot", level)
+            steps = where(decode_steps > 0.0, decode_steps * step, 0.0)
+            is_known, bound = is_known & negated(is_nan(steps)), maximum(bound, steps)
+        several = mean > means["ttft"]  # single tokens end with the first
+        is_known = negated(several) | (is_known & (value >= (1.0 - _SAME_MEAN) * bound))
+        value = where(several, maximum(value, bound), bound)
+    return where(is_known, value, float("nan"))
+
+
+def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> _Settled:
+    """A load at the fixed point of its means."""
+    server = server_of(deployment, workload)
+    prompt, ranks = prompt_of(server), lanes(deployment)
+    full = saturation(replace(server, users=UNLIMITED), prompt)
+    seen = under_load.state[1]
+    if workload.concurrency is None:
+        others = minimum(under_load.state[0], full.slots)
+        rate = minimum(workload.request_rate / ranks, FULL * full.rate)
+        met = meeting(server, prompt, rate, others, seen, None)
+        share, wait = slot_wait(server, full, met, rate, others)
+        wait = wait / maximum(share, NANO)
+        ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
+        return _Settled(server, prompt, met, ttft, rate, others, None, share, wait, wait * wait, rate)
+    users = maximum(workload.concurrency / ranks, 1.0)
+    inside = maximum(minimum(users, full.slots), 1.0)
+    others, completions = minimum(under_load.state[0], inside - 1.0), under_load.state[2]
+    rate = completions * (inside - 1.0) / inside
+    met = meeting(server, prompt, rate, others, seen, inside)
+    ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
+    wait = (users - inside) / completions  # so many answers must end first
+    even = minimum(_COUNT * server.lengths.answers.cv, 1.0)  # variance of the answers that end, over Poisson's
+    return _Settled(server, prompt, met, ttft, rate, others, inside, 1.0, wait, even * wait / completions, completions)
+
+
+def _first_token(case: _Settled) -> tuple[Component, ...]:
+    """Distribution of the TTFT."""
+    server, met, users = case.server, case.met, case.users
+    nobody, in_slots = (where(share > NANO, share, 0.0) for share in (met.nobody, case.slot_share))
+    before = server.engine.network + server.engine.request
+    prompts = _prompt_slices(case)
+    mean_prompt = sum(weight * time for weight, time, _, _ in prompts)
+    slots = case.slot_share * case.slot_wait
+    mean_before = server.before + link_wait(server, case.link_rate, users).over_all
+    with_others = (case.ttft - mean_before - slots - nobody * met.idle) / maximum(1.0 - nobody, NANO)
+    rest = maximum(with_others - server.engine.arrival - mean_prompt, _LEAST_REST * met.plain)
+    variance = maximum(_rest_variance(case, rest), (_LEAST_REST * met.plain) ** 2)
+    wait = maximum(met.idle - case.prompt.alone, 0.0)
+    # Where no sequence decodes, some requests wait an exponential time for other prompts, the rest not at all.
+    busy = maximum(minimum(case.rate * case.prompt.alone, 1.0 - NANO), NANO)
+    idle_variance = wait * wait * (2.0 - busy) / busy
+    parts: list[Component] = []
+    for weight, time, alone, load_time in prompts:
+        least, others_decode, first_new = before + server.engine.arrival + time, weight * (1.0 - nobody), len(parts)
+        if users is None:
+            if not never(in_slots > 0.0):
+                spread = variance + case.slot_variance
+                parts.append(Component(others_decode * in_slots, least, rest + case.slot_wait, spread))
+            parts.append(Component(others_decode * (1.0 - in_slots), least, rest, variance))
+        else:
+            parts.append(_among_users(case, others_decode, least, rest, variance))
+        if not never(nobody > 0.0):
+            slot_delay, slot_variance = (0.0, 0.0) if users is None else (case.slot_wait, case.slot_variance)
+            spread = idle_variance + slot_variance
+            parts.append(Component(weight * nobody, before + alone, wait + slot_delay, spread))
+        if load_time is not None:
+            parts[first_new:] = [_with_load(case, part, load_time) for part in parts[first_new:]]
+    return _with_cold_starts(server, parts)
+
+
+def _with_load(case: _Settled, part: Component, time: Real) -> Component:
+    """Add the load of a prefix, behind the loads of others."""
+    wait = link_wait(case.server, case.link_rate, case.users)
+    others = float("inf") if case.users is None else (case.users - 1.0) * time
+    return part._replace(
+        least=part.least + time,
+        mean=part.mean + wait.mean,
+        variance=part.variance + wait.variance,
+        most=part.most + others,
+    )
+
+
+def _among_users(case: _Settled, weight: Real, least: Real, rest: Real, variance: Real) -> Component:
+    """TTFT where others decode: at most one prompt per other user precedes the request's own."""
+    met, rho = case.met, maximum(case.met.rho, NANO)
+    other_users = 0.0 if case.users is None else case.users - 1.0
+    most = maximum(other_users * met.prompt + 2.0 * met.plain, rest)
+    spread = variance * (1.0 - rest / most)  # as for a binomial number of prompts
+    spread = minimum(spread, rest * rest * maximum(1.0 / rho - 1.0, 1.0))
+    most = where(case.slot_wait > 0.0, float("inf"), most)
+    return Component(weight, least, rest + case.slot_wait, spread + case.slot_variance, most)
+
+
+def _with_cold_starts(server: Server, parts: Sequence[Component]) -> tuple[Component, ...]:
+    """Add the requests that meet a cold start."""
+    if server.cold_start is None:
+        return tuple(parts)
+    share, time = server.cold_start
+    if share == 1.0:
+        return tuple(part.later(time, share) for part in parts)
+    warm = [part.later(0.0, 1.0 - share) for part in parts]
+    return (*warm, *(part.later(time, share) for part in parts))
+
+
+def _prompt_slices(case: _Settled) -> list[tuple[Real, Real, Real, Real | None]]:
+    """Per slice of prompts, hits before misses: weight, time among others and alone, load of the prefix [s].
+
+    Time among others includes its decode steps; the load is None where nothing is loaded.
+    """
+    server, prompt, met = case.server, case.prompt, case.met
+    decoding = 1.0 + case.others
+    base = _step_base(case)
+    slices: list[tuple[Real, Real, Real, Real | None]] = []
+    for kind, (weight, share) in product(server.kinds, server.lengths.prompts.slices):
+        tokens = prompt_tokens(server, kind, share)
+        times = server.prompt(tokens, kind.cached)
+        if server.engine.scheduler == PROMPTS_FIRST:
+            step = tokens / turns(tokens, server.budget, 0.0)
+            time = added(server, prompt, decoding, base, step, tokens, times.attention)
+        else:
+            time = added(server, prompt, decoding, base, minimum(met.room, tokens), tokens, times.attention)
+            time = time + met.plain * turns(tokens, met.room, case.others * server.deployment.queries**2)
+        slices.append((weight * kind.weight, time, times.alone, kind.loading if kind.is_loaded else None))
+    return slices
+
+
+def _rest_variance(case: _Settled, rest: Real) -> Real:
+    """Variance of the time before and with a request's own prompt, given its mean [s^2]."""
+    met, rate, rho = case.met, case.rate, case.met.rho
+    plain, biased, mean = met.plain, met.biased, met.mean_step
+    second, third = _moments(case)
+    is_prompts_first = case.server.engine.scheduler == PROMPTS_FIRST
+    if is_prompts_first:
+        cube = rate * third + 3.0 * rate * second * rho * biased + plain**2 * (1.0 - rho)
+    else:
+        cube = plain**3 / mean + 3.0 * plain * rho * (plain + rho * biased)
+        cube = cube + 3.0 * rate * second * (plain + rho * biased) + rate * third
+    cube = cube / (1.0 - rho**3)
+    marginal = _marginal_prompt(case)
+    with_it = marginal * rho  # an additional prompt in a step adds less than the average one
+    mean_wait = biased / 2.0 + with_it * biased
+    variance = cube * (1.0 / 3.0 + with_it + with_it**2) - mean_wait * mean_wait
+    variance = maximum(variance + marginal**2 * rate * second * biased, 0.0)
+    wait = 0.0 if is_prompts_first else met.wait
+    if is_prompts_first or case.users is not None:  # rescaled to their mean
+        variance = variance * ((rest - wait) / (biased / 2.0 + rho * biased)) ** 2
+    if case.users is not None:  # fewer prompts can arrive together, as in the means
+        variance = variance * (1.0 - rho)
+    slope = _slope(case)
+    per_sequence = slope / 2.0 if is_prompts_first else slope  # the request's own prompt runs without decoding
+    wait_variance = wait**2 * maximum(2.0 / maximum(met.rho_chunks, NANO) - 1.0, 0.0)
+    return variance + wait_variance + _crowd_variance(case, slope) * per_sequence**2
+
+
+def _marginal_prompt(case: _Settled) -> Real:
+    """Time that an additional prompt adds to a step with prompts, over the mean one [1]."""
+    server, prompt, met = case.server, case.prompt, case.met
+    decoding, base = 1.0 + case.others, _step_base(case)
+    few = minimum(met.room, prompt.length * (1.0 + case.rate * met.seen))
+    more = minimum(met.room, few + prompt.length)
+    few_added = added(server, prompt, decoding, base, few, prompt.length, prompt.attention)
+    more_added = added(server, prompt, decoding, base, more, prompt.length, prompt.attention)
+    return where(more > few, (more * more_added - few * few_added) / (maximum(more - few, 1.0) * few_added), 1.0)
+
+
+def _step_base(case: _Settled) -> Real:
+    """Step time without a prompt, except attention, head and host [s]; 0 for prompts first, which decode separately."""
+    is_prompts_first = case.server.engine.scheduler == PROMPTS_FIRST
+    return 0.0 if is_prompts_first else case.server.linear(1.0 + case.others, 0.0)
+
+
+def _moments(case: _Settled) -> tuple[Real, Real]:
+    """Mean square and cube of the time that a prompt adds to others [s^2, s^3]."""
+    prompt = case.prompt
+
+    def added_time(node: PromptNode) -> Real:
+        return added_by_node(case.server, prompt, case.met.prompt, node)
+
+    return prompt.mean(lambda node: added_time(node) ** 2), prompt.mean(lambda node: added_time(node) ** 3)
+
+
+def _slope(case: _Settled) -> Real:
+    """Growth of a decode step per additional sequence [s]."""
+    low = maximum(0.5 + case.others, 1.0)
+    step: Callable[[Real], Real] = lambda sequences: case.server.decode(sequences).total  # noqa: E731
+    return maximum(step(low + 1.0) - step(low), 0.0)
+
+
+def _recovery_rate(case: _Settled, slope: Real) -> Real:
+    """Rate at which the number of decoding sequences returns to its mean, over that with constant step times [1]."""
+    met, others = case.met, case.others
+    longer = (slope + met.prompt / case.server.steps) / maximum(met.step, _TINY)
+    return maximum(1.0 - others * _free_share(case) * longer, _LEAST_FREE)
+
+
+def _free_share(case: _Settled) -> Real:
+    """Share of the other users who do not decode [1]; 1 for an open loop."""
+    return 1.0 if case.users is None else maximum(1.0 - case.others / maximum(case.users - 1.0, NANO), 0.0)
+
+
+def _crowd_variance(case: _Settled, slope: Real) -> Real:
+    """Variance of the number of decoding sequences: above Poisson's, as steps grow with it."""
+    return case.others * _free_share(case) / _recovery_rate(case, slope)
+
+
+def _decode_step(case: _Settled) -> tuple[Component, ...]:
+    """Distribution of a request's TPOT."""
+    server, met, rate = case.server, case.met, case.rate
+    slope = _slope(case)
+    crowd = _crowd_variance(case, slope)
+    second, _ = _moments(case)
+    low = server.decode(maximum(1.0 + case.others - _FAR * crowd**0.5, 1.0)).total
+    answers = server.lengths.answers
+    cycle = server.before + link_wait(server, case.link_rate, case.users).over_all + met.stage + met.decode
+    parts = []
+    for weight, share in answers.slices:
+        steps, span = maximum(server.steps_of(share), 1.0), maximum(server.osl * share, 2.0) / server.osl
+        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain)
+        least = minimum(low, _STEADY * time)
+        crowd_part = crowd * slope**2 * _averaged_variance(case, span, slope)
+        stalls = rate * second * met.mean_step / steps
+        if case.users is None:
+            # An arrival stalls the answer once, then decodes beside it: correlated. Slower answers meet more arrivals.
+            covariance = 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
+            variance = (crowd_part + stalls + covariance) / (1.0 - met.rho) ** 2
+        else:  # about one prompt per user and cycle; slowed-down users send fewer
+            cycles = steps * time / cycle
+            randomness = minimum(1.0 - met.rho, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
+            variance = crowd_part + randomness * stalls
+        parts.append(_per_token(server, Component(weight, least, time - least, variance), share))
+    return tuple(parts)
+
+
+def _per_token(server: Server, part: Component, share: float) -> Component:
+    """Distribution of TPOT from that of step times, with a random number of tokens per step."""
+    draft = server.deployment.draft
+    if draft is None:
+        return part
+    steps = maximum(server.steps_of(share), 1.0)
+    ratio = time_per_token(server.deployment, server.osl * share, 1.0)
+    # Relative variance of the number of steps of an answer.
+    swing = draft.acceptance.variance / (draft.acceptance.tokens**2 * steps)
+    time = part.least + part.mean
+    least = part.least * maximum(1.0 - _FAR * swing**0.5, draft.acceptance.tokens / server.deployment.queries)
+    return Component(part.weight, least * ratio, (time - least) * ratio, (part.variance + swing * time**2) * ratio**2)
+
+
+def _averaged_variance(case: _Settled, span: Real, slope: Real) -> Real:
+    r"""Variance of the number of decoding sequences averaged over an answer, over its instantaneous variance.
+
+    .. math:: 1 - \frac{z}{3}\ (z \le 1),\quad \frac{1}{z} - \frac{1}{3 z^2}\ (z > 1),\qquad
+              \frac{2 (z - 1 + e^{-z})}{z^2}
+
+    for equal and for exponential answer lengths; in between, interpolated by the square of their cv.
+
+    z is `span`, the answer over the mean one [1]; `slope` the growth of a step per additional sequence [s].
+
+    Source:
+        M/G/infinity: the autocorrelation at a lag is the share of answers still running after it.
+    """
+    answers = case.server.lengths.answers
+    lasting = span * _recovery_rate(case, slope)
+    long = maximum(lasting, 1.0)
+    equal = where(lasting <= 1.0, 1.0 - lasting / 3.0, 1.0 / long - 1.0 / (3.0 * long * long))
+    z = maximum(lasting / maximum(answers.biased / 2.0, 1.0), NANO**0.5)
+    exponential = 2.0 * (z - 1.0 + _E ** (0.0 - z)) / (z * z)
+    share = min(answers.cv**2, 1.0)
+    return (1.0 - share) * equal + share * exponential
+
+
+def _stall_correlation(cv: float) -> float:
+    """Correlation of stalls and crowd over a mean answer, between those of equal and of exponential answers."""
+    share = min(cv**2, 1.0)
+    return (1.0 - share) * _EQUAL + share * _EXPONENTIAL
+
+
+def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Component]) -> tuple[Component, ...]:
+    """Distribution of the E2EL: TTFT plus decode time, for each length of the answer."""
+    if never(case.server.osl > 1.0):
+        return tuple(first)
+    parts = []
+    prompts = case.server.lengths.prompts
+    if not prompts.is_fixed:
+        is_mixed = case.server.cold_start is not None and case.server.cold_start[0] < 1.0
+        size = len(first) // (len(case.server.kinds) * (2 if is_mixed else 1))
+        groups = [first[start : start + size] for start in range(0, len(first), size)]
+        first = [ttft for group in groups for ttft in by_prompt_length(group, prompts)]
+    for (_, share), step_time in zip(case.server.lengths.answers.slices, step, strict=True):
+        steps = where(case.server.osl > 1.0, maximum(case.server.osl * share - 1.0, 0.0), 0.0)
+        for ttft in first:
+            least, mean = ttft.least + steps * step_time.least, ttft.mean + steps * step_time.mean
+            variance = ttft.variance + steps**2 * step_time.variance
+            parts.append(Component(ttft.weight * step_time.weight, least, mean, variance))
+    return tuple(parts)
+
+
+def decode_tails(
+    server: Server, met: Meeting, rate: Real, others: Real, users: Real | None, first: Sequence[Component]
+) -> Tails:
+    """Latency distributions where a rank only decodes and first tokens come from elsewhere.
+
+    Args:
+        server: the rank that decodes.
+        met: conditions of a request there, without prompts.
+        rate: arrivals at the rank while a request is there [1/s].
+        others: mean other decoding sequences [sequences].
+        users: of the rank; None for an open loop [requests].
+        first: distribution of the TTFT, without cold starts.
+
+    Returns:
+        The distributions.
+
+    Source:
+        docs/method.md, "Tails".
+    """
+    no_prompt = Prompt(server.computed, 0.0, 0.0, 0.0)
+    case = _Settled(server, no_prompt, met, met.stage, rate, others, users, 0.0, 0.0, 0.0, 0.0)
+    step, parts = _decode_step(case), _with_cold_starts(server, first)
+    return Tails(parts, step, _end_to_end(case, parts, step))
+
+
+# Latency distributions as mixtures of gamma distributions, each shifted by a minimum.
+
+_MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
+_GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
+
+
+@comparable
+class Component(NamedTuple):
+    """A share of the requests with a shifted gamma distribution of their time."""
+
+    weight: Real  # share of requests [1]
+    least: Real  # [s]
+    mean: Real  # [s] beyond `least`
+    variance: Real  # [s^2]
+    most: Real = float("inf")  # [s] upper bound beyond `least`
+
+    def later(self, time: Real, share: Real) -> Component:
+        """A share of these requests, later by `time` [s]."""
+        return self._replace(weight=share * self.weight, least=self.least + time)
+
+
+def survival(parts: Sequence[Component], time: Real) -> Real:
+    r"""Share of requests that take longer than a time.
+
+    .. math:: S(t) = \sum_i w_i\, S_{gamma}(t - a_i;\ \mu_i, v_i)
+
+    Args:
+        parts: components of the distribution.
+        time: t [s].
+
+    Returns:
+        Share [1].
+
+    Source:
+        Arithmetic.
+    """
+    total: Real = 0.0
+    for part in parts:
+        rest = time - part.least
+        beyond = gamma_survival(rest, part.mean, part.variance)
+        if not never(part.most < float("inf")):
+            beyond = where(rest < part.most, beyond, 0.0)
+        total = total + part.weight * beyond
+    return total
+
+
+def percentile(parts: Sequence[Component], level: float) -> Real:
+    """Time within which a share of the requests is answered.
+
+    Args:
+        parts: components of the distribution.
+        level: percentile [%].
+
+    Returns:
+        Time [s]; where the share is reached at every time between two groups of requests, such as warm and cold
+        starts, the time of the slower group.
+
+    Source:
+        Markov's inequality bounds the search.
+    """
+    left = (1.0 - level / 100.0) * (1.0 - MICRO)
+    return crossing(lambda time: survival(parts, time) - left, mean_of(parts) / left, _MOST_STEPS)
+
+
+def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
+    r"""Probability that a gamma-distributed time exceeds t.
+
+    .. math:: k = \frac{\mu^2}{v},\quad S = \begin{cases} 1 - \Phi\left(3 \sqrt{k} \left[(t / \mu)^{1/3} - 1 +
+              \frac{1}{9 k}\right]\right) & k \ge 1 \\ \frac{2 k}{1 + k}\, e^{-2 t \mu / (v + \mu^2)} & k < 1
+              \end{cases}
+
+    For k < 1 a part of the requests waits an exponential time and the others not at all, as in a queue, with the same
+    mean and variance.
+
+    Args:
+        time: t [s].
+        mean: mu [s].
+        variance: v [s^2].
+
+    Returns:
+        Probability [1].
+
+    Source:
+        Wilson and Hilferty, PNAS 17(12), 1931; Phi by Abramowitz and Stegun, 26.2.17.
+
+    >>> round(gamma_survival(2.0, 2.0, 0.04), 2), round(gamma_survival(3.0, 1.0, 1.0), 2)
+    (0.49, 0.05)
+    """
+    square = mean * mean
+    shape = square / maximum(variance, _TINY)
+    beyond = maximum(time, 0.0)
+    both = variance + square
+    share = 2.0 * square / maximum(both, _TINY)
+    rare = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
+    root = 3.0 * maximum(shape, 1.0) ** 0.5
+    place = ((beyond / maximum(mean, _TINY)) ** (1.0 / 3.0) - 1.0) * root + 1.0 / root
+    return where(time < 0.0, 1.0, where(shape <= 1.0, rare, _normal_survival(place)))
+
+
+def _normal_survival(z: Real) -> Real:
+    """Probability that a standard normal variable exceeds `place`."""
+    away = maximum(z, 0.0 - z)
+    t = 1.0 / (1.0 + 0.2316419 * away)
+    series = t * (
+        0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
+    )  # fmt: skip
+    tail = 0.3989422804014327 * _E ** (0.0 - minimum(away * away / 2.0, 700.0)) * series
+    return where(z > 0.0, tail, 1.0 - tail)
+
+
+def merged(parts: Sequence[Component]) -> Component:
+    """One component with the mean and variance of several.
+
+    Args:
+        parts: components to merge.
+
+    Returns:
+        The component, with their total weight.
+
+    Source:
+        Law of total variance.
+    """
+    weight = sum(part.weight for part in parts)
+    divisor = maximum(weight, _TINY)
+    mean = mean_of(parts) / divisor
+    square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / divisor
+    least = reduce(minimum, (where(part.weight >= NANO * weight, part.least, float("inf")) for part in parts))
+    return Component(weight, least, maximum(mean - least, 0.0), maximum(square - mean * mean, 0.0))
+
+
+def by_prompt_length(parts: Sequence[Component], prompts: Spread) -> list[Component]:
+    """Merge the components of prompt slices into the shorter half, most of the longer half, and the longest.
+
+    The components of one slice must be adjacent, and in the same order in each: requests that find the server idle are
+    not merged with those that find others.
+    """
+    parts_per_slice = len(parts) // len(prompts.slices)
+    groups: dict[tuple[float, int], list[Component]] = {}
+    cumulative = 0.0
+    for place, (weight, _) in enumerate(prompts.slices):
+        cumulative += weight
+        end = next(end for end in _GROUPS if cumulative <= end + NANO)
+        for number, part in enumerate(parts[parts_per_slice * place : parts_per_slice * (place + 1)]):
+            groups.setdefault((end, number), []).append(part)
+    return [merged(group) for group in groups.values()]
+
+
+def mean_of(parts: Sequence[Component]) -> Real:
+    """Mean time over all requests [s]."""
+    return sum(part.weight * (part.least + part.mean) for part in parts)
+
+
+# Latencies by the keys of limits: means, percentiles, and p99 over median.
+
+#: Message: why a run has no percentiles.
+NO_PERCENTILE = "percentiles need a steady state; a run of num_prompts, which includes its start, has only means"
+
+_NO_TPOT = 0.0  # of a single token, so that it meets any limit
+
+
+class LimitedLatencies(NamedTuple):
+    """Latencies by the keys of limits [s], p99 over median [1]; infinite under overload."""
+
+    known: dict[str, Real]  # NaN where a percentile is not known
+    least: dict[str, Real]  # there the mean, below which no upper percentile of latencies lies
+
+    @property
+    def known_or_infinite(self) -> dict[str, Real]:
+        """What is not known as infinite, so that it meets no limit."""
+        return {key: where(is_nan(time), float("inf"), time) for key, time in self.known.items()}
+
+
+def check_percentiles(workload: Workload, slo: Mapping[str, float]) -> None:
+    """Refuse limits on percentiles of a run (`num_prompts`)."""
+    if workload.num_prompts is not None and any(key not in LATENCIES for key in slo):
+        raise BadInput(f"{NO_PERCENTILE}: leave out num_prompts, or limit the mean")
+
+
+def limited_latencies(
+    deployment: Deployment,
+    workload: Workload,
+    keys: Iterable[str],
+    correction: Correction = UNCORRECTED,
+    load: Served | None = None,
+) -> dict[str, Real]:
+    """Latencies by the keys of limits [s], infinite under overload or where not known; p99 over median [1].
+
+    `load`: its means, where they are known already.
+    """
+    return latencies_of_limits(deployment, workload, keys, correction, load).known_or_infinite
+
+
+def latencies_of_limits(
+    deployment: Deployment,
+    workload: Workload,
+    keys: Iterable[str],
+    correction: Correction = UNCORRECTED,
+    load: Served | None = None,
+) -> LimitedLatencies:
+    """As `limited_latencies`, with what is known of a percentile that is not."""
+    if load is None and workload.load != BURST:
+        load = served(deployment, workload)
+    if load is None:
+        step = time_per_token(deployment, workload.osl, decode(deployment, workload).time)
+        first = prefill(deployment, workload).time
+    else:
+        first, step = load.ttft, load.tpot
+    if correction != UNCORRECTED:
+        ideal = request_passes(deployment.on("ideal"), workload, load)
+        first = maximum(correction.ttft * first, ideal[0].time + deployment.effective_engine.network)
+        step = maximum(correction.tpot * step, time_per_token(deployment, workload.osl, ideal[1].time))
+    end_to_end = e2el(first, step, workload.osl) if load is None else first + load.decode * (step / load.tpot)
+    means = {"ttft": first, "tpot": where(workload.osl > 1.0, step, _NO_TPOT), "e2el": end_to_end}
+    limits = {key: metric_and_level(key) for key in keys}
+    spread: Tails | None = None
+    if any(level is not None or name == P99_WITHIN for name, level in limits.values()):
+        spread = burst_tails(deployment, workload) if load is None else tails(deployment, workload, load)
+    times = {key: _limited_latency(means, load, spread, equal_steps(workload), *limit) for key, limit in limits.items()}
+    for key, time in times.items():
+        if limits[key][0] == "tpot":
+            times[key] = where(workload.osl > 1.0, time, _NO_TPOT)
+    least = {key: means.get(limits[key][0], 1.0) for key in times}
+    return LimitedLatencies(times, {key: where(is_nan(time), least[key], time) for key, time in times.items()})
+
+
+def equal_steps(workload: Workload) -> Real:
+    """Tokens after the first where all answers are equal, else 0 [tokens]."""
+    is_equal = workload.lengths is None or workload.lengths.answers.is_fixed
+    return workload.osl - 1.0 if is_equal else 0.0
+
+
+def burst_tails(deployment: Deployment, workload: Workload) -> Tails | None:
+    """Latency distributions of a burst with cache hits and misses; None where all requests take the same time."""
+    if not is_a_mixture(workload.cache):
+        return None
+    step = decode(deployment, workload).time
+    first = tuple(Component(weight, time, 0.0, 0.0) for weight, time in prefill_of_kinds(deployment, workload))
+    end_to_end = tuple(part._replace(least=e2el(part.least, step, workload.osl)) for part in first)
+    return Tails(first, (Component(1.0, step, 0.0, 0.0),), end_to_end)
+
+
+def of_tails(spread: Tails | None, under_load: Served | None, means: Mapping[str, Real], steps: Real, key: str) -> Real:
+    """A latency by the key of a limit [s], or p99 over median [1]; None stands for a burst, NaN for what is not known.
+
+    `means` are corrected by a measurement, `under_load` and its distributions are not; `steps`: `equal_steps`.
+    """
+    return _limited_latency(means, under_load, spread, steps, *metric_and_level(key))
+
+
+def limit_shares(
+    deployment: Deployment, workload: Workload, slo: Mapping[str, Real], correction: Correction = UNCORRECTED
+) -> dict[str, Real]:
+    """Latency over limit, by key [1]; infinite where it is not known."""
+    times = limited_latencies(deployment, workload, slo, correction)
+    return {key: times[key] / limit for key, limit in slo.items()}
+
+
+def least_shares(deployment: Deployment, workload: Workload, slo: Mapping[str, Real]) -> tuple[dict[str, Real], bool]:
+    """Latency over limit, by key [1], and whether all are known: the mean stands for a percentile that is not."""
+    times = latencies_of_limits(deployment, workload, slo)
+    is_known = not any(is_nan(time) for time in times.known.values())
+    return {key: times.least[key] / limit for key, limit in slo.items()}, is_known
+
+
+def excess(
+    deployment: Deployment, workload: Workload, slo: Mapping[str, Real], correction: Correction = UNCORRECTED
+) -> Real:
+    """Largest ratio of a latency to its limit [1]: the SLO is met where it is at most one."""
+    largest: Real = 0.0
+    for share in limit_shares(deployment, workload, slo, correction).values():
+        largest = maximum(largest, share)
+    return largest
+
+
+def _limited_latency(
+    means: Mapping[str, Real],
+    under_load: Served | None,
+    spread: Tails | None,
+    steps: Real,
+    metric: str,
+    level: float | None,
+) -> Real:
+    """A mean, a percentile, or the larger p99 over median of TTFT and TPOT; NaN where not known."""
+    if spread is None:
+        return 0.0 * means["ttft"] + 1.0 if metric == P99_WITHIN else means[metric]
+    if under_load is None:
+        if metric == P99_WITHIN:
+            return percentile(spread.ttft, 99.0) / percentile(spread.ttft, 50.0)
+        parts = getattr(spread, metric)
+        return means[metric] if level is None else percentile(parts, level) * (means[metric] / mean_of(parts))
+    raw = {"ttft": under_load.ttft, "tpot": under_load.tpot, "e2el": under_load.ttft + under_load.decode}
+    if metric == P99_WITHIN:
+        ratio = latency_over_requests(spread, {**raw, "tpot": means["tpot"]}, steps, metric, level)
+        return where(under_load.is_stable, ratio, float("inf"))
+    if level is None:
+        return means[metric]
+    scale = where(under_load.is_stable, means[metric] / where(under_load.is_stable, raw[metric], 1.0), float("inf"))
+    return latency_over_requests(spread, raw, steps, metric, level) * scale
+
+
+def latency_over_requests(
+    spread: Tails, means: Mapping[str, Real], steps: Real, metric: str, level: float | None
+) -> Real:
+    """A mean or a percentile [s], or the larger p99 over median of TTFT and TPOT [1]; NaN where not known.
+
+    `means` are those that the distributions stand for, `steps` as `equal_steps`; a TPOT of None or 0 is that of single
+    tokens.
+    """
+    if metric == P99_WITHIN:
+        metrics = ["ttft"]
+        if means["tpot"] is not None and not never(means["tpot"] > 0.0):  # a single token has none
+            metrics.append("tpot")
+        largest: Real = 1.0
+        for name in metrics:
+            high, median = (latency_percentile(spread, means, 0.0, name, percent) for percent in (99.0, 50.0))
+            ratio = high / median
+            largest = maximum(largest, where(means["tpot"] > 0.0, ratio, 1.0) if name == "tpot" else ratio)
+        return largest
+    return means[metric] if level is None else latency_percentile(spread, means, steps, metric, level)

@@ -1,0 +1,557 @@
+"""A prediction as a flat row for programs, and as text for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from roofline.numbers.operations import Real, always, figure_text, span_text, where
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.serving.latency import RATE, Workload, cached_text, cold_start_text, hit_rate, is_a_mixture, load_time
+from roofline.serving.quantization import summary
+from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, is_pressing
+from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words
+from roofline.support.errors import BadInput, UnknownName, shown
+
+if TYPE_CHECKING:
+    from roofline.physics.plan import Deployment, Draft
+    from roofline.serving.prediction import Prediction
+    from roofline.specs.engine import PromptCache
+
+
+# A prediction as a flat row for programs.
+
+_MOST_KEYS = 1000  # guards against endless iterables
+
+
+def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None) -> dict[str, Any]:
+    """Row of the JSON contract, or some of its keys; None where a value does not apply, lists for arrays."""
+    if keys is None:
+        return {key: value(prediction) for key, value in _VALUES.items()}
+    chosen = keys if type(keys) is tuple else listed_keys(keys)
+    check_keys(chosen)
+    return {key: _VALUES[key](prediction) for key in chosen}
+
+
+def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
+    """Refuse unknown keys of a row; `known`: None for `ROW_KEYS`."""
+    choices = ROW_KEYS if known is None else tuple(known)
+    for key in keys:
+        if not isinstance(key, str) or key not in choices:
+            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(choices)}")
+
+
+def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
+    """Keys as a tuple; BadInput for a single text, a set, a mapping or what cannot be iterated over."""
+    listed: tuple[str, ...] | None = None
+    if not isinstance(keys, (str, bytes, AbstractSet, Mapping)):
+        with suppress(TypeError):
+            listed = tuple(islice(keys, _MOST_KEYS))
+    if listed is None:
+        raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
+    return listed
+
+
+def _json_value(value: Real, unit: float = 1.0) -> Any:
+    """JSON value: floats, texts, lists; None for what is not a finite number."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (float, int)):
+        number = value / unit
+        return number if number - number == 0.0 else None
+    return [_json_value(item, unit) for item in (value if isinstance(value, list) else value.tolist())]
+
+
+def _integral(value: Real) -> Any:
+    """JSON value, with whole floats as integers."""
+    number = _json_value(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+def _interval(result: str) -> dict[str, Callable[[Prediction], Any]]:
+    """Both ends of an 80 % interval; None on the ideal basis."""
+
+    def end(prediction: Prediction, place: int) -> Any:
+        interval = getattr(prediction, f"{result}_interval")
+        return None if interval is None else _json_value(interval[place], MILLI)
+
+    return {f"{result}_low_ms": lambda p: end(p, 0), f"{result}_high_ms": lambda p: end(p, 1)}
+
+
+def _percentile(key: str) -> dict[str, Callable[[Prediction], Any]]:
+    """A percentile and both ends of its 80 % interval; None for a burst."""
+
+    def value(prediction: Prediction) -> Any:
+        return None if prediction.tails is None else _json_value(prediction.latency(key), MILLI)
+
+    def end(prediction: Prediction, place: int) -> Any:
+        interval = None if prediction.tails is None else prediction.latency_interval(key)
+        return None if interval is None else _json_value(interval[place], MILLI)
+
+    return {
+        f"{key}_ms": value,
+        f"{key}_low_ms": lambda p: end(p, 0),
+        f"{key}_high_ms": lambda p: end(p, 1),
+    }
+
+
+def _token_price(prediction: Prediction, kind: str) -> Any:
+    prices = prediction.token_prices
+    return None if prices is None else _json_value(getattr(prices, kind))
+
+
+def _of_decode(prediction: Prediction, value: Callable[[], Real]) -> Any:
+    """A figure of decode steps; None for single tokens, which have none."""
+    if prediction.tpot is None:
+        return None
+    several = prediction.workload.osl > 1.0
+    return _json_value(value() if always(several) else where(several, value(), None))
+
+
+def _verdict(part: str) -> Callable[[Prediction], Any]:
+    """Part of the verdict on the SLO; None without one."""
+    return lambda p: None if p.slo_verdict is None else _words(getattr(p.slo_verdict, part))
+
+
+def _words(words: Any) -> Any:
+    return words if words is None or isinstance(words, str) else words.tolist()
+
+
+def draft_name(draft: Draft) -> str:
+    return draft.model.short_name if draft.method == "model" and draft.model is not None else draft.method
+
+
+def _cache_figure(prediction: Prediction, figure: Callable[[Deployment, Real, PromptCache], Real], unit: float) -> Any:
+    """A figure of the prompt cache; None without one."""
+    cache = prediction.workload.cache
+    if cache is None:
+        return None
+    return _json_value(figure(prediction.deployment, prediction.workload.prefix, cache), unit)
+
+
+_VALUES: dict[str, Callable[[Prediction], Any]] = {
+    "model": lambda p: p.deployment.model.short_name,
+    "model_id": lambda p: p.deployment.model.name,
+    "gpu": lambda p: p.deployment.gpu.name,
+    "num_gpus": lambda p: p.deployment.num_gpus,
+    "tp": lambda p: p.deployment.plan.tp,
+    "pp": lambda p: p.deployment.plan.pp,
+    "ep": lambda p: p.deployment.plan.ep,
+    "dp": lambda p: p.deployment.plan.dp,
+    "isl": lambda p: _integral(p.workload.isl),
+    "osl": lambda p: _integral(p.workload.osl),
+    "prefix": lambda p: _integral(p.workload.prefix),
+    "cache_hit": lambda p: _cache_figure(p, hit_rate, 1.0),
+    "cache_tier": lambda p: None if p.workload.cache is None else p.workload.cache.tier,
+    "cache_load_ms": lambda p: _cache_figure(p, load_time, MILLI),
+    "isl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.prompts.cv,
+    "osl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.answers.cv,
+    "batch": lambda p: _integral(p.workload.batch) if p.served is None else None,
+    "load": lambda p: p.load,
+    "concurrency": lambda p: _integral(p.concurrency),
+    "request_rate": lambda p: _json_value(p.request_rate),
+    "util": lambda p: _json_value(p.util),
+    "running": lambda p: _json_value(p.running),
+    "waiting": lambda p: _json_value(p.waiting),
+    "queue_ms": lambda p: _json_value(p.queue, MILLI),
+    "max_request_rate": lambda p: _json_value(p.max_request_rate),
+    "weight_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[0],
+    "kv_cache_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[1],
+    "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[2],
+    "basis": lambda p: p.basis,
+    "basis_detail": lambda p: p.basis_detail,
+    "engine": lambda p: p.engine,
+    "draft": lambda p: None if p.deployment.draft is None else draft_name(p.deployment.draft),
+    "draft_tokens": lambda p: None if p.deployment.draft is None else p.deployment.draft.tokens,
+    "tokens_per_step": lambda p: p.deployment.tokens_per_step,
+    "fits": lambda p: _json_value(p.fits),
+    "ttft_ms": lambda p: _json_value(p.ttft, MILLI),
+    "tpot_ms": lambda p: _json_value(p.tpot, MILLI),
+    "itl_ms": lambda p: _json_value(p.itl, MILLI),
+    "e2el_ms": lambda p: _json_value(p.e2el, MILLI),
+    **_interval("ttft"),
+    **_interval("tpot"),
+    **_interval("e2el"),
+    **{
+        key: value
+        for metric in LATENCIES
+        for level in LEVELS
+        for key, value in _percentile(key_of(metric, level)).items()
+    },
+    "slo_met": lambda p: _json_value(p.slo_met),
+    "slo_binding": _verdict("binding"),
+    "slo_verdict": _verdict("word"),
+    "slo_reason": _verdict("reason"),
+    "ttft_light_frac": lambda p: _json_value(p.ideal_share["prefill"]),
+    "tpot_light_frac": lambda p: _of_decode(p, lambda: p.ideal_share["decode"]),
+    "tok_s_user": lambda p: _json_value(p.tok_s_user),
+    "output_tok_s": lambda p: _json_value(p.output_tok_s),
+    "output_tok_s_gpu": lambda p: _json_value(p.output_tok_s_gpu),
+    "prefill_bound": lambda p: _json_value(p.prefill.bound),
+    "decode_bound": lambda p: _of_decode(p, lambda: p.decode.bound),
+    "ridge_knee": lambda p: _json_value(p.knees.ridge),
+    "half_knee": lambda p: _json_value(p.knees.half),
+    "memory_knee": lambda p: _integral(p.knees.memory),
+    "slo_knee": lambda p: _integral(p.knees.slo),
+    "knee": lambda p: _json_value(p.knee),
+    "knee_bound": lambda p: _json_value(p.knee_bound),
+    "weights_gb": lambda p: _json_value(p.memory.weights, GIGA),
+    "kv_cache_gb": lambda p: _json_value(p.memory.kv_cache, GIGA),
+    "hbm_used_frac": lambda p: _json_value(p.memory.used_fraction),
+    "usd_per_hour": lambda p: _json_value(p.usd_per_hour),
+    "usd_per_m_output_tok": lambda p: _json_value(p.usd_per_m_output_tok),
+    "usd_per_hour_low": lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[0]),
+    "usd_per_hour_high": lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[1]),
+    "price_source": lambda p: p.price_source,
+    "usd_per_request": lambda p: _json_value(p.usd_per_request),
+    "usd_per_m_input_tok": lambda p: _token_price(p, "input"),
+    "usd_per_m_cached_tok": lambda p: _token_price(p, "cached"),
+    "usd_per_m_decode_tok": lambda p: _token_price(p, "output"),
+    "usd_per_m_blended_tok": lambda p: _token_price(p, "blended"),
+    "warnings": lambda p: list(p.warnings),
+}
+
+#: Keys of a row of the JSON contract, in order.
+ROW_KEYS = tuple(_VALUES)
+
+
+# A prediction as text: one line for a REPL, a summary of one case, a small table of many.
+
+_WIDTH = 80  # columns of a terminal
+_INDENT = " " * 13  # of continuation lines
+_MOST_ROWS = 10  # of a table
+_LENGTHS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
+_NAMES = {"concurrency": "users", "request_rate": "requests/s", "num_prompts": "requests of a run"}
+
+
+def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
+    """One line: what runs where, latencies, lengths and load."""
+    times = {"TTFT": prediction.ttft, "TPOT": prediction.tpot}
+    answer = ", ".join(f"{name} {span_text(time, 's')}" for name, time in times.items() if time is not None)
+    end = "" if prediction.basis == "calibrated" else f", {prediction.basis}"
+    if prediction.slo_verdict is not None and not _shape(prediction):
+        end += f", SLO {prediction.slo_verdict.text}"
+    return f"{_title(prediction)}: {answer}; {_count(prediction)}{_case(prediction)}{end}"
+
+
+def prediction_text(prediction: Prediction[Any, Any, Any]) -> str:
+    """A prediction as text of at most 80 columns, and 24 lines for one case."""
+    return _table(prediction) if _shape(prediction) else _summary(prediction)
+
+
+def _summary(prediction: Prediction) -> str:
+    deployment, workload = prediction.deployment, prediction.workload
+    weights, kv, compute = summary(deployment.model, deployment.quantization)
+    plan = ", ".join(_plan(prediction))
+    lines = {
+        "plan": f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",
+        "workload": _workload(prediction),
+        **_said(prediction),
+        **_load(prediction),
+        "TTFT": f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}"
+        + _percentiles(prediction, "ttft"),
+        "TPOT": f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound"
+        + _percentiles(prediction, "tpot"),
+        **_draft(prediction),
+        "E2EL": _with_interval(prediction, "e2el") + _percentiles(prediction, "e2el"),
+        **_slo(prediction),
+        "limit": _limit(prediction),
+        "output": f"{figure_text(prediction.tok_s_user)} tok/s per user, {figure_text(prediction.output_tok_s)} tok/s, "
+        f"{figure_text(prediction.output_tok_s_gpu)} tok/s per GPU",
+        **_knee(prediction),
+        "memory": _memory(prediction),
+        "cost": _cost(prediction),
+        "basis": prediction.basis_detail,
+        "engine": _engine(prediction),
+        **_measured(prediction),
+    }
+    if prediction.tpot is None:
+        lines["TPOT"] = "none: a single output token"
+    title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus}x {deployment.gpu.name}"
+    wrapped = (
+        line
+        for label, text in lines.items()
+        for number, part in enumerate(text.split("\n"))
+        for line in _wrapped_lines(f"  {'' if number else label:<10} {part}", _INDENT)
+    )
+    return "\n".join([*_wrapped_lines(title, "  "), *wrapped])
+
+
+def _wrapped_lines(line: str, indent: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
+
+
+def _title(prediction: Prediction) -> str:
+    deployment = prediction.deployment
+    weights = summary(deployment.model, deployment.quantization)[0]
+    return f"{deployment.model.short_name} {weights} on {span_text(deployment.num_gpus)}x {deployment.gpu.name}"
+
+
+def _plan(prediction: Prediction) -> list[str]:
+    """tp, and the other parallel degrees that are not 1."""
+    deployment = prediction.deployment
+    degrees = {name: span_text(getattr(deployment.plan, name)) for name in ("pp", "ep", "dp")}
+    degrees["replicas"] = span_text(deployment.replicas)
+    listed = (f"{name} {degree}" for name, degree in degrees.items() if degree != "1")
+    return [f"tp {span_text(deployment.plan.tp)}", *listed]
+
+
+def _case(prediction: Prediction) -> str:
+    """Lengths and load in a few words."""
+    workload = prediction.workload
+    parts = [f"isl {span_text(workload.isl)}", f"osl {span_text(workload.osl)}"]
+    if getattr(workload.prefix, "shape", ()) or workload.prefix:
+        is_mixed = is_a_mixture(workload.cache)
+        parts.append(f"prefix {span_text(workload.prefix)}{' for some requests' if is_mixed else ''}")
+    if workload.concurrency is not None:
+        run = "" if workload.num_prompts is None else f" in a run of {span_text(workload.num_prompts)} requests"
+        return ", ".join([*parts, f"{span_text(workload.concurrency)} users{run}"])
+    rate = workload.request_rate
+    return ", ".join(
+        [*parts, f"batch {span_text(workload.batch)}" if rate is None else f"{span_text(rate)} requests/s"]
+    )
+
+
+def _workload(prediction: Prediction) -> str:
+    """Lengths, burst size, how lengths vary, cold starts."""
+    workload = prediction.workload
+    parts = [f"isl {figure_text(workload.isl)}", f"osl {figure_text(workload.osl)}"]
+    parts += [f"batch {figure_text(workload.batch)}"] if prediction.served is None else []
+    parts += _cached(prediction)
+    parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
+    parts += [] if workload.cold_start is None else [cold_start_text(*workload.cold_start)]
+    return ", ".join(parts)
+
+
+def _cached(prediction: Prediction) -> list[str]:
+    """How many tokens of a prompt are cached, where, and for how many requests."""
+    workload, deployment = prediction.workload, prediction.deployment
+    if not workload.prefix:
+        return [] if workload.cache is None else ["none of the prompt cached"]
+    isl, prefix = figure_text(workload.isl), figure_text(workload.prefix)
+    if workload.cache is None:
+        return [cached_text(isl, prefix)]
+    share, time = (float(of(deployment, workload.prefix, workload.cache)) for of in (hit_rate, load_time))
+    return [cached_text(isl, prefix, workload.cache.tier, share, f"loads in {to_text(time, 's')}" if time else "")]
+
+
+def _load(prediction: Prediction) -> dict[str, str]:
+    """Users or request rate, utilization, queue."""
+    if prediction.served is None:
+        return {}
+    rate = f"{figure_text(prediction.request_rate)} requests/s"
+    load = f"{figure_text(prediction.concurrency)} users, who send {rate}"
+    if prediction.load == RATE:
+        load = f"{rate} at random times, {figure_text(prediction.concurrency)} in flight"
+    run = prediction.workload.num_prompts
+    load += "" if run is None else f", in a run of {figure_text(run)} requests that all users begin together"
+    most = f"{_percent(prediction.util)} of the largest rate, {figure_text(prediction.max_request_rate)} requests/s"
+    return {
+        "load": f"{load}; {most}",
+        "queue": f"{figure_text(prediction.queue, 's')} of the TTFT; "
+        f"{figure_text(prediction.running)} requests running, {figure_text(prediction.waiting)} waiting",
+    }
+
+
+def _percentiles(prediction: Prediction, metric: str) -> str:
+    """Percentiles under a load, on a line of their own."""
+    if prediction.tails is None:
+        return ""
+    times = [(level, prediction.latency(key_of(metric, level))) for level in LEVELS]
+    text = ", ".join(f"p{level:g} {figure_text(time, 's')}" for level, time in times if time is not None)
+    return f"\n{text}" if text else ""
+
+
+def _draft(prediction: Prediction) -> dict[str, str]:
+    draft = prediction.deployment.draft
+    if draft is None or prediction.itl is None:
+        return {}
+    proposed = f"{draft.tokens} proposed token{'' if draft.tokens == 1 else 's'}"
+    return {
+        "drafts": f"{draft_name(draft)}, {proposed}: {rounded(draft.acceptance.tokens)} tokens per step of "
+        f"{figure_text(prediction.itl, 's')} (ITL)"
+    }
+
+
+def _slo(prediction: Prediction) -> dict[str, str]:
+    """Each limit, the latency compared with it, and the verdict on all of them."""
+    limits = []
+    for key, share in prediction.slo_shares.items():
+        limit, unit = prediction.slo[key], None if key == P99_WITHIN else "s"
+        time, most = distinct_texts(share * limit, limit, unit)
+        compared = f"{time} {'<=' if share <= 1.0 else '>'} {most}" if share == share else f"- against {most}"  # noqa: PLR0124
+        limits.append(f"{key_text(key, is_mean=prediction.workload.is_mean)} {compared}")
+    judged = prediction.slo_verdict
+    if judged is None:
+        return {}
+    if judged.binding is None:
+        return {"SLO": f"{limits_words(prediction.slo, is_mean=prediction.workload.is_mean)}: {judged.reason}"}
+    reason = "not validated" if str(judged.reason).startswith(OUTSIDE) else judged.reason  # a note has the conditions
+    why = "" if judged.word in (PASS, FAIL) else f" ({reason})"
+    return {"SLO": f"{', '.join(limits)}: {judged.text}{why}"}
+
+
+def _limit(prediction: Prediction) -> str:
+    """Shares of the hardware limit."""
+    shares = prediction.ideal_share
+    reached = f"{_percent(shares['prefill'])} of the hardware limit in prefill"
+    if prediction.tpot is not None:
+        reached += f", {_percent(shares['decode'])} in decode"
+    if prediction.basis != "ideal":
+        return reached
+    return f"these times are the hardware limit; calibrated kernels reach {reached.replace('the hardware limit', 'it')}"
+
+
+def _knee(prediction: Prediction) -> dict[str, str]:
+    knees = prediction.knees
+    if knees.memory is None:
+        return {}
+    candidates = {"ridge": knees.ridge, "half": knees.half, "memory": knees.memory, "SLO": knees.slo}
+    listed = ", ".join(f"{name} {figure_text(knee)}" for name, knee in candidates.items() if knee is not None)
+    listed += (
+        ", SLO not known" if knees.slo is None and prediction.slo_verdict and prediction.slo_verdict.binding else ""
+    )
+    unit = "batch" if prediction.served is None else "users"
+    return {"knee": f"{unit} {figure_text(prediction.knee)}, set by {prediction.knee_bound} ({listed})"}
+
+
+def _memory(prediction: Prediction) -> str:
+    memory = prediction.memory
+    taken = f"weights {figure_text(memory.weights, 'B')}, KV cache {figure_text(memory.kv_cache, 'B')}"
+    fits = "yes" if prediction.fits else "no"
+    longest = f"longest context {figure_text(prediction.longest_context)} tokens"
+    return f"{taken} of {figure_text(memory.usable, 'B')} per GPU; fits: {fits}; {longest}"
+
+
+def _cost(prediction: Prediction) -> str:
+    """Hourly rent, and the price per million tokens of each kind."""
+    if prediction.usd_per_hour is None:
+        return "no price known"
+    hourly = f"{figure_text(prediction.usd_per_hour)} USD/h"
+    if prediction.usd_per_m_output_tok is None:
+        return hourly  # pragma: no cover - for the type checker: known wherever a price is
+    figures = f"{hourly}, {figure_text(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
+    prices, price, count = prediction.token_prices, prediction.price, prediction.deployment.num_gpus
+    if prices is None or price is None:
+        return figures  # pragma: no cover - likewise
+    kinds = {"input": prices.input, "cached": prices.cached, "decode": prices.output}
+    parts = ", ".join(f"{figure_text(value)} {name}" for name, value in kinds.items() if math.isfinite(value))
+    low, high = (rounded(rent * HOUR * count) for rent in (price.low, price.high))
+    rent = price.source if low == high else f"{price.source}, {low}-{high} USD/h"
+    return f"{figures}; by the time that each takes {parts}; rent: {rent}"
+
+
+def _engine(prediction: Prediction) -> str:
+    """Engine, and the versions that its constants were fitted on."""
+    engine = prediction.deployment.engine
+    if prediction.engine == "none":
+        return "none: kernels only"
+    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
+    words = {
+        "max_num_batched_tokens": f"{engine.max_num_batched_tokens} tokens a step",
+        "max_num_seqs": f"at most {engine.max_num_seqs} sequences",
+        "gpu_memory_utilization": f"{_percent(engine.gpu_memory_utilization)} of the memory",
+        "max_model_len": f"requests up to {engine.max_model_len} tokens",
+        "network": f"network {to_text(engine.network, 's')}",
+    }
+    limits = [words[name] for name in engine.stated]
+    return ", ".join([engine.name + (f" ({fitted})" if fitted else ""), *limits])
+
+
+def _measured(prediction: Prediction) -> dict[str, str]:
+    """Factors of a measurement of this deployment."""
+    factors = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
+    corrections = ", ".join(f"{name} x {rounded(factor)}" for name, factor in factors.items() if factor != 1.0)
+    return {"measured": f"scaled by a measurement of this deployment: {corrections}"} if corrections else {}
+
+
+def _said(prediction: Prediction) -> dict[str, str]:
+    """Warnings that may not wait for ``--notes``, and what was taken from the hardware."""
+    lost = [text.removeprefix(DERATED) for text in prediction.said if text.startswith(DERATED)]
+    pressing = [text for text in prediction.warnings if is_pressing(text)]
+    return {
+        **({"derated": "; ".join(lost)} if lost else {}),
+        **({"warning": "; ".join(pressing)} if pressing else {}),
+    }
+
+
+def _prompts(workload: Workload) -> str:
+    """The first token of a burst waits for all of its prompts."""
+    return f"; a burst: all {workload.batch:g} prompts together" if workload.batch > 1.0 else ""
+
+
+def _with_interval(prediction: Prediction, result: str) -> str:
+    """A time with its 80 % interval."""
+    time, ends = getattr(prediction, result), getattr(prediction, f"{result}_interval")
+    interval = (
+        "" if time is None or ends is None else f" (80 %: {figure_text(ends[0], 's')} to {figure_text(ends[1], 's')})"
+    )
+    return figure_text(time, "s") + interval
+
+
+def _table(prediction: Prediction[Any, Any, Any]) -> str:
+    """One row per case, up to `_MOST_ROWS`."""
+    columns = {
+        _NAMES.get(name, name): value for name in _LENGTHS if _is_array(value := getattr(prediction.workload, name))
+    }
+    columns |= {
+        "TTFT [ms]": prediction.ttft / MILLI,
+        "TPOT [ms]": None if prediction.tpot is None else prediction.tpot / MILLI,
+        "E2EL [ms]": prediction.e2el / MILLI,
+        "tok/s/GPU": prediction.output_tok_s_gpu,
+        "USD/M": prediction.usd_per_m_output_tok,
+        "meets": prediction.slo_met,
+    }
+    shape = _shape(prediction)
+    flattened = {name: _flat(value, shape) for name, value in columns.items() if value is not None}
+    size = math.prod(shape)
+    rows = [[_cell(values[place]) for values in flattened.values()] for place in range(min(size, _MOST_ROWS))]
+    table = [list(flattened), *rows]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
+    more = [f"... {size - _MOST_ROWS} more"] if size > _MOST_ROWS else []
+    plan = ", ".join(_plan(prediction))
+    heading = f"{_title(prediction)}, {plan}; {_count(prediction)}{_case(prediction)}, {prediction.basis}"
+    return "\n".join([*_wrapped_lines(heading, "  "), *lines, *more])
+
+
+def _is_array(value: Real) -> bool:
+    return bool(getattr(value, "shape", ()))
+
+
+def _shape(prediction: Prediction[Any, Any, Any]) -> tuple[int, ...]:
+    """Axes of the cases; () for a single one."""
+    return getattr(prediction.ttft, "shape", ())
+
+
+def _count(prediction: Prediction[Any, Any, Any]) -> str:
+    shape = _shape(prediction)
+    return f"{' x '.join(map(str, shape))} cases, " if shape else ""
+
+
+def _flat(values: Real, shape: tuple[int, ...]) -> list[Any]:
+    """Elements in the order of the cases; smaller arrays broadcast."""
+    broadcast = values if getattr(values, "shape", ()) == shape else values + 0.0 * _zeros(shape)
+    return list(broadcast.ravel().tolist())
+
+
+def _zeros(shape: tuple[int, ...]) -> Real:
+    from roofline.numbers.arrays import as_array
+
+    return as_array("shape", [0.0] * math.prod(shape)).reshape(shape)
+
+
+def _cell(value: float | bool) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return rounded(value) if math.isfinite(value) else "-"
+
+
+def _percent(share: Real) -> str:
+    return f"{100.0 * share:.0f} %"

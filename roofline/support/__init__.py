@@ -1,0 +1,1 @@
+"""What every room needs: errors, cheap records, bounded reading of files."""
