@@ -105,10 +105,28 @@ def test_the_workload_of_the_page_is_read_by_its_name_and_by_its_path(folder):
     assert (ROOT / re.search(r"\$schema=\.\./(\S+)", text)[1]).is_file()
 
 
-# --- a kind of layer -----------------------------------------------------------------------------
+def test_the_engine_of_the_page_is_one_file(folder):
+    text = re.search(r"^## An engine\n.*?^```yaml\n(.*?)^```\n\n```\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
+    (folder / "my-engine.yaml").write_text(text[1], encoding="utf-8")
+    done = run(folder, "roofline check-specs my-engine.yaml")
+    assert (done.returncode, done.stdout) == (0, "1 engine profile: no faults\n")
+    done = run(folder, f"{text[2]} --format json")
+    assert json.loads(done.stdout)["rows"][0]["engine"].startswith("acme-serve")
+
+
+# --- what takes code -----------------------------------------------------------------------------
 
 EDITS = re.findall(r"^```diff\n(\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 NEW_FILES = re.findall(r"^```python\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def files_of(section):
+    """Files that a section of the page edits or adds."""
+    text = re.search(rf"^## {section}\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)[1]
+    edited = re.findall(r"^```diff\n(\S+)\n", text, re.MULTILINE)
+    return [*edited, *re.findall(r"^```python\n# (\S+)\n", text, re.MULTILINE)]
+
+
 RETENTION_SPEC = """\
 name: acme/Retentive
 aliases: [retentive]
@@ -166,13 +184,37 @@ def in_package(root, *command):
     return subprocess.run([sys.executable, *command], cwd=root, env=env, capture_output=True, text=True, check=False)
 
 
-def test_a_new_mixer_touches_at_most_four_files(changed_package):
-    assert len(EDITS) == 2
-    assert len(EDITS) + len(NEW_FILES) <= 4
-    assert {Path(name).parts[:2] for name, _ in (*EDITS, *NEW_FILES)} == {
+@pytest.mark.parametrize(
+    ("section", "most"), [("A kind of layer", 3), ("A lever", 1), ("A key of an answer", 3), ("A command", 2)]
+)
+def test_what_takes_code_takes_few_files(section, most):
+    assert 0 < len(files_of(section)) <= most
+
+
+def test_a_new_mixer_touches_what_things_are_and_the_physics_alone():
+    assert {Path(name).parts[:2] for name in files_of("A kind of layer")} == {
         ("roofline", "specs"),
         ("roofline", "physics"),
     }
+
+
+def test_a_lever_a_key_and_a_command_added_as_the_page_says_are_there(changed_package):
+    ask = """
+import json, roofline as rl
+from roofline.cli.main import cli
+answer = rl.levers("llama-3.1-8b", "h100", isl=2000, concurrency=16)
+row = next(row for row in answer.to_records() if row["lever_kind"] == "shorter prompts")
+one = rl.predict("llama-3.1-8b", "h100", isl=2000, concurrency=16).to_dict()
+print(json.dumps([row["lever"], row["ttft_ms"] < one["ttft_ms"], one["input_tok_s"] / one["output_tok_s"]]), flush=True)
+cli(["reading", "-m", "llama-3.1-8b", "-g", "h100,l40s", "--format", "json"])
+"""
+    done = in_package(changed_package, "-c", ask)
+    assert done.returncode == 0, done.stderr
+    said, _, document = done.stdout.partition("\n")
+    assert json.loads(said) == ["prompts of 1600 tokens", True, pytest.approx(2000 / 128)]
+    rows = json.loads(document)["rows"]
+    assert [row["gpu"] for row in rows] == ["h100-sxm", "l40s"]
+    assert rows[0]["words_s"] == pytest.approx(0.75 * rows[0]["tok_s_user"])
 
 
 def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_package):
