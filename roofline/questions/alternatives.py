@@ -13,14 +13,14 @@ from roofline.physics.memory import active_parameters, parameters
 from roofline.physics.plan import Plan
 from roofline.questions.disaggregate import Disaggregation
 from roofline.questions.inputs.deployment import pool_of
-from roofline.serving.capacity import NOT_KNOWN, SATURATION, Goodput
+from roofline.serving.capacity import NOT_KNOWN, Goodput
 from roofline.serving.comparison import Difference, difference, why_faster
 from roofline.serving.latency import time_per_token
 from roofline.serving.prediction import Prediction
+from roofline.serving.words import binding_text
 from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import key_text
 from roofline.specs.written import Pool, pool_text
 from roofline.support.records import NamedTuple
 
@@ -382,4 +382,4 @@ def _what_replicas(count: float) -> str:
 def _limit(goodput: Goodput) -> str:
     if goodput.binding == NOT_KNOWN:
         return "a percentile that is not known beyond"
-    return goodput.binding if goodput.binding == SATURATION else key_text(goodput.binding)
+    return binding_text(goodput.binding)

@@ -31,11 +31,12 @@ from roofline.serving.comparison import (
     unchanged_text,
 )
 from roofline.serving.knee import smallest_tp
-from roofline.serving.latency import BURST, load_text
+from roofline.serving.latency import BURST
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import canonical_preset, summary
 from roofline.serving.row_types import QuantizedRow
 from roofline.serving.verdict import assumed_kernels
+from roofline.serving.words import case_text, deployed_text
 from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
 from roofline.specs.model import Model
 from roofline.specs.written import pool_text
@@ -377,18 +378,13 @@ class Quantization:
     def __str__(self) -> str:
         """Heading, one line per pair of formats, and notes."""
         first = self.formats[0].prediction
-        deployment, workload = first.deployment, first.workload
-        heading = (
-            f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}, isl {workload.isl:g}, "
-            f"osl {workload.osl:g}, {load_text(workload)}, baseline {self.baseline}"
-        )
+        heading = f"{deployed_text(first.deployment)}, {case_text(first.workload)}, baseline {self.baseline}"
         lines = [*map(str, self.formats), *(f"note: {note}" for note in self.notes)]
         return "\n".join([heading, *(f"  {line}" for line in lines)])
 
     def __repr__(self) -> str:
         """The deployment and the format with the fastest decode."""
-        deployment = self.formats[0].prediction.deployment
-        where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
+        where = deployed_text(self.formats[0].prediction.deployment)
         steps = [(entry.decode.speedup, entry.quantization) for entry in self.formats if entry.decode is not None]
         fastest = f", fastest decode {max(steps)[1]} ({ratio_text(max(steps)[0])})" if steps else ""
         return f"<Quantization {where} against {self.baseline}: {len(self.formats)} pairs of formats{fastest}>"

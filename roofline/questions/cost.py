@@ -21,6 +21,7 @@ from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
 from roofline.serving.row_types import CostRow
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
+from roofline.serving.words import gpus_text
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
@@ -205,7 +206,7 @@ class GpuCost:
         rent, prices = self.asked["usd_per_hour"], self.planned.prices
         figures = f"{rounded(prices.input)} in, {rounded(prices.output)} out, {rounded(prices.blended)} blended"
         against = "" if self.api is None else f"; {self.api}"
-        where = f"{self.asked['num_gpus']} x {self.gpu.name} (tp {self.asked['tp']})"
+        where = f"{gpus_text(self.gpu.name, cast('int', self.asked['num_gpus']))} (tp {self.asked['tp']})"
         sure = "" if self.verdict is None else f"; SLO {self.verdict}"
         return f"{where}: {rent:.3g} USD/h, USD per million tokens {figures} at {self.at}{sure}{against}"
 
@@ -264,7 +265,7 @@ def cost(
 
     >>> import roofline as rl
     >>> rl.cost("llama-3.1-8b", "h100-sxm", gpu_price=3.6, basis="ideal", request_rate=10, api_price="in:0.1,out:0.2")
-    [<GpuCost 1 x h100-sxm (tp 1): 3.6 USD/h, USD per million tokens 0.0122 in, 0.684 out, 0.0868 blended at the load \
+    [<GpuCost 1x h100-sxm (tp 1): 3.6 USD/h, USD per million tokens 0.0122 in, 0.684 out, 0.0868 blended at the load \
 asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     """
     plain = {name: value for name, value in plain_options(dict(options)).items() if value is not None}

@@ -21,6 +21,7 @@ from roofline.serving.load.equations import served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
+from roofline.serving.words import deployed_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
@@ -56,7 +57,7 @@ class Curve:
     >>> import roofline as rl
     >>> result = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
     >>> result.title, result.rows[0]["concurrency"], result.at_goodput
-    ('llama-3.1-8b on 1 h100-sxm (tp 1)', 1, None)
+    ('llama-3.1-8b on 1x h100-sxm (tp 1)', 1, None)
     """
 
     prediction: Prediction = field(repr=False)  # of the deployment on an idle server
@@ -76,7 +77,7 @@ class Curve:
     @property
     def title(self) -> str:
         deployment = self.prediction.deployment
-        return f"{deployment.model.short_name} on {deployment.num_gpus} {deployment.gpu.name} (tp {deployment.plan.tp})"
+        return f"{deployed_text(deployment)} (tp {deployment.plan.tp})"
 
     @property
     def at_goodput(self) -> tuple[float, float] | None:
@@ -118,7 +119,7 @@ def curve(
 
     >>> import roofline as rl
     >>> rl.curve("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")
-    <Curve llama-3.1-8b on 1 h100-sxm (tp 1): 22 points, up to 41.4 requests/s; goodput 38.7 requests/s>
+    <Curve llama-3.1-8b on 1x h100-sxm (tp 1): 22 points, up to 41.4 requests/s; goodput 38.7 requests/s>
     """
     name = scalar(against)
     kind = AGAINST.get(name) if isinstance(name, str) else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.catalog import find
 from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
-from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
 from roofline.numbers.roots import largest_that_holds
 from roofline.questions.goodput import check_share
 from roofline.questions.inputs import case
@@ -49,7 +49,6 @@ from roofline.serving.load.tails import Tails, equal_steps, latency_over_request
 from roofline.serving.shown import check_keys, listed_keys
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
-    FAIL,
     IN_RANGE,
     LIKELY,
     PASS,
@@ -62,15 +61,14 @@ from roofline.serving.verdict import (
     spread,
     verdict,
 )
+from roofline.serving.words import times_text, verdict_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import (
     LATENCIES,
     LEVELS,
-    P99_WITHIN,
     Limits,
     key_of,
-    key_text,
     limits_text,
     metric_and_level,
 )
@@ -395,6 +393,12 @@ class Disaggregation:
         return pool_verdict(self.pools, self.workload, self.found, self.slo, self.latency, self.intervals)
 
     @property
+    def slo_text(self) -> str:
+        """Each limit that applies, the latency beside it, and the verdict on all of them; empty without an SLO."""
+        times = {key: self.latency(key) for key in self.slo if self.tpot is not None or not key.startswith("tpot")}
+        return "" if self.slo_verdict is None else verdict_text(self.slo_verdict, self.slo, times)
+
+    @property
     def verdict(self) -> str | None:
         """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
 
@@ -469,17 +473,16 @@ class Disaggregation:
     def __str__(self) -> str:
         texts, ratio = self.texts, self.best_ratio()
         head = f"{self.model.short_name}: prefill {texts['prefill']}, decode {texts['decode']}, {self.num_gpus} GPUs"
-        tpot = "" if self.tpot is None else f", TPOT {to_text(self.tpot, 's')}"
         parts = [f"{name} {to_text(time, 's')}" for name, time in self.parts.items() if time > self.ttft * MILLI]
         used = ", ".join(f"{name} {share:.0%}" for name, share in self.utils.items())
         lines = [
             f"{head}; {load_text(self.workload)}",
-            f"TTFT {to_text(self.ttft, 's')}{tpot}, E2EL {to_text(self.e2el, 's')}",
+            times_text({"ttft": self.ttft, "tpot": self.tpot, "e2el": self.e2el}),
             f"TTFT = {' + '.join(parts)}; KV cache over {link_text(self.pools.link)}",
             f"busy: {used}; at most {rounded(self.max_request_rate)} requests/s",
         ]
         if self.slo_verdict is not None:
-            lines.append(f"SLO: {limits_beside_latencies(self.slo, self.latency)}: {verdict_text(self.slo_verdict)}")
+            lines.append(f"SLO: {self.slo_text}")
         if ratio is not None:
             lines.append(
                 f"neither pool waits at {rounded(ratio.exact)} prefill replicas per decode replica; best of at most "
@@ -489,11 +492,9 @@ class Disaggregation:
         return "\n".join([*lines, *(alternative.sentence for alternative in self.one_pool)])
 
     def __repr__(self) -> str:
-        texts = self.texts
-        tpot = "" if self.tpot is None else f", TPOT {to_text(self.tpot, 's')}"
-        pools = f"prefill {texts['prefill']}, decode {texts['decode']}"
-        times = f"TTFT {to_text(self.ttft, 's')}{tpot}, {rounded(self.request_rate)} requests/s"
-        return f"<Disaggregation {self.model.short_name}, {pools}: {times}>"
+        pools = f"prefill {self.texts['prefill']}, decode {self.texts['decode']}"
+        times = times_text({"ttft": self.ttft, "tpot": self.tpot})
+        return f"<Disaggregation {self.model.short_name}, {pools}: {times}, {rounded(self.request_rate)} requests/s>"
 
     @cached_property
     def _decode_rate(self) -> float:
@@ -662,31 +663,6 @@ def pool_verdict(
     single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
     unchecked = [*outside_pools(pools, workload, load), *beyond(pools.prefill, single)]
     return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed)
-
-
-def verdict_text(judged: Verdict) -> str:
-    """A verdict in a few words: its word, and why where that is not plain."""
-    if judged.binding is None:
-        return str(judged.reason)
-    why = f" ({judged.reason})" if judged.reason and judged.word not in (PASS, FAIL) else ""
-    return f"{judged.text}{why}"
-
-
-def limits_beside_latencies(slo: Mapping[str, float], latency: Callable[[str], float | None]) -> str:
-    """Each latency beside its limit; a limit without a percentile is one on the mean."""
-    texts = []
-    for key, limit in slo.items():
-        metric, level = metric_and_level(key)
-        name = key_text(key) if metric == P99_WITHIN or level is not None else f"mean {key_text(key)}"
-        time = latency(key)
-        unit = None if metric == P99_WITHIN else "s"
-        if time is None:
-            unknown = "none" if metric == "tpot" and latency("tpot") is None else "not known"
-            texts.append(f"{name} {unknown}, against {distinct_texts(limit, limit, unit)[1]}")
-            continue
-        figure, most = distinct_texts(time, limit, unit)
-        texts.append(f"{name} {figure} {'<=' if time <= limit else '>'} {most}")
-    return ", ".join(texts)
 
 
 def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:

@@ -13,13 +13,14 @@ from roofline.questions.inputs.case import LEAST_RATE, LOADS
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.load import replicas
 from roofline.questions.predict import DEFAULTS, answer_row, predict, refused_row
-from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, above_limit, largest_rate
+from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
 from roofline.serving.prediction import Prediction, full_server
 from roofline.serving.row_types import GoodputRow
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
+from roofline.serving.words import beside_limit, binding_text, gpus_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, key_text, limits_text
@@ -81,10 +82,9 @@ class GpuGoodput:
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
         price = f"next to none, {100.0 * known.util:.2g} % of the saturation" if known.is_idle else price
-        is_limit = known.binding not in (SATURATION, NOT_KNOWN)
-        binding = key_text(known.binding, is_mean=self.share is None) if is_limit else known.binding
+        binding = binding_text(known.binding, is_mean=self.share is None)
         binding = binding if known.binding == NOT_KNOWN else f"set by {binding}"
-        where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
+        where = f"{gpus_text(self.gpu.name, deployment.num_gpus)} (tp {deployment.plan.tp})"
         return f"{where}: {rounded(self.rate)} requests/s, {binding}; {price}"
 
     def __repr__(self) -> str:
@@ -156,7 +156,7 @@ def goodput(
 
     >>> import roofline as rl
     >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
-    [<GpuGoodput 1 x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
+    [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
     """
     limits = slo_limits(slo)
     if not limits:
@@ -326,7 +326,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
     if nearest.binding == SATURATION:
         return "misses: no steady state at any rate"
     key = nearest.binding
-    where = f"an idle server of {prediction.deployment.num_gpus} {prediction.deployment.gpu.name}"
+    where = f"an idle server of {gpus_text(prediction.deployment.gpu.name, prediction.deployment.num_gpus)}"
     if key == P99_WITHIN:
         multiple = rounded(nearest.attained[key])
         return (
@@ -338,7 +338,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
     if time == float("inf"):
         return UNKNOWN
     if key not in LATENCIES or share is None:
-        return f"misses: {key_text(key, is_mean=True)} {above_limit(time, slo[key])} even on {where}"
+        return f"misses: {beside_limit(key, time, slo[key])} even on {where}"
     attained = f"{100.0 * nearest.attained[key]:.4g} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"
     return f"misses: {attained} on {where} (mean {to_text(time, 's')}), {100.0 * share:g} % required"
 

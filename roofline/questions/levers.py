@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from roofline.numbers.operations import Json, is_nan
-from roofline.numbers.quantity import HOUR, rounded, to_text
+from roofline.numbers.quantity import HOUR, rounded
 from roofline.physics.memory import kv_bytes_per_token
 from roofline.questions.alternatives import (
     CHECK,
@@ -42,10 +42,11 @@ from roofline.serving.row_types import LeverRow
 from roofline.serving.shown import ROW_KEYS
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
+from roofline.serving.words import gpus_text, times_text
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import LAWS, key_text, metric_and_level
+from roofline.specs.workload import LAWS, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -292,7 +293,7 @@ def _no_goal(goal: str, start: Pulled) -> str:
 
 def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
     deployment = start.prediction.deployment
-    where = f"{deployment.num_gpus} x {deployment.gpu.name}, tp {deployment.plan.tp}"
+    where = f"{gpus_text(deployment.gpu.name, deployment.num_gpus)}, tp {deployment.plan.tp}"
     notes = [f"all levers at {where}, unless a lever says otherwise"]
     if start.goal_figure(goal) == "ttft":
         notes.append(f"ranked by the mean TTFT, as the p99 is not known: {UNKNOWN}")
@@ -706,9 +707,7 @@ class Pulled:
 
     @property
     def _times(self) -> str:
-        times = {name: self.figure(name) for name in ("ttft_p50", "ttft_p99", "tpot")}
-        texts = {key_text(name, is_mean=True): time for name, time in times.items() if time is not None}
-        return ", ".join(f"{name} {to_text(time, 's')}" for name, time in texts.items())
+        return times_text({name: self.figure(name) for name in ("ttft_p50", "ttft_p99", "tpot")}, is_mean=True)
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,6 +20,7 @@ from roofline.physics.memory import (
 )
 from roofline.questions.inputs.arguments import is_file, scalars
 from roofline.questions.inputs.arguments import path as path_of
+from roofline.serving.words import gpus_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Ffn, Indexer, Mixer, Model
 from roofline.specs.workload import (
@@ -250,7 +251,8 @@ def _waiting(record: NamedWorkload, alone: Prediction) -> str:
     """What somebody waits for, how long, and what the rest of the answer takes."""
     first, whole = float(alone.ttft), float(alone.e2el)
     percent = f"{100.0 * first / whole:.0f} %"
-    where = f"on {alone.deployment.num_gpus} {alone.deployment.gpu.name} with {alone.deployment.model.short_name}"
+    gpus = gpus_text(alone.deployment.gpu.name, alone.deployment.num_gpus)
+    where = f"on {gpus} with {alone.deployment.model.short_name}"
     prompt = f"{rounded(float(alone.workload.isl - alone.workload.prefix))} tokens to prefill"
     steps = f"{rounded(float(alone.workload.osl) - 1.0)} steps of {to_text(float(alone.tpot or 0.0), 's')}"
     all_of_it = f"{to_text(whole, 's')} ({steps}; {prompt} are {percent}) {where}"

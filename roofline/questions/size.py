@@ -31,7 +31,6 @@ from roofline.serving.capacity import (
     Degrees,
     Sized,
     fewest_gpus,
-    plan_text,
     possible_plans,
     reason,
 )
@@ -43,6 +42,7 @@ from roofline.serving.quantization import canonical_preset
 from roofline.serving.row_types import SizeRow
 from roofline.serving.shown import ROW_KEYS, listed_keys
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY, is_pressing
+from roofline.serving.words import degrees_text, gpus_text, plan_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, key_text
@@ -75,7 +75,7 @@ class GpuSize:
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
     >>> result
-    <GpuSize 1 x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h; SLO pass?>
+    <GpuSize 1x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h; SLO pass?>
     >>> result.to_dict(["gpu", "num_gpus", "meets"])
     {'gpu': 'h100-sxm', 'num_gpus': 1, 'meets': True}
     """
@@ -99,7 +99,8 @@ class GpuSize:
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
         sure = "" if self.verdict == PASS else f"; SLO {self.verdict}" if self.verdict else f"; {self.reason}"
         text = plan_text(plan, self.quantization, prediction.deployment.replicas)
-        return f"{prediction.deployment.num_gpus} x {self.gpu.name} ({text}): {latencies(prediction)}, {rent}{sure}"
+        gpus = gpus_text(self.gpu.name, prediction.deployment.num_gpus)
+        return f"{gpus} ({text}): {latencies(prediction)}, {rent}{sure}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
@@ -156,7 +157,7 @@ class FleetSize:
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
     >>> result.cheapest
-    <GpuSize 2 x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
+    <GpuSize 2x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
     >>> [row["meets"] for row in result.to_records()]  # two L40S read 7.5 GB each in 9 ms
     [True, True]
     """
@@ -220,7 +221,7 @@ def size(
 
     >>> import roofline as rl
     >>> rl.size("llama-3.3-70b", "h100-sxm", slo="tpot:25", quantization="fp8", basis="ideal").cheapest
-    <GpuSize 1 x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
+    <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
     """
     plain: dict[str, Any] = dict(options)
     limits = slo_limits(slo)
@@ -350,11 +351,7 @@ def _texts(*errors: RooflineError) -> tuple[str, ...]:
 
 def _no_plan(gpu: Gpu, fixed: Degrees) -> str:
     """The reason where the fixed degrees need more GPUs than the scale-up domain has."""
-    return f"misses: no plan with {_degrees_text(fixed)} fits the {gpu.node}-GPU {gpu.node_link} domain"
-
-
-def _degrees_text(fixed: Degrees) -> str:
-    return ", ".join(f"{name} {degree}" for name, degree in fixed._asdict().items() if degree not in (None, 1))
+    return f"misses: no plan with {degrees_text(fixed)} fits the {gpu.node}-GPU {gpu.node_link} domain"
 
 
 def _rank(answer: GpuSize) -> tuple[Any, ...]:
@@ -396,7 +393,7 @@ def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
     check_degrees(model, Plan(**degrees))
     if fixed != Degrees(pp=fixed.pp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
         check_plan(model, Plan(**{"dp": fixed.ep or 1, **degrees}))
-        raise BadInput(f"no plan of {model.short_name} has {_degrees_text(fixed)}; leave one of them out")
+        raise BadInput(f"no plan of {model.short_name} has {degrees_text(fixed)}; leave one of them out")
     return fixed
 
 

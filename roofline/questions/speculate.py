@@ -13,6 +13,7 @@ from roofline.questions.inputs.case import LEAST_RATE, LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
 from roofline.questions.predict import predict
 from roofline.serving.prediction import Prediction, predict_deployment
+from roofline.serving.words import deployed_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.support.errors import BadInput
@@ -147,9 +148,7 @@ class Speculation:
         return f"{number} {'requests/s' if self.along == 'request_rate' else 'user' if number == '1' else 'users'}"
 
     def __repr__(self) -> str:
-        deployment = self.predictions[0].deployment
-        what = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
-        return f"<Speculation {what}, {self.draft.method}: {self}>"
+        return f"<Speculation {deployed_text(self.predictions[0].deployment)}, {self.draft.method}: {self}>"
 
 
 _DRAFT_KEYS = ("draft", "draft_tokens")

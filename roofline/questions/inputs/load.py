@@ -20,6 +20,7 @@ from roofline.serving.knee import (
 )
 from roofline.serving.latency import BENCHMARK, BURST, UNDER_LOAD, USERS, Served, Workload, lanes
 from roofline.serving.prediction import Prediction
+from roofline.serving.words import deployed_text
 from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import NamedTuple, replace
 
@@ -180,7 +181,7 @@ def under_load(prediction: Prediction) -> Prediction:
         return replace(prediction, added=(*prediction.added, note))
     if not load.is_stable:
         rate = float(workload.request_rate or 0.0)
-        what = f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
+        what = deployed_text(deployment)
         if rate >= load.max_request_rate:
             raise Overloaded(
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; request_rate = "
