@@ -23,7 +23,7 @@ from roofline.serving.words import case_text, degrees_text, deployed_text
 from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
 from roofline.specs.gpu import Calibration, Gpu
-from roofline.support.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.support.errors import BadInput, RooflineError, check_known
 from roofline.support.records import NamedTuple, replace
 from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient
 from roofline.symbolic.programs import javascript_source
@@ -484,8 +484,7 @@ def check_results(of: Sequence[str]) -> tuple[str, ...]:
     if not names:
         raise BadInput(f"of is empty; choose from {', '.join(UNITS)}")
     for name in names:
-        if not isinstance(name, str) or name not in UNITS:
-            raise UnknownName(f"unknown result {shown(name)}; choose from {', '.join(UNITS)}")
+        check_known("result", name, UNITS)
     return tuple(dict.fromkeys(names))
 
 

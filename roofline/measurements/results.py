@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from roofline.measurements.tables import csv_rows
 from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.specs.workload import Measurement
-from roofline.support.errors import BadInput, shown
+from roofline.support.errors import BadInput, check_known, shown
 from roofline.support.reading import RESULT_BYTES, Unreadable, bounded, check_json_amount, check_json_depth, content
 from roofline.support.records import NamedTuple
 
@@ -57,8 +57,8 @@ def read_results(path: str, statistic: str | None = None) -> Reading:
 
 def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
     """As `read_results`, from the content of a file; `source` names it in messages."""
-    if statistic is not None and statistic not in STATISTICS:
-        raise BadInput(f"unknown statistic {shown(statistic)}; choose from {', '.join(STATISTICS)}")
+    if statistic is not None:
+        check_known("statistic", statistic, STATISTICS, error=BadInput)
     try:
         text = bounded(data, RESULT_BYTES, "result").decode("utf-8-sig")
     except Unreadable as fault:

@@ -10,7 +10,7 @@ from roofline.numbers.quantity import GIGA, MEGA, MICRO, MILLI, NANO, rounded, t
 from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
 from roofline.questions import catalog
-from roofline.questions.inputs.arguments import listed_names, plain_options
+from roofline.questions.inputs.arguments import listed_names, one_case, plain_options
 from roofline.questions.inputs.deployment import gpu_of
 from roofline.questions.predict import answer_row, predict, refused_row
 from roofline.serving.latency import (
@@ -188,8 +188,7 @@ def _tiers(model: Model, name: Any, options: Mapping[str, Any], notes: tuple[str
     sized = {name: options.get(name) for name in ("cache_size", "working_set", "cache_hit")}
     case = {key: value for key, value in options.items() if key not in (*sized, "cache_tier", "cache_bandwidth")}
     alone = predict(model, name, **case)
-    if type(alone.workload.isl + alone.workload.osl + alone.workload.prefix) is not float:
-        raise BadInput("a prompt cache is asked of one case; lengths must be numbers, not arrays")
+    one_case("a prompt cache", alone.workload.isl + alone.workload.osl + alone.workload.prefix)
     degrees = {"tp": alone.deployment.plan.tp}
     spare = max(_MOST * float(alone.memory.usable - alone.memory.used), 0.0) * alone.deployment.plan.num_gpus
     only_tier, rate = options.get("cache_tier"), options.get("cache_bandwidth")

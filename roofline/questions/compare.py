@@ -12,7 +12,7 @@ from roofline.physics.equation import IDEAL, Kernel, Roof, calibrated_set, kerne
 from roofline.physics.memory import kv_bytes_per_token, parameters
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
-from roofline.questions.inputs.arguments import listed_names, plain_options, scalar, values_of
+from roofline.questions.inputs.arguments import listed_names, plain_options, scalar, single_numbers, values_of, without
 from roofline.questions.inputs.deployment import GpuChoice, choice, choice_of_formats, gpu_of
 from roofline.questions.predict import meeting_first, predict
 from roofline.serving.comparison import (
@@ -40,7 +40,7 @@ from roofline.serving.words import case_text, deployed_text
 from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
 from roofline.specs.model import Model
 from roofline.specs.written import pool_text
-from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, check_known
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -179,22 +179,15 @@ def _verdict(entry: Compared) -> str | None:
 
 def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> dict[str, Any]:
     """Options of a single case; arrays and options that do not apply are refused."""
-    options = plain_options(options)
-    for name, why in refused.items():
-        if options.get(name) is not None:
-            raise BadInput(f"{question} takes no {name}: {why}")
-    for name in _LENGTHS:
-        value = options.get(name)
-        if values_of(name, value) is not None:
-            raise BadInput(f"{question} takes one case: {name} = {shown(value)} must be a single number, not an array")
-    return {name: value for name, value in options.items() if name not in refused}
+    plain = without(question, plain_options(options), refused)
+    single_numbers(question, plain, _LENGTHS)
+    return plain
 
 
 def _baseline(name: object) -> str:
     name = scalar(name)
     folded = (canonical_preset(name) or "") if isinstance(name, str) else ""
-    if folded not in FORMATS:
-        raise UnknownName(f"unknown baseline {shown(name)}; choose from {', '.join(FORMATS)}")
+    check_known("baseline", folded or name, FORMATS)
     return folded
 
 

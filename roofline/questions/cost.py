@@ -11,7 +11,15 @@ from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded
 from roofline.questions import catalog
 from roofline.questions.goodput import best_at_saturation, check_share
 from roofline.questions.goodput import goodput as goodput_of
-from roofline.questions.inputs.arguments import listed_names, number, plain_options, plain_value, scalar, slo_limits
+from roofline.questions.inputs.arguments import (
+    listed_names,
+    number,
+    one_case,
+    plain_options,
+    plain_value,
+    scalar,
+    slo_limits,
+)
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
 from roofline.questions.inputs.deployment import GpuChoice, choice
 from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
@@ -320,8 +328,7 @@ def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[s
     gpu, options = chosen.gpu, chosen.options
     start = predict(model, gpu, **(options if question.load else {**options, "request_rate": LEAST_RATE}))
     workload = start.workload
-    if any(type(value) is not float for value in (workload.isl, workload.osl, workload.prefix, start.e2el)):
-        raise BadInput("cost takes one case; lengths and load must be numbers, not arrays")
+    one_case("cost", workload.isl + workload.osl + workload.prefix + start.e2el, "lengths and load")
     if question.load == _BATCH:
         return _answer(start, question, _Levels(_cost_at(start, None), None, None, start), notes)
     goodput = None

@@ -10,7 +10,7 @@ from roofline.numbers.quantity import MILLI, rounded
 from roofline.outputs.files import write_whole
 from roofline.outputs.pictures import Panel, Series, draw_panels, panels_text
 from roofline.questions.goodput import best_at_saturation, best_within, check_measured, check_share
-from roofline.questions.inputs.arguments import plain_options, scalar, slo_limits
+from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits
 from roofline.questions.inputs.case import LEAST_RATE
 from roofline.questions.inputs.deployment import choice, is_open_pool
 from roofline.questions.predict import predict
@@ -134,8 +134,7 @@ def curve(
     plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
     check_measured(plain)
     start = predict(model, gpu, **plain, request_rate=LEAST_RATE)
-    if start.served is None or type(start.served.max_request_rate) is not float:
-        raise BadInput("a curve takes one case; lengths must be numbers, not arrays")
+    one_case("a curve", start.served and start.served.max_request_rate)
     pooled, goodput = choice(gpu, plain), None
     options_of_plan = {**pooled.options, "tp": start.deployment.plan.tp} if is_open_pool(pooled) else pooled.options
     if limits:

@@ -14,7 +14,7 @@ from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
 from roofline.numbers.roots import largest_that_holds
 from roofline.questions.goodput import check_share
 from roofline.questions.inputs import case
-from roofline.questions.inputs.arguments import number, plain_options, slo_limits
+from roofline.questions.inputs.arguments import number, one_case, plain_options, required_limits, slo_limits, whole
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import pool_of
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
@@ -22,7 +22,6 @@ from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.serving.capacity import Goodput, pool_goodput
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.latency import (
-    BURST,
     UNIFORM,
     USERS,
     Workload,
@@ -73,7 +72,7 @@ from roofline.specs.workload import (
     metric_and_level,
 )
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, Overloaded, shown
+from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -145,8 +144,7 @@ def disaggregate(
     spreads = {name: plain.get(name) for name in TRAFFIC}
     isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
-    if workload.load == BURST or type(workload.isl + workload.osl + sum(map(_number, loads.values()))) is not float:
-        raise BadInput("disaggregate takes one case; lengths and load must be numbers, not arrays")
+    one_case("disaggregate", workload.isl + workload.osl + sum(map(_number, loads.values())), "lengths and load")
     if workload.num_prompts is not None and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
     plain["cold_start"] = None  # belongs to the load
@@ -422,9 +420,7 @@ class Disaggregation:
         Raises:
             BadInput: no limits.
         """
-        limits = self.slo if slo is None else slo_limits(slo)
-        if not limits:
-            raise BadInput("goodput needs an SLO: slo='ttft:300ms@p95,tpot:25ms'")
+        limits = required_limits("goodput", self.slo if slo is None else slo)
         return pool_goodput(self.pools, self.workload, limits, check_share(share))
 
     def best_ratio(self, max_gpus: int | None = None) -> PoolRatio | None:
@@ -702,8 +698,7 @@ class PoolSimulation:
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
     """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
     workload = closed.workload
-    if type(seed) is not int:
-        raise BadInput(f"seed = {shown(seed)} must be a whole number")
+    whole("seed", seed)
     if workload.num_prompts is not None:
         raise BadInput("a simulation of two pools knows the steady state alone; leave out num_prompts")
     users = round(float(workload.concurrency or 1.0))

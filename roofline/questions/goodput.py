@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import rounded, to_text
 from roofline.questions import catalog
-from roofline.questions.inputs.arguments import listed_names, number, plain_options, plain_value, scalar, slo_limits
+from roofline.questions.inputs.arguments import (
+    listed_names,
+    number_if_given,
+    one_case,
+    plain_options,
+    required_limits,
+    scalar,
+)
 from roofline.questions.inputs.case import LEAST_RATE, LOADS
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.load import replicas
@@ -158,9 +165,7 @@ def goodput(
     >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
     [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
     """
-    limits = slo_limits(slo)
-    if not limits:
-        raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+    limits = required_limits("goodput", slo)
     load = next((name for name in _LOAD_OPTIONS if scalar(options.get(name)) is not None), None)
     if load is not None:
         raise BadInput(f"goodput finds the rate itself; leave out {load}, or use predict for a known load")
@@ -197,10 +202,8 @@ def goodput(
 
 def check_share(share: Any) -> float | None:
     """A share of requests, as a number between 0 and 1; None where none is asked for."""
-    if scalar(share) is None:
-        return None
-    value = number("share", plain_value("share", scalar(share)), 0.0, 1.0)
-    if not 0.0 < value < 1.0:
+    value = number_if_given("share", share, 0.0, 1.0)
+    if value in (0.0, 1.0):
         raise BadInput(f"share = {shown(share)} must be above 0 and below 1, such as 0.9")
     return value
 
@@ -240,8 +243,7 @@ def _on_gpu(
 ) -> GpuGoodput:
     plain = {name: value for name, value in options.items() if value is not None and name not in ("slo", "num_gpus")}
     start = predict(model, gpu, **{**plain, "request_rate": LEAST_RATE, "num_gpus": options.get("num_gpus")})
-    if type(start.workload.isl + start.workload.osl + start.workload.prefix) is not float:
-        raise BadInput("goodput takes one case; lengths must be numbers, not arrays")
+    one_case("goodput", start.workload.isl + start.workload.osl + start.workload.prefix)
     missed, candidate = best_within(start, options, slo, share)
     if missed is None or missed.rate == 0.0:
         row = {

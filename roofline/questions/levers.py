@@ -30,7 +30,14 @@ from roofline.questions.alternatives import (
 )
 from roofline.questions.disaggregate import Disaggregation, disaggregate
 from roofline.questions.goodput import check_share
-from roofline.questions.inputs.arguments import plain_options, scalar, slo_limits, values_of
+from roofline.questions.inputs.arguments import (
+    plain_options,
+    required_limits,
+    scalar,
+    single_numbers,
+    slo_limits,
+    without,
+)
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.predict import meeting_first, meets, predict
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
@@ -112,9 +119,8 @@ def levers(
     if goal_name is not None and (not isinstance(goal_name, str) or goal_name not in GOALS):
         raise BadInput(f"goal = {shown(goal)} must be one of {', '.join(GOALS)}")
     pooled = choice(gpu, _plain_case(dict(options)))
-    limits = slo_limits(pooled.options["slo"]) if pooled.options.get("slo") is not None else None
-    if goal_name == "goodput" and not limits:
-        raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+    slo = pooled.options.get("slo")
+    limits = required_limits("goodput", slo) if goal_name == "goodput" else slo_limits(slo)
     case = {**pooled.options, **({} if limits is None else {"slo": limits})}
     first = predict(model, pooled.gpu, **case)
     goal_name = goal_name or _goal_of_limits(first)
@@ -258,18 +264,11 @@ def _place(score: float, than: float) -> float:
 
 def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a single case under a load; others are refused."""
-    for name, why in _NOT_HERE.items():
-        value = scalar(options.pop(name, None))
-        if value is not None and value is not False:
-            raise BadInput(f"levers takes no {name}: {why}")
+    options = without("levers", options, _NOT_HERE)
     plain = {name: value for name, value in plain_options(options).items() if value is not None}
     if not {RATE, USERS} & set(plain):
         raise BadInput("levers need a load: give --request-rate or --concurrency (request_rate=2 in Python)")
-    for name in _NUMBERS:
-        if values_of(name, plain.get(name)) is not None:
-            raise BadInput(
-                f"levers takes one case: {name} = {shown(plain[name])} must be a single number, not an array"
-            )
+    single_numbers("levers", plain, _NUMBERS)
     return plain
 
 

@@ -15,12 +15,13 @@ from roofline.questions.inputs.arguments import (
     COUNTS,
     all_values,
     listed_names,
+    one_case,
     plain_counts,
     plain_options,
-    scalar,
-    slo_limits,
+    required_limits,
     tokens_of_prefix,
     values_of,
+    without,
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import choice
@@ -223,14 +224,8 @@ def size(
     >>> rl.size("llama-3.3-70b", "h100-sxm", slo="tpot:25", quantization="fp8", basis="ideal").cheapest
     <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
     """
-    plain: dict[str, Any] = dict(options)
-    limits = slo_limits(slo)
-    if not limits:
-        raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
-    for name, why in _NOT_OF_A_SIZE.items():
-        refused = scalar(plain.pop(name, None))
-        if refused is not None and refused is not False:
-            raise BadInput(f"size takes no {name}: {why}")
+    limits = required_limits("size", slo)
+    plain = without("size", options, _NOT_OF_A_SIZE)
     plain = plain_options({name: value for name, value in plain.items() if value is not None})
     presets = _presets(plain.pop("quantization", None))
     catalog_options = plain.get("specs"), plain.get("assume")
@@ -300,8 +295,7 @@ def _on_gpu(
             cold_start=cold_start,
             cache=workload.cache if workload.prefix else None,
         )
-    if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
-        raise BadInput("size takes one case; lengths and load must be numbers, not arrays")
+    one_case("size", sum(getattr(workload, name) for name in (*DEFAULTS, *load)), "lengths and load")
     deployments = {preset: prediction.deployment for preset, prediction in alone.items()}
     sized = fewest_gpus(deployments, workload, slo, fixed, for_certain=False)
 

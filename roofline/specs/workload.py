@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from roofline.numbers.quantity import BILLION, MILLI, duration, rounded, to_text
 from roofline.specs.names import Share
-from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.errors import BadInput, UnknownName, check_known, shown
 from roofline.support.records import dataclass
 
 # A named workload: lengths and arrivals of its requests, and their SLO.
@@ -109,9 +109,7 @@ def key_of(metric: str, level: float | None = None) -> str:
     if known == P99_WITHIN and level is None:
         return known
     if known not in LATENCIES:
-        raise UnknownName(
-            f"unknown SLO key {shown(metric)}; choose from {', '.join(LATENCIES)}, as in {SLO_EXAMPLE}, or {P99_WITHIN}"
-        )
+        check_known("SLO key", metric, LATENCIES, end=f", as in {SLO_EXAMPLE}, or {P99_WITHIN}")
     if level is None:
         return known
     if not 0.0 < level < 100.0:
@@ -126,7 +124,7 @@ def metric_and_level(key: str) -> tuple[str, float | None]:
     (('ttft', 95.0), ('e2el', None), ('e2el', None))
     """
     if not isinstance(key, str):
-        raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
+        check_known("SLO key", key, LATENCIES)
     name = key.strip().lower()
     if name == P99_WITHIN or _ALIASES.get(name) == P99_WITHIN:
         return P99_WITHIN, None
