@@ -21,7 +21,7 @@ from roofline.questions.inputs.arguments import (
     slo_limits,
 )
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
-from roofline.questions.inputs.deployment import GpuChoice, choice
+from roofline.questions.inputs.deployment import GpuChoice, choice, found_gpu, found_model
 from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
@@ -286,15 +286,15 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     question = _Question(api, free, check_share(share), limits or {}, load)
     specs = plain.get("specs")
     names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
+    record, model_notes = found_model(model, plain)
     answers: dict[str, GpuCost] = {}
     wrong: list[BadInput] = []
     for name in names:
         chosen = choice(name, plain)
         stated_gpu = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
-        gpu, gpu_note = (stated_gpu, None) if isinstance(stated_gpu, Gpu) else catalog.find_gpu(stated_gpu, specs)
+        gpu, gpu_notes = found_gpu(stated_gpu, specs)
         key = gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name))
-        notes = tuple(text for text in (note, gpu_note) if text is not None)
+        notes = (*model_notes, *gpu_notes)
         try:
             answers[key] = _on_gpu(record, chosen, question, notes)
         except UnknownName:

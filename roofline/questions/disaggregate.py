@@ -8,7 +8,6 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
-from roofline.catalog import find
 from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
 from roofline.numbers.roots import largest_that_holds
@@ -16,7 +15,7 @@ from roofline.questions.goodput import check_share
 from roofline.questions.inputs import case
 from roofline.questions.inputs.arguments import number, one_case, plain_options, required_limits, slo_limits, whole
 from roofline.questions.inputs.case import TRAFFIC, traffic
-from roofline.questions.inputs.deployment import pool_of
+from roofline.questions.inputs.deployment import found_model, pool_of
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.serving.capacity import Goodput, pool_goodput
@@ -139,8 +138,7 @@ def disaggregate(
         raise BadInput("disaggregate needs a load; give concurrency or request_rate")
     loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}
     limits = None if slo is None else slo_limits(slo)
-    catalog_options = plain.get("specs"), plain.get("assume")
-    record, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    record, model_notes = found_model(model, plain)
     spreads = {name: plain.get(name) for name in TRAFFIC}
     isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
@@ -159,7 +157,7 @@ def disaggregate(
     pooled_load = pooled(pools, workload)
     if not pooled_load.is_stable:
         raise Overloaded(_overload_message(pooled_load, workload))
-    notes = [] if note is None else [note]
+    notes = [*model_notes]
     if first.quantization.kv_format != second.quantization.kv_format:
         both = f"{first.quantization.kv_format} and {second.quantization.kv_format}"
         notes.append(f"the pools keep KV caches as {both}: converting is taken to be free")
@@ -668,7 +666,7 @@ def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:
 
 # Two pools simulated, compared with their closed forms.
 
-_FEWEST, _PER_USER, _MOST = 8000, 20, 200_000  # default number of requests
+_FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 8000, 20, 200_000  # default number of requests
 _USERS_CV = 0.3 / 3.0**0.5  # equal lengths would keep users in step forever
 
 
@@ -704,7 +702,7 @@ def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int)
     users = round(float(workload.concurrency or 1.0))
     if workload.load == USERS and users != workload.concurrency:
         raise BadInput(f"a simulation has whole users; concurrency = {workload.concurrency:g}")
-    usual = min(max(_FEWEST, _PER_USER * users), _MOST)
+    usual = min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     cv = _USERS_CV if workload.load == USERS else 0.0
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)

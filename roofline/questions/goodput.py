@@ -17,7 +17,7 @@ from roofline.questions.inputs.arguments import (
     scalar,
 )
 from roofline.questions.inputs.case import LEAST_RATE, LOADS
-from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.load import replicas
 from roofline.questions.predict import DEFAULTS, answer_row, predict, refused_row
 from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
@@ -174,7 +174,7 @@ def goodput(
     check_measured(plain)
     specs = plain.get("specs")
     names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
+    record, model_notes = found_model(model, plain)
     answers: dict[str, GpuGoodput] = {}
     wrong = []
     for name in names:
@@ -184,9 +184,9 @@ def goodput(
                 f"{pooled.text} leaves the tp open, and goodput tries all of them: state it, as in "
                 f"{pooled.gpu.gpu}:tp4x{pooled.gpu.replicas}, or the GPUs of all replicas, as in 8x{pooled.gpu.gpu}"
             )
-        gpu, gpu_note = (pooled.gpu, None) if isinstance(pooled.gpu, Gpu) else catalog.find_gpu(pooled.gpu, specs)
+        gpu, gpu_notes = found_gpu(pooled.gpu, specs)
         key = gpu.name if pooled.pool is None else pool_text(replace(pooled.pool, gpu=gpu.name))
-        notes = tuple(text for text in (note, gpu_note) if text is not None)
+        notes = (*model_notes, *gpu_notes)
         try:
             answers[key] = _on_gpu(record, gpu, limits, required, pooled.options, notes)
         except UnknownName:

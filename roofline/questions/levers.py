@@ -306,7 +306,7 @@ def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
 
 # The levers of a case: what each changes, what it assumes, and why some cannot be pulled.
 
-_SHARED, _HIT = 0.5, 0.6  # shares of the prompt, and of the requests
+_CACHED, _HIT = 0.5, 0.6  # shares of the prompt, and of the requests
 _SHORTER = 0.75  # of the answer
 _LIGHTER = 0.8  # of the load
 _TWICE = 2
@@ -387,7 +387,7 @@ def _prompt_cache(start: Start) -> Lever:
     kind, isl = "prompt cache", float(start.prediction.workload.isl)
     if start.prediction.workload.prefix > 0.0 or start.prediction.workload.cache is not None:
         return Lever(kind, reason="the case has a cached prefix already")
-    shared = round(_SHARED * isl)
+    shared = round(_CACHED * isl)
     if shared < 1:
         return Lever(kind, reason="a prompt is one token")
     hits = f"{100.0 * _HIT:.0f}"

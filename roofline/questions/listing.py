@@ -162,7 +162,7 @@ _MODEL, _GPU, _QUANTIZATION = "llama-3.3-70b", "h100-sxm", "fp8"  # default depl
 #: Memory and Language 109, 2019), at 0.75 words a token (OpenAI, "What are tokens and how to count them?").
 READING = 238.0 / 0.75 / MINUTE
 
-_MOST = 2.0 / 3.0  # a part with a larger share of the end-to-end latency dominates
+_DOMINANT = 2.0 / 3.0  # a part with a larger share of the end-to-end latency dominates
 
 
 def workloads() -> tuple[str, ...]:
@@ -234,7 +234,7 @@ def _row(record: NamedWorkload, deployment: tuple[Any, Any], options: dict[str, 
         case = workload_options(record, loaded=False)
         alone = predict(*deployment, **{**options, **case})
         share = float(alone.ttft / alone.e2el)
-        dominates = "TPOT" if share < 1.0 - _MOST else "TTFT" if share > _MOST else "both"
+        dominates = "TPOT" if share < 1.0 - _DOMINANT else "TTFT" if share > _DOMINANT else "both"
         why = f"{_waiting(record, alone)}{_limit_taken(alone)}"
         tight = _tightest(alone)
     except RooflineError as error:

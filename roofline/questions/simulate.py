@@ -37,7 +37,7 @@ SIMULATED_KEYS = (
     *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
 )
 
-_FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # default number of requests
+_FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 4000, 20, 200_000  # default number of requests
 _FULL = 0.8  # utilization beyond which queues take long to settle
 _USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
 _UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
@@ -189,7 +189,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
             f"{users_per_rank:g} of them; try {users * ranks:g}"
         )
     run = None if workload.num_prompts is None else max(round(workload.num_prompts / ranks), users)
-    usual = run or min(max(_FEWEST, _PER_USER * users), _MOST)
+    usual = run or min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     lengths = workload.lengths
     if lengths is not None and spread is not None:

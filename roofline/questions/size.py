@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from roofline.catalog import find
 from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import rounded
 from roofline.physics.plan import Plan
@@ -24,7 +23,7 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
-from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, predict
 from roofline.serving.capacity import (
     MOST_RANKS,
@@ -64,7 +63,7 @@ _NOT_OF_A_SIZE = {
     "allow_oversize": "what does not fit cannot meet an SLO",
 }
 _DEGREES = ("tp", "pp", "ep", "dp")
-_SHARED = ("concurrency", "request_rate", "num_prompts")  # loads that replicas share
+_LOADS_OF_REPLICAS = ("concurrency", "request_rate", "num_prompts")  # loads that replicas share
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +227,7 @@ def size(
     plain = without("size", options, _NOT_OF_A_SIZE)
     plain = plain_options({name: value for name, value in plain.items() if value is not None})
     presets = _presets(plain.pop("quantization", None))
-    catalog_options = plain.get("specs"), plain.get("assume")
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    model, model_notes = found_model(model, plain)
     fixed = _degrees(model, plain)
     answers: dict[Any, GpuSize] = {}
     choices: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
@@ -239,7 +237,7 @@ def size(
         answers[answer.gpu.name, formats, degrees] = answer
     sizes = tuple(sorted(answers.values(), key=_rank))
     notes = _notes(sizes, limits, plain.get("osl", DEFAULTS["osl"]))
-    return FleetSize(sizes, tuple(notes if note is None else [note, *notes]))
+    return FleetSize(sizes, (*model_notes, *notes))
 
 
 def _on_gpu(
@@ -250,9 +248,8 @@ def _on_gpu(
     slo: Mapping[str, float],
     options: Mapping[str, Any],
 ) -> GpuSize:
-    gpu, note = (name, None) if isinstance(name, Gpu) else find.find_gpu(name, options.get("specs"))
-    notes: tuple[str, ...] = () if note is None else (note,)
-    load = {name: options[name] for name in _SHARED if options.get(name) is not None}
+    gpu, notes = found_gpu(name, options.get("specs"))
+    load = {name: options[name] for name in _LOADS_OF_REPLICAS if options.get(name) is not None}
     shaping = {name: options[name] for name in TRAFFIC if name in options} if load else {}
     plain = {name: value for name, value in options.items() if name not in (*load, *shaping)}
     plain["isl"], plain["osl"], lengths, cold_start = traffic(

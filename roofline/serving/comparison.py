@@ -22,7 +22,8 @@ from roofline.support.records import NamedTuple, dataclass, field
 
 # Why two passes take different times: the exact difference by kernel, and its wording.
 
-_SAME = 0.005  # relative change below which a part counts as unchanged
+#: Relative change below which a figure counts as unchanged.
+UNCHANGED = 0.005
 _WORTH_SAYING = 0.02  # share of a pass
 _ORDERS = (10.0, 100.0)  # ratios from here on are given with one decimal place, and none
 _SMALL = 0.1  # ratios below are given with two significant digits
@@ -183,7 +184,7 @@ def unchanged(change: Difference) -> list[tuple[str, float]]:
     for part, kernels in parts.items():
         before, after = fsum(kernel.before for kernel in kernels), fsum(kernel.after for kernel in kernels)
         moved = fsum(abs(kernel.before - kernel.after) for kernel in kernels)
-        if moved <= _SAME * before and after >= _WORTH_SAYING * change.after:
+        if moved <= UNCHANGED * before and after >= _WORTH_SAYING * change.after:
             shares_by_part.append((part, after / change.after))
     return sorted(shares_by_part, key=lambda entry: -entry[1])
 

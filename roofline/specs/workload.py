@@ -91,7 +91,7 @@ _KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+)|[_@]({_MEAN}))?"
 _PART = rf"([a-z0-9_\-]+(?:@p[0-9.]+|@{_MEAN})?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
 _BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
 _SLOW = ("ttft", "e2el")  # a bare fraction of a millisecond must have been meant as seconds
-_MOST = 200  # characters of an SLO
+_LONGEST_SLO = 200  # characters of an SLO
 _DIGITS = 6  # significant, of a limit
 
 
@@ -155,7 +155,7 @@ def limits_of_text(text: str) -> Limits:
     {'ttft_p95': 0.3, 'e2el': 8.0, 'p99_within': 2.0}
     """
     limits = Limits()
-    if len(text) > _MOST:
+    if len(text) > _LONGEST_SLO:
         raise BadInput(f"{text[:20]!r}... is not an SLO: {len(text)} characters; write it as {SLO_EXAMPLE}")
     for part in re.split(_BETWEEN, text.strip()):
         match = re.fullmatch(_PART, part.strip().lower())

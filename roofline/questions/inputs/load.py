@@ -27,7 +27,7 @@ from roofline.support.records import NamedTuple, replace
 __all__ = ["BENCHMARK", "UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
 
 
-_SAME = 0.01  # relative gain in capacity that does not justify a wider plan
+_GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
 _LEAST_EXCESS = NANO
 
 
@@ -94,7 +94,7 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
     if workload.load == BURST:
         return _Score(value=1.0, gain=0.0, is_enough=True)
     takes, amount = _capacity(deployment, workload), _amount(workload)
-    return _Score(takes, _SAME, takes >= amount if workload.load == USERS else takes > amount)
+    return _Score(takes, _GAIN_OF_WIDER, takes >= amount if workload.load == USERS else takes > amount)
 
 
 def _amount(workload: Workload) -> Real:
