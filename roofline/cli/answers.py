@@ -17,7 +17,7 @@ from roofline.support.records import replace
 # Sentences above a table: the case, and the answer where there is a load or an SLO.
 
 #: Options of a case by what they say of it, where they are not the default.
-_SAID = {
+_OPTION_TEXTS = {
     "weights": "weights {}",
     "kv_cache_dtype": "KV cache {}",
     "compute": "compute {}",
@@ -294,7 +294,7 @@ def _unusual(options: Mapping[str, Any], formats: Sequence[str]) -> Iterator[str
         kept = options.get("acceptance")
         settings += [] if kept is None else [f"acceptance {kept if isinstance(kept, str) else _number(kept)}"]
         yield f"{options['draft']} drafts" + (f" ({', '.join(settings)})" if settings else "")
-    for name, text in _SAID.items():
+    for name, text in _OPTION_TEXTS.items():
         value = options.get(name)
         if value in (None, DEFAULT_ENGINE if name == "engine" else None) or (name == "weights" and formats):
             continue

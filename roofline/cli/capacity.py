@@ -524,7 +524,7 @@ def _warnings(curve: curve_question.Curve) -> list[str]:
 
 # Cost per hour, request and token, and against an API: the `cost` command.
 
-_SHARED = (
+_COST_LEGEND = (
     "USD/M all: the rent over all tokens, input, cached and output; in, cached, decode: the phases share the rent by "
     "the time that they take; each has the range of the rent, as json shows"
 )
@@ -637,7 +637,7 @@ def cost(
         answer="" if best is None else _cost_answer(best, first, options, gpus, len(others)),
         lines=[shorten(f"{row['gpu']}: {row['reason']}", terminal_width()) for row in refused if gpus],
         hidden=0 if gpus else len(refused),
-        notes=[_SHARED, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
+        notes=[_COST_LEGEND, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
     )
     show(screen, output_format, rows)
     if best is None:

@@ -199,7 +199,7 @@ def _evidence(row: Row) -> str:
 
 
 #: Options of a case that this command varies itself or has no use for.
-_OWN = ("quantization", "weights", "kv_cache_dtype", "compute", "measured")
+_QUANTIZE_OWN = ("quantization", "weights", "kv_cache_dtype", "compute", "measured")
 _HOW = "why: --explain"
 #: Beginnings of notes that repeat a column or a note on all rows.
 _REPEATED = ("--quantization ", "only the ", "does not fit: ")
@@ -211,7 +211,7 @@ _REPEATED = ("--quantization ", "only the ", "does not fit: ")
     "  roofline quantize -m llama-3.1-70b -g h100 --isl 2k --osl 300 --batch 16\n"
     "  roofline quantize -m gpt-oss-120b -g b200 --baseline mxfp4 --explain",
 )
-@partial(case_options, without=_OWN, single=True)
+@partial(case_options, without=_QUANTIZE_OWN, single=True)
 @output_options
 @click.option(
     "--baseline",

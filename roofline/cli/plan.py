@@ -566,8 +566,6 @@ def disaggregate(
 
 def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -> Screen:
     """One row for the two pools, then one for a single pool of the same rent on each kind of GPU."""
-    from roofline.questions.disaggregate import limits_beside_latencies, verdict_text
-
     apart = {
         "way": "two pools", "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
         "tpot_ms": row["tpot_ms"], "max_request_rate": answer.max_request_rate,
@@ -591,9 +589,8 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
     busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
     lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]
-    if answer.slo_verdict is not None:
-        limits = limits_beside_latencies(answer.slo, answer.latency)
-        lines.insert(0, f"SLO: {limits}: {verdict_text(answer.slo_verdict)}")
+    if answer.slo_text:
+        lines.insert(0, f"SLO: {answer.slo_text}")
     if ratio is not None:
         counted = "; of the SLO, only mean TPOT counts here" if {*answer.slo} - {"tpot"} else ""
         lines.append(

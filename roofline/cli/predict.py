@@ -530,7 +530,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> l
 
 
 _NUMBERS = (*(name for name in LENGTHS if name != "num_prompts"), "tp")
-_OWN = (*_NUMBERS, "quantization", "measured")
+_SWEEP_OWN = (*_NUMBERS, "quantization", "measured")
 _KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
 
 
@@ -545,7 +545,7 @@ def _is_noted(text: str) -> bool:
     "  roofline sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k --batch 1:64:x4\n"
     "  roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 -q mxfp4,bf16 -f csv",
 )
-@partial(case_options, without=_OWN)
+@partial(case_options, without=_SWEEP_OWN)
 @list_options
 @output_options
 @click.option(

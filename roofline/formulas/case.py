@@ -15,14 +15,15 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.equation import CHANGES_SIDES, DOUBLING
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
-from roofline.serving.latency import BURST, Workload, is_a_mixture, load_text, request_passes
+from roofline.serving.latency import BURST, Workload, is_a_mixture, request_passes
 from roofline.serving.load.equations import mean_latencies, served
 from roofline.serving.prediction import LIMIT_BINDS, Prediction, memory_of
 from roofline.serving.quantization import MATRICES
+from roofline.serving.words import case_text, degrees_text, deployed_text
 from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
 from roofline.specs.gpu import Calibration, Gpu
-from roofline.support.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.support.errors import BadInput, RooflineError, check_known
 from roofline.support.records import NamedTuple, replace
 from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient
 from roofline.symbolic.programs import javascript_source
@@ -353,14 +354,10 @@ class CaseTrace:
         """The case in one line."""
         prediction = self.prediction
         deployment, workload = prediction.deployment, prediction.workload
-        plan = deployment.plan
-        degrees = ", ".join(
-            f"{name} {value}" for name in ("tp", "pp", "ep", "dp") if (value := getattr(plan, name)) > 1
-        )
+        degrees = degrees_text(deployment.plan)
         return (
-            f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
-            f"{f' ({degrees})' if degrees else ''}, isl {workload.isl:g}, osl {workload.osl:g}, "
-            f"{load_text(workload)}, prefix {workload.prefix:g}, {prediction.basis}, engine {prediction.engine}"
+            f"{deployed_text(deployment)}{f' ({degrees})' if degrees else ''}, {case_text(workload)}, "
+            f"prefix {workload.prefix:g}, {prediction.basis}, engine {prediction.engine}"
         )
 
     def number(self, result: str) -> Node | None:
@@ -487,8 +484,7 @@ def check_results(of: Sequence[str]) -> tuple[str, ...]:
     if not names:
         raise BadInput(f"of is empty; choose from {', '.join(UNITS)}")
     for name in names:
-        if not isinstance(name, str) or name not in UNITS:
-            raise UnknownName(f"unknown result {shown(name)}; choose from {', '.join(UNITS)}")
+        check_known("result", name, UNITS)
     return tuple(dict.fromkeys(names))
 
 
@@ -680,7 +676,6 @@ def latency_script(deployment: Deployment, workload: Workload, name: str = "late
     """Source of a JavaScript function of the inputs of `latency_graph` that returns [TTFT, TPOT]."""
     graph, latencies = latency_graph(deployment, workload)
     units = ", ".join(f"{node.args[0]} [{_UNITS.get(node.args[0], 'tokens')}]" for node in graph.inputs)
-    plan = f"tp {deployment.plan.tp}, pp {deployment.plan.pp}, ep {deployment.plan.ep}, dp {deployment.plan.dp}"
-    case = f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}, {plan}"
+    case = f"{deployed_text(deployment)}, {degrees_text(deployment.plan, ('tp', 'pp', 'ep', 'dp'))}"
     head = f"/** Mean TTFT and TPOT [s] of {case}, by {units}. */"
     return f"{head}\n{javascript_source(name, latencies, graph.inputs)}\n"

@@ -20,7 +20,7 @@ from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import Pass, decode_pass
 from roofline.serving.knee import asymptotic_time, half_surplus, is_affine, ridge_knee, ridge_surplus
-from roofline.support.errors import BadInput, UnknownName, printable
+from roofline.support.errors import BadInput, check_known, printable
 from roofline.support.records import NamedTuple
 from roofline.symbolic.graph import INPUT, OPERATIONS, Node, depends, follows, gradient
 
@@ -727,8 +727,7 @@ KNEES = ("knee", "ridge_knee", "half_knee", "memory_knee")
 
 def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
     """Formula of a knee; implicit but for the memory's and, without experts, the ridge's."""
-    if which not in KNEES:
-        raise UnknownName(f"unknown knee {which!r}; choose from {', '.join(KNEES)}")
+    check_known("knee", which, KNEES)
     prediction = case.prediction
     if which == "knee":
         if prediction.knee_bound == "slo":

@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 from roofline.measurements.tables import csv_rows
 from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.specs.workload import Measurement
-from roofline.support.errors import BadInput, shown
+from roofline.support.errors import BadInput, check_known, shown
 from roofline.support.reading import RESULT_BYTES, Unreadable, bounded, check_json_amount, check_json_depth, content
 from roofline.support.records import NamedTuple
+
+_Value = TypeVar("_Value")
 
 
 class Reading(NamedTuple):
@@ -48,21 +50,15 @@ _NEEDED = {"model": ("model", "--model"), "gpu": ("GPU", "--gpu"), "tp": ("tp", 
 def read_results(path: str, statistic: str | None = None) -> Reading:
     """Measurements of a file at a statistic; None: the median where a run has it, else the mean."""
     source = path.encode("utf-8", "backslashreplace").decode()
-    try:
-        data = content(path, RESULT_BYTES, "result")
-    except Unreadable as fault:
-        raise BadInput(f"{source}: {fault}") from None
-    return results(data, source, statistic)
+    return results(_readable(source, content, path, RESULT_BYTES, "result"), source, statistic)
 
 
 def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
     """As `read_results`, from the content of a file; `source` names it in messages."""
-    if statistic is not None and statistic not in STATISTICS:
-        raise BadInput(f"unknown statistic {shown(statistic)}; choose from {', '.join(STATISTICS)}")
+    if statistic is not None:
+        check_known("statistic", statistic, STATISTICS, error=BadInput)
     try:
-        text = bounded(data, RESULT_BYTES, "result").decode("utf-8-sig")
-    except Unreadable as fault:
-        raise BadInput(f"{source}: {fault}") from None
+        text = _readable(source, bounded, data, RESULT_BYTES, "result").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{source}: not UTF-8 text; save the result as UTF-8 JSON or CSV") from None
     if not text.strip():
@@ -76,6 +72,14 @@ def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
         raise BadInput(f"{source}: has no results")
     measured = tuple(run for run in read if isinstance(run, Measurement))
     return Reading(measured, tuple(run for run in read if isinstance(run, BadInput)))
+
+
+def _readable(source: str, read: Callable[..., _Value], *arguments: object) -> _Value:
+    """What a bounded reader returns; its fault gets the source."""
+    try:
+        return read(*arguments)
+    except Unreadable as fault:
+        raise BadInput(f"{source}: {fault}") from None
 
 
 def override(measurement: Measurement, **changes: Any) -> Measurement:
@@ -133,10 +137,7 @@ def _documents(text: str, source: str) -> Iterator[Any]:
     """JSON documents of a text: a single one, JSON Lines, or the elements of a list."""
     import json
 
-    try:
-        check_json_amount(text)
-    except Unreadable as fault:
-        raise BadInput(f"{source}: {fault}") from None
+    _readable(source, check_json_amount, text)
     decoder, place = json.JSONDecoder(), _after_blanks(text, 0)
     while place < len(text):
         try:
@@ -145,10 +146,7 @@ def _documents(text: str, source: str) -> Iterator[Any]:
             raise BadInput(f"{source}:{error.lineno}: not JSON: {error.msg} at column {error.colno}") from None
         except (ValueError, RecursionError):
             raise BadInput(f"{source}: unreadable JSON: a number is too long or lists nest too deep") from None
-        try:
-            check_json_depth(document)
-        except Unreadable as fault:
-            raise BadInput(f"{source}: unreadable JSON: {fault}") from None
+        _readable(f"{source}: unreadable JSON", check_json_depth, document)
         place = _after_blanks(text, place)
         yield from document if isinstance(document, list) else (document,)
 
@@ -262,8 +260,6 @@ def _listed(words: list[str]) -> str:
 STATISTICS: Mapping[str, tuple[str, ...]] = {"median": ("median", "p50"), "mean": ("mean", "avg"), "p99": ("p99",)}
 
 Fields = dict[str, Any]
-
-_Value = TypeVar("_Value")
 
 
 class JsonNode:

@@ -11,7 +11,7 @@ from typing import Any
 from roofline.numbers.quantity import BILLION, MICRO
 from roofline.specs.gpu import KINDS, MOE, SHAPES, KernelGroup
 from roofline.specs.names import name_fault
-from roofline.support.errors import BadInput, shown
+from roofline.support.errors import BadInput, check_known, shown
 from roofline.support.reading import RESULT_BYTES, Unreadable, content
 
 # Tables of timed kernels: CSV files with a measurement in each row, read into columns of numbers.
@@ -27,8 +27,7 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
         for line, row in _rows(path):
             where = f"{path}:{line}"
             kind = (row.get("kind") or "").strip()
-            if kind not in SHAPES:
-                raise BadInput(f"{where}: unknown kernel kind {shown(kind)}; choose from {', '.join(SHAPES)}")
+            check_known("kernel kind", kind, SHAPES, start=f"{where}: ", error=BadInput)
             _check_texts(row, where)
             key = ((row.get("gpu") or "").strip(), kind, (row.get("dtype") or "").strip() or "bf16")
             collected.setdefault(key, []).append(_measurement(row, kind, where))
@@ -65,8 +64,8 @@ def _measurement(row: Mapping[str, str], kind: str, where: str) -> dict[str, Any
             raise BadInput(f"{where}: {part} = {cells[part]:g} exceeds {whole} = {cells[whole]:g}")
     cells["latency"] = _figure(row, "latency_us", where) * MICRO
     routing = (row.get("routing") or "").strip() or "uniform"
-    if KINDS[kind] is MOE and routing not in ROUTINGS:
-        raise BadInput(f"{where}: unknown routing {shown(routing)}; choose from {', '.join(ROUTINGS)}")
+    if KINDS[kind] is MOE:
+        check_known("routing", routing, ROUTINGS, start=f"{where}: ", error=BadInput)
     cells["routing"] = routing
     engine = (row.get("engine") or "").strip()
     cells["engine"] = engine

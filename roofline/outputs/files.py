@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from roofline.support.errors import BadInput, printable
+from roofline.support.errors import BadInput, needing, printable
 from roofline.support.reading import descriptor_of
 
 if TYPE_CHECKING:
@@ -79,20 +79,16 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
-    try:
+    with needing("Parquet needs pyarrow", "parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError:
-        raise BadInput('Parquet needs pyarrow: pip install "roofline[parquet]"') from None
     table = pa.Table.from_pylist([{key: _printable(value) for key, value in row.items()} for row in rows])
     return lambda file: pq.write_table(table, file, compression="zstd")
 
 
 def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
-    try:
+    with needing("a sheet needs XlsxWriter", "xlsx"):
         from roofline.outputs.workbook.writer import Book
-    except ImportError:
-        raise BadInput('a sheet needs XlsxWriter: pip install "roofline[xlsx]"') from None
 
     def write(file: Path) -> None:
         book = Book(file)

@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.formulas.sensitivity import Sensitivity
 from roofline.numbers.quantity import rounded
-from roofline.support.errors import BadInput, printable
+from roofline.support.errors import BadInput, needing, printable
 from roofline.support.records import NamedTuple
 
 # Figures of matplotlib, made without a display.
@@ -18,11 +18,9 @@ _SALT = "roofline"  # of element ids in an SVG
 
 def blank_figure(width: float, height: float, title: str, fontsize: str) -> Any:
     """A figure of this size [inch]."""
-    try:
+    with needing("charts need matplotlib", "plot"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError:
-        raise BadInput('charts need matplotlib: pip install "roofline[plot]"') from None
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(printable(title), fontsize=fontsize, parse_math=False)
@@ -73,10 +71,8 @@ class Panel(NamedTuple):
 
 def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
     """Charts for a terminal without colour, one below the other; height is in rows each."""
-    try:
+    with needing("--plot needs plotext", "plot"):
         import plotext
-    except ImportError:
-        raise BadInput('--plot needs plotext: pip install "roofline[plot]"') from None
     texts = []
     for panel in panels:
         figure = plotext.figure

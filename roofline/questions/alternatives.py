@@ -13,14 +13,14 @@ from roofline.physics.memory import active_parameters, parameters
 from roofline.physics.plan import Plan
 from roofline.questions.disaggregate import Disaggregation
 from roofline.questions.inputs.deployment import pool_of
-from roofline.serving.capacity import NOT_KNOWN, SATURATION, Goodput
-from roofline.serving.comparison import Difference, difference, why_faster
+from roofline.serving.capacity import NOT_KNOWN, Goodput
+from roofline.serving.comparison import UNCHANGED, Difference, difference, why_faster
 from roofline.serving.latency import time_per_token
 from roofline.serving.prediction import Prediction
+from roofline.serving.words import binding_text
 from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import key_text
 from roofline.specs.written import Pool, pool_text
 from roofline.support.records import NamedTuple
 
@@ -258,7 +258,6 @@ def both_qualities(*qualities: str) -> str:
 
 # Why a lever moves an answer, in a sentence: the queue, the kernels, the rent.
 
-_SAME = 0.005  # relative change below which a figure counts as the same
 _WORTH = 0.02  # share of a latency below which a change is not mentioned
 
 
@@ -307,7 +306,7 @@ def _ttft_reasons(before: Prediction, after: Prediction, kernels: Kernels) -> li
     old, new = float(before.queue or 0.0), float(after.queue or 0.0)
     if abs(old - new) > _WORTH * float(before.ttft):
         reasons.append(f"queue {to_text(old, 's')} -> {to_text(new, 's')}")
-    if abs(kernels.prefill.speedup - 1.0) <= _SAME:
+    if abs(kernels.prefill.speedup - 1.0) <= UNCHANGED:
         return [*reasons, "a prompt alone takes as long as before"]
     return [*reasons, f"prefill {kernels.why_prefill}"]
 
@@ -322,7 +321,7 @@ def _tpot_reasons(before: Prediction, after: Prediction, kernels: Kernels) -> li
     old, new = float(before.decode_batch), float(after.decode_batch)
     if abs(new - old) > _WORTH * old:
         reasons.append(f"{rounded(new)} sequences decode together instead of {rounded(old)}")
-    if abs(kernels.decode.speedup - 1.0) <= _SAME:
+    if abs(kernels.decode.speedup - 1.0) <= UNCHANGED:
         reasons.append("a decode step takes as long as before")
     else:
         reasons.append(f"decode {kernels.why_decode}")
@@ -346,7 +345,7 @@ def _goodput_reason(
     if old is None or new is None:
         return ""
     counts = [case[0].deployment.replicas for case in (before, after)]
-    if counts[0] != counts[1] and abs(new.rate / counts[1] - old.rate / counts[0]) <= _SAME * old.rate:
+    if counts[0] != counts[1] and abs(new.rate / counts[1] - old.rate / counts[0]) <= UNCHANGED * old.rate:
         return f"each of {counts[1]} replicas answers {_what_replicas(counts[0])} did"
     was, is_now = _limit(old), _limit(new)
     first = f"{is_now} still binds" if was == is_now else f"{is_now} binds instead of {was}"
@@ -354,7 +353,7 @@ def _goodput_reason(
         first = f"an idle server missed {was}" + (f" and now {is_now} binds" if new.rate else ", and does")
     in_steps = old.binding.startswith("tpot") and kernels.decode is not None
     passed, why = (kernels.decode, kernels.why_decode) if in_steps else (kernels.prefill, kernels.why_prefill)
-    if passed is None or abs(passed.speedup - 1.0) <= _SAME:
+    if passed is None or abs(passed.speedup - 1.0) <= UNCHANGED:
         return first
     gains = [float(case[0].deployment.tokens_per_step) for case in (before, after)]
     more = f" a step gains {rounded(gains[1])} tokens instead of {rounded(gains[0])};" if gains[0] != gains[1] else ""
@@ -370,7 +369,7 @@ def _cost_reason(before: tuple[Prediction, Goodput | None], after: tuple[Predict
         return "no rental price is known"
     rent = f"{rounded(rents[1])} USD/h" + ("" if rents[0] == rents[1] else f" instead of {rounded(rents[0])}")
     where = " within the SLO" if within else ""
-    if abs(rates[1] - rates[0]) <= _SAME * rates[0]:
+    if abs(rates[1] - rates[0]) <= UNCHANGED * rates[0]:
         return f"{rent} for {rounded(rates[1])} requests/s{where} as before"
     return f"{rent} for {rounded(rates[1])} requests/s{where} instead of {rounded(rates[0])}"
 
@@ -382,4 +381,4 @@ def _what_replicas(count: float) -> str:
 def _limit(goodput: Goodput) -> str:
     if goodput.binding == NOT_KNOWN:
         return "a percentile that is not known beyond"
-    return goodput.binding if goodput.binding == SATURATION else key_text(goodput.binding)
+    return binding_text(goodput.binding)

@@ -10,8 +10,8 @@ from roofline.numbers.quantity import GIGA, MEGA, MICRO, MILLI, NANO, rounded, t
 from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
 from roofline.questions import catalog
-from roofline.questions.inputs.arguments import listed_names, plain_options
-from roofline.questions.inputs.deployment import gpu_of
+from roofline.questions.inputs.arguments import listed_names, one_case, plain_options
+from roofline.questions.inputs.deployment import found_model, gpu_of
 from roofline.questions.predict import answer_row, predict, refused_row
 from roofline.serving.latency import (
     Workload,
@@ -45,7 +45,7 @@ CACHE_KEYS = (
 #: Values of `faster`.
 LOADING_WINS, RECOMPUTING_WINS = "loading", "recomputing"
 
-_MOST = 0.999  # share of the memory left by the batch that prefixes may take
+_MOST_CACHED = 0.999  # share of the memory left by the batch that prefixes may take
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,9 +165,8 @@ def prompt_cache(
     if not plain.get("prefix"):
         raise BadInput("a prompt cache needs a prefix, the prompt tokens that it holds; give prefix, such as 2k or 80%")
     specs = plain.get("specs")
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
+    record, notes = found_model(model, plain)
     names: list[Any] = list(catalog.gpus(specs)) if gpus is None else listed_names("gpus", gpus)
-    notes = () if note is None else (note,)
     tiers: list[CacheTier] = []
     for name in names:
         try:
@@ -188,10 +187,9 @@ def _tiers(model: Model, name: Any, options: Mapping[str, Any], notes: tuple[str
     sized = {name: options.get(name) for name in ("cache_size", "working_set", "cache_hit")}
     case = {key: value for key, value in options.items() if key not in (*sized, "cache_tier", "cache_bandwidth")}
     alone = predict(model, name, **case)
-    if type(alone.workload.isl + alone.workload.osl + alone.workload.prefix) is not float:
-        raise BadInput("a prompt cache is asked of one case; lengths must be numbers, not arrays")
+    one_case("a prompt cache", alone.workload.isl + alone.workload.osl + alone.workload.prefix)
     degrees = {"tp": alone.deployment.plan.tp}
-    spare = max(_MOST * float(alone.memory.usable - alone.memory.used), 0.0) * alone.deployment.plan.num_gpus
+    spare = max(_MOST_CACHED * float(alone.memory.usable - alone.memory.used), 0.0) * alone.deployment.plan.num_gpus
     only_tier, rate = options.get("cache_tier"), options.get("cache_bandwidth")
     gpu = alone.deployment.gpu
     known = {HBM: True, HOST_MEMORY: gpu.host_link is not None, NVME: False, NETWORK_CACHE: gpu.scale_out is not None}

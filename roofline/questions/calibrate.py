@@ -56,7 +56,7 @@ from roofline.specs.gpu import (
 )
 from roofline.specs.model import Gqa, Mla, MoeFfn
 from roofline.specs.names import fold
-from roofline.support.errors import BadInput, printable
+from roofline.support.errors import BadInput, needing, printable
 from roofline.support.records import NamedTuple, dataclass, field
 
 _KEPT = "kept"
@@ -458,10 +458,8 @@ def _rounded(parameters: Mapping[str, float]) -> dict[str, float]:
 
 
 def _least_squares() -> Any:
-    try:
+    with needing("fitting needs scipy", "calibrate"):
         from scipy.optimize import least_squares
-    except ImportError:
-        raise BadInput('fitting needs scipy: pip install "roofline[calibrate]"') from None
     return least_squares
 
 

@@ -12,11 +12,13 @@ from roofline.physics.equation import IDEAL, Kernel, Roof, calibrated_set, kerne
 from roofline.physics.memory import kv_bytes_per_token, parameters
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
-from roofline.questions.inputs.arguments import listed_names, plain_options, scalar, values_of
+from roofline.questions.inputs.arguments import listed_names, plain_options, scalar, single_numbers, values_of, without
+from roofline.questions.inputs.case import LENGTHS
 from roofline.questions.inputs.deployment import GpuChoice, choice, choice_of_formats, gpu_of
 from roofline.questions.predict import meeting_first, predict
 from roofline.serving.comparison import (
     COMPARED_KEYS,
+    UNCHANGED,
     Compared,
     Comparison,
     Difference,
@@ -31,15 +33,16 @@ from roofline.serving.comparison import (
     unchanged_text,
 )
 from roofline.serving.knee import smallest_tp
-from roofline.serving.latency import BURST, load_text
+from roofline.serving.latency import BURST
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import canonical_preset, summary
 from roofline.serving.row_types import QuantizedRow
 from roofline.serving.verdict import assumed_kernels
+from roofline.serving.words import case_text, deployed_text
 from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
 from roofline.specs.model import Model
 from roofline.specs.written import pool_text
-from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, check_known
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -59,7 +62,6 @@ __all__ = [
 ]
 
 
-_LENGTHS = ("isl", "osl", "batch", "concurrency", "request_rate", "num_prompts", "prefix")
 _UNDER_LOAD = (
     "under a load, prefill x and decode x compare one prompt alone and a decode step of those that decode together; "
     "TTFT and TPOT hold the queue and the prompts of others, too"
@@ -178,22 +180,15 @@ def _verdict(entry: Compared) -> str | None:
 
 def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> dict[str, Any]:
     """Options of a single case; arrays and options that do not apply are refused."""
-    options = plain_options(options)
-    for name, why in refused.items():
-        if options.get(name) is not None:
-            raise BadInput(f"{question} takes no {name}: {why}")
-    for name in _LENGTHS:
-        value = options.get(name)
-        if values_of(name, value) is not None:
-            raise BadInput(f"{question} takes one case: {name} = {shown(value)} must be a single number, not an array")
-    return {name: value for name, value in options.items() if name not in refused}
+    plain = without(question, plain_options(options), refused)
+    single_numbers(question, plain, LENGTHS)
+    return plain
 
 
 def _baseline(name: object) -> str:
     name = scalar(name)
     folded = (canonical_preset(name) or "") if isinstance(name, str) else ""
-    if folded not in FORMATS:
-        raise UnknownName(f"unknown baseline {shown(name)}; choose from {', '.join(FORMATS)}")
+    check_known("baseline", folded or name, FORMATS)
     return folded
 
 
@@ -312,10 +307,9 @@ def _combined_error(refused: dict[str, RooflineError]) -> RooflineError:
 FORMATS = ("bf16", "fp8", "fp8_static", "int8", "int4", "mxfp4", "nvfp4")
 
 # Least shares of a pass worth mentioning.
-_SAID = 0.05
+_SHARE_SAID = 0.05
 _COSTS = 0.005
 # Relative changes.
-_SAME = 0.005  # of an amount that counts as unchanged
 _CLOSE = 0.02  # around a ratio that has a word, such as doubles
 _SAME_RATE = 0.03  # of a rate that counts as unchanged
 _OTHER_RATE = 0.05  # of a rate worth mentioning beside a changed amount
@@ -377,18 +371,13 @@ class Quantization:
     def __str__(self) -> str:
         """Heading, one line per pair of formats, and notes."""
         first = self.formats[0].prediction
-        deployment, workload = first.deployment, first.workload
-        heading = (
-            f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}, isl {workload.isl:g}, "
-            f"osl {workload.osl:g}, {load_text(workload)}, baseline {self.baseline}"
-        )
+        heading = f"{deployed_text(first.deployment)}, {case_text(first.workload)}, baseline {self.baseline}"
         lines = [*map(str, self.formats), *(f"note: {note}" for note in self.notes)]
         return "\n".join([heading, *(f"  {line}" for line in lines)])
 
     def __repr__(self) -> str:
         """The deployment and the format with the fastest decode."""
-        deployment = self.formats[0].prediction.deployment
-        where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
+        where = deployed_text(self.formats[0].prediction.deployment)
         steps = [(entry.decode.speedup, entry.quantization) for entry in self.formats if entry.decode is not None]
         fastest = f", fastest decode {max(steps)[1]} ({ratio_text(max(steps)[0])})" if steps else ""
         return f"<Quantization {where} against {self.baseline}: {len(self.formats)} pairs of formats{fastest}>"
@@ -445,7 +434,7 @@ def kept_sections(model: Model, quantizations: list[ModelQuantization]) -> dict[
 def why_quantized(change: Difference, before: Pass, after: Pass, pass_name: str) -> str:
     """Text such as ``1.83x: 92 % of the step is weight traffic, which halves``: shares of the baseline, then costs."""
     parts = sorted(
-        ((share, text) for share, text in _sides(before, after, change.before) if share >= _SAID), reverse=True
+        ((share, text) for share, text in _sides(before, after, change.before) if share >= _SHARE_SAID), reverse=True
     )
     clauses = [
         f"{100.0 * share:.0f} %{'' if i else f' of the {pass_name}'} is {text}" for i, (share, text) in enumerate(parts)
@@ -482,10 +471,10 @@ def _sides(before: Pass, after: Pass, total: float) -> list[tuple[float, str]]:
 def _change_clause(old: _Side, new: _Side) -> str:
     """How an amount and its rate change, as a relative clause."""
     ratio, rate = new.amount / old.amount, new.amount / new.time * old.time / old.amount
-    stays = abs(ratio - 1.0) <= _SAME
+    stays = abs(ratio - 1.0) <= UNCHANGED
     if stays and abs(rate - 1.0) <= _SAME_RATE:
         return "which stays the same"
-    if stays and abs(new.at_peak / old.at_peak - 1.0) <= _SAME:
+    if stays and abs(new.at_peak / old.at_peak - 1.0) <= UNCHANGED:
         return f"at the same peak, reached {ratio_text(rate)} as far ({new.evidence})"
     if stays:
         return f"at {ratio_text(rate)} the rate"

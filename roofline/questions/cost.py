@@ -11,9 +11,17 @@ from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded
 from roofline.questions import catalog
 from roofline.questions.goodput import best_at_saturation, check_share
 from roofline.questions.goodput import goodput as goodput_of
-from roofline.questions.inputs.arguments import listed_names, number, plain_options, plain_value, scalar, slo_limits
+from roofline.questions.inputs.arguments import (
+    listed_names,
+    number,
+    one_case,
+    plain_options,
+    plain_value,
+    scalar,
+    slo_limits,
+)
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
-from roofline.questions.inputs.deployment import GpuChoice, choice
+from roofline.questions.inputs.deployment import GpuChoice, choice, found_gpu, found_model
 from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
@@ -21,6 +29,7 @@ from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
 from roofline.serving.row_types import CostRow
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
+from roofline.serving.words import gpus_text
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
@@ -205,7 +214,7 @@ class GpuCost:
         rent, prices = self.asked["usd_per_hour"], self.planned.prices
         figures = f"{rounded(prices.input)} in, {rounded(prices.output)} out, {rounded(prices.blended)} blended"
         against = "" if self.api is None else f"; {self.api}"
-        where = f"{self.asked['num_gpus']} x {self.gpu.name} (tp {self.asked['tp']})"
+        where = f"{gpus_text(self.gpu.name, cast('int', self.asked['num_gpus']))} (tp {self.asked['tp']})"
         sure = "" if self.verdict is None else f"; SLO {self.verdict}"
         return f"{where}: {rent:.3g} USD/h, USD per million tokens {figures} at {self.at}{sure}{against}"
 
@@ -264,7 +273,7 @@ def cost(
 
     >>> import roofline as rl
     >>> rl.cost("llama-3.1-8b", "h100-sxm", gpu_price=3.6, basis="ideal", request_rate=10, api_price="in:0.1,out:0.2")
-    [<GpuCost 1 x h100-sxm (tp 1): 3.6 USD/h, USD per million tokens 0.0122 in, 0.684 out, 0.0868 blended at the load \
+    [<GpuCost 1x h100-sxm (tp 1): 3.6 USD/h, USD per million tokens 0.0122 in, 0.684 out, 0.0868 blended at the load \
 asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     """
     plain = {name: value for name, value in plain_options(dict(options)).items() if value is not None}
@@ -277,15 +286,15 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     question = _Question(api, free, check_share(share), limits or {}, load)
     specs = plain.get("specs")
     names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
+    record, model_notes = found_model(model, plain)
     answers: dict[str, GpuCost] = {}
     wrong: list[BadInput] = []
     for name in names:
         chosen = choice(name, plain)
         stated_gpu = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
-        gpu, gpu_note = (stated_gpu, None) if isinstance(stated_gpu, Gpu) else catalog.find_gpu(stated_gpu, specs)
+        gpu, gpu_notes = found_gpu(stated_gpu, specs)
         key = gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name))
-        notes = tuple(text for text in (note, gpu_note) if text is not None)
+        notes = (*model_notes, *gpu_notes)
         try:
             answers[key] = _on_gpu(record, chosen, question, notes)
         except UnknownName:
@@ -319,8 +328,7 @@ def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[s
     gpu, options = chosen.gpu, chosen.options
     start = predict(model, gpu, **(options if question.load else {**options, "request_rate": LEAST_RATE}))
     workload = start.workload
-    if any(type(value) is not float for value in (workload.isl, workload.osl, workload.prefix, start.e2el)):
-        raise BadInput("cost takes one case; lengths and load must be numbers, not arrays")
+    one_case("cost", workload.isl + workload.osl + workload.prefix + start.e2el, "lengths and load")
     if question.load == _BATCH:
         return _answer(start, question, _Levels(_cost_at(start, None), None, None, start), notes)
     goodput = None

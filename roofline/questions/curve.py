@@ -10,7 +10,7 @@ from roofline.numbers.quantity import MILLI, rounded
 from roofline.outputs.files import write_whole
 from roofline.outputs.pictures import Panel, Series, draw_panels, panels_text
 from roofline.questions.goodput import best_at_saturation, best_within, check_measured, check_share
-from roofline.questions.inputs.arguments import plain_options, scalar, slo_limits
+from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits
 from roofline.questions.inputs.case import LEAST_RATE
 from roofline.questions.inputs.deployment import choice, is_open_pool
 from roofline.questions.predict import predict
@@ -21,6 +21,7 @@ from roofline.serving.load.equations import served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
+from roofline.serving.words import deployed_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
@@ -56,7 +57,7 @@ class Curve:
     >>> import roofline as rl
     >>> result = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
     >>> result.title, result.rows[0]["concurrency"], result.at_goodput
-    ('llama-3.1-8b on 1 h100-sxm (tp 1)', 1, None)
+    ('llama-3.1-8b on 1x h100-sxm (tp 1)', 1, None)
     """
 
     prediction: Prediction = field(repr=False)  # of the deployment on an idle server
@@ -76,7 +77,7 @@ class Curve:
     @property
     def title(self) -> str:
         deployment = self.prediction.deployment
-        return f"{deployment.model.short_name} on {deployment.num_gpus} {deployment.gpu.name} (tp {deployment.plan.tp})"
+        return f"{deployed_text(deployment)} (tp {deployment.plan.tp})"
 
     @property
     def at_goodput(self) -> tuple[float, float] | None:
@@ -118,7 +119,7 @@ def curve(
 
     >>> import roofline as rl
     >>> rl.curve("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")
-    <Curve llama-3.1-8b on 1 h100-sxm (tp 1): 22 points, up to 41.4 requests/s; goodput 38.7 requests/s>
+    <Curve llama-3.1-8b on 1x h100-sxm (tp 1): 22 points, up to 41.4 requests/s; goodput 38.7 requests/s>
     """
     name = scalar(against)
     kind = AGAINST.get(name) if isinstance(name, str) else None
@@ -133,8 +134,7 @@ def curve(
     plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
     check_measured(plain)
     start = predict(model, gpu, **plain, request_rate=LEAST_RATE)
-    if start.served is None or type(start.served.max_request_rate) is not float:
-        raise BadInput("a curve takes one case; lengths must be numbers, not arrays")
+    one_case("a curve", start.served and start.served.max_request_rate)
     pooled, goodput = choice(gpu, plain), None
     options_of_plan = {**pooled.options, "tp": start.deployment.plan.tp} if is_open_pool(pooled) else pooled.options
     if limits:

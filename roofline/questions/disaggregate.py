@@ -8,21 +8,19 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
-from roofline.catalog import find
 from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
-from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
 from roofline.numbers.roots import largest_that_holds
 from roofline.questions.goodput import check_share
 from roofline.questions.inputs import case
-from roofline.questions.inputs.arguments import number, plain_options, slo_limits
+from roofline.questions.inputs.arguments import number, one_case, plain_options, required_limits, slo_limits, whole
 from roofline.questions.inputs.case import TRAFFIC, traffic
-from roofline.questions.inputs.deployment import pool_of
+from roofline.questions.inputs.deployment import found_model, pool_of
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.serving.capacity import Goodput, pool_goodput
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.latency import (
-    BURST,
     UNIFORM,
     USERS,
     Workload,
@@ -49,7 +47,6 @@ from roofline.serving.load.tails import Tails, equal_steps, latency_over_request
 from roofline.serving.shown import check_keys, listed_keys
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
-    FAIL,
     IN_RANGE,
     LIKELY,
     PASS,
@@ -62,20 +59,19 @@ from roofline.serving.verdict import (
     spread,
     verdict,
 )
+from roofline.serving.words import times_text, verdict_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import (
     LATENCIES,
     LEVELS,
-    P99_WITHIN,
     Limits,
     key_of,
-    key_text,
     limits_text,
     metric_and_level,
 )
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, Overloaded, shown
+from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -142,13 +138,11 @@ def disaggregate(
         raise BadInput("disaggregate needs a load; give concurrency or request_rate")
     loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}
     limits = None if slo is None else slo_limits(slo)
-    catalog_options = plain.get("specs"), plain.get("assume")
-    record, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    record, model_notes = found_model(model, plain)
     spreads = {name: plain.get(name) for name in TRAFFIC}
     isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
-    if workload.load == BURST or type(workload.isl + workload.osl + sum(map(_number, loads.values()))) is not float:
-        raise BadInput("disaggregate takes one case; lengths and load must be numbers, not arrays")
+    one_case("disaggregate", workload.isl + workload.osl + sum(map(_number, loads.values())), "lengths and load")
     if workload.num_prompts is not None and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
     plain["cold_start"] = None  # belongs to the load
@@ -163,7 +157,7 @@ def disaggregate(
     pooled_load = pooled(pools, workload)
     if not pooled_load.is_stable:
         raise Overloaded(_overload_message(pooled_load, workload))
-    notes = [] if note is None else [note]
+    notes = [*model_notes]
     if first.quantization.kv_format != second.quantization.kv_format:
         both = f"{first.quantization.kv_format} and {second.quantization.kv_format}"
         notes.append(f"the pools keep KV caches as {both}: converting is taken to be free")
@@ -395,6 +389,12 @@ class Disaggregation:
         return pool_verdict(self.pools, self.workload, self.found, self.slo, self.latency, self.intervals)
 
     @property
+    def slo_text(self) -> str:
+        """Each limit that applies, the latency beside it, and the verdict on all of them; empty without an SLO."""
+        times = {key: self.latency(key) for key in self.slo if self.tpot is not None or not key.startswith("tpot")}
+        return "" if self.slo_verdict is None else verdict_text(self.slo_verdict, self.slo, times)
+
+    @property
     def verdict(self) -> str | None:
         """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
 
@@ -418,9 +418,7 @@ class Disaggregation:
         Raises:
             BadInput: no limits.
         """
-        limits = self.slo if slo is None else slo_limits(slo)
-        if not limits:
-            raise BadInput("goodput needs an SLO: slo='ttft:300ms@p95,tpot:25ms'")
+        limits = required_limits("goodput", self.slo if slo is None else slo)
         return pool_goodput(self.pools, self.workload, limits, check_share(share))
 
     def best_ratio(self, max_gpus: int | None = None) -> PoolRatio | None:
@@ -469,17 +467,16 @@ class Disaggregation:
     def __str__(self) -> str:
         texts, ratio = self.texts, self.best_ratio()
         head = f"{self.model.short_name}: prefill {texts['prefill']}, decode {texts['decode']}, {self.num_gpus} GPUs"
-        tpot = "" if self.tpot is None else f", TPOT {to_text(self.tpot, 's')}"
         parts = [f"{name} {to_text(time, 's')}" for name, time in self.parts.items() if time > self.ttft * MILLI]
         used = ", ".join(f"{name} {share:.0%}" for name, share in self.utils.items())
         lines = [
             f"{head}; {load_text(self.workload)}",
-            f"TTFT {to_text(self.ttft, 's')}{tpot}, E2EL {to_text(self.e2el, 's')}",
+            times_text({"ttft": self.ttft, "tpot": self.tpot, "e2el": self.e2el}),
             f"TTFT = {' + '.join(parts)}; KV cache over {link_text(self.pools.link)}",
             f"busy: {used}; at most {rounded(self.max_request_rate)} requests/s",
         ]
         if self.slo_verdict is not None:
-            lines.append(f"SLO: {limits_beside_latencies(self.slo, self.latency)}: {verdict_text(self.slo_verdict)}")
+            lines.append(f"SLO: {self.slo_text}")
         if ratio is not None:
             lines.append(
                 f"neither pool waits at {rounded(ratio.exact)} prefill replicas per decode replica; best of at most "
@@ -489,11 +486,9 @@ class Disaggregation:
         return "\n".join([*lines, *(alternative.sentence for alternative in self.one_pool)])
 
     def __repr__(self) -> str:
-        texts = self.texts
-        tpot = "" if self.tpot is None else f", TPOT {to_text(self.tpot, 's')}"
-        pools = f"prefill {texts['prefill']}, decode {texts['decode']}"
-        times = f"TTFT {to_text(self.ttft, 's')}{tpot}, {rounded(self.request_rate)} requests/s"
-        return f"<Disaggregation {self.model.short_name}, {pools}: {times}>"
+        pools = f"prefill {self.texts['prefill']}, decode {self.texts['decode']}"
+        times = times_text({"ttft": self.ttft, "tpot": self.tpot})
+        return f"<Disaggregation {self.model.short_name}, {pools}: {times}, {rounded(self.request_rate)} requests/s>"
 
     @cached_property
     def _decode_rate(self) -> float:
@@ -664,31 +659,6 @@ def pool_verdict(
     return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed)
 
 
-def verdict_text(judged: Verdict) -> str:
-    """A verdict in a few words: its word, and why where that is not plain."""
-    if judged.binding is None:
-        return str(judged.reason)
-    why = f" ({judged.reason})" if judged.reason and judged.word not in (PASS, FAIL) else ""
-    return f"{judged.text}{why}"
-
-
-def limits_beside_latencies(slo: Mapping[str, float], latency: Callable[[str], float | None]) -> str:
-    """Each latency beside its limit; a limit without a percentile is one on the mean."""
-    texts = []
-    for key, limit in slo.items():
-        metric, level = metric_and_level(key)
-        name = key_text(key) if metric == P99_WITHIN or level is not None else f"mean {key_text(key)}"
-        time = latency(key)
-        unit = None if metric == P99_WITHIN else "s"
-        if time is None:
-            unknown = "none" if metric == "tpot" and latency("tpot") is None else "not known"
-            texts.append(f"{name} {unknown}, against {distinct_texts(limit, limit, unit)[1]}")
-            continue
-        figure, most = distinct_texts(time, limit, unit)
-        texts.append(f"{name} {figure} {'<=' if time <= limit else '>'} {most}")
-    return ", ".join(texts)
-
-
 def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:
     """Ends of an interval that contains the time, the low end no faster than the hardware limit."""
     return float(minimum(maximum(ends[0], least), time)), float(maximum(ends[1], time))
@@ -696,7 +666,7 @@ def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:
 
 # Two pools simulated, compared with their closed forms.
 
-_FEWEST, _PER_USER, _MOST = 8000, 20, 200_000  # default number of requests
+_FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 8000, 20, 200_000  # default number of requests
 _USERS_CV = 0.3 / 3.0**0.5  # equal lengths would keep users in step forever
 
 
@@ -726,14 +696,13 @@ class PoolSimulation:
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
     """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
     workload = closed.workload
-    if type(seed) is not int:
-        raise BadInput(f"seed = {shown(seed)} must be a whole number")
+    whole("seed", seed)
     if workload.num_prompts is not None:
         raise BadInput("a simulation of two pools knows the steady state alone; leave out num_prompts")
     users = round(float(workload.concurrency or 1.0))
     if workload.load == USERS and users != workload.concurrency:
         raise BadInput(f"a simulation has whole users; concurrency = {workload.concurrency:g}")
-    usual = min(max(_FEWEST, _PER_USER * users), _MOST)
+    usual = min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     cv = _USERS_CV if workload.load == USERS else 0.0
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)

@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import rounded, to_text
 from roofline.questions import catalog
-from roofline.questions.inputs.arguments import listed_names, number, plain_options, plain_value, scalar, slo_limits
+from roofline.questions.inputs.arguments import (
+    listed_names,
+    number_if_given,
+    one_case,
+    plain_options,
+    required_limits,
+    scalar,
+)
 from roofline.questions.inputs.case import LEAST_RATE, LOADS
-from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.load import replicas
 from roofline.questions.predict import DEFAULTS, answer_row, predict, refused_row
-from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, above_limit, largest_rate
+from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
 from roofline.serving.prediction import Prediction, full_server
 from roofline.serving.row_types import GoodputRow
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
+from roofline.serving.words import beside_limit, binding_text, gpus_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, key_text, limits_text
@@ -81,10 +89,9 @@ class GpuGoodput:
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
         price = f"next to none, {100.0 * known.util:.2g} % of the saturation" if known.is_idle else price
-        is_limit = known.binding not in (SATURATION, NOT_KNOWN)
-        binding = key_text(known.binding, is_mean=self.share is None) if is_limit else known.binding
+        binding = binding_text(known.binding, is_mean=self.share is None)
         binding = binding if known.binding == NOT_KNOWN else f"set by {binding}"
-        where = f"{deployment.num_gpus} x {self.gpu.name} (tp {deployment.plan.tp})"
+        where = f"{gpus_text(self.gpu.name, deployment.num_gpus)} (tp {deployment.plan.tp})"
         return f"{where}: {rounded(self.rate)} requests/s, {binding}; {price}"
 
     def __repr__(self) -> str:
@@ -156,11 +163,9 @@ def goodput(
 
     >>> import roofline as rl
     >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
-    [<GpuGoodput 1 x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
+    [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
     """
-    limits = slo_limits(slo)
-    if not limits:
-        raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+    limits = required_limits("goodput", slo)
     load = next((name for name in _LOAD_OPTIONS if scalar(options.get(name)) is not None), None)
     if load is not None:
         raise BadInput(f"goodput finds the rate itself; leave out {load}, or use predict for a known load")
@@ -169,7 +174,7 @@ def goodput(
     check_measured(plain)
     specs = plain.get("specs")
     names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, note = (model, None) if isinstance(model, Model) else catalog.find_model(model, specs, plain.get("assume"))
+    record, model_notes = found_model(model, plain)
     answers: dict[str, GpuGoodput] = {}
     wrong = []
     for name in names:
@@ -179,9 +184,9 @@ def goodput(
                 f"{pooled.text} leaves the tp open, and goodput tries all of them: state it, as in "
                 f"{pooled.gpu.gpu}:tp4x{pooled.gpu.replicas}, or the GPUs of all replicas, as in 8x{pooled.gpu.gpu}"
             )
-        gpu, gpu_note = (pooled.gpu, None) if isinstance(pooled.gpu, Gpu) else catalog.find_gpu(pooled.gpu, specs)
+        gpu, gpu_notes = found_gpu(pooled.gpu, specs)
         key = gpu.name if pooled.pool is None else pool_text(replace(pooled.pool, gpu=gpu.name))
-        notes = tuple(text for text in (note, gpu_note) if text is not None)
+        notes = (*model_notes, *gpu_notes)
         try:
             answers[key] = _on_gpu(record, gpu, limits, required, pooled.options, notes)
         except UnknownName:
@@ -197,10 +202,8 @@ def goodput(
 
 def check_share(share: Any) -> float | None:
     """A share of requests, as a number between 0 and 1; None where none is asked for."""
-    if scalar(share) is None:
-        return None
-    value = number("share", plain_value("share", scalar(share)), 0.0, 1.0)
-    if not 0.0 < value < 1.0:
+    value = number_if_given("share", share, 0.0, 1.0)
+    if value in (0.0, 1.0):
         raise BadInput(f"share = {shown(share)} must be above 0 and below 1, such as 0.9")
     return value
 
@@ -240,8 +243,7 @@ def _on_gpu(
 ) -> GpuGoodput:
     plain = {name: value for name, value in options.items() if value is not None and name not in ("slo", "num_gpus")}
     start = predict(model, gpu, **{**plain, "request_rate": LEAST_RATE, "num_gpus": options.get("num_gpus")})
-    if type(start.workload.isl + start.workload.osl + start.workload.prefix) is not float:
-        raise BadInput("goodput takes one case; lengths must be numbers, not arrays")
+    one_case("goodput", start.workload.isl + start.workload.osl + start.workload.prefix)
     missed, candidate = best_within(start, options, slo, share)
     if missed is None or missed.rate == 0.0:
         row = {
@@ -326,7 +328,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
     if nearest.binding == SATURATION:
         return "misses: no steady state at any rate"
     key = nearest.binding
-    where = f"an idle server of {prediction.deployment.num_gpus} {prediction.deployment.gpu.name}"
+    where = f"an idle server of {gpus_text(prediction.deployment.gpu.name, prediction.deployment.num_gpus)}"
     if key == P99_WITHIN:
         multiple = rounded(nearest.attained[key])
         return (
@@ -338,7 +340,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
     if time == float("inf"):
         return UNKNOWN
     if key not in LATENCIES or share is None:
-        return f"misses: {key_text(key, is_mean=True)} {above_limit(time, slo[key])} even on {where}"
+        return f"misses: {beside_limit(key, time, slo[key])} even on {where}"
     attained = f"{100.0 * nearest.attained[key]:.4g} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"
     return f"misses: {attained} on {where} (mean {to_text(time, 's')}), {100.0 * share:g} % required"
 

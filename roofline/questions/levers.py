@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from roofline.numbers.operations import Json, is_nan
-from roofline.numbers.quantity import HOUR, rounded, to_text
+from roofline.numbers.quantity import HOUR, rounded
 from roofline.physics.memory import kv_bytes_per_token
 from roofline.questions.alternatives import (
     CHECK,
@@ -30,7 +30,14 @@ from roofline.questions.alternatives import (
 )
 from roofline.questions.disaggregate import Disaggregation, disaggregate
 from roofline.questions.goodput import check_share
-from roofline.questions.inputs.arguments import plain_options, scalar, slo_limits, values_of
+from roofline.questions.inputs.arguments import (
+    plain_options,
+    required_limits,
+    scalar,
+    single_numbers,
+    slo_limits,
+    without,
+)
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.predict import meeting_first, meets, predict
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
@@ -42,10 +49,11 @@ from roofline.serving.row_types import LeverRow
 from roofline.serving.shown import ROW_KEYS
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
+from roofline.serving.words import gpus_text, times_text
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import LAWS, key_text, metric_and_level
+from roofline.specs.workload import LAWS, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -111,9 +119,8 @@ def levers(
     if goal_name is not None and (not isinstance(goal_name, str) or goal_name not in GOALS):
         raise BadInput(f"goal = {shown(goal)} must be one of {', '.join(GOALS)}")
     pooled = choice(gpu, _plain_case(dict(options)))
-    limits = slo_limits(pooled.options["slo"]) if pooled.options.get("slo") is not None else None
-    if goal_name == "goodput" and not limits:
-        raise BadInput("goodput needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+    slo = pooled.options.get("slo")
+    limits = required_limits("goodput", slo) if goal_name == "goodput" else slo_limits(slo)
     case = {**pooled.options, **({} if limits is None else {"slo": limits})}
     first = predict(model, pooled.gpu, **case)
     goal_name = goal_name or _goal_of_limits(first)
@@ -257,18 +264,11 @@ def _place(score: float, than: float) -> float:
 
 def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a single case under a load; others are refused."""
-    for name, why in _NOT_HERE.items():
-        value = scalar(options.pop(name, None))
-        if value is not None and value is not False:
-            raise BadInput(f"levers takes no {name}: {why}")
+    options = without("levers", options, _NOT_HERE)
     plain = {name: value for name, value in plain_options(options).items() if value is not None}
     if not {RATE, USERS} & set(plain):
         raise BadInput("levers need a load: give --request-rate or --concurrency (request_rate=2 in Python)")
-    for name in _NUMBERS:
-        if values_of(name, plain.get(name)) is not None:
-            raise BadInput(
-                f"levers takes one case: {name} = {shown(plain[name])} must be a single number, not an array"
-            )
+    single_numbers("levers", plain, _NUMBERS)
     return plain
 
 
@@ -292,7 +292,7 @@ def _no_goal(goal: str, start: Pulled) -> str:
 
 def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
     deployment = start.prediction.deployment
-    where = f"{deployment.num_gpus} x {deployment.gpu.name}, tp {deployment.plan.tp}"
+    where = f"{gpus_text(deployment.gpu.name, deployment.num_gpus)}, tp {deployment.plan.tp}"
     notes = [f"all levers at {where}, unless a lever says otherwise"]
     if start.goal_figure(goal) == "ttft":
         notes.append(f"ranked by the mean TTFT, as the p99 is not known: {UNKNOWN}")
@@ -306,7 +306,7 @@ def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
 
 # The levers of a case: what each changes, what it assumes, and why some cannot be pulled.
 
-_SHARED, _HIT = 0.5, 0.6  # shares of the prompt, and of the requests
+_CACHED, _HIT = 0.5, 0.6  # shares of the prompt, and of the requests
 _SHORTER = 0.75  # of the answer
 _LIGHTER = 0.8  # of the load
 _TWICE = 2
@@ -387,7 +387,7 @@ def _prompt_cache(start: Start) -> Lever:
     kind, isl = "prompt cache", float(start.prediction.workload.isl)
     if start.prediction.workload.prefix > 0.0 or start.prediction.workload.cache is not None:
         return Lever(kind, reason="the case has a cached prefix already")
-    shared = round(_SHARED * isl)
+    shared = round(_CACHED * isl)
     if shared < 1:
         return Lever(kind, reason="a prompt is one token")
     hits = f"{100.0 * _HIT:.0f}"
@@ -706,9 +706,7 @@ class Pulled:
 
     @property
     def _times(self) -> str:
-        times = {name: self.figure(name) for name in ("ttft_p50", "ttft_p99", "tpot")}
-        texts = {key_text(name, is_mean=True): time for name, time in times.items() if time is not None}
-        return ", ".join(f"{name} {to_text(time, 's')}" for name, time in texts.items())
+        return times_text({name: self.figure(name) for name in ("ttft_p50", "ttft_p99", "tpot")}, is_mean=True)
 
 
 @dataclass(frozen=True, repr=False)

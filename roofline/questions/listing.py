@@ -20,6 +20,7 @@ from roofline.physics.memory import (
 )
 from roofline.questions.inputs.arguments import is_file, scalars
 from roofline.questions.inputs.arguments import path as path_of
+from roofline.serving.words import gpus_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Ffn, Indexer, Mixer, Model
 from roofline.specs.workload import (
@@ -161,7 +162,7 @@ _MODEL, _GPU, _QUANTIZATION = "llama-3.3-70b", "h100-sxm", "fp8"  # default depl
 #: Memory and Language 109, 2019), at 0.75 words a token (OpenAI, "What are tokens and how to count them?").
 READING = 238.0 / 0.75 / MINUTE
 
-_MOST = 2.0 / 3.0  # a part with a larger share of the end-to-end latency dominates
+_DOMINANT = 2.0 / 3.0  # a part with a larger share of the end-to-end latency dominates
 
 
 def workloads() -> tuple[str, ...]:
@@ -233,7 +234,7 @@ def _row(record: NamedWorkload, deployment: tuple[Any, Any], options: dict[str, 
         case = workload_options(record, loaded=False)
         alone = predict(*deployment, **{**options, **case})
         share = float(alone.ttft / alone.e2el)
-        dominates = "TPOT" if share < 1.0 - _MOST else "TTFT" if share > _MOST else "both"
+        dominates = "TPOT" if share < 1.0 - _DOMINANT else "TTFT" if share > _DOMINANT else "both"
         why = f"{_waiting(record, alone)}{_limit_taken(alone)}"
         tight = _tightest(alone)
     except RooflineError as error:
@@ -250,7 +251,8 @@ def _waiting(record: NamedWorkload, alone: Prediction) -> str:
     """What somebody waits for, how long, and what the rest of the answer takes."""
     first, whole = float(alone.ttft), float(alone.e2el)
     percent = f"{100.0 * first / whole:.0f} %"
-    where = f"on {alone.deployment.num_gpus} {alone.deployment.gpu.name} with {alone.deployment.model.short_name}"
+    gpus = gpus_text(alone.deployment.gpu.name, alone.deployment.num_gpus)
+    where = f"on {gpus} with {alone.deployment.model.short_name}"
     prompt = f"{rounded(float(alone.workload.isl - alone.workload.prefix))} tokens to prefill"
     steps = f"{rounded(float(alone.workload.osl) - 1.0)} steps of {to_text(float(alone.tpot or 0.0), 's')}"
     all_of_it = f"{to_text(whole, 's')} ({steps}; {prompt} are {percent}) {where}"

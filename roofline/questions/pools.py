@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from roofline.numbers.operations import always
 from roofline.numbers.quantity import HOUR, MEGA, from_text, rounded, to_text
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment
-from roofline.questions.inputs.arguments import flag, scalar
+from roofline.questions.inputs.arguments import flag, one_case, scalar
 from roofline.questions.inputs.case import CACHE, LEAST_RATE
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.predict import predict
@@ -21,6 +22,7 @@ from roofline.serving.load.pools import KV_LINKS, NVLINK, PCIE_LINK, RDMA, KvLin
 from roofline.serving.load.tails import limited_latencies
 from roofline.specs.gpu import PCIE, Gpu, Price
 from roofline.specs.model import Model
+from roofline.specs.written import read_as
 from roofline.support.errors import BadInput, DoesNotFit, RooflineError, shown
 from roofline.support.records import NamedTuple, dataclass, replace
 
@@ -56,8 +58,7 @@ def deployment_of_pool(
         prediction = predict(model, pool, **{**stated_options, "request_rate": LEAST_RATE})
     except RooflineError as error:
         raise type(error)(f"{role} pool: {error}") from None
-    if type(prediction.workload.isl + prediction.workload.osl + prediction.workload.prefix) is not float:
-        raise BadInput("disaggregate takes one case; lengths must be numbers, not arrays")
+    one_case("disaggregate", prediction.workload.isl + prediction.workload.osl + prediction.workload.prefix)
     if not prediction.fits:
         raise DoesNotFit(f"{role} pool: does not fit")
     deployment = prediction.deployment
@@ -95,10 +96,8 @@ def kv_link_between(prefill: Deployment, decode: Deployment, link: Any, layerwis
     if type(kind) in (int, float) and not isinstance(kind, bool):
         rate = float(kind)
     elif isinstance(kind, str):
-        try:
-            rate = from_text(kind, "B/s")
-        except BadInput as error:
-            raise BadInput(f"kv_link = {shown(kind)} is neither nvlink, rdma, pcie nor a bandwidth: {error}") from None
+        start = f"kv_link = {shown(kind)} is neither nvlink, rdma, pcie nor a bandwidth: "
+        rate = read_as(start, partial(from_text, dimension="B/s"), kind)
     else:
         rate = 0.0
     if not rate >= _LEAST_LINK:
@@ -122,10 +121,7 @@ def _price(name: str, value: Any) -> float:
     """Price of a GPU [USD/s]."""
     plain = scalar(value)
     if isinstance(plain, str):
-        try:
-            return from_text(plain, "USD/s")
-        except BadInput as error:
-            raise BadInput(f"{name}: {error}") from None
+        return read_as(f"{name}: ", partial(from_text, dimension="USD/s"), plain)
     if type(plain) not in (int, float) or not 0.0 < plain <= _MOST_PRICE:
         raise BadInput(f"{name} = {shown(value)} must be a price in USD per GPU and hour, such as 3.5")
     return float(plain) / HOUR

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from roofline.catalog import find
 from roofline.numbers.operations import Numbers, never
 from roofline.numbers.quantity import MICRO, to_text
 from roofline.physics.equation import IDEAL, IDEAL_LINK, Kernel, LinkRoof, Roof, collective_time
@@ -15,7 +14,7 @@ from roofline.questions.inputs import arguments, case, load
 from roofline.questions.inputs import deployment as deployments
 from roofline.questions.inputs.arguments import slo_limits
 from roofline.questions.inputs.case import LOADS
-from roofline.questions.inputs.deployment import CaseOptions, Deployed, deployed_case
+from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, deployed_case
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import BURST, UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
@@ -211,7 +210,7 @@ def predict(
         allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
     settings = (max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len)
     base = deployed_case(
-        CaseOptions(
+        DeploymentOptions(
             model,
             gpu,
             (tp, pp, ep, dp, num_gpus),
@@ -301,15 +300,14 @@ def predict_each_gpu(
 
     With an SLO, those that meet it come first.
     """
-    catalog_options = options.get("specs"), options.get("assume")
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    model, notes = deployments.found_model(model, options)
     predictions, refused = [], {}
     for name in gpu_names:
         deployments.choice(name, options)  # a faulty text is an error for all GPUs, not for one
     for name in gpu_names:
         try:
             prediction = predict(model, name, **options)
-            predictions.append(replace(prediction, said=(*([] if note is None else [note]), *prediction.said)))
+            predictions.append(replace(prediction, said=(*notes, *prediction.said)))
         except UnknownName:
             raise
         except RooflineError as error:
@@ -416,8 +414,7 @@ def answer_row(
 
 def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
     """Row of the JSON contract with nulls and the reason; `fits` is false where memory is the reason, else null."""
-    catalog_options = options.get("specs"), options.get("assume")
-    record: Model = model if isinstance(model, Model) else find.find_model(model, *catalog_options).record
+    record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
     values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
     if any(values[name] is not None for name in LOADS[1:]):

@@ -39,7 +39,7 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, Limits
 from roofline.specs.written import PromptShare
-from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, needing, shown
 from roofline.support.records import replace
 
 if TYPE_CHECKING:
@@ -110,10 +110,8 @@ def sheet(
     spare, force = plain_value("spare", scalar(spare)), arguments.flag("force", force)
     if type(spare) is not int or not 0 <= spare <= _MOST_ROWS:
         raise BadInput(f"spare = {shown(spare)} must be a whole number from 0 to {_MOST_ROWS}")
-    try:
+    with needing("a workbook needs XlsxWriter", "xlsx"):
         from roofline.outputs.workbook.sheets import write_workbook
-    except ImportError:
-        raise BadInput('a workbook needs XlsxWriter: pip install "roofline[xlsx]"') from None
     contents, start = _contents(models, gpus, spare, options)
     write_whole(path, lambda file: write_workbook(file, contents, start), force=force)
     return len(contents.scenarios)

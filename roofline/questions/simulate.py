@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded, to_text
-from roofline.questions.inputs.arguments import number
+from roofline.questions.inputs.arguments import number, one_case, whole
 from roofline.questions.predict import predict
 from roofline.serving.latency import UNIFORM, USERS, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
@@ -20,7 +20,7 @@ from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, LEVELS, key_of
-from roofline.support.errors import BadInput, shown
+from roofline.support.errors import BadInput
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SIMULATED_KEYS = (
     *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
 )
 
-_FEWEST, _PER_USER, _MOST = 4000, 20, 200_000  # default number of requests
+_FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 4000, 20, 200_000  # default number of requests
 _FULL = 0.8  # utilization beyond which queues take long to settle
 _USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
 _UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
@@ -178,10 +178,8 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     workload, served = prediction.workload, prediction.served
     if served is None:
         raise BadInput("a burst is exact without simulation; give concurrency or request_rate")
-    if type(served.ttft) is not float:
-        raise BadInput("a simulation takes one case; lengths and load must be numbers, not arrays")
-    if type(seed) is not int:
-        raise BadInput(f"seed = {shown(seed)} must be a whole number")
+    one_case("a simulation", served.ttft, "lengths and load")
+    whole("seed", seed)
     ranks = float(lanes(prediction.deployment))
     users_per_rank = max((workload.concurrency or 1.0) / ranks, 1.0)  # fewer users than ranks leave some idle
     users = round(users_per_rank)
@@ -191,7 +189,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
             f"{users_per_rank:g} of them; try {users * ranks:g}"
         )
     run = None if workload.num_prompts is None else max(round(workload.num_prompts / ranks), users)
-    usual = run or min(max(_FEWEST, _PER_USER * users), _MOST)
+    usual = run or min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     lengths = workload.lengths
     if lengths is not None and spread is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from roofline.catalog import find
 from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import rounded
 from roofline.physics.plan import Plan
@@ -15,15 +14,16 @@ from roofline.questions.inputs.arguments import (
     COUNTS,
     all_values,
     listed_names,
+    one_case,
     plain_counts,
     plain_options,
-    scalar,
-    slo_limits,
+    required_limits,
     tokens_of_prefix,
     values_of,
+    without,
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
-from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, predict
 from roofline.serving.capacity import (
     MOST_RANKS,
@@ -31,7 +31,6 @@ from roofline.serving.capacity import (
     Degrees,
     Sized,
     fewest_gpus,
-    plan_text,
     possible_plans,
     reason,
 )
@@ -43,6 +42,7 @@ from roofline.serving.quantization import canonical_preset
 from roofline.serving.row_types import SizeRow
 from roofline.serving.shown import ROW_KEYS, listed_keys
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY, is_pressing
+from roofline.serving.words import degrees_text, gpus_text, plan_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, key_text
@@ -63,7 +63,7 @@ _NOT_OF_A_SIZE = {
     "allow_oversize": "what does not fit cannot meet an SLO",
 }
 _DEGREES = ("tp", "pp", "ep", "dp")
-_SHARED = ("concurrency", "request_rate", "num_prompts")  # loads that replicas share
+_LOADS_OF_REPLICAS = ("concurrency", "request_rate", "num_prompts")  # loads that replicas share
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class GpuSize:
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
     >>> result
-    <GpuSize 1 x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h; SLO pass?>
+    <GpuSize 1x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h; SLO pass?>
     >>> result.to_dict(["gpu", "num_gpus", "meets"])
     {'gpu': 'h100-sxm', 'num_gpus': 1, 'meets': True}
     """
@@ -99,7 +99,8 @@ class GpuSize:
         rent = "unknown rent" if self.usd_per_hour is None else f"{rounded(self.usd_per_hour)} USD/h"
         sure = "" if self.verdict == PASS else f"; SLO {self.verdict}" if self.verdict else f"; {self.reason}"
         text = plan_text(plan, self.quantization, prediction.deployment.replicas)
-        return f"{prediction.deployment.num_gpus} x {self.gpu.name} ({text}): {latencies(prediction)}, {rent}{sure}"
+        gpus = gpus_text(self.gpu.name, prediction.deployment.num_gpus)
+        return f"{gpus} ({text}): {latencies(prediction)}, {rent}{sure}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
@@ -156,7 +157,7 @@ class FleetSize:
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
     >>> result.cheapest
-    <GpuSize 2 x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
+    <GpuSize 2x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
     >>> [row["meets"] for row in result.to_records()]  # two L40S read 7.5 GB each in 9 ms
     [True, True]
     """
@@ -220,20 +221,13 @@ def size(
 
     >>> import roofline as rl
     >>> rl.size("llama-3.3-70b", "h100-sxm", slo="tpot:25", quantization="fp8", basis="ideal").cheapest
-    <GpuSize 1 x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
+    <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
     """
-    plain: dict[str, Any] = dict(options)
-    limits = slo_limits(slo)
-    if not limits:
-        raise BadInput("size needs an SLO to meet: --slo ttft:300,tpot:25 in ms, slo={'ttft': 0.3, 'tpot': 0.025} in s")
-    for name, why in _NOT_OF_A_SIZE.items():
-        refused = scalar(plain.pop(name, None))
-        if refused is not None and refused is not False:
-            raise BadInput(f"size takes no {name}: {why}")
+    limits = required_limits("size", slo)
+    plain = without("size", options, _NOT_OF_A_SIZE)
     plain = plain_options({name: value for name, value in plain.items() if value is not None})
     presets = _presets(plain.pop("quantization", None))
-    catalog_options = plain.get("specs"), plain.get("assume")
-    model, note = (model, None) if isinstance(model, Model) else find.find_model(model, *catalog_options)
+    model, model_notes = found_model(model, plain)
     fixed = _degrees(model, plain)
     answers: dict[Any, GpuSize] = {}
     choices: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
@@ -243,7 +237,7 @@ def size(
         answers[answer.gpu.name, formats, degrees] = answer
     sizes = tuple(sorted(answers.values(), key=_rank))
     notes = _notes(sizes, limits, plain.get("osl", DEFAULTS["osl"]))
-    return FleetSize(sizes, tuple(notes if note is None else [note, *notes]))
+    return FleetSize(sizes, (*model_notes, *notes))
 
 
 def _on_gpu(
@@ -254,9 +248,8 @@ def _on_gpu(
     slo: Mapping[str, float],
     options: Mapping[str, Any],
 ) -> GpuSize:
-    gpu, note = (name, None) if isinstance(name, Gpu) else find.find_gpu(name, options.get("specs"))
-    notes: tuple[str, ...] = () if note is None else (note,)
-    load = {name: options[name] for name in _SHARED if options.get(name) is not None}
+    gpu, notes = found_gpu(name, options.get("specs"))
+    load = {name: options[name] for name in _LOADS_OF_REPLICAS if options.get(name) is not None}
     shaping = {name: options[name] for name in TRAFFIC if name in options} if load else {}
     plain = {name: value for name, value in options.items() if name not in (*load, *shaping)}
     plain["isl"], plain["osl"], lengths, cold_start = traffic(
@@ -299,8 +292,7 @@ def _on_gpu(
             cold_start=cold_start,
             cache=workload.cache if workload.prefix else None,
         )
-    if any(type(getattr(workload, name)) not in (float, type(None)) for name in (*DEFAULTS, *load)):
-        raise BadInput("size takes one case; lengths and load must be numbers, not arrays")
+    one_case("size", sum(getattr(workload, name) for name in (*DEFAULTS, *load)), "lengths and load")
     deployments = {preset: prediction.deployment for preset, prediction in alone.items()}
     sized = fewest_gpus(deployments, workload, slo, fixed, for_certain=False)
 
@@ -350,11 +342,7 @@ def _texts(*errors: RooflineError) -> tuple[str, ...]:
 
 def _no_plan(gpu: Gpu, fixed: Degrees) -> str:
     """The reason where the fixed degrees need more GPUs than the scale-up domain has."""
-    return f"misses: no plan with {_degrees_text(fixed)} fits the {gpu.node}-GPU {gpu.node_link} domain"
-
-
-def _degrees_text(fixed: Degrees) -> str:
-    return ", ".join(f"{name} {degree}" for name, degree in fixed._asdict().items() if degree not in (None, 1))
+    return f"misses: no plan with {degrees_text(fixed)} fits the {gpu.node}-GPU {gpu.node_link} domain"
 
 
 def _rank(answer: GpuSize) -> tuple[Any, ...]:
@@ -396,7 +384,7 @@ def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
     check_degrees(model, Plan(**degrees))
     if fixed != Degrees(pp=fixed.pp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
         check_plan(model, Plan(**{"dp": fixed.ep or 1, **degrees}))
-        raise BadInput(f"no plan of {model.short_name} has {_degrees_text(fixed)}; leave one of them out")
+        raise BadInput(f"no plan of {model.short_name} has {degrees_text(fixed)}; leave one of them out")
     return fixed
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.numbers.quantity import BILLION, rounded, to_text
 from roofline.physics.plan import Draft
-from roofline.questions.inputs.arguments import all_values, number, plain_options
+from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options
 from roofline.questions.inputs.case import LEAST_RATE, LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
 from roofline.questions.predict import predict
 from roofline.serving.prediction import Prediction, predict_deployment
+from roofline.serving.words import deployed_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.support.errors import BadInput
@@ -147,9 +148,7 @@ class Speculation:
         return f"{number} {'requests/s' if self.along == 'request_rate' else 'user' if number == '1' else 'users'}"
 
     def __repr__(self) -> str:
-        deployment = self.predictions[0].deployment
-        what = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
-        return f"<Speculation {what}, {self.draft.method}: {self}>"
+        return f"<Speculation {deployed_text(self.predictions[0].deployment)}, {self.draft.method}: {self}>"
 
 
 _DRAFT_KEYS = ("draft", "draft_tokens")
@@ -205,8 +204,7 @@ def speculate(
     top = values[-1] if along == "concurrency" else None
     plain[along] = top or (1.0 if along == "batch" else LEAST_RATE)
     start: Prediction[Any, Any, Any] = predict(model, gpu, **plain)
-    if type(start.ttft) is not float:
-        raise BadInput("speculate takes one case; lengths must be numbers, not arrays")
+    one_case("speculate", start.ttft)
     if start.tpot is None:
         raise BadInput("osl = 1: drafts quicken the tokens after the first; give an osl of 2 or more")
     drafts = draft_of(start.deployment, draft, draft_tokens or _most(acceptance), acceptance, plain.get("specs"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
 from roofline.numbers.operations import is_nan
-from roofline.numbers.quantity import GIGA, distinct_texts
+from roofline.numbers.quantity import GIGA
 from roofline.numbers.roots import narrowed
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
@@ -26,8 +26,9 @@ from roofline.serving.load.tails import (
     survival,
     tails,
 )
+from roofline.serving.words import beside_limit, plan_text
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, P99_WITHIN, key_text, metric_and_level
+from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
 from roofline.support.records import NamedTuple, replace
 
 # Goodput: the largest rate at which an SLO is met, and the limit that binds there.
@@ -644,18 +645,6 @@ def reason(sized: Sized, slo: Mapping[str, float], *, is_mean: bool) -> str | No
     return None
 
 
-def plan_text(plan: Plan, preset: str | None, replicas: int = 1) -> str:
-    """Text such as ``tp 8, ep 8, fp8``: tp always, other degrees and replicas only above 1.
-
-    >>> plan_text(Plan(tp=8, ep=8), "fp8")
-    'tp 8, ep 8, fp8'
-    """
-    degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}
-    words = [f"{name} {degree}" for name, degree in degrees.items() if name == "tp" or degree > 1]
-    copies = [f"{replicas} replicas"] if replicas > 1 else []
-    return ", ".join([*words, *([] if preset is None else [preset]), *copies])
-
-
 def _candidates(
     by_preset: Mapping[str | None, Deployment], workload: Workload, fixed: Degrees
 ) -> Iterator[tuple[str | None, Deployment]]:
@@ -702,19 +691,8 @@ def _expert_degrees(model: Model, ranks: int) -> list[int]:
 
 
 def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_mean: bool) -> str:
-    misses = []
-    for key, share in trial.shares.items():
-        if key == P99_WITHIN and share > 1.0:
-            multiple, most = distinct_texts(share * slo[key], slo[key], None)
-            misses.append(f"p99 {multiple} the median > {most}")
-        elif share > 1.0:
-            misses.append(f"{key_text(key, is_mean=is_mean)} {least}{above_limit(share * slo[key], slo[key])}")
-    return ", ".join(misses)
-
-
-def above_limit(time: float, limit: float) -> str:
-    """A time and the limit it misses, with enough digits to tell them apart."""
-    return " > ".join(distinct_texts(time, limit, "s"))
+    missed = {key: share * slo[key] for key, share in trial.shares.items() if share > 1.0}
+    return ", ".join(beside_limit(key, time, slo[key], is_mean=is_mean, least=least) for key, time in missed.items())
 
 
 def _gpus_text(trial: Candidate) -> str:

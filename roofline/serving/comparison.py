@@ -8,22 +8,22 @@ from math import copysign, fsum, inf
 from typing import Any, cast
 
 from roofline.numbers.operations import Json, norm
-from roofline.numbers.quantity import MICRO, rounded, to_text
+from roofline.numbers.quantity import MICRO, rounded
 from roofline.physics.equation import Kernel, LinkRoof
 from roofline.physics.passes import Pass
-from roofline.serving.latency import load_text
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ComparedRow
 from roofline.serving.shown import ROW_KEYS
 from roofline.serving.shown import row as row_of
+from roofline.serving.words import case_text, times_text
 from roofline.specs.gpu import HOST, the
-from roofline.specs.workload import key_text
 from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, dataclass, field
 
 # Why two passes take different times: the exact difference by kernel, and its wording.
 
-_SAME = 0.005  # relative change below which a part counts as unchanged
+#: Relative change below which a figure counts as unchanged.
+UNCHANGED = 0.005
 _WORTH_SAYING = 0.02  # share of a pass
 _ORDERS = (10.0, 100.0)  # ratios from here on are given with one decimal place, and none
 _SMALL = 0.1  # ratios below are given with two significant digits
@@ -184,7 +184,7 @@ def unchanged(change: Difference) -> list[tuple[str, float]]:
     for part, kernels in parts.items():
         before, after = fsum(kernel.before for kernel in kernels), fsum(kernel.after for kernel in kernels)
         moved = fsum(abs(kernel.before - kernel.after) for kernel in kernels)
-        if moved <= _SAME * before and after >= _WORTH_SAYING * change.after:
+        if moved <= UNCHANGED * before and after >= _WORTH_SAYING * change.after:
             shares_by_part.append((part, after / change.after))
     return sorted(shares_by_part, key=lambda entry: -entry[1])
 
@@ -325,10 +325,7 @@ def latencies(prediction: Prediction) -> str:
     """Text such as ``TTFT 98.3 ms, TPOT 9.12 ms``: percentiles where the SLO limits them, else means."""
     limited = [key for key in prediction.slo if key.startswith(("ttft_p", "tpot_p"))]
     keys = [next((key for key in limited if key.startswith(metric)), metric) for metric in ("ttft", "tpot")]
-    times, is_mean = {key: prediction.latency(key) for key in keys}, prediction.workload.is_mean
-    return ", ".join(
-        f"{key_text(key, is_mean=is_mean)} {to_text(time, 's')}" for key, time in times.items() if time is not None
-    )
+    return times_text({key: prediction.latency(key) for key in keys}, is_mean=prediction.workload.is_mean)
 
 
 def speedups(prefill: Difference | None, decode: Difference | None, reference: str) -> str:
@@ -390,8 +387,7 @@ class Comparison:
         model, workload = first.deployment.model.short_name, first.workload
         plans = {entry.prediction.deployment.plan.tp for entry in self.gpus}
         plan = f", tp {self.tp}" if len(plans) == 1 else ""
-        case = f"isl {workload.isl:g}, osl {workload.osl:g}, {load_text(workload)}{plan}"
-        heading = f"{model}, {case}, against {self.gpus[0].reference}"
+        heading = f"{model}, {case_text(workload)}{plan}, against {self.gpus[0].reference}"
         refused = [f"{name}: {str(error).partition(';')[0]}" for name, error in self.refused.items()]
         lines = [*map(str, self.gpus), *refused, *(f"note: {note}" for note in self.notes)]
         return "\n".join([heading, *(f"  {line}" for line in lines)])

@@ -19,7 +19,7 @@ from roofline.physics.plan import Deployment
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 from roofline.specs.gpu import LOADING, NETWORK
 from roofline.specs.workload import LAWS
-from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.errors import BadInput, check_known, shown
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -384,10 +384,7 @@ def lengths_by_law(law: str, isl_cv: float, osl_cv: float) -> Lengths:
     Source:
         Nodes of Gauss and Hermite, Gauss and Legendre: Abramowitz and Stegun, 25.4.46 and 25.4.29.
     """
-    if law not in LAWS:
-        raise UnknownName(
-            f"unknown length distribution {shown(law)}; choose from {', '.join(LAWS)}, or give the path of a trace"
-        )
+    check_known("length distribution", law, LAWS, end=", or give the path of a trace")
     for name, cv in (("isl_cv", isl_cv), ("osl_cv", osl_cv)):
         if type(cv) not in (float, int) or not 0.0 <= cv <= MOST_CV[law] + _LEAST:
             raise BadInput(f"{name} = {shown(cv)} must be between 0 and {MOST_CV[law]:.3g} for {law} lengths")

@@ -6,7 +6,7 @@ from roofline.physics.plan import ModelQuantization, Scheme
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, SIXTEEN_BIT, Format, Spelling, number_format, spelling
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.support.errors import BadInput, UnknownName, UnsupportedPrecision, did_you_mean, shown
+from roofline.support.errors import BadInput, UnknownName, UnsupportedPrecision, check_known, did_you_mean, shown
 
 #: Preset -> (weight format of the quantized sections, KV format or None for the checkpoint's own). FP8 and NVFP4
 #: checkpoints are commonly served with an FP8 KV cache (TensorRT-LLM's recipes); block-scaled FP8, INT8, INT4 and MXFP4
@@ -185,8 +185,7 @@ def _known_preset(name: str, vendor: str | None) -> Spelling:
 
 def _kv_format(name: str) -> Format:
     kv = number_format(name)
-    if kv.name not in KV_FORMATS:
-        raise UnknownName(f"unknown KV cache format {shown(name)}; choose from {', '.join(KV_FORMATS)}")
+    check_known("KV cache format", kv.name if kv.name in KV_FORMATS else name, KV_FORMATS)
     return kv
 
 
@@ -196,8 +195,7 @@ def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
     if not isinstance(compute, str):
         raise UnknownName(f"compute {shown(compute)} must be the name of a dtype")
     folded = _folded_dtype(compute)
-    if folded not in COMPUTE:
-        raise UnknownName(f"unknown compute dtype {shown(compute)}; choose from {', '.join(COMPUTE)}")
+    check_known("compute dtype", folded if folded in COMPUTE else compute, COMPUTE)
     if folded not in gpu.peaks:
         raise UnsupportedPrecision(
             f"{gpu.name} has no {folded} tensor cores ({_peaks(gpu)}); "

@@ -10,12 +10,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
-from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
 from roofline.serving.latency import RATE, Workload, cached_text, cold_start_text, hit_rate, is_a_mixture, load_time
 from roofline.serving.quantization import summary
-from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, is_pressing
-from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words
-from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.serving.verdict import DERATED, OUTSIDE, is_pressing
+from roofline.serving.words import deployed_text, plan_text, verdict_text
+from roofline.specs.workload import LATENCIES, LEVELS, key_of
+from roofline.support.errors import BadInput, check_known, shown
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft
@@ -41,8 +42,7 @@ def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
     """Refuse unknown keys of a row; `known`: None for `ROW_KEYS`."""
     choices = ROW_KEYS if known is None else tuple(known)
     for key in keys:
-        if not isinstance(key, str) or key not in choices:
-            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(choices)}")
+        check_known("key", key, choices)
 
 
 def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
@@ -246,7 +246,7 @@ def prediction_text(prediction: Prediction[Any, Any, Any]) -> str:
 def _summary(prediction: Prediction) -> str:
     deployment, workload = prediction.deployment, prediction.workload
     weights, kv, compute = summary(deployment.model, deployment.quantization)
-    plan = ", ".join(_plan(prediction))
+    plan = plan_text(deployment.plan, replicas=deployment.replicas)
     lines = {
         "plan": f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",
         "workload": _workload(prediction),
@@ -271,7 +271,7 @@ def _summary(prediction: Prediction) -> str:
     }
     if prediction.tpot is None:
         lines["TPOT"] = "none: a single output token"
-    title = f"{deployment.model.short_name} ({deployment.model.name}) on {deployment.num_gpus}x {deployment.gpu.name}"
+    title = deployed_text(deployment, f"({deployment.model.name})")
     wrapped = (
         line
         for label, text in lines.items()
@@ -289,17 +289,7 @@ def _wrapped_lines(line: str, indent: str) -> list[str]:
 
 def _title(prediction: Prediction) -> str:
     deployment = prediction.deployment
-    weights = summary(deployment.model, deployment.quantization)[0]
-    return f"{deployment.model.short_name} {weights} on {span_text(deployment.num_gpus)}x {deployment.gpu.name}"
-
-
-def _plan(prediction: Prediction) -> list[str]:
-    """tp, and the other parallel degrees that are not 1."""
-    deployment = prediction.deployment
-    degrees = {name: span_text(getattr(deployment.plan, name)) for name in ("pp", "ep", "dp")}
-    degrees["replicas"] = span_text(deployment.replicas)
-    listed = (f"{name} {degree}" for name, degree in degrees.items() if degree != "1")
-    return [f"tp {span_text(deployment.plan.tp)}", *listed]
+    return deployed_text(deployment, summary(deployment.model, deployment.quantization)[0])
 
 
 def _case(prediction: Prediction) -> str:
@@ -381,20 +371,12 @@ def _draft(prediction: Prediction) -> dict[str, str]:
 
 def _slo(prediction: Prediction) -> dict[str, str]:
     """Each limit, the latency compared with it, and the verdict on all of them."""
-    limits = []
-    for key, share in prediction.slo_shares.items():
-        limit, unit = prediction.slo[key], None if key == P99_WITHIN else "s"
-        time, most = distinct_texts(share * limit, limit, unit)
-        compared = f"{time} {'<=' if share <= 1.0 else '>'} {most}" if share == share else f"- against {most}"  # noqa: PLR0124
-        limits.append(f"{key_text(key, is_mean=prediction.workload.is_mean)} {compared}")
-    judged = prediction.slo_verdict
+    judged, slo = prediction.slo_verdict, prediction.slo
     if judged is None:
         return {}
-    if judged.binding is None:
-        return {"SLO": f"{limits_words(prediction.slo, is_mean=prediction.workload.is_mean)}: {judged.reason}"}
-    reason = "not validated" if str(judged.reason).startswith(OUTSIDE) else judged.reason  # a note has the conditions
-    why = "" if judged.word in (PASS, FAIL) else f" ({reason})"
-    return {"SLO": f"{', '.join(limits)}: {judged.text}{why}"}
+    times = {key: share * slo[key] for key, share in prediction.slo_shares.items()}
+    reason = "not validated" if str(judged.reason).startswith(OUTSIDE) else None  # a note has the conditions
+    return {"SLO": verdict_text(judged, slo, times, is_mean=prediction.workload.is_mean, reason=reason)}
 
 
 def _limit(prediction: Prediction) -> str:
@@ -516,7 +498,7 @@ def _table(prediction: Prediction[Any, Any, Any]) -> str:
     widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in table]
     more = [f"... {size - _MOST_ROWS} more"] if size > _MOST_ROWS else []
-    plan = ", ".join(_plan(prediction))
+    plan = plan_text(prediction.deployment.plan, replicas=prediction.deployment.replicas)
     heading = f"{_title(prediction)}, {plan}; {_count(prediction)}{_case(prediction)}, {prediction.basis}"
     return "\n".join([*_wrapped_lines(heading, "  "), *lines, *more])
 

@@ -169,7 +169,7 @@ INHERITED = 1.25
 _NOVEL = 0.1
 #: Share of a kernel's residual that other shapes of its kind have in common: the sum of a layer's GEMMs is predicted
 #: better than a single one.
-_SHARED = 0.6
+_COMMON_RESIDUAL = 0.6
 #: Sigma of servers under a load beyond the kernels' own (docs/accuracy.md): of TPOT; of TTFT where the engine profile
 #: states none; factor on it with many requests in flight; of TTFT where requests wait for memory.
 _LOADED_TPOT, _LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
@@ -280,7 +280,7 @@ def _kernel_sigma(kind: KernelKind, sigma: float | None, *, is_generic: bool) ->
         return _HOST
     if is_generic:
         return _GENERIC
-    return _ASSUMED if sigma is None else _SHARED * sigma
+    return _ASSUMED if sigma is None else _COMMON_RESIDUAL * sigma
 
 
 # Warnings: shapes beyond calibrations or a model's context, and assumed constants.

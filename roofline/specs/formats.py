@@ -220,7 +220,7 @@ def at_bits(name: str, bits: float) -> str:
     if name not in FORMATS:
         return f"{_digits(bits)}bpw"
     nominal = FORMATS[name].nbytes * BITS_PER_BYTE
-    return name if abs(bits / nominal - 1.0) < _SAME else f"{name}@{_digits(bits)}bpw"
+    return name if abs(bits / nominal - 1.0) < _SAME_BITS else f"{name}@{_digits(bits)}bpw"
 
 
 def _digits(bits: float) -> str:
@@ -236,7 +236,7 @@ def format_symbol(name: str) -> str:
     return re.sub(r"\W", "_", name)
 
 
-_SAME = 10 * MICRO  # relative difference in bits that no figure shows
+_SAME_BITS = 10 * MICRO  # relative difference in bits that no figure shows
 
 
 def _storage_format(folded: str) -> Format | None:

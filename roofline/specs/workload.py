@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from roofline.numbers.quantity import BILLION, MILLI, duration, rounded, to_text
 from roofline.specs.names import Share
-from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.errors import BadInput, UnknownName, check_known, shown
 from roofline.support.records import dataclass
 
 # A named workload: lengths and arrivals of its requests, and their SLO.
@@ -91,7 +91,7 @@ _KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+)|[_@]({_MEAN}))?"
 _PART = rf"([a-z0-9_\-]+(?:@p[0-9.]+|@{_MEAN})?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
 _BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
 _SLOW = ("ttft", "e2el")  # a bare fraction of a millisecond must have been meant as seconds
-_MOST = 200  # characters of an SLO
+_LONGEST_SLO = 200  # characters of an SLO
 _DIGITS = 6  # significant, of a limit
 
 
@@ -109,9 +109,7 @@ def key_of(metric: str, level: float | None = None) -> str:
     if known == P99_WITHIN and level is None:
         return known
     if known not in LATENCIES:
-        raise UnknownName(
-            f"unknown SLO key {shown(metric)}; choose from {', '.join(LATENCIES)}, as in {SLO_EXAMPLE}, or {P99_WITHIN}"
-        )
+        check_known("SLO key", metric, LATENCIES, end=f", as in {SLO_EXAMPLE}, or {P99_WITHIN}")
     if level is None:
         return known
     if not 0.0 < level < 100.0:
@@ -126,7 +124,7 @@ def metric_and_level(key: str) -> tuple[str, float | None]:
     (('ttft', 95.0), ('e2el', None), ('e2el', None))
     """
     if not isinstance(key, str):
-        raise UnknownName(f"unknown SLO key {shown(key)}; choose from {', '.join(LATENCIES)}")
+        check_known("SLO key", key, LATENCIES)
     name = key.strip().lower()
     if name == P99_WITHIN or _ALIASES.get(name) == P99_WITHIN:
         return P99_WITHIN, None
@@ -157,7 +155,7 @@ def limits_of_text(text: str) -> Limits:
     {'ttft_p95': 0.3, 'e2el': 8.0, 'p99_within': 2.0}
     """
     limits = Limits()
-    if len(text) > _MOST:
+    if len(text) > _LONGEST_SLO:
         raise BadInput(f"{text[:20]!r}... is not an SLO: {len(text)} characters; write it as {SLO_EXAMPLE}")
     for part in re.split(_BETWEEN, text.strip()):
         match = re.fullmatch(_PART, part.strip().lower())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline.numbers.quantity import BILLION, KIBI, duration
 from roofline.specs.engine import MOST_DRAFTS, PRESETS_OF_ACCEPTANCE, Acceptance
@@ -25,6 +26,8 @@ _NUMBERS = f"a number such as 64, 12.5 or 1k (k = {KIBI})"
 _MOST_NUMBERS = 10_000  # numbers of a list
 _NO_TIME = r"(?:0+\.?0*|\.0+)\s*([A-Za-z\u00b5]+)"
 _NEAR = 2.0**-30  # of a step: rounding by which a range may miss its end
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +298,14 @@ _ALIASES = {"itl": "tpot", "users": "concurrency", "rate": "request_rate"}
 _LONGEST_MEASUREMENT = 300  # characters
 
 
+def read_as(start: str, read: Callable[[str], _Value], text: str) -> _Value:
+    """What a parser makes of a text; its errors get the `start`, which names the option."""
+    try:
+        return read(text)
+    except BadInput as error:
+        raise BadInput(f"{start}{error}") from None
+
+
 def measured_of_text(text: str) -> dict[str, float]:
     """Latencies [s] with the lengths and the load they were measured at; a bare time is in milliseconds.
 
@@ -312,10 +323,7 @@ def measured_of_text(text: str) -> dict[str, float]:
             raise BadInput(f"{shown(part)} is not key=value with a key of {', '.join(_KEYS)}; write {MEASURED_EXAMPLE}")
         if name in measured:
             raise BadInput(f"{name} is stated twice in {shown(text)}; leave one out")
-        try:
-            measured[name] = time_of_text(value) if name in TIMES else number_of_text(value)
-        except BadInput as error:
-            raise BadInput(f"{key} = {error}") from None
+        measured[name] = read_as(f"{key} = ", time_of_text if name in TIMES else number_of_text, value)
     return measured
 
 

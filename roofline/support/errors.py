@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 
 class RooflineError(Exception):
@@ -34,6 +35,32 @@ class BadSpec(RooflineError):
 
 class BadInput(RooflineError):
     """An impossible number or plan: negative, not finite, absurdly large, not divisible."""
+
+
+def check_known(
+    what: str,
+    value: object,
+    names: Collection[str],
+    *,
+    start: str = "",
+    end: str = "",
+    error: type[RooflineError] = UnknownName,
+) -> None:
+    """Refuse a value that is none of some names; `start` and `end` surround the message.
+
+    >>> check_known("basis", "ideal", ("ideal", "calibrated"))
+    """
+    if not isinstance(value, str) or value not in names:
+        raise error(f"{start}unknown {what} {shown(value)}; choose from {', '.join(names)}{end}")
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Import of an optional library; where it is missing, the error says what needs it and how to install it."""
+    try:
+        yield
+    except ImportError:
+        raise BadInput(f'{what}: pip install "roofline[{extra}]"') from None
 
 
 def did_you_mean(nearest: Iterable[str]) -> str:

@@ -252,7 +252,7 @@ def test_a_quantization_prints_a_line_a_pair_of_formats_with_its_main_figures():
     found = quantize("deepseek-r1", "h100-sxm", **CASE)
     lines = str(found).splitlines()
     assert len(lines) == 1 + len(found.formats) + len(found.notes)
-    assert lines[0] == "deepseek-r1 on 8 x h100-sxm, isl 2000, osl 300, batch 16, baseline bf16"
+    assert lines[0] == "deepseek-r1 on 8x h100-sxm, isl 2000, osl 300, batch 16, baseline bf16"
     assert lines[1].startswith("  bf16, KV bf16: TTFT ")
     assert "does not fit" in lines[1]
     row = row_of(found, "int4", "fp8")

@@ -316,7 +316,7 @@ def test_a_fleet_prints_a_line_a_gpu_with_plan_times_and_rent_or_the_reason():
     assert heading == "llama-3.1-70b: the fewest GPUs that meet the SLO"
     best = found.cheapest
     plan, rent = best.prediction.deployment.plan, best.usd_per_hour
-    assert first.startswith(f"  {plan.num_gpus} x h100-sxm (tp {plan.tp}, {best.quantization}): TTFT ")
+    assert first.startswith(f"  {plan.num_gpus}x h100-sxm (tp {plan.tp}, {best.quantization}): TTFT ")
     assert f"{rent:.3g} USD/h" in first
     assert second == f"  l40s: {found.sizes[1].reason}"
     assert notes == [f"  note: {note}" for note in found.notes]

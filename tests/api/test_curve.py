@@ -122,7 +122,7 @@ def test_pictures_are_written_to_a_file(rates, tmp_path, suffix, begin):
     assert content.startswith(begin)
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     if suffix == "svg":
-        assert b"llama-3.1-8b on 1 h100-sxm (tp 1)" in content
+        assert b"llama-3.1-8b on 1x h100-sxm (tp 1)" in content
         with pytest.raises(rl.BadInput, match="force"):
             save_curves([rates], str(path), force=False)
         assert path.read_bytes() == content

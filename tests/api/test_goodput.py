@@ -175,7 +175,7 @@ def test_what_an_idle_server_misses_is_said_with_both_times(slo, binding, limit)
     found = one(slo)
     assert found.prediction is None
     said = re.fullmatch(
-        rf"misses: {key_text(binding, is_mean=True)} (.*) > {limit} even on an idle server of 1 h100-sxm", found.reason
+        rf"misses: {key_text(binding, is_mean=True)} (.*) > {limit} even on an idle server of 1x h100-sxm", found.reason
     )
     alone = rl.predict(MODEL, GPU, **CASE).latency(binding.partition("_")[0])
     assert alone < time_of_text(said[1]) < 1.03 * alone  # hardly anybody else is there

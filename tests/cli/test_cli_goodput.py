@@ -162,7 +162,7 @@ def test_workloads_are_listed_and_told_apart():
 def test_one_workload_says_why_and_where_its_figures_come_from():
     chat = rl.load_workload("chat")
     text = answered("workloads", "chat", *MODEL, "-g", "b200", env={"COLUMNS": "400"})
-    assert "on 1 b200 with llama-3.1-8b" in text
+    assert "on 1x b200 with llama-3.1-8b" in text
     assert chat.source in text
     notes = noted("workloads", "chat", *MODEL, "-g", "b200")
     assert chat.url in notes

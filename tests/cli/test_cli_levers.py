@@ -81,7 +81,7 @@ def test_everything_has_its_reason_in_a_document(found):
 def test_quality_is_said_where_it_is_not_free():
     notes = noted(*CASE, *RATE)
     assert "smaller: llama-3.1-8b: another model: check on your own data" in notes
-    assert "all levers at 2 x h100-sxm, tp 2" in notes
+    assert "all levers at 2x h100-sxm, tp 2" in notes
 
 
 def test_what_is_missing_is_asked_for_in_one_message():

@@ -373,7 +373,6 @@ def test_a_goodput_beyond_which_a_percentile_is_not_known_says_so():
 
 
 def test_a_latency_that_rounds_to_its_limit_is_told_from_it():
-    from roofline.questions.disaggregate import limits_beside_latencies
+    from roofline.serving.words import beside_limit
 
-    latencies = {"tpot": 0.0080004}.get
-    assert limits_beside_latencies({"tpot": 0.008}, latencies) == "mean TPOT 8.0004 ms > 8 ms"
+    assert beside_limit("tpot", 0.0080004, 0.008) == "mean TPOT 8.0004 ms > 8 ms"

@@ -8,7 +8,7 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.outputs.workbook.case import CHOICES, CaseInputs, lookup_case
+from roofline.outputs.workbook.case import CHOICES, CaseCells, lookup_case
 from roofline.outputs.workbook.cells import Cell, CellPool
 from roofline.outputs.workbook.tables import catalog, fullest_stages, stages_of_one_kind
 from roofline.questions.inputs import case as cases
@@ -76,7 +76,7 @@ def check_cells(models, draw):
     }
     engine = cases.engine("generic", 0.0)
     tables = catalog(list(known_models.values()), [rl.load_gpu(name) for name in GPUS], engine)
-    found = lookup_case(tables, CaseInputs(cells, engine, 0.66))
+    found = lookup_case(tables, CaseCells(cells, engine, 0.66))
     answers = {
         "ttft": found.prediction.ttft, "step": found.prediction.decode.time, "used": found.prediction.memory.used,
         "tokens": found.prediction.output_tok_s, "reason": found.reason,
@@ -118,7 +118,7 @@ def test_cells_know_when_experts_on_several_ranks_start(start):
         assert experts.t0 == (stated if ep == 1 or start is None else start)
         pool = CellPool()
         cells = {name: pool.input(f"${name}\0", np.array([case[name]])) for name in CHOICES}
-        found = lookup_case(tables, CaseInputs(cells, engine, 0.66))
+        found = lookup_case(tables, CaseCells(cells, engine, 0.66))
         assert found.prediction.decode.time.value.item() == pytest.approx(known.decode.time, rel=1e-12)
 
 

@@ -174,7 +174,7 @@ _TOP_K = (
     "moe_k",
     "moe_topk",
 )
-_SHARED = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+_COUNTS_OF_SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
 _MOST_DRAFTS = 100
 _SLIDING = {"sliding_attention": True, "full_attention": False}
 
@@ -287,9 +287,9 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
         raise fields.fault(name, f"top {top_k} of {experts} experts is impossible")
     width = fields.count(*(names or ("moe_intermediate_size",)))
     if shared_width is None:
-        shared_width = width * fields.count(*_SHARED, default=0, least=0)
+        shared_width = width * fields.count(*_COUNTS_OF_SHARED_EXPERTS, default=0, least=0)
     if shared_width > BILLION:
-        raise fields.fault(" or ".join(_SHARED), "implausibly wide shared experts")
+        raise fields.fault(" or ".join(_COUNTS_OF_SHARED_EXPERTS), "implausibly wide shared experts")
     block: Block = {"kind": "moe", "experts": experts, "top_k": top_k, "width": width}
     if shared_width:
         block["shared_width"] = shared_width

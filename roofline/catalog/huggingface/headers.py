@@ -415,7 +415,7 @@ _ROUTER = re.compile(
     r"|\.ffn_gate_inp(?:_shexp)?\.|\.shared_expert_gate\.",
     re.ASCII,
 )
-_SHARED = re.compile(
+_SHARED_EXPERT = re.compile(
     r"\.(?:shared_\w+|share_expert|\w+_shexp|fc[12]_latent_proj|latent_\w+|ffn_latent_\w+)(?:\.|$)", re.ASCII
 )
 _EXPERTS = re.compile(
@@ -475,7 +475,7 @@ def _section_in_layer(name: str, *, is_vector: bool) -> str | None:
         return "router"
     if is_vector or _NORM.search(name):
         return "norm"
-    if _SHARED.search(name):
+    if _SHARED_EXPERT.search(name):
         return "shared"
     if _EXPERTS.search(name):
         return "experts"

@@ -547,7 +547,7 @@ _EXPERTS = (
     "experts",
     "moe",
 )
-_SHARED = (
+_SHARED_EXPERT_MODULES = (
     "mlp.shared_experts",
     "mlp.shared_expert",
     "mixer.shared_experts",
@@ -672,5 +672,8 @@ def _ffn(ffn: Block, hidden: int) -> list[_Matrix]:
     ]
     if ffn.get("shared_width"):
         width = hidden * ffn["shared_width"]
-        matrices += [("shared", up * width, _SHARED, _UP_MODULES), ("shared", width, _SHARED, _DOWN_MODULES)]
+        matrices += [
+            ("shared", up * width, _SHARED_EXPERT_MODULES, _UP_MODULES),
+            ("shared", width, _SHARED_EXPERT_MODULES, _DOWN_MODULES),
+        ]
     return matrices

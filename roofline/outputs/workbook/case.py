@@ -88,7 +88,7 @@ class Bound(NamedTuple):
     may_be_blank: bool = False
 
 
-class CaseInputs(NamedTuple):
+class CaseCells(NamedTuple):
     """Inputs of a case: cells for choices, engine times and further limits."""
 
     cells: Mapping[str, Cell]  # by `CHOICES`
@@ -137,7 +137,7 @@ class _LookupModel(Model):
 
 
 @scope("case")
-def lookup_case(catalog: Catalog, inputs: CaseInputs) -> LookupCase:
+def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     """Prediction of a case that is described by cells."""
     cells = inputs.cells
     rows = _Rows(catalog, cells)
@@ -600,7 +600,7 @@ def times_shown(engine: Engine) -> tuple[str, ...]:
 
 
 @scope("asked")
-def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -> CaseInputs:
+def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -> CaseCells:
     """Inputs of a case; those that all cases share are cells of the calculator."""
     engine = contents.engine
     times: dict[str, Any] = {name: _time(pool, engine, name) * MILLI for name in times_shown(engine)}
@@ -613,7 +613,7 @@ def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -
     for key in SLO_KEYS:
         message = f"SLO {key} must be above 0 ms, or blank"
         bounds.append(Bound(_limit(contents, pool, key), _SHORTEST, INFINITE, message, may_be_blank=True))
-    return CaseInputs(
+    return CaseCells(
         {name: cells[name] for name in CHOICES}, replace(engine, tunings=(), **times), routing_skew, tuple(bounds)
     )
 

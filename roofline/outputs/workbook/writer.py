@@ -16,7 +16,7 @@ from xlsxwriter.worksheet import Worksheet
 from roofline.outputs.workbook.cells import INFINITE, Cell, spreadsheet_formula
 from roofline.support.errors import BadInput, printable
 
-_SHARED = "\2"  # before range, number and text of a formula that rows share
+_SHARED_FORMULA = "\2"  # before range, number and text of a formula that rows share
 
 #: XlsxWriter cannot share formulas; without its known internals every formula is written out.
 _CAN_SHARE = hasattr(Worksheet, "_xml_formula_element") and hasattr(Worksheet, "_prepare_formula")
@@ -53,10 +53,10 @@ class _Plain(Worksheet):  # type: ignore[misc]
         return formula.removeprefix("=")
 
     def _xml_formula_element(self, formula: str, result: Any, attributes: Sequence[tuple[str, Any]] = ()) -> None:
-        if not formula.startswith(_SHARED):
+        if not formula.startswith(_SHARED_FORMULA):
             super()._xml_formula_element(formula, result, attributes)
             return
-        _, area, index, text = formula.split(_SHARED)
+        _, area, index, text = formula.split(_SHARED_FORMULA)
         shared_attributes = "".join(f' {key}="{self._escape_attributes(value)}"' for key, value in attributes)
         first = f' ref="{area}" si="{index}">{self._escape_data(text)}</f>'
         formula_element = '<f t="shared"' + (first if area else f' si="{index}"/>')
@@ -152,9 +152,9 @@ class Sheet:
                 continue
             area = f"{address(first, column)}:{address(first + count - 1, column)}".replace("$", "")
             text = text.replace("\0", str(first + 1))
-            rest = _SHARED.join(("", "", str(self.shared), ""))
+            rest = _SHARED_FORMULA.join(("", "", str(self.shared), ""))
             for line, value in enumerate(values):
-                row_text = rest if line else _SHARED.join(("", area, str(self.shared), text))
+                row_text = rest if line else _SHARED_FORMULA.join(("", area, str(self.shared), text))
                 self.sheet.write_formula(first + line, column, row_text, chosen, cached(value))
             self.shared += 1
 

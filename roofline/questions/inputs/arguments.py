@@ -7,7 +7,7 @@ that they hold, without importing those libraries.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Set, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -43,6 +43,7 @@ from roofline.specs.written import (
     prefix_of_text,
     prefixes_of_text,
     price_of_text,
+    read_as,
     share_of_text,
     time_of_text,
     whole_of_text,
@@ -66,8 +67,10 @@ __all__ = [
     "measured_of_text",
     "name_or_record",
     "number",
+    "number_if_given",
     "number_of_text",
     "numbers_of_text",
+    "one_case",
     "path",
     "plain_counts",
     "plain_options",
@@ -76,18 +79,23 @@ __all__ = [
     "prefixes_of_text",
     "price_of_text",
     "ratio_of_text",
+    "read_as",
     "refuse_masked",
+    "required_limits",
     "scalar",
     "scalars",
     "several",
     "share_of_text",
+    "single_numbers",
     "slo_limits",
     "time_of_text",
     "tokens_of_prefix",
     "values_of",
+    "whole",
     "whole_of_text",
     "wholes_of_text",
     "with_p99_within",
+    "without",
     "words_of_text",
 ]
 
@@ -138,6 +146,36 @@ def number(name: str, value: Any, least: float, most: float) -> float:
     if type(plain) not in (float, int) or not least <= plain <= most:
         raise BadInput(f"{name} = {shown(value)} must be a number between {least:g} and {most:g}")
     return float(plain)
+
+
+def whole(name: str, value: Any) -> int:
+    if type(value) is not int:
+        raise BadInput(f"{name} = {shown(value)} must be a whole number")
+    return value
+
+
+def one_case(question: str, value: Any, what: str = "lengths") -> None:
+    """Refuse arrays: `value` is a figure, or the sum of figures, that is a float where all are."""
+    if type(value) is not float:
+        raise BadInput(f"{question} takes one case; {what} must be numbers, not arrays")
+
+
+def single_numbers(question: str, options: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse arrays among the named options, before anything is computed."""
+    for name in names:
+        if values_of(name, options.get(name)) is not None:
+            raise BadInput(
+                f"{question} takes one case: {name} = {shown(options[name])} must be a single number, not an array"
+            )
+
+
+def without(question: str, options: Mapping[str, Any], refused: Mapping[str, str]) -> dict[str, Any]:
+    """Options other than those that a question refuses, each with the reason; refused where one of these is given."""
+    for name, why in refused.items():
+        value = scalar(options.get(name))
+        if value is not None and value is not False:
+            raise BadInput(f"{question} takes no {name}: {why}")
+    return {name: value for name, value in options.items() if name not in refused}
 
 
 def flag(name: str, value: Any) -> bool:
@@ -302,10 +340,7 @@ def plain_value(name: str, value: Any) -> Any:
     """
     if not isinstance(value, str) or name not in _ONE:
         return value
-    try:
-        return _ONE[name](str.__str__(value))
-    except BadInput as error:
-        raise BadInput(f"{name} = {error}") from None
+    return read_as(f"{name} = ", _ONE[name], str.__str__(value))
 
 
 def all_values(name: str, value: Any) -> list[Any]:
@@ -316,10 +351,7 @@ def all_values(name: str, value: Any) -> list[Any]:
     """
     text = scalar(value)
     if isinstance(text, str) and name in _MANY:
-        try:
-            return _MANY[name](text)
-        except BadInput as error:
-            raise BadInput(f"{name} = {error}") from None
+        return read_as(f"{name} = ", _MANY[name], text)
     if isinstance(value, PromptShare):
         return [value]
     return [plain_value(name, item) for item in several(name, value)]
@@ -340,6 +372,12 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def number_if_given(name: str, value: Any, least: float, most: float) -> float | None:
+    """A number between two bounds, from a number or a text."""
+    plain = plain_value(name, scalar(value))
+    return None if plain is None else number(name, plain, least, most)
+
+
 def tokens_of_prefix(prefix: Any, isl: Any) -> Any:
     """A cached prefix in tokens, in the shape of `isl` where it is a share of it."""
     text = prefix if isinstance(prefix, PromptShare) else scalar(prefix)
@@ -354,6 +392,14 @@ def tokens_of_prefix(prefix: Any, isl: Any) -> Any:
 
 
 # Limits on latencies, as callers write them.
+
+
+def required_limits(question: str, slo: Any) -> Limits:
+    """Limits in seconds, at least one."""
+    limits = slo_limits(slo)
+    if not limits:
+        raise BadInput(f"{question} needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+    return limits
 
 
 def slo_limits(slo: Any) -> Limits | None:

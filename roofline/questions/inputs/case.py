@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline.catalog.find import engine_names, load_engine
@@ -16,6 +16,7 @@ from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment
 from roofline.questions.inputs.arguments import (
     PLAIN,
     number,
+    number_if_given,
     plain_value,
     refuse_masked,
     scalar,
@@ -48,8 +49,8 @@ from roofline.serving.verdict import DERATED, beyond, is_pressing, is_within
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, PCIE, Gpu, Price
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
-from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, share_of_text, time_of_text
-from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
+from roofline.support.errors import BadInput, UnknownName, check_known, shown
 from roofline.support.records import replace
 
 __all__ = [
@@ -364,7 +365,7 @@ def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Le
         raise BadInput(f"a trace has its own spread; leave out {' and '.join(cvs)}")
     if isinstance(lengths, str):
         if not re.search(r"[./\\]", lengths):
-            raise UnknownName(f"unknown length distribution {lengths!r}; choose from {', '.join(LAWS)}, or a trace.csv")
+            check_known("length distribution", lengths, LAWS, end=", or a trace.csv")
         from roofline.measurements.tables import read_trace
 
         rows: Sequence[tuple[float, float]] = read_trace(lengths)
@@ -404,15 +405,15 @@ def cold_start_of(value: Any) -> tuple[float, float] | None:
         if not colon:
             raise BadInput(f"cold_start = {shown(value)} must be a share and a time, such as 1%:2s")
         pair: list[Any] = [
-            _parsed("cold_start", share_of_text, share),
-            _parsed(f"cold_start = {shown(value)}", time_of_text, time),
+            read_as("cold_start: ", share_of_text, share),
+            read_as(f"cold_start = {shown(value)}: ", time_of_text, time),
         ]
     else:
         values = several("cold_start", value)
         if len(values) != 2:
             raise BadInput(f"cold_start = {shown(value)} must be a share and a time: (0.01, 2.0), or '1%:2s'")
         pair = [
-            _parsed("cold_start", read, item) if isinstance(item, str) else item
+            read_as("cold_start: ", read, item) if isinstance(item, str) else item
             for item, read in zip(values, (share_of_text, time_of_text), strict=True)
         ]
     cold_share = number("the share of cold starts", pair[0], 0.0, 1.0)
@@ -464,7 +465,7 @@ def losses_of(value: Any) -> dict[str, float]:
         if name in losses:
             raise BadInput(f"{name!r} is derated twice in {shown(value)}")
         plain = scalar(share)
-        lost = _parsed(f"derate {name}", share_of_text, plain) if isinstance(plain, str) else plain
+        lost = read_as(f"derate {name}: ", share_of_text, plain) if isinstance(plain, str) else plain
         losses[name] = number(f"derate {name}", lost, 0.0, _MOST_LOST)
     return losses
 
@@ -490,14 +491,6 @@ def _levels(slo: Mapping[str, float]) -> list[float]:
     return sorted({*LEVELS, *(level for level in limited if level is not None)})
 
 
-def _parsed(name: str, read: Callable[[str], float], text: str) -> float:
-    """A parsed text; errors get the option's name."""
-    try:
-        return read(text)
-    except BadInput as error:
-        raise BadInput(f"{name}: {error}") from None
-
-
 # Prompt cache options: parsed into a record, checked, and described in notes.
 
 #: Options of `predict` that describe a prompt cache.
@@ -519,18 +512,12 @@ def prompt_cache_of(
     if all(value is None for value in (cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)):
         return None
     tier = HBM if scalar(cache_tier) is None else scalar(cache_tier)
-    if tier not in TIERS:
-        raise UnknownName(f"unknown cache_tier {shown(tier)}; choose from {', '.join(TIERS)}")
-    hit, size = plain_value("cache_hit", scalar(cache_hit)), plain_value("cache_size", scalar(cache_size))
-    if hit is not None:
-        hit = number("cache_hit", hit, 0.0, 1.0)
-    if size is not None:
-        size = number("cache_size", size, 1.0, _MOST_BYTES)
-    rate = plain_value("cache_bandwidth", scalar(cache_bandwidth))
-    if rate is not None:
-        if tier == HBM:
-            raise BadInput("cache_bandwidth is that of a tier; give cache_tier host, nvme or network, too")
-        rate = number("cache_bandwidth", rate, 1.0, _MOST_BYTES)
+    check_known("cache_tier", tier, TIERS)
+    hit = number_if_given("cache_hit", cache_hit, 0.0, 1.0)
+    size = number_if_given("cache_size", cache_size, 1.0, _MOST_BYTES)
+    rate = number_if_given("cache_bandwidth", cache_bandwidth, 1.0, _MOST_BYTES)
+    if rate is not None and tier == HBM:
+        raise BadInput("cache_bandwidth is that of a tier; give cache_tier host, nvme or network, too")
     total, exponent = _working_set(scalar(working_set))
     if total is not None:
         if hit is not None:
@@ -651,10 +638,7 @@ def api_prices_of(value: Any) -> ByPhase | None:
     if value is None:
         return None
     if isinstance(value, str):
-        try:
-            value = api_price_of_text(value)
-        except BadInput as error:
-            raise BadInput(f"api_price: {error}") from None
+        value = read_as("api_price: ", api_price_of_text, value)
     names = {name: key for key, several in API_TOKENS.items() for name in several}
     if not isinstance(value, Mapping) or any(name not in names for name in value):
         raise BadInput(f"api_price = {shown(value)} must be prices of in, out and cached: in:0.5,out:1.5,cached:0.05")

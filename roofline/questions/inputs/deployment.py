@@ -74,6 +74,22 @@ def gpu_of(gpu: Any, specs: str | None = None) -> Gpu:
     return find.load_gpu(name_or_record("gpu", gpu) if pool is None else pool.gpu, specs)
 
 
+def found_model(model: str | Model, options: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
+    """The record of a model, and a note on its name if it needs one."""
+    if isinstance(model, Model):
+        return model, ()
+    record, note = find.find_model(model, options.get("specs"), options.get("assume"))
+    return record, () if note is None else (note,)
+
+
+def found_gpu(gpu: Any, specs: str | None) -> tuple[Gpu, tuple[str, ...]]:
+    """The record of a GPU that is named alone, and a note on its name if it needs one."""
+    if isinstance(gpu, Gpu):
+        return gpu, ()
+    record, note = find.find_gpu(gpu, specs)
+    return record, () if note is None else (note,)
+
+
 def is_open_pool(chosen: GpuChoice) -> bool:
     """Whether it is so many replicas of a plan that is still open."""
     return isinstance(chosen.gpu, Pool)
@@ -299,10 +315,10 @@ _WORDS = (
 )  # fmt: skip
 _SETTINGS = _WORDS[8:]
 _ENGINE = 6  # index into the words
-_MOST = 256  # cached deployments
+_MOST_DEPLOYMENTS = 256  # cached deployments
 
 
-class CaseOptions(NamedTuple):
+class DeploymentOptions(NamedTuple):
     """Options of `predict` that describe the deployment, in groups."""
 
     model: Any
@@ -326,10 +342,11 @@ class Deployed(NamedTuple):
     lost: tuple[str, ...]  # notes on derated rates
 
 
-_KNOWN: dict[CaseOptions, tuple[CaseOptions, Deployed]] = {}  # values keep alive the records whose ids are in the keys
+# Values keep alive the records whose ids are in the keys.
+_KNOWN: dict[DeploymentOptions, tuple[DeploymentOptions, Deployed]] = {}
 
 
-def deployed_case(options: CaseOptions) -> Deployed:
+def deployed_case(options: DeploymentOptions) -> Deployed:
     """One replica; the same object for the same names and options, so that cases share its programs."""
     if not _is_of_catalog(options):
         return _deployed(options)
@@ -342,7 +359,7 @@ def deployed_case(options: CaseOptions) -> Deployed:
         return _deployed(options)
     if known is None:
         known = options, _deployed(options)
-        if len(_KNOWN) >= _MOST:
+        if len(_KNOWN) >= _MOST_DEPLOYMENTS:
             _KNOWN.clear()
         _KNOWN[key] = known
     return known[1]
@@ -353,7 +370,7 @@ def _identity(named: Any) -> Any:
     return named if type(named) is str else (type(named), id(named))
 
 
-def _is_of_catalog(options: CaseOptions) -> bool:
+def _is_of_catalog(options: DeploymentOptions) -> bool:
     """Whether nothing is read from user files, which may change between calls."""
     for name in (options.model, options.gpu, options.words[_ENGINE]):
         if isinstance(name, (Model, Gpu)):
@@ -365,7 +382,7 @@ def _is_of_catalog(options: CaseOptions) -> bool:
     return COUNTS.issuperset(map(type, options.degrees))
 
 
-def _deployed(options: CaseOptions) -> Deployed:
+def _deployed(options: DeploymentOptions) -> Deployed:
     degrees, words, specs = options.degrees, options.words, options.files[0]
     if not COUNTS.issuperset(map(type, degrees)):
         degrees = arguments.plain_counts(**dict(zip(("tp", "pp", "ep", "dp", "num_gpus"), degrees, strict=True)))
@@ -374,14 +391,14 @@ def _deployed(options: CaseOptions) -> Deployed:
     quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, *settings = words
     specs = None if specs is None else arguments.folder(specs)
     model, gpu, copies = options.model, options.gpu, None
-    model, model_note = (model, None) if isinstance(model, Model) else find.find_model(model, specs, options.files[1])
+    model, model_notes = found_model(model, {"specs": specs, "assume": options.files[1]})
     pool = None if isinstance(gpu, Gpu) else pool_of(gpu, specs)
     tp, pp, ep, dp, num_gpus = degrees
     if pool is not None:
         gpu, tp, pp, ep, dp, num_gpus, quantization, copies = opened(
             pool, tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus, quantization=quantization
         )
-    gpu, gpu_note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, specs)
+    gpu, gpu_notes = found_gpu(gpu, specs)
     profile = case.engine(engine, network, specs, gpu, **dict(zip(_SETTINGS, settings, strict=True)))
     derate, price = options.figures
     gpu, lost = case.derated(case.priced(gpu, price), case.losses_of(derate))
@@ -392,13 +409,12 @@ def _deployed(options: CaseOptions) -> Deployed:
         deployment = drafted(deployment, *options.drafts, specs)
     if tp is not None:
         check_plan(model, plan)
-    notes = tuple(note for note in (model_note, gpu_note) if note is not None)
-    return Deployed(deployment, tp, num_gpus, copies, basis, notes, lost)
+    return Deployed(deployment, tp, num_gpus, copies, basis, (*model_notes, *gpu_notes), lost)
 
 
 # Correction factors from one measurement of a deployment.
 
-_FAR = 2.0  # factor beyond which a note asks to check the deployment
+_FAR_OFF = 2.0  # factor beyond which a note asks to check the deployment
 _MOST_FACTOR = 30.0  # factor beyond which the measurement is refused
 _FIELDS = ("isl", "osl", "batch", "prefix")
 
@@ -466,7 +482,7 @@ def correction_notes(factors: Correction) -> tuple[str, ...]:
     for name, factor in (("ttft", factors.ttft), ("tpot", factors.tpot)):
         if factor != 1.0:
             note = f"{name} scaled by the measurement: {rounded(factor)}x the prediction"
-            if not 1.0 / _FAR <= factor <= _FAR:
+            if not 1.0 / _FAR_OFF <= factor <= _FAR_OFF:
                 note += ", far outside its interval; check that the deployment is the same"
             notes.append(note)
     return tuple(notes)

@@ -20,13 +20,14 @@ from roofline.serving.knee import (
 )
 from roofline.serving.latency import BENCHMARK, BURST, UNDER_LOAD, USERS, Served, Workload, lanes
 from roofline.serving.prediction import Prediction
+from roofline.serving.words import deployed_text
 from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import NamedTuple, replace
 
 __all__ = ["BENCHMARK", "UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
 
 
-_SAME = 0.01  # relative gain in capacity that does not justify a wider plan
+_GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
 _LEAST_EXCESS = NANO
 
 
@@ -93,7 +94,7 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
     if workload.load == BURST:
         return _Score(value=1.0, gain=0.0, is_enough=True)
     takes, amount = _capacity(deployment, workload), _amount(workload)
-    return _Score(takes, _SAME, takes >= amount if workload.load == USERS else takes > amount)
+    return _Score(takes, _GAIN_OF_WIDER, takes >= amount if workload.load == USERS else takes > amount)
 
 
 def _amount(workload: Workload) -> Real:
@@ -180,7 +181,7 @@ def under_load(prediction: Prediction) -> Prediction:
         return replace(prediction, added=(*prediction.added, note))
     if not load.is_stable:
         rate = float(workload.request_rate or 0.0)
-        what = f"{deployment.model.short_name} on {deployment.num_gpus} x {deployment.gpu.name}"
+        what = deployed_text(deployment)
         if rate >= load.max_request_rate:
             raise Overloaded(
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; request_rate = "

@@ -44,7 +44,7 @@ FULL = 0.9999
 _INNER = 12  # rounds per trial throughput, where plain iteration does not converge
 _DAMPED = 0.25  # share of a round's `seen` that is taken there
 _LEAST = 2.0**-40  # smallest trial throughput, over the largest
-_SAME = MICRO  # relative change in another round, of what a search found
+_SETTLED_WITHIN = MICRO  # relative change in another round, of what a search found
 _ORDER = 3.0  # of the interpolation between one user and many, for single-token answers
 _TINY = 2.0**-200  # of a time, against division by zero
 _ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput
@@ -273,7 +273,7 @@ def _needed(server: Server, met: Meeting, rate: Real, inside: Real) -> Real:
 
 
 def _is_same(one: Real, other: Real) -> Real:
-    return abs(one - other) <= _SAME * maximum(one, other)
+    return abs(one - other) <= _SETTLED_WITHIN * maximum(one, other)
 
 
 def _bracketed_others(next_state: Callable[[_State], _State], slots: Real) -> Callable[[_State], tuple[_State, bool]]:

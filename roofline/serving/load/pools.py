@@ -188,7 +188,7 @@ def best_pool_ratio(prefill: float, decode: float, prefill_gpus: int, decode_gpu
 BURST_WAVES = 2.0
 
 _E = 2.718281828459045
-_SAME = MICRO  # relative excess of requests in flight over users, beyond which a throughput was not found
+_FOUND_WITHIN = MICRO  # relative excess of requests in flight over users, beyond which a throughput was not found
 
 
 @comparable
@@ -240,7 +240,7 @@ class _Link(NamedTuple):
     variance: Real  # [s^2] of the wait
 
 
-class _Case(NamedTuple):
+class _PooledCase(NamedTuple):
     """Everything that does not depend on the rate."""
 
     pools: Pools
@@ -336,16 +336,16 @@ def decode_capacity(server: Server) -> Saturation:
     return Saturation(rate, slots, step, slots)
 
 
-def _case(pools: Pools, workload: Workload) -> _Case:
+def _case(pools: Pools, workload: Workload) -> _PooledCase:
     plain = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
     rank = prompt_rank(server_of(pools.prefill, replace(plain, osl=1.0)))
     decode = server_of(pools.decode, plain)
     transfer = where(workload.osl > 1.0, kv_transfer_time(pools, workload.isl), 0.0)
     senders, receivers = lanes(pools.prefill) * 1.0, lanes(pools.decode) * 1.0
-    return _Case(pools, workload, rank, decode, decode_capacity(decode), senders, receivers, transfer)
+    return _PooledCase(pools, workload, rank, decode, decode_capacity(decode), senders, receivers, transfer)
 
 
-def _limits(case: _Case) -> tuple[Real, Real, Real]:
+def _limits(case: _PooledCase) -> tuple[Real, Real, Real]:
     """Largest rates of the prefill pool, the decode pool and the links [1/s]."""
     idle = prompt_queue(case.rank, NANO)
     decode = where(case.workload.osl > 1.0, case.full.rate * case.receivers, float("inf"))
@@ -354,7 +354,7 @@ def _limits(case: _Case) -> tuple[Real, Real, Real]:
     return idle.max_rate * case.senders, decode, where(free, float("inf"), link)
 
 
-def _decoding(case: _Case, rate: Real, others: Real | None = None) -> _Decode:
+def _decoding(case: _PooledCase, rate: Real, others: Real | None = None) -> _Decode:
     """Decode ranks at a request rate of the whole pool: other sequences, step times, the wait for a slot."""
     server, rate_per_rank, slots = case.decode, rate / case.receivers, case.full.slots
 
@@ -387,7 +387,7 @@ def _without_prompts(server: Server, step: Real, tpot: Real, decode: Real, other
     )  # fmt: skip
 
 
-def _link(case: _Case, rate: Real, queue: PromptQueue) -> _Link:
+def _link(case: _PooledCase, rate: Real, queue: PromptQueue) -> _Link:
     """Transfers at a rate, and their waits for prompts of the same pass and for other ranks.
 
     A rank finishes prompts no faster than every `queue.each`, so its link is usually free when they end.
@@ -412,7 +412,7 @@ def _line_wait(rate: Real, service_time: Real, share: Real) -> tuple[Real, Real]
 
 
 def _pooled_at(
-    case: _Case, rate: Real, queue: PromptQueue, decoding: _Decode, limits: tuple[Real, Real, Real]
+    case: _PooledCase, rate: Real, queue: PromptQueue, decoding: _Decode, limits: tuple[Real, Real, Real]
 ) -> Pooled:
     """The parts of a request's latency at a rate."""
     workload = case.workload
@@ -437,7 +437,7 @@ def _pooled_at(
     )  # fmt: skip
 
 
-def _idle_probability(case: _Case, rate: Real) -> Real:
+def _idle_probability(case: _PooledCase, rate: Real) -> Real:
     """Probability that an arriving request finds no sequence on the decode pool."""
     server = case.decode
     step = server.decode(1.0).total
@@ -449,7 +449,7 @@ def _idle_probability(case: _Case, rate: Real) -> Real:
     return maximum(1.0 - decoding / users, 0.0) ** others
 
 
-def _open_pools(case: _Case) -> Pooled:
+def _open_pools(case: _PooledCase) -> Pooled:
     """Poisson arrivals."""
     limits = _limits(case)
     offered = case.workload.request_rate
@@ -465,7 +465,7 @@ def _open_pools(case: _Case) -> Pooled:
     )
 
 
-def _closed_pools(case: _Case) -> Pooled:
+def _closed_pools(case: _PooledCase) -> Pooled:
     """Users: the throughput at which all of them are in flight."""
     workload = case.workload
     users: Real = 1.0 if workload.concurrency is None else workload.concurrency
@@ -489,7 +489,7 @@ def _closed_pools(case: _Case) -> Pooled:
     result = at_rate(throughput)
     left = maximum(users / throughput - result.ttft - result.decode, 0.0)  # the others wait for the full pool
     ttft = result.ttft + left
-    is_found = (throughput > 0.0) & (throughput * (ttft + result.decode) <= (1.0 + _SAME) * users)
+    is_found = (throughput > 0.0) & (throughput * (ttft + result.decode) <= (1.0 + _FOUND_WITHIN) * users)
     return result._replace(
         ttft=where(is_found, ttft, float("inf")),
         slot_wait=result.slot_wait + left,
@@ -498,13 +498,13 @@ def _closed_pools(case: _Case) -> Pooled:
     )
 
 
-def _closed_loop_factor(queue: PromptQueue, users: Real, case: _Case) -> Real:
+def _closed_loop_factor(queue: PromptQueue, users: Real, case: _PooledCase) -> Real:
     """Wait of this many users over that of random arrivals: fewer are left to arrive together."""
     users_per_rank = maximum(users / case.senders, 1.0)
     return 1.0 - minimum(queue.util, 1.0) / users_per_rank
 
 
-def _decoding_users(case: _Case, rate: Real, users: Real) -> _Decode:
+def _decoding_users(case: _PooledCase, rate: Real, users: Real) -> _Decode:
     """Decode ranks under users, whose answers go to the emptiest rank."""
     server = case.decode
     others_rate = rate * (users - 1.0) / users
@@ -522,7 +522,7 @@ def _decoding_users(case: _Case, rate: Real, users: Real) -> _Decode:
     return _Decode(others, met, 0.0 * others_rate, 0.0 * others_rate)
 
 
-def _prompt_parts(case: _Case, queue: PromptQueue, users: Pooled | None) -> list[tuple[Real, Real, Real, Real]]:
+def _prompt_parts(case: _PooledCase, queue: PromptQueue, users: Pooled | None) -> list[tuple[Real, Real, Real, Real]]:
     """Weight, minimum, mean beyond it and variance of the time until the KV transfer ends, by prompt length [s]."""
     server = case.rank.server
     before = server.before - server.cold
