@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.cli.screen import Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, rounded, to_text
-from roofline.questions.inputs.arguments import LATENCIES, P99_WITHIN, key_text, limits_words, tokens_of_prefix
+from roofline.questions.inputs.arguments import LATENCIES, binding_text, limits_words, tokens_of_prefix
 from roofline.questions.inputs.case import LAWS, TIERS, cached_text, cold_start_of, cold_start_text, preset_name
 from roofline.questions.inputs.deployment import pool_of
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, ROW_KEYS, meets
@@ -255,12 +255,6 @@ def _binding(row: Row, *, is_mean: bool) -> str:
 
 def _time(row: Row, key: str) -> str:
     return f"{binding_text(key)} {rounded(row[f'{key}_ms'])} ms"
-
-
-def binding_text(key: str, *, is_mean: bool = False) -> str:
-    """Limits as `key_text` reads them; other words, such as ``saturation``, as they are."""
-    is_limit = key == P99_WITHIN or key.partition("_")[0] in LATENCIES
-    return key_text(key, is_mean=is_mean) if is_limit else key
 
 
 def _lengths(options: Mapping[str, Any]) -> str:

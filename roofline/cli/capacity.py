@@ -23,7 +23,6 @@ from roofline.cli.answers import (
     USD_TOKENS,
     WEIGHTS,
     asked_format,
-    binding_text,
     by_estimate,
     case_text,
     deployed_text,
@@ -64,6 +63,7 @@ from roofline.cli.options import (
 )
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
 from roofline.numbers.quantity import rounded, rounded_down
+from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import PRESETS
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError

@@ -12,7 +12,6 @@ from roofline.cli.answers import (
     PLAN,
     SLO_MET,
     asked_format,
-    binding_text,
     case_text,
     deployed_text,
     gpus_text,
@@ -43,6 +42,7 @@ from roofline.cli.options import (
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, prose, terminal_width
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
 from roofline.questions.alternatives import is_free
+from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import engine_names
 from roofline.questions.pools import link_text
 from roofline.questions.predict import meeting_first

@@ -14,7 +14,6 @@ from roofline.cli.answers import (
     PLAN_KEYS,
     SLO_MET,
     asked_format,
-    binding_text,
     by_estimate,
     case_text,
     deployed_text,
@@ -46,6 +45,7 @@ from roofline.cli.screen import MARK, MOST_ROWS, Screen, ScreenColumn, flags
 from roofline.numbers.quantity import rounded, rounded_down, to_text
 from roofline.questions import catalog
 from roofline.questions import why as questions
+from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.predict import LOADS
 from roofline.questions.why import RESULTS, UNITS, Sensitivities, Sensitivity, Solution
 from roofline.support.errors import BadInput, RooflineError

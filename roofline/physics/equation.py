@@ -21,7 +21,7 @@ from roofline.numbers.operations import (
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.gpu import ALL_REDUCE, HOST, P2P, PCIE, CollectiveEfficiency, Efficiency, Gpu, KernelKind
-from roofline.support.errors import BadInput, check_known
+from roofline.support.errors import BadInput, shown
 from roofline.support.records import NamedTuple, replace
 
 CHANGES_SIDES = "a kernel changes its bound"
@@ -264,7 +264,8 @@ _STAND_INS = {
 
 def basis_of(gpu: Gpu, requested: str) -> str:
     """Basis of a GPU's figures; ``inherited``: kernels of another GPU of its generation were measured."""
-    check_known("basis", requested, BASES, error=BadInput)
+    if requested not in BASES:
+        raise BadInput(f"unknown basis {shown(requested)}; choose from {', '.join(BASES)}")
     if requested == "ideal" or gpu.calibration is None:
         return "ideal"
     if gpu.name in gpu.calibration.measured_on:

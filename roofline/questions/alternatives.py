@@ -17,10 +17,10 @@ from roofline.serving.capacity import NOT_KNOWN, Goodput
 from roofline.serving.comparison import UNCHANGED, Difference, difference, why_faster
 from roofline.serving.latency import time_per_token
 from roofline.serving.prediction import Prediction
-from roofline.serving.words import binding_text
 from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.workload import binding_text
 from roofline.specs.written import Pool, pool_text
 from roofline.support.records import NamedTuple
 

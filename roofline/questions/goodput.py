@@ -27,10 +27,10 @@ from roofline.serving.prediction import Prediction, full_server
 from roofline.serving.row_types import GoodputRow
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
-from roofline.serving.words import beside_limit, binding_text, gpus_text
+from roofline.serving.words import beside_limit, gpus_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, P99_WITHIN, key_text, limits_text
+from roofline.specs.workload import LATENCIES, P99_WITHIN, binding_text, key_text, limits_text
 from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision, shown
 from roofline.support.records import dataclass, field, replace

@@ -16,7 +16,7 @@ from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, OUTSIDE, is_pressing
 from roofline.serving.words import deployed_text, plan_text, verdict_text
 from roofline.specs.workload import LATENCIES, LEVELS, key_of
-from roofline.support.errors import BadInput, check_known, shown
+from roofline.support.errors import BadInput, UnknownName, shown
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft
@@ -42,7 +42,8 @@ def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
     """Refuse unknown keys of a row; `known`: None for `ROW_KEYS`."""
     choices = ROW_KEYS if known is None else tuple(known)
     for key in keys:
-        check_known("key", key, choices)
+        if not isinstance(key, str) or key not in choices:
+            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(choices)}")
 
 
 def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from roofline.numbers.quantity import distinct_texts, to_text
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Workload, load_text
 from roofline.serving.verdict import FAIL, PASS, Verdict
-from roofline.specs.workload import LATENCIES, P99_WITHIN, key_text, limits_words
+from roofline.specs.workload import P99_WITHIN, key_text, limits_words
 
 _DEGREES = ("tp", "pp", "ep", "dp")
 
@@ -50,12 +50,6 @@ def plan_text(plan: Any, preset: str | None = None, replicas: Real = 1) -> str:
 def case_text(workload: Workload) -> str:
     """Lengths and load of one case: text such as ``isl 2000, osl 300, 64 users``."""
     return f"isl {workload.isl:g}, osl {workload.osl:g}, {load_text(workload)}"
-
-
-def binding_text(key: str, *, is_mean: bool = False) -> str:
-    """Limits as `key_text` reads them; other words, such as ``saturation``, as they are."""
-    is_limit = key == P99_WITHIN or key.partition("_")[0] in LATENCIES
-    return key_text(key, is_mean=is_mean) if is_limit else key
 
 
 def times_text(times: Mapping[str, Real | None], *, is_mean: bool = False) -> str:

@@ -201,6 +201,12 @@ def key_text(key: str, *, is_mean: bool = False) -> str:
     return f"{metric.upper()} p{_level_text(level)}"
 
 
+def binding_text(key: str, *, is_mean: bool = False) -> str:
+    """Limits as `key_text` reads them; other words, such as ``saturation``, as they are."""
+    is_limit = key == P99_WITHIN or key.partition("_")[0] in LATENCIES
+    return key_text(key, is_mean=is_mean) if is_limit else key
+
+
 def limits_words(limits: Mapping[str, float], *, is_mean: bool = False, among: str = "") -> str:
     """Limits as people read them; `is_mean` as in `key_text`, `among` says for which requests.
 
