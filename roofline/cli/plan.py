@@ -41,10 +41,8 @@ from roofline.cli.options import (
 )
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, prose, terminal_width
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
-from roofline.questions.alternatives import is_free
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import engine_names
-from roofline.questions.pools import link_text
 from roofline.questions.predict import meeting_first
 
 if TYPE_CHECKING:
@@ -102,6 +100,8 @@ def _change(key: str) -> Callable[[Row], str]:
 
 
 def _quality(row: Row) -> str:
+    from roofline.questions.alternatives import is_free
+
     return "-" if row.get("quality") is None else "same" if is_free(row["quality"]) else "check"
 
 
@@ -206,6 +206,7 @@ def _shown(row: Mapping[str, Any], numbers: Mapping[str, str], start: Mapping[st
 def _levers_answer(answer: levers_question.Levers) -> str:
     """The best lever of those that meet the SLO, alone and with others, and the case as it is."""
     from roofline.questions import levers as levers_question
+    from roofline.questions.alternatives import is_free
 
     best, start = answer.best, answer.start
     verb, name = "raises" if answer.goal == "goodput" else "cuts", answer.goal_text
@@ -320,6 +321,8 @@ def _assumptions(answer: levers_question.Levers) -> list[str]:
 
 
 def _qualities(answer: levers_question.Levers) -> list[str]:
+    from roofline.questions.alternatives import is_free
+
     return [f"{lever.name}: {lever.quality}" for lever in answer.alone if not is_free(lever.quality)]
 
 
@@ -566,6 +569,8 @@ def disaggregate(
 
 def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -> Screen:
     """One row for the two pools, then one for a single pool of the same rent on each kind of GPU."""
+    from roofline.questions.pools import link_text
+
     apart = {
         "way": "two pools", "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
         "tpot_ms": row["tpot_ms"], "max_request_rate": answer.max_request_rate,

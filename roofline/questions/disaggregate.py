@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
@@ -42,7 +41,6 @@ from roofline.serving.load.pools import (
     pooled,
     pools_outside,
 )
-from roofline.serving.load.simulation import Arrivals, pools_simulated
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
 from roofline.serving.shown import check_keys, listed_keys
 from roofline.serving.verdict import (
@@ -695,6 +693,10 @@ class PoolSimulation:
 
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
     """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
+    from statistics import fmean
+
+    from roofline.serving.load.simulation import Arrivals, pools_simulated
+
     workload = closed.workload
     whole("seed", seed)
     if workload.num_prompts is not None:
