@@ -348,13 +348,13 @@ def _residuals(runs: list[Observed], factors: tuple[float, float]) -> list[tuple
 
 def _load(run: Observed) -> tuple[object, ...]:
     workload = run.workload
-    return workload.load, workload.isl, workload.osl
+    return workload.load.name, workload.load.amount, workload.isl, workload.osl
 
 
 def _load_distance(run: Observed, other: Observed) -> float:
     first, second = run.workload, other.workload
-    load = "concurrency" if first.concurrency else "request_rate" if first.request_rate else "batch"
-    return sum(abs(math.log(getattr(first, name) / getattr(second, name))) for name in ("isl", "osl", load))
+    names = "isl", "osl", first.load.option
+    return sum(abs(math.log(getattr(first, name) / getattr(second, name))) for name in names)
 
 
 # Causes that may explain why two runs of a server differ, each with one number for its size.

@@ -27,7 +27,6 @@ from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, RooflineError, UnknownName, shown
-from roofline.support.records import replace
 
 if TYPE_CHECKING:
     from roofline.questions.inputs.options import Grid
@@ -196,11 +195,11 @@ def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
     of_load = load.domains(prediction, size)
     if not of_any:
         return [[*of_all, *notes] for notes in of_load]
-    columns = {name: getattr(lengths, name) for name in LENGTHS if getattr(lengths, name) is not None}
+    columns = {name: getattr(lengths, name) for name in lengths.inputs}
     rows = []
     for place, notes in enumerate(of_load):
-        numbers: Any = {name: float(_element(column, place)) for name, column in columns.items()}
-        rows.append([*of_all, *notes, *case.length_warnings(deployment, replace(lengths, **numbers))])
+        numbers = {name: float(_element(column, place)) for name, column in columns.items()}
+        rows.append([*of_all, *notes, *case.length_warnings(deployment, lengths.at(numbers))])
     return rows
 
 

@@ -57,7 +57,6 @@ __all__ = [
     "LEAST_RATE",
     "LENGTHS",
     "LOADS",
-    "NUMBERS",
     "PRESETS",
     "RATES",
     "TIERS",
@@ -91,9 +90,7 @@ __all__ = [
 
 # Lengths, load, engine and routing of a case: parsed, checked, and described in notes.
 
-#: Fields of a workload that may be arrays.
-NUMBERS = ("isl", "osl", "prefix", *OPTIONS)
-#: The same in the order of a table's columns, in which many values of them are predicted together.
+#: Numbers that may be arrays, in the order of a table's columns, in which many values of them are predicted together.
 LENGTHS = ("isl", "osl", *OPTIONS, "prefix")
 
 _LONGEST = BILLION  # tokens or sequences; anything above is a mistake
