@@ -69,9 +69,9 @@ class Workload:
 
     def at(self, numbers: Mapping[str, Any]) -> Workload:
         """The workload with other numbers, by their names among `inputs`."""
-        lengths = {name: value for name, value in numbers.items() if name not in self.load.options}
-        own = {name: value for name, value in numbers.items() if name in self.load.options}
-        return replace(self, load=replace(self.load, **own), **lengths) if own else replace(self, **lengths)  # type: ignore[type-var]
+        own = {name: numbers[name] for name in self.load.options if name in numbers}
+        lengths = {name: value for name, value in numbers.items() if name not in own}
+        return replace(self, load=self.load.having(own), **lengths)
 
 
 def load_text(workload: Workload) -> str:

@@ -68,9 +68,13 @@ class Load:
         """Names of its numbers."""
         return self.options
 
+    def having(self, numbers: Mapping[str, Real]) -> Self:
+        """The load with other numbers, by their names."""
+        return replace(self, **numbers)  # type: ignore[type-var]
+
     def at(self, amount: Real) -> Self:
         """As much of it."""
-        return replace(self, **{self.option: amount})  # type: ignore[type-var]
+        return self.having({self.option: amount})
 
     @classmethod
     def of(cls, amount: Real) -> Self:
@@ -85,7 +89,7 @@ class Load:
 
     def shared(self, parts: Real) -> Load:
         """What each of several equal parts of a deployment gets."""
-        return replace(self, **{name: getattr(self, name) / parts for name in self.inputs})  # type: ignore[type-var]
+        return self.having({name: getattr(self, name) / parts for name in self.inputs})
 
     def users_on(self, ranks: Real) -> Any:  # noqa: ARG002
         """Users of each rank that has any; None where nobody waits for an answer before asking again."""
