@@ -39,6 +39,7 @@ from roofline.serving.latency import Workload, lanes, lengths_by_law
 from roofline.serving.load.equations import saturation, served, server_of
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.simulation import Arrivals, simulated
+from roofline.specs.load import Rate, Users
 
 PAGE = Path(__file__).parent.parent / "docs" / "diagnosis.md"
 SEED = 20_281_000  # of the page; those below were used while the method was written
@@ -135,8 +136,8 @@ def slower(gpu: Any, factor: float) -> Any:
 def more_requests(workload: Workload, factor: float, deployment: Any) -> Workload:
     ranks = float(lanes(deployment))
     if workload.concurrency is not None:
-        return replace(workload, concurrency=max(round(workload.concurrency * factor / ranks), 1) * ranks)
-    return replace(workload, request_rate=workload.request_rate * factor)
+        return replace(workload, load=Users(max(round(workload.concurrency * factor / ranks), 1) * ranks))
+    return replace(workload, load=Rate(workload.request_rate * factor))
 
 
 def loads(draw: random.Random, deployment: Any, workload: Workload) -> list[Workload]:
@@ -145,12 +146,10 @@ def loads(draw: random.Random, deployment: Any, workload: Workload) -> list[Work
     ranks = float(lanes(deployment))
     if draw.random() < 0.5:
         users = {max(round(math.exp(draw.uniform(*map(math.log, USERS[kind])))), 1) for kind in kinds}
-        return [replace(workload, concurrency=n * ranks) for n in sorted(users)]
-    server = server_of(deployment, replace(workload, request_rate=1.0))
+        return [replace(workload, load=Users(n * ranks)) for n in sorted(users)]
+    server = server_of(deployment, replace(workload, load=Rate(1.0)))
     full = saturation(server, prompt_of(server)).rate * ranks
-    return [
-        replace(workload, request_rate=full * share) for share in sorted(draw.uniform(*UTIL[kind]) for kind in kinds)
-    ]
+    return [replace(workload, load=Rate(full * share)) for share in sorted(draw.uniform(*UTIL[kind]) for kind in kinds)]
 
 
 def biased(deployment: Any, kernels: float, host: float) -> Any:
@@ -170,7 +169,7 @@ def measured(deployment: Any, workload: Workload, requests: int, seed: int) -> d
     if isinstance(deployment, tuple):  # kernels k times as slow: a host k times as fast, in a time k times as long
         deployment, factor = deployment
         rate = workload.request_rate
-        faster = workload if rate is None else replace(workload, request_rate=rate * factor)
+        faster = workload if rate is None else replace(workload, load=Rate(rate * factor))
         times = measured(hosted(deployment, 1.0 / factor), faster, requests, seed)
         return {name: value / factor if name == "answered_rate" else value * factor for name, value in times.items()}
     ranks = float(lanes(deployment))
@@ -228,7 +227,7 @@ def is_answered(deployment: Any, workload: Workload) -> bool:
         rate = workload.request_rate
         return is_answered(
             hosted(deployment, 1.0 / factor),
-            workload if rate is None else replace(workload, request_rate=rate * factor),
+            workload if rate is None else replace(workload, load=Rate(rate * factor)),
         )
     found = served(deployment, workload)
     return bool(found.is_stable) and (workload.concurrency is not None or float(found.util) < FULLEST)

@@ -20,6 +20,7 @@ from roofline.serving.latency import Workload, lengths_by_law
 from roofline.serving.load.pools import KvLink, Pools, pool_tails, pooled, pools_outside
 from roofline.serving.load.simulation import Arrivals, pools_simulated
 from roofline.serving.load.tails import percentile
+from roofline.specs.load import Rate, Users
 
 POOLS = (
     ("llama-3.1-8b", "h100-sxm:tp1x2", "a100-sxm-80gb:tp1x3"),
@@ -54,17 +55,17 @@ def judged(seed: int, *, of_users: bool) -> tuple[str, bool, dict[str, float]]:
         for pool in (prefill, decode)
     )
     pools = Pools(first, second, KvLink("rdma", draw.choice(LINKS), draw.random() < 0.3))
-    workload = Workload(isl, osl, request_rate=1e-6, lengths=lengths)
+    workload = Workload(isl, osl, Rate(1e-6), lengths=lengths)
     most = float(pooled(pools, workload).max_request_rate)
     if of_users:
         users = draw.choice(USERS)
         if lengths.answers.cv == 0.0:
             lengths = lengths_by_law("uniform", USERS_CV, USERS_CV)
-        workload = Workload(isl, osl, concurrency=float(users), lengths=lengths)
+        workload = Workload(isl, osl, Users(float(users)), lengths=lengths)
         arrivals = Arrivals(max(4000, 20 * users), users=users, lengths=lengths, seed=seed)
     else:
         rate = draw.choice(UTILS) * most
-        workload = replace(workload, request_rate=rate)
+        workload = replace(workload, load=Rate(rate))
         arrivals = Arrivals(12_000, rate=rate, lengths=lengths, seed=seed)
     found = pooled(pools, workload)
     spreads = pool_tails(pools, workload, found)

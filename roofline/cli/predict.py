@@ -453,7 +453,7 @@ def _answer_text(
 
 def _headroom(prediction: Prediction) -> list[str]:
     """The load up to which the p99 stays within the multiple of the median that an SLO states."""
-    if "p99_within" not in prediction.slo or prediction.load == "burst":
+    if "p99_within" not in prediction.slo or prediction.workload.load.is_burst:
         return []
     from roofline.questions.goodput import cause_of_tails, headroom
 

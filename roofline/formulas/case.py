@@ -15,7 +15,7 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.equation import CHANGES_SIDES, DOUBLING
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
-from roofline.serving.latency import BURST, Workload, is_a_mixture, request_passes
+from roofline.serving.latency import Workload, is_a_mixture, request_passes
 from roofline.serving.load.equations import mean_latencies, served
 from roofline.serving.prediction import LIMIT_BINDS, Prediction, memory_of
 from roofline.serving.quantization import MATRICES
@@ -120,9 +120,9 @@ def with_inputs(
     lengths = {
         name: make(Input(name, "workload", unit, float(getattr(workload, name)), meaning))
         for name, (unit, meaning) in WORKLOAD.items()
-        if name in workload_inputs(workload)
+        if name in workload.inputs
     }
-    workload = replace(workload, **lengths)
+    workload = workload.at(lengths)
     cache = workload.cache
     if cache is not None and type(cache.hit) is float and is_a_mixture(cache):
         hit = make(Input("cache_hit", "workload", "1", cache.hit, "share of requests whose prefix is cached"))
@@ -153,13 +153,6 @@ def with_inputs(
     )
 
 
-def workload_inputs(workload: Workload) -> tuple[str, ...]:
-    """Names of a workload's lengths and load, among `WORKLOAD`."""
-    load = "batch" if workload.load == BURST else workload.load
-    run = () if workload.num_prompts is None else ("num_prompts",)
-    return "isl", "osl", load, "prefix", *run
-
-
 def inputs(prediction: Prediction) -> dict[str, Input]:
     """Inputs of a single case by name, whether or not a result depends on them."""
     entries: dict[str, Input] = {}
@@ -175,7 +168,7 @@ def inputs(prediction: Prediction) -> dict[str, Input]:
 def changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
     """The prediction of a single case with inputs at other values, its memory included."""
     if changes.keys() <= set(WORKLOAD):  # the deployment stays
-        deployment, workload = prediction.deployment, replace(prediction.workload, **changes)
+        deployment, workload = prediction.deployment, prediction.workload.at(changes)
         under_load = None if prediction.served is None else served(deployment, workload)
         prefill, decode = request_passes(deployment, workload, under_load)
         result = replace(prediction, workload=workload, prefill=prefill, decode=decode, served=under_load)
@@ -187,7 +180,7 @@ def changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
 def refuse_arrays(prediction: Prediction, question: str) -> None:
     """Refuse a prediction of several cases; `question` opens the message."""
     workload = prediction.workload
-    for name in workload_inputs(workload):
+    for name in workload.inputs:
         if not isinstance(getattr(workload, name), float):
             raise BadInput(f"{question} takes one case, but {name} is an array; call it once per element")
 
@@ -667,9 +660,8 @@ def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tu
     if workload.cache is not None and workload.cache.hit is None and workload.cache.zipf is not None:
         raise BadInput("a hit rate by Zipf's law is no formula of the prefix; give cache_hit")
     graph = Graph()
-    load = "batch" if workload.load == BURST else workload.load
-    inputs: dict[str, Any] = {name: graph.input(name) for name in ("isl", "osl", load, "prefix")}
-    return graph, mean_latencies(deployment, replace(workload, **inputs))
+    inputs = {name: graph.input(name) for name in ("isl", "osl", workload.load.option, "prefix")}
+    return graph, mean_latencies(deployment, workload.at(inputs))
 
 
 def latency_script(deployment: Deployment, workload: Workload, name: str = "latencies") -> str:

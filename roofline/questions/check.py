@@ -21,6 +21,7 @@ from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
 from roofline.serving.verdict import HALF_WIDTH, pass_sigma
 from roofline.specs.gpu import HEAD, NETWORK
+from roofline.specs.load import KIND_OF, RUN, Burst, Load, Users
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
@@ -146,7 +147,7 @@ def _at_hardware_limit(measurement: Measurement, predicted: Expected, options: d
     """The same work at the hardware limit: a burst, or the prefill of one request and the decode step it joins."""
     ideal = {**options, "basis": "ideal"}
     steps = expected(measurement, batch=predicted.batch, **ideal)
-    if measurement.batch is not None:
+    if _kind(measurement) is Burst:
         return steps
     first = expected(measurement, batch=1.0, **ideal)
     whole = float(e2el(first.ttft, steps.tpot or 0.0, measurement.osl or 1.0))
@@ -209,12 +210,12 @@ def _warnings(measurement: Measurement, prediction: Prediction) -> tuple[str, ..
 
 def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str:
     """What the predicted times are of, in words; empty for a burst."""
-    if measurement.batch is not None:
+    if _kind(measurement) is Burst:
         return ""
-    if workload.num_prompts is not None:
+    if workload.load.is_run:
         return f"the mean over the run of {workload.num_prompts:g} requests, its start included"
     steady = f"the {_TAIL if is_tail else 'mean'} of the steady state"
-    if measurement.num_prompts is None or measurement.statistic in ("mean", None) or workload.concurrency is None:
+    if measurement.num_prompts is None or measurement.statistic in ("mean", None) or RUN not in workload.load.options:
         return steady
     return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (--statistic mean)"
 
@@ -224,22 +225,26 @@ def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dic
     means = {metric: metric for metric in LATENCIES}
     if measurement.statistic != _TAIL or prediction.served is None:
         return means, ()
-    if prediction.workload.num_prompts is not None:
+    if prediction.workload.load.is_run:
         return means, (f"{_TAIL}: compared with the predicted mean of the run",)
     return {metric: key_of(metric, _TAIL_LEVEL) for metric in means}, ()
 
 
+def _kind(measurement: Measurement) -> type[Load] | None:
+    """The kind of load that is predicted: a burst or requests in flight rather than the rate that they come to."""
+    return next((kind for name, kind in KIND_OF.items() if getattr(measurement, name) is not None), None)
+
+
 def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
     """Load of a measurement as keyword arguments of `predict`, and notes."""
-    if measurement.batch is not None:
-        return {"batch": measurement.batch}, ()
-    if measurement.concurrency is None:
-        if measurement.request_rate is None:
-            raise BadInput("no load given; add --concurrency, --request-rate or --batch")
-        return {"request_rate": measurement.request_rate}, (
-            f"{measurement.request_rate:g} requests/s: predicted as Poisson arrivals",
-        )
-    users = max(measurement.concurrency, 1.0)
+    kind = _kind(measurement)
+    if kind is None:
+        raise BadInput("no load given; add --concurrency, --request-rate or --batch")
+    amount = getattr(measurement, kind.option)
+    if kind is not Users:
+        notes = (f"{kind.words(f'{amount:g}')}: predicted as Poisson arrivals",) if kind.is_open else ()
+        return {kind.option: amount}, notes
+    users = max(amount, 1.0)
     note = f"{users:g} request{'s' if users > 1.0 else ''} in flight: predicted as a closed loop of users"
     prompts = measurement.num_prompts
     is_median = measurement.statistic == "median"  # unmoved by the start of a run, unless most requests belong to it

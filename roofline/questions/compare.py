@@ -33,7 +33,6 @@ from roofline.serving.comparison import (
     unchanged_text,
 )
 from roofline.serving.knee import smallest_tp
-from roofline.serving.latency import BURST
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import canonical_preset, summary
 from roofline.serving.row_types import QuantizedRow
@@ -212,9 +211,8 @@ def _at_largest_load(prediction: Prediction) -> Prediction | None:
     most = prediction.knees.memory
     if most is None or not most >= 1.0:
         return None
-    load = "batch" if prediction.load == BURST else prediction.load
-    fullest: dict[str, Any] = {load: most, "num_prompts": None}
-    return predict_deployment(prediction.deployment, replace(prediction.workload, **fullest))
+    workload = prediction.workload
+    return predict_deployment(prediction.deployment, replace(workload, load=workload.load.of(most)))
 
 
 def _fewest_gpus(prediction: Prediction) -> int | None:

@@ -329,7 +329,7 @@ def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[s
     start = predict(model, gpu, **(options if question.load else {**options, "request_rate": LEAST_RATE}))
     workload = start.workload
     one_case("cost", workload.isl + workload.osl + workload.prefix + start.e2el, "lengths and load")
-    if question.load == _BATCH:
+    if workload.load.is_burst:
         return _answer(start, question, _Levels(_cost_at(start, None), None, None, start), notes)
     goodput = None
     if question.slo and not question.load:
@@ -395,7 +395,7 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
         notes = [text for text in prediction.warnings if question.load or not text.startswith(_OF_A_LOAD[0])]
     row = _case_row(start)
     shared: dict[str, Json] = {}
-    if prediction is not None and question.slo and question.share is not None and question.load != _BATCH:
+    if prediction is not None and question.slo and question.share is not None and not start.workload.load.is_burst:
         share, slo = question.share, question.slo
         met = share_is_met(prediction.deployment, prediction.workload, slo, share, prediction.correction)
         if met is not None:

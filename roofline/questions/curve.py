@@ -16,13 +16,13 @@ from roofline.questions.inputs.deployment import choice, is_open_pool
 from roofline.questions.predict import predict
 from roofline.questions.table import table
 from roofline.serving.capacity import Goodput, share_is_met
-from roofline.serving.latency import RATE, USERS
 from roofline.serving.load.equations import served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.serving.words import deployed_text
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import LASTING, Rate, Users
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
 from roofline.support.errors import BadInput, shown
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 #: Loads that a curve may vary, and their short names.
-AGAINST = {RATE: RATE, "rate": RATE, USERS: USERS, "users": USERS}
+AGAINST = {name: kind for kind in LASTING.values() for name in (kind.option, kind.short)}
 
 #: Keys of a point of a curve.
 CURVE_KEYS = (
@@ -47,7 +47,6 @@ _GROWTH = 2.0**0.5  # factor on the users from one point to the next
 _BEYOND = 1.5  # last number of users, over the slots
 _MOST_USERS = 4096.0
 _USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the values
-_END = {RATE: "saturation", USERS: "all slots taken"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +67,7 @@ class Curve:
     goodput: Goodput | None  # where the SLO is just met; None without an SLO
 
     def __repr__(self) -> str:
-        unit = "requests/s" if self.against == RATE else "users"
+        unit = LASTING[self.against].unit
         last: Mapping[str, Any] = self.rows[-1]
         ends = f"{len(self.rows)} points, up to {rounded(last[self.against])} {unit}"
         known = "" if self.goodput is None else f"; goodput {rounded(self.goodput.rate)} requests/s"
@@ -85,7 +84,7 @@ class Curve:
         if self.goodput is None or not self.goodput.rate:
             return None
         start = self.prediction
-        workload = replace(start.workload, request_rate=self.goodput.rate)
+        workload = replace(start.workload, load=Rate(self.goodput.rate))
         loaded = replace(start, workload=workload, served=served(start.deployment, workload))
         return None if loaded.tok_s_user is None else (float(loaded.tok_s_user), float(loaded.output_tok_s_gpu))
 
@@ -94,7 +93,7 @@ def curve(
     model: str | Model,
     gpu: str | Gpu,
     *,
-    against: str = RATE,
+    against: str = Rate.option,
     slo: Slo | None = None,
     share: float | str | None = None,
     **options: Unpack[Unloaded],
@@ -125,7 +124,7 @@ def curve(
     kind = AGAINST.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInput(f"against = {shown(against)} must be rate or users")
-    loads_given = (name for name in ("batch", RATE, USERS, "num_prompts") if scalar(options.get(name)) is not None)
+    loads_given = (name for name in ("batch", Rate.option, *Users.options) if scalar(options.get(name)) is not None)
     load_option = next(loads_given, None)
     if load_option is not None:
         raise BadInput(f"a curve varies the load itself; leave out {load_option}")
@@ -144,20 +143,22 @@ def curve(
     plan = {"tp": best.deployment.plan.tp, **({"slo": limits} if limits else {})}
     start = predict(model, gpu, **{**plain, **plan}, request_rate=LEAST_RATE)
     most, slots = _ends(start)
-    loads = [place * most for place in _RATES] if kind == RATE else _user_counts(slots)
-    rows: list[Any] = table(start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind: loads})
+    loads = [place * most for place in _RATES] if kind.is_open else _user_counts(slots)
+    rows: list[Any] = table(
+        start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind.option: loads}
+    )
     if all(row["reason"] is not None for row in rows):
         raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
     points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
     for row in points:
         if not limits or required is None:
             break
-        load = replace(start.workload, **{RATE: None, kind: row[kind]})  # by a share of the requests, as in `goodput`
+        load = replace(start.workload, load=kind.of(row[kind.option]))  # by a share of the requests, as in `goodput`
         met = share_is_met(start.deployment, load, limits, required, start.correction)
         if met is None:
             break
         row |= {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
-    return Curve(start, kind, points, most if kind == RATE else slots, limits, goodput)
+    return Curve(start, kind.option, points, most if kind.is_open else slots, limits, goodput)
 
 
 def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
@@ -177,14 +178,15 @@ def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
 def _panels(curves: Sequence[Curve]) -> list[Panel]:
     """TTFT and TPOT against the load, with their limits; throughput against speed, with the goodput."""
     first = curves[0]
-    x_label = "requests/s" if first.against == RATE else "users"
+    kind = LASTING[first.against]
+    x_label = kind.unit
     names = _labels(curves)
     ends: dict[str, float] = {}
     if len({curve.saturation for curve in curves}) == 1:
-        ends[_END[first.against]] = first.saturation
+        ends[kind.end] = first.saturation
     for name, curve in zip(names, curves, strict=True):
         if curve.saturation not in ends.values():
-            ends[f"{name} {_END[first.against]}".strip()] = curve.saturation
+            ends[f"{name} {kind.end}".strip()] = curve.saturation
     panels = []
     for metric in ("ttft", "tpot"):
         series = []
@@ -204,7 +206,7 @@ def _panels(curves: Sequence[Curve]) -> list[Panel]:
         if series:
             top = _picture_top([value for line in series for value in line.values], list(levels.values()))
             label = f"{metric.upper()} [ms]"
-            panels.append(Panel(title, x_label, label, series, levels, ends, first.against == USERS, top))
+            panels.append(Panel(title, x_label, label, series, levels, ends, not kind.is_open, top))
     series = []
     for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
         points = [(row["tok_s_user"], row["output_tok_s_gpu"]) for row in curve.rows if row["tok_s_user"] is not None]

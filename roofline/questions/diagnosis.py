@@ -9,7 +9,7 @@ from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.operations import Real
 from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import BURST, RATE, USERS, Workload, e2el, lanes
+from roofline.serving.latency import Workload, e2el, lanes
 from roofline.serving.load.equations import mean_latencies, served
 from roofline.specs.engine import Engine
 from roofline.support.records import NamedTuple, dataclass, replace
@@ -76,7 +76,7 @@ def paired_runs(before: Sequence[Observed], after: Sequence[Observed]) -> list[P
     """Each later run with the earlier one of the nearest load; those without one (same kind of load) are left out."""
     pairs = []
     for run in after:
-        alike = [other for other in before if other.workload.load == run.workload.load]
+        alike = [other for other in before if type(other.workload.load) is type(run.workload.load)]
         if alike:
             pairs.append(Pair(min(alike, key=lambda other: _load_distance(other, run)), run))
     return pairs
@@ -348,13 +348,13 @@ def _residuals(runs: list[Observed], factors: tuple[float, float]) -> list[tuple
 
 def _load(run: Observed) -> tuple[object, ...]:
     workload = run.workload
-    return workload.load, workload.concurrency, workload.request_rate, workload.batch, workload.isl, workload.osl
+    return workload.load.name, workload.load.amount, workload.isl, workload.osl
 
 
 def _load_distance(run: Observed, other: Observed) -> float:
     first, second = run.workload, other.workload
-    load = "concurrency" if first.concurrency else "request_rate" if first.request_rate else "batch"
-    return sum(abs(math.log(getattr(first, name) / getattr(second, name))) for name in ("isl", "osl", load))
+    names = "isl", "osl", first.load.option
+    return sum(abs(math.log(getattr(first, name) / getattr(second, name))) for name in names)
 
 
 # Causes that may explain why two runs of a server differ, each with one number for its size.
@@ -409,9 +409,8 @@ def predicted_figures(run: Observed) -> Figures | None:
     if factor != 1.0:
         engine = replace(deployment.engine, **{name: getattr(deployment.engine, name) / factor for name in _HOST})
         deployment = replace(deployment, engine=engine)
-        if workload.request_rate is not None:
-            workload = replace(workload, request_rate=workload.request_rate * factor)
-    if workload.load == BURST:
+        workload = replace(workload, load=workload.load.sped_up(factor))
+    if workload.load.is_burst:
         ttft, tpot = (float(time) for time in mean_latencies(deployment, workload))
         total = float(e2el(ttft, tpot, workload.osl))
         return Figures(_scaled(factor, ttft, tpot, total, None))
@@ -426,8 +425,9 @@ def predicted_figures(run: Observed) -> Figures | None:
 def in_flight(run: Observed) -> float:
     """Most sequences that one data-parallel rank runs at once, as predicted."""
     workload, ranks = run.workload, float(lanes(run.deployment))
-    if workload.load == USERS:
-        return max(float(workload.concurrency or 1.0) / ranks, 1.0)
+    users = workload.load.users_on(ranks)
+    if users is not None:
+        return float(users)
     figures = predicted_figures(run)
     mean = 1.0 if figures is None else float(workload.request_rate or 0.0) * figures.values["e2el"] / ranks
     return mean + 2.0 * math.sqrt(mean) + 1.0  # Poisson: rarely more
@@ -443,8 +443,8 @@ def _with_engine(run: Observed, **changes: float) -> Observed:
     return run._replace(deployment=replace(run.deployment, engine=engine))
 
 
-def _with_workload(run: Observed, **changes: Real) -> Observed:
-    return run._replace(workload=replace(run.workload, **changes))
+def _with_workload(run: Observed, **changes: object) -> Observed:
+    return run._replace(workload=replace(run.workload, **changes))  # type: ignore[arg-type]
 
 
 def _slower_kernels(run: Observed, size: float) -> Observed:
@@ -484,7 +484,7 @@ def _step_sizes(runs: list[Observed]) -> tuple[float, ...]:
 
 
 def _limited(run: Observed, size: float) -> Observed | None:
-    if run.workload.load == BURST:
+    if run.workload.load.is_burst:
         return None
     stages = float(run.deployment.plan.pp)
     present = run.deployment.engine.max_num_seqs
@@ -508,15 +508,7 @@ def _uncached(run: Observed, size: float) -> Observed | None:
 
 
 def _more_requests(run: Observed, size: float) -> Observed | None:
-    workload = run.workload
-    if workload.request_rate is not None:
-        return _with_workload(run, request_rate=workload.request_rate * size)
-    if workload.concurrency is None:
-        return _with_workload(run, batch=max(workload.batch * size, 1.0))
-    users = max(workload.concurrency * size, 1.0)
-    if workload.num_prompts is not None:
-        run = _with_workload(run, num_prompts=max(workload.num_prompts, users))
-    return _with_workload(run, concurrency=users)
+    return _with_workload(run, load=run.workload.load.scaled(size))
 
 
 def _longer_answers(run: Observed, size: float) -> Observed:
@@ -566,7 +558,7 @@ def _cached_before_text(runs: list[Observed], size: float) -> str:
 
 
 def _requests_text(runs: list[Observed], size: float) -> str:
-    if runs[0].workload.load == RATE:
+    if runs[0].workload.load.is_open:
         return f"load: {rounded(size, 2)} x the request rate that is stated"
     return f"load: {rounded(size, 2)} x the requests in flight that are stated"
 

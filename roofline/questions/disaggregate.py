@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
@@ -21,7 +21,6 @@ from roofline.serving.capacity import Goodput, pool_goodput
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.latency import (
     UNIFORM,
-    USERS,
     Workload,
     decode,
     lanes,
@@ -59,6 +58,7 @@ from roofline.serving.verdict import (
 )
 from roofline.serving.words import times_text, verdict_text
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import (
     LATENCIES,
@@ -140,8 +140,9 @@ def disaggregate(
     spreads = {name: plain.get(name) for name in TRAFFIC}
     isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
-    one_case("disaggregate", workload.isl + workload.osl + sum(map(_number, loads.values())), "lengths and load")
-    if workload.num_prompts is not None and any(key not in LATENCIES for key in limits or ()):
+    loaded = sum(getattr(workload, name) for name in workload.load.inputs)
+    one_case("disaggregate", workload.isl + workload.osl + loaded, "lengths and load")
+    if workload.load.is_run and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
     plain["cold_start"] = None  # belongs to the load
     engine = plain.get("engine") or DEFAULT_ENGINE
@@ -169,23 +170,19 @@ def disaggregate(
     return Disaggregation(pools, workload, pooled_load, limits or Limits(), warnings, formats)
 
 
-def _number(value: Any) -> Any:
-    return 0.0 if value is None else value * 1.0
-
-
 def _overload_message(load: Pooled, workload: Workload) -> str:
     rates = {
         "the prefill pool": float(load.max_prefill_rate),
         "the decode pool": float(load.max_decode_rate),
         "the link between the pools": float(load.max_link_rate),
     }
-    if workload.request_rate is None:
-        return f"no steady state was found for {workload.concurrency:g} users; ask for fewer, or give more replicas"
+    if not workload.load.is_open:
+        return f"no steady state was found for {workload.load.asked}; ask for fewer, or give more replicas"
     part = min(rates, key=lambda name: rates[name])
     remedy = "a faster link" if part.startswith("the link") else "more replicas"
     return (
-        f"{part} answers at most {rounded(rates[part])} requests/s of this kind; request_rate = "
-        f"{rounded(float(workload.request_rate or 0.0))} is too much for it: lower the rate, or give it {remedy}"
+        f"{part} answers at most {rounded(rates[part])} requests/s of this kind; "
+        f"{workload.load.asked} is too much for it: lower the rate, or give it {remedy}"
     )
 
 
@@ -242,7 +239,7 @@ class Disaggregation:
     @property
     def load(self) -> str:
         """The kind of load: ``concurrency`` or ``request_rate``."""
-        return self.workload.load
+        return self.workload.load.name
 
     @property
     def ttft(self) -> float:
@@ -344,7 +341,7 @@ class Disaggregation:
     @cached_property
     def tails(self) -> Tails | None:
         """Distributions of the latencies over requests; None for a run of `num_prompts`."""
-        return None if self.workload.num_prompts is not None else pool_tails(self.pools, self.workload, self.found)
+        return None if self.workload.load.is_run else pool_tails(self.pools, self.workload, self.found)
 
     def latency(self, key: str) -> float | None:
         """A latency by the key of a limit, such as ``ttft`` or ``ttft_p95`` [s] or ``p99_within`` [1].
@@ -496,7 +493,7 @@ class Disaggregation:
         limit = self.slo.get("tpot")
         if limit is None:
             return full_rate
-        server = server_of(decode, replace(self.workload, concurrency=None, num_prompts=None, request_rate=1.0))
+        server = server_of(decode, replace(self.workload, load=Rate(1.0)))
         batch = float(largest_that_holds(lambda b: server.decode(b).total <= limit, float(server.slots)))
         if batch < 1.0:
             return 0.0
@@ -590,8 +587,8 @@ def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, 
     """Ends of the 80 % intervals of the mean latencies [s]; None on the ideal basis, which is a bound."""
     if is_ideal(pools):
         return None
-    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
-    batched = replace(single, batch=load.batch)
+    single = replace(workload, load=Burst())
+    batched = replace(single, load=Burst(load.batch))
     users = load.concurrency / pools.prefill.replicas
     engine, cold = pools.prefill.engine, workload.cold_start
     stated = pools.prefill.effective_engine.network  # by the user, like cold starts: no uncertainty
@@ -611,11 +608,11 @@ def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, 
 
 def _least(pools: Pools, workload: Workload, load: Pooled) -> dict[str, Real]:
     """Mean latencies at the hardware limit [s]."""
-    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    single = replace(workload, load=Burst())
     first = prefill(pools.prefill.on("ideal"), single).time
     if workload.osl <= 1.0:
         return {"ttft": first, "e2el": first}
-    fastest = decode(pools.decode.on("ideal"), replace(single, batch=load.batch)).time
+    fastest = decode(pools.decode.on("ideal"), replace(single, load=Burst(load.batch))).time
     step = time_per_token(pools.decode, workload.osl, fastest)
     return {"ttft": first, "tpot": step, "e2el": first + load.decode * (step / load.tpot)}
 
@@ -652,7 +649,7 @@ def pool_verdict(
         limited.append(Limited(key, *(share / limit for share in (time, low, high, at_best))))
     if is_ideal(pools):
         return verdict(limited, in_range=AT_HARDWARE_LIMIT, is_mean=True)
-    single = replace(workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None)
+    single = replace(workload, load=Burst())
     unchecked = [*outside_pools(pools, workload, load), *beyond(pools.prefill, single)]
     return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed)
 
@@ -699,16 +696,17 @@ def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int)
 
     workload = closed.workload
     whole("seed", seed)
-    if workload.num_prompts is not None:
+    if workload.load.is_run:
         raise BadInput("a simulation of two pools knows the steady state alone; leave out num_prompts")
-    users = round(float(workload.concurrency or 1.0))
-    if workload.load == USERS and users != workload.concurrency:
-        raise BadInput(f"a simulation has whole users; concurrency = {workload.concurrency:g}")
+    rate = workload.load.rate_on(1.0)
+    stated = workload.load.users_on(1.0)
+    users = 1 if stated is None else round(stated)
+    if stated not in (None, users):
+        raise BadInput(f"a simulation has whole users; concurrency = {stated:g}")
     usual = min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
-    cv = _USERS_CV if workload.load == USERS else 0.0
+    cv = 0.0 if workload.load.is_open else _USERS_CV
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)
-    rate = None if workload.request_rate is None else float(workload.request_rate)
     finished = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
     latencies: dict[str, float] = {}
     for name in LATENCIES:

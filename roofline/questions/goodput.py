@@ -29,6 +29,7 @@ from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
 from roofline.serving.words import beside_limit, gpus_text
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, binding_text, key_text, limits_text
 from roofline.specs.written import Pool, pool_text
@@ -335,7 +336,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
             f"misses: {cause_of_tails(prediction)} alone put the p99 at {multiple}x the median on {where}, above "
             f"{rounded(slo[key])}x"
         )
-    workload = replace(prediction.workload, concurrency=None, request_rate=nearest.max_request_rate * LEAST)
+    workload = replace(prediction.workload, load=Rate(nearest.max_request_rate * LEAST))
     time = float(limited_latencies(prediction.deployment, workload, (key,), prediction.correction)[key])
     if time == float("inf"):
         return UNKNOWN

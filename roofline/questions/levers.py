@@ -42,7 +42,6 @@ from roofline.questions.inputs.deployment import choice
 from roofline.questions.predict import meeting_first, meets, predict
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
 from roofline.serving.cost import usd_per_m_output_tok
-from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import resolved_quantization, summary
 from roofline.serving.row_types import LeverRow
@@ -52,6 +51,7 @@ from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
 from roofline.serving.words import gpus_text, times_text
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, shown
@@ -75,7 +75,7 @@ _NOT_HERE = {
     "measured": "a measurement is of one deployment only",
     "allow_oversize": "a lever that does not fit is listed with the reason",
 }
-_NUMBERS = ("isl", "osl", "prefix", RATE, USERS)
+_NUMBERS = ("isl", "osl", "prefix", *LASTING)
 
 
 def levers(
@@ -254,7 +254,7 @@ class _Session:
 
 def _deployed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options without the load, on which a goodput does not depend."""
-    return {name: value for name, value in options.items() if name not in (RATE, USERS)}
+    return {name: value for name, value in options.items() if name not in LASTING}
 
 
 def _place(score: float, than: float) -> float:
@@ -266,7 +266,7 @@ def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a single case under a load; others are refused."""
     options = without("levers", options, _NOT_HERE)
     plain = {name: value for name, value in plain_options(options).items() if value is not None}
-    if not {RATE, USERS} & set(plain):
+    if not LASTING.keys() & set(plain):
         raise BadInput("levers need a load: give --request-rate or --concurrency (request_rate=2 in Python)")
     single_numbers("levers", plain, _NUMBERS)
     return plain
@@ -509,12 +509,9 @@ def _budgets(start: Start) -> Iterator[Lever]:
 
 
 def _lighter_load(start: Start) -> Lever:
-    workload = start.prediction.workload
-    if workload.request_rate is not None:
-        rate = _LIGHTER * float(workload.request_rate)
-        return Lever("headroom", (Choice(f"{rounded(rate)} requests/s (-20%)", {RATE: rate}),))
-    users = _LIGHTER * float(workload.concurrency or 1.0)
-    return Lever("headroom", (Choice(f"{rounded(users)} users (-20%)", {USERS: users}),))
+    load = start.prediction.workload.load
+    lighter = _LIGHTER * float(load.amount)
+    return Lever("headroom", (Choice(f"{load.words(rounded(lighter))} (-20%)", {load.option: lighter}),))
 
 
 # A case with levers pulled, compared with the unchanged case; and all levers of a case.

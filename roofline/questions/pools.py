@@ -21,6 +21,7 @@ from roofline.serving.load.equations import served
 from roofline.serving.load.pools import KV_LINKS, NVLINK, PCIE_LINK, RDMA, KvLink, Pools
 from roofline.serving.load.tails import limited_latencies
 from roofline.specs.gpu import PCIE, Gpu, Price
+from roofline.specs.load import Rate
 from roofline.specs.model import Model
 from roofline.specs.written import read_as
 from roofline.support.errors import BadInput, DoesNotFit, RooflineError, shown
@@ -236,16 +237,12 @@ def _compared(
 ) -> OnePool:
     """Both ways to serve, with `count` GPUs in replicas of one pool, whole or not."""
     replicas = count / replica.plan.num_gpus
-    share = {
-        name: None if getattr(workload, name) is None else getattr(workload, name) / replicas
-        for name in ("request_rate", "concurrency", "num_prompts")
-    }
-    shared = replace(workload, **share)
+    shared = replace(workload, load=workload.load.shared(replicas))
     load = served(replica, shared)
     crossings, apart, together = crossovers(pools, replica, workload, replicas, width)
     within = None
     if slo:
-        unit_load = replace(workload, concurrency=None, num_prompts=None, request_rate=1.0)
+        unit_load = replace(workload, load=Rate(1.0))
         rate = largest_rate(replica, unit_load, slo).rate * replicas
         within = _RatesWithin(pool_goodput(pools, workload, slo).rate, rate)
     is_there = always(load.is_stable)
@@ -266,7 +263,7 @@ def _compared(
 
 def _ttft_p99(replica: Deployment, workload: Workload, load: Served) -> float | None:
     """The p99 of TTFT over requests, as in a prediction [s]; None where it is not known, and for a run."""
-    if workload.num_prompts is not None:
+    if workload.load.is_run:
         return None
     time = float(limited_latencies(replica, workload, ("ttft_p99",), load=load)["ttft_p99"])
     return None if time == float("inf") else time

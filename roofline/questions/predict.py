@@ -16,11 +16,12 @@ from roofline.questions.inputs.arguments import slo_limits
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, deployed_case
 from roofline.serving.knee import Knees, does_not_fit
-from roofline.serving.latency import BURST, UNCORRECTED, Correction, Workload, prompt_kinds
+from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
 from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys, row
 from roofline.serving.verdict import LIKELY, PASS
 from roofline.specs.gpu import HOST, Gpu, the
+from roofline.specs.load import LASTING, Burst
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
@@ -287,8 +288,8 @@ def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Re
         return _at_plan(load.at_tp(deployment, groups[0][0], rest.base.num_gpus), workload, rest)
     parts = []
     for degree, places in groups:
-        numbers = {name: taken(getattr(workload, name), tp.shape, places) for name in case.NUMBERS}
-        part = replace(workload, **numbers)
+        numbers = {name: taken(getattr(workload, name), tp.shape, places) for name in workload.inputs}
+        part = workload.at(numbers)
         parts.append(_at_plan(load.at_tp(deployment, degree, rest.base.num_gpus), part, rest))
     return MixedPlans(parts, [places for _, places in groups], tp.shape)
 
@@ -417,15 +418,15 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
     values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
-    if any(values[name] is not None for name in LOADS[1:]):
+    kind = next((kind for name, kind in LASTING.items() if values[name] is not None), Burst)
+    if not kind.is_burst:
         values["batch"] = options.get("batch")
     values["prefix"] = arguments.tokens_of_prefix(values["prefix"], values["isl"])
-    load = next((name for name in LOADS[1:] if values[name] is not None), BURST)
     return {
         **dict.fromkeys(ROW_KEYS),
         **values,
         **{name: options.get(name) for name in case.TRAFFIC[:2]},
-        "load": load,
+        "load": kind.name,
         "model": record.short_name,
         "model_id": record.name,
         "gpu": deployments.gpu_of(gpu, options.get("specs")).name,

@@ -31,11 +31,11 @@ from roofline.questions.inputs.case import TRAFFIC
 from roofline.questions.inputs.deployment import POOLED, GpuChoice, choice
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.serving.knee import check_count
-from roofline.serving.latency import RATE, USERS
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, preset_name, sixteen_bit_dtype
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import LASTING, RUN
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, Limits
 from roofline.specs.written import PromptShare
@@ -54,7 +54,7 @@ NO_LOAD = (
     "its cells hold bursts on an idle server; users, request rates, percentiles and goodput are where rounds of "
     "equations agree (docs/method.md), which cells cannot repeat until they do: ask predict, curve or goodput"
 )
-_OF_A_LOAD = (USERS, RATE, "num_prompts", *TRAFFIC)
+_OF_A_LOAD = (*LASTING, RUN, *TRAFFIC)
 _VARIED = ("quantization", "kv_cache_dtype", "tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")
 _DEFAULTS: Mapping[str, Any] = {
     **DEFAULTS, "quantization": None, "kv_cache_dtype": None, "tp": None, "pp": 1, "ep": 1, "dp": 1,

@@ -12,7 +12,7 @@ from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded, to_text
 from roofline.questions.inputs.arguments import number, one_case, whole
 from roofline.questions.predict import predict
-from roofline.serving.latency import UNIFORM, USERS, Lengths, lanes, lengths_by_law
+from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
 from roofline.serving.load.simulation import Arrivals, Finished, simulated
 from roofline.serving.prediction import Prediction
@@ -181,24 +181,24 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     one_case("a simulation", served.ttft, "lengths and load")
     whole("seed", seed)
     ranks = float(lanes(prediction.deployment))
-    users_per_rank = max((workload.concurrency or 1.0) / ranks, 1.0)  # fewer users than ranks leave some idle
+    rate = workload.load.rate_on(ranks)
+    users_per_rank = 1.0 if rate is not None else workload.load.users_on(ranks)  # fewer than ranks leave some idle
     users = round(users_per_rank)
     if users != users_per_rank:
         raise BadInput(
             f"a simulation has whole users on each rank: concurrency = {workload.concurrency:g} over {ranks:g} makes "
             f"{users_per_rank:g} of them; try {users * ranks:g}"
         )
-    run = None if workload.num_prompts is None else max(round(workload.num_prompts / ranks), users)
+    run = max(round(workload.num_prompts / ranks), users) if workload.load.is_run else None
     usual = run or min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
     count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     lengths = workload.lengths
     if lengths is not None and spread is not None:
         raise BadInput("the case already has a spread; leave out spread")
     if lengths is None:
-        usual_width = _USERS_SPREAD if workload.load == USERS else 0.0
+        usual_width = 0.0 if workload.load.is_open else _USERS_SPREAD
         width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)
         lengths = lengths_by_law(UNIFORM, width / 3.0**0.5, width / 3.0**0.5)
-    rate = None if workload.request_rate is None else workload.request_rate / ranks
     return Arrivals(count, rate, users, run is not None, lengths, seed)
 
 
@@ -207,7 +207,7 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
     deployment, workload = prediction.deployment, prediction.workload
     ranks = float(lanes(deployment))
     e2el = fmean(request.e2el for request in finished)
-    rate = (workload.concurrency or 1.0) / e2el if arrivals.rate is None else arrivals.rate * ranks
+    rate = workload.concurrency / e2el if arrivals.rate is None else arrivals.rate * ranks
     gaps = [request.tpot for request in finished if not math.isnan(request.tpot)]
     return Simulation(
         prediction=prediction,

@@ -36,7 +36,6 @@ from roofline.serving.capacity import (
 )
 from roofline.serving.comparison import latencies
 from roofline.serving.knee import check_degrees, check_plan, does_not_fit
-from roofline.serving.latency import BURST
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset
 from roofline.serving.row_types import SizeRow
@@ -44,6 +43,7 @@ from roofline.serving.shown import ROW_KEYS, listed_keys
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY, is_pressing
 from roofline.serving.words import degrees_text, gpus_text, plan_text
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import LASTING, RUN, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, key_text
 from roofline.specs.written import Pool
@@ -63,7 +63,7 @@ _NOT_OF_A_SIZE = {
     "allow_oversize": "what does not fit cannot meet an SLO",
 }
 _DEGREES = ("tp", "pp", "ep", "dp")
-_LOADS_OF_REPLICAS = ("concurrency", "request_rate", "num_prompts")  # loads that replicas share
+_LOADS_OF_REPLICAS = (*LASTING, RUN)  # loads that replicas share
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ def _on_gpu(
         **{length: plain.get(length, default) for length, default in DEFAULTS.items()},
         **({"batch": None} if load else {}),
         **load,
-        "load": next(iter(load), BURST),
+        "load": stated(load).name,
         **fixed._asdict(),
         "model": model.short_name,
         "model_id": model.name,
@@ -360,7 +360,7 @@ def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> li
     notes = []
     if any(answer.meets_high is not None and answer.meets for answer in sizes):
         notes.append("the SLO is judged on the central estimate; where meets_high is no, the upper 80 % end misses it")
-    is_loaded = any(answer.prediction and answer.prediction.load != BURST for answer in sizes)
+    is_loaded = any(answer.prediction and not answer.prediction.workload.load.is_burst for answer in sizes)
     if is_loaded and any(key in LATENCIES for key in slo):
         notes.append(
             "limits without a percentile are means here; write ttft:300@p95 for a percentile, or use goodput "

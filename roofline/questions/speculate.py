@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.numbers.quantity import BILLION, rounded, to_text
 from roofline.physics.plan import Draft
 from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options
-from roofline.questions.inputs.case import LEAST_RATE, LOADS
+from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
 from roofline.questions.predict import predict
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.words import deployed_text
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import KIND_OF
 from roofline.specs.model import Model
 from roofline.support.errors import BadInput
 from roofline.support.records import dataclass, field, replace
@@ -117,8 +118,7 @@ class Speculation:
         """Speed-up at any load."""
         times = []
         for prediction in (self.predictions[0], self.predictions[tokens]):
-            changed: Any = {self.along: value}
-            workload = replace(prediction.workload, **changed)
+            workload = prediction.workload.at({self.along: value})
             times.append(float(predict_deployment(prediction.deployment, workload).tpot or math.nan))
         return times[0] / times[1]
 
@@ -143,9 +143,7 @@ class Speculation:
 
     def _load(self, value: float) -> str:
         number = rounded(value)
-        if self.along == "batch":
-            return f"batch {number}"
-        return f"{number} {'requests/s' if self.along == 'request_rate' else 'user' if number == '1' else 'users'}"
+        return "1 user" if (text := KIND_OF[self.along].words(number)) == "1 users" else text
 
     def __repr__(self) -> str:
         return f"<Speculation {deployed_text(self.predictions[0].deployment)}, {self.draft.method}: {self}>"
@@ -201,8 +199,8 @@ def speculate(
     values = list(_USUAL)
     if load_names:
         values = [number(along, value, 0.0, BILLION) for value in all_values(along, loads[along])]
-    top = values[-1] if along == "concurrency" else None
-    plain[along] = top or (1.0 if along == "batch" else LEAST_RATE)
+    kind = KIND_OF[along]
+    plain[along] = kind.start if kind.is_burst or kind.is_open else values[-1]
     start: Prediction[Any, Any, Any] = predict(model, gpu, **plain)
     one_case("speculate", start.ttft)
     if start.tpot is None:
@@ -241,6 +239,5 @@ def _prediction(
     from roofline.numbers.arrays import as_array
 
     deployment = replace(start.deployment, draft=draft)
-    none: Mapping[str, Any] = {"batch": 1.0, "concurrency": None, "request_rate": None}
-    workload = replace(start.workload, **{**none, along: as_array(along, list(values))})
+    workload = start.workload.at({along: as_array(along, list(values))})
     return predict_deployment(deployment, workload, start.slo, allow_oversize=start.allow_oversize)

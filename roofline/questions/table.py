@@ -12,7 +12,7 @@ from roofline.numbers.quantity import BILLION, KIBI, MEGA, rounded
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, deployment, load
 from roofline.questions.inputs.arguments import all_values, listed_names, plain_value, slo_limits
-from roofline.questions.inputs.case import LENGTHS, LOADS
+from roofline.questions.inputs.case import LENGTHS
 from roofline.questions.predict import DEFAULTS, predict, refused_row
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
@@ -22,11 +22,11 @@ from roofline.serving.row_types import Row
 from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys
 from roofline.serving.shown import row as row_of
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import RUN, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, RooflineError, UnknownName, shown
-from roofline.support.records import replace
 
 if TYPE_CHECKING:
     from roofline.questions.inputs.options import Grid
@@ -165,11 +165,8 @@ def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, 
 
 def _length_names(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the lengths and the load of a table; a burst where no load is given."""
-    loads = [name for name in LOADS if options.get(name) is not None]
-    if len(loads) > 1:
-        raise BadInput(f"a case has one load; {' and '.join(loads)} are given; keep one")
-    run = ("num_prompts",) if options.get("num_prompts") is not None else ()
-    return "isl", "osl", *(loads or ["batch"]), *run, "prefix"
+    run = (RUN,) if options.get(RUN) is not None else ()
+    return "isl", "osl", stated(options).option, *run, "prefix"
 
 
 def _reason(prediction: Prediction, place: int, *, fits: bool, used: float) -> str | None:
@@ -180,7 +177,7 @@ def _reason(prediction: Prediction, place: int, *, fits: bool, used: float) -> s
     if served is None or bool(_element(served.is_stable, place)):
         return None
     most = _element(served.max_request_rate, place)
-    if prediction.workload.request_rate is None or _element(served.request_rate, place) < most:
+    if not prediction.workload.load.is_open or _element(served.request_rate, place) < most:
         return "no steady state was found"
     return f"overloaded: at most {rounded(float(most))} requests/s"
 
@@ -198,11 +195,11 @@ def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
     of_load = load.domains(prediction, size)
     if not of_any:
         return [[*of_all, *notes] for notes in of_load]
-    columns = {name: getattr(lengths, name) for name in LENGTHS if getattr(lengths, name) is not None}
+    columns = {name: getattr(lengths, name) for name in lengths.inputs}
     rows = []
     for place, notes in enumerate(of_load):
-        numbers: Any = {name: float(_element(column, place)) for name, column in columns.items()}
-        rows.append([*of_all, *notes, *case.length_warnings(deployment, replace(lengths, **numbers))])
+        numbers = {name: float(_element(column, place)) for name, column in columns.items()}
+        rows.append([*of_all, *notes, *case.length_warnings(deployment, lengths.at(numbers))])
     return rows
 
 

@@ -18,12 +18,12 @@ from roofline.numbers.roots import root
 from roofline.outputs.files import is_stream, write_whole
 from roofline.physics.passes import Pass
 from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits, values_of
-from roofline.questions.inputs.case import LEAST_RATE, LOADS
+from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.predict import meeting_first, predict
 from roofline.serving.capacity import MOST
 from roofline.serving.knee import check_plan, possible_tp, widest_tp
-from roofline.serving.latency import RATE, USERS, lanes
+from roofline.serving.latency import lanes
 from roofline.serving.load.equations import restated
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import PRESETS, summary
@@ -31,6 +31,7 @@ from roofline.serving.shown import row
 from roofline.serving.verdict import FAIL, Verdict
 from roofline.specs.formats import FORMATS, format_symbol
 from roofline.specs.gpu import HOST, Gpu
+from roofline.specs.load import KIND_OF, LASTING, Users
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES as SLO_KEYS
 from roofline.specs.workload import key_text, limits_words, metric_and_level
@@ -245,7 +246,7 @@ def _with_load(options: dict[str, Any], unknown: Any) -> dict[str, Any]:
         return options
     if loads:
         raise BadInput(f"{name} is solved for, but {', '.join(loads)} is given; a case has one load, leave it out")
-    return {**options, name: LEAST_RATE if name == "request_rate" else 1}
+    return {**options, name: KIND_OF[name].start}
 
 
 # Answer of an inverse question: the value of one input at which latency targets are just met.
@@ -260,7 +261,7 @@ SLOTS, MEMORY, LONGEST, SATURATION, SEARCH = "max_num_seqs", "memory", "max_mode
 NOT_KNOWN = "not known beyond"
 
 #: Inputs of which there are whole numbers.
-COUNTED = ("batch", "isl", "osl", USERS)
+COUNTED = ("batch", "isl", "osl", Users.option)
 _PREFIXED = ("B/s", "FLOP/s", "exp/s", "B", "s")  # units that take a prefix
 
 
@@ -375,7 +376,7 @@ class Solution:
     @property
     def is_mean(self) -> bool:
         """Whether a target without a percentile is on the mean over requests."""
-        return self.unknown in (RATE, USERS) or self.base.workload.is_mean
+        return self.unknown in LASTING or self.base.workload.is_mean
 
     def __repr__(self) -> str:
         if self.value is None:
@@ -499,7 +500,7 @@ def _held(
     """
     value = answer.value or 0.0
     workload, engine, is_open = prediction.workload, prediction.deployment.engine, answer.limited_by == SEARCH
-    most, held_by, why = math.inf, MEMORY, ""
+    most, held_by, why, kind = math.inf, MEMORY, "", LASTING.get(entry.name)
     if entry.name == "batch" and prediction.served is None and not prediction.allow_oversize:
         most = float(prediction.knees.memory or math.inf)
         why = f"the memory holds batch {most:g}"
@@ -511,9 +512,11 @@ def _held(
         if engine.max_model_len is not None and engine.max_model_len - other < most:
             most, held_by = engine.max_model_len - other, LONGEST
             why = f"max_model_len is {engine.max_model_len} tokens"
-    elif entry.name == USERS and is_open and all(metric_and_level(key)[0] == "tpot" for key in targets):
+    elif (
+        kind is not None and not kind.is_open and is_open and all(metric_and_level(key)[0] == "tpot" for key in targets)
+    ):
         most, held_by, why = _slots(prediction)
-    elif entry.name == RATE and prediction.served is not None:
+    elif kind is not None and kind.is_open and prediction.served is not None:
         edge = changed(prediction, {entry.name: value * _JUST_ABOVE}).served
         lost = answer.is_jump and edge is not None and not edge.is_stable
         if is_open or lost:
@@ -602,10 +605,11 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
         return max(float(workload.isl) - 1.0, 0.0), 0.0
     if entry.name == "cache_hit":
         return 1.0, 0.0
-    if entry.name == RATE and prediction.served is not None:
+    kind = LASTING.get(entry.name)
+    if kind is not None and kind.is_open and prediction.served is not None:
         return NANO, MOST * float(prediction.served.max_request_rate)
     if entry.kind == "workload":
-        return 1.0, (_MOST_USERS if entry.name == USERS else BILLION)
+        return 1.0, (BILLION if kind is None else _MOST_USERS)
     if _is_rising(entry):
         return 0.0, _INFINITE
     is_share = entry.kind == "efficiency" and not entry.name.startswith(("eta_x", "tuning_"))
@@ -660,7 +664,7 @@ def _single_answer(prediction: Prediction, entry: Input, result: str, target: fl
 
 def _lacks(case: Prediction, result: str) -> bool:
     """Whether a case has a steady state, but a percentile that is not known."""
-    is_steady = case.workload.num_prompts is None and (case.served is None or bool(case.served.is_stable))
+    is_steady = not case.workload.load.is_run and (case.served is None or bool(case.served.is_stable))
     return is_steady and case.latency(result) is None
 
 

@@ -11,7 +11,7 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
-from roofline.serving.latency import BURST, UNCORRECTED, Correction, Served, Workload, lanes
+from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes
 from roofline.serving.load.equations import saturation, served, server_of
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
 from roofline.serving.load.server import prompt_of
@@ -27,6 +27,7 @@ from roofline.serving.load.tails import (
     tails,
 )
 from roofline.serving.words import beside_limit, plan_text
+from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
 from roofline.support.records import NamedTuple, replace
@@ -161,17 +162,17 @@ def largest_rate(
     Source:
         docs/method.md, "Goodput".
     """
-    idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
+    idle = replace(workload, load=Rate(1.0))
     server = server_of(deployment, idle)
     saturation_rate = float(saturation(server, prompt_of(server)).rate * lanes(deployment))
 
     def excesses(util: float) -> dict[str, float] | None:
-        loaded = replace(idle, request_rate=util * saturation_rate)
+        loaded = replace(idle, load=Rate(util * saturation_rate))
         means = served(deployment, loaded)
         return _excesses(deployment, loaded, slo, share, correction, means) if means.is_stable else None
 
     def within(util: float) -> WithinLimits:
-        loaded = replace(idle, request_rate=util * saturation_rate)
+        loaded = replace(idle, load=Rate(util * saturation_rate))
         means = served(deployment, loaded)
         return attained(deployment, loaded, slo, means, correction) if means.is_stable else WithinLimits({}, 0.0)
 
@@ -304,12 +305,12 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
     Source:
         docs/method.md, "Goodput".
     """
-    idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
+    idle = replace(workload, load=Rate(1.0))
     saturation_rate = float(pooled(pools, idle).max_request_rate)
     together = () if share is None else tuple(key for key in slo if key in LATENCIES)
 
     def tails_at(util: float) -> tuple[Pooled, Tails] | None:
-        loaded = replace(idle, request_rate=util * saturation_rate)
+        loaded = replace(idle, load=Rate(util * saturation_rate))
         means = pooled(pools, loaded)
         return (means, pool_tails(pools, loaded, means)) if means.is_stable else None
 
@@ -361,17 +362,17 @@ def crossovers(
     Source:
         Linear interpolation of both curves of TPOT over the rate.
     """
-    idle = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
+    idle = replace(workload, load=Rate(1.0))
     server = server_of(replica, idle)
     one_pool_rate = float(saturation(server, prompt_of(server)).rate * lanes(replica)) * replicas
     two_pools_rate = float(pooled(pools, idle).max_request_rate)
 
     def of_one(rate: float) -> float:
-        means = served(replica, replace(idle, request_rate=rate / replicas))
+        means = served(replica, replace(idle, load=Rate(rate / replicas)))
         return float(means.tpot) if means.is_stable else float("inf")
 
     def of_pools(rate: float) -> float:
-        means = pooled(pools, replace(idle, request_rate=rate))
+        means = pooled(pools, replace(idle, load=Rate(rate)))
         return float(means.tpot) if means.is_stable else float("inf")
 
     two_pools, one_pool = _tpot_curve(of_pools, two_pools_rate), _tpot_curve(of_one, one_pool_rate)
@@ -511,7 +512,7 @@ def fewest_gpus(
     is checked before time. Where nothing meets the SLO, the nearest plan has the smallest worst time relative to its
     limit. `by_preset` holds the model on one GPU per pipeline stage, whether it fits or not.
     """
-    if workload.load != BURST:
+    if not workload.load.is_burst:
         return _fewest_under_load(by_preset, workload, slo, fixed, for_certain=for_certain)
     ideal = {preset: _trial(deployment.on("ideal"), preset, workload, slo) for preset, deployment in by_preset.items()}
     nearest: Candidate | None = None
@@ -554,9 +555,7 @@ def _fewest_under_load(
     for_certain: bool,
 ) -> Sized:
     """`fewest_gpus` for users or a rate: each plan with as many replicas as it needs."""
-    idle = replace(
-        workload, batch=1.0, concurrency=None, request_rate=None, num_prompts=None, lengths=None, cold_start=None
-    )
+    idle = replace(workload, load=Burst(), lengths=None, cold_start=None)
     bounded = slo if workload.lengths is None else {key: slo[key] for key in slo if key in LATENCIES}
     ideal = {preset: _trial(deployment.on("ideal"), preset, idle, bounded) for preset, deployment in by_preset.items()}
     best: Candidate | None = None

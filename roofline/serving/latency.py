@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import exp, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, above, ceil, comparable, maximum, never, plain, where
 from roofline.numbers.quantity import BILLION, rounded, to_text
@@ -18,6 +18,7 @@ from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 from roofline.specs.gpu import LOADING, NETWORK
+from roofline.specs.load import Burst, Load
 from roofline.specs.workload import LAWS
 from roofline.support.errors import BadInput, check_known, shown
 from roofline.support.records import NamedTuple, dataclass, replace
@@ -26,22 +27,15 @@ if TYPE_CHECKING:
     from random import Random
 
 
-#: Loads, by the field of a workload that states them; a burst is stated by its `batch`.
-BURST, USERS, RATE = "burst", "concurrency", "request_rate"
-
-
 @comparable
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """Lengths and load of requests: a burst on an idle server, users (closed loop), or Poisson arrivals (open loop)."""
+    """Lengths and load of requests."""
 
     isl: Real  # [tokens] prompt
     osl: Real  # [tokens] answer
-    batch: Real = 1.0  # [sequences] of a burst, per replica
+    load: Load = Burst()
     prefix: Real = 0.0  # [tokens] of the prompt that are in the KV cache
-    concurrency: Real | None = None  # [requests] in flight on the whole deployment: closed loop
-    request_rate: Real | None = None  # [1/s] Poisson arrivals at the whole deployment: open loop
-    num_prompts: Real | None = None  # [requests] of a run that all users begin together; None: the steady state
     lengths: Lengths | None = None  # spread of isl and osl under a load; None: none
     cold_start: tuple[float, float] | None = None  # share of requests [1], start-up time [s]
     cache: PromptCache | None = None  # None: all prefixes are in GPU memory
@@ -49,28 +43,44 @@ class Workload:
     @property
     def is_mean(self) -> bool:
         """Whether latencies are means over requests that differ: under a load, or with hits and misses of a cache."""
-        return self.load != BURST or is_a_mixture(self.cache)
+        return not self.load.is_burst or is_a_mixture(self.cache)
 
     @property
-    def load(self) -> str:
-        """Which load it is: `BURST`, `USERS` or `RATE`."""
-        if self.concurrency is not None:
-            return USERS
-        return BURST if self.request_rate is None else RATE
+    def batch(self) -> Real:
+        return self.load.batch
+
+    @property
+    def concurrency(self) -> Any:
+        return self.load.concurrency
+
+    @property
+    def request_rate(self) -> Any:
+        return self.load.request_rate
+
+    @property
+    def num_prompts(self) -> Any:
+        return self.load.num_prompts
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of its numbers, for `at`."""
+        amount, *others = self.load.inputs
+        return "isl", "osl", amount, "prefix", *others
+
+    def at(self, numbers: Mapping[str, Any]) -> Workload:
+        """The workload with other numbers, by their names among `inputs`."""
+        own = {name: numbers[name] for name in self.load.options if name in numbers}
+        lengths = {name: value for name, value in numbers.items() if name not in own}
+        return replace(self, load=self.load.having(own), **lengths)
 
 
 def load_text(workload: Workload) -> str:
     """The load of one case in a few words.
 
-    >>> load_text(Workload(1000.0, 100.0, concurrency=64.0))
+    >>> load_text(Workload(1000.0, 100.0, Users(64.0)))
     '64 users'
     """
-    if workload.concurrency is not None:
-        run = "" if workload.num_prompts is None else f", a run of {workload.num_prompts:g} requests"
-        return f"{workload.concurrency:g} users{run}"
-    if workload.request_rate is not None:
-        return f"{workload.request_rate:g} requests/s"
-    return f"batch {workload.batch:g}"
+    return workload.load.text("{:g}".format)
 
 
 def prefill(deployment: Deployment, workload: Workload) -> Pass:
@@ -99,7 +109,7 @@ def prefill(deployment: Deployment, workload: Workload) -> Pass:
 
 
 def _uncached_prompts(deployment: Deployment, isl: Real, batch: Real, prefix: Real) -> tuple[Kernel, ...]:
-    return _all_prompts(deployment, Workload(isl, 1.0, batch, prefix))
+    return _all_prompts(deployment, Workload(isl, 1.0, Burst(batch), prefix))
 
 
 def _all_prompts(deployment: Deployment, workload: Workload) -> tuple[Kernel, ...]:
@@ -770,8 +780,8 @@ def request_passes(deployment: Deployment, workload: Workload, under_load: Serve
     """Prefill and mean decode step of a burst, or of one request under a load (without prefill in its steps)."""
     if under_load is None:
         return prefill(deployment, workload), decode(deployment, workload)
-    single = replace(workload, batch=1.0)
-    return prefill(deployment, single), decode(deployment, replace(single, batch=under_load.batch))
+    single = replace(workload, load=Burst())
+    return prefill(deployment, single), decode(deployment, replace(single, load=Burst(under_load.batch)))
 
 
 # Correction of predictions by one measurement of the same deployment.

@@ -8,6 +8,7 @@ from typing import Any
 
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys
+from roofline.specs.load import Load
 
 _FIELDS = (
     "deployment", "workload", "prefill", "decode", "memory", "slo", "allow_oversize", "correction", "served",
@@ -77,6 +78,8 @@ class MixedPlans(Prediction[Any, Any, Any]):
         if isinstance(first, tuple):
             fields = [self.joined(list(each)) for each in zip(*values, strict=True)]
             return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
+        if isinstance(first, Load):
+            return first.having({name: self.joined([getattr(load, name) for load in values]) for name in first.inputs})
         if all(isinstance(value, (str, int, float)) or hasattr(value, "dtype") for value in values):
             if not any(hasattr(value, "dtype") for value in values) and all(value == first for value in values):
                 return first

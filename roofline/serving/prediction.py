@@ -29,9 +29,7 @@ from roofline.physics.plan import Deployment
 from roofline.serving.cost import ByPhase, TokenPrices, token_prices, usd_per_m_output_tok
 from roofline.serving.knee import Knees, knees, longest_context
 from roofline.serving.latency import (
-    BURST,
     UNCORRECTED,
-    USERS,
     Correction,
     Served,
     Workload,
@@ -72,7 +70,6 @@ if TYPE_CHECKING:
 
 _NOT_APPLICABLE = float("nan")
 _RATIO_ERROR = 1.15  # of a p99 over its median: nine in ten are as near to the simulation (docs/load.md)
-_LENGTHS = ("isl", "osl", "batch", "prefix", "concurrency", "request_rate", "num_prompts")
 
 
 class Percentiles(Generic[Number, Flag, Word]):
@@ -92,7 +89,7 @@ class Percentiles(Generic[Number, Flag, Word]):
             from roofline.serving.load.tails import burst_tails
 
             return burst_tails(self.deployment, self.workload)
-        if self.workload.num_prompts is not None:
+        if self.workload.load.is_run:
             return None
         from roofline.serving.load.tails import tails
 
@@ -180,7 +177,7 @@ class Percentiles(Generic[Number, Flag, Word]):
         least = self._least if self.deployment.basis == "generic" else {}
         for key, limit in self.slo.items():
             metric, level = metric_and_level(key)
-            is_run = self.workload.num_prompts is not None and (level is not None or metric not in LATENCIES)
+            is_run = self.workload.load.is_run and (level is not None or metric not in LATENCIES)
             known = self.latency(key)
             if known is None and is_run:
                 continue  # refused where a limit is given
@@ -210,7 +207,7 @@ class Percentiles(Generic[Number, Flag, Word]):
         metric, level = metric_and_level(key)
         mean: Real | None = getattr(self, metric, None)
         is_of_means = level is None and metric in LATENCIES
-        is_run = self.workload.num_prompts is not None
+        is_run = self.workload.load.is_run
         if (mean is None and metric in LATENCIES) or (is_run and not is_of_means):
             return None
         if is_of_means:
@@ -232,7 +229,7 @@ class Percentiles(Generic[Number, Flag, Word]):
         case = self.workload
         if self.served is None and type(case.isl) is type(case.osl) is type(case.batch) is type(case.prefix) is float:
             return 0.0
-        lengths = (getattr(case, name) for name in _LENGTHS)
+        lengths = (getattr(case, name) for name in case.inputs)
         return sum((0.0 * length for length in lengths if getattr(length, "shape", ())), start=0.0)
 
     def _broadcast(self, time: Real) -> Real:
@@ -281,7 +278,7 @@ def full_server(deployment: Deployment, workload: Workload) -> FullServer:
     from roofline.serving.load.equations import saturation, server_of
     from roofline.serving.load.server import UNLIMITED, prompt_of
 
-    server = replace(server_of(deployment, replace(workload, concurrency=None, request_rate=1.0)), users=UNLIMITED)
+    server = replace(server_of(deployment, workload), users=UNLIMITED)
     prompt = prompt_of(server)
     saturated = saturation(server, prompt)
     output = server.steps_of() * saturated.step / saturated.sequences
@@ -396,8 +393,8 @@ class Priced(Generic[Number]):
         prefilled = under_load.nobody * prompt.alone + (1.0 - under_load.nobody) * under_load.prompt
         rate = under_load.request_rate / lanes(self.deployment)
         busy = 1.0 - under_load.nobody
-        if self.workload.concurrency is not None:
-            users = maximum(self.workload.concurrency / lanes(self.deployment), 1.0)
+        users = self.workload.load.users_on(lanes(self.deployment))
+        if users is not None:
             inside = maximum((1.0 - under_load.waiting_share) * users, 1.0)
             busy = 1.0 - (1.0 - minimum(rate * under_load.decode / inside, 1.0)) ** inside
         cached = _cached_time(server, prompt, under_load.nobody, prefilled)
@@ -490,21 +487,17 @@ pass?>
     @property
     def load(self) -> str:
         """Load: burst, concurrency (users, closed loop) or request_rate (Poisson arrivals, open loop)."""
-        return self.workload.load
+        return self.workload.load.name
 
     @property
     def concurrency(self) -> Number | None:
         """Mean requests in flight on the whole deployment [requests]; None for a burst."""
-        if self.workload.request_rate is not None:
-            return self.workload.request_rate * self.e2el
-        return self.workload.concurrency
+        return self.workload.load.in_flight(self)
 
     @property
     def request_rate(self) -> Number | None:
         """Requests per second of the whole deployment [1/s]; None for a burst."""
-        if self.workload.concurrency is not None:
-            return self.workload.concurrency / self.e2el
-        return self.workload.request_rate
+        return self.workload.load.answered(self)
 
     @property
     def max_request_rate(self) -> Number | None:
@@ -512,12 +505,12 @@ pass?>
         if self.served is None:
             return None
         most = self.served.max_request_rate
-        return most if self.workload.concurrency is None else maximum(most, self.request_rate)
+        return most if self.workload.load.is_open else maximum(most, self.request_rate)
 
     @property
     def util(self) -> Number | None:
         """Request rate over the largest one [1]; None for a burst."""
-        return None if self.request_rate is None else self.request_rate / self.max_request_rate
+        return None if self.served is None else self.workload.load.answered(self) / self.max_request_rate
 
     @property
     def queue(self) -> Number | None:
@@ -527,12 +520,12 @@ pass?>
     @property
     def waiting(self) -> Number | None:
         """Mean requests of the whole deployment that wait [requests]; None for a burst."""
-        return None if self.queue is None or self.request_rate is None else self.request_rate * self.queue
+        return None if self.served is None else self.workload.load.answered(self) * self.queue
 
     @property
     def running(self) -> Number | None:
         """Mean requests of the whole deployment in service [requests]; None for a burst."""
-        return None if self.concurrency is None else self.concurrency - self.waiting
+        return None if self.served is None else self.workload.load.in_flight(self) - self.waiting
 
     @cached_property
     def ideal_share(self) -> dict[str, Number]:
@@ -633,7 +626,7 @@ pass?>
     @property
     def output_tok_s(self) -> Number:
         """Output tokens per second of all replicas [1/s]."""
-        if self.request_rate is not None:
+        if self.served is not None:
             return self._where_fits(self.request_rate) * self.workload.osl
         in_flight = self.workload.batch * self.deployment.plan.pp * self.deployment.replicas
         return in_flight * self.workload.osl / self.e2el
@@ -695,7 +688,7 @@ pass?>
         All None under a request rate, which determines the batch. That of the SLO is None, NaN in arrays, where a
         percentile is not known beyond it.
         """
-        if self.workload.request_rate is not None:
+        if self.workload.load.is_open:
             return Knees(None, None, None, None)
         limited = [metric_and_level(key)[0] for key in self.slo]
         applies = any(metric != "tpot" or not never(self.workload.osl > 1.0) for metric in limited)
@@ -804,7 +797,7 @@ pass?>
 
     def _with(self, number: Real) -> Workload:
         """The workload at a batch, or with a number of users."""
-        return replace(self.workload, **{"batch" if self.served is None else USERS: number})
+        return replace(self.workload, load=self.workload.load.at(number))
 
     def _known_knee(self, knee: Real) -> Real | None:
         """Most users who meet the SLO; None, or NaN in arrays, where it is not known whether one more would."""
@@ -848,7 +841,7 @@ def predict_deployment(
         check_limits(slo)
         check_percentiles(workload, slo)
     under_load = None
-    if workload.load != BURST:
+    if not workload.load.is_burst:
         from roofline.serving.load.equations import served
 
         under_load = served(deployment, workload)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
-from roofline.serving.latency import RATE, Workload, cached_text, cold_start_text, hit_rate, is_a_mixture, load_time
+from roofline.serving.latency import Workload, cached_text, cold_start_text, hit_rate, is_a_mixture, load_time
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, OUTSIDE, is_pressing
 from roofline.serving.words import deployed_text, plan_text, verdict_text
@@ -300,13 +300,7 @@ def _case(prediction: Prediction) -> str:
     if getattr(workload.prefix, "shape", ()) or workload.prefix:
         is_mixed = is_a_mixture(workload.cache)
         parts.append(f"prefix {span_text(workload.prefix)}{' for some requests' if is_mixed else ''}")
-    if workload.concurrency is not None:
-        run = "" if workload.num_prompts is None else f" in a run of {span_text(workload.num_prompts)} requests"
-        return ", ".join([*parts, f"{span_text(workload.concurrency)} users{run}"])
-    rate = workload.request_rate
-    return ", ".join(
-        [*parts, f"batch {span_text(workload.batch)}" if rate is None else f"{span_text(rate)} requests/s"]
-    )
+    return ", ".join([*parts, workload.load.text(span_text, " in ")])
 
 
 def _workload(prediction: Prediction) -> str:
@@ -337,11 +331,9 @@ def _load(prediction: Prediction) -> dict[str, str]:
     if prediction.served is None:
         return {}
     rate = f"{figure_text(prediction.request_rate)} requests/s"
-    load = f"{figure_text(prediction.concurrency)} users, who send {rate}"
-    if prediction.load == RATE:
-        load = f"{rate} at random times, {figure_text(prediction.concurrency)} in flight"
-    run = prediction.workload.num_prompts
-    load += "" if run is None else f", in a run of {figure_text(run)} requests that all users begin together"
+    stated = prediction.workload.load
+    load = stated.flow(rate, figure_text(prediction.concurrency))
+    load += f"{stated.run_text(figure_text, ', in ')} that all users begin together" if stated.is_run else ""
     most = f"{_percent(prediction.util)} of the largest rate, {figure_text(prediction.max_request_rate)} requests/s"
     return {
         "load": f"{load}; {most}",

@@ -22,6 +22,7 @@ from roofline.questions.diagnosis import (
     paired_runs,
     predicted_figures,
 )
+from roofline.specs.load import Rate, Users
 
 pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
 
@@ -124,9 +125,9 @@ def test_what_the_results_state_is_no_change():
 
 def test_a_run_is_compared_with_the_one_whose_load_is_nearest(server):
     low, high = (Observed(server, each, {}) for each in workloads())
-    near = Observed(server, replace(high.workload, concurrency=80.0), {})
+    near = Observed(server, replace(high.workload, load=Users(80.0)), {})
     assert paired_runs([low, high], [near]) == [Pair(high, near)]
-    rate = Observed(server, replace(low.workload, concurrency=None, request_rate=1.0), {})
+    rate = Observed(server, replace(low.workload, load=Rate(1.0)), {})
     assert paired_runs([low, high], [rate]) == []
 
 

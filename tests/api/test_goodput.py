@@ -15,6 +15,7 @@ from roofline.questions.goodput import GOODPUT_KEYS, headroom
 from roofline.serving.capacity import SATURATION, attained, largest_rate
 from roofline.serving.load.equations import served
 from roofline.serving.shown import ROW_KEYS
+from roofline.specs.load import Rate
 from roofline.specs.workload import key_text
 from roofline.specs.written import time_of_text
 
@@ -30,7 +31,7 @@ def one(slo="ttft:150,tpot:15", gpu=GPU, **options):
 
 def at(found, rate, slo):
     """Shares of the requests at a rate."""
-    deployment, workload = found.prediction.deployment, replace(found.prediction.workload, request_rate=rate)
+    deployment, workload = found.prediction.deployment, replace(found.prediction.workload, load=Rate(rate))
     return attained(deployment, workload, slo, served(deployment, workload))
 
 

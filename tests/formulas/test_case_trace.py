@@ -10,12 +10,13 @@ import roofline as rl
 from roofline.formulas.case import RESULTS, UNITS, CaseTrace, changed, inputs, with_inputs
 from roofline.serving.latency import Workload
 from roofline.serving.prediction import predict_deployment as predict
+from roofline.specs.load import Burst
 
 lengths = st.builds(
     Workload,
     isl=st.floats(300.0, 9000.0),
     osl=st.floats(3.0, 500.0),
-    batch=st.floats(1.5, 300.0),
+    load=st.builds(Burst, st.floats(1.5, 300.0)),
     prefix=st.sampled_from((0.0, 40.5, 250.0)),
 )
 

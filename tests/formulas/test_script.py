@@ -11,6 +11,7 @@ from roofline.serving.load import equations
 from roofline.serving.load.equations import mean_latencies, served
 from roofline.serving.load.tails import percentile, tails
 from roofline.specs.engine import PromptCache
+from roofline.specs.load import Users
 from roofline.support.errors import BadInput
 from roofline.symbolic.graph import Graph
 from roofline.symbolic.programs import SPREADSHEET, javascript_source, python_program, text_of
@@ -69,7 +70,7 @@ def asked(case):
 
 def answers(found, names, questions):
     """What the formulas give on floats."""
-    workloads = [replace(found.workload, **dict(zip(names, question, strict=True))) for question in questions]
+    workloads = [found.workload.at(dict(zip(names, question, strict=True))) for question in questions]
     return [mean_latencies(found.deployment, workload) for workload in workloads]
 
 
@@ -101,7 +102,7 @@ def test_programs_search_where_rounds_do_not_meet(monkeypatch, javascript):
     monkeypatch.setattr(equations, "carried_crossing", lambda *args: searches.append(args) or search(*args))
     for concurrency, searched in ((32.0, 0), (686.0, 1)):
         searches.clear()
-        expected = mean_latencies(found.deployment, replace(found.workload, concurrency=concurrency))
+        expected = mean_latencies(found.deployment, replace(found.workload, load=Users(concurrency)))
         assert len(searches) == searched
         assert run(8697.0, 29.0, concurrency, 0.0) == pytest.approx(expected, rel=1e-9)
         assert javascript(source, "latencies", (8697.0, 29.0, concurrency, 0.0)) == pytest.approx(expected, rel=1e-6)
@@ -117,10 +118,10 @@ def test_percentiles_are_programs_too(case, javascript):
 
     graph = Graph()
     inputs = {name: graph.input(name) for name in names}
-    outputs = late(replace(found.workload, **inputs))
+    outputs = late(found.workload.at(inputs))
     run, source = python_program(outputs, graph.inputs), javascript_source("late", outputs, graph.inputs)
     for question in questions[:4]:
-        expected = late(replace(found.workload, **dict(zip(names, question, strict=True))))
+        expected = late(found.workload.at(dict(zip(names, question, strict=True))))
         assert run(*question) == pytest.approx(expected, rel=1e-9)
         assert javascript(source, "late", question) == pytest.approx(expected, rel=1e-6)
 

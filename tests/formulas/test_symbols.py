@@ -17,6 +17,7 @@ from roofline.physics.memory import largest_batch, memory
 from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Workload, decode, e2el, prefill
+from roofline.specs.load import Burst
 
 ISL, OSL, BATCH, PREFIX = sympy.symbols("isl osl batch prefix", positive=True)
 DEPLOYMENTS = {
@@ -74,10 +75,10 @@ def test_a_prefill_pass_on_symbols_is_the_pass_on_floats_once_they_have_values(d
 @every_deployment
 def test_a_request_on_symbols_takes_the_time_of_one_in_floats(deployment):
     where = deploy(*deployment)
-    workload = Workload(ISL, OSL, BATCH, PREFIX)
+    workload = Workload(ISL, OSL, Burst(BATCH), PREFIX)
     symbolic = e2el(prefill(where, workload).time, decode(where, workload).time, OSL)
     for values in CASES:
-        plain = Workload(values[ISL], values[OSL], values[BATCH], values[PREFIX])
+        plain = Workload(values[ISL], values[OSL], Burst(values[BATCH]), values[PREFIX])
         numeric = e2el(prefill(where, plain).time, decode(where, plain).time, plain.osl)
         assert_same(symbolic, numeric, values)
 

@@ -17,12 +17,13 @@ from roofline.serving.quantization import cache_scheme, resolved_quantization, s
 from roofline.serving.shown import row
 from roofline.specs.engine import PromptCache
 from roofline.specs.formats import number_format
+from roofline.specs.load import Burst, Rate, Users
 from roofline.specs.model import DenseFfn, Group, Layer, Mamba1, NoFfn
 from roofline.support.errors import BadInput, UnknownName
 
 H100 = rl.predict("llama-3.1-8b", "h100:tp1", isl=1000, osl=100, request_rate=1e-3).deployment
 POOLS = Pools(H100, H100, KvLink("rdma", 50e9))
-CASE = Workload(1000.0, 100.0, request_rate=1.0)
+CASE = Workload(1000.0, 100.0, Rate(1.0))
 INSIDE = "under load: inside the validated range of separate pools"
 
 # what is changed, of the means, the pools or the requests, and what is said; each is met exactly and then exceeded
@@ -53,7 +54,7 @@ def test_two_pools_were_checked_for_short_prompts_of_like_lengths_in_a_steady_st
     assert "(prompts above half of the token budget)" in pools_outside(POOLS, replace(half, prefix=199.0), means())
     for cv, said in ((0.3, INSIDE), (0.31, "(prompt length cv above 0.3)")):
         assert said in pools_outside(POOLS, replace(CASE, lengths=lengths_by_law(UNIFORM, cv, 0.0)), means())
-    run = replace(CASE, request_rate=None, concurrency=4.0, num_prompts=40.0)
+    run = replace(CASE, load=Users(4.0, 40.0))
     assert "(a run that includes its start)" in pools_outside(POOLS, run, means())
     staged = replace(POOLS, decode=replace(H100, plan=replace(H100.plan, pp=2)))
     assert "(pipeline parallelism)" in pools_outside(staged, CASE, means())
@@ -79,7 +80,7 @@ def test_answers_of_one_token_are_sent_by_the_pool_of_prompts_alone():
 
 
 def test_requests_that_start_cold_wait_so_much_longer_in_a_simulation():
-    late = replace(CASE, cold_start=(1.0, 5.0), request_rate=1e-3)
+    late = replace(CASE, cold_start=(1.0, 5.0), load=Rate(1e-3))
     arrivals = Arrivals(60, rate=1e-3, seed=3)
     for seen in (
         [simulated(server_of(H100, case), arrivals) for case in (replace(late, cold_start=None), late)],
@@ -110,7 +111,7 @@ def test_a_simulation_tells_how_far_it_is():
 
 
 SMALL = replace(H100, gpu=replace(H100.gpu, memory=2.4e10))  # room for four requests of 8200 tokens beside the weights
-LONG = Workload(8000.0, 200.0, concurrency=16.0)
+LONG = Workload(8000.0, 200.0, Users(16.0))
 
 
 def test_memory_that_holds_four_requests_makes_sixteen_users_wait_as_in_a_simulation():
@@ -129,7 +130,7 @@ def test_memory_that_holds_four_requests_makes_sixteen_users_wait_as_in_a_simula
 
 def test_ranks_of_data_parallelism_in_pools_are_met_as_in_a_simulation():
     ranks = rl.predict("llama-3.1-8b", "h100:tp1dp2", isl=1000, osl=100, request_rate=1e-3, engine="vllm").deployment
-    pools, workload = Pools(ranks, ranks, KvLink("rdma", 50e9)), Workload(3000.0, 100.0, request_rate=6.0)
+    pools, workload = Pools(ranks, ranks, KvLink("rdma", 50e9)), Workload(3000.0, 100.0, Rate(6.0))
     found, seen = pooled(pools, workload), pools_simulated(pools, workload, Arrivals(2000, rate=6.0, seed=3))
     assert found.ttft == pytest.approx(sum(each.ttft for each in seen) / len(seen), rel=0.03)
     assert found.tpot == pytest.approx(sum(each.tpot for each in seen) / len(seen), rel=0.01)
@@ -196,11 +197,11 @@ def test_percentiles_of_a_burst_are_its_times_and_a_run_and_a_single_token_have_
 
 
 def test_limits_on_means_and_on_percentiles_are_looked_at_side_by_side():
-    case = replace(CASE, request_rate=8.0)
+    case = replace(CASE, load=Rate(8.0))
     means, both = served(H100, case), limited_latencies(H100, case, ("ttft", "ttft_p99", "tpot"))
     assert (both["ttft"], both["tpot"]) == (means.ttft, means.tpot)
     assert both["ttft_p99"] > both["ttft"]
-    burst = replace(CASE, request_rate=None)
+    burst = replace(CASE, load=Burst())
     alone = limited_latencies(H100, burst, ("ttft", "ttft_p99"))
     assert alone["ttft_p99"] == pytest.approx(alone["ttft"], rel=1e-9)
 

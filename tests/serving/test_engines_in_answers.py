@@ -21,6 +21,7 @@ from roofline.serving.load.server import Server, prompt_of
 from roofline.serving.prediction import predict_deployment
 from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.gpu import ALL_REDUCE, GEMM, HOST
+from roofline.specs.load import Burst, Users, load_of
 from roofline.support.errors import UnsupportedPrecision
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
@@ -47,7 +48,7 @@ def gpu_kernels(passed):
     batch=st.integers(1, 200),
 )
 def test_the_host_adds_what_the_profile_says_and_no_more(deployment, engine, isl, osl, batch):
-    workload = Workload(float(isl), float(osl), float(batch))
+    workload = Workload(float(isl), float(osl), Burst(float(batch)))
     kernels = prefill(deployment, workload), decode(deployment, workload)
     served = replace(deployment, engine=engine)
     first, step = prefill(served, workload), decode(served, workload)
@@ -253,7 +254,7 @@ def test_what_an_arrival_waits_is_seen_by_several_users_and_by_none_alone():
         ({"request_rate": 2.0}, 0.02, 0.0401),
         ({"concurrency": 64.0}, 0.036, 0.07),
     ):
-        workload = Workload(2000.0, 300.0, **load)
+        workload = Workload(2000.0, 300.0, load_of(load))
         sooner, later = (predict_deployment(deploy(*SMALL, engine=each), workload) for each in (engine, late))
         assert least <= later.ttft - sooner.ttft <= most, load
         assert close(later.concurrency, later.request_rate * later.e2el, 1e-9)
@@ -267,14 +268,16 @@ def test_what_an_arrival_waits_comes_with_the_company_and_without_a_jump(schedul
         for arrival in (0.0, 0.04)
     )
     for batch in (1.0, 16.0):  # a burst meets nobody who decodes
-        assert predict_deployment(later, Workload(2000.0, 300.0, batch)).ttft == (
-            predict_deployment(sooner, Workload(2000.0, 300.0, batch)).ttft
+        assert predict_deployment(later, Workload(2000.0, 300.0, Burst(batch))).ttft == (
+            predict_deployment(sooner, Workload(2000.0, 300.0, Burst(batch))).ttft
         )
     for load in (
         {"concurrency": np.array([1.0, 1.02, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0])},
         {"request_rate": np.array([1e-6, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])},
     ):
-        quick, slow = (predict_deployment(each, Workload(2000.0, 300.0, **load)).ttft for each in (sooner, later))
+        quick, slow = (
+            predict_deployment(each, Workload(2000.0, 300.0, load_of(load))).ttft for each in (sooner, later)
+        )
         waits = [0.0, *(slow - quick)]
         assert all(-1e-9 <= more - fewer <= 0.015 for fewer, more in pairwise(waits)), waits
         # Users then meet another part of the step that their answers end with.
@@ -291,7 +294,7 @@ def test_a_slower_host_never_answers_sooner(time, scheduler):
         {"request_rate": np.array([0.01, 1.0, 4.0])},
         {"concurrency": np.array([1.0, 3.0, 24.0])},
     ):
-        workload = Workload(200.0, 300.0, **load)
+        workload = Workload(200.0, 300.0, load_of(load))
         before, after = (predict_deployment(deploy(*SMALL, engine=each), workload) for each in (engine, slower))
         # Users who are answered later meet less of each other's work, but ask for no more of it.
         names = ("e2el",) if "concurrency" in load else ("ttft", "tpot", "e2el")
@@ -306,7 +309,7 @@ def test_prompts_of_several_chunks_pay_the_host_for_each_and_prompts_of_one_pass
     for isl, passes in ((900.0, 1), (1900.0, 2), (2900.0, 3)):
         whole, kernels = (prefill(each, Workload(isl, 2.0)).time for each in (deployment, bare))
         assert close(whole - kernels, 0.01 * passes, 1e-9)
-    four, kernels = (prefill(each, Workload(200.0, 2.0, 4.0)).time for each in (deployment, bare))
+    four, kernels = (prefill(each, Workload(200.0, 2.0, Burst(4.0))).time for each in (deployment, bare))
     assert close(four - kernels, 0.01, 1e-9)
 
 
@@ -352,7 +355,7 @@ def test_a_prefill_slowdown_is_seen_by_several_users_and_by_none_alone():
         deploy(*SMALL, engine=replace(load_engine("vllm"), prefill_slowdown=factor)) for factor in (1.0, 1.4)
     )
     for users in (1.0, 2.0, 16.0):
-        workload = Workload(2000.0, 100.0, concurrency=users)
+        workload = Workload(2000.0, 100.0, Users(users))
         quick, slow = (predict_deployment(choice, workload) for choice in (plain, stretched))
         assert (slow.tpot > quick.tpot) is (users > 1.0)
         assert (slow.ttft > quick.ttft) is (users > 1.0)

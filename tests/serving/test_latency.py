@@ -12,6 +12,7 @@ import roofline as rl
 from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.serving import prediction
 from roofline.serving.latency import Workload, prefill
+from roofline.specs.load import Burst
 from roofline.specs.model import DenseFfn, Gqa, Group, Layer
 
 GROUPED = ("llama-3.1-8b", "gemma-3-27b", "gpt-oss-20b", "mixtral-8x7b", "qwen3-30b-a3b", "qwen3-32b")
@@ -135,7 +136,7 @@ def test_a_longer_cached_prefix_never_makes_the_first_token_of_latent_attention_
     # Of the kernels: absorbed attention has one more a layer, which a host takes its time to launch.
     deployment = predict("deepseek-v3", gpu, basis=basis, tp=8, engine="none").deployment
     remaining = sorted({*range(1, 400, 6), *range(isl // 16, isl + 1, isl // 16)})
-    times = [prefill(deployment, Workload(float(isl), 2.0, 1.0, float(isl - new))).time for new in remaining]
+    times = [prefill(deployment, Workload(float(isl), 2.0, Burst(1.0), float(isl - new))).time for new in remaining]
     for before, after in pairwise(times):
         assert after >= before * (1.0 - 1e-12)
 

@@ -9,6 +9,7 @@ import pytest
 import roofline as rl
 from roofline.serving.latency import LOG_NORMAL, Workload, lanes, lengths_by_law
 from roofline.serving.load.pools import pooled
+from roofline.specs.load import Rate, Users
 
 SERVERS = (
     ("llama-3.1-8b", "h100"),
@@ -86,14 +87,14 @@ def test_two_pools_hold_as_many_requests_as_arrive_while_one_is_answered():
         for number in range(4 if "dp" in pool else 14):
             lengths = lengths_by_law(LOG_NORMAL, draw.choice((0.0, 0.3, 1.0)), draw.choice((0.0, 0.3, 1.0)))
             workload = Workload(
-                spread_between(draw, 20, 16_000), spread_between(draw, 1, 2000), request_rate=1e-5,
+                spread_between(draw, 20, 16_000), spread_between(draw, 1, 2000), Rate(1e-5),
                 lengths=draw.choice((None, lengths)), cold_start=draw.choice((None, (0.05, 2.0))),
             )  # fmt: skip
             if number % 2:
-                workload = replace(workload, request_rate=None, **loads(draw, spread_between(draw, 1, 1000)))
+                workload = replace(workload, load=Users(**loads(draw, spread_between(draw, 1, 1000))))
             else:
                 rate = draw.choice(UTILS) * float(pooled(pools, workload).max_request_rate)
-                workload = replace(workload, request_rate=rate)
+                workload = replace(workload, load=Rate(rate))
             found = pooled(pools, workload)
             if not found.is_stable:
                 refused.append((seed, workload))

@@ -12,6 +12,7 @@ from roofline.serving.latency import UNIFORM, Lengths, PromptKind, Spread, Workl
 from roofline.serving.load import equations as module
 from roofline.serving.load.equations import meeting, saturation, slot_wait
 from roofline.serving.load.server import PromptNode, Server, link_wait, prompt_of, prompt_tokens
+from roofline.specs.load import Rate, Users, load_of
 
 ALONE = 19.6  # a prompt of 50 tokens on an idle rank
 close = lambda number: pytest.approx(number, rel=1e-9)  # noqa: E731
@@ -24,7 +25,7 @@ def answered(monkeypatch):
     def served(server=None, osl=101.0, options=None, **load):
         server = server or rank(osl=osl, **(options or {}))
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        return module.served(server.deployment, Workload(50.0, osl, **load)), server
+        return module.served(server.deployment, Workload(50.0, osl, load_of(load))), server
 
     return served
 
@@ -40,7 +41,7 @@ def test_random_arrivals_meet_as_many_as_their_rate_and_their_answers_make(sched
     with pytest.MonkeyPatch.context() as monkeypatch:
         rate, server = 1 / 384, rank(scheduler=scheduler)
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        found = module.served(server.deployment, Workload(50.0, 101.0, request_rate=rate))
+        found = module.served(server.deployment, Workload(50.0, 101.0, Rate(rate)))
     others, seen = found.state
     met = meeting(server, prompt_of(server), rate, others, seen, None)
     assert (rate * met.decode, met.seen) == close((others, seen))
@@ -79,7 +80,7 @@ def test_users_are_all_somewhere(scheduler, users):
     with pytest.MonkeyPatch.context() as monkeypatch:
         server = rank(scheduler=scheduler, slots=7.0, users=users)
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        found = module.served(server.deployment, Workload(50.0, 101.0, concurrency=users))
+        found = module.served(server.deployment, Workload(50.0, 101.0, Users(users)))
     others, seen, rate = found.state
     inside = min(users, 7.0)
     met = meeting(server, prompt_of(server), rate * (inside - 1) / inside, others, seen, inside)
@@ -99,8 +100,7 @@ def test_the_start_of_a_run_is_a_burst_of_all_users(scheduler):
         server = rank(scheduler=scheduler, slots=4.0)
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
         steady, run, all_burst = (
-            module.served(server.deployment, Workload(50.0, 101.0, concurrency=8.0, num_prompts=number))
-            for number in (None, 80.0, 8.0)
+            module.served(server.deployment, Workload(50.0, 101.0, Users(8.0, number))) for number in (None, 80.0, 8.0)
         )
     # four have a slot: half of three prompts before one's own, the other half between one's 100 steps;
     # with prompts first nobody decodes meanwhile, and no prompt is slowed down
@@ -214,8 +214,8 @@ def test_slots_are_as_many_as_are_let_in_and_find_memory():
     assert Server(engine.deployment, 1000.0, 100.0).slots == 3.0  # half of seven in each turn of the pipeline
     one = rl.predict("llama-3.1-8b", "h100:tp1pp2", isl=1000, osl=100, request_rate=1e-3, max_num_seqs=1)
     assert Server(one.deployment, 1000.0, 100.0).slots == 1.0
-    assert module.server_of(engine.deployment, Workload(1000.0, 100.0, concurrency=9.0)).users == 4.5
-    assert module.server_of(engine.deployment, Workload(1000.0, 100.0, concurrency=1.0)).users == 1.0
+    assert module.server_of(engine.deployment, Workload(1000.0, 100.0, Users(9.0))).users == 4.5
+    assert module.server_of(engine.deployment, Workload(1000.0, 100.0, Users(1.0))).users == 1.0
 
 
 # --- lengths ---------------------------------------------------------------------------------------

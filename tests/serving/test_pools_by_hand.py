@@ -13,6 +13,7 @@ from roofline.serving.load import pools as module
 from roofline.serving.load.equations import queue_wait
 from roofline.serving.load.pools import KvLink, PromptRank, prompt_queue
 from roofline.serving.load.server import Prompt, PromptNode
+from roofline.specs.load import Rate, Users
 
 #: A pass takes 18 and 0.12 a token: 18 and 6 for each prompt of 50; 30 on an idle rank, where the host launches it.
 PROMPT = Prompt(50.0, attention=1.0, head=1.6, alone=30.0)
@@ -195,7 +196,7 @@ def transfer(rate, queue):
 
 def test_the_time_to_first_token_of_random_arrivals_is_the_sum_of_its_parts(made_up):
     rate = 1 / 500
-    found = module.pooled(made_up, Workload(50.0, 101.0, request_rate=rate))
+    found = module.pooled(made_up, Workload(50.0, 101.0, Rate(rate)))
     others = 0.5 / 0.9  # b = 100 (5 + b)/1000
     step = 5 + others
     queue = prompt_queue(prefill_rank(), rate / SENDERS)
@@ -217,7 +218,7 @@ def test_the_time_to_first_token_of_random_arrivals_is_the_sum_of_its_parts(made
 
 
 def test_answers_of_one_token_are_prompts_alone(made_up):
-    found = module.pooled(made_up, Workload(50.0, 1.0, request_rate=1 / 500))
+    found = module.pooled(made_up, Workload(50.0, 1.0, Rate(1 / 500)))
     queue = prompt_queue(prefill_rank(), 1 / 1500)
     assert found.ttft == pytest.approx(1.25 + queue.stage)
     assert (found.transfer, found.step_wait, found.decode, found.max_link_rate) == (0, 0, 0, float("inf"))
@@ -226,7 +227,7 @@ def test_answers_of_one_token_are_prompts_alone(made_up):
 
 def test_users_are_all_somewhere_and_answers_go_to_the_emptiest_rank(made_up):
     users = 6.0
-    found = module.pooled(made_up, Workload(50.0, 101.0, concurrency=users))
+    found = module.pooled(made_up, Workload(50.0, 101.0, Users(users)))
     rate = found.request_rate
     assert rate * (found.ttft + found.decode) == pytest.approx(users, rel=1e-9)
     rest = rate * 5 / 6
@@ -245,16 +246,14 @@ def test_users_are_all_somewhere_and_answers_go_to_the_emptiest_rank(made_up):
 
 
 def test_users_who_are_fewer_than_the_ranks_never_wait_for_each_other_as_random_arrivals_do(made_up):
-    found = module.pooled(made_up, Workload(50.0, 101.0, concurrency=2.0))
+    found = module.pooled(made_up, Workload(50.0, 101.0, Users(2.0)))
     queue = prompt_queue(prefill_rank(), found.request_rate / 2 / SENDERS)
     assert found.prompt_wait == pytest.approx((queue.stage - found.prompt) * (1 - queue.util), rel=1e-9)
 
 
 def test_a_run_counts_its_burst_twice_over(made_up):
     # 60 of 240 requests begin together: half of them come in step, of whom half of 57 are before one's own prompt
-    steady, run = (
-        module.pooled(made_up, Workload(50.0, 101.0, concurrency=60.0, num_prompts=number)) for number in (None, 240.0)
-    )
+    steady, run = (module.pooled(made_up, Workload(50.0, 101.0, Users(60.0, number))) for number in (None, 240.0))
     burst = 0.5 * 57 / (2 * steady.max_prefill_rate)
     queue = prompt_queue(prefill_rank(), run.request_rate * 59 / 60 / SENDERS)
     wait = (queue.stage - run.prompt) * (1 - queue.util / 20)
@@ -265,7 +264,7 @@ def test_a_run_counts_its_burst_twice_over(made_up):
 def test_distributions_of_random_arrivals_add_the_waits_of_their_parts(made_up):
     made_up.lengths.append(Lengths(prompts=Spread(cv=0.4, slices=((0.25, 0.6), (0.75, 1.4)))))
     rate = 1 / 500
-    workload = Workload(50.0, 101.0, request_rate=rate, cold_start=(0.5, 8.0))
+    workload = Workload(50.0, 101.0, Rate(rate), cold_start=(0.5, 8.0))
     means = module.pooled(made_up, workload)
     found = module.pool_tails(made_up, workload, means)
     others = 0.5 / 0.9
@@ -296,7 +295,7 @@ def test_distributions_of_random_arrivals_add_the_waits_of_their_parts(made_up):
 
 def test_distributions_of_users_swing_no_further_than_those_who_do_not_decode(made_up):
     users = 6.0
-    workload = Workload(50.0, 101.0, concurrency=users)
+    workload = Workload(50.0, 101.0, Users(users))
     means = module.pooled(made_up, workload)
     found = module.pool_tails(made_up, workload, means)
     rate = means.request_rate

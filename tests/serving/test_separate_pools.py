@@ -23,6 +23,7 @@ from roofline.serving.load.pools import (
 )
 from roofline.serving.load.simulation import Arrivals, pools_simulated
 from roofline.serving.load.tails import mean_of, percentile
+from roofline.specs.load import Rate, Users
 
 INFINITE = KvLink("given", math.inf)
 
@@ -37,7 +38,7 @@ H100 = deployment("llama-3.1-8b", "h100:tp1")
 def test_an_idle_pair_of_pools_takes_what_an_idle_server_does_and_the_transfer():
     pools = Pools(H100, H100, KvLink("rdma", 50e9))
     alone = rl.predict("llama-3.1-8b", "h100:tp1", isl=2000, osl=200, engine="vllm")
-    found = pooled(pools, Workload(2000.0, 200.0, request_rate=1e-6))
+    found = pooled(pools, Workload(2000.0, 200.0, Rate(1e-6)))
     transfer = 2000 * 131072 / 50e9  # 32 layers, 8 heads of 128, keys and values of 2 bytes
     assert float(found.transfer) == pytest.approx(transfer, rel=1e-12)
     assert float(found.ttft) == pytest.approx(alone.ttft + transfer, rel=1e-4)
@@ -45,7 +46,7 @@ def test_an_idle_pair_of_pools_takes_what_an_idle_server_does_and_the_transfer()
 
 
 def test_an_infinite_link_is_disaggregation_without_a_transfer():
-    workload = Workload(4000.0, 200.0, request_rate=3.0)
+    workload = Workload(4000.0, 200.0, Rate(3.0))
     free = pooled(Pools(H100, H100, INFINITE), workload)
     assert float(free.transfer) == float(free.transfer_wait) == 0.0
     slow = pooled(Pools(H100, H100, KvLink("rdma", 25e9)), workload)
@@ -77,7 +78,7 @@ def test_the_slower_side_of_a_transfer_counts():
 
 def test_a_prompt_of_the_whole_budget_waits_as_in_m_d_1():
     isl = float(H100.engine.max_num_batched_tokens)
-    rank = prompt_rank(server_of(H100, Workload(isl, 1.0, request_rate=1.0)))
+    rank = prompt_rank(server_of(H100, Workload(isl, 1.0, Rate(1.0))))
     rate = 0.5 / float(rank.prompt.alone)
     found = prompt_queue(rank, rate)
     assert float(found.stage) == pytest.approx(1.5 * float(rank.prompt.alone), rel=1e-3)
@@ -106,16 +107,16 @@ def test_whole_replicas_never_beat_the_exact_ratio():
 def test_users_are_somewhere():
     pools = Pools(H100, H100, KvLink("rdma", 50e9))
     for users in (1.0, 7.0, 64.0, 2000.0):  # the last are more than there are slots
-        found = pooled(pools, Workload(2000.0, 200.0, concurrency=users))
+        found = pooled(pools, Workload(2000.0, 200.0, Users(users)))
         assert float(found.request_rate * (found.ttft + found.decode)) == pytest.approx(users, rel=1e-9)
         assert found.request_rate < found.max_request_rate
 
 
 def test_the_start_of_a_run_is_only_in_a_run():
     pools = Pools(H100, H100, INFINITE)
-    steady = pooled(pools, Workload(2000.0, 200.0, concurrency=64.0))
-    run = pooled(pools, Workload(2000.0, 200.0, concurrency=64.0, num_prompts=640.0))
-    endless = pooled(pools, Workload(2000.0, 200.0, concurrency=64.0, num_prompts=64e9))
+    steady = pooled(pools, Workload(2000.0, 200.0, Users(64.0)))
+    run = pooled(pools, Workload(2000.0, 200.0, Users(64.0, 640.0)))
+    endless = pooled(pools, Workload(2000.0, 200.0, Users(64.0, 64e9)))
     burst = 0.2 * 63.0 / (2.0 * float(run.max_prefill_rate))  # of 640 requests 64 begin together, and as many later
     assert burst < float(run.prompt_wait) < burst + 0.8 * float(steady.prompt_wait)
     assert float(endless.ttft) == pytest.approx(float(steady.ttft), rel=1e-6)
@@ -123,11 +124,11 @@ def test_the_start_of_a_run_is_only_in_a_run():
 
 def test_more_than_a_pool_takes_has_no_steady_state():
     pools = Pools(H100, H100, KvLink("rdma", 50e9))
-    most = float(pooled(pools, Workload(2000.0, 200.0, request_rate=1.0)).max_request_rate)
-    over = pooled(pools, Workload(2000.0, 200.0, request_rate=1.01 * most))
+    most = float(pooled(pools, Workload(2000.0, 200.0, Rate(1.0))).max_request_rate)
+    over = pooled(pools, Workload(2000.0, 200.0, Rate(1.01 * most)))
     assert not over.is_stable
     assert over.ttft == math.inf
-    slow = pooled(Pools(H100, H100, KvLink("pcie", 1e8)), Workload(2000.0, 200.0, request_rate=1.0))
+    slow = pooled(Pools(H100, H100, KvLink("pcie", 1e8)), Workload(2000.0, 200.0, Rate(1.0)))
     assert float(slow.max_request_rate) == pytest.approx(1e8 / (2000 * 131072))  # the link is full first
 
 
@@ -143,9 +144,9 @@ def test_random_arrivals_see_what_the_simulation_sees(name):
     model, prefill, decode, isl, osl, util, cv, bandwidth = CASES[name]
     pools = Pools(deployment(model, prefill), deployment(model, decode), KvLink("rdma", bandwidth))
     lengths = lengths_by_law(UNIFORM, cv, cv) if cv else EQUAL
-    workload = Workload(isl, osl, request_rate=1.0, lengths=lengths)
+    workload = Workload(isl, osl, Rate(1.0), lengths=lengths)
     rate = util * float(pooled(pools, workload).max_request_rate)
-    workload = replace(workload, request_rate=rate)
+    workload = replace(workload, load=Rate(rate))
     found = pooled(pools, workload)
     seen = pools_simulated(pools, workload, Arrivals(8000, rate=rate, lengths=lengths, seed=3))
     first = sorted(each.ttft for each in seen)
@@ -162,7 +163,7 @@ def test_users_see_what_the_simulation_sees():
         deployment("llama-3.1-8b", "h100:tp1x2"), deployment("llama-3.1-8b", "a100:tp1x3"), KvLink("rdma", 25e9)
     )
     lengths = lengths_by_law(UNIFORM, 0.17, 0.17)
-    workload = Workload(2000.0, 150.0, concurrency=32.0, lengths=lengths)
+    workload = Workload(2000.0, 150.0, Users(32.0), lengths=lengths)
     found = pooled(pools, workload)
     seen = pools_simulated(pools, workload, Arrivals(3000, users=32, lengths=lengths, seed=5))
     whole = sum(each.e2el for each in seen) / len(seen)
@@ -182,11 +183,11 @@ def test_a_decode_pool_of_experts_whose_steps_grow_fast_is_where_its_answers_lea
 
 def test_a_pool_is_answered_up_to_its_largest_rate():
     pools = Pools(H100, H100, KvLink("rdma", 50e9))
-    workload = Workload(200.0, 400.0, request_rate=1.0)
+    workload = Workload(200.0, 400.0, Rate(1.0))
     most = float(pooled(pools, workload).max_request_rate)
     last = 0.0
     for util in (0.9, 0.99, 0.999, 0.99999):
-        found = pooled(pools, replace(workload, request_rate=util * most))
+        found = pooled(pools, replace(workload, load=Rate(util * most)))
         assert found.is_stable
         assert last <= float(found.tpot) < math.inf
         last = float(found.tpot)
@@ -198,6 +199,6 @@ def test_prompts_of_users_take_the_mean_that_is_stated():
     """Prompts that follow others are quicker than those that find a rank idle, so that their wait makes up for it."""
     pools = Pools(deployment("gpt-oss-120b", "h200:tp2"), deployment("gpt-oss-120b", "b200:tp1"), INFINITE)
     for users in (2.0, 4.0, 16.0):
-        workload = Workload(828.0, 49.0, concurrency=users)
+        workload = Workload(828.0, 49.0, Users(users))
         found = pooled(pools, workload)
         assert mean_of(pool_tails(pools, workload, found).ttft) == pytest.approx(float(found.ttft), rel=0.02)

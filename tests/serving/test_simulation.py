@@ -15,6 +15,7 @@ from roofline.serving.latency import Workload
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.simulation import Arrivals, simulated
 from roofline.serving.prediction import predict_deployment
+from roofline.specs.load import Rate
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 800, "osl": 150, "tp": 1}
@@ -99,7 +100,7 @@ def test_a_request_that_arrives_waits_as_long_in_a_simulation_as_in_the_equation
     closed, stepped = [], []
     for arrival in (0.0, 0.05):
         engine = replace(load_engine("generic"), arrival=arrival, scheduler=scheduler)
-        case = predict_deployment(deploy(*SMALL, engine=engine), Workload(1000.0, 200.0, request_rate=rate))
+        case = predict_deployment(deploy(*SMALL, engine=engine), Workload(1000.0, 200.0, Rate(rate)))
         closed.append(case.ttft)
         requests = simulated(server_of(case.deployment, case.workload), Arrivals(500, rate=rate, seed=3))
         stepped.append(statistics.fmean(request.ttft for request in requests))

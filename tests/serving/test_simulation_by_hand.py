@@ -31,6 +31,7 @@ from roofline.serving.load.simulation import (
     simulated,
 )
 from roofline.specs.engine import Engine, PromptCache
+from roofline.specs.load import Users
 
 GPU = replace(faster(rl.load_gpu("h100"), 1e15), calibration=None, memory=1e15)
 ENGINE = Engine("paper", request=0.5, network=0.25, arrival=2.0, step=1.0, prefill=3.0, max_num_batched_tokens=100)
@@ -43,7 +44,7 @@ def deployment(**engine):
 def seen(arrivals, engine=None, osl=4.0, isl=50.0, gpu=GPU, **workload):
     """(wait, TTFT, TPOT, E2EL) of each request, in the order in which they were answered."""
     on = replace(deployment(**(engine or {})), gpu=gpu)
-    found = simulated(server_of(on, Workload(isl, osl, concurrency=1.0, **workload)), arrivals)
+    found = simulated(server_of(on, Workload(isl, osl, Users(1.0), **workload)), arrivals)
     return [(one.wait, one.ttft, one.tpot, one.e2el) for one in found]
 
 
@@ -162,7 +163,7 @@ def test_steps_of_an_answer_are_drawn_by_what_is_kept_of_the_proposals():
 
 def test_users_begin_spread_over_an_answer_of_an_idle_server():
     # three seconds of a prompt and three steps: four users begin a second and a half apart
-    loop = _Simulation(server_of(deployment(), Workload(50.0, 4.0, concurrency=4.0)), Arrivals(1, users=4), None)
+    loop = _Simulation(server_of(deployment(), Workload(50.0, 4.0, Users(4.0))), Arrivals(1, users=4), None)
     assert [loop._spread_start(number) for number in range(4)] == pytest.approx([0, 1.5, 3, 4.5])
 
 
@@ -184,7 +185,7 @@ def test_times_are_tabulated_up_to_the_longest_prompt(spread, longest):
 
 
 def test_times_are_tabulated_up_to_twice_as_many_sequences_as_there_is_room_for():
-    server = server_of(deployment(), Workload(50.0, 4.0, concurrency=1.0))
+    server = server_of(deployment(), Workload(50.0, 4.0, Users(1.0)))
     found = _step_times(server, 1 << 60, 1.0, 10.0)
     assert [table.nodes[-1] for table in (found.apart, found.growth, found.host)] == [22.0] * 3
     assert found.linear.nodes[-1] == 22 + 100  # and a budget of prompts

@@ -21,6 +21,7 @@ from roofline.serving.knee import (
 from roofline.serving.latency import Correction, Workload, load_text
 from roofline.serving.load.tails import excess, limit_shares, limited_latencies
 from roofline.serving.verdict import beyond, is_within
+from roofline.specs.load import Burst, Rate, Users
 from roofline.support.errors import BadInput
 
 CASE = {"isl": 600, "osl": 100}
@@ -168,20 +169,22 @@ LIMITS = [
 def test_limits_of_what_was_timed_are_met_exactly_and_exceeded_by_one(within, outside, plan, words):
     deployment = deploy("llama-3.1-8b", "h100-sxm", plan)  # of 131,072 tokens of context, without an engine's budget
 
-    def said(lengths):
-        return [text for exceeded, text in beyond(deployment, Workload(*lengths)) if exceeded]
+    within, outside = (Workload(isl, osl, Burst(batch)) for isl, osl, batch in (within, outside))
+
+    def said(workload):
+        return [text for exceeded, text in beyond(deployment, workload) if exceeded]
 
     assert said(within) == []
     found = said(outside)
     assert len(found) == len(words)
     assert all(any(word in text for text in found) for word in words)
-    assert is_within(deployment, Workload(*within)) == (plan == Plan())  # of one rank alone: then nothing need be asked
-    assert not is_within(deployment, Workload(*outside))
+    assert is_within(deployment, within) == (plan == Plan())  # of one rank alone: then nothing need be asked
+    assert not is_within(deployment, outside)
 
 
 def test_light_has_no_shapes_and_a_model_without_a_context_no_end():
     deployment = deploy("llama-3.1-8b", "h100-sxm", basis="ideal")
-    case = Workload(200_000.0, 1.0, 5000.0)
+    case = Workload(200_000.0, 1.0, Burst(5000.0))
     assert [text for exceeded, text in beyond(deployment, case) if exceeded] == [
         "isl + osl exceeds the 131072-token context of llama-3.1-8b"
     ]
@@ -194,7 +197,7 @@ def test_light_has_no_shapes_and_a_model_without_a_context_no_end():
 
 def test_a_cached_prefix_is_no_token_of_the_pass():
     deployment = deploy("llama-3.1-8b", "h100-sxm")
-    several = Workload(60_000.0, 1.0, 3.0)
+    several = Workload(60_000.0, 1.0, Burst(3.0))
     assert next(beyond(deployment, several))[0]
     assert not next(beyond(deployment, replace(several, prefix=20_000.0)))[0]
     budget = replace(deployment, engine=replace(deployment.engine, max_num_batched_tokens=30_000))
@@ -234,6 +237,6 @@ def test_the_slo_knee_of_a_deployment_at_the_hardware_limit_is_that_of_the_limit
 
 
 def test_loads_are_said_in_a_few_words():
-    run = Workload(1.0, 1.0, concurrency=8.0, num_prompts=80.0)
-    texts = [load_text(case) for case in (Workload(1.0, 1.0, 16.0), run, Workload(1.0, 1.0, request_rate=1.5))]
+    run = Workload(1.0, 1.0, Users(8.0, 80.0))
+    texts = [load_text(case) for case in (Workload(1.0, 1.0, Burst(16.0)), run, Workload(1.0, 1.0, Rate(1.5)))]
     assert texts == ["batch 16", "8 users, a run of 80 requests", "1.5 requests/s"]

@@ -16,6 +16,7 @@ import roofline as rl
 from roofline.serving.load.equations import saturation, served, server_of
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import Component, gamma_survival, limited_latencies, merged, percentile, survival
+from roofline.specs.load import Rate
 
 SMALL = ("llama-3.1-8b", "h100-sxm")
 CASE = {"isl": 1000, "osl": 300, "tp": 1}
@@ -34,10 +35,10 @@ def at_rates(first, seed, lengths):
     deployment, workload = drawn(seed, SCHEDULERS[first])
     if lengths is not None:
         workload = replace(workload, lengths=lengths)
-    server = server_of(deployment, replace(workload, request_rate=1.0))
+    server = server_of(deployment, replace(workload, load=Rate(1.0)))
     full = saturation(server, prompt_of(server)).rate
     for util in UTILS:
-        asked = replace(workload, request_rate=util * full)
+        asked = replace(workload, load=Rate(util * full))
         found = limited_latencies(deployment, asked, KEYS) if served(deployment, asked).is_stable else {}
         if found and max(found.values()) < math.inf:
             yield util, found

@@ -12,6 +12,7 @@ from roofline.serving.load import tails as module
 from roofline.serving.load.equations import meeting, step_of_answer
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import Component
+from roofline.specs.load import load_of
 
 EVEN = Lengths()
 #: Half of the prompts 30 and 70 tokens, half of the answers 51 and 151.
@@ -28,7 +29,7 @@ def found_tails(monkeypatch, server, ttft, state, **load):
     """Tails of a load whose means are these."""
     monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
     found = SimpleNamespace(state=state, is_stable=True, ttft=ttft)
-    return module.tails(server.deployment, Workload(server.isl, server.osl, **load), found)
+    return module.tails(server.deployment, Workload(server.isl, server.osl, load_of(load)), found)
 
 
 def adds(server, tokens, together):

@@ -62,6 +62,7 @@ from roofline.specs.gpu import (
     Link,
     Price,
 )
+from roofline.specs.load import Burst
 from roofline.specs.model import Ffn, Mixer, Model, MoeFfn, Stage
 from roofline.specs.workload import LATENCIES as SLO_KEYS
 from roofline.support.records import NamedTuple, dataclass, field, replace
@@ -142,8 +143,8 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     cells = inputs.cells
     rows = _Rows(catalog, cells)
     pp, ep, dp = (_degree(cells[name]) for name in ("pp", "ep", "dp"))
-    lengths = {name: _length(cells[name], 1.0) for name in ("isl", "osl", "batch")}
-    workload = Workload(**lengths, prefix=minimum(_length(cells["prefix"], 0.0), lengths["isl"]))
+    isl, osl, batch = (_length(cells[name], 1.0) for name in ("isl", "osl", "batch"))
+    workload = Workload(isl, osl, Burst(batch), minimum(_length(cells["prefix"], 0.0), isl))
     model, gpu = _model(catalog, rows), _gpu(catalog, rows)
     replicas = _degree(cells["replicas"])
     settings: dict[str, Any] = {name: picked(catalog.gpus.column(name), rows.gpu) for name in catalog.settings}
@@ -509,7 +510,7 @@ def knees_of(trials: Trials) -> Knees:
 
 
 def at_batches(case: LookupCase, batch: Cell, slo: Mapping[str, Real]) -> Trial:
-    workload = replace(case.prediction.workload, batch=batch)
+    workload = replace(case.prediction.workload, load=Burst(batch))
     first, step = passes(case.is_ideal, case.prediction.deployment, workload)
     compute, traffic = (named("weight sides", side) for side in weight_sides(step))
     time = named("time", step.time)
@@ -519,7 +520,7 @@ def at_batches(case: LookupCase, batch: Cell, slo: Mapping[str, Real]) -> Trial:
 
 def one_trial(prediction: Prediction, batch: float, slo: Mapping[str, float]) -> Trial:
     """A trial row of a prediction in floats."""
-    workload = replace(prediction.workload, batch=batch)
+    workload = replace(prediction.workload, load=Burst(batch))
     first, step = prefill(prediction.deployment, workload), decode(prediction.deployment, workload)
     compute, traffic = weight_sides(step)
     return Trial(step.time, compute, traffic, slo_excess(first.time, step.time, workload.osl, slo))
@@ -528,7 +529,7 @@ def one_trial(prediction: Prediction, batch: float, slo: Mapping[str, float]) ->
 def curve_point(case: LookupCase, batch: Cell, isl: Cell) -> CurvePoint:
     """Formulas of a row of the curves."""
     before = case.prediction.workload
-    workload = replace(before, batch=batch, isl=isl, prefix=minimum(before.prefix, isl))
+    workload = replace(before, load=Burst(batch), isl=isl, prefix=minimum(before.prefix, isl))
     first, step = passes(case.is_ideal, case.prediction.deployment, workload)
     need = held_memory(case.prediction.deployment, batch, isl + workload.osl)
     return CurvePoint(named("time", first.time), named("time", step.time), named("fits", need.fits))

@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.catalog.find import engine_names, load_engine
 from roofline.numbers.operations import Real, all_of, any_of, largest_of, smallest_of
-from roofline.numbers.quantity import BILLION, HOUR, KIBI, MEGA, MICRO, MINUTE, from_text, rounded, to_text
+from roofline.numbers.quantity import BILLION, HOUR, KIBI, MEGA, MINUTE, from_text, rounded, to_text
 from roofline.physics.equation import BASES, calibrated_set, measured_kind
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.passes import crossings
@@ -26,10 +26,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.serving.cost import ByPhase
 from roofline.serving.latency import (
-    BURST,
     LOG_NORMAL,
-    RATE,
-    USERS,
     Lengths,
     Workload,
     cached_prefixes,
@@ -48,6 +45,7 @@ from roofline.serving.quantization import PRESETS, preset_name
 from roofline.serving.verdict import DERATED, beyond, is_pressing, is_within
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, PCIE, Gpu, Price
+from roofline.specs.load import KIND_OF, OPTIONS, RUN, Burst, Rate, load_of, stated
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
 from roofline.support.errors import BadInput, UnknownName, check_known, shown
@@ -60,7 +58,6 @@ __all__ = [
     "LEAST_RATE",
     "LENGTHS",
     "LOADS",
-    "NUMBERS",
     "PRESETS",
     "RATES",
     "TIERS",
@@ -94,17 +91,16 @@ __all__ = [
 
 # Lengths, load, engine and routing of a case: parsed, checked, and described in notes.
 
-#: Fields of a workload that may be arrays.
-NUMBERS = ("isl", "osl", "batch", "prefix", USERS, RATE, "num_prompts")
-#: The same in the order of a table's columns, in which many values of them are predicted together.
-LENGTHS = ("isl", "osl", "batch", USERS, RATE, "num_prompts", "prefix")
+#: Numbers that may be arrays, in the order of a table's columns, in which many values of them are predicted together.
+LENGTHS = ("isl", "osl", *OPTIONS, "prefix")
 
 _LONGEST = BILLION  # tokens or sequences; anything above is a mistake
 #: Loads; a case states at most one.
-LOADS = ("batch", USERS, RATE)
+LOADS = tuple(KIND_OF)
 #: A rate that any server answers, the start of searches [1/s].
-LEAST_RATE = MICRO
-_LEAST = {"prefix": 0.0, RATE: 1.0 / BILLION}  # lower bounds; 1 for other numbers
+LEAST_RATE = Rate.start
+_LEAST = {"prefix": 0.0, **{name: kind.least for name, kind in KIND_OF.items()}}  # lower bounds; 1 for other numbers
+_BOUND = {name: kind.bound for name, kind in KIND_OF.items()}
 
 
 def workload(
@@ -124,19 +120,15 @@ def workload(
         plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
         if plain is not None:
             return plain
-    loads = dict(zip(LOADS, (batch, concurrency, request_rate), strict=True))
-    given_loads = [name for name, value in loads.items() if value is not None]
-    if len(given_loads) > 1:
-        raise BadInput(f"a case has one load; {' and '.join(given_loads)} are given; keep one")
-    inputs = {"isl": isl, "osl": osl, "prefix": prefix, **{name: loads[name] for name in given_loads}}
-    load = next((name for name in LOADS[1:] if name in inputs), None)
+    loads = dict(zip(OPTIONS, (batch, concurrency, num_prompts, request_rate), strict=True))
+    kind = stated(loads)
+    own = {name: loads[name] for name in kind.options if loads[name] is not None}
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
-        if value is not None and load is None:
+        if value is not None and kind.is_burst:
             raise BadInput(f"{name} need a load; give concurrency or request_rate")
-    if num_prompts is not None:
-        if USERS not in inputs:
-            raise BadInput("num_prompts needs concurrency, the users of the run")
-        inputs["num_prompts"] = num_prompts
+    if loads[RUN] is not None and RUN not in own:
+        raise BadInput("num_prompts needs concurrency, the users of the run")
+    inputs = {"isl": isl, "osl": osl, "prefix": prefix, **own}
     if type(prefix) not in (int, float):
         isl = inputs["isl"] = _number("isl", isl)
         inputs["prefix"] = tokens_of_prefix(prefix, isl)
@@ -152,24 +144,13 @@ def workload(
     except ValueError as fault:
         names = ", ".join(values)
         raise BadInput(f"{names} do not broadcast together: {fault}") from None
-    if num_prompts is not None and not all_of(values["num_prompts"] >= values[USERS]):
-        raise BadInput(f"num_prompts = {shown(num_prompts)} must be at least concurrency = {shown(concurrency)}")
+    load = load_of(values)
+    load.check(inputs)
     if not all_of((values["prefix"] == 0.0) | (values["prefix"] >= 1.0)):
         raise BadInput(f"prefix = {shown(prefix)} is less than one token; write a share as 80%")
     if not all_of(reaches):
         raise BadInput(f"prefix = {shown(prefix)} must not exceed the prompt, isl = {shown(isl)}")
-    uncached = Workload(
-        values["isl"],
-        values["osl"],
-        values.get("batch", 1.0),
-        values["prefix"],
-        values.get(USERS),
-        values.get(RATE),
-        values.get("num_prompts"),
-        lengths,
-        cold_start,
-    )
-    return with_cache(uncached, cache)
+    return with_cache(Workload(values["isl"], values["osl"], load, values["prefix"], lengths, cold_start), cache)
 
 
 def _burst(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload | None:
@@ -179,7 +160,7 @@ def _burst(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload | None:
             return None
     has_room = 1.0 <= isl <= _LONGEST and 1.0 <= osl <= _LONGEST and 1.0 <= batch <= _LONGEST
     if has_room and (prefix == 0.0 or 1.0 <= prefix <= isl):
-        return Workload(float(isl), float(osl), float(batch), float(prefix))
+        return Workload(float(isl), float(osl), Burst(float(batch)), float(prefix))
     return None
 
 
@@ -228,8 +209,7 @@ def warnings(deployment: Deployment, requested: str, workload: Workload, *, is_o
     length = workload.isl + workload.osl
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     notes = [*model.cautions, *gpu.cautions, *deployment.quantization.notes]
-    load = workload.batch if workload.load == BURST else getattr(workload, workload.load)
-    if is_open and (workload.load != BURST or type(length + load) is not float):
+    if is_open and (not workload.load.is_burst or type(length + workload.batch) is not float):
         notes.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
     constant = deployment.memo.get((warnings, requested))
     if constant is None:
@@ -285,7 +265,7 @@ def _bound(name: str, least: float, *, is_small: bool) -> str:
     """The bound that a number violates."""
     if not is_small:
         return f"at most {_LONGEST:,.0f}"
-    return "above 0 requests/s" if name == "request_rate" else f"at least {least:g}"
+    return _BOUND.get(name, f"at least {least:g}")
 
 
 def _number(name: str, value: Any) -> Real:
@@ -579,7 +559,7 @@ def cache_notes(deployment: Deployment, workload: Workload) -> Iterator[str]:
 
 def _recompute_time(deployment: Deployment, workload: Workload) -> float:
     """Prefill time of one prompt that a prefix in HBM saves [s]."""
-    single = replace(workload, batch=1.0)
+    single = replace(workload, load=Burst())
     ((_, hit),) = prefill_of_kinds(deployment, replace(single, cache=None))
     ((_, miss),) = prefill_of_kinds(deployment, replace(single, cache=None, prefix=0.0))
     return float(miss - hit)

@@ -15,7 +15,7 @@ from roofline.physics.plan import Deployment, Draft, Plan
 from roofline.questions.inputs import arguments, case
 from roofline.questions.inputs.arguments import COUNTS, PLAIN, name_or_record, plain_value, scalar, several
 from roofline.serving.knee import check_plan, plan_fault
-from roofline.serving.latency import BURST, SIGMA_TPOT, SIGMA_TTFT, Correction, Workload, request_passes, time_per_token
+from roofline.serving.latency import SIGMA_TPOT, SIGMA_TTFT, Correction, Workload, request_passes, time_per_token
 from roofline.serving.quantization import resolved_quantization
 from roofline.specs.engine import METHODS, MOST_DRAFTS, Acceptance
 from roofline.specs.gpu import Gpu
@@ -435,8 +435,7 @@ def correction(deployment: Deployment, workload: Workload, measured: Any) -> Cor
         if type(value) not in (float, int) or not (0.0 < value <= BILLION or (key == "prefix" and value == 0.0)):
             raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
     loads = [name for name in case.LOADS if name in measured]
-    load = "batch" if workload.load == BURST else workload.load
-    needed = ("isl", "osl", "prefix", *(loads or (load,)))
+    needed = ("isl", "osl", "prefix", *(loads or (workload.load.option,)))
     missing = [name for name in needed if name not in measured and type(getattr(workload, name)) is not float]
     if missing:
         raise BadInput(f"measured must state its {' and '.join(missing)}; the case has several")
@@ -492,6 +491,6 @@ def _at_hardware_limit(deployment: Deployment, workload: Workload) -> tuple[Real
     """TTFT and TPOT at the hardware limit, with the calibrated number of concurrent sequences [s]."""
     from roofline.serving.load.equations import served
 
-    load = None if workload.load == BURST else served(deployment, workload)
+    load = None if workload.load.is_burst else served(deployment, workload)
     first, step = request_passes(deployment.on("ideal"), workload, load)
     return first.time, time_per_token(deployment, workload.osl, step.time)

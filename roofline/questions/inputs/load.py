@@ -8,7 +8,7 @@ from roofline.numbers.operations import Real, all_of, any_of, largest_of, maximu
 from roofline.numbers.quantity import NANO, rounded
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
-from roofline.questions.inputs.case import NUMBERS, cold_start_warnings
+from roofline.questions.inputs.case import cold_start_warnings
 from roofline.serving.knee import (
     check_count,
     check_degrees,
@@ -18,7 +18,7 @@ from roofline.serving.knee import (
     possible_tp,
     widest_tp,
 )
-from roofline.serving.latency import BENCHMARK, BURST, UNDER_LOAD, USERS, Served, Workload, lanes
+from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload, lanes
 from roofline.serving.prediction import Prediction
 from roofline.serving.words import deployed_text
 from roofline.support.errors import BadInput, Overloaded
@@ -53,9 +53,9 @@ def open_tp(
     _check_counts(deployment, num_gpus)
     length = workload.isl + workload.osl
     candidates = _possible(deployment)
-    zero: Real = sum(0.0 * value for value in (getattr(workload, name) for name in NUMBERS) if value is not None)
+    zero: Real = sum(0.0 * getattr(workload, name) for name in workload.inputs)
     whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
-    if num_gpus is None and workload.load == BURST:
+    if num_gpus is None and workload.load.is_burst:
         largest, longest = largest_of(workload.batch), largest_of(length)
         first = next((each for each in candidates if memory(each, largest, longest).fits), None)
         if first is not None and first is candidates[0]:
@@ -91,15 +91,10 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
 
         worst = excess(deployment, workload, slo)
         return _Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
-    if workload.load == BURST:
+    if workload.load.is_burst:
         return _Score(value=1.0, gain=0.0, is_enough=True)
-    takes, amount = _capacity(deployment, workload), _amount(workload)
-    return _Score(takes, _GAIN_OF_WIDER, takes >= amount if workload.load == USERS else takes > amount)
-
-
-def _amount(workload: Workload) -> Real:
-    """Users or requests per second; 0 for a burst."""
-    return 0.0 if workload.load == BURST else getattr(workload, workload.load)
+    takes, amount = _capacity(deployment, workload), workload.load.amount
+    return _Score(takes, _GAIN_OF_WIDER, takes > amount if workload.load.is_open else takes >= amount)
 
 
 def _possible(deployment: Deployment) -> list[Deployment]:
@@ -141,7 +136,7 @@ def _capacity(deployment: Deployment, workload: Workload) -> Real:
     from roofline.serving.load.server import UNLIMITED, prompt_of
 
     server = server_of(deployment, workload)
-    if workload.load == USERS:
+    if not workload.load.is_open:
         return server.slots * lanes(deployment)
     return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(deployment)
 
@@ -180,16 +175,14 @@ def under_load(prediction: Prediction) -> Prediction:
         note = f"{UNDER_LOAD}: {_share_outside(deployment, workload, load)}"
         return replace(prediction, added=(*prediction.added, note))
     if not load.is_stable:
-        rate = float(workload.request_rate or 0.0)
-        what = deployed_text(deployment)
-        if rate >= load.max_request_rate:
+        stated, what = workload.load, deployed_text(deployment)
+        if stated.is_open and stated.amount >= load.max_request_rate:
             raise Overloaded(
-                f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; request_rate = "
-                f"{rounded(rate)} exceeds that: lower it, or add GPUs (--num-gpus)"
+                f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; {stated.asked} "
+                "exceeds that: lower it, or add GPUs (--num-gpus)"
             )
-        asked = f"request_rate = {rounded(rate)}" if rate else f"{workload.concurrency:g} users"
         raise Overloaded(
-            f"{what}: no steady state was found for {asked}; ask for a lower load, or add GPUs (--num-gpus)"
+            f"{what}: no steady state was found for {stated.asked}; ask for a lower load, or add GPUs (--num-gpus)"
         )
     fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
     return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))

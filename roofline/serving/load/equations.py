@@ -10,7 +10,6 @@ from roofline.numbers.roots import Settled, carried_crossing, fixed_point, repea
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
     BENCHMARK,
-    BURST,
     EQUAL,
     UNDER_LOAD,
     Served,
@@ -36,6 +35,7 @@ from roofline.serving.load.server import (
     turns,
 )
 from roofline.specs.engine import HBM
+from roofline.specs.load import Users
 from roofline.support.records import NamedTuple, replace
 
 #: Share of the saturation rate beyond which times are those at this share.
@@ -54,9 +54,7 @@ _State = tuple[Real, ...]  # other sequences that decode, `Meeting.seen`, reques
 
 def server_of(deployment: Deployment, workload: Workload) -> Server:
     """One rank of a deployment under its load."""
-    users = None
-    if workload.concurrency is not None:
-        users = maximum(workload.concurrency / (deployment.replicas * deployment.plan.pp), 1.0)
+    users = workload.load.users_on(deployment.replicas * deployment.plan.pp)
     lengths = workload.lengths or EQUAL
     return Server(
         deployment, workload.isl, workload.osl, workload.prefix, users, lengths, workload.cold_start, workload.cache
@@ -68,7 +66,7 @@ def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] |
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
-        workload: lengths, and either `concurrency` or `request_rate`.
+        workload: lengths, and users or a rate.
         start: `Served.state` of a nearby case, as the initial guess [any].
 
     Returns:
@@ -85,14 +83,13 @@ def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] |
     server = server_of(deployment, workload)
     prompt = prompt_of(server)
     full = saturation(replace(server, users=UNLIMITED), prompt)
-    if workload.concurrency is None:
-        return _open_loop(server, prompt, full, workload, start)
-    return _closed_loop(server, prompt, full, workload, start)
+    loop = _open_loop if workload.load.is_open else _closed_loop
+    return loop(server, prompt, full, workload, start)
 
 
 def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
     """TTFT and TPOT [s] under any load."""
-    if workload.load == BURST:
+    if workload.load.is_burst:
         step = decode(deployment, workload).time
         return prefill(deployment, workload).time, time_per_token(deployment, workload.osl, step)
     under_load = served(deployment, workload)
@@ -157,7 +154,7 @@ def _closed_loop(
     """Users who send the next request as soon as the last is answered."""
     deployment = server.deployment
     ranks = lanes(deployment)
-    users = maximum(workload.concurrency / ranks, 1.0)  # of a rank that has any
+    users = workload.load.users_on(ranks)
     inside = maximum(minimum(users, full.slots), 1.0)
     plan = server.deployment.plan
     steps, before = server.steps_of(), server.before
@@ -198,7 +195,7 @@ def _closed_loop(
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
     step, decode = met.step, met.decode
-    if workload.num_prompts is not None:
+    if workload.load.is_run:
         ttft, step = _run_means(server, prompt, met, workload, (users, inside), (ttft, step))
         decode = decode * step / met.step
     answered = workload.concurrency / (ttft + decode)
@@ -731,17 +728,16 @@ def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others
 #: Bounds of the validated range (docs/method.md).
 _MOST_UTIL, _MOST_RHO, _MOST_PROMPT, _MOST_WAITING, _MOST_CV = 0.8, 0.5, 0.5, MILLI, 0.3
 _MOST_LOADS = 0.6
-_PROMPTS_PER_USER = 10.0  # of the usual benchmark
 
 
 def outside(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
     """Conditions of the validated range: whether a case fails each, and the words for it."""
-    if workload.request_rate is not None:
+    if workload.load.is_open:
         yield under_load.util > _MOST_UTIL, f"utilisation above {_MOST_UTIL:.0%}"
         yield under_load.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
     else:
         yield under_load.rho_chunks > _MOST_UTIL, "prefill near the token budget"
-    if workload.num_prompts is not None:
+    if workload.load.is_run:
         yield workload.osl > 0.0, "a run that includes its start"
     yield under_load.rho > _MOST_RHO, f"prefill over {_MOST_RHO:.0%} of the time"
     has_decode = workload.osl > 1.0
@@ -777,14 +773,12 @@ def domain(fails: Sequence[str]) -> str:
 
 def benchmark_note(deployment: Deployment, workload: Workload, under_load: Served) -> tuple[str, ...]:
     """What a benchmark of as many users would report: they begin together, and its mean TTFT holds that start."""
-    if workload.concurrency is None or workload.num_prompts is not None or type(under_load.ttft) is not float:
+    prompts = workload.load.benchmark
+    if prompts is None or type(under_load.ttft) is not float or under_load.is_stable is not True:
         return ()
-    if workload.concurrency <= 1.0 or under_load.is_stable is not True:
-        return ()
-    prompts = round(_PROMPTS_PER_USER * workload.concurrency)
-    run = served(deployment, replace(workload, num_prompts=float(prompts)), under_load.state)
-    report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (--num-prompts {prompts})"
-    return (f"{BENCHMARK} {prompts} requests that all {workload.concurrency:g} users begin together {report}",)
+    run = served(deployment, replace(workload, load=Users(workload.concurrency, prompts)), under_load.state)
+    report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (--num-prompts {prompts:.0f})"
+    return (f"{BENCHMARK} {prompts:.0f} requests that all {workload.concurrency:g} users begin together {report}",)
 
 
 def restated(

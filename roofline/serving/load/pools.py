@@ -18,6 +18,7 @@ from roofline.serving.latency import Workload, chunks, lanes, steps_of_answer, t
 from roofline.serving.load.equations import FULL, Meeting, Saturation, over_answers, queue_wait, server_of, slot_wait
 from roofline.serving.load.server import STABLE, Prompt, PromptNode, Server, prompt_of
 from roofline.serving.load.tails import Component, Tails, decode_tails
+from roofline.specs.load import Rate
 from roofline.support.records import NamedTuple, dataclass, replace
 
 # Disaggregated serving: separate pools for prefill and decode, and the KV transfer between them.
@@ -262,7 +263,7 @@ def pooled(pools: Pools, workload: Workload) -> Pooled:
 
     Args:
         pools: both deployments and the link.
-        workload: lengths, and either `concurrency` or `request_rate`.
+        workload: lengths, and users or a rate.
 
     Returns:
         Mean figures; times are infinite under overload.
@@ -275,9 +276,7 @@ def pooled(pools: Pools, workload: Workload) -> Pooled:
         docs/method.md, "Separate pools"; the parts of TTFT as in Zhong et al., "DistServe", OSDI 2024.
     """
     case = _case(pools, workload)
-    if workload.concurrency is None:
-        return _open_pools(case)
-    return _closed_pools(case)
+    return _open_pools(case) if workload.load.is_open else _closed_pools(case)
 
 
 def pool_tails(pools: Pools, workload: Workload, means: Pooled) -> Tails:
@@ -299,10 +298,9 @@ def pool_tails(pools: Pools, workload: Workload, means: Pooled) -> Tails:
     """
     case = _case(pools, workload)
     rate = means.request_rate
-    users = None
-    if workload.concurrency is not None:
+    users = workload.load.users_on(case.receivers)
+    if users is not None:
         rate = rate * (workload.concurrency - 1.0) / workload.concurrency
-        users = maximum(workload.concurrency / case.receivers, 1.0)
     decoding = _decoding(case, rate, means.others)
     has_decode = workload.osl > 1.0
     link = _link(case, rate, means.queue)
@@ -337,7 +335,7 @@ def decode_capacity(server: Server) -> Saturation:
 
 
 def _case(pools: Pools, workload: Workload) -> _PooledCase:
-    plain = replace(workload, batch=1.0, concurrency=None, num_prompts=None, request_rate=1.0)
+    plain = replace(workload, load=Rate(1.0))
     rank = prompt_rank(server_of(pools.prefill, replace(plain, osl=1.0)))
     decode = server_of(pools.decode, plain)
     transfer = where(workload.osl > 1.0, kv_transfer_time(pools, workload.isl), 0.0)
@@ -442,9 +440,9 @@ def _idle_probability(case: _PooledCase, rate: Real) -> Real:
     server = case.decode
     step = server.decode(1.0).total
     decoding = rate * over_answers(server, step, 0.0, 0.0, step)[1]
-    users = case.workload.concurrency
-    if users is None:
+    if case.workload.load.is_open:
         return _E ** (0.0 - decoding)
+    users: Real = case.workload.concurrency
     others = maximum(users - 1.0, NANO)
     return maximum(1.0 - decoding / users, 0.0) ** others
 
@@ -468,12 +466,12 @@ def _open_pools(case: _PooledCase) -> Pooled:
 def _closed_pools(case: _PooledCase) -> Pooled:
     """Users: the throughput at which all of them are in flight."""
     workload = case.workload
-    users: Real = 1.0 if workload.concurrency is None else workload.concurrency
+    users: Real = workload.concurrency
     limits = _limits(case)
     max_rate = FULL * minimum(minimum(limits[0], limits[1]), limits[2])
     others_share = (users - 1.0) / users
     share = 0.0
-    if workload.num_prompts is not None:
+    if workload.load.is_run:
         share = minimum(BURST_WAVES * users / workload.num_prompts, 1.0)
     burst = share * maximum(users - case.senders, 0.0) / (2.0 * limits[0])
 
@@ -787,7 +785,7 @@ def outside_pools(pools: Pools, workload: Workload, means: Pooled) -> Iterator[t
         steps_of_answer(pools.decode, workload.osl) < _FEWEST_STEPS,
         f"answers of fewer than {_FEWEST_STEPS:g} decode steps",
     )
-    yield workload.num_prompts is not None, "a run that includes its start"
+    yield workload.load.is_run, "a run that includes its start"
     yield pools.prefill.plan.pp * pools.decode.plan.pp > 1, "pipeline parallelism"
 
 

@@ -24,6 +24,7 @@ from roofline.serving.load.equations import server_of
 from roofline.serving.load.pools import Pools, kv_transfer_time, prompt_rank, shown_transfer
 from roofline.serving.load.server import PROMPTS_FIRST, Server
 from roofline.specs.gpu import HEAD
+from roofline.specs.load import Burst
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 _NODES = 24  # of a step-time table
@@ -443,7 +444,7 @@ class _PoolSimulation:
     ) -> None:
         self.arrivals, self.progress, self.pools = arrivals, progress, pools
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
-        means = replace(workload, concurrency=None, request_rate=None, num_prompts=None, lengths=arrivals.lengths)
+        means = replace(workload, load=Burst(), lengths=arrivals.lengths)
         self.prefill = server_of(pools.prefill, replace(means, osl=1.0))
         self.decode = server_of(pools.decode, means)
         self.rank = prompt_rank(self.prefill)

@@ -19,7 +19,6 @@ from roofline.numbers.quantity import MICRO, NANO
 from roofline.numbers.roots import crossing
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
-    BURST,
     UNCORRECTED,
     Correction,
     Served,
@@ -159,7 +158,8 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
     prompt, ranks = prompt_of(server), lanes(deployment)
     full = saturation(replace(server, users=UNLIMITED), prompt)
     seen = under_load.state[1]
-    if workload.concurrency is None:
+    users = workload.load.users_on(ranks)
+    if users is None:
         others = minimum(under_load.state[0], full.slots)
         rate = minimum(workload.request_rate / ranks, FULL * full.rate)
         met = meeting(server, prompt, rate, others, seen, None)
@@ -167,7 +167,6 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
         wait = wait / maximum(share, NANO)
         ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
         return _Settled(server, prompt, met, ttft, rate, others, None, share, wait, wait * wait, rate)
-    users = maximum(workload.concurrency / ranks, 1.0)
     inside = maximum(minimum(users, full.slots), 1.0)
     others, completions = minimum(under_load.state[0], inside - 1.0), under_load.state[2]
     rate = completions * (inside - 1.0) / inside
@@ -638,7 +637,7 @@ class LimitedLatencies(NamedTuple):
 
 def check_percentiles(workload: Workload, slo: Mapping[str, float]) -> None:
     """Refuse limits on percentiles of a run (`num_prompts`)."""
-    if workload.num_prompts is not None and any(key not in LATENCIES for key in slo):
+    if workload.load.is_run and any(key not in LATENCIES for key in slo):
         raise BadInput(f"{NO_PERCENTILE}: leave out num_prompts, or limit the mean")
 
 
@@ -664,7 +663,7 @@ def latencies_of_limits(
     load: Served | None = None,
 ) -> LimitedLatencies:
     """As `limited_latencies`, with what is known of a percentile that is not."""
-    if load is None and workload.load != BURST:
+    if load is None and not workload.load.is_burst:
         load = served(deployment, workload)
     if load is None:
         step = time_per_token(deployment, workload.osl, decode(deployment, workload).time)

@@ -1,0 +1,255 @@
+"""Kinds of loads: a burst on an idle server, users (closed loop), Poisson arrivals (open loop).
+
+A kind says how its amount is called, read, bounded, shared by ranks and put into words. A new one needs its class here
+and, if its mean latencies are those of neither loop, a branch in `equations`, `tails` and `pools` of `serving/load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from roofline.numbers.operations import Real, all_of, comparable, maximum
+from roofline.numbers.quantity import BILLION, MICRO, rounded
+from roofline.support.errors import BadInput, shown
+from roofline.support.records import dataclass, replace
+
+if TYPE_CHECKING:
+    from typing import ClassVar, Protocol, Self
+
+    class Timed(Protocol):
+        """What has an end-to-end latency."""
+
+        @property
+        def e2el(self) -> Any: ...
+
+
+_PROMPTS_PER_USER = 10.0  # of the usual benchmark
+
+
+class Load:
+    """What all kinds answer; those of their numbers that a load does not have are None, and a batch is one."""
+
+    __slots__ = ()
+
+    name: ClassVar[str]  # in rows
+    options: ClassVar[tuple[str, ...]]  # arguments that state it, its amount first
+    option: ClassVar[str]  # the first of them
+    short: ClassVar[str]  # where a caller chooses what to vary
+    unit: ClassVar[str]
+    least: ClassVar[float] = 1.0  # amount that is accepted
+    start: ClassVar[float] = 1.0  # that any server answers, where searches begin
+    bound: ClassVar[str] = "at least 1"  # the same in words
+    end: ClassVar[str]  # what ends a curve over it
+    is_burst: ClassVar[bool] = False  # meets an idle server
+    is_open: ClassVar[bool] = False  # requests come whether or not others are answered
+
+    batch: Real = 1.0
+    concurrency: Real = None
+    request_rate: Real = None
+    num_prompts: Real = None
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it begins and ends, so that means exist but no percentiles."""
+        return self.num_prompts is not None
+
+    @property
+    def benchmark(self) -> float | None:
+        """Requests of the usual benchmark, whose start moves its means; None where there is none."""
+        return None
+
+    @property
+    def amount(self) -> Real:
+        return getattr(self, self.option)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of its numbers."""
+        return self.options
+
+    def having(self, numbers: Mapping[str, Real]) -> Self:
+        """The load with other numbers, by their names."""
+        return replace(self, **numbers)  # type: ignore[type-var]
+
+    def at(self, amount: Real) -> Self:
+        """As much of it."""
+        return self.having({self.option: amount})
+
+    @classmethod
+    def of(cls, amount: Real) -> Self:
+        return cls(**{cls.option: amount})
+
+    def scaled(self, factor: Real) -> Self:
+        return self.at(maximum(self.amount * factor, self.least))
+
+    def sped_up(self, factor: Real) -> Load:  # noqa: ARG002
+        """The same where all times are shorter by a factor."""
+        return self
+
+    def shared(self, parts: Real) -> Load:
+        """What each of several equal parts of a deployment gets."""
+        return self.having({name: getattr(self, name) / parts for name in self.inputs})
+
+    def users_on(self, ranks: Real) -> Any:  # noqa: ARG002
+        """Users of each rank that has any; None where nobody waits for an answer before asking again."""
+        return None
+
+    def rate_on(self, ranks: Real) -> Any:  # noqa: ARG002
+        """Requests per second at each rank, where the load states them [1/s]."""
+        return None
+
+    def in_flight(self, answer: Timed) -> Any:  # noqa: ARG002
+        """Mean requests in flight, by Little's law; None for a burst."""
+        return None
+
+    def answered(self, answer: Timed) -> Any:  # noqa: ARG002
+        """Requests answered per second, by Little's law [1/s]; None for a burst."""
+        return None
+
+    @classmethod
+    def words(cls, amount: str) -> str:
+        """An amount of it in words."""
+        return f"{amount} {cls.unit}"
+
+    def text(self, write: Callable[[Real], str], run: str = ", ") -> str:
+        """The load in a few words; `run` joins the run to its users."""
+        return self.words(write(self.amount)) + self.run_text(write, run)
+
+    def run_text(self, write: Callable[[Real], str], before: str) -> str:  # noqa: ARG002
+        """A run in words, with `before`; empty in the steady state."""
+        return ""
+
+    def flow(self, rate: str, users: str) -> str:
+        """Requests per second and in flight as a sentence."""
+        raise NotImplementedError  # pragma: no cover - a burst has neither
+
+    @property
+    def asked(self) -> str:
+        """The load of one case in a refusal."""
+        return self.words(f"{self.amount:g}")
+
+    def check(self, written: Mapping[str, Any]) -> None:
+        """Refuse numbers that contradict each other; `written`: as the caller gave them."""
+
+
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
+class Burst(Load):
+    """Requests that begin together on an idle server."""
+
+    batch: Real = 1.0  # [sequences] per replica
+
+    name, option, short, unit = "burst", "batch", "batch", "sequences"
+    options = ("batch",)
+    is_burst = True
+
+    @classmethod
+    def words(cls, amount: str) -> str:
+        return f"batch {amount}"
+
+
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
+class Users(Load):
+    """Users who send the next request as soon as the last is answered: closed loop."""
+
+    concurrency: Real  # [requests] in flight on the whole deployment
+    num_prompts: Real | None = None  # [requests] of a run that all users begin together; None: the steady state
+
+    name, option, short, unit, end = "concurrency", "concurrency", "users", "users", "all slots taken"
+    options = ("concurrency", "num_prompts")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.options if self.is_run else self.options[:1]
+
+    @property
+    def benchmark(self) -> float | None:
+        if self.is_run or type(self.concurrency) is not float or self.concurrency <= 1.0:
+            return None
+        return float(round(_PROMPTS_PER_USER * self.concurrency))
+
+    def scaled(self, factor: Real) -> Users:
+        users = maximum(self.concurrency * factor, self.least)
+        return Users(users, maximum(self.num_prompts, users) if self.is_run else None)
+
+    def users_on(self, ranks: Real) -> Real:
+        return maximum(self.concurrency / ranks, 1.0)
+
+    def in_flight(self, answer: Timed) -> Real:  # noqa: ARG002
+        return self.concurrency
+
+    def answered(self, answer: Timed) -> Real:
+        return self.concurrency / answer.e2el
+
+    def run_text(self, write: Callable[[Real], str], before: str) -> str:
+        return f"{before}a run of {write(self.num_prompts)} requests" if self.is_run else ""
+
+    def flow(self, rate: str, users: str) -> str:
+        return f"{users} users, who send {rate}"
+
+    def check(self, written: Mapping[str, Any]) -> None:
+        if self.is_run and not all_of(self.num_prompts >= self.concurrency):
+            stated = f"num_prompts = {shown(written['num_prompts'])}"
+            raise BadInput(f"{stated} must be at least concurrency = {shown(written['concurrency'])}")
+
+
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
+class Rate(Load):
+    """Requests that come at random times, as of very many people: open loop."""
+
+    request_rate: Real  # [1/s] Poisson arrivals at the whole deployment
+
+    name, option, short, unit, end = "request_rate", "request_rate", "rate", "requests/s", "saturation"
+    options = ("request_rate",)
+    least, start, bound = 1.0 / BILLION, MICRO, "above 0 requests/s"
+    is_open = True
+
+    def scaled(self, factor: Real) -> Rate:
+        return Rate(self.request_rate * factor)
+
+    def sped_up(self, factor: Real) -> Rate:
+        return self.scaled(factor)
+
+    def rate_on(self, ranks: Real) -> Real:
+        return self.request_rate / ranks
+
+    def in_flight(self, answer: Timed) -> Real:
+        return self.request_rate * answer.e2el
+
+    def answered(self, answer: Timed) -> Real:  # noqa: ARG002
+        return self.request_rate
+
+    def flow(self, rate: str, users: str) -> str:
+        return f"{rate} at random times, {users} in flight"
+
+    @property
+    def asked(self) -> str:
+        return f"request_rate = {rounded(float(self.request_rate))}"
+
+
+#: A case has one of them, a burst where none is stated.
+KINDS: tuple[type[Load], ...] = (Burst, Users, Rate)
+#: Kinds by the arguments that state their amounts; those that last.
+KIND_OF: dict[str, type[Load]] = {kind.option: kind for kind in KINDS}
+LASTING = {name: kind for name, kind in KIND_OF.items() if not kind.is_burst}
+#: Arguments that state a load.
+OPTIONS = tuple(dict.fromkeys(name for kind in KINDS for name in kind.options))
+#: Argument beside users, of a run.
+RUN = "num_prompts"
+
+
+def stated(options: Mapping[str, Any]) -> type[Load]:
+    """The kind of load whose amount is given; a burst where none is."""
+    given = [kind for kind in KINDS if options.get(kind.option) is not None]
+    if len(given) > 1:
+        raise BadInput(f"a case has one load; {' and '.join(kind.option for kind in given)} are given; keep one")
+    return given[0] if given else Burst
+
+
+def load_of(options: Mapping[str, Any]) -> Load:
+    """The load that arguments state."""
+    kind = stated(options)
+    return kind(**{name: options[name] for name in kind.options if options.get(name) is not None})
