@@ -29,6 +29,7 @@ from roofline.serving.load.server import prompt_of
 from roofline.serving.load.simulation import Arrivals, simulated
 from roofline.serving.load.tails import limited_latencies
 from roofline.specs.engine import PromptCache
+from roofline.specs.load import Rate, Users
 
 PAGE = Path(__file__).parent.parent / "docs" / "load.md"
 DEPLOYMENTS = (
@@ -93,11 +94,11 @@ def judged_rate(task: tuple[int, int, str]) -> Judged:
     deployment, wanted = drawn(seed, SCHEDULERS[first])
     lengths = drawn_lengths(seed, 0.0)
     wanted = replace(wanted, lengths=lengths)
-    server = server_of(deployment, replace(wanted, request_rate=1.0))
+    server = server_of(deployment, replace(wanted, load=Rate(1.0)))
     share = random.Random(seed + 1).choice(LOADS)
     rate = share * saturation(server, prompt_of(server)).rate
     return _judged(
-        deployment, replace(wanted, request_rate=rate), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
+        deployment, replace(wanted, load=Rate(rate)), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
         f"{first} first, rate", f"u {share}",
     )  # fmt: skip
 
@@ -112,11 +113,11 @@ def judged_drafts(task: tuple[int, int, str]) -> Judged:
     )
     lengths = drawn_lengths(seed, 0.0)
     wanted = replace(wanted, lengths=lengths)
-    server = server_of(deployment, replace(wanted, request_rate=1.0))
+    server = server_of(deployment, replace(wanted, load=Rate(1.0)))
     share = draw.choice(LOADS)
     rate = share * saturation(server, prompt_of(server)).rate
     return _judged(
-        deployment, replace(wanted, request_rate=rate), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
+        deployment, replace(wanted, load=Rate(rate)), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
         f"{first} first, drafts", f"{deployment.draft.method} of {deployment.draft.tokens}, u {share}",
     )  # fmt: skip
 
@@ -131,11 +132,11 @@ def judged_caches(task: tuple[int, int, str]) -> Judged:
     wanted = replace(
         wanted, prefix=float(round(part * wanted.isl)), cache=PromptCache(hit=hit, tier=tier), lengths=lengths
     )
-    server = server_of(deployment, replace(wanted, request_rate=1.0))
+    server = server_of(deployment, replace(wanted, load=Rate(1.0)))
     share = draw.choice(LOADS)
     rate = share * saturation(server, prompt_of(server)).rate
     return _judged(
-        deployment, replace(wanted, request_rate=rate), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
+        deployment, replace(wanted, load=Rate(rate)), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
         f"{first} first, prompt cache", f"{hit:.0%} find {part:.0%} in {tier}, u {share}",
     )  # fmt: skip
 
@@ -147,7 +148,7 @@ def judged_users(task: tuple[int, int, str]) -> Judged:
     users = random.Random(seed + 1).choice(USERS)
     lengths = drawn_lengths(seed, USERS_SPREAD)
     return _judged(
-        deployment, replace(wanted, concurrency=float(users), lengths=lengths),
+        deployment, replace(wanted, load=Users(float(users)), lengths=lengths),
         Arrivals(max(requests // 3, 40 * users), users=users, lengths=lengths, seed=seed),
         f"{first} first, users", f"{users} users",
     )  # fmt: skip
@@ -187,9 +188,9 @@ def judged_goodput(task: tuple[int, int, str]) -> Judged:
     lengths = drawn_lengths(seed, 0.0)
     lengths = lengths if lengths.prompts.cv <= 0.3 else lengths_by_law("lognormal", 0.3, lengths.answers.cv)
     wanted = replace(wanted, lengths=lengths)
-    server = server_of(deployment, replace(wanted, request_rate=1.0))
+    server = server_of(deployment, replace(wanted, load=Rate(1.0)))
     full = saturation(server, prompt_of(server)).rate
-    at = replace(wanted, request_rate=random.Random(seed + 1).choice((0.2, 0.4, 0.6)) * full)
+    at = replace(wanted, load=Rate(random.Random(seed + 1).choice((0.2, 0.4, 0.6)) * full))
     times = limited_latencies(deployment, at, ("ttft_p95", "tpot_p95"))
     slo = {"ttft": times["ttft_p95"], "tpot": times["tpot_p95"]}
     best = largest_rate(deployment, wanted, slo, GOODPUT_SHARE)
@@ -197,7 +198,7 @@ def judged_goodput(task: tuple[int, int, str]) -> Judged:
     for factor in NEAR_BEST:
         rate = factor * best.rate
         real = simulated(
-            server_of(deployment, replace(wanted, request_rate=rate)),
+            server_of(deployment, replace(wanted, load=Rate(rate))),
             Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
         )
         met.append(sum(r.ttft <= slo["ttft"] and not r.tpot > slo["tpot"] for r in real) / len(real))
@@ -207,9 +208,9 @@ def judged_goodput(task: tuple[int, int, str]) -> Judged:
     )
     place = low + (above - GOODPUT_SHARE) / max(above - below, TINY) * (high - low)
     off = 1.0 / max(place, 0.1) - 1.0
-    found = served(deployment, replace(wanted, request_rate=best.rate))
+    found = served(deployment, replace(wanted, load=Rate(best.rate)))
     fails = tuple(
-        said for is_outside, said in outside(deployment, replace(wanted, request_rate=best.rate), found) if is_outside
+        said for is_outside, said in outside(deployment, replace(wanted, load=Rate(best.rate)), found) if is_outside
     )
     what = f"{deployment.model.short_name} on {deployment.gpu.name}, isl {wanted.isl:g}, osl {wanted.osl:g}"
     return Judged(f"{first} first, goodput", not fails, fails, off, off, what, {}, best.util, off, met[2])
@@ -220,7 +221,7 @@ def judged_saturation(task: tuple[int, int, str]) -> Judged:
     seed, _, first = task
     deployment, lengths = drawn(seed, SCHEDULERS[first])
     deployment = replace(deployment, engine=replace(deployment.engine, max_num_seqs=64))
-    server = server_of(deployment, replace(lengths, concurrency=192.0))
+    server = server_of(deployment, replace(lengths, load=Users(192.0)))
     most = saturation(server, prompt_of(server)).rate
     real = simulated(
         server, Arrivals(2000, users=192, lengths=lengths_by_law("uniform", USERS_SPREAD, USERS_SPREAD), seed=seed)
