@@ -10,6 +10,7 @@ vLLM (https://github.com/vllm-project/vllm, vllm/model_executor/models).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from roofline.catalog.huggingface.blocks import (
@@ -86,6 +87,15 @@ def _width(fields: Fields, names: tuple[str, ...], hidden: int) -> int:
     return width
 
 
+#: Words of GPT-2 for the sizes.
+_GPT2: dict[str, Any] = {
+    "hidden": ("n_embd", "hidden_size"),
+    "layers": ("n_layer", "num_hidden_layers"),
+    "heads": ("n_head", "num_attention_heads"),
+    "width": ("n_inner",),
+}
+
+
 def _gpt2(fields: Fields) -> Shape:
     return _gpt2_like(fields, "gpt2")
 
@@ -99,33 +109,8 @@ def _gpt_bigcode(fields: Fields) -> Shape:
 
 def _gpt2_like(fields: Fields, family: str, kv_heads: int | None = None) -> Shape:
     fields.refuse("add_cross_attention", "cross-attention is not supported for this family")
-    return _plain(
-        fields,
-        family,
-        hidden=("n_embd", "hidden_size"),
-        layers=("n_layer", "num_hidden_layers"),
-        heads=("n_head", "num_attention_heads"),
-        width=("n_inner",),
-        kv_heads=kv_heads,
-        extras={"positions": fields.count("n_positions", "n_ctx", "max_position_embeddings")},
-    )
-
-
-def _gptj(fields: Fields) -> Shape:
-    """GPT-J and CodeGen: attention without biases in parallel to an FFN with biases, after one norm."""
-    return _plain(
-        fields,
-        "gpt-j",
-        hidden=("n_embd", "hidden_size"),
-        layers=("n_layer", "num_hidden_layers"),
-        heads=("n_head", "num_attention_heads"),
-        width=("n_inner",),
-        bias=False,
-        tied=False,
-        norms=1,
-        parallel=True,
-        head_bias=True,
-    )
+    extras = {"positions": fields.count("n_positions", "n_ctx", "max_position_embeddings")}
+    return _plain(fields, family, **_GPT2, kv_heads=kv_heads, extras=extras)
 
 
 def _opt(fields: Fields) -> Shape:
@@ -147,19 +132,6 @@ def _opt(fields: Fields) -> Shape:
 def _biogpt(fields: Fields) -> Shape:
     fields.require(*SIZES, "intermediate_size", "max_position_embeddings")
     return _plain(fields, "biogpt", extras={"positions": fields.count("max_position_embeddings") + _OFFSET})
-
-
-def _bloom(fields: Fields) -> Shape:
-    """BLOOM: ALiBi slopes instead of positions, and a norm after the embedding."""
-    return _plain(
-        fields,
-        "bloom",
-        hidden=("hidden_size", "n_embed"),
-        layers=("n_layer", "num_hidden_layers"),
-        heads=("n_head", "num_attention_heads"),
-        width=("n_inner",),
-        extras={"final_norms": 2},
-    )
 
 
 def _persimmon(fields: Fields) -> Shape:
@@ -286,6 +258,10 @@ def _gemma3n(fields: Fields) -> Shape:
     return shape(fields, "gemma", blocks, tied=True, norms=5 if "layer_input" in extras else 4, extras=extras)
 
 
+#: ALiBi slopes instead of positions, and a norm after the embedding.
+_BLOOM = partial(_plain, family="bloom", **_GPT2 | {"hidden": ("hidden_size", "n_embed")}, extras={"final_norms": 2})
+#: Attention without biases in parallel to an FFN with biases, after one norm.
+_GPTJ = partial(_plain, family="gpt-j", **_GPT2, bias=False, tied=False, norms=1, parallel=True, head_bias=True)
 _TIED = {"tied": True}
 _UNGATED = {"gated": False}
 _QKV_BIAS = {"qkv_bias": flag("attention_bias")}
@@ -343,10 +319,10 @@ FAMILIES: Mapping[str, Family] = {
     **HYBRIDS,
     **LATENTS,
     "biogpt": _biogpt,
-    "bloom": _bloom,
+    "bloom": _BLOOM,
     "chatglm": _chatglm,
-    "codegen": _gptj,
-    "gptj": _gptj,
+    "codegen": _GPTJ,
+    "gptj": _GPTJ,
     "cwm": Declared("cwm", {}, _MLP_BIAS, window=sliding(lambda index: index % 4 != 0, 8192)),
     "ernie4_5": Declared("ernie", biases_of("use_bias"), {"bias": flag("use_bias")}, _TIED),
     "exaone4": Declared("exaone", HEAD_NORMS, window=attention_windows),

@@ -94,19 +94,9 @@ def _jamba(fields: Fields) -> Shape:
     """Jamba: selective state spaces with inner norms; attention and experts recur at periods of their own."""
     fields.require(*SIZES, "intermediate_size")
     layers, hidden = fields.layers(), fields.count("hidden_size")
-    rank = fields.values.get("mamba_dt_rank")
     conv_bias(fields, "mamba_conv_bias")
-    inner = fields.count("mamba_expand", default=2) * hidden
-    if inner > LARGEST:
-        raise fields.fault("mamba_expand", "implausibly many channels")
-    linear = part(
-        "mamba1",
-        inner=inner,
-        state=fields.count("mamba_d_state", default=16),
-        dt_rank=-(-hidden // 16) if rank in (None, "auto") else fields.count("mamba_dt_rank"),
-        conv=fields.count("mamba_d_conv", default=4),
-        inner_norms=True,
-    )
+    state = _selective_state(fields, hidden, "mamba_expand", "mamba_d_state", "mamba_dt_rank", "mamba_d_conv")
+    linear = {**state, "inner_norms": True}
     attention, network = gqa(fields), dense(fields)
     experts = network
     if fields.count("num_experts", default=16) > 1:
@@ -133,17 +123,30 @@ def _state(
     fields: Fields,
     heads: str,
     head_dim: int,
-    state: int,
-    *,
+    state: str,
     groups: tuple[str, int] = ("mamba_n_groups", 1),
     conv: str = "mamba_d_conv",
     **traits: Any,
 ) -> Block:
-    """State space of Mamba-2; `groups` are a field and its default."""
+    """State space of Mamba-2, from the fields of its sizes; `groups` are a field and its default."""
     number, parts = fields.count(heads), fields.count(groups[0], default=groups[1])
     fields.divided(groups[0], number, parts)
-    width = fields.count(conv, default=4)
-    return part("mamba2", heads=number, head_dim=head_dim, groups=parts, state=state, conv=width, **traits)
+    size, width = fields.count(state, default=256), fields.count(conv, default=4)
+    return part("mamba2", heads=number, head_dim=head_dim, groups=parts, state=size, conv=width, **traits)
+
+
+def _selective_state(fields: Fields, hidden: int, expand: str, state: str, rank: str, conv: str) -> Block:
+    """State space of Mamba-1, from the fields of its sizes."""
+    inner = fields.count(expand, default=2) * hidden
+    if inner > LARGEST:
+        raise fields.fault(expand, "implausibly many channels")
+    return part(
+        "mamba1",
+        inner=inner,
+        state=fields.count(state, default=16),
+        dt_rank=-(-hidden // 16) if fields.values.get(rank) in (None, "auto") else fields.count(rank),
+        conv=fields.count(conv, default=4),
+    )
 
 
 def _granite_hybrid(fields: Fields) -> Shape:
@@ -154,7 +157,7 @@ def _granite_hybrid(fields: Fields) -> Shape:
     conv_bias(fields, "mamba_conv_bias")
     name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
     kinds = fields.choices(name, set(_GRANITE_KINDS), layers) or ["mamba"] * layers
-    state = _state(fields, "mamba_n_heads", fields.count("mamba_d_head"), fields.count("mamba_d_state", default=256))
+    state = _state(fields, "mamba_n_heads", fields.count("mamba_d_head"), "mamba_d_state")
     mixers = {"mamba": state, "attention": gqa(fields, **biases)}
     width = fields.count("shared_intermediate_size")
     experts = fields.count("num_local_experts", default=0, least=0)
@@ -207,12 +210,7 @@ def _state_space(fields: Fields) -> Block:
     fields.pass_over("expand", "time_step_rank")  # of Mamba-1
     conv_bias(fields, "use_conv_bias")
     return _state(
-        fields,
-        "mamba_num_heads",
-        fields.count("mamba_head_dim"),
-        fields.count("ssm_state_size"),
-        groups=("n_groups", 8),
-        conv="conv_kernel",
+        fields, "mamba_num_heads", fields.count("mamba_head_dim"), "ssm_state_size", ("n_groups", 8), "conv_kernel"
     )
 
 
@@ -289,17 +287,8 @@ def _mamba(fields: Fields) -> Shape:
     hidden = fields.count("hidden_size", "d_model")
     _no_bias(fields, "use_bias")
     conv_bias(fields, "use_conv_bias")
-    rank = fields.values.get("time_step_rank")
-    inner = fields.count("expand", default=2) * hidden
-    if inner > LARGEST:
-        raise fields.fault("expand", "implausibly many channels")
-    mixer = part(
-        "mamba1",
-        inner=fields.count("intermediate_size", default=inner),
-        state=fields.count("state_size", default=16),
-        dt_rank=-(-hidden // 16) if rank in (None, "auto") else fields.count("time_step_rank"),
-        conv=fields.count("conv_kernel", default=4),
-    )
+    mixer = _selective_state(fields, hidden, "expand", "state_size", "time_step_rank", "conv_kernel")
+    mixer["inner"] = fields.count("intermediate_size", default=mixer["inner"])
     layers = fields.layers("num_hidden_layers" if fields.has("num_hidden_layers") else "n_layer")
     tied = fields.flag("tie_word_embeddings", default=True)
     vocab = fields.count("vocab_size")
@@ -311,14 +300,7 @@ def _mamba2(fields: Fields) -> Shape:
     _no_bias(fields, "use_bias")
     conv_bias(fields, "use_conv_bias")
     fields.pass_over("expand", "time_step_rank", "intermediate_size")  # of Mamba-1, or implied by the heads
-    mixer = _state(
-        fields,
-        "num_heads",
-        fields.count("head_dim"),
-        fields.count("state_size"),
-        groups=("n_groups", 8),
-        conv="conv_kernel",
-    )
+    mixer = _state(fields, "num_heads", fields.count("head_dim"), "state_size", ("n_groups", 8), "conv_kernel")
     return shape(fields, "mamba", uniform(fields.layers(), mixer, part("none")), norms=1)
 
 
@@ -336,8 +318,8 @@ def _falcon_h1(fields: Fields) -> Shape:
         raise fields.fault("mamba_expand", "implausibly many channels")
     fields.pass_over("mamba_expand", "mamba_d_head")  # the latter follows from the heads, even where it is stated
     head_dim = fields.divided("mamba_n_heads", inner, fields.count("mamba_n_heads"))
-    has_norm = fields.flag("mamba_rms_norm")
-    state = _state(fields, "mamba_n_heads", head_dim, fields.count("mamba_d_state"), no_norm=not has_norm)
+    no_norm = not fields.flag("mamba_rms_norm")
+    state = _state(fields, "mamba_n_heads", head_dim, "mamba_d_state", no_norm=no_norm)
     attention = gqa(fields, **attention_biases(fields))
     pair: LayerList = [(state, part("none")), (attention, dense(fields, bias=fields.flag("mlp_bias")))]
     return shape(fields, "falcon", pair * fields.layers(), norms=1)
@@ -483,7 +465,7 @@ def _bamba(fields: Fields) -> Shape:
     inner = fields.count("hidden_size") * fields.count("mamba_expand", default=2)
     fields.pass_over("mamba_d_head")
     head_dim = fields.divided("mamba_n_heads", inner, fields.count("mamba_n_heads"))
-    state = _state(fields, "mamba_n_heads", head_dim, fields.count("mamba_d_state"))
+    state = _state(fields, "mamba_n_heads", head_dim, "mamba_d_state")
     attention, ffn = gqa(fields, **biases), dense(fields, bias=fields.flag("mlp_bias"))
     layer_blocks = [(attention if index in attention_layers else state, ffn) for index in range(layers)]
     return shape(fields, "bamba", layer_blocks)
