@@ -52,6 +52,11 @@ class Fields:
             text = "missing" if len(missing) == 1 else "all missing"
             raise self.fault(", ".join(missing), f"{text}; needed to build the layers")
 
+    def refuse(self, name: str, text: str, *, value: bool = True) -> None:
+        """Refuse a configuration whose flag has this value; a missing flag has the other."""
+        if self.flag(name, default=not value) is value:
+            raise self.fault(name, text)
+
     def optional(self, *names: str, least: int = 1) -> int | None:
         """A whole number under the first of the names that is there; None without any."""
         for name in names:
@@ -164,6 +169,9 @@ LayerList = list[tuple[Block, Block]]
 #: Fields that nearly every configuration has.
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 
+#: Fields that every configuration of a plain dense decoder has.
+DENSE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+
 _EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
 _TOP_K = (
     "num_experts_per_tok",
@@ -205,8 +213,7 @@ def shape(fields: Fields, family: str, layers: LayerList, *, tied: bool = False,
 
 def conv_bias(fields: Fields, name: str) -> None:
     """Refuse a state-space layer whose short convolution has no bias; a missing field means that it has one."""
-    if not fields.flag(name, default=True):
-        raise fields.fault(name, "a short convolution without biases is not supported")
+    fields.refuse(name, "a short convolution without biases is not supported", value=False)
 
 
 def drafts(fields: Fields) -> int:
@@ -252,8 +259,7 @@ def attention_biases(fields: Fields, name: str = "attention_bias", *, default: b
 def mla(fields: Fields, **traits: Any) -> Block:
     """Multi-head latent attention (MLA)."""
     fields.require("num_attention_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
-    if fields.flag("attention_bias"):
-        raise fields.fault("attention_bias", "latent attention with biases is not supported")
+    fields.refuse("attention_bias", "latent attention with biases is not supported")
     fields.pass_over("head_dim", "num_key_value_heads", "qk_head_dim")  # the last is the sum of two that are read
     return part(
         "mla",
@@ -273,8 +279,15 @@ def dense(fields: Fields, *names: str, width: int | None = None, gated: bool = T
     return {"kind": "dense", "width": width, "gated": gated} | ({"bias": True} if bias else {})
 
 
-def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: bool = True, **traits: Any) -> Block:
-    """Mixture of experts; `names` are the fields that may state the width of one.
+def moe(
+    fields: Fields,
+    width: str = "moe_intermediate_size",
+    *,
+    shared_width: int | None = None,
+    gated: bool = True,
+    **traits: Any,
+) -> Block:
+    """Mixture of experts; `width` is the field that states the width of one, or several as ``a|b``.
 
     Without `shared_width`, the configuration says how many shared experts of that width there are.
     """
@@ -285,12 +298,12 @@ def moe(fields: Fields, *names: str, shared_width: int | None = None, gated: boo
     if top_k > experts:
         name = next(name for name in _TOP_K if fields.has(name))
         raise fields.fault(name, f"top {top_k} of {experts} experts is impossible")
-    width = fields.count(*(names or ("moe_intermediate_size",)))
+    expert_width = fields.count(*width.split("|"))
     if shared_width is None:
-        shared_width = width * fields.count(*_COUNTS_OF_SHARED_EXPERTS, default=0, least=0)
+        shared_width = expert_width * fields.count(*_COUNTS_OF_SHARED_EXPERTS, default=0, least=0)
     if shared_width > BILLION:
         raise fields.fault(" or ".join(_COUNTS_OF_SHARED_EXPERTS), "implausibly wide shared experts")
-    block: Block = {"kind": "moe", "experts": experts, "top_k": top_k, "width": width}
+    block: Block = {"kind": "moe", "experts": experts, "top_k": top_k, "width": expert_width}
     if shared_width:
         block["shared_width"] = shared_width
     return block | {"gated": gated} | {name: value for name, value in traits.items() if value}
@@ -339,6 +352,87 @@ def windows(
             raise fields.fault("sliding_window", "missing; layer_types has sliding attention")
         return [window if _SLIDING[kind] else None for kind in kinds]
     return [(window or None) if slides(index) else None for index in range(layers)]
+
+
+# Families whose layers are declared: which field states which argument of a block.
+
+Family = Callable[[Fields], Shape]
+#: Arguments of a block by name: a value, or the function that reads it from the fields.
+Arguments = Mapping[str, Any]
+
+
+def flag(name: str, yes: Any = True, no: Any = False, *, default: bool = False) -> Callable[[Fields], Any]:
+    """Value that a flag states: `yes` where it is true, else `no`."""
+    return lambda fields: yes if fields.flag(name, default=default) else no
+
+
+def size(*names: str, default: int = 0) -> Callable[[Fields], int]:
+    """Whole number that one of the fields states."""
+    return lambda fields: fields.count(*names, default=default, least=0)
+
+
+def sliding(slides: Callable[[int], bool], default: int | None = None) -> Callable[[Fields, int], list[int | None]]:
+    """Window of each layer as in `windows`."""
+    return lambda fields, layers: windows(fields, layers, slides, default=default)
+
+
+def period_of(*names: str, default: int, window: int | None = None) -> Callable[[Fields, int], list[int | None]]:
+    """Window of each layer, where one of the fields says how often a layer has none."""
+
+    def read(fields: Fields, layers: int) -> list[int | None]:
+        period = fields.count(*names, default=default)
+        return windows(fields, layers, lambda index: (index + 1) % period != 0, default=window)
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A family whose layers differ by their window and by whether they are mixtures of experts alone."""
+
+    family: str
+    attention: Arguments = field(default_factory=dict)  # of `gqa`
+    ffn: Arguments = field(default_factory=dict)  # of `dense`
+    model: Arguments = field(default_factory=dict)  # of `shape`
+    needs: tuple[str, ...] | None = None  # required beside SIZES; None: DENSE
+    refuses: Mapping[str, str] = field(default_factory=dict)  # flags that must not be set -> what to say
+    window: Callable[[Fields, int], list[int | None]] | None = windows  # of each layer [tokens]; None: no layer has one
+    experts: Arguments | None = None  # of `moe`
+    sparse: Callable[[Fields, int], Sequence[bool]] | None = None  # which layers are mixtures; None: all
+
+    def __call__(self, fields: Fields) -> Shape:
+        """Read a configuration."""
+        fields.require(*(DENSE if self.needs is None else (*SIZES, *self.needs)))
+        for name, text in self.refuses.items():
+            fields.refuse(name, text)
+        layers = fields.layers()
+        layer_windows = [None] * layers if self.window is None else self.window(fields, layers)
+        ffns = self._networks(fields, layers)
+        mixers = gqa_by_window(fields, layer_windows, **_read(self.attention, fields))
+        return shape(fields, self.family, list(zip(mixers, ffns, strict=True)), **_read(self.model, fields))
+
+    def _networks(self, fields: Fields, layers: int) -> list[Block]:
+        if self.experts is None:
+            return [dense(fields, **_read(self.ffn, fields))] * layers
+        experts = moe(fields, **_read(self.experts, fields))
+        sparse = [True] * layers if self.sparse is None else self.sparse(fields, layers)
+        return networks(fields, experts, sparse, **_read(self.ffn, fields))
+
+
+def _read(arguments: Arguments, fields: Fields) -> dict[str, Any]:
+    return {name: value(fields) if callable(value) else value for name, value in arguments.items()}
+
+
+def biases_of(name: str, *, default: bool = False) -> dict[str, Any]:
+    """Biases of all projections of attention, or of none."""
+    return {"qkv_bias": flag(name, default=default), "o_bias": flag(name, default=default)}
+
+
+BIASES = biases_of("attention_bias")
+HEAD_NORMS = {"qk_norm": "head"}
+#: Experts `intermediate_size` wide: all of them, or with shared ones of their own width.
+WIDE = {"width": "intermediate_size", "shared_width": 0}
+WIDE_SHARED = {"width": "intermediate_size", "shared_width": size("shared_intermediate_size")}
 
 
 # A list of layers as the shortest equivalent list of groups.

@@ -9,29 +9,38 @@ vLLM (https://github.com/vllm-project/vllm, vllm/model_executor/models).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from roofline.catalog.huggingface.blocks import (
+    BIASES,
+    DENSE,
+    HEAD_NORMS,
     LARGEST,
     SIZES,
     Block,
+    Declared,
+    Family,
     Fields,
     Shape,
     attention_biases,
+    biases_of,
     dense,
     drafts,
+    flag,
     gqa,
-    gqa_by_window,
     moe,
+    period_of,
     shape,
+    sliding,
     uniform,
     windows,
 )
-from roofline.catalog.huggingface.experts import EXPERTS, MIXTURES, attention_windows, qwen_windows
-from roofline.catalog.huggingface.hybrids import HYBRIDS, RECENT, STATES
-from roofline.catalog.huggingface.latents import LATENTS, OTHERS, STREAMS
-from roofline.support.records import dataclass, replace
+from roofline.catalog.huggingface.experts import EXPERTS, attention_windows, qwen_windows
+from roofline.catalog.huggingface.hybrids import HYBRIDS
+from roofline.catalog.huggingface.latents import LATENTS
+from roofline.support.records import replace
 
 # Older dense families, many with learned positions: GPT-2, GPT-J, OPT, BLOOM, ChatGLM and relatives.
 #
@@ -78,6 +87,15 @@ def _width(fields: Fields, names: tuple[str, ...], hidden: int) -> int:
     return width
 
 
+#: Words of GPT-2 for the sizes.
+_GPT2: dict[str, Any] = {
+    "hidden": ("n_embd", "hidden_size"),
+    "layers": ("n_layer", "num_hidden_layers"),
+    "heads": ("n_head", "num_attention_heads"),
+    "width": ("n_inner",),
+}
+
+
 def _gpt2(fields: Fields) -> Shape:
     return _gpt2_like(fields, "gpt2")
 
@@ -90,35 +108,9 @@ def _gpt_bigcode(fields: Fields) -> Shape:
 
 
 def _gpt2_like(fields: Fields, family: str, kv_heads: int | None = None) -> Shape:
-    if fields.flag("add_cross_attention"):
-        raise fields.fault("add_cross_attention", "cross-attention is not supported for this family")
-    return _plain(
-        fields,
-        family,
-        hidden=("n_embd", "hidden_size"),
-        layers=("n_layer", "num_hidden_layers"),
-        heads=("n_head", "num_attention_heads"),
-        width=("n_inner",),
-        kv_heads=kv_heads,
-        extras={"positions": fields.count("n_positions", "n_ctx", "max_position_embeddings")},
-    )
-
-
-def _gptj(fields: Fields) -> Shape:
-    """GPT-J and CodeGen: attention without biases in parallel to an FFN with biases, after one norm."""
-    return _plain(
-        fields,
-        "gpt-j",
-        hidden=("n_embd", "hidden_size"),
-        layers=("n_layer", "num_hidden_layers"),
-        heads=("n_head", "num_attention_heads"),
-        width=("n_inner",),
-        bias=False,
-        tied=False,
-        norms=1,
-        parallel=True,
-        head_bias=True,
-    )
+    fields.refuse("add_cross_attention", "cross-attention is not supported for this family")
+    extras = {"positions": fields.count("n_positions", "n_ctx", "max_position_embeddings")}
+    return _plain(fields, family, **_GPT2, kv_heads=kv_heads, extras=extras)
 
 
 def _opt(fields: Fields) -> Shape:
@@ -140,19 +132,6 @@ def _opt(fields: Fields) -> Shape:
 def _biogpt(fields: Fields) -> Shape:
     fields.require(*SIZES, "intermediate_size", "max_position_embeddings")
     return _plain(fields, "biogpt", extras={"positions": fields.count("max_position_embeddings") + _OFFSET})
-
-
-def _bloom(fields: Fields) -> Shape:
-    """BLOOM: ALiBi slopes instead of positions, and a norm after the embedding."""
-    return _plain(
-        fields,
-        "bloom",
-        hidden=("hidden_size", "n_embed"),
-        layers=("n_layer", "num_hidden_layers"),
-        heads=("n_head", "num_attention_heads"),
-        width=("n_inner",),
-        extras={"final_norms": 2},
-    )
 
 
 def _persimmon(fields: Fields) -> Shape:
@@ -189,35 +168,8 @@ def _chatglm(fields: Fields) -> Shape:
     )
 
 
-def _olmo(fields: Fields) -> Shape:
-    """OLMo (first generation): norms without parameters."""
-    fields.require(*SIZES, "intermediate_size")
-    mixer = gqa(fields, **attention_biases(fields))
-    return shape(fields, "olmo", uniform(fields.layers(), mixer, dense(fields)), extras={"norm_weights": False})
-
-
-def _nanochat(fields: Fields) -> Shape:
-    """nanochat: norms without parameters, ungated FFNs."""
-    fields.require(*SIZES, "intermediate_size")
-    mixer = gqa(fields, **attention_biases(fields))
-    ffn = dense(fields, gated=False)
-    return shape(fields, "nanochat", uniform(fields.layers(), mixer, ffn), extras={"norm_weights": False})
-
-
-CLASSICS: Mapping[str, Callable[[Fields], Shape]] = {
-    "biogpt": _biogpt,
-    "bloom": _bloom,
-    "chatglm": _chatglm,
-    "codegen": _gptj,
-    "gpt-sw3": _gpt2,
-    "gpt2": _gpt2,
-    "gpt_bigcode": _gpt_bigcode,
-    "gptj": _gptj,
-    "nanochat": _nanochat,
-    "olmo": _olmo,
-    "opt": _opt,
-    "persimmon": _persimmon,
-}
+_DENSE_LAST = ("intermediate_size",)
+_NO_WEIGHTS = {"extras": {"norm_weights": False}}  # of norms
 
 
 # Gemma-3n and Gemma-4: per-layer embeddings, KV caches shared between layers, alternating residual streams.
@@ -273,7 +225,7 @@ def _gemma4(fields: Fields) -> Shape:
         if first < layers:
             raise fields.fault("num_kv_shared_layers", "shared caches beside experts are not supported")
         width = fields.count("intermediate_size")
-        ffns = [moe(fields, "moe_intermediate_size", "expert_intermediate_size", shared_width=width)] * layers
+        ffns = [moe(fields, "moe_intermediate_size|expert_intermediate_size", shared_width=width)] * layers
     fields.pass_over("num_experts", "top_k_experts", "moe_intermediate_size")
     inputs = _layer_inputs(fields)
     blocks = [(mixers[window, index >= first], ffns[index]) for index, window in enumerate(layer_windows)]
@@ -295,8 +247,7 @@ def _gemma3n(fields: Fields) -> Shape:
     widths = fields.counts("intermediate_size", layers, least=1) if is_list else None
     ffns = [dense(fields, width=width) for width in widths] if widths else [dense(fields)] * layers
     blocks = [(mixers[window, index >= first], ffns[index]) for index, window in enumerate(layer_windows)]
-    if not fields.flag("altup_correct_scale", default=True):
-        raise fields.fault("altup_correct_scale", "streams without a scale of their correction are not supported")
+    fields.refuse("altup_correct_scale", "streams without a scale of their correction are not supported", value=False)
     extras = {
         **_layer_inputs(fields),
         "altup": fields.count("altup_num_inputs", default=4),
@@ -307,178 +258,36 @@ def _gemma3n(fields: Fields) -> Shape:
     return shape(fields, "gemma", blocks, tied=True, norms=5 if "layer_input" in extras else 4, extras=extras)
 
 
-GEMMAS: Mapping[str, Callable[[Fields], Shape]] = {
-    "gemma3n": _gemma3n,
-    "gemma3n_text": _gemma3n,
-    "gemma4": _gemma4,
-    "gemma4_text": _gemma4,
-    "gemma4_unified": _gemma4,
-    "gemma4_unified_text": _gemma4,
-}
-
-
-Family = Callable[[Fields], Shape]
-
-_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
-
-
-@dataclass(frozen=True, slots=True)
-class _Traits:
-    """What sets dense families apart; a text names the field that states a trait, its default after `=`."""
-
-    family: str
-    tied: bool = False
-    norms: int = 2
-    norm_bias: bool = False
-    bias: str | bool = False  # of all projections of attention
-    qkv_bias: str | bool = False
-    o_bias: str | bool = False
-    mlp_bias: str | bool = False
-    head_bias: str | bool = False
-    qk_norm: str | None = None  # head or full
-    gated: bool = True
-    parallel: str | bool = False
-    sinks: bool = False
-    out_gate: bool = False
-    slides: Callable[[int], bool] = lambda _: True  # which layers have a window, where layer_types does not say
-    window: int | None = None  # tokens, where no field says
-
-
-def _holds(trait: str | bool, fields: Fields) -> bool:
-    if isinstance(trait, bool):
-        return trait
-    name, _, default = trait.partition("=")
-    return fields.flag(name, default=default == "true")
-
-
-def _dense_family(traits: _Traits) -> Family:
-    def read(fields: Fields) -> Shape:
-        fields.require(*_NAMES)
-        layer_windows = windows(fields, fields.layers(), traits.slides, default=traits.window)
-        ffn = dense(fields, gated=traits.gated, bias=_holds(traits.mlp_bias, fields))
-        mixers = gqa_by_window(
-            fields,
-            layer_windows,
-            qkv_bias=_holds(traits.bias, fields) or _holds(traits.qkv_bias, fields),
-            o_bias=_holds(traits.bias, fields) or _holds(traits.o_bias, fields),
-            qk_norm=traits.qk_norm,
-            sinks=traits.sinks,
-            out_gate=traits.out_gate,
-        )
-        return shape(
-            fields,
-            traits.family,
-            [(mixer, ffn) for mixer in mixers],
-            tied=traits.tied,
-            norms=traits.norms,
-            norm_bias=traits.norm_bias,
-            parallel=_holds(traits.parallel, fields),
-            head_bias=_holds(traits.head_bias, fields),
-        )
-
-    return read
-
-
-_LLAMA = _Traits("llama", bias="attention_bias", mlp_bias="mlp_bias")
-_GEMMA2 = _Traits(
-    "gemma",
-    tied=True,
-    norms=4,
-    bias="attention_bias",
-    slides=lambda index: index % 2 == 0,
-    window=4096,
+#: ALiBi slopes instead of positions, and a norm after the embedding.
+_BLOOM = partial(_plain, family="bloom", **_GPT2 | {"hidden": ("hidden_size", "n_embed")}, extras={"final_norms": 2})
+#: Attention without biases in parallel to an FFN with biases, after one norm.
+_GPTJ = partial(_plain, family="gpt-j", **_GPT2, bias=False, tied=False, norms=1, parallel=True, head_bias=True)
+_TIED = {"tied": True}
+_UNGATED = {"gated": False}
+_QKV_BIAS = {"qkv_bias": flag("attention_bias")}
+_MLP_BIAS = {"bias": flag("mlp_bias")}
+_LLAMA = Declared("llama", BIASES, _MLP_BIAS)
+_MISTRAL = Declared("mistral")
+_GEMMA2 = Declared("gemma", BIASES, {}, {"tied": True, "norms": 4}, window=sliding(lambda index: index % 2 == 0, 4096))
+_GEMMA3 = replace(
+    _GEMMA2,
+    attention=BIASES | HEAD_NORMS,
+    window=period_of("sliding_window_pattern", "_sliding_window_pattern", default=6, window=4096),
 )
-
-_DENSE: Mapping[str, _Traits] = {
-    "llama": _LLAMA,
-    "apertus": _Traits("apertus", bias="attention_bias", qk_norm="head", gated=False),
-    "baichuan": _Traits("baichuan"),
-    "arcee": _Traits("arcee", bias="attention_bias", mlp_bias="mlp_bias", gated=False),
-    "cwm": _Traits("cwm", mlp_bias="mlp_bias", slides=lambda index: index % 4 != 0, window=8192),
-    "ernie4_5": _Traits("ernie", tied=True, bias="use_bias", mlp_bias="use_bias"),
-    "gemma": _Traits("gemma", tied=True, bias="attention_bias"),
-    "gemma2": _GEMMA2,
-    "glm": _Traits("glm", qkv_bias="attention_bias"),
-    "glm4": _Traits("glm", norms=4, qkv_bias="attention_bias"),
-    "gpt_neox": _Traits(
-        "gpt-neox",
-        parallel="use_parallel_residual=true",
-        norm_bias=True,
-        bias="attention_bias=true",
-        mlp_bias=True,
-        gated=False,
-    ),
-    "emu3_text_model": _LLAMA,
-    "granite": _Traits("granite", bias="attention_bias", mlp_bias="mlp_bias"),
-    "granite_swa": _Traits(
-        "granite",
-        tied=True,
-        bias="attention_bias",
-        mlp_bias="mlp_bias",
-        sinks=True,
-        slides=lambda index: index % 4 != 0,
-    ),
-    "hunyuan_v1_dense": _Traits("hunyuan", bias="attention_bias", qk_norm="head"),
-    "internlm2": _Traits("internlm"),
-    "iquestcoder": _LLAMA,
-    "jais2": _Traits("jais", norm_bias=True, bias="attention_bias=true", mlp_bias="mlp_bias=true", gated=False),
-    "ministral": _Traits("mistral"),
-    "ministral3": _Traits("mistral"),
-    "mistral": _Traits("mistral"),
-    "muse_glimmer_text": _Traits("muse", norms=4, bias="attention_bias", out_gate=True),
-    "nemotron": _Traits("nemotron", norm_bias=True, bias="attention_bias", mlp_bias="mlp_bias", gated=False),
-    "olmo2": _Traits("olmo", bias="attention_bias", qk_norm="full"),
-    "olmo3": _Traits("olmo", bias="attention_bias", qk_norm="full", slides=lambda index: (index + 1) % 4 != 0),
-    "phi3": _Traits("phi"),
-    "seed_oss": _Traits("seed", qkv_bias="attention_bias=true", o_bias="attention_out_bias", mlp_bias="mlp_bias"),
-    "smollm3": _Traits("smollm", tied=True, bias="attention_bias", mlp_bias="mlp_bias"),
-    "starcoder2": _Traits(
-        "starcoder",
-        tied=True,
-        norm_bias=True,
-        bias="use_bias=true",
-        mlp_bias="use_bias=true",
-        gated=False,
-    ),
-    "vaultgemma": replace(_GEMMA2, norms=2),
-}
+_QWEN2 = Declared("qwen2", {"qkv_bias": True}, model={"mtp": drafts}, window=qwen_windows)
+_QWEN3 = replace(_QWEN2, family="qwen3", attention=BIASES | HEAD_NORMS)
+#: One norm without biases before attention and feed-forward network in parallel.
+_COMMAND = {"tied": True, "norms": 1, "parallel": True}
 
 
 def llama_like(fields: Fields) -> Shape:
     """Shape of a model whose unknown type has the fields of Llama."""
-    return _dense_family(_LLAMA)(fields)
-
-
-def _qwen2(fields: Fields) -> Shape:
-    return _qwen(fields, "qwen2", qkv_bias=True)
-
-
-def _qwen3(fields: Fields) -> Shape:
-    return _qwen(fields, "qwen3", **attention_biases(fields), qk_norm="head")
-
-
-def _mimo(fields: Fields) -> Shape:
-    return _qwen(fields, "mimo", qkv_bias=fields.flag("attention_bias", default=True))
-
-
-def _qwen(fields: Fields, family: str, **traits: Any) -> Shape:
-    fields.require(*_NAMES)
-    layers, ffn = fields.layers(), dense(fields)
-    mixers = gqa_by_window(fields, qwen_windows(fields, layers), **traits)
-    return shape(fields, family, [(mixer, ffn) for mixer in mixers], mtp=drafts(fields))
-
-
-def _exaone4(fields: Fields) -> Shape:
-    """EXAONE-4: norms after both halves of a layer; a window, if stated, on three layers in four."""
-    fields.require(*_NAMES)
-    mixers = gqa_by_window(fields, attention_windows(fields), qk_norm="head")
-    ffn = dense(fields)
-    return shape(fields, "exaone", [(mixer, ffn) for mixer in mixers])
+    return _LLAMA(fields)
 
 
 def _internlm3(fields: Fields) -> Shape:
     """InternLM3: any one of its bias fields turns on all biases."""
-    fields.require(*_NAMES)
+    fields.require(*DENSE)
     bias = True in {fields.flag(name) for name in ("attention_bias", "qkv_bias", "mlp_bias", "bias")}
     mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
     return shape(fields, "internlm", uniform(fields.layers(), mixer, dense(fields, bias=bias)))
@@ -486,7 +295,7 @@ def _internlm3(fields: Fields) -> Shape:
 
 def _helium(fields: Fields) -> Shape:
     """Helium: the output projection is square."""
-    fields.require(*_NAMES)
+    fields.require(*DENSE)
     mixer = gqa(fields, qkv_bias=fields.flag("attention_bias"))
     if mixer["heads"] * mixer["head_dim"] != fields.count("hidden_size"):
         raise fields.fault("head_dim", "heads that are not as wide as the model are not supported for this family")
@@ -504,69 +313,116 @@ def _llama_by_statement(fields: Fields) -> Shape:
     return shape(fields, family, uniform(layers, mixer, dense(fields, bias=fields.flag("mlp_bias"))))
 
 
-def _hyperclovax(fields: Fields) -> Shape:
-    """HyperCLOVA X: Llama with a norm before and after both halves of a layer."""
-    norms = 4 if fields.flag("use_post_norm", default=True) else 2
-    return replace(llama_like(fields), family="hyperclova", norms=norms)
-
-
-def _gemma3(fields: Fields) -> Shape:
-    """Gemma-3: a window on five layers in six."""
-    period = fields.count("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    return _dense_family(replace(_GEMMA2, qk_norm="head", slides=lambda index: (index + 1) % period != 0))(fields)
-
-
-def _cohere(fields: Fields) -> Shape:
-    """Command-R: attention and feed-forward network in parallel after one norm without biases."""
-    fields.require(*_NAMES)
-    layers, biases = fields.layers(), attention_biases(fields)
-    qk_norm = "full" if fields.flag("use_qk_norm") else None
-    mixer = gqa(fields, **biases, qk_norm=qk_norm)
-    return shape(fields, "command-r", uniform(layers, mixer, dense(fields)), tied=True, norms=1, parallel=True)
-
-
-def _cohere2(fields: Fields) -> Shape:
-    """Command-R7B and Command-A: a window on three layers in four."""
-    fields.require(*_NAMES)
-    layers, biases = fields.layers(), attention_biases(fields)
-    period = fields.count("sliding_window_pattern", "_sliding_window_pattern", default=4)
-    layer_windows = windows(fields, layers, lambda index: (index + 1) % period != 0, default=4096)
-    mixers = gqa_by_window(fields, layer_windows, **biases)
-    ffn = dense(fields)
-    return shape(fields, "command-r", [(mixer, ffn) for mixer in mixers], tied=True, norms=1, parallel=True)
-
-
 #: Reader of each model_type; multimodal wrappers are read by the type of their language model.
 FAMILIES: Mapping[str, Family] = {
-    **{name: _dense_family(traits) for name, traits in _DENSE.items()},
-    **OTHERS,
-    **CLASSICS,
     **EXPERTS,
-    **MIXTURES,
-    **RECENT,
-    **LATENTS,
     **HYBRIDS,
-    **STATES,
-    **GEMMAS,
-    **STREAMS,
-    "cohere": _cohere,
-    "cohere2": _cohere2,
+    **LATENTS,
+    "biogpt": _biogpt,
+    "bloom": _BLOOM,
+    "chatglm": _chatglm,
+    "codegen": _GPTJ,
+    "gptj": _GPTJ,
+    "cwm": Declared("cwm", {}, _MLP_BIAS, window=sliding(lambda index: index % 4 != 0, 8192)),
+    "ernie4_5": Declared("ernie", biases_of("use_bias"), {"bias": flag("use_bias")}, _TIED),
+    "exaone4": Declared("exaone", HEAD_NORMS, window=attention_windows),
+    "gemma": Declared("gemma", BIASES, {}, _TIED),
+    "gemma2": _GEMMA2,
+    "gemma3": _GEMMA3,
+    "gemma3_text": _GEMMA3,
+    "glm": Declared("glm", _QKV_BIAS),
+    "glm4": Declared("glm", _QKV_BIAS, {}, {"norms": 4}),
+    "gpt_neox": Declared(
+        "gpt-neox",
+        biases_of("attention_bias", default=True),
+        {"gated": False, "bias": True},
+        {"norm_bias": True, "parallel": flag("use_parallel_residual", default=True)},
+    ),
+    "emu3_text_model": _LLAMA,
+    "gpt-sw3": _gpt2,
+    "gpt2": _gpt2,
+    "gpt_bigcode": _gpt_bigcode,
+    "granite": replace(_LLAMA, family="granite"),
+    "granite_swa": Declared(
+        "granite", BIASES | {"sinks": True}, _MLP_BIAS, _TIED, window=sliding(lambda index: index % 4 != 0)
+    ),
+    "hunyuan_v1_dense": Declared("hunyuan", BIASES | HEAD_NORMS),
+    "hyperclovax": replace(_LLAMA, family="hyperclova", model={"norms": flag("use_post_norm", 4, 2, default=True)}),
+    "internlm2": Declared("internlm"),
+    "iquestcoder": _LLAMA,
+    "jais2": Declared(
+        "jais",
+        biases_of("attention_bias", default=True),
+        {"gated": False, "bias": flag("mlp_bias", default=True)},
+        {"norm_bias": True},
+    ),
+    "mimo": replace(_QWEN2, family="mimo", attention={"qkv_bias": flag("attention_bias", default=True)}),
+    "ministral": _MISTRAL,
+    "ministral3": _MISTRAL,
+    "mistral": _MISTRAL,
+    "muse_glimmer_text": Declared("muse", BIASES | {"out_gate": True}, {}, {"norms": 4}),
+    "nemotron": Declared("nemotron", BIASES, _UNGATED | _MLP_BIAS, {"norm_bias": True}),
+    "olmo2": Declared("olmo", BIASES | {"qk_norm": "full"}),
+    "olmo3": Declared("olmo", BIASES | {"qk_norm": "full"}, window=sliding(lambda index: (index + 1) % 4 != 0)),
+    "phi": Declared(
+        "phi",
+        {"qkv_bias": True, "o_bias": True},
+        {"gated": False, "bias": True},
+        {"norms": 1, "norm_bias": True, "head_bias": True, "parallel": True},
+        refuses={"qk_layernorm": "query and key norms are not supported for this family"},
+        window=None,
+    ),
+    "nanochat": Declared("nanochat", BIASES, {"gated": False}, _NO_WEIGHTS, needs=_DENSE_LAST, window=None),
+    "olmo": Declared("olmo", BIASES, {}, _NO_WEIGHTS, needs=_DENSE_LAST, window=None),
+    "opt": _opt,
+    "persimmon": _persimmon,
+    "gemma3n": _gemma3n,
+    "gemma3n_text": _gemma3n,
+    "gemma4": _gemma4,
+    "gemma4_text": _gemma4,
+    "gemma4_unified": _gemma4,
+    "gemma4_unified_text": _gemma4,
     "exaone": _llama_by_statement,
-    "exaone4": _exaone4,
-    "gemma3": _gemma3,
-    "gemma3_text": _gemma3,
     "helium": _helium,
-    "hyperclovax": _hyperclovax,
     "internlm3": _internlm3,
-    "mimo": _mimo,
     "minicpm": _llama_by_statement,
-    "qwen2": _qwen2,
-    "qwen2_5_vl": _qwen2,
-    "qwen2_5_vl_text": _qwen2,
-    "qwen2_vl": _qwen2,
-    "qwen2_vl_text": _qwen2,
-    "qwen3": _qwen3,
-    "qwen3_vl_text": _qwen3,
+    "llama": _LLAMA,
+    "apertus": Declared("apertus", BIASES | HEAD_NORMS, _UNGATED),
+    "baichuan": Declared("baichuan"),
+    "arcee": Declared("arcee", BIASES, _UNGATED | _MLP_BIAS),
+    "cohere": Declared("command-r", BIASES | {"qk_norm": flag("use_qk_norm", "full", None)}, {}, _COMMAND, window=None),
+    "cohere2": Declared(
+        "command-r",
+        BIASES,
+        model=_COMMAND,
+        window=period_of("sliding_window_pattern", "_sliding_window_pattern", default=4, window=4096),
+    ),
+    "phi3": Declared("phi"),
+    "qwen2": _QWEN2,
+    "qwen2_5_vl": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "qwen2_vl": _QWEN2,
+    "qwen2_vl_text": _QWEN2,
+    "qwen3": _QWEN3,
+    "qwen3_vl_text": _QWEN3,
+    "seed_oss": Declared(
+        "seed", {"qkv_bias": flag("attention_bias", default=True), "o_bias": flag("attention_out_bias")}, _MLP_BIAS
+    ),
+    "smollm3": Declared("smollm", BIASES, _MLP_BIAS, _TIED),
+    "stablelm": Declared(
+        "stablelm",
+        {"qkv_bias": flag("use_qkv_bias"), "qk_norm": flag("qk_layernorm", "full", None)},
+        {},
+        {"norms": flag("use_parallel_residual", 1, 2), "norm_bias": True, "parallel": flag("use_parallel_residual")},
+        window=None,
+    ),
+    "starcoder2": Declared(
+        "starcoder",
+        biases_of("use_bias", default=True),
+        {"gated": False, "bias": flag("use_bias", default=True)},
+        {"tied": True, "norm_bias": True},
+    ),
+    "vaultgemma": replace(_GEMMA2, model=_TIED),
 }
 
 #: Values that files of a family may leave out, from its configuration class in transformers.

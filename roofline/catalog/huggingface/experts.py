@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from roofline.catalog.huggingface.blocks import (
+    BIASES,
+    HEAD_NORMS,
     LARGEST,
     SIZES,
-    Block,
+    WIDE,
+    WIDE_SHARED,
+    Declared,
+    Family,
     Fields,
     LayerList,
     Shape,
     attention_biases,
+    biases_of,
     dense,
     drafts,
+    flag,
     gqa,
-    gqa_by_window,
     is_sparse,
     mla,
     moe,
     networks,
     part,
+    period_of,
     shape,
+    size,
+    sliding,
     uniform,
     windows,
 )
@@ -30,44 +38,27 @@ from roofline.catalog.huggingface.blocks import (
 # Mixture-of-experts families whose layers all have attention.
 
 
-def _mixtral(fields: Fields) -> Shape:
-    """Mixtral: `intermediate_size` is the width of an expert."""
-    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
-    ffn = moe(fields, "intermediate_size", shared_width=0)
-    mixers = gqa_by_window(fields, windows(fields, fields.layers()))
-    return shape(fields, "mixtral", [(mixer, ffn) for mixer in mixers])
+LOCAL = ("intermediate_size", "num_local_experts", "num_experts_per_tok")
+_OLMOE = Declared(
+    "olmo",
+    BIASES | {"qk_norm": "full"},
+    needs=("intermediate_size", "num_experts", "num_experts_per_tok"),
+    window=None,
+    experts=WIDE,
+)
+_QWEN = ("moe_intermediate_size", "num_experts|num_local_experts", "num_experts_per_tok")
+#: Shared experts with a gate, in the words of Qwen.
+GATED_SHARED = {
+    "shared_width": size("shared_expert_intermediate_size"),
+    "shared_gate": lambda fields: fields.count("shared_expert_intermediate_size", default=0, least=0) > 0,
+}
 
 
-def _granite_moe(fields: Fields) -> Shape:
-    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
-    mixer = gqa(fields, **attention_biases(fields))
-    return shape(fields, "granite", uniform(fields.layers(), mixer, moe(fields, "intermediate_size", shared_width=0)))
-
-
-def _olmoe(fields: Fields) -> Shape:
-    """OLMoE and FlexOlmo: norms over all heads of queries and of keys."""
-    fields.require(*SIZES, "intermediate_size", "num_experts", "num_experts_per_tok")
-    mixer = gqa(fields, **attention_biases(fields), qk_norm="full")
-    return shape(fields, "olmo", uniform(fields.layers(), mixer, moe(fields, "intermediate_size", shared_width=0)))
-
-
-def _gpt_oss(fields: Fields) -> Shape:
-    """gpt-oss: a window on every other layer, one learned sink per head, biases, experts `intermediate_size` wide."""
-    fields.require(
-        *SIZES, "intermediate_size", "num_local_experts|num_experts", "num_experts_per_tok|experts_per_token"
-    )
-    biases = attention_biases(fields, default=True)
-    layer_windows = windows(fields, fields.layers(), lambda index: index % 2 == 0, default=128)
-    mixers = gqa_by_window(fields, layer_windows, **biases, sinks=True)
-    ffn = moe(fields, "intermediate_size", shared_width=0, router_bias=True, expert_bias=True)
-    return shape(fields, "gpt-oss", [(mixer, ffn) for mixer in mixers])
-
-
-def qwen_ffns(fields: Fields, layers: int, experts: Block) -> list[Block]:
-    """Feed-forward networks of Qwen: experts on every `decoder_sparse_step`-th layer except `mlp_only_layers`."""
+def qwen_sparse(fields: Fields, layers: int) -> list[bool]:
+    """Which layers of Qwen have experts: every `decoder_sparse_step`-th except `mlp_only_layers`."""
     step = fields.count("decoder_sparse_step", default=1)
     dense_layers = frozenset(fields.counts("mlp_only_layers") or ())
-    return networks(fields, experts, [index not in dense_layers and (index + 1) % step == 0 for index in range(layers)])
+    return [index not in dense_layers and (index + 1) % step == 0 for index in range(layers)]
 
 
 def qwen_windows(fields: Fields, layers: int) -> list[int | None]:
@@ -78,25 +69,15 @@ def qwen_windows(fields: Fields, layers: int) -> list[int | None]:
     return windows(fields, layers, lambda index: index >= first, default=4096)
 
 
-def _qwen2_moe(fields: Fields) -> Shape:
-    fields.require(*SIZES, "moe_intermediate_size", "num_experts|num_local_experts", "num_experts_per_tok")
-    shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
-    return _qwen_moe(fields, "qwen2", shared, {"qkv_bias": fields.flag("qkv_bias", default=True)})
+_QWEN3_MOE = Declared(
+    "qwen3", BIASES | HEAD_NORMS, needs=_QWEN, window=qwen_windows, experts={"shared_width": 0}, sparse=qwen_sparse
+)
 
 
 def _qwen3_moe(fields: Fields) -> Shape:
-    fields.require(*SIZES, "moe_intermediate_size", "num_experts|num_local_experts", "num_experts_per_tok")
-    biases = attention_biases(fields)
-    if not fields.flag("use_qk_norm", default=True):  # a field of Qwen3-Coder, although every Qwen3 has these norms
-        raise fields.fault("use_qk_norm", "Qwen3 without norms of queries and keys is not supported")
-    return _qwen_moe(fields, "qwen3", 0, {**biases, "qk_norm": "head"})
-
-
-def _qwen_moe(fields: Fields, family: str, shared: int, traits: Mapping[str, Any]) -> Shape:
-    layers = fields.layers()
-    ffns = qwen_ffns(fields, layers, moe(fields, shared_width=shared, shared_gate=shared > 0))
-    mixers = gqa_by_window(fields, qwen_windows(fields, layers), **traits)
-    return shape(fields, family, list(zip(mixers, ffns, strict=True)))
+    """Qwen3 with experts; Qwen3-Coder says that it has norms, which every Qwen3 has."""
+    fields.refuse("use_qk_norm", "Qwen3 without norms of queries and keys is not supported", value=False)
+    return _QWEN3_MOE(fields)
 
 
 def _ernie_moe(fields: Fields) -> Shape:
@@ -141,16 +122,6 @@ def _llama4(fields: Fields) -> Shape:
     )
 
 
-def _minimax_m2(fields: Fields) -> Shape:
-    """MiniMax-M2: `intermediate_size` is the width of an expert; norms over all heads of queries and of keys."""
-    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
-    shared = fields.count("shared_intermediate_size", default=0, least=0)
-    ffn = moe(fields, "intermediate_size", shared_width=shared, router_bias=fields.flag("use_routing_bias"))
-    mixer = gqa(fields, qk_norm=_minimax_norm(fields))
-    mtp = drafts(fields) if fields.flag("use_mtp") else 0
-    return shape(fields, "minimax", uniform(fields.layers(), mixer, ffn), mtp=mtp)
-
-
 def _minimax_norm(fields: Fields) -> str | None:
     if not fields.flag("use_qk_norm", default=True):
         return None
@@ -184,8 +155,7 @@ def _minimax_m3(fields: Fields) -> Shape:
         mixers = [sparse if mark else plain for mark in marks]
     experts = moe(
         fields,
-        "moe_intermediate_size",
-        "intermediate_size",
+        "moe_intermediate_size|intermediate_size",
         shared_width=fields.optional("shared_intermediate_size", least=0),
         router_bias=fields.flag("use_routing_bias", default=True),
     )
@@ -285,28 +255,6 @@ def _step3_sparse(fields: Fields, layers: int) -> list[bool]:
     return [str(index) in moe_layers for index in range(layers)]
 
 
-EXPERTS: Mapping[str, Callable[[Fields], Shape]] = {
-    "ernie4_5_moe": _ernie_moe,
-    "flex_olmo": _olmoe,
-    "gpt_oss": _gpt_oss,
-    "granitemoe": _granite_moe,
-    "llama4": _llama4,
-    "llama4_text": _llama4,
-    "minimax_m2": _minimax_m2,
-    "mimo_v2_flash": _mimo_v2,
-    "minimax_m3": _minimax_m3,
-    "minimax_m3_vl": _minimax_m3,
-    "minimax_m3_vl_text": _minimax_m3,
-    "mixtral": _mixtral,
-    "olmoe": _olmoe,
-    "qwen2_moe": _qwen2_moe,
-    "qwen3_moe": _qwen3_moe,
-    "qwen3_vl_moe_text": _qwen3_moe,
-    "step3p5": _step3,
-    "step3p7": _step3,
-}
-
-
 # Mixtures of experts of 2024 to 2026: dots1, EXAONE, Hunyuan, Ling, LongCat, Phi-MoE, DBRX and others.
 #
 # Defaults that configurations leave out are those of Hugging Face transformers
@@ -315,9 +263,9 @@ EXPERTS: Mapping[str, Callable[[Fields], Shape]] = {
 # project/vllm, vllm/model_executor/models/hunyuan_v1.py).
 
 
-def attention_windows(fields: Fields) -> list[int | None]:
+def attention_windows(fields: Fields, layers: int) -> list[int | None]:
     """Window of each layer of EXAONE [tokens]; the pattern is a period or letters such as LLLG."""
-    layers, pattern = fields.layers(), fields.values.get("sliding_window_pattern")
+    pattern = fields.values.get("sliding_window_pattern")
     if not fields.has("sliding_window"):
         fields.pass_over("layer_types")
         return [None] * layers
@@ -326,58 +274,6 @@ def attention_windows(fields: Fields) -> list[int | None]:
         return windows(fields, layers, lambda index: letters[index % len(letters)] == "L")
     period = fields.count("sliding_window_pattern", default=4)
     return windows(fields, layers, lambda index: (index + 1) % period != 0)
-
-
-def _with_dense_layers(
-    fields: Fields, family: str, mixers: list[Block], experts: Block, sparse: list[bool], **more: Any
-) -> Shape:
-    """A model with mixtures of experts on sparse layers and dense FFNs, `intermediate_size` wide, on the others."""
-    ffns = networks(fields, experts, sparse)
-    return shape(fields, family, list(zip(mixers, ffns, strict=True)), **more)
-
-
-def _dots1(fields: Fields) -> Shape:
-    """dots.llm1: the first layers are dense; a window, if stated, applies from layer `max_window_layers` on."""
-    fields.require(*SIZES, "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok")
-    layers, biases = fields.layers(), attention_biases(fields)
-    first = fields.count("max_window_layers", default=layers, least=0)
-    layer_windows: list[int | None] = [None] * layers
-    if fields.has("sliding_window"):
-        layer_windows = windows(fields, layers, lambda index: index >= first)
-    mixers = gqa_by_window(fields, layer_windows, **biases, qk_norm="head")
-    return _with_dense_layers(fields, "dots", mixers, moe(fields, router_bias=True), is_sparse(fields, layers))
-
-
-def _exaone_moe(fields: Fields) -> Shape:
-    fields.require(*SIZES, "moe_intermediate_size", "num_experts", "num_experts_per_tok")
-    mixers = gqa_by_window(fields, attention_windows(fields), qk_norm="head")
-    experts = moe(fields, router_bias=True)
-    sparse = is_sparse(fields, len(mixers))
-    return _with_dense_layers(fields, "exaone", mixers, experts, sparse, mtp=drafts(fields))
-
-
-def _solar_open(fields: Fields) -> Shape:
-    fields.require(*SIZES, "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok")
-    bias = fields.flag("attention_bias")
-    mixer = gqa(fields, qkv_bias=bias, qk_norm="head" if fields.flag("use_qk_norm") else None)
-    mixers = [mixer] * fields.layers()
-    return _with_dense_layers(fields, "solar", mixers, moe(fields, router_bias=True), is_sparse(fields, len(mixers)))
-
-
-def _bailing(fields: Fields) -> Shape:
-    """Ling and Ring, 1 and 2: shared experts are as wide as the routed ones unless a field says otherwise."""
-    fields.require(*SIZES, "moe_intermediate_size", "num_experts", "num_experts_per_tok")
-    if fields.flag("use_bias"):
-        raise fields.fault("use_bias", "biases are not supported for this family")
-    shared = fields.count("num_shared_experts", default=0, least=0)
-    shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
-    if shared > LARGEST:
-        raise fields.fault("num_shared_experts", "implausibly wide shared experts")
-    experts = moe(fields, shared_width=shared, router_bias=fields.flag("moe_router_enable_expert_bias"))
-    qk_norm = "head" if fields.flag("use_qk_norm") else None
-    mixer = gqa(fields, qkv_bias=fields.flag("use_qkv_bias"), qk_norm=qk_norm)
-    mixers, sparse = [mixer] * fields.layers(), is_sparse(fields, fields.layers())
-    return _with_dense_layers(fields, "ling", mixers, experts, sparse, mtp=drafts(fields))
 
 
 def _same_in_all_layers(fields: Fields, name: str, default: int | None = None) -> int | None:
@@ -438,16 +334,6 @@ def _longcat(fields: Fields) -> Shape:
     return shape(fields, "longcat", pair * max(1, pairs), mtp=drafts(fields))
 
 
-def _phimoe(fields: Fields) -> Shape:
-    """Phi-3.5-MoE: norms with biases; `intermediate_size` is the width of an expert."""
-    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
-    biases = attention_biases(fields)
-    mixers = gqa_by_window(fields, windows(fields, fields.layers()), **biases)
-    ffn = moe(fields, "intermediate_size", shared_width=0)
-    layer_blocks = [(mixer, ffn) for mixer in mixers]
-    return shape(fields, "phi", layer_blocks, norm_bias=True, head_bias=fields.flag("lm_head_bias"))
-
-
 def _dbrx(fields: Fields) -> Shape:
     fields.require("d_model", "n_heads", "n_layers", "vocab_size", "attn_config", "ffn_config")
     attention, network = fields.section("attn_config"), fields.section("ffn_config")
@@ -461,34 +347,6 @@ def _dbrx(fields: Fields) -> Shape:
     ffn = moe(network, "ffn_hidden_size", shared_width=0)
     layers = uniform(fields.layers("n_layers"), mixer, ffn)
     return Shape("dbrx", hidden, fields.count("vocab_size"), fields.flag("tie_word_embeddings"), layers)
-
-
-def _afmoe(fields: Fields) -> Shape:
-    """Trinity: gated attention, four norms per layer, the first layers dense."""
-    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
-    layers = fields.layers()
-    period = fields.count("global_attn_every_n_layers", default=4)
-    layer_windows = windows(fields, layers, lambda index: (index + 1) % period != 0)
-    mixers = gqa_by_window(fields, layer_windows, qk_norm="head", out_gate=True)
-    first = fields.count("num_dense_layers", default=1, least=0)
-    sparse = [index >= first for index in range(layers)]
-    return _with_dense_layers(fields, "trinity", mixers, moe(fields, router_bias=True), sparse, norms=4)
-
-
-def _granite_shared(fields: Fields) -> Shape:
-    """Granite with a shared FFN alongside the experts."""
-    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
-    biases = attention_biases(fields)
-    shared = fields.count("shared_intermediate_size", default=0, least=0)
-    ffn = moe(fields, "intermediate_size", shared_width=shared)
-    return shape(fields, "granite", uniform(fields.layers(), gqa(fields, **biases), ffn))
-
-
-def _mla_dense(fields: Fields) -> Shape:
-    """MiniCPM3 and Youtu: latent attention and dense FFNs."""
-    fields.require(*SIZES, "intermediate_size", "kv_lora_rank", "q_lora_rank")
-    family = "minicpm" if fields.text("model_type") == "minicpm3" else "youtu"
-    return shape(fields, family, uniform(fields.layers(), mla(fields), dense(fields)), tied=True)
 
 
 def _mllama(fields: Fields) -> Shape:
@@ -509,20 +367,126 @@ def _mllama(fields: Fields) -> Shape:
     return shape(fields, "llama", [cross if index in cross_layers else plain for index in range(layers)])
 
 
-MIXTURES: Mapping[str, Callable[[Fields], Shape]] = {
-    "afmoe": _afmoe,
+def _bailing(fields: Fields) -> Shape:
+    """Ling and Ring, 1 and 2: shared experts are as wide as the routed ones unless a field says otherwise."""
+    fields.require(*SIZES, "moe_intermediate_size", "num_experts", "num_experts_per_tok")
+    fields.refuse("use_bias", "biases are not supported for this family")
+    shared = fields.count("num_shared_experts", default=0, least=0)
+    shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
+    if shared > LARGEST:
+        raise fields.fault("num_shared_experts", "implausibly wide shared experts")
+    experts = moe(fields, shared_width=shared, router_bias=fields.flag("moe_router_enable_expert_bias"))
+    qk_norm = "head" if fields.flag("use_qk_norm") else None
+    mixer = gqa(fields, qkv_bias=fields.flag("use_qkv_bias"), qk_norm=qk_norm)
+    ffns = networks(fields, experts, is_sparse(fields, fields.layers()))
+    return shape(fields, "ling", [(mixer, ffn) for ffn in ffns], mtp=drafts(fields))
+
+
+def _dots_windows(fields: Fields, layers: int) -> list[int | None]:
+    """A window, if stated, applies from layer `max_window_layers` on."""
+    first = fields.count("max_window_layers", default=layers, least=0)
+    return windows(fields, layers, lambda index: index >= first) if fields.has("sliding_window") else [None] * layers
+
+
+def _afmoe_sparse(fields: Fields, layers: int) -> list[bool]:
+    first = fields.count("num_dense_layers", default=1, least=0)
+    return [index >= first for index in range(layers)]
+
+
+def _mla_dense(fields: Fields) -> Shape:
+    """MiniCPM3 and Youtu: latent attention and dense FFNs."""
+    fields.require(*SIZES, "intermediate_size", "kv_lora_rank", "q_lora_rank")
+    family = "minicpm" if fields.text("model_type") == "minicpm3" else "youtu"
+    return shape(fields, family, uniform(fields.layers(), mla(fields), dense(fields)), tied=True)
+
+
+_BIASED = {"router_bias": True}
+
+EXPERTS: Mapping[str, Family] = {
+    "afmoe": Declared(
+        "trinity",
+        HEAD_NORMS | {"out_gate": True},
+        model={"norms": 4},
+        needs=("intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok"),
+        window=period_of("global_attn_every_n_layers", default=4),
+        experts=_BIASED,
+        sparse=_afmoe_sparse,
+    ),
     "bailing_moe": _bailing,
     "bailing_moe_v2": _bailing,
     "dbrx": _dbrx,
-    "dots1": _dots1,
-    "exaone_moe": _exaone_moe,
-    "granitemoeshared": _granite_shared,
+    "dots1": Declared(
+        "dots",
+        BIASES | HEAD_NORMS,
+        needs=("moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"),
+        window=_dots_windows,
+        experts=_BIASED,
+        sparse=is_sparse,
+    ),
+    "ernie4_5_moe": _ernie_moe,
+    "exaone_moe": Declared(
+        "exaone",
+        HEAD_NORMS,
+        model={"mtp": drafts},
+        needs=("moe_intermediate_size", "num_experts", "num_experts_per_tok"),
+        window=attention_windows,
+        experts=_BIASED,
+        sparse=is_sparse,
+    ),
+    "flex_olmo": _OLMOE,
+    "gpt_oss": Declared(  # a window on every other layer, one learned sink per head, experts `intermediate_size` wide
+        "gpt-oss",
+        biases_of("attention_bias", default=True) | {"sinks": True},
+        needs=("intermediate_size", "num_local_experts|num_experts", "num_experts_per_tok|experts_per_token"),
+        window=sliding(lambda index: index % 2 == 0, 128),
+        experts=WIDE | {"router_bias": True, "expert_bias": True},
+    ),
+    "granitemoe": Declared("granite", BIASES, needs=LOCAL, window=None, experts=WIDE),
+    "llama4": _llama4,
+    "llama4_text": _llama4,
+    "minimax_m2": Declared(
+        "minimax",
+        {"qk_norm": _minimax_norm},
+        model={"mtp": lambda fields: drafts(fields) if fields.flag("use_mtp") else 0},
+        needs=LOCAL,
+        window=None,
+        experts=WIDE_SHARED | {"router_bias": flag("use_routing_bias")},
+    ),
+    "granitemoeshared": Declared("granite", BIASES, needs=LOCAL, window=None, experts=WIDE_SHARED),
     "hunyuan": _hunyuan,
     "hunyuan_v1_moe": _hunyuan,
     "longcat_flash": _longcat,
     "minicpm3": _mla_dense,
     "mllama_text_model": _mllama,
-    "phimoe": _phimoe,
-    "solar_open": _solar_open,
+    "phimoe": Declared(
+        "phi", BIASES, model={"norm_bias": True, "head_bias": flag("lm_head_bias")}, needs=LOCAL, experts=WIDE
+    ),
+    "mimo_v2_flash": _mimo_v2,
+    **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _minimax_m3),
+    "mixtral": Declared("mixtral", needs=LOCAL, experts=WIDE),
+    "olmoe": _OLMOE,
+    "qwen2_moe": Declared(
+        "qwen2",
+        {"qkv_bias": flag("qkv_bias", default=True)},
+        needs=_QWEN,
+        window=qwen_windows,
+        experts=GATED_SHARED,
+        sparse=qwen_sparse,
+    ),
+    "qwen3_moe": _qwen3_moe,
+    "qwen3_vl_moe_text": _qwen3_moe,
+    "solar_open": Declared(
+        "solar",
+        {
+            "qkv_bias": flag("attention_bias"),
+            "qk_norm": flag("use_qk_norm", "head", None),
+        },
+        needs=("moe_intermediate_size", "n_routed_experts", "num_experts_per_tok"),
+        window=None,
+        experts=_BIASED,
+        sparse=is_sparse,
+    ),
+    "step3p5": _step3,
+    "step3p7": _step3,
     "youtu": _mla_dense,
 }

@@ -6,10 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from roofline.catalog.huggingface.blocks import (
+    BIASES,
+    HEAD_NORMS,
     LARGEST,
     MOST_LAYERS,
     SIZES,
+    WIDE_SHARED,
     Block,
+    Declared,
+    Family,
     Fields,
     LayerList,
     Shape,
@@ -25,10 +30,11 @@ from roofline.catalog.huggingface.blocks import (
     networks,
     part,
     shape,
+    sliding,
     uniform,
     windows,
 )
-from roofline.catalog.huggingface.experts import qwen_ffns
+from roofline.catalog.huggingface.experts import LOCAL, qwen_sparse
 
 # Families that mix attention with recurrent layers, whose state does not grow with the context.
 
@@ -76,7 +82,8 @@ def gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = 
     attends = [kind != "linear_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
     if fields.has("num_experts"):
         shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
-        ffns = qwen_ffns(fields, layers, moe(fields, shared_width=shared, shared_gate=shared > 0))
+        experts = moe(fields, shared_width=shared, shared_gate=shared > 0)
+        ffns = networks(fields, experts, qwen_sparse(fields, layers))
     else:
         ffns = [dense(fields)] * layers
     mixers = [attention if is_attention else linear for is_attention in attends]
@@ -87,19 +94,9 @@ def _jamba(fields: Fields) -> Shape:
     """Jamba: selective state spaces with inner norms; attention and experts recur at periods of their own."""
     fields.require(*SIZES, "intermediate_size")
     layers, hidden = fields.layers(), fields.count("hidden_size")
-    rank = fields.values.get("mamba_dt_rank")
     conv_bias(fields, "mamba_conv_bias")
-    inner = fields.count("mamba_expand", default=2) * hidden
-    if inner > LARGEST:
-        raise fields.fault("mamba_expand", "implausibly many channels")
-    linear = part(
-        "mamba1",
-        inner=inner,
-        state=fields.count("mamba_d_state", default=16),
-        dt_rank=-(-hidden // 16) if rank in (None, "auto") else fields.count("mamba_dt_rank"),
-        conv=fields.count("mamba_d_conv", default=4),
-        inner_norms=True,
-    )
+    state = _selective_state(fields, hidden, "mamba_expand", "mamba_d_state", "mamba_dt_rank", "mamba_d_conv")
+    linear = {**state, "inner_norms": True}
     attention, network = gqa(fields), dense(fields)
     experts = network
     if fields.count("num_experts", default=16) > 1:
@@ -122,6 +119,36 @@ def _periodic(fields: Fields, layers: int, period: str, default: int, offset: st
     return [(index - start) % every == 0 for index in range(layers)]
 
 
+def _state(
+    fields: Fields,
+    heads: str,
+    head_dim: int,
+    state: str,
+    groups: tuple[str, int] = ("mamba_n_groups", 1),
+    conv: str = "mamba_d_conv",
+    **traits: Any,
+) -> Block:
+    """State space of Mamba-2, from the fields of its sizes; `groups` are a field and its default."""
+    number, parts = fields.count(heads), fields.count(groups[0], default=groups[1])
+    fields.divided(groups[0], number, parts)
+    size, width = fields.count(state, default=256), fields.count(conv, default=4)
+    return part("mamba2", heads=number, head_dim=head_dim, groups=parts, state=size, conv=width, **traits)
+
+
+def _selective_state(fields: Fields, hidden: int, expand: str, state: str, rank: str, conv: str) -> Block:
+    """State space of Mamba-1, from the fields of its sizes."""
+    inner = fields.count(expand, default=2) * hidden
+    if inner > LARGEST:
+        raise fields.fault(expand, "implausibly many channels")
+    return part(
+        "mamba1",
+        inner=inner,
+        state=fields.count(state, default=16),
+        dt_rank=-(-hidden // 16) if fields.values.get(rank) in (None, "auto") else fields.count(rank),
+        conv=fields.count(conv, default=4),
+    )
+
+
 def _granite_hybrid(fields: Fields) -> Shape:
     """Granite-4: state spaces and attention; one shared FFN, in some models with routed experts alongside it."""
     fields.require(*SIZES, "shared_intermediate_size", "mamba_n_heads", "mamba_d_head")
@@ -130,19 +157,8 @@ def _granite_hybrid(fields: Fields) -> Shape:
     conv_bias(fields, "mamba_conv_bias")
     name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
     kinds = fields.choices(name, set(_GRANITE_KINDS), layers) or ["mamba"] * layers
-    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
-    fields.divided("mamba_n_groups", heads, groups)
-    mixers = {
-        "mamba": part(
-            "mamba2",
-            heads=heads,
-            head_dim=fields.count("mamba_d_head"),
-            groups=groups,
-            state=fields.count("mamba_d_state", default=256),
-            conv=fields.count("mamba_d_conv", default=4),
-        ),
-        "attention": gqa(fields, **biases),
-    }
+    state = _state(fields, "mamba_n_heads", fields.count("mamba_d_head"), "mamba_d_state")
+    mixers = {"mamba": state, "attention": gqa(fields, **biases)}
     width = fields.count("shared_intermediate_size")
     experts = fields.count("num_local_experts", default=0, least=0)
     ffn = moe(fields, "intermediate_size", shared_width=width) if experts else dense(fields, width=width)
@@ -178,13 +194,11 @@ def _nemotron_half(fields: Fields, letter: str) -> tuple[Block, Block]:
         biases = attention_biases(fields)
         return gqa(fields, head_dim=fields.optional("head_dim", "attention_head_dim"), **biases), none
     for name in ("use_bias", "mamba_proj_bias"):
-        if fields.flag(name):
-            raise fields.fault(name, "biases of the state space and of experts are not supported")
+        fields.refuse(name, "biases of the state space and of experts are not supported")
     if letter == "-":
         return none, dense(fields, gated=False, bias=fields.flag("mlp_bias"))
     fields.require("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
-    if fields.flag("mlp_bias"):
-        raise fields.fault("mlp_bias", "experts with biases are not supported for this family")
+    fields.refuse("mlp_bias", "experts with biases are not supported for this family")
     shared = fields.count("n_shared_experts", default=0, least=0)
     shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
     latent = fields.optional("moe_latent_size")
@@ -195,15 +209,8 @@ def _state_space(fields: Fields) -> Block:
     fields.require("mamba_num_heads", "mamba_head_dim", "ssm_state_size")
     fields.pass_over("expand", "time_step_rank")  # of Mamba-1
     conv_bias(fields, "use_conv_bias")
-    heads, groups = fields.count("mamba_num_heads"), fields.count("n_groups", default=8)
-    fields.divided("n_groups", heads, groups)
-    return part(
-        "mamba2",
-        heads=heads,
-        head_dim=fields.count("mamba_head_dim"),
-        groups=groups,
-        state=fields.count("ssm_state_size"),
-        conv=fields.count("conv_kernel", default=4),
+    return _state(
+        fields, "mamba_num_heads", fields.count("mamba_head_dim"), "ssm_state_size", ("n_groups", 8), "conv_kernel"
     )
 
 
@@ -263,20 +270,6 @@ def _minimax_m1(fields: Fields) -> Shape:
     return shape(fields, "minimax", [(attention if is_attention else linear, ffn) for is_attention in attends])
 
 
-HYBRIDS: Mapping[str, Callable[[Fields], Shape]] = {
-    "granitemoehybrid": _granite_hybrid,
-    "jamba": _jamba,
-    "kimi_linear": _kimi_linear,
-    "minimax": _minimax_m1,
-    "minimax_m1": _minimax_m1,
-    "minimax_text_01": _minimax_m1,
-    "nemotron_h": _nemotron_h,
-    "qwen3_5_moe_text": _qwen3_5,
-    "qwen3_5_text": _qwen3_5,
-    "qwen3_next": _qwen3_next,
-}
-
-
 # Families of state spaces and short convolutions: Mamba, Falcon-Mamba, Falcon-H1, LFM2.
 #
 # Defaults that configurations leave out are those of Hugging Face transformers
@@ -285,8 +278,7 @@ HYBRIDS: Mapping[str, Callable[[Fields], Shape]] = {
 
 def _no_bias(fields: Fields, *names: str) -> None:
     for name in names:
-        if fields.flag(name):
-            raise fields.fault(name, "biases of the projections of a state space are not supported")
+        fields.refuse(name, "biases of the projections of a state space are not supported")
 
 
 def _mamba(fields: Fields) -> Shape:
@@ -295,17 +287,8 @@ def _mamba(fields: Fields) -> Shape:
     hidden = fields.count("hidden_size", "d_model")
     _no_bias(fields, "use_bias")
     conv_bias(fields, "use_conv_bias")
-    rank = fields.values.get("time_step_rank")
-    inner = fields.count("expand", default=2) * hidden
-    if inner > LARGEST:
-        raise fields.fault("expand", "implausibly many channels")
-    mixer = part(
-        "mamba1",
-        inner=fields.count("intermediate_size", default=inner),
-        state=fields.count("state_size", default=16),
-        dt_rank=-(-hidden // 16) if rank in (None, "auto") else fields.count("time_step_rank"),
-        conv=fields.count("conv_kernel", default=4),
-    )
+    mixer = _selective_state(fields, hidden, "expand", "state_size", "time_step_rank", "conv_kernel")
+    mixer["inner"] = fields.count("intermediate_size", default=mixer["inner"])
     layers = fields.layers("num_hidden_layers" if fields.has("num_hidden_layers") else "n_layer")
     tied = fields.flag("tie_word_embeddings", default=True)
     vocab = fields.count("vocab_size")
@@ -317,16 +300,7 @@ def _mamba2(fields: Fields) -> Shape:
     _no_bias(fields, "use_bias")
     conv_bias(fields, "use_conv_bias")
     fields.pass_over("expand", "time_step_rank", "intermediate_size")  # of Mamba-1, or implied by the heads
-    heads, groups = fields.count("num_heads"), fields.count("n_groups", default=8)
-    fields.divided("n_groups", heads, groups)
-    mixer = part(
-        "mamba2",
-        heads=heads,
-        head_dim=fields.count("head_dim"),
-        groups=groups,
-        state=fields.count("state_size"),
-        conv=fields.count("conv_kernel", default=4),
-    )
+    mixer = _state(fields, "num_heads", fields.count("head_dim"), "state_size", ("n_groups", 8), "conv_kernel")
     return shape(fields, "mamba", uniform(fields.layers(), mixer, part("none")), norms=1)
 
 
@@ -339,21 +313,13 @@ def _falcon_h1(fields: Fields) -> Shape:
     fields.require(*SIZES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
     _no_bias(fields, "mamba_proj_bias", "projectors_bias")
     conv_bias(fields, "mamba_conv_bias")
-    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
-    fields.divided("mamba_n_groups", heads, groups)
     inner = fields.optional("mamba_d_ssm") or fields.count("mamba_expand", default=2) * fields.count("hidden_size")
     if inner > LARGEST:
         raise fields.fault("mamba_expand", "implausibly many channels")
     fields.pass_over("mamba_expand", "mamba_d_head")  # the latter follows from the heads, even where it is stated
-    state = part(
-        "mamba2",
-        heads=heads,
-        head_dim=fields.divided("mamba_n_heads", inner, heads),
-        groups=groups,
-        state=fields.count("mamba_d_state"),
-        conv=fields.count("mamba_d_conv", default=4),
-        no_norm=not fields.flag("mamba_rms_norm"),
-    )
+    head_dim = fields.divided("mamba_n_heads", inner, fields.count("mamba_n_heads"))
+    no_norm = not fields.flag("mamba_rms_norm")
+    state = _state(fields, "mamba_n_heads", head_dim, "mamba_d_state", no_norm=no_norm)
     attention = gqa(fields, **attention_biases(fields))
     pair: LayerList = [(state, part("none")), (attention, dense(fields, bias=fields.flag("mlp_bias")))]
     return shape(fields, "falcon", pair * fields.layers(), norms=1)
@@ -421,40 +387,21 @@ def _with_convolutions(fields: Fields, ffns: list[Block], norms: int = 2, **trai
     return shape(fields, "lfm", layer_blocks, tied=tied, norms=norms)
 
 
-STATES: Mapping[str, Callable[[Fields], Shape]] = {
-    "falcon_h1": _falcon_h1,
-    "falcon_mamba": _mamba,
-    "lfm2": _lfm2,
-    "lfm2_moe": _lfm2_moe,
-    "lfm3": _lfm3,
-    "mamba": _mamba,
-    "mamba2": _mamba2,
-}
-
-
 # Mixtures of experts of 2025 and 2026: Hunyuan-3, Laguna, Mellum, Granite with windows, Command, Ling-2.5, and Bamba.
 #
 # Defaults that configurations leave out are those of Hugging Face transformers
 # (https://github.com/huggingface/transformers, src/transformers/models).
 
 
-def _sparse_from(fields: Fields, first: int) -> list[bool]:
-    """Whether each layer is a mixture: all from `first` on, unless a field says otherwise."""
-    layers = fields.layers()
-    if fields.has("mlp_layer_types") or fields.has("first_k_dense_replace"):
-        return is_sparse(fields, layers)
-    return [index >= first for index in range(layers)]
+def _sparse_from(first: int) -> Callable[[Fields, int], list[bool]]:
+    """Which layers are mixtures: all from `first` on, unless a field says otherwise."""
 
+    def read(fields: Fields, layers: int) -> list[bool]:
+        if fields.has("mlp_layer_types") or fields.has("first_k_dense_replace"):
+            return is_sparse(fields, layers)
+        return [index >= first for index in range(layers)]
 
-def _hunyuan3(fields: Fields) -> Shape:
-    """Hunyuan-3: the first layer is dense; norms on the queries and keys of each head."""
-    fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
-    biases = attention_biases(fields)
-    if fields.flag("mlp_bias"):
-        raise fields.fault("mlp_bias", "networks with biases are not supported for this family")
-    mixer = gqa(fields, **biases, qk_norm="head")
-    ffns = networks(fields, moe(fields, router_bias=True), _sparse_from(fields, 1))
-    return shape(fields, "hunyuan", [(mixer, ffn) for ffn in ffns], mtp=drafts(fields))
+    return read
 
 
 def _laguna(fields: Fields) -> Shape:
@@ -470,29 +417,8 @@ def _laguna(fields: Fields) -> Shape:
         gqa(fields, heads=number, window=window, **traits) for number, window in zip(heads, layer_windows, strict=True)
     ]
     shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
-    ffns = networks(fields, moe(fields, shared_width=shared, router_bias=True), _sparse_from(fields, 1))
+    ffns = networks(fields, moe(fields, shared_width=shared, router_bias=True), _sparse_from(1)(fields, layers))
     return shape(fields, "laguna", list(zip(mixers, ffns, strict=True)))
-
-
-def _mellum(fields: Fields) -> Shape:
-    """Mellum: attention as in Qwen3, with windows where `layer_types` says so."""
-    fields.require(*SIZES, "moe_intermediate_size", "num_local_experts|num_experts", "num_experts_per_tok")
-    biases = attention_biases(fields)
-    layer_windows = windows(fields, fields.layers(), lambda _: False)
-    mixers = gqa_by_window(fields, layer_windows, **biases, qk_norm="head")
-    ffns = networks(fields, moe(fields, shared_width=0), _sparse_from(fields, 0))
-    return shape(fields, "mellum", list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
-
-
-def _granite_windows(fields: Fields) -> Shape:
-    """Granite with experts and sinks: a window on all layers but the first of four."""
-    fields.require(*SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok")
-    biases = attention_biases(fields)
-    layer_windows = windows(fields, fields.layers(), lambda index: index % 4 != 0, default=128)
-    mixers = gqa_by_window(fields, layer_windows, **biases, sinks=True)
-    shared = fields.count("shared_intermediate_size", default=0, least=0)
-    ffn = moe(fields, "intermediate_size", shared_width=shared)
-    return shape(fields, "granite", [(mixer, ffn) for mixer in mixers])
 
 
 def _cohere2_moe(fields: Fields) -> Shape:
@@ -503,7 +429,7 @@ def _cohere2_moe(fields: Fields) -> Shape:
         raise fields.fault("prefix_dense_intermediate_size", "dense layers of their own width are not supported")
     layer_windows = windows(fields, layers, lambda index: (index + 1) % 4 != 0, default=4096)
     mixers = gqa_by_window(fields, layer_windows, **biases)
-    ffns = networks(fields, moe(fields, "intermediate_size"), _sparse_from(fields, 0))
+    ffns = networks(fields, moe(fields, "intermediate_size"), _sparse_from(0)(fields, layers))
     return shape(fields, "command-r", list(zip(mixers, ffns, strict=True)), tied=True, norms=1, parallel=True)
 
 
@@ -524,7 +450,7 @@ def _bailing_hybrid(fields: Fields) -> Shape:
         full_rank_decay=True,
     )
     latent = mla(fields, head_gate=True)
-    ffns = networks(fields, moe(fields, router_bias=True), _sparse_from(fields, 2))
+    ffns = networks(fields, moe(fields, router_bias=True), _sparse_from(2)(fields, layers))
     layer_blocks = [(latent if attends else linear, ffn) for attends, ffn in zip(is_latent, ffns, strict=True)]
     return shape(fields, "ling", layer_blocks, mtp=drafts(fields))
 
@@ -533,33 +459,62 @@ def _bamba(fields: Fields) -> Shape:
     """Bamba: state spaces, and attention on the listed layers."""
     fields.require(*SIZES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
     layers, biases = fields.layers(), attention_biases(fields)
-    if fields.flag("mamba_proj_bias"):
-        raise fields.fault("mamba_proj_bias", "biases of the projections of a state space are not supported")
+    fields.refuse("mamba_proj_bias", "biases of the projections of a state space are not supported")
     conv_bias(fields, "mamba_conv_bias")
     attention_layers = frozenset(fields.counts("attn_layer_indices") or ())
-    heads, groups = fields.count("mamba_n_heads"), fields.count("mamba_n_groups", default=1)
-    fields.divided("mamba_n_groups", heads, groups)
     inner = fields.count("hidden_size") * fields.count("mamba_expand", default=2)
     fields.pass_over("mamba_d_head")
-    state = part(
-        "mamba2",
-        heads=heads,
-        head_dim=fields.divided("mamba_n_heads", inner, heads),
-        groups=groups,
-        state=fields.count("mamba_d_state"),
-        conv=fields.count("mamba_d_conv", default=4),
-    )
+    head_dim = fields.divided("mamba_n_heads", inner, fields.count("mamba_n_heads"))
+    state = _state(fields, "mamba_n_heads", head_dim, "mamba_d_state")
     attention, ffn = gqa(fields, **biases), dense(fields, bias=fields.flag("mlp_bias"))
     layer_blocks = [(attention if index in attention_layers else state, ffn) for index in range(layers)]
     return shape(fields, "bamba", layer_blocks)
 
 
-RECENT: Mapping[str, Callable[[Fields], Shape]] = {
+HYBRIDS: Mapping[str, Family] = {
     "bailing_hybrid": _bailing_hybrid,
     "bamba": _bamba,
     "cohere2_moe": _cohere2_moe,
-    "granitemoe_swa": _granite_windows,
-    "hy_v3": _hunyuan3,
+    "falcon_h1": _falcon_h1,
+    "falcon_mamba": _mamba,
+    "mamba": _mamba,
+    "granitemoe_swa": Declared(  # a window on all layers but the first of four
+        "granite",
+        BIASES | {"sinks": True},
+        needs=LOCAL,
+        window=sliding(lambda index: index % 4 != 0, 128),
+        experts=WIDE_SHARED,
+    ),
+    "granitemoehybrid": _granite_hybrid,
+    "hy_v3": Declared(
+        "hunyuan",
+        BIASES | HEAD_NORMS,
+        model={"mtp": drafts},
+        needs=("intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok"),
+        refuses={"mlp_bias": "networks with biases are not supported for this family"},
+        window=None,
+        experts={"router_bias": True},
+        sparse=_sparse_from(1),
+    ),
+    "jamba": _jamba,
+    "kimi_linear": _kimi_linear,
     "laguna": _laguna,
-    "mellum": _mellum,
+    "lfm2": _lfm2,
+    "lfm2_moe": _lfm2_moe,
+    "lfm3": _lfm3,
+    "mamba2": _mamba2,
+    "mellum": Declared(  # attention as in Qwen3, with windows where `layer_types` says so
+        "mellum",
+        BIASES | HEAD_NORMS,
+        model={"mtp": drafts},
+        needs=("moe_intermediate_size", "num_local_experts|num_experts", "num_experts_per_tok"),
+        window=sliding(lambda _: False),
+        experts={"shared_width": 0},
+        sparse=_sparse_from(0),
+    ),
+    **dict.fromkeys(("minimax", "minimax_m1", "minimax_text_01"), _minimax_m1),
+    "nemotron_h": _nemotron_h,
+    "qwen3_5_moe_text": _qwen3_5,
+    "qwen3_5_text": _qwen3_5,
+    "qwen3_next": _qwen3_next,
 }

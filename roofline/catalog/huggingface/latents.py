@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from roofline.catalog.huggingface.blocks import (
     LARGEST,
     SIZES,
     Block,
+    Family,
     Fields,
     LayerList,
     Shape,
@@ -36,8 +37,7 @@ _UNBIASED = ("deepseek_v2", "mistral4")  # softmax routers without a bias
 
 def _with_experts(fields: Fields, family: str, mixers: list[Block], *, router_bias: bool) -> Shape:
     """Dense layers first, `intermediate_size` wide, then experts, `moe_intermediate_size` wide."""
-    if fields.flag("mlp_bias"):
-        raise fields.fault("mlp_bias", "experts with biases are not supported for this family")
+    fields.refuse("mlp_bias", "experts with biases are not supported for this family")
     sparse = is_sparse(fields, len(mixers))
     experts = moe(fields, router_bias=router_bias) if any(sparse) else part("none")
     ffns = networks(fields, experts, sparse)
@@ -164,20 +164,6 @@ def _glm_moe(fields: Fields) -> Shape:
     qk_norm = "head" if fields.flag("use_qk_norm") else None
     mixers = [gqa(fields, qkv_bias=fields.flag("attention_bias"), qk_norm=qk_norm)] * fields.layers()
     return _with_experts(fields, "glm", mixers, router_bias=True)
-
-
-LATENTS: Mapping[str, Callable[[Fields], Shape]] = {
-    "deepseek_v2": _deepseek,
-    "deepseek_v3": _deepseek,
-    "deepseek_v32": _sparse_deepseek,
-    "deepseek_v4": _deepseek_v4,
-    "glm4_moe": _glm_moe,
-    "glm4_moe_lite": _deepseek,
-    "glm4v_moe_text": _glm_moe,
-    "glm_moe_dsa": _sparse_deepseek,
-    "kimi_k2": _deepseek,
-    "mistral4": _deepseek,
-}
 
 
 # Families of late 2026 with several residual streams, or gated ones.
@@ -314,15 +300,7 @@ def _muse_spark(fields: Fields) -> Shape:
     return shape(fields, "muse", layer_blocks, norms=5)  # three norms with weights, and a gate per half
 
 
-STREAMS: Mapping[str, Callable[[Fields], Shape]] = {
-    "glm5_next_text": _glm5_next,
-    "muse_spark_text": _muse_spark,
-    "qwen3_8_flash_next_text": _qwen4_exp,
-    "qwen4_exp_text": _qwen4_exp,
-}
-
-
-# Dense families with unusual layers or field names: Falcon, MPT, PaLM, Phi-2, Puzzle, StableLM.
+# Dense families with unusual layers or field names: Falcon, MPT, PaLM, Puzzle.
 
 _PUZZLE_MULTIPLE = 256  # Llama-Nemotron rounds the width of a feed-forward network up to a multiple of this
 
@@ -399,36 +377,6 @@ def _palm(fields: Fields) -> Shape:
     )
 
 
-def _phi(fields: Fields) -> Shape:
-    """Phi-1, 1.5 and 2: biases everywhere, one norm before both halves of a layer."""
-    fields.require("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
-    if fields.flag("qk_layernorm"):
-        raise fields.fault("qk_layernorm", "query and key norms are not supported for this family")
-    ffn = dense(fields, gated=False, bias=True)
-    return shape(
-        fields,
-        "phi",
-        uniform(fields.layers(), gqa(fields, qkv_bias=True, o_bias=True), ffn),
-        norms=1,
-        norm_bias=True,
-        head_bias=True,
-        parallel=True,
-    )
-
-
-def _stablelm(fields: Fields) -> Shape:
-    fields.require("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
-    qk_norm = "full" if fields.flag("qk_layernorm") else None
-    return shape(
-        fields,
-        "stablelm",
-        uniform(fields.layers(), gqa(fields, qkv_bias=fields.flag("use_qkv_bias"), qk_norm=qk_norm), dense(fields)),
-        norms=1 if fields.flag("use_parallel_residual") else 2,
-        norm_bias=True,
-        parallel=fields.flag("use_parallel_residual"),
-    )
-
-
 def _puzzle(fields: Fields) -> Shape:
     """Llama-Nemotron: Llama with halves of single layers dropped, thinned or replaced (Puzzle)."""
     fields.require("hidden_size", "num_hidden_layers", "num_attention_heads", "block_configs", "vocab_size")
@@ -478,11 +426,19 @@ def _puzzle_ffn(fields: Fields, network: Fields) -> Block:
     return dense(network, width=width, bias=bias)
 
 
-OTHERS: Mapping[str, Callable[[Fields], Shape]] = {
+LATENTS: Mapping[str, Family] = {
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "mistral4"), _deepseek),
+    "deepseek_v32": _sparse_deepseek,
+    "glm_moe_dsa": _sparse_deepseek,
+    "deepseek_v4": _deepseek_v4,
     "falcon": _falcon,
+    "glm4_moe": _glm_moe,
+    "glm4v_moe_text": _glm_moe,
+    "glm5_next_text": _glm5_next,
     "mpt": _mpt,
+    "muse_spark_text": _muse_spark,
     "nemotron-nas": _puzzle,
     "palm": _palm,
-    "phi": _phi,
-    "stablelm": _stablelm,
+    "qwen3_8_flash_next_text": _qwen4_exp,
+    "qwen4_exp_text": _qwen4_exp,
 }
