@@ -19,7 +19,7 @@ from roofline.serving.latency import Workload, is_a_mixture, request_passes
 from roofline.serving.load.equations import mean_latencies, served
 from roofline.serving.prediction import LIMIT_BINDS, Prediction, memory_of
 from roofline.serving.quantization import MATRICES
-from roofline.serving.words import case_text, degrees_text, deployed_text
+from roofline.serving.shown import case_text, degrees_text, deployed_text
 from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
 from roofline.specs.gpu import Calibration, Gpu

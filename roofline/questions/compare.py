@@ -36,8 +36,8 @@ from roofline.serving.knee import smallest_tp
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import canonical_preset, summary
 from roofline.serving.row_types import QuantizedRow
+from roofline.serving.shown import case_text, deployed_text
 from roofline.serving.verdict import assumed_kernels
-from roofline.serving.words import case_text, deployed_text
 from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
 from roofline.specs.model import Model
 from roofline.specs.written import pool_text

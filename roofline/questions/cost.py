@@ -27,9 +27,9 @@ from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
 from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
 from roofline.serving.row_types import CostRow
+from roofline.serving.shown import gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
-from roofline.serving.words import gpus_text
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text

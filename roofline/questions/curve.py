@@ -19,8 +19,8 @@ from roofline.serving.capacity import Goodput, share_is_met
 from roofline.serving.load.equations import served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
+from roofline.serving.shown import deployed_text
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
-from roofline.serving.words import deployed_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import LASTING, Rate, Users
 from roofline.specs.model import Model

@@ -41,7 +41,7 @@ from roofline.serving.load.pools import (
     pools_outside,
 )
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
-from roofline.serving.shown import check_keys, listed_keys
+from roofline.serving.shown import check_keys, listed_keys, times_text, verdict_text
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     IN_RANGE,
@@ -56,7 +56,6 @@ from roofline.serving.verdict import (
     spread,
     verdict,
 )
-from roofline.serving.words import times_text, verdict_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model

@@ -25,9 +25,9 @@ from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
 from roofline.serving.prediction import Prediction, full_server
 from roofline.serving.row_types import GoodputRow
+from roofline.serving.shown import beside_limit, gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
-from roofline.serving.words import beside_limit, gpus_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import Rate
 from roofline.specs.model import Model

@@ -45,10 +45,9 @@ from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import resolved_quantization, summary
 from roofline.serving.row_types import LeverRow
-from roofline.serving.shown import ROW_KEYS
+from roofline.serving.shown import ROW_KEYS, gpus_text, times_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
-from roofline.serving.words import gpus_text, times_text
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import LASTING

@@ -20,7 +20,7 @@ from roofline.physics.memory import (
 )
 from roofline.questions.inputs.arguments import is_file, scalars
 from roofline.questions.inputs.arguments import path as path_of
-from roofline.serving.words import gpus_text
+from roofline.serving.shown import gpus_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Ffn, Indexer, Mixer, Model
 from roofline.specs.workload import (

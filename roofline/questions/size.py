@@ -39,9 +39,8 @@ from roofline.serving.knee import check_degrees, check_plan, does_not_fit
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset
 from roofline.serving.row_types import SizeRow
-from roofline.serving.shown import ROW_KEYS, listed_keys
+from roofline.serving.shown import ROW_KEYS, degrees_text, gpus_text, listed_keys, plan_text
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY, is_pressing
-from roofline.serving.words import degrees_text, gpus_text, plan_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import LASTING, RUN, stated
 from roofline.specs.model import Model

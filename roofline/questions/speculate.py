@@ -13,7 +13,7 @@ from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
 from roofline.questions.predict import predict
 from roofline.serving.prediction import Prediction, predict_deployment
-from roofline.serving.words import deployed_text
+from roofline.serving.shown import deployed_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import KIND_OF
 from roofline.specs.model import Model

@@ -26,7 +26,7 @@ from roofline.serving.load.tails import (
     survival,
     tails,
 )
-from roofline.serving.words import beside_limit, plan_text
+from roofline.serving.shown import beside_limit, plan_text
 from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level

@@ -13,9 +13,8 @@ from roofline.physics.equation import Kernel, LinkRoof
 from roofline.physics.passes import Pass
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ComparedRow
-from roofline.serving.shown import ROW_KEYS
+from roofline.serving.shown import ROW_KEYS, case_text, times_text
 from roofline.serving.shown import row as row_of
-from roofline.serving.words import case_text, times_text
 from roofline.specs.gpu import HOST, the
 from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, dataclass, field

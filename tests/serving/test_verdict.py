@@ -373,6 +373,6 @@ def test_a_goodput_beyond_which_a_percentile_is_not_known_says_so():
 
 
 def test_a_latency_that_rounds_to_its_limit_is_told_from_it():
-    from roofline.serving.words import beside_limit
+    from roofline.serving.shown import beside_limit
 
     assert beside_limit("tpot", 0.0080004, 0.008) == "mean TPOT 8.0004 ms > 8 ms"

@@ -20,7 +20,7 @@ from roofline.serving.knee import (
 )
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload, lanes
 from roofline.serving.prediction import Prediction
-from roofline.serving.words import deployed_text
+from roofline.serving.shown import deployed_text
 from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import NamedTuple, replace
 
