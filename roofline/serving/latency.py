@@ -77,6 +77,7 @@ class Workload:
 def load_text(workload: Workload) -> str:
     """The load of one case in a few words.
 
+    >>> from roofline.specs.load import Users
     >>> load_text(Workload(1000.0, 100.0, Users(64.0)))
     '64 users'
     """
