@@ -13,9 +13,10 @@ from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, deployment, load
 from roofline.questions.inputs.arguments import all_values, listed_names, plain_value, slo_limits
 from roofline.questions.inputs.case import LENGTHS
-from roofline.questions.predict import DEFAULTS, MixedPlans, predict, refused_row
+from roofline.questions.predict import DEFAULTS, predict, refused_row
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
+from roofline.serving.mixed_plans import MixedPlans
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys
