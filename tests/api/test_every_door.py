@@ -87,7 +87,7 @@ def assert_same_in_the_shell(question, model, gpu, case, options, row):
 @pytest.mark.parametrize("seed", range(4))
 def test_every_door_gives_the_same_answer(seed):
     draw, answered, searched = random.Random(f"doors {seed}"), 0, 0
-    for number in range(12):
+    for number in range(13):
         model, gpu, case, options = drawn(draw)
         load = next(iter({"batch", "concurrency", "request_rate"} & set(case)))
         cases = [case, *(drawn_again(draw, case, load) for _ in range(5))]
