@@ -412,6 +412,20 @@ def latency(metric: str, options: Mapping[str, Any], rank: int = 0, *, with_rang
     return columns
 
 
+#: What may vary from row to row -> heading.
+VARYING = {
+    "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst", "concurrency": "users",
+    "request_rate": "req/s",
+}  # fmt: skip
+_FORMATS_OF = {"quantization": "weight_dtype", "weights": "weight_dtype"}
+
+
+def varying_columns(names: Iterable[str]) -> list[ScreenColumn]:
+    """What differs between rows: keys, or options of which several values were given; a plan has its own column."""
+    keys = dict.fromkeys(_FORMATS_OF.get(name, name) for name in names)
+    return [ScreenColumn(VARYING[key], key) for key in keys if key in VARYING]
+
+
 def with_refusals(columns: Sequence[ScreenColumn], refusals: Sequence[Row]) -> list[ScreenColumn]:
     """Columns; those with the reasons of refusals are never left out."""
     return [ranked(column, 0) if refusals and column in BOUND.values() else column for column in columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from itertools import product
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -43,28 +43,22 @@ from roofline.cli.answers import (
     verdict_columns,
     without_idle_prices,
 )
-from roofline.cli.case import case_options
-from roofline.cli.main import Question
+from roofline.cli.case import question, required_share, together, with_varying
 from roofline.cli.options import (
     API_PRICE,
-    COUNT,
-    FOR_PROGRAMS,
-    SHARE,
-    PathName,
     echo,
+    for_people,
     labelled,
-    most_per_gpu_option,
     notes,
-    output_options,
-    required_share,
+    picture_file,
+    read,
     share_option,
     show,
-    suggested_words,
 )
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
 from roofline.numbers.quantity import rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text
-from roofline.questions.inputs.case import PRESETS
+from roofline.questions.inputs.options import SHARE
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
 from roofline.support.records import replace
@@ -115,48 +109,27 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
     return any(key.startswith(metric) for key in options.get("slo") or ())
 
 
-#: Options of a case that this command has in its own form or has no use for.
-_SIZE_OWN = ("tp", "ep", "dp", "num_gpus", "quantization", "measured", "allow_oversize")
-
-
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline size -m llama-3.1-70b -q fp8 --slo ttft:300,tpot:25 --isl 2k -c 64\n"
-    "  roofline size -m deepseek-r1 -g h200,b200 --slo tpot:25 --workload 8k1k\n"
-    "  roofline size -m llama-3.1-70b -g h100 --slo ttft:300 -q bf16,fp8",
+@question(
+    "roofline size -m llama-3.1-70b -q fp8 --slo ttft:300,tpot:25 --isl 2k -c 64",
+    "roofline size -m deepseek-r1 -g h200,b200 --slo tpot:25 --workload 8k1k",
+    "roofline size -m llama-3.1-70b -g h100 --slo ttft:300 -q bf16,fp8",
 )
-@partial(case_options, without=_SIZE_OWN)
-@click.option("--tp", "-tp", "--tensor-parallel-size", type=COUNT, help="Tensor-parallel degree.  [default: searched]")
-@click.option("--ep", "--expert-parallel-size", type=COUNT, help="Expert-parallel degree.  [default: searched]")
-@click.option(
-    "--dp",
-    "-dp",
-    "--data-parallel-size",
-    type=COUNT,
-    help="Data-parallel degree of the attention.  [default: searched for mixtures of experts]",
-)
-@click.option(
-    "-q",
-    "--quantization",
-    type=suggested_words(PRESETS.keys),
-    multiple=True,
-    help=f"Number formats: {', '.join(PRESETS)}. Of several the one with the fewest GPUs wins.",
-)
-@output_options
-def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
+def size(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], output_format: str) -> None:
     """The fewest GPUs of every kind that meet an SLO, cheapest first: for users, a request rate, or a burst."""
     from roofline.questions import size as size_question
 
+    options = together(cases)
     if not options.get("slo"):
         raise click.UsageError("size needs an SLO, in ms: --slo ttft:300,tpot:25")
-    slo = options["slo"]
-    if options.get("quantization"):
-        options["quantization"] = [word for words in options["quantization"] for word in words]
-    answers = [size_question.size(model, gpus or None, **options) for model in models]
-    columns = _size_columns(options, len(models))
+    asked = list(product(models, cases))
+    answers = [size_question.size(model, gpus or None, **case) for model, case in asked]
+    columns = with_varying(_size_columns(options, len(models)), cases)
     sizes = meeting_first((size for answer in answers for size in answer.sizes), lambda size: size.verdict)
-    keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if output_format == "table" else None
+    keys = (
+        tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
+        if output_format == "table" and for_people(output_format)
+        else None
+    )
     rows = [size.to_dict(keys) for size in sizes]
     shared = [text for answer in answers for text in answer.notes]
     shown = [size for size in sizes if size.meets is not False or gpus] or sizes
@@ -168,11 +141,11 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any]
     show(replace(screen, notes=[*shared, *owners]), output_format, rows, {"notes": shared})
     missed = [
         model
-        for model, answer in zip(models, answers, strict=True)
+        for (model, _), answer in zip(asked, answers, strict=True)
         if all(size.meets is False for size in answer.sizes)
     ]
     if missed:
-        raise RooflineError(_none_meets(missed, gpus, slo))
+        raise RooflineError(_none_meets(list(dict.fromkeys(missed)), gpus, options["slo"]))
 
 
 def _size_screen(
@@ -307,24 +280,18 @@ def _rounded_down(key: str) -> Callable[[Row], str]:
 
 
 _HEADROOM = "util: goodput over the saturation rate; the rest is headroom that keeps tails short"
-_GOODPUT_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "tp")
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline goodput -m llama-3.3-70b -q fp8 -g h100,b200 --workload chat\n"
-    "  roofline goodput -m llama-3.3-70b -q fp8 --isl 4k --slo ttft:500@p95,tpot:25\n"
-    "  roofline goodput -m deepseek-r1 -g b200:tp8 --workload 8k1k --slo ttft:5s",
+@question(
+    "roofline goodput -m llama-3.3-70b -q fp8 -g h100,b200 --workload chat",
+    "roofline goodput -m llama-3.3-70b -q fp8 --isl 4k --slo ttft:500@p95,tpot:25",
+    "roofline goodput -m deepseek-r1 -g b200:tp8 --workload 8k1k --slo ttft:5s",
 )
-@partial(case_options, without=_GOODPUT_OWN, of_loads=True)
-@most_per_gpu_option
 @share_option
-@output_options
 def goodput(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
-    options: dict[str, Any],
+    cases: list[dict[str, Any]],
     output_format: str,
     *,
     share: float | None,
@@ -332,17 +299,21 @@ def goodput(
     """The largest request rate at which requests meet an SLO, what binds, and what a token costs there."""
     from roofline.questions import goodput as goodput_question
 
-    if not options.get("slo"):
+    if not cases[0].get("slo"):
         raise click.UsageError("goodput needs an SLO: --slo ttft:300,tpot:25 (ms), or a --workload with one")
-    share = required_share(options, share)
+    *_, share = (required_share(case, share) for case in cases)
+    options = together(cases)
     answers = [
-        answer for model in models for answer in goodput_question.goodput(model, gpus or None, share=share, **options)
+        answer
+        for model, case in product(models, cases)
+        for answer in goodput_question.goodput(model, gpus or None, share=share, **case)
     ]
     answers.sort(key=lambda answer: not answer.rate)
     rows = [answer.to_dict() for answer in answers]
     shown = [answer for answer in answers if answer.rate or gpus]
     notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
-    screen = replace(_goodput_screen(models, answers, rows, options, share, is_named=bool(gpus)), notes=notes)
+    screen = _goodput_screen(models, answers, rows, options, share, is_named=bool(gpus))
+    screen = replace(screen, notes=notes, columns=with_varying(screen.columns, cases))
     if output_format == "markdown":
         columns = [*screen.columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
@@ -417,18 +388,14 @@ def _curve_columns(curves: int, against: str, *, with_slo: bool) -> list[ScreenC
     ]
 
 
-_CURVE_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "allow_oversize", "measured", "tp")
 _LOWEST = 14  # rows of a chart
 _OTHER = 4  # terminal rows beside a chart
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline curve -m llama-3.3-70b -q fp8 -g h100:tp4 --workload chat --plot\n"
-    "  roofline curve -m llama-3.3-70b -q fp8 -g h100,b200 --against users -o c.svg",
+@question(
+    "roofline curve -m llama-3.3-70b -q fp8 -g h100:tp4 --workload chat --plot",
+    "roofline curve -m llama-3.3-70b -q fp8 -g h100,b200 --against users -o c.svg",
 )
-@partial(case_options, without=_CURVE_OWN, of_loads=True)
 @click.option(
     "--against",
     type=click.Choice(("rate", "users")),
@@ -436,12 +403,8 @@ _OTHER = 4  # terminal rows beside a chart
     show_default=True,
     help="Load on the x axis: rate or users.",
 )
-@most_per_gpu_option
 @share_option
 @click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
-@click.option("-o", "--output", type=PathName(), help="Also write the pictures to a file (SVG, PNG, PDF).")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
-@output_options
 def curve(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -451,8 +414,6 @@ def curve(
     against: str,
     share: float | None,
     plot: bool,
-    output: str | None,
-    force: bool,
 ) -> None:
     """TTFT, TPOT and throughput from an idle server to a full one: what a user gets against what a GPU gives."""
     import shutil
@@ -465,16 +426,17 @@ def curve(
     curves = [
         curve_question.curve(model, gpu, against=against, share=share, **options) for model in models for gpu in gpus
     ]
-    if output is not None:
-        curve_question.save_curves(curves, output, force=force)
+    picture = picture_file()
+    if picture is not None:
+        curve_question.save_curves(curves, picture, force=flags().force)
     if plot:
         width, height = shutil.get_terminal_size()
         echo(curve_question.curves_text(curves, width - 1, max(height - _OTHER, _LOWEST)))
         notes(text for curve in curves for text in _warnings(curve))
     else:
         _print(models, curves, options, output_format, against, share)
-    if output is not None:
-        echo(f"wrote {output}", err=True)
+    if picture is not None:
+        echo(f"wrote {picture}", err=True)
 
 
 def _print(
@@ -569,28 +531,27 @@ def _pays(row: Row) -> str:
     return f"{100.0 * row['break_even_util']:.0f}%" if row["pays"] else "no"
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline cost -m llama-3.3-70b -q fp8 -g h100,b200 --isl 4k --osl 500\n"
-    "  roofline cost -m llama-3.3-70b -q fp8 -g h100 --api-price in:0.5,out:1.5\n"
-    "  roofline cost -m deepseek-r1 -g b200:tp8 --request-rate 2 --gpu-price 3-5",
+@question(
+    "roofline cost -m llama-3.3-70b -q fp8 -g h100,b200 --isl 4k --osl 500",
+    "roofline cost -m llama-3.3-70b -q fp8 -g h100 --api-price in:0.5,out:1.5",
+    "roofline cost -m deepseek-r1 -g b200:tp8 --request-rate 2 --gpu-price 3-5",
 )
-@partial(case_options, of_loads=True)
 @click.option("--api-price", type=API_PRICE, help="What an API asks, in USD per million tokens: in:0.5,out:1.5.")
 @click.option(
     "--headroom",
-    type=SHARE,
+    type=read(SHARE),
     help="Share of the saturation, or of the goodput with an SLO, that stays free.  [default: 0]",
 )
 @share_option
-@output_options
 def cost(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
-    options: dict[str, Any],
+    cases: list[dict[str, Any]],
     output_format: str,
-    **own_options: Any,
+    *,
+    api_price: Mapping[str, float] | None,
+    headroom: float | None,
+    share: float | None,
 ) -> None:
     """What requests and tokens cost, and from which load on your own GPUs beat an API.
 
@@ -599,11 +560,16 @@ def cost(
     """
     from roofline.questions import cost as cost_question
 
-    share_of_workload = options.pop("share", None)
-    stated = {name: value for name, value in own_options.items() if value is not None}
-    cost_options = stated if share_of_workload is None else {"share": share_of_workload, **stated}
+    *_, of_workload = (case.pop("share", None) for case in cases)
+    own = {"api_price": api_price, "headroom": headroom, "share": of_workload if share is None else share}
+    cost_options = {name: value for name, value in own.items() if value is not None}
+    options = together(cases)
     answers = meeting_first(
-        (answer for model in models for answer in cost_question.cost(model, gpus or None, **cost_options, **options)),
+        (
+            answer
+            for model, case in product(models, cases)
+            for answer in cost_question.cost(model, gpus or None, **cost_options, **case)
+        ),
         lambda answer: answer.verdict,
     )
     rows = [answer.to_dict() for answer in answers]
@@ -621,7 +587,7 @@ def cost(
     if load_text.endswith("goodput") and cost_options.get("share") is not None:
         load_text += f" for {100.0 * cost_options['share']:g} % of requests"
     screen = Screen(
-        columns=_cost_columns(options, len(models)),
+        columns=with_varying(_cost_columns(options, len(models)), cases),
         rows=first,
         others=others,
         rule=BELOW_RULE,
@@ -641,7 +607,7 @@ def cost(
     )
     show(screen, output_format, rows)
     if best is None:
-        is_said = bool(gpus) or output_format in FOR_PROGRAMS
+        is_said = bool(gpus) or not for_people(output_format)
         why = "" if is_said else "; --format json says why for each"
         raise RooflineError(f"{', '.join(models)}: no cost on {named_gpus(gpus)}{why}")
 

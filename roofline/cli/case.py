@@ -1,242 +1,160 @@
-"""Options of a case: the decorators that add them, and their conversion to arguments of a question."""
+"""Commands about a case: their options from the one table, and what is typed as arguments of a question."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import click
 
-from roofline.cli.options import (
-    COUNT,
-    COUNTS,
-    DURATION,
-    GPU_PRICE,
-    MEASURED,
-    NUMBER,
-    NUMBERS,
-    PREFIX,
-    PREFIXES,
-    RATIO,
-    SHARE,
-    SLO,
-    WORKLOAD,
-    Command,
-    gpu_option,
-    model_option,
-    specs_option,
-    split_names,
-    suggested,
-    suggested_words,
-)
-from roofline.questions.inputs.arguments import plain_options, with_p99_within
-from roofline.questions.inputs.case import BASES, PRESETS, TIERS, engine_names
-from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, LOADS
+from roofline.cli.answers import PLAN, varying_columns
+from roofline.cli.main import Question
+from roofline.cli.options import GPU, MODEL, Parsed, PathName, output_options, split_names
+from roofline.cli.screen import ScreenColumn
+from roofline.questions.inputs.arguments import LATENCIES, plain_options, with_p99_within
+from roofline.questions.inputs.case import PRESETS, engine_names
+from roofline.questions.inputs.options import FLAG, OPTIONS, QUESTIONS, Option, Value
+from roofline.questions.inputs.options import Question as Taken
+from roofline.questions.predict import LOADS
 
-# Options of a case, one value each or lists of them.
+Answer = Callable[..., Any]
 
-# Long names of the same option in vLLM, SGLang, TensorRT-LLM and AIPerf, ours first; hyphens may be underscores.
-_ISL = (
-    "--isl", "--input-len", "--random-input-len", "--random-input", "--synthetic-input-tokens-mean",
-    "--prompt-input-tokens-mean",
-)  # fmt: skip
-_OSL = (
-    "--osl", "--output-len", "--random-output-len", "--random-output", "--output-tokens-mean",
-    "--prompt-output-tokens-mean",
-)  # fmt: skip
-_USERS = ("-c", "--concurrency", "--max-concurrency", "--users")
-_TP = ("--tp", "-tp", "--tensor-parallel-size", "--tp-size")
-_PP = ("--pp", "-pp", "--pipeline-parallel-size", "--pp-size")
-_EP = ("--ep", "--expert-parallel-size", "--ep-size", "--moe-expert-parallel-size")
-_DP = ("--dp", "-dp", "--data-parallel-size", "--dp-size")
-
-#: Options of a case, in the order in which they are added.
-CASE = (
-    click.option(*_ISL, type=COUNT, help=f"Prompt length in tokens, e.g. 4096 or 4k.  [default: {DEFAULTS['isl']}]"),
-    click.option(*_OSL, type=COUNT, help=f"Output length in tokens.  [default: {DEFAULTS['osl']}]"),
-    click.option("-b", "--batch", type=COUNT, help="Requests that start together on an idle server.  [default: 1]"),
-    click.option(
-        *_USERS,
-        type=NUMBER,
-        help="Concurrent users; each sends a new request as soon as the last one is answered.",
-    ),
-    click.option("--request-rate", "--rate", type=NUMBER, help="Requests per second, arriving at random (Poisson)."),
-    click.option(
-        "--num-prompts",
-        "--num-requests",
-        "--request-count",
-        type=NUMBER,
-        help="Requests in a benchmark run, its start included.  [default: steady state]",
-    ),
-    click.option("--prefix", type=PREFIX, default="0", help="Prompt tokens already in the KV cache, e.g. 1k or 80%."),
-    click.option("--cache-hit", type=SHARE, help="Share of requests whose --prefix is cached.  [default: all]"),
-    click.option("--cache-tier", type=click.Choice(TIERS), help="Where cached prefixes lie.  [default: hbm]"),
-    click.option(
-        "--cache-bandwidth", help="Bandwidth of that tier to one GPU, e.g. 12GB/s.  [default: the GPU's link]"
-    ),
-    click.option("--cache-size", help="Size of the cache of one replica, e.g. 500GB; in hbm taken from the batch."),
-    click.option(
-        "--working-set",
-        help="All prefixes asked for, e.g. 2TB or 2TB:zipf0.9: sets the hit rate from --cache-size.",
-    ),
-    click.option(
-        "--workload",
-        type=WORKLOAD,
-        help="Both lengths in one word, e.g. 8k1k; or a named workload with its SLO (see roofline workloads).",
-    ),
-    click.option("--isl-cv", type=SHARE, help="Spread of prompt lengths: standard deviation over mean, e.g. 0.5."),
-    click.option("--osl-cv", type=SHARE, help="Spread of output lengths."),
-    click.option(
-        "--lengths", help="Distribution of both lengths: lognormal, uniform, or a trace.csv with columns isl and osl."
-    ),
-    click.option("--cold-start", help="Share of requests that hit a cold server, and the delay, e.g. 1%:2s."),
-    click.option("--derate", help="Hardware lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
-    click.option(*_TP, type=COUNT, help="Tensor-parallel degree.  [default: the smallest that serves the case]"),
-    click.option(*_PP, type=COUNT, default=1, show_default=True, help="Pipeline-parallel degree."),
-    click.option(*_EP, type=COUNT, default=1, show_default=True, help="Expert-parallel degree."),
-    click.option(*_DP, type=COUNT, default=1, show_default=True, help="Data-parallel degree of the attention."),
-    click.option(
-        "--num-gpus", "--total-gpus", type=COUNT, help="GPUs in all, split into replicas.  [default: one replica]"
-    ),
-    click.option(
-        "-q",
-        "--quantization",
-        type=suggested("format", PRESETS.keys),
-        help=f"Number formats: {', '.join(PRESETS)}; awq, gptq, w8a8, fp4 and the like are understood.",
-    ),
-    click.option(
-        "--weights", "--weight-dtype", type=suggested("format", PRESETS.keys), help="Format of the weights alone."
-    ),
-    click.option("--kv-cache-dtype", metavar="DTYPE", help="Format of the KV cache, e.g. fp8."),
-    click.option(
-        "--compute", "--compute-dtype", metavar="DTYPE", help="Precision of the matrix multiplications, e.g. bf16."
-    ),
-    click.option("--routing", metavar="C", help="Expert routing: uniform, or a skew.  [default: 0.66]"),
-    click.option(
-        "--basis",
-        type=click.Choice(BASES),
-        default="calibrated",
-        show_default=True,
-        help="Calibrated on measured kernels, or ideal: the hardware limit.",
-    ),
-    click.option(
-        "--engine",
-        type=suggested("engine", engine_names),
-        default=DEFAULT_ENGINE,
-        show_default=True,
-        help=f"Serving engine: {', '.join(engine_names())}, or the path of a profile of your own.",
-    ),
-    click.option(
-        "--max-num-batched-tokens",
-        "--max-num-tokens",
-        "--chunked-prefill-size",
-        type=COUNT,
-        help="Token budget of a step.  [default: the engine's]",
-    ),
-    click.option(
-        "--max-num-seqs",
-        "--max-running-requests",
-        "--max-batch-size",
-        type=COUNT,
-        help="Most sequences that run at once, per data-parallel rank.  [default: the engine's]",
-    ),
-    click.option(
-        "--gpu-memory-utilization",
-        "--mem-fraction-static",
-        type=SHARE,
-        help="Share of the GPU memory that the engine may use.  [default: the engine's, 0.92]",
-    ),
-    click.option(
-        "--max-model-len",
-        "--context-length",
-        "--max-seq-len",
-        type=COUNT,
-        help="Longest request served, prompt and output.  [default: the model's]",
-    ),
-    click.option(
-        "--draft",
-        "--speculative-algorithm",
-        help="Speculative decoding: mtp, eagle, ngram, or a smaller model that proposes tokens.",
-    ),
-    click.option(
-        "--draft-tokens",
-        "--num-speculative-tokens",
-        "--speculative-num-steps",
-        type=COUNT,
-        help="Tokens proposed before each step.",
-    ),
-    click.option(
-        "--acceptance",
-        help="Share of proposed tokens kept: 0.8, .92,.86,.8 (one for each), '2.8 tokens' (per step), or "
-        "deepseek-r1-mtp.",
-    ),
-    click.option("--network", type=DURATION, help="Round trip between client and server, e.g. 20ms.  [default: 0]"),
-    click.option(
-        "--measured",
-        type=MEASURED,
-        help="A measurement of yours in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it.",
-    ),
-    click.option("--slo", "--goodput", type=SLO, help="Limits in ms, e.g. ttft:300@p95,tpot:25,e2el:8s@p99."),
-    click.option("--p99-within", type=RATIO, help="Largest p99 as a multiple of the median, e.g. 2x."),
-    click.option("--allow-oversize", is_flag=True, help="Predict even where the memory does not suffice."),
-    click.option(
-        "--gpu-price", type=GPU_PRICE, help="Rent in USD per GPU-hour, e.g. 2.5 or 2-4.  [default: the catalog's]"
-    ),
-    click.option("--assume", metavar="FAMILY", help="Read a config.json of an unknown family as this one, e.g. llama."),
-)
+_NOT_NAMES = r"[0-9.]+(ms|us|s|k|m|%)?|(ttft|tpot|e2el|itl|tps|p99)\b.*"
+_JOIN = "several values of an option are joined by commas, e.g. -g h100,b200 or --slo ttft:300,tpot:25"
 
 
-#: Options of a case that take lists.
-LISTS = (
-    click.option(*_ISL, type=COUNTS, help="Prompt lengths in tokens, e.g. 500,2k,8k or 1k:32k:x2."),
-    click.option(*_OSL, type=COUNTS, help="Output lengths in tokens."),
-    click.option("-b", "--batch", type=COUNTS, help="Requests that start together on an idle server, e.g. 1:256:x2."),
-    click.option(*_USERS, type=COUNTS, help="Concurrent users, e.g. 1:256:x4."),
-    click.option("--request-rate", "--rate", type=NUMBERS, help="Requests per second, arriving at random (Poisson)."),
-    click.option("--prefix", type=PREFIXES, help="Prompt tokens already in the KV cache, or shares: 0,1k,80%."),
-    click.option(*_TP, type=COUNTS, help="Tensor-parallel degrees.  [default: the smallest that serves the case]"),
-    click.option("-q", "--quantization", type=suggested_words(PRESETS.keys), help="Number formats, e.g. bf16,fp8."),
-)
+# Options from the table.
 
 
-# The options of a case: the decorators that add them, and their conversion to arguments of the API.
+def _workload_names() -> Iterable[str]:
+    from roofline.questions.listing import workloads
 
-#: Options that questions have no use for which judge no limit and price nothing.
-WITHOUT_LIMITS = ("slo", "p99_within", "gpu_price")
+    return workloads()
 
 
-def case_options(
-    function: Command,
-    without: tuple[str, ...] = (),
-    *,
-    single: bool = False,
-    of_loads: bool = False,
-    of_pools: bool = False,
-) -> Command:
-    """Add the options of a case, which the command gets as keyword arguments of `predict` in `options`.
+_KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
+    "": tuple, "format": PRESETS.keys, "engine": engine_names, "workload": _workload_names,
+}  # fmt: skip
 
-    `without` leaves out parameters, `single` takes one model and one GPU, `of_loads` is for questions about requests
-    that arrive one by one, `of_pools` for commands that name GPUs in options of their own.
+
+def _type(value: Value, *, of_several: bool) -> click.ParamType:
+    """How click reads a value, or several."""
+    if value.choices:
+        return click.Choice(value.choices)
+    names = _KNOWN[value.known]
+    if of_several:
+        return Parsed(value.names, value.read_all or str, names)
+    if value.name == "path":
+        return PathName()
+    return Parsed(value.name, value.in_shell or value.read or str, names)
+
+
+def option_of(option: Option, taken: Taken) -> click.Option:
+    """An option of the table as a question takes it."""
+    is_listed = option.name in taken.several
+    value = taken.kinds.get(option.name, option.value)
+    text = taken.helps.get(option.name) or (is_listed and option.each) or option.help
+    if "{" in text:
+        text = text.format(formats=", ".join(PRESETS), engines=", ".join(engine_names()))
+    if option.default and option.name not in taken.helps:
+        text = f"{text}  [default: {option.default}]"
+    if value is FLAG:
+        return click.Option([option.name, *option.flags], is_flag=True, default=None, help=text)
+    of_several = (taken.each or is_listed) and value.read_all is not None
+    return click.Option([option.name, *option.flags], type=_type(value, of_several=of_several), help=text)
+
+
+def stated_options(question: str) -> Callable[[Answer], Answer]:
+    """Decorator: add what a question takes to a command that is not about a case."""
+
+    def add(function: Answer) -> Answer:
+        options = [option_of(option, QUESTIONS[question]) for option in QUESTIONS[question].taken]
+        vars(function).setdefault("__click_params__", []).extend(reversed(options))
+        return function
+
+    return add
+
+
+# Commands.
+
+
+def question(*examples: str, output: Callable[[Answer], Answer] = output_options) -> Callable[[Answer], Question]:
+    """Decorator: a command with the options of a case that its question takes, those of its own, and an output.
+
+    The function has the name of the question. It gets `models`, `gpus`, and `options`, keyword arguments of `predict`;
+    or `cases`, a list of them, where it answers a row for each of several values.
     """
-    own_parameters = inspect.signature(function).parameters
 
-    @functools.wraps(function)
-    def command(models: tuple[str, ...], gpus: tuple[str, ...] = (), **case_values: Any) -> Any:
-        models, gpus = split_names(models), split_names(gpus)
-        own_options = {name: case_values.pop(name) for name in tuple(case_values) if name in own_parameters}
-        is_loaded = of_loads or str(own_options.get("unknown", "")).replace("-", "_") in LOADS[1:]
-        options = _arguments(case_values, of_loads=is_loaded, with_share="share" in own_parameters)
-        return function(models=models, gpus=gpus, options=options, **own_options)
+    def as_command(function: Answer) -> Question:
+        name = function.__name__.replace("_", "-")
+        taken = QUESTIONS[name]
+        own = inspect.signature(function).parameters
 
-    with_specs = specs_option(_with_options(command, CASE, without))
-    return model_option(with_specs if of_pools else gpu_option(with_specs, single=single), single=single)
+        def command(
+            words: tuple[str, ...] = (),
+            models: tuple[str, ...] = (),
+            gpus: tuple[str, ...] = (),
+            **values: Any,
+        ) -> Any:
+            models, gpus = _names(words, models, gpus)
+            rest = {key: values.pop(key) for key in tuple(values) if key not in OPTIONS}
+            is_loaded = taken.is_loaded or str(rest.get("unknown", "")).replace("-", "_") in LOADS[1:]
+            with_share = "share" in rest
+            cases = [_arguments(case, of_loads=is_loaded, with_share=with_share) for case in _cases(values, taken)]
+            asked: dict[str, Any] = {"models": models, "gpus": gpus, "cases": cases, "options": cases[0]}
+            return function(**{key: value for key, value in asked.items() if key in own}, **rest)
+
+        described = output(function)
+        params: list[click.Parameter] = list(reversed(vars(described).pop("__click_params__")))
+        places = [param for param in params if isinstance(param, click.Argument)]
+        names = [_model(single=taken.single), *([_gpu(single=taken.single)] if taken.names_gpus else [])]
+        others = [option_of(option, taken) for option in taken.taken]
+        words = click.Argument(["words"], nargs=-1, metavar="[MODEL [GPU]...]" if taken.names_gpus else "[MODEL]")
+        return Question(
+            name,
+            callback=command,
+            params=[*places, words, *names, *others, *(param for param in params if param not in places)],
+            help=function.__doc__,
+            epilog="\b\nExamples:" + "".join(f"\n  {example}" for example in examples),
+        )
+
+    return as_command
 
 
-def list_options(function: Command, without: tuple[str, ...] = ()) -> Command:
-    """Add the options that take lists; goes inside a `case_options` without them."""
-    return _with_options(function, LISTS, without)
+def without_output(function: Answer) -> Answer:
+    """For a command that prints no rows."""
+    return function
+
+
+def _model(*, single: bool) -> click.Option:
+    ends = "." if single else "; several with commas."
+    text = f"Model: short name, alias or Hugging Face id{ends}"
+    return click.Option(["-m", "--model", "--model-path", "models"], type=MODEL, multiple=True, help=text)
+
+
+def _gpu(*, single: bool) -> click.Option:
+    ends = "." if single else "; several with commas.  [default: all]"
+    text = f"GPU, e.g. h100, 8xh100 or b200:tp4:fp8x2{ends}"
+    return click.Option(["-g", "--gpu", "--system", "--hardware", "gpus"], type=GPU, multiple=True, help=text)
+
+
+def varying(cases: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Names of the options of which several values were given."""
+    return tuple(name for name in cases[0] if any(case[name] != cases[0][name] for case in cases))
+
+
+def together(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Options of all cases, with a list of values where they vary."""
+    return {**cases[0], **{name: list(dict.fromkeys(case[name] for case in cases)) for name in varying(cases)}}
+
+
+def with_varying(columns: Sequence[ScreenColumn], cases: Sequence[Mapping[str, Any]]) -> list[ScreenColumn]:
+    """Columns with those of what varies behind the plan."""
+    place = 1 + next((place for place, column in enumerate(columns) if column is PLAN), -1)
+    return [*columns[:place], *varying_columns(varying(cases)), *columns[place:]]
 
 
 def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
@@ -245,18 +163,36 @@ def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
     return models[0], gpus[0]
 
 
-def _with_options(function: Command, options: Sequence[Command], without: tuple[str, ...]) -> Command:
-    for option in reversed(options):
-        function = option(function)
-        parameters: list[click.Parameter] = vars(function)["__click_params__"]
-        if parameters[-1].name in without:
-            parameters.pop()
-    return function
+# What is typed, as arguments.
+
+
+def _names(
+    words: tuple[str, ...], models: tuple[str, ...], gpus: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Models and GPUs of the options; words without one are the model, where none is named, and GPUs."""
+    stray = next((word for word in words if re.fullmatch(_NOT_NAMES, word, re.IGNORECASE)), None)
+    if words and models and gpus:
+        stray = words[0]
+    if stray is not None:
+        raise click.UsageError(f"Got unexpected extra argument ({stray}); {_JOIN}")
+    if not models:
+        if not words:
+            raise click.UsageError("Missing option '-m' / '--model': a model, as roofline models lists them.")
+        models, words = words[:1], words[1:]
+    return split_names(models), split_names((*gpus, *words))
+
+
+def _cases(values: Mapping[str, Any], taken: Taken) -> list[dict[str, Any]]:
+    """Each combination of values, where a question answers a row for each."""
+    chosen = {name: value for name, value in values.items() if value is not None}
+    lists = {name: value for name, value in chosen.items() if isinstance(value, list) and name not in taken.several}
+    combinations = product(*lists.values())
+    return [{**chosen, **dict(zip(lists, combination, strict=True))} for combination in combinations]
 
 
 def _arguments(values: Mapping[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:
     """Keyword arguments of the API; options left out keep its defaults."""
-    options = {name: value for name, value in values.items() if value is not None}
+    options = dict(values)
     within = options.pop("p99_within", None)
     workload = options.pop("workload", None)
     if workload is not None:
@@ -285,3 +221,13 @@ def _with_named_workload(workload: str, options: dict[str, Any], *, of_loads: bo
     else:
         options.pop("prefix", None)
     return {**stands_for, **options}
+
+
+def required_share(options: dict[str, Any], share: float | None) -> float | None:
+    """The share of ``--share``, else that of a workload, which is taken out of the options of the case."""
+    of_workload = options.pop("share", None)
+    if share is not None and not any(key in LATENCIES for key in options.get("slo") or ()):
+        raise click.UsageError(
+            "--share is of requests that meet limits without a percentile; add one, e.g. --slo ttft:300,tpot:25"
+        )
+    return of_workload if share is None else share

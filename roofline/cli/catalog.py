@@ -10,11 +10,11 @@ import click
 
 from roofline.cli.main import Question
 from roofline.cli.options import (
-    FOR_PEOPLE,
     GPU,
     MODEL,
     PARAMETERS,
     echo,
+    for_people,
     notes,
     one_line,
     output_options,
@@ -114,7 +114,7 @@ def gpus(
 def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     """Every figure of one GPU with unit, source and date."""
     gpu, note = catalog.find_gpu(name, specs)
-    if output_format in FOR_PEOPLE:
+    if for_people(output_format):
         describe_gpu(gpu)
     print_document(listing.document(name, "gpu", specs), output_format)
     notes([note] if note else [])
@@ -157,7 +157,7 @@ def models(
 def _show_model(name: str, output_format: str, specs: str | None) -> None:
     """Layers, counts, formats and figures of one model with source and date."""
     model, note = catalog.find_model(name, specs)
-    if output_format in FOR_PEOPLE:
+    if for_people(output_format):
         describe_model(model)
     print_document(listing.document(name, "model", specs), output_format, {"counted": listing.model_counts(model)})
     notes([note] if note else [])
@@ -260,7 +260,7 @@ _PER_DIRECTION = ("scale_up.bandwidth", "scale_up.peer_bandwidth", "scale_out.ba
 
 def print_document(content: Mapping[str, Any], output_format: str, summary: Mapping[str, Any] | None = None) -> None:
     """Print every figure of a specification, for people with notes and sources; `summary` adds keys to the JSON."""
-    people = output_format in FOR_PEOPLE
+    people = for_people(output_format)
     rows = []
     for figure in figures(content):
         row = figure._asdict()

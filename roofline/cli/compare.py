@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import click
@@ -29,9 +28,8 @@ from roofline.cli.answers import (
     verdict_columns,
     with_refusals,
 )
-from roofline.cli.case import case_options
-from roofline.cli.main import Question
-from roofline.cli.options import FOR_PEOPLE, REASONS, echo, labelled, output_options, print_table, show, suggested
+from roofline.cli.case import question
+from roofline.cli.options import REASONS, echo, for_people, labelled, print_table, show, suggested
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, cell_text
 from roofline.questions.compare import COMPARED_KEYS, FORMATS
 from roofline.questions.compare import compare as compare_gpus
@@ -75,14 +73,10 @@ def _compare_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     ]
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline compare -m llama-3.1-70b -g h100,b200 --isl 2k --osl 300 -b 16\n"
-    "  roofline compare -m deepseek-r1 -g b200,mi300x --workload 8k1k --explain",
+@question(
+    "roofline compare -m llama-3.1-70b -g h100,b200 --isl 2k --osl 300 -b 16",
+    "roofline compare -m deepseek-r1 -g b200,mi300x --workload 8k1k --explain",
 )
-@partial(case_options, without=("measured",))
-@output_options
 @click.option("--explain", is_flag=True, help="Show every kernel's part in the difference.")
 def compare(
     models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
@@ -97,7 +91,7 @@ def compare(
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
     compared = compare_gpus(models[0], gpus, **options)
-    people = output_format in FOR_PEOPLE
+    people = for_people(output_format)
     rows: Sequence[Mapping[str, Any]] = compared.to_records()
     reference = next(row for row in rows if row["label"] == row["reference"])
     kernels = compared.kernel_records()
@@ -198,21 +192,15 @@ def _evidence(row: Row) -> str:
     return "assumed" if row["assumed"] else "-"
 
 
-#: Options of a case that this command varies itself or has no use for.
-_QUANTIZE_OWN = ("quantization", "weights", "kv_cache_dtype", "compute", "measured")
 _HOW = "why: --explain"
 #: Beginnings of notes that repeat a column or a note on all rows.
 _REPEATED = ("--quantization ", "only the ", "does not fit: ")
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline quantize -m llama-3.1-70b -g h100 --isl 2k --osl 300 --batch 16\n"
-    "  roofline quantize -m gpt-oss-120b -g b200 --baseline mxfp4 --explain",
+@question(
+    "roofline quantize -m llama-3.1-70b -g h100 --isl 2k --osl 300 --batch 16",
+    "roofline quantize -m gpt-oss-120b -g b200 --baseline mxfp4 --explain",
 )
-@partial(case_options, without=_QUANTIZE_OWN, single=True)
-@output_options
 @click.option(
     "--baseline",
     type=suggested("format", lambda: FORMATS),
@@ -222,14 +210,20 @@ _REPEATED = ("--quantization ", "only the ", "does not fit: ")
 )
 @click.option("--explain", is_flag=True, help="Show why for every row, and every kernel's part in the speed-up.")
 def quantize(
-    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    baseline: str,
+    explain: bool,
 ) -> None:
     """Number formats of weights and KV cache side by side: memory, latency, throughput, and why."""
     if len(models) != 1 or len(gpus) != 1:
         raise click.UsageError(f"quantize takes one model and one GPU, got {len(models)} and {len(gpus)}")
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
-    comparison = quantize_model(models[0], gpus[0], **options)
+    comparison = quantize_model(models[0], gpus[0], baseline=baseline, **options)
     rows: Sequence[Mapping[str, Any]] = comparison.to_records()
     kernels = comparison.kernel_records()
     base_kv = next(row["kv_cache_dtype"] for row in rows if row["why_prefill"] == "the baseline")
@@ -257,6 +251,6 @@ def quantize(
         notes=[*comparison.notes, *texts],
     )
     show(screen, output_format, rows, {"kernels": kernels, "notes": list(comparison.notes)})
-    if explain and output_format in FOR_PEOPLE:
+    if explain and for_people(output_format):
         keys = ("quantization", "kv_cache_dtype", "pass", "baseline")
         print_kernels(kernels, keys, "{0} weights, {1} KV cache, {2} against {3}", output_format)

@@ -173,22 +173,18 @@ def _discard() -> None:
 
 # Error messages of click in the words of this program.
 
-_FINDS = "the request rate is the answer; roofline predict takes --request-rate and --concurrency"
-#: Options that a command lacks on purpose -> what to do instead.
-_INSTEAD = {
-    ("size", "--num-gpus"): "the number of GPUs is the answer; roofline predict takes --num-gpus",
-    ("goodput", "--request-rate"): _FINDS,
-    ("goodput", "--rate"): _FINDS,
-    ("goodput", "--concurrency"): _FINDS,
-    ("goodput", "-c"): _FINDS,
-    **{
-        ("sheet", name): "a workbook holds bursts on an idle server; for users: roofline sweep -c 64 -o FILE.xlsx"
-        for name in ("-c", "--concurrency", "--users", "--max-concurrency", "--request-rate", "--rate")
-    },
-    ("quantize", "-q"): "every format is compared; --baseline sets the reference",
-    ("quantize", "--quantization"): "every format is compared; --baseline sets the reference",
-}
-_JOIN = "several values of an option are joined by commas, e.g. -g h100,b200 or --slo ttft:300,tpot:25"
+#: Words of the field in the name of an unknown option -> what it takes here.
+_MEANT = {
+    "qps": "--request-rate", "rps": "--request-rate", "prompt": "--isl", "input": "--isl", "output": "--osl",
+    "answer": "--osl", "completion": "--osl", "generation": "--osl", "streams": "--concurrency",
+    "users": "--concurrency",
+    "dtype": "--quantization", "precision": "--quantization", "bits": "--quantization", "gpus": "--num-gpus",
+    "replicas": "--num-gpus", "nodes": "--num-gpus", "memory": "--gpu-memory-utilization", "price": "--gpu-price",
+    "sla": "--slo", "target": "--slo", "latency": "--slo", "speculative": "--draft", "spec": "--draft",
+    "hit": "--cache-hit",
+    "backend": "--engine", "runtime": "--engine", "framework": "--engine", "file": "--output", "out": "--output",
+}  # fmt: skip
+_NEAR = 0.75  # likeness of a mistyped name
 
 
 def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
@@ -197,12 +193,8 @@ def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
         error.param_hint = error.param_hint or " / ".join(f"'{name}'" for name in names_of(error.param))
     message = error.message
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        instead = _INSTEAD.get((str(error.ctx.info_name), error.option_name.replace("_", "-")))
-        if instead is not None:
-            message = f"{error.ctx.info_name} takes no {error.option_name}: {instead}"
-            vars(error)["possibilities"] = []
-    elif message.startswith("Got unexpected extra argument"):
-        message = f"{message}; {_JOIN}"
+        message = _no_such_option(error.option_name.replace("_", "-"), error.ctx)
+        vars(error)["possibilities"] = []
     elif message.startswith("No such command"):
         from difflib import get_close_matches
 
@@ -211,31 +203,46 @@ def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
     vars(error)["message"] = printable(message, lines=True)
 
 
+def _no_such_option(typed: str, ctx: click.Context) -> str:
+    """Why a command does not take an option of others, or which one may be meant."""
+    from difflib import get_close_matches
+
+    from roofline.questions.inputs.options import OPTIONS, QUESTIONS
+
+    question = QUESTIONS.get(str(ctx.info_name))
+    words = [_MEANT[word] for word in typed.strip("-").split("-") if word in _MEANT]
+    for name in (typed, *words):
+        option = next((option for option in OPTIONS.values() if name in option.flags), None)
+        if option is not None and question is not None and option.name in question.refused:
+            return f"{ctx.info_name} takes no {typed}: {question.refused[option.name]}"
+    known = [name for param in ctx.command.params if isinstance(param, click.Option) for name in param.opts]
+    long = [name for name in known if name.startswith("--")]
+    same = [name for name in long if name.replace("-", "") == typed.replace("-", "")]
+    near = same or get_close_matches(typed, long, 3, _NEAR)
+    meant = [name for name in words if name in known]
+    return f"No such option: {typed}{did_you_mean(dict.fromkeys([*near, *meant]))}"
+
+
 # Help pages: options in groups, the common ones first.
 
-#: Group -> its parameters, in the order of the help; the others belong to the command alone.
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Case": ("models", "model", "gpus", "gpu", "isl", "osl", "prefix", "workload", "slo", "p99_within", "share"),
-    "Load": (
-        "concurrency", "request_rate", "batch", "num_prompts", "isl_cv", "osl_cv", "lengths", "cold_start",
-    ),
-    "Prompt cache": ("cache_hit", "cache_tier", "cache_bandwidth", "cache_size", "working_set"),
-    "Plan": ("tp", "pp", "ep", "dp", "num_gpus", "allow_oversize"),
-    "Speculation": ("draft", "draft_tokens", "acceptance"),
-    "Formats": ("quantization", "weights", "kv_cache_dtype", "compute"),
-    "Engine and hardware": (
-        "engine", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len", "network",
-        "routing", "derate", "measured", "basis", "specs", "assume", "gpu_price",
-    ),
+#: Options of the help that are not in the table of a case, by group.
+_NAMED = {
+    "Case": ("models", "model", "gpus", "gpu"),
     "Output": (
-        "output_format", "is_full", "with_notes", "explain", "simulated", "seed", "requests", "plot", "output",
-        "force", "help",
+        "output_format", "output", "force", "is_full", "with_notes", "explain", "simulated", "seed", "requests", "plot",
+        "help",
     ),
 }  # fmt: skip
+_BEHIND = {"Case": ("share",)}  # behind those of the table
+#: Short for ``--format``.
+_FORMATS = ("--json", "--csv", "--markdown", "--latex")
 
 
 class Question(click.Command):
-    """A command with grouped options in its help."""
+    """A command with grouped options in its help, which takes ``--json`` for ``--format json``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f"--format={arg[2:]}" if arg in _FORMATS else arg for arg in args])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, options in grouped(self.get_params(ctx), f"Options of {ctx.info_name}"):
@@ -248,11 +255,18 @@ class Question(click.Command):
 
 def grouped(parameters: Iterable[click.Parameter], own_title: str = "Other") -> list[tuple[str, list[click.Option]]]:
     """Groups with their options, those of the command alone first."""
+    from roofline.questions.inputs.options import CASE
+
     shown = [option for option in parameters if isinstance(option, click.Option) and not option.hidden]
     options = {"help" if "--help" in option.opts else str(option.name): option for option in shown}
-    listed = {name for names in GROUPS.values() for name in names}
+    titles = dict.fromkeys((*CASE, *_NAMED))
+    names_of_group = {
+        title: (*_NAMED.get(title, ()), *(option.name for option in CASE.get(title, ())), *_BEHIND.get(title, ()))
+        for title in titles
+    }
+    listed = {name for names in names_of_group.values() for name in names}
     others = [option for name, option in options.items() if name not in listed]
-    groups = [(title, [options[name] for name in names if name in options]) for title, names in GROUPS.items()]
+    groups = [(title, [options[name] for name in names if name in options]) for title, names in names_of_group.items()]
     return [(title, members) for title, members in [(own_title, others), *groups] if members]
 
 

@@ -10,16 +10,14 @@ from typing import Any
 
 import click
 
+from roofline.cli.case import stated_options
 from roofline.cli.main import Question
 from roofline.cli.options import (
-    COUNT,
-    FOR_PROGRAMS,
     GPU,
     MODEL,
-    NUMBER,
-    PREFIX,
     PathName,
     echo,
+    for_people,
     notes,
     output_options,
     print_rows,
@@ -42,7 +40,7 @@ from roofline.questions.check import (
     results,
     what_changed,
 )
-from roofline.questions.inputs.case import BASES, PRESETS
+from roofline.questions.inputs.case import BASES
 from roofline.support.errors import BadInput, RooflineError
 
 # Benchmark results compared with predictions and with each other: the `check` command.
@@ -97,39 +95,18 @@ class _BeforeAndAfter(Question):
 )
 @click.option("-m", "--model", "--model-path", type=MODEL, help="Model: Hugging Face id, short name or alias.")
 @click.option("-g", "--gpu", "--system", "--hardware", type=GPU, help="GPU: name or alias.")
-@click.option("--tp", "-tp", "--tensor-parallel-size", type=COUNT, help="Tensor-parallel degree.")
-@click.option("--pp", "-pp", "--pipeline-parallel-size", type=COUNT, help="Pipeline-parallel degree.  [default: 1]")
-@click.option("--ep", "--expert-parallel-size", type=COUNT, help="Expert-parallel degree.  [default: 1]")
-@click.option("--dp", "-dp", "--data-parallel-size", type=COUNT, help="Data-parallel degree.  [default: 1]")
-@click.option("-q", "--quantization", type=str, help=f"Preset of number formats: {', '.join(PRESETS)}.")
-@click.option("--kv-cache-dtype", type=str, help="Number format of the KV cache.")
-@click.option("--isl", "--input-len", type=NUMBER, help="Mean prompt length [tokens].")
-@click.option("--osl", "--output-len", type=NUMBER, help="Mean answer length [tokens].")
-@click.option("--prefix", "--prefix-prompt-length", type=PREFIX, help="Cached prompt tokens, or a share such as 80%.")
-@click.option("-b", "--batch", type=NUMBER, help="Requests that started together.")
-@click.option("--concurrency", "--max-concurrency", type=NUMBER, help="Requests in flight on the deployment.")
-@click.option("--request-rate", "--rate", type=float, help="Requests per second sent to the deployment.")
-@click.option("--num-prompts", type=NUMBER, help="Requests of the run, its start included.")
-@click.option("--engine", type=str, help="Engine that was measured: vllm, sglang, trtllm, none.")
+@stated_options("check")
 @click.option(
     "--statistic",
     type=click.Choice(tuple(STATISTICS)),
     help="Statistic over the requests.  [default: median, else mean]",
 )
-@click.option(
-    "--basis",
-    type=click.Choice(BASES),
-    default="calibrated",
-    show_default=True,
-    help="Calibrated on measured kernels, or ideal: the hardware limit.",
-)
-@specs_option
 @output_options
 def check(
     files: tuple[str, ...],
     after: tuple[str, ...],
     statistic: str | None,
-    basis: str,
+    basis: str | None,
     specs: str | None,
     output_format: str,
     **stated: Any,
@@ -147,7 +124,7 @@ def check(
     sides, failures = [], []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
         readings, unread = _readings(names, statistic)
-        checked, refused = check_readings(readings, stated, basis=basis, specs=specs)
+        checked, refused = check_readings(readings, stated, basis=basis or BASES[0], specs=specs)
         sides.append(checked)
         failures += [*unread, *refused]
     changed, why_not = _diagnosis_or_reason(sides[0], sides[1])
@@ -212,7 +189,7 @@ def _print(
     sides: Sequence[list[MeasurementCheck]], changed: Diagnosis | None, output_format: str, further_notes: list[str]
 ) -> None:
     runs = [run for side in sides for run in side]
-    if output_format in FOR_PROGRAMS:
+    if not for_people(output_format):
         extra = {
             "parts": [row for run in runs for row in _part_rows(run)],
             "suspects": [row for run in runs for row in _suspect_rows(run)],

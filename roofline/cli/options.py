@@ -25,76 +25,23 @@ from roofline.cli.screen import (
     styled,
 )
 from roofline.numbers.quantity import count_from_text, rounded, to_text
-from roofline.outputs.files import SCHEMA_VERSION, csv_text, json_text
+from roofline.outputs.files import SUFFIXES, csv_text, json_text, write_rows
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments
-from roofline.questions.inputs.arguments import LATENCIES, ratio_of_text, slo_limits
+from roofline.questions.inputs.options import Value
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision, printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = [
-    "REASONS",
-    "SCHEMA_VERSION",
-    "Parsed",
-    "PathName",
-    "echo",
-    "gpu_option",
-    "labelled",
-    "model_option",
-    "most_per_gpu_option",
-    "notes",
-    "one_line",
-    "output_options",
-    "print_rows",
-    "print_table",
-    "required_share",
-    "screen_options",
-    "share_option",
-    "show",
-    "specs_option",
-    "split_names",
-    "suggested",
-    "suggested_words",
-    "with_unit",
-]
-
-
-# Options that commands share.
-
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
 OUTPUT_FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
+PICTURES = (".svg", ".png", ".pdf")
 
 Command = Callable[..., Any]
 
 
-def model_option(function: Command, *, single: bool = False) -> Command:
-    repeatable = "." if single else "; several with commas."
-    return click.option(
-        "-m",
-        "--model",
-        "--model-path",
-        "models",
-        type=MODEL,
-        multiple=True,
-        required=True,
-        help=f"Model: short name, alias or Hugging Face id{repeatable}",
-    )(function)
-
-
-def gpu_option(function: Command, *, single: bool = False) -> Command:
-    repeatable = "." if single else "; several with commas.  [default: all]"
-    return click.option(
-        "-g",
-        "--gpu",
-        "--system",
-        "--hardware",
-        "gpus",
-        type=GPU,
-        multiple=True,
-        help=f"GPU, e.g. h100, 8xh100 or b200:tp4:fp8x2{repeatable}",
-    )(function)
+# Options that commands share beside those of a case.
 
 
 def specs_option(function: Command) -> Command:
@@ -113,52 +60,52 @@ def share_option(function: Command) -> Command:
     )(function)
 
 
-def most_per_gpu_option(function: Command) -> Command:
-    """The tensor-parallel degree, for questions that find the load."""
-    return click.option(
-        "--tp",
-        "-tp",
-        "--tensor-parallel-size",
-        "--tp-size",
-        type=COUNT,
-        help="Tensor-parallel degree.  [default: the most requests per GPU]",
-    )(function)
-
-
-def required_share(options: dict[str, Any], share: float | None) -> float | None:
-    """The share of ``--share``, else that of a workload, which is taken out of the options of the case."""
-    of_workload = options.pop("share", None)
-    if share is not None and not any(key in LATENCIES for key in options.get("slo") or ()):
-        raise click.UsageError(
-            "--share is of requests that meet limits without a percentile; add one, e.g. --slo ttft:300,tpot:25"
-        )
-    return of_workload if share is None else share
-
-
-def output_options(function: Command) -> Command:
-    """Add ``--format``, ``--all`` and ``--notes``."""
-    format_option = click.option(
-        "-f",
-        "--format",
-        "output_format",
-        type=click.Choice(OUTPUT_FORMATS),
-        default="table",
-        show_default=True,
-        help="For people, documents or programs; csv and json have every row and key.",
-    )
-    return format_option(screen_options(function))
-
-
-def screen_options(function: Command) -> Command:
-    """Add ``--all`` and ``--notes``, for what the first screen leaves out."""
+def output_options(function: Command, formats: tuple[str, ...] = OUTPUT_FORMATS) -> Command:
+    """Add ``--format``, ``--output``, ``--force``, ``--all`` and ``--notes``."""
     for name, flag, text in (
+        ("force", "--force", "Overwrite the file."),
         ("with_notes", "--notes", "Print the notes: assumptions, and what was not checked."),
         ("is_full", "--all", "Print every row, not just the first ten."),
     ):
         function = click.option(
             flag, name, is_flag=True, expose_value=False, callback=partial(set_flag, name=name), help=text
         )(function)
-    return function
+    function = click.option(
+        "-o",
+        "--output",
+        "output",
+        type=PathName(),
+        expose_value=False,
+        callback=partial(set_flag, name="output"),
+        help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}; - prints.",
+    )(function)
+    return format_option(function, formats)
+
+
+def format_option(function: Command, formats: tuple[str, ...]) -> Command:
+    return click.option(
+        "-f",
+        "--format",
+        "output_format",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="For people, documents or programs; csv and json have every row and key.",
+    )(function)
+
+
+def for_people(output_format: str) -> bool:
+    """Whether an answer is read on a screen or in a document, not by a program or from a file."""
+    return output_format in FOR_PEOPLE and flags().output is None
+
+
+def picture_file() -> str | None:
+    """The file of ``--output`` where it names a picture, which then takes no rows."""
+    file = flags().output
+    if file is None or not file.lower().endswith(PICTURES):
+        return None
+    set_flag(click.get_current_context(), None, "-", name="output")
+    return file
 
 
 # Types of option values: counts, times, lengths, limits, names.
@@ -199,11 +146,6 @@ def suggested(name: str, names: Callable[[], Iterable[str]]) -> Parsed:
     return Parsed(name, names=names)
 
 
-def suggested_words(names: Callable[[], Iterable[str]]) -> Parsed:
-    """Words separated by commas, each completed from names."""
-    return Parsed(WORDS.name, arguments.words_of_text, names)
-
-
 def _parameters(text: str) -> float:
     number = text.strip().upper()
     try:
@@ -218,31 +160,16 @@ def _share_of_requests(text: str) -> float | None:
     return check_share(text)
 
 
-def _workload_names() -> Iterable[str]:
-    from roofline.questions.listing import workloads
-
-    return workloads()
+def read(value: Value) -> Parsed:
+    """How a command reads values of a kind in an option of its own."""
+    return Parsed(value.name, value.in_shell or value.read or str)
 
 
 GPU = Parsed("gpu", names=catalog.gpus)  # h100, 8xh100, b200:tp4
 MODEL = Parsed("model", names=catalog.models)
-COUNT = Parsed("n", arguments.whole_of_text)  # 4096, 4k
-NUMBER = Parsed("n", arguments.number_of_text)  # 64, 1k, 12.5
-COUNTS = Parsed("n,n", arguments.wholes_of_text)  # 500,2k; 0:64:8; 1:256:x2
-NUMBERS = Parsed("x,x", arguments.numbers_of_text)  # 0.5,1; 1:5:0.5; 0.5:8:x2
-PREFIX = Parsed("tokens|%", arguments.prefix_of_text)  # 1k, 80%
-PREFIXES = Parsed("tokens|%,...", arguments.prefixes_of_text)  # 0,1k,80%
-SHARE = Parsed("x|%", arguments.share_of_text)  # 0.5, 50%
-DURATION = Parsed("time", arguments.time_of_text)  # 20ms; a bare number is milliseconds
-MEASURED = Parsed("key=value", arguments.measured_of_text)  # tpot=12.3,batch=8
-GPU_PRICE = Parsed("USD/h", arguments.price_of_text)  # 2.5, 2-4
 API_PRICE = Parsed("key:USD", arguments.api_price_of_text)  # in:0.5,out:1.5,cached:0.05
-SLO = Parsed("key:ms", slo_limits)  # ttft:300@p95,tpot:25
-RATIO = Parsed("Nx", ratio_of_text)  # 2x
-WORDS = Parsed("word,word", arguments.words_of_text)  # bf16,fp8
 SHARE_OF_REQUESTS = Parsed("share", _share_of_requests)  # 99%
 PARAMETERS = Parsed("count", _parameters)  # 7B
-WORKLOAD = Parsed("8k1k|name", lambda text: arguments.lengths_of_text(text) or text.strip(), _workload_names)
 
 
 def split_names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -282,7 +209,7 @@ def show(
 ) -> None:
     """Print the first screen for people, all rows for documents and programs; `extra` adds keys to the JSON."""
     everything = [*screen.rows, *screen.others]
-    if output_format in FOR_PROGRAMS:
+    if output_format in FOR_PROGRAMS or flags().output is not None:
         print_rows(everything if rows is None else rows, output_format, {}, extra)
         return
     if output_format == "markdown":
@@ -305,8 +232,12 @@ def print_rows(
     columns: Mapping[str, str],
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print rows with all keys for programs, with `columns` (key -> heading) for people."""
-    if output_format == "json":
+    """Print rows with all keys for programs, or write them to a file; with `columns` (key -> heading) for people."""
+    file = flags().output
+    if file is not None:
+        write_rows(rows, file, force=flags().force)
+        echo(f"wrote {len(rows)} row{'' if len(rows) == 1 else 's'} to {file}", err=True)
+    elif output_format == "json":
         echo(json_text(rows, extra), nl=False)
     elif output_format == "csv":
         echo(csv_text(rows), nl=False)

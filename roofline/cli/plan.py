@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,19 +21,14 @@ from roofline.cli.answers import (
     ranked,
     speedup_column,
 )
-from roofline.cli.case import WITHOUT_LIMITS, case_options, list_options, one_case
-from roofline.cli.main import Question
+from roofline.cli.case import one_case, question, required_share, without_output
 from roofline.cli.options import (
-    COUNT,
-    COUNTS,
-    FOR_PROGRAMS,
     GPU,
-    WORDS,
     PathName,
+    for_people,
     labelled,
     notes,
-    output_options,
-    required_share,
+    read,
     share_option,
     show,
     suggested,
@@ -43,6 +37,7 @@ from roofline.cli.screen import Row, Screen, ScreenColumn, flags, prose, termina
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import engine_names
+from roofline.questions.inputs.options import COUNT
 from roofline.questions.predict import meeting_first
 
 if TYPE_CHECKING:
@@ -105,12 +100,10 @@ def _quality(row: Row) -> str:
     return "-" if row.get("quality") is None else "same" if is_free(row["quality"]) else "check"
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline levers -m llama-3.3-70b -g h100:fp8 --workload chat -c 16\n"
-    "  roofline levers --for tpot -m qwen3-32b -g h100:tp2 --isl 4k -c 64\n"
-    "  roofline levers --for cost -m llama-3.1-8b -g l40s --workload rag -c 8",
+@question(
+    "roofline levers -m llama-3.3-70b -g h100:fp8 --workload chat -c 16",
+    "roofline levers --for tpot -m qwen3-32b -g h100:tp2 --isl 4k -c 64",
+    "roofline levers --for cost -m llama-3.1-8b -g l40s --workload rag -c 8",
 )
 @click.option(
     "--for",
@@ -119,9 +112,7 @@ def _quality(row: Row) -> str:
     help="What is to be made better; ttft is its p99, cost that of a request.  [default: tpot where it misses the SLO "
     "most, else ttft]",
 )
-@partial(case_options, without=("batch", "num_prompts", "measured", "allow_oversize"), single=True, of_loads=True)
 @share_option
-@output_options
 def levers(
     goal: str | None,
     models: tuple[str, ...],
@@ -359,15 +350,11 @@ def _break_even_text(row: Row) -> str:
     return "any" if even <= 1.0 else rounded(even)
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline cache -m llama-3.1-70b -g h100:tp4 --isl 8k --prefix 6k\n"
-    "  roofline cache -m llama-3.1-8b -g h100 --prefix 900 --working-set 2TB\n"
-    "  roofline cache -m qwen3-32b -g h100 --isl 8k --prefix 75% --cache-tier host",
+@question(
+    "roofline cache -m llama-3.1-70b -g h100:tp4 --isl 8k --prefix 6k",
+    "roofline cache -m llama-3.1-8b -g h100 --prefix 900 --working-set 2TB",
+    "roofline cache -m qwen3-32b -g h100 --isl 8k --prefix 75% --cache-tier host",
 )
-@case_options
-@output_options
 def cache(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
     """Load a cached prompt from host, disk or network, or compute it again: times, break-even length, hit rate."""
     from roofline.questions import cache as cache_question
@@ -424,29 +411,13 @@ def _lines(answers: Sequence[cache_question.CacheTier]) -> Iterator[str]:
 # Whether speculative decoding pays: the `speculate` command.
 
 _NAMES = {"batch": "batch", "concurrency": "users", "request_rate": "req/s"}
-_SPECULATE_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "measured", *WITHOUT_LIMITS)
-_LISTED = ("isl", "osl", "prefix", "tp", "quantization")
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline speculate -m deepseek-r1 -g b200:tp8 --draft mtp --acceptance .9,.7\n"
-    "  roofline speculate -m qwen3-32b -g h100 --draft ngram --acceptance .6,.5",
+@question(
+    "roofline speculate -m deepseek-r1 -g b200:tp8 --draft mtp --acceptance .9,.7",
+    "roofline speculate -m qwen3-32b -g h100 --draft ngram --acceptance .6,.5",
 )
-@partial(case_options, without=_SPECULATE_OWN)
-@partial(list_options, without=_LISTED)
-@output_options
-def speculate(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    options: dict[str, Any],
-    output_format: str,
-    *,
-    batch: Sequence[float] | None,
-    concurrency: Sequence[float] | None,
-    request_rate: Sequence[float] | None,
-) -> None:
+def speculate(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
     """TPOT with drafts by batch, users or rate: how many tokens to propose, and where drafts stop paying."""
     from roofline.questions import speculate as speculate_question
 
@@ -455,8 +426,6 @@ def speculate(
     for name in ("draft", "acceptance"):
         if options.get(name) is None:
             raise click.UsageError(f"speculate needs --{name}; e.g. --draft ngram --acceptance 0.6")
-    loads = {"batch": batch, "concurrency": concurrency, "request_rate": request_rate}
-    options |= {name: value for name, value in loads.items() if value}
     answer = speculate_question.speculate(model, gpu, **options)
     rows = answer.to_rows()
     screen = Screen(
@@ -494,20 +463,15 @@ def _pivoted(rows: Sequence[Mapping[str, Any]], place: int, count: int) -> dict[
 
 # Separate prefill and decode pools: the `disaggregate` command.
 
-#: Options of a case that the pools state here, or of no use.
-_POOLS_OWN = ("batch", "tp", "pp", "ep", "dp", "num_gpus", "measured", "allow_oversize", "derate")
 _SMALL = 0.005  # share of the TTFT below which a part is left out
 _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_util"))
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline disaggregate -m qwen3-32b --prefill b200:x2 --decode h200 --rate 9\n"
-    "  roofline disaggregate -m deepseek-r1 --prefill 8xb200 --decode 8xb200 -c 64\n"
-    "  roofline disaggregate -m qwen3-32b --prefill 8xh100 --decode 8xh100 -c 64",
+@question(
+    "roofline disaggregate -m qwen3-32b --prefill b200:x2 --decode h200 --rate 9",
+    "roofline disaggregate -m deepseek-r1 --prefill 8xb200 --decode 8xb200 -c 64",
+    "roofline disaggregate -m qwen3-32b --prefill 8xh100 --decode 8xh100 -c 64",
 )
-@partial(case_options, without=_POOLS_OWN, of_loads=True, of_pools=True)
 @click.option(
     "--prefill",
     type=GPU,
@@ -529,11 +493,11 @@ _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_
 @click.option(
     "--decode-gpu-price", metavar="USD/H", type=float, help="Price of a decode GPU.  [default: the catalog's]"
 )
-@click.option("--max-gpus", type=COUNT, help="GPUs for the best ratio of both pools.  [default: as many as there are]")
-@output_options
+@click.option(
+    "--max-gpus", type=read(COUNT), help="GPUs for the best ratio of both pools.  [default: as many as there are]"
+)
 def disaggregate(
     models: tuple[str, ...],
-    gpus: tuple[str, ...],
     options: dict[str, Any],
     output_format: str,
     *,
@@ -550,7 +514,6 @@ def disaggregate(
     """Latencies, throughput and cost of a prefill pool and a decode pool, beside one pool of the same rent."""
     from roofline.questions import disaggregate as disaggregate_question
 
-    del gpus
     answers = [
         disaggregate_question.disaggregate(
             model, prefill, decode,
@@ -560,7 +523,7 @@ def disaggregate(
         for model in models
     ]  # fmt: skip
     rows = [answer.to_dict() for answer in answers]
-    if output_format in FOR_PROGRAMS:
+    if not for_people(output_format):
         show(Screen(_COLUMNS, rows), output_format, rows)
         return
     for answer, row in zip(answers, rows, strict=True):
@@ -641,27 +604,13 @@ _COLUMNS = [
 
 # A sizing workbook with live formulas: the `sheet` command.
 
-_NUMBERS = ("isl", "osl", "batch", "prefix", "tp", "pp", "ep", "dp")
-_SHEET_OWN = (
-    *_NUMBERS, "workload", "quantization", "kv_cache_dtype", "weights", "compute", "measured", "num_gpus",
-    "allow_oversize", "concurrency", "request_rate", "num_prompts", "max_num_batched_tokens", "max_num_seqs",
-    "gpu_memory_utilization", "max_model_len", "draft", "draft_tokens", "acceptance", "gpu_price",
-)  # fmt: skip
 
-
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline sheet sizing.xlsx -m llama-3.1-8b -g h100,b200 --isl 1k,4k\n"
-    "  roofline sheet sizing.xlsx -m deepseek-v3 -g h200 --tp 8 -q native,fp8",
+@question(
+    "roofline sheet sizing.xlsx -m llama-3.1-8b -g h100,b200 --isl 1k,4k",
+    "roofline sheet sizing.xlsx -m deepseek-v3 -g h200 --tp 8 -q native,fp8",
+    output=without_output,
 )
 @click.argument("output", type=PathName())
-@partial(case_options, without=_SHEET_OWN)
-@partial(list_options, without=("concurrency", "request_rate"))
-@click.option("--pp", "-pp", "--pipeline-parallel-size", type=COUNTS, help="Pipeline-parallel degrees.")
-@click.option("--ep", "--expert-parallel-size", type=COUNTS, help="Expert-parallel degrees.")
-@click.option("--dp", "-dp", "--data-parallel-size", type=COUNTS, help="Data-parallel degrees of the attention.")
-@click.option("--kv-cache-dtype", type=WORDS, help="Number formats of the KV cache.")
 @click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def sheet(

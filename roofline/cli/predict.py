@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ from roofline.cli.answers import (
     TOK_S_USER,
     USD_HOUR,
     USD_TOKENS,
+    VARYING,
     answer_text,
     by_estimate,
     case_text,
@@ -31,31 +32,19 @@ from roofline.cli.answers import (
     ranked,
     ranks_of,
     split_by_rule,
+    varying_columns,
     verdict_columns,
     with_refusals,
 )
-from roofline.cli.case import case_options, list_options
-from roofline.cli.main import Question
-from roofline.cli.options import (
-    COUNT,
-    FOR_PEOPLE,
-    REASONS,
-    PathName,
-    echo,
-    labelled,
-    notes,
-    output_options,
-    print_table,
-    show,
-)
+from roofline.cli.case import question, together, varying
+from roofline.cli.options import REASONS, Command, echo, for_people, labelled, notes, print_table, read, show
 from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, keys_of, pressing_first, prose
 from roofline.numbers.quantity import MICRO, rounded, rounded_down, to_text
-from roofline.outputs.files import SUFFIXES, write_rows
 from roofline.questions import catalog
-from roofline.questions.inputs.case import LENGTHS, is_pressing
+from roofline.questions.inputs.case import is_pressing
 from roofline.questions.inputs.load import UNDER_LOAD
+from roofline.questions.inputs.options import COUNT
 from roofline.questions.predict import (
-    NO_KNEE,
     ROW_KEYS,
     Kernel,
     Pass,
@@ -67,7 +56,7 @@ from roofline.questions.predict import (
     prediction_passes,
     refused_row,
 )
-from roofline.support.errors import BadInput, RooflineError, UnknownName
+from roofline.support.errors import RooflineError, UnknownName
 from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
@@ -214,110 +203,97 @@ _OF_A_LOAD = ("concurrency", "request_rate")
 class _Query(NamedTuple):
     models: tuple[str, ...]
     gpus: tuple[str, ...]
-    options: dict[str, Any]
+    cases: list[dict[str, Any]]
     output_format: str
     explain: bool
-    simulated: bool
-    seed: int
-    requests: int | None
+    simulated: bool = False
+    seed: int = 0
+    requests: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the first case: what all have in common but for values that vary."""
+        return self.cases[0]
 
     @property
     def for_people(self) -> bool:
-        return self.output_format in FOR_PEOPLE
+        return for_people(self.output_format)
 
 
-_SIMULATION = (
-    click.option(
-        "--simulate",
-        "simulated",
-        is_flag=True,
-        help="Simulate every step as well, and print both beside each other.",
-    ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
-    click.option("--requests", type=COUNT, help="Requests to simulate.  [default: 4000, more for many users]"),
-)
+_explained = click.option("--explain", is_flag=True, help="Show every kernel, with the equation and its numbers.")
 
 
-def _command(*examples: str, with_simulation: bool = True) -> Callable[[Callable[[_Query], None]], click.Command]:
-    """Decorator: a command with the options of a case, the output and a simulation."""
-
-    def as_command(function: Callable[[_Query], None]) -> click.Command:
-        def command(
-            models: tuple[str, ...],
-            gpus: tuple[str, ...],
-            options: dict[str, Any],
-            output_format: str,
-            *,
-            explain: bool,
-            simulated: bool = False,
-            seed: int = 0,
-            requests: int | None = None,
-        ) -> None:
-            function(_Query(models, gpus, options, output_format, explain, simulated, seed, requests))
-
-        for option in reversed(_SIMULATION if with_simulation else ()):
-            command = option(command)
-        command = click.option("--explain", is_flag=True, help="Show every kernel, with the equation and its numbers.")(
-            command
-        )
-        return click.command(
-            function.__name__,
-            cls=Question,
-            help=function.__doc__,
-            epilog="\b\nExamples:" + "".join(f"\n  {example}" for example in examples),
-        )(case_options(output_options(command)))
-
-    return as_command
+def _simulated(function: Command) -> Command:
+    """Add a simulation of every step."""
+    for option in (
+        click.option(
+            "--requests", type=read(COUNT), help="Requests to simulate.  [default: 4000, more for many users]"
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
+        click.option(
+            "--simulate",
+            "simulated",
+            is_flag=True,
+            help="Simulate every step as well, and print both beside each other.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
-@_command(
+@question(
     "roofline ttft -m llama-3.1-70b --isl 2000",
     "roofline ttft -m llama-3.1-70b -g h100,b200 -q fp8 --isl 8k --prefix 80%",
     "roofline ttft -m qwen3-32b -g h200 --isl 4000 --explain",
 )
-def ttft(query: _Query) -> None:
+@_simulated
+@_explained
+def ttft(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], **query: Any) -> None:
     """Time to first token on every GPU, or on those named, fastest first.
 
     On an idle server that of the whole burst; under a load the mean over requests.
     """
-    _answer(query, ttft_columns)
+    _answer(_Query(models, gpus, cases, **query), ttft_columns)
 
 
-@_command(
+@question(
     "roofline tpot -m llama-3.1-8b -g h100 --isl 2000 --osl 300 --batch 64",
     "roofline tpot -m gpt-oss-120b --workload 8k1k",
 )
-def tpot(query: _Query) -> None:
+@_simulated
+@_explained
+def tpot(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], **query: Any) -> None:
     """Mean time per output token after the first, on every GPU or on those named, fastest first."""
-    _answer(query, tpot_columns, "tpot")
+    _answer(_Query(models, gpus, cases, **query), tpot_columns, "tpot")
 
 
-@_command(
+@question(
     "roofline predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16",
     "roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
 )
-def predict(query: _Query) -> None:
+@_simulated
+@_explained
+def predict(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], **query: Any) -> None:
     """Latency, throughput, knee, memory and cost of one case, or a table of several."""
-    is_one = len(query.models) == len(query.gpus) == 1 and query.output_format == "table"
-    _answer(query, None if is_one else predict_columns)
+    asked = _Query(models, gpus, cases, **query)
+    is_one = len(models) == len(gpus) == len(cases) == 1 and asked.output_format == "table" and asked.for_people
+    _answer(asked, None if is_one else predict_columns)
 
 
-@_command(
+@question(
     "roofline knee -m llama-3.1-70b -g h100-sxm --tp 4 --isl 2000 --osl 300",
     "roofline knee -m qwen3-235b-a22b -g b200 --slo ttft:300,tpot:25",
-    with_simulation=False,
 )
-def knee(query: _Query) -> None:
+@_explained
+def knee(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], **query: Any) -> None:
     """The batch, or the number of users, at which decode stops being cheap."""
-    if query.options.get("request_rate") is not None:
-        raise BadInput(NO_KNEE)
-    _answer(query, knee_columns)
+    _answer(_Query(models, gpus, cases, **query), knee_columns)
 
 
 def _check(query: _Query) -> None:
     if not query.simulated and (query.seed or query.requests is not None):
         raise click.UsageError("--seed and --requests belong to a simulation: add --simulate")
-    if query.simulated and not set(_OF_A_LOAD) & set(query.options):
+    if query.simulated and not all(set(_OF_A_LOAD) & set(case) for case in query.cases):
         raise click.UsageError("--simulate needs a load: --concurrency or --request-rate")
     if query.explain and query.output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
@@ -327,14 +303,16 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
     """Print the answers; without a view in prose. GPUs that were named and have no answer are errors."""
     _check(query)
     models, gpus, options = query.models, query.gpus, query.options
-    columns = [] if view is None else [MARK, *model_column(len(models)), GPUS, PLAN, *view(options)]
+    columns = []
+    if view is not None:
+        columns = [MARK, *model_column(len(models)), GPUS, PLAN, *varying_columns(varying(query.cases)), *view(options)]
     keys = None
     if query.for_people and columns:  # knees take longer than everything else
         keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
     names = gpus or catalog.gpus(options.get("specs"))
     if "measured" in options and len(models) * len(names) != 1:
         raise click.UsageError("--measured is of one deployment; give one model and one GPU")
-    cases = _cases(models, names, by, options, keys)
+    cases = _cases(models, names, by, query.cases, keys)
     failures = [error for error, is_alone in cases.refused.values() if gpus or is_alone]
     unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)
     if unknown is not None:
@@ -347,7 +325,7 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
         *labelled((row["gpu"], row["warnings"]) for row in cases.rows),
     ]
     if columns:
-        screen = replace(_screen(models, gpus, cases, columns, options), notes=texts)
+        screen = replace(_screen(query, cases, columns), notes=texts)
         extra = _kernels(cases.predictions) if query.explain and not query.for_people else None
         show(screen, query.output_format, _rows(cases, simulations), extra)
     else:
@@ -373,32 +351,26 @@ class _Cases(NamedTuple):
     predictions: list[Prediction]
     rows: list[dict[str, Any]]
     refusals: list[dict[str, Any]]
-    refused: dict[tuple[str, str], tuple[RooflineError, bool]]  # (model, GPU) -> error, whether the model runs nowhere
+    refused: dict[tuple[str, str, int], tuple[RooflineError, bool]]  # whether the model runs nowhere
 
 
 def _cases(
-    models: tuple[str, ...], gpus: tuple[str, ...], by: str, options: dict[str, Any], keys: tuple[str, ...] | None
+    models: tuple[str, ...], gpus: tuple[str, ...], by: str, cases: list[dict[str, Any]], keys: tuple[str, ...] | None
 ) -> _Cases:
-    cases = _Cases([], [], [], {})
-    for model in models:
+    answers = _Cases([], [], [], {})
+    for model, (place, options) in product(dict.fromkeys(models), enumerate(cases)):
         predictions, refused = predict_each_gpu(model, gpus, by, **options)
-        cases.predictions.extend(predictions)
-        cases.rows.extend(dict(prediction.to_dict(keys)) for prediction in predictions)
+        answers.predictions.extend(predictions)
+        answers.rows.extend(dict(prediction.to_dict(keys)) for prediction in predictions)
         for name, error in refused.items():
-            if (model, name) not in cases.refused:  # a model may be named twice
-                cases.refusals.append(refused_row(model, name, error, **options))
-            cases.refused[model, name] = error, not predictions
-    pairs = meeting_first(zip(cases.predictions, cases.rows, strict=True), lambda pair: pair[0].verdict)
-    return cases._replace(predictions=[pair[0] for pair in pairs], rows=[pair[1] for pair in pairs])
+            answers.refusals.append(refused_row(model, name, error, **options))
+            answers.refused[model, name, place] = error, not predictions
+    pairs = meeting_first(zip(answers.predictions, answers.rows, strict=True), lambda pair: pair[0].verdict)
+    return answers._replace(predictions=[pair[0] for pair in pairs], rows=[pair[1] for pair in pairs])
 
 
-def _screen(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    cases: _Cases,
-    columns: list[ScreenColumn],
-    options: Mapping[str, Any],
-) -> Screen:
+def _screen(query: _Query, cases: _Cases, columns: list[ScreenColumn]) -> Screen:
+    models, gpus, options = query.models, query.gpus, query.options
     is_named = bool(gpus)
     refusals = [
         {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
@@ -408,14 +380,15 @@ def _screen(
     first, others = split_by_rule(statuses, cases.rows, is_named=is_named)
     case = case_text(
         dict.fromkeys(prediction.deployment.model.short_name for prediction in cases.predictions),
-        options,
+        together(query.cases),
         {row["weight_dtype"] for row in cases.rows},
     )
+    is_one = len(models) == len(query.cases) == 1
     return Screen(
         columns=with_refusals(columns, refusals if is_named else ()),
         rows=[*first, *refusals] if is_named else first,
         case=case,
-        answer=_answer_text(first, columns, options, gpus, others=bool(others)) if len(models) == 1 else "",
+        answer=_answer_text(first, columns, options, gpus, others=bool(others)) if is_one else "",
         others=others if is_named else [*others, *refusals],
         rule=BELOW_RULE,
     )
@@ -498,25 +471,15 @@ def _explain(predictions: list[Prediction], output_format: str) -> None:
 
 # Many cases as one table: the `sweep` command.
 
-#: Columns that are left out where all values are equal.
-_VARYING = {
-    "model": "model", "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst",
-    "concurrency": "users", "request_rate": "req/s",
-}  # fmt: skip
-
 
 def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[ScreenColumn]:
     answered = "request_rate" if options.get("concurrency") is not None else "concurrency"  # not an input
-    varying = {
-        key: heading
-        for key, heading in _VARYING.items()
-        if key != answered and len({str(row[key]) for row in rows}) > 1
-    }
+    varying = [key for key in VARYING if key != answered and len({str(row[key]) for row in rows}) > 1]
     return [
-        *(ScreenColumn(heading, key) for key, heading in varying.items() if key == "model"),
+        *model_column(len({row["model"] for row in rows})),
         GPUS,
         PLAN,
-        *(ScreenColumn(heading, key) for key, heading in varying.items() if key != "model"),
+        *varying_columns(varying),
         *latency("ttft", options, with_range=False),
         *latency("tpot", options, with_range=False),
         *verdict_columns(options),
@@ -529,8 +492,6 @@ def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> l
     ]
 
 
-_NUMBERS = (*(name for name in LENGTHS if name != "num_prompts"), "tp")
-_SWEEP_OWN = (*_NUMBERS, "quantization", "measured")
 _KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
 
 
@@ -539,41 +500,19 @@ def _is_noted(text: str) -> bool:
     return text.startswith(UNDER_LOAD) or is_pressing(text)
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k --batch 1:64:x4\n"
-    "  roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 -q mxfp4,bf16 -f csv",
+@question(
+    "roofline sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k --batch 1:64:x4",
+    "roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 -q mxfp4,bf16 -f csv",
 )
-@partial(case_options, without=_SWEEP_OWN)
-@list_options
-@output_options
-@click.option(
-    "-o", "--output", type=PathName(), help=f"Write the rows to a file instead: {', '.join(SUFFIXES)}; - prints."
-)
-@click.option("--force", is_flag=True, help="Overwrite the file.")
-def sweep(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    options: dict[str, Any],
-    output_format: str,
-    output: str | None,
-    *,
-    force: bool,
-) -> None:
+def sweep(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
     """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs.
 
     With an SLO, the first screen begins with what meets it; programs get the order of the lists.
     """
     from roofline.questions.table import table
 
-    output = None if output == "-" else output
-    people = output is None and output_format in FOR_PEOPLE
-    rows = table(models, gpus or None, keys=_KEYS if people else None, **options)
-    if output is not None:
-        write_rows(rows, output, force=force)
-        echo(f"wrote {len(rows)} rows to {output}", err=True)
-        return
+    people = for_people(output_format)
+    rows: Sequence[Mapping[str, Any]] = table(models, gpus or None, keys=_KEYS if people else None, **options)
     if people:  # programs get the rows in the order of the grid
         rows = meeting_first(rows, lambda row: row["slo_verdict"])
     screen = Screen(

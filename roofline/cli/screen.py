@@ -35,10 +35,12 @@ Cell = str | tuple[str, str]
 
 
 class Flags(NamedTuple):
-    """``--all`` and ``--notes``."""
+    """``--all``, ``--notes``, ``--output`` and ``--force``."""
 
     is_full: bool = False
     with_notes: bool = False
+    output: str | None = None  # file that takes the rows
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,13 @@ def flags() -> Flags:
     return stored if isinstance(stored, Flags) else Flags(is_full=False, with_notes=True)
 
 
-def set_flag(context: click.Context, _: click.Parameter, value: bool, *, name: str) -> None:
-    """Callback of a flag: store its value for `flags`."""
+def set_flag(context: click.Context, _: click.Parameter | None, value: Any, *, name: str) -> None:
+    """Callback of an option: store its value for `flags`, unless it is left out; a file named - is the screen."""
     stored = context.meta.get(__name__, Flags())
-    context.meta[__name__] = stored._replace(**{name: value or getattr(stored, name)})
+    if value:
+        context.meta[__name__] = stored._replace(**{name: None if value == "-" else value})
+    else:
+        context.meta[__name__] = stored
 
 
 def terminal_width() -> int:

@@ -23,29 +23,29 @@ from roofline.cli.answers import (
     model_column,
     passing,
 )
-from roofline.cli.case import WITHOUT_LIMITS, case_options, one_case
-from roofline.cli.main import Question
+from roofline.cli.case import one_case, question
 from roofline.cli.options import (
-    DURATION,
-    FOR_PEOPLE,
     OUTPUT_FORMATS,
-    SCHEMA_VERSION,
     PathName,
     echo,
+    for_people,
+    format_option,
     labelled,
     notes,
     output_options,
     print_rows,
-    screen_options,
+    read,
     show,
     suggested,
     with_unit,
 )
 from roofline.cli.screen import MARK, MOST_ROWS, Screen, ScreenColumn, flags
 from roofline.numbers.quantity import rounded, rounded_down, to_text
+from roofline.outputs.files import SCHEMA_VERSION
 from roofline.questions import catalog
 from roofline.questions import why as questions
 from roofline.questions.inputs.arguments import binding_text
+from roofline.questions.inputs.options import TIME
 from roofline.questions.predict import LOADS
 from roofline.questions.why import RESULTS, UNITS, Sensitivities, Sensitivity, Solution
 from roofline.support.errors import BadInput, RooflineError
@@ -67,14 +67,12 @@ _COLUMNS = (
 )
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline sensitivity -m llama-3.1-70b -g h100:tp4 --isl 2k --osl 300 -b 16\n"
-    "  roofline sensitivity -m llama-3.1-8b -g h100 --of tpot --formula\n"
-    "  roofline sensitivity -m deepseek-r1 -g h200:tp8 --of ttft -f json",
+@question(
+    "roofline sensitivity -m llama-3.1-70b -g h100:tp4 --isl 2k --osl 300 -b 16",
+    "roofline sensitivity -m llama-3.1-8b -g h100 --of tpot --formula",
+    "roofline sensitivity -m deepseek-r1 -g h200:tp8 --of ttft -f json",
+    output=partial(output_options, formats=(*OUTPUT_FORMATS, "latex")),
 )
-@partial(case_options, without=WITHOUT_LIMITS, single=True)
 @click.option(
     "--of",
     type=click.Choice(list(UNITS)),
@@ -88,19 +86,9 @@ _COLUMNS = (
     type=click.IntRange(1),
     help="Rows of each result in tables, formulas and charts.  [default: 10 rows in all]",
 )
-@screen_options
 @click.option("--formula", "with_formula", is_flag=True, help="Print the derivatives as formulas.")
 @click.option(
     "--plot", type=PathName(dir_okay=False), help="Write a tornado chart (PNG, SVG, PDF); needs the extra plot."
-)
-@click.option(
-    "-f",
-    "--format",
-    "output_format",
-    type=click.Choice([*OUTPUT_FORMATS, "latex"]),
-    default="table",
-    show_default=True,
-    help="How to print; latex prints the formulas.",
 )
 def sensitivity(
     models: tuple[str, ...],
@@ -219,13 +207,11 @@ _DIGITS = 4
 _UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl", "osl", "prefix", "tp", "weights")
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline solve --for bandwidth --tpot 10ms -m llama-3.1-70b -g h100:tp8\n"
-    "  roofline solve --for batch --slo ttft:300,tpot:25 -m llama-3.1-8b -g h100\n"
-    "  roofline solve --for prefix --ttft 200ms -m qwen3-32b -g h200 --isl 8k\n"
-    "  roofline solve --for request-rate --slo ttft:300@p99 -m llama-3.1-8b -g h100",
+@question(
+    "roofline solve --for bandwidth --tpot 10ms -m llama-3.1-70b -g h100:tp8",
+    "roofline solve --for batch --slo ttft:300,tpot:25 -m llama-3.1-8b -g h100",
+    "roofline solve --for prefix --ttft 200ms -m qwen3-32b -g h200 --isl 8k",
+    "roofline solve --for request-rate --slo ttft:300@p99 -m llama-3.1-8b -g h100",
 )
 @click.option(
     "--for",
@@ -237,13 +223,11 @@ _UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl",
 )
 @click.option(
     "--ttft",
-    type=DURATION,
+    type=read(TIME),
     help="Target, e.g. 300ms; a bare number is milliseconds. Of a percentile: --slo ttft:300@p99.",
 )
-@click.option("--tpot", type=DURATION, help="Target, e.g. 25ms.")
-@click.option("--e2el", type=DURATION, help="Target, e.g. 5s.")
-@partial(case_options, without=WITHOUT_LIMITS[1:])
-@output_options
+@click.option("--tpot", type=read(TIME), help="Target, e.g. 25ms.")
+@click.option("--e2el", type=read(TIME), help="Target, e.g. 5s.")
 def solve(
     unknown: str,
     ttft: float | None,
@@ -270,7 +254,7 @@ def solve(
         of_model, refused = questions.solve_each_gpu(model, names, unknown, targets, **options)
         solutions += of_model
         failures += refused.values() if gpus else ()
-    people = output_format in FOR_PEOPLE
+    people = for_people(output_format)
     rows = [_row(solution, people=people) for solution in solutions]
     reasons = [
         f"{_gpu_prefix(solution, solutions)}{solution.reason}"
@@ -375,24 +359,13 @@ def _formula(solution: Solution) -> list[str]:
 # The closed form of an answer: the `formula` command.
 
 
-@click.command(
-    cls=Question,
-    epilog="\b\nExamples:\n"
-    "  roofline formula ttft -m llama-3.1-8b -g h100 --isl 2k --basis ideal\n"
-    "  roofline formula tpot -m deepseek-r1 -g h200:tp8 --format latex\n"
-    "  roofline formula ttft -m llama-3.1-70b -g b200 --format python",
+@question(
+    "roofline formula ttft -m llama-3.1-8b -g h100 --isl 2k --basis ideal",
+    "roofline formula tpot -m deepseek-r1 -g h200:tp8 --format latex",
+    "roofline formula ttft -m llama-3.1-70b -g b200 --format python",
+    output=partial(format_option, formats=("text", "latex", "python", "json")),
 )
 @click.argument("result", metavar="RESULT", type=click.Choice(list(questions.FORMULAS)))
-@partial(case_options, without=WITHOUT_LIMITS, single=True)
-@click.option(
-    "-f",
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "latex", "python", "json"]),
-    default="text",
-    show_default=True,
-    help="How to print: for people, for papers, as a program, for programs.",
-)
 def formula(
     result: str, models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str
 ) -> None:

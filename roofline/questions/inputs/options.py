@@ -1,12 +1,38 @@
-"""Keyword arguments of the public functions, as TypedDicts; `predict` documents them."""
+"""The options of a case: one table that the shell, Python, help and documents read; and their types for editors.
+
+A new option takes a row of `CASE` and a line of `_Plain` here, its parameter and meaning in `predict`, and the code
+that it steers. A row says how the option is spelled, how a text becomes its value or several values, in which unit,
+what it means, and what holds where it is left out. A question takes all of them but those that `QUESTIONS` refuses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypedDict, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 from roofline.numbers.operations import Numbers
+from roofline.numbers.quantity import from_text
+from roofline.physics.equation import BASES
+from roofline.specs.engine import TIERS
 from roofline.specs.model import Model
+from roofline.specs.workload import limits_of_text, ratio_of_text
+from roofline.specs.written import (
+    lengths_of_text,
+    measured_of_text,
+    number_of_text,
+    numbers_of_text,
+    prefix_of_text,
+    prefixes_of_text,
+    price_of_text,
+    share_of_text,
+    time_of_text,
+    whole_of_text,
+    wholes_of_text,
+    words_of_text,
+)
+from roofline.support.errors import did_you_mean
+from roofline.support.records import NamedTuple
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -14,12 +40,372 @@ if TYPE_CHECKING:
     Length = TypeVarWithDefault("Length", default=float | str)
 else:
     Length = TypeVar("Length")
-_Value = TypeVar("_Value")
+
+
+# How texts become values.
+
+
+class Value(NamedTuple):
+    """Values of one kind; callers write them as texts or as what the text stands for."""
+
+    name: str  # placeholder in help
+    read: Callable[[str], Any] | None = None  # None: a text as it is
+    names: str = ""  # of several, in help
+    read_all: Callable[[str], list[Any]] | None = None  # None: one value alone
+    in_shell: Callable[[str], Any] | None = None  # where a bare number means something else there
+    choices: tuple[str, ...] = ()
+    known: str = ""  # completed from these names: format, engine, workload
+
+
+FLAG = Value("")
+COUNT = Value("n", whole_of_text, "n,n", wholes_of_text)  # 4096, 4k; 500,2k; 1:256:x2
+NUMBER = Value("n", number_of_text, "x,x", numbers_of_text)  # 64, 12.5; 0.5,1; 0.5:8:x2
+PREFIX = Value("tokens|%", prefix_of_text, "tokens|%,...", prefixes_of_text)  # 1k, 80%
+SHARE = Value("x|%", share_of_text)  # 0.5, 50%
+TIME = Value("time", partial(time_of_text, needs_unit=True), in_shell=time_of_text)  # 20ms; in the shell bare in ms
+BYTES = Value("text", partial(from_text, dimension="B"), in_shell=str)
+BYTES_PER_SECOND = Value("text", partial(from_text, dimension="B/s"), in_shell=str)
+MEASUREMENT = Value("key=value", measured_of_text)  # tpot=12.3,batch=8
+PRICE = Value("USD/h", price_of_text)  # 2.5, 2-4
+LIMITS = Value("key:ms", None, in_shell=limits_of_text)  # ttft:300@p95,tpot:25
+RATIO = Value("Nx", None, in_shell=ratio_of_text)  # 2x
+TEXT = Value("text")
+DTYPE = Value("dtype")
+DTYPES = Value("dtype", None, "word,word", words_of_text)
+FORMAT = Value("format", None, "word,word", words_of_text, known="format")  # bf16,fp8
+ENGINE = Value("engine", known="engine")
+WORKLOAD = Value("8k1k|name", None, in_shell=lambda text: lengths_of_text(text) or text.strip(), known="workload")
+
+
+# The table.
+
+
+class Option(NamedTuple):
+    """A keyword of `predict` and its flag; `{...}` in its help stands for names that the catalog knows."""
+
+    name: str
+    flags: tuple[str, ...]  # ours first, then the names of the same in other tools; hyphens may be underscores
+    value: Value
+    help: str
+    default: str = ""  # what holds where it is left out
+    unit: str = "1"
+    each: str = ""  # help where it takes several values
+
+    @property
+    def names(self) -> Iterator[str]:
+        """Names by which callers of Python may know it."""
+        return (flag.lstrip("-").replace("-", "_") for flag in self.flags if len(flag) > len("-q"))
+
+
+def _choice(*words: str) -> Value:
+    return Value("|".join(words), choices=words)
+
+
+_ISL = (
+    "--isl", "--input-len", "--random-input-len", "--random-input", "--synthetic-input-tokens-mean",
+    "--prompt-input-tokens-mean",
+)  # fmt: skip
+_OSL = (
+    "--osl", "--output-len", "--random-output-len", "--random-output", "--output-tokens-mean",
+    "--prompt-output-tokens-mean",
+)  # fmt: skip
+
+#: Group of the help -> options, the common ones first.
+CASE: Mapping[str, tuple[Option, ...]] = {
+    "Case": (
+        Option("isl", _ISL, COUNT, "Prompt length in tokens, e.g. 4096 or 4k.", "1024", "tokens",
+               each="Prompt lengths in tokens, e.g. 500,2k,8k or 1k:32k:x2."),
+        Option("osl", _OSL, COUNT, "Output length in tokens.", "128", "tokens", each="Output lengths in tokens."),
+        Option("prefix", ("--prefix", "--prefix-prompt-length"), PREFIX,
+               "Prompt tokens already in the KV cache, e.g. 1k or 80%.", "", "tokens",
+               each="Prompt tokens already in the KV cache, or shares: 0,1k,80%."),
+        Option("workload", ("--workload",), WORKLOAD,
+               "Both lengths in one word, e.g. 8k1k; or a named workload with its SLO (see roofline workloads)."),
+        Option("slo", ("--slo", "--goodput"), LIMITS, "Limits in ms, e.g. ttft:300@p95,tpot:25,e2el:8s@p99.", "", "s"),
+        Option("p99_within", ("--p99-within",), RATIO, "Largest p99 as a multiple of the median, e.g. 2x."),
+    ),
+    "Load": (
+        Option("concurrency", ("-c", "--concurrency", "--max-concurrency", "--users"), NUMBER,
+               "Concurrent users; each sends a new request as soon as the last one is answered.", "", "requests",
+               each="Concurrent users, e.g. 1:256:x4."),
+        Option("request_rate", ("--request-rate", "--rate"), NUMBER,
+               "Requests per second, arriving at random (Poisson).", "", "1/s"),
+        Option("batch", ("-b", "--batch", "--batch-size"), COUNT, "Requests that start together on an idle server.",
+               "1", "sequences", each="Requests that start together on an idle server, e.g. 1:256:x2."),
+        Option("num_prompts", ("--num-prompts", "--num-requests", "--request-count"), NUMBER,
+               "Requests in a benchmark run, its start included.", "steady state", "requests"),
+        Option("isl_cv", ("--isl-cv",), SHARE, "Spread of prompt lengths: standard deviation over mean, e.g. 0.5."),
+        Option("osl_cv", ("--osl-cv",), SHARE, "Spread of output lengths."),
+        Option("lengths", ("--lengths",), TEXT,
+               "Distribution of both lengths: lognormal, uniform, or a trace.csv with columns isl and osl."),
+        Option("cold_start", ("--cold-start",), TEXT,
+               "Share of requests that hit a cold server, and the delay, e.g. 1%:2s."),
+    ),
+    "Prompt cache": (
+        Option("cache_hit", ("--cache-hit",), SHARE, "Share of requests whose --prefix is cached.", "all"),
+        Option("cache_tier", ("--cache-tier",), _choice(*TIERS), "Where cached prefixes lie.", "hbm"),
+        Option("cache_bandwidth", ("--cache-bandwidth",), BYTES_PER_SECOND,
+               "Bandwidth of that tier to one GPU, e.g. 12GB/s.", "the GPU's link", "B/s"),
+        Option("cache_size", ("--cache-size",), BYTES,
+               "Size of the cache of one replica, e.g. 500GB; in hbm taken from the batch.", "", "B"),
+        Option("working_set", ("--working-set",), TEXT,
+               "All prefixes asked for, e.g. 2TB or 2TB:zipf0.9: sets the hit rate from --cache-size.", "", "B"),
+    ),
+    "Plan": (
+        Option("tp", ("--tp", "-tp", "--tensor-parallel-size", "--tp-size"), COUNT, "Tensor-parallel degree.",
+               "the smallest that serves the case", each="Tensor-parallel degrees."),
+        Option("pp", ("--pp", "-pp", "--pipeline-parallel-size", "--pp-size"), COUNT, "Pipeline-parallel degree.", "1",
+               each="Pipeline-parallel degrees."),
+        Option("ep", ("--ep", "--expert-parallel-size", "--ep-size", "--moe-expert-parallel-size"), COUNT,
+               "Expert-parallel degree.", "1", each="Expert-parallel degrees."),
+        Option("dp", ("--dp", "-dp", "--data-parallel-size", "--dp-size"), COUNT,
+               "Data-parallel degree of the attention.", "1", each="Data-parallel degrees of the attention."),
+        Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in all, split into replicas.", "one replica"),
+        Option("allow_oversize", ("--allow-oversize",), FLAG, "Predict even where the memory does not suffice."),
+    ),
+    "Speculation": (
+        Option("draft", ("--draft", "--speculative-algorithm"), TEXT,
+               "Speculative decoding: mtp, eagle, ngram, or a smaller model that proposes tokens."),
+        Option("draft_tokens",
+               ("--draft-tokens", "--num-speculative-tokens", "--speculative-num-steps",
+                "--speculative-num-draft-tokens"), COUNT, "Tokens proposed before each step.", "", "tokens"),
+        Option("acceptance", ("--acceptance",), TEXT,
+               "Share of proposed tokens kept: 0.8, .92,.86,.8 (one for each), '2.8 tokens' (per step), or "
+               "deepseek-r1-mtp."),
+    ),
+    "Formats": (
+        Option("quantization", ("-q", "--quantization"), FORMAT,
+               "Number formats: {formats}; awq, gptq, w8a8, fp4 and the like are understood.",
+               each="Number formats, e.g. bf16,fp8."),
+        Option("weights", ("--weights", "--weight-dtype"), FORMAT, "Format of the weights alone."),
+        Option("kv_cache_dtype", ("--kv-cache-dtype",), DTYPES, "Format of the KV cache, e.g. fp8.",
+               each="Number formats of the KV cache."),
+        Option("compute", ("--compute", "--compute-dtype"), DTYPE,
+               "Precision of the matrix multiplications, e.g. bf16."),
+    ),
+    "Engine and hardware": (
+        Option("engine", ("--engine",), ENGINE, "Serving engine: {engines}, or the path of a profile of your own.",
+               "generic"),
+        Option("max_num_batched_tokens", ("--max-num-batched-tokens", "--max-num-tokens", "--chunked-prefill-size"),
+               COUNT, "Token budget of a step.", "the engine's", "tokens"),
+        Option("max_num_seqs", ("--max-num-seqs", "--max-running-requests", "--max-batch-size"), COUNT,
+               "Most sequences that run at once, per data-parallel rank.", "the engine's", "sequences"),
+        Option("gpu_memory_utilization", ("--gpu-memory-utilization", "--mem-fraction-static"), SHARE,
+               "Share of the GPU memory that the engine may use.", "the engine's, 0.92"),
+        Option("max_model_len", ("--max-model-len", "--context-length", "--max-seq-len"), COUNT,
+               "Longest request served, prompt and output.", "the model's", "tokens"),
+        Option("network", ("--network",), TIME, "Round trip between client and server, e.g. 20ms.", "0", "s"),
+        Option("routing", ("--routing",), Value("c"), "Expert routing: uniform, or a skew.", "0.66"),
+        Option("derate", ("--derate",), TEXT,
+               "Hardware lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
+        Option("measured", ("--measured",), MEASUREMENT,
+               "A measurement of yours in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it."),
+        Option("basis", ("--basis",), _choice(*BASES),
+               "Calibrated on measured kernels, or ideal: the hardware limit.", "calibrated"),
+        Option("specs", ("--specs",), Value("path"), "Folder of your own GPU and model files.", "$ROOFLINE_SPECS"),
+        Option("assume", ("--assume",), Value("family"),
+               "Read a config.json of an unknown family as this one, e.g. llama."),
+        Option("gpu_price", ("--gpu-price",), PRICE, "Rent in USD per GPU-hour, e.g. 2.5 or 2-4.", "the catalog's",
+               "USD/h"),
+    ),
+}  # fmt: skip
+
+#: Options by name.
+OPTIONS: Mapping[str, Option] = {option.name: option for options in CASE.values() for option in options}
+
+
+# Which questions take which options.
+
+
+class Question(NamedTuple):
+    """What a question takes, by its name in the shell."""
+
+    refused: Mapping[str, str] = {}  # option -> why
+    each: bool = False  # answers a row for each of several values
+    several: tuple[str, ...] = ()  # takes several values of these at once
+    single: bool = False  # takes one model and one GPU
+    is_loaded: bool = False  # is about requests that arrive one by one
+    names_gpus: bool = True  # in the option for them; else in options of its own
+    helps: Mapping[str, str] = {}  # option -> help, where it differs
+    kinds: Mapping[str, Value] = {}  # option -> values, where they differ
+    only: tuple[str, ...] | None = None  # all that it takes; None: all that it does not refuse
+
+    @property
+    def taken(self) -> Iterator[Option]:
+        """What it takes, in the order of the table."""
+        names = OPTIONS if self.only is None else self.only
+        return (option for name, option in OPTIONS.items() if name in names and name not in self.refused)
+
+
+_LOADS = ("batch", "concurrency", "request_rate", "num_prompts")
+_ONE = "a measurement is of one deployment only"
+_NO_LIMIT = {"slo": "it judges no limit", "p99_within": "it judges no limit", "gpu_price": "it prices nothing"}
+_FINDS = dict.fromkeys(_LOADS, "the load is the answer; predict takes a known one")
+_FORMATS_TRIED = "it compares all formats; choose the reference with baseline"
+_OF_A_POOL = "it belongs to a pool here, as in b200:tp4x2"
+_NO_LOAD = "a workbook holds bursts on an idle server; sweep writes rows of users or rates to a file"
+_NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
+_MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
+_SEARCHED = "Tensor-parallel degree.  [default: searched]"
+_LISTED = tuple(option.name for option in OPTIONS.values() if option.value.read_all is not None)
+_IN_CELLS = (
+    "isl", "osl", "prefix", "slo", "p99_within", "batch", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype",
+    "engine", "network", "routing", "basis", "specs", "assume",
+)  # fmt: skip
+
+#: Question -> what it takes.
+QUESTIONS: Mapping[str, Question] = {
+    "predict": Question(each=True),
+    "ttft": Question(each=True),
+    "tpot": Question(each=True),
+    "knee": Question(
+        {
+            "request_rate": "a knee is a batch, or a number of users; under a rate the batch follows from it (solve "
+            "for request_rate says the rate at which an SLO is just met)"
+        },
+        each=True,
+    ),
+    "sweep": Question({"measured": _ONE}, several=_LISTED),
+    "size": Question(
+        {
+            "num_gpus": "it finds how many are needed",
+            "measured": "a measurement is of one deployment, and size tries many",
+            "allow_oversize": "what does not fit cannot meet an SLO",
+        },
+        each=True,
+        several=("quantization",),
+        helps={
+            "tp": _SEARCHED,
+            "ep": "Expert-parallel degree.  [default: searched]",
+            "dp": "Data-parallel degree of the attention.  [default: searched for mixtures of experts]",
+            "quantization": "Number formats: {formats}. Of several the one with the fewest GPUs wins.",
+        },
+    ),
+    "goodput": Question(
+        {**_FINDS, "allow_oversize": "what does not fit serves nobody"}, each=True, is_loaded=True, helps=_MOST_PER_GPU
+    ),
+    "curve": Question(
+        {**dict.fromkeys(_LOADS, "it varies the load itself"), "allow_oversize": "what does not fit serves nobody"},
+        is_loaded=True,
+        helps=_MOST_PER_GPU,
+    ),
+    "cost": Question(each=True, is_loaded=True),
+    "compare": Question({"measured": _ONE}),
+    "quantize": Question(
+        {
+            "quantization": _FORMATS_TRIED,
+            "weights": _FORMATS_TRIED,
+            "kv_cache_dtype": "each format is shown with a 16-bit and an 8-bit KV cache",
+            "compute": "each format runs at the best rate of the GPU",
+            "measured": _ONE,
+        },
+        single=True,
+    ),
+    "sensitivity": Question(_NO_LIMIT, single=True),
+    "solve": Question({name: why for name, why in _NO_LIMIT.items() if name != "slo"}),
+    "formula": Question(_NO_LIMIT, single=True),
+    "levers": Question(
+        {
+            "batch": "a burst on an idle server has no queue and no percentiles",
+            "num_prompts": "percentiles need a steady state",
+            "measured": _ONE,
+            "allow_oversize": "a lever that does not fit is listed with the reason",
+        },
+        single=True,
+        is_loaded=True,
+    ),
+    "cache": Question(),
+    "speculate": Question(
+        {"num_prompts": "it compares steady states", "measured": _ONE, **_NO_LIMIT},
+        several=("batch", "concurrency", "request_rate"),
+    ),
+    "disaggregate": Question(
+        {
+            "batch": "a burst has no pools to fill; give users or a rate",
+            **dict.fromkeys(("tp", "pp", "ep", "dp", "num_gpus"), _OF_A_POOL),
+            "measured": _ONE,
+            "allow_oversize": "a pool that does not fit serves nobody",
+            "derate": "pools are of GPUs as specified",
+        },
+        is_loaded=True,
+        names_gpus=False,
+    ),
+    "check": Question(
+        only=(
+            "isl",
+            "osl",
+            "prefix",
+            "concurrency",
+            "request_rate",
+            "batch",
+            "num_prompts",
+            "tp",
+            "pp",
+            "ep",
+            "dp",
+            "quantization",
+            "kv_cache_dtype",
+            "engine",
+            "basis",
+            "specs",
+        ),
+        helps={
+            "isl": "Mean prompt length [tokens].",
+            "osl": "Mean answer length [tokens].",
+            "prefix": "Cached prompt tokens, or a share such as 80%.",
+            "concurrency": "Requests in flight on the deployment.",
+            "request_rate": "Requests per second sent to the deployment.",
+            "batch": "Requests that started together.",
+            "num_prompts": "Requests of the run, its start included.",
+            "tp": "Tensor-parallel degree.",
+            "engine": "Engine that was measured: vllm, sglang, trtllm, none.",
+        },
+        kinds={"isl": NUMBER, "osl": NUMBER, "batch": NUMBER},
+    ),
+    "sheet": Question(
+        {
+            **{name: _NOT_IN_CELLS for name in OPTIONS if name not in _IN_CELLS},
+            **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), _NO_LOAD),
+        },
+        several=tuple(name for name in _LISTED if name in _IN_CELLS),
+    ),
+}
+
+
+# How else callers spell options.
+
+#: Name that a caller may use -> option; those of the shell, and what else is meant by words of the field.
+SPELLINGS: Mapping[str, str] = {name: option.name for option in OPTIONS.values() for name in option.names}
+
+
+def spelled(question: str, options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Options under the names that a question knows them by; others are refused, with the nearest names.
+
+    >>> spelled("predict", {"users": 8, "input_len": 2000}, ["concurrency", "isl"])
+    {'concurrency': 8, 'isl': 2000}
+    """
+    names = {}
+    for name, value in options.items():
+        plain = name if name in known else SPELLINGS.get(name, name)
+        if plain not in known:
+            from difflib import get_close_matches
+
+            near = did_you_mean(get_close_matches(name, [*known, *SPELLINGS], 3))
+            raise TypeError(f"{question}() got an unexpected keyword argument {name!r}{near}")
+        if plain in names:
+            raise TypeError(f"{question}() got {plain} twice, as {name!r} too")
+        names[plain] = value
+    return names
+
+
+# Types of the options, for editors and mypy; a test compares them with the table and with `predict`.
+
+_Item = TypeVar("_Item")
 
 #: Limits: a text such as ``ttft:300@p95,tpot:25``, bare numbers in ms, or a mapping, bare numbers in seconds.
 Slo: TypeAlias = str | Mapping[str, float | str]
 #: One value of an option, or several to try.
-Many: TypeAlias = _Value | Iterable[_Value]
+Many: TypeAlias = _Item | Iterable[_Item]
 
 _Trace: TypeAlias = str | Mapping[str, Iterable[float]]
 _ColdStart: TypeAlias = str | tuple[float, float]
@@ -27,7 +413,7 @@ _Derate: TypeAlias = str | Mapping[str, float | str]
 _GpuPrice: TypeAlias = float | str | tuple[float, float]
 
 
-class _Shared(TypedDict, total=False):
+class _Plain(TypedDict, total=False):
     cache_hit: float | str | None
     cache_tier: str | None
     cache_bandwidth: float | str | None
@@ -42,6 +428,11 @@ class _Shared(TypedDict, total=False):
     pp: int
     ep: int
     dp: int
+    num_gpus: int | None
+    allow_oversize: bool
+    weights: str | None
+    kv_cache_dtype: str | None
+    compute: str | None
     routing: str | float
     basis: str
     engine: str
@@ -61,12 +452,6 @@ class _Drafts(TypedDict, total=False):
     acceptance: float | str | Iterable[float] | None
 
 
-class _Formats(TypedDict, total=False):
-    weights: str | None
-    kv_cache_dtype: str | None
-    compute: str | None
-
-
 class _Lengths(TypedDict, Generic[Length], total=False):
     isl: Length
     osl: Length
@@ -80,84 +465,27 @@ class _Load(TypedDict, Generic[Length], total=False):
     num_prompts: Length | None
 
 
-class _Undrafted(_Shared, _Formats, total=False):
+class Unloaded(_Plain, _Lengths[Length], Generic[Length], total=False):
+    """Options of a question that names load, drafts and limits itself."""
+
     quantization: str | None
-    num_gpus: int | None
-    allow_oversize: bool
 
 
-class _Deployed(_Undrafted, _Drafts, total=False):
-    pass
+class Unlimited(Unloaded[Length], _Drafts, _Load[Length], Generic[Length], total=False):
+    """Options of a question that names its limits itself."""
 
 
-class Case(_Deployed, _Lengths[Length], _Load[Length], Generic[Length], total=False):
+class Case(Unlimited[Length], Generic[Length], total=False):
     """Keyword arguments of `predict`: ``Case`` of one case, ``Case[Numbers]`` of many."""
 
     measured: str | Mapping[str, float | str] | None
     slo: Slo | None
 
 
-class Unloaded(_Deployed, _Lengths[float | str], total=False):
-    """Options of `goodput` and `curve`, which vary the load."""
-
-    measured: str | Mapping[str, float | str] | None
-
-
-class SpeculationOptions(_Undrafted, _Lengths[float | str], total=False):
-    """Options of `speculate`, which has its own load and draft arguments."""
-
-    slo: Slo | None
-
-
-class OnceOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
-    """Options of `calibrate_once`, whose measurement is a separate argument."""
-
-
-class SolveOptions(OnceOptions, total=False):
-    """Options of `solve`, which has its own limits."""
-
-    measured: str | Mapping[str, float | str] | None
-
-
-class CompareOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
-    """Options of `compare` and `levers`, which take no measurement of a single deployment."""
-
-    slo: Slo | None
-
-
-class QuantizeOptions(_Shared, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
-    """Options of `quantize`, which varies the formats."""
-
-    num_gpus: int | None
-    slo: Slo | None
-
-
-class SizeOptions(_Shared, _Drafts, _Formats, _Lengths[float | str], _Load[float | str], total=False):
-    """Options of `size`, which searches the number of GPUs."""
+class SizeOptions(_Plain, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
+    """Options of `size`, which tries several formats."""
 
     quantization: Many[str | None]
-
-
-class SheetOptions(TypedDict, total=False):
-    """Options of `sheet`; lists make a row of every combination."""
-
-    isl: Numbers
-    osl: Numbers
-    batch: Numbers
-    prefix: Numbers
-    tp: Many[int | str | None]
-    pp: Many[int | str]
-    ep: Many[int | str]
-    dp: Many[int | str]
-    quantization: Many[str | None]
-    kv_cache_dtype: Many[str | None]
-    basis: Many[str]
-    engine: str
-    network: float | str
-    routing: str | float
-    slo: Slo | None
-    specs: str | None
-    assume: str | None
 
 
 class Grid(TypedDict, total=False):
