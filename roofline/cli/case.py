@@ -16,7 +16,7 @@ from roofline.cli.options import GPU, MODEL, Parsed, PathName, output_options, s
 from roofline.cli.screen import ScreenColumn
 from roofline.questions.inputs.arguments import LATENCIES, plain_options, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
-from roofline.questions.inputs.options import FLAG, OPTIONS, QUESTIONS, Option, Value
+from roofline.questions.inputs.options import ALL, FLAG, OPTIONS, QUESTIONS, Option, Value
 from roofline.questions.inputs.options import Question as Taken
 from roofline.questions.predict import LOADS
 
@@ -194,6 +194,10 @@ def _arguments(values: Mapping[str, Any], *, of_loads: bool, with_share: bool) -
     """Keyword arguments of the API; options left out keep its defaults."""
     options = dict(values)
     within = options.pop("p99_within", None)
+    if options.pop("enable_expert_parallel", None):
+        if "ep" in options:
+            raise click.UsageError("--enable-expert-parallel is --ep all; keep one of them")
+        options["ep"] = ALL
     workload = options.pop("workload", None)
     if workload is not None:
         if "isl" in options or "osl" in options:

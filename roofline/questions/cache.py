@@ -12,6 +12,7 @@ from roofline.physics.plan import Deployment
 from roofline.questions import catalog
 from roofline.questions.inputs.arguments import listed_names, one_case, plain_options
 from roofline.questions.inputs.deployment import found_model, gpu_of
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import answer_row, predict, refused_row
 from roofline.serving.latency import (
     Workload,
@@ -132,6 +133,7 @@ class CacheTier:
         return cast("CacheRow", answer_row(keys, CACHE_KEYS, self.prediction, self.asked, values))
 
 
+@understood
 def prompt_cache(
     model: str | Model, gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
 ) -> list[CacheTier]:

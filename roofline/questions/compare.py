@@ -15,6 +15,7 @@ from roofline.physics.plan import Deployment, ModelQuantization
 from roofline.questions.inputs.arguments import listed_names, plain_options, scalar, single_numbers, values_of, without
 from roofline.questions.inputs.case import LENGTHS
 from roofline.questions.inputs.deployment import GpuChoice, choice, choice_of_formats, gpu_of
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import meeting_first, predict
 from roofline.serving.comparison import (
     COMPARED_KEYS,
@@ -45,7 +46,7 @@ from roofline.support.errors import BadInput, RooflineError, UnknownName, Unsupp
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import CompareOptions, QuantizeOptions
+    from roofline.questions.inputs.options import Case
 
 __all__ = [
     "COMPARED_KEYS",
@@ -66,19 +67,10 @@ _UNDER_LOAD = (
     "TTFT and TPOT hold the queue and the prompts of others, too"
 )
 _NARROW_KV = "fp8"
-_NOT_OF_FORMATS = {
-    "quantization": "it compares all formats; choose the reference with baseline",
-    "weights": "it compares all formats; choose the reference with baseline",
-    "kv_cache_dtype": "each format is shown with a 16-bit and an 8-bit KV cache",
-    "compute": "each format runs at the best rate of the GPU",
-    "measured": "a measurement is of one deployment only",
-}
-_NOT_OF_GPUS = {"measured": "a measurement is of one deployment only"}
 
 
-def quantize(
-    model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[QuantizeOptions]
-) -> Quantization:
+@understood
+def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[Case]) -> Quantization:
     """One case in bf16, fp8, fp8_static, int8, int4, mxfp4 and nvfp4, each with a 16-bit and an 8-bit KV cache.
 
     All formats run at one plan: the given tp, else the smallest at which the baseline fits, else the widest of the
@@ -103,7 +95,7 @@ def quantize(
     >>> rl.quantize("llama-3.1-8b", "h100-sxm", basis="ideal")
     <Quantization llama-3.1-8b on 1x h100-sxm against bf16: 14 pairs of formats, fastest decode int4 (3.20x)>
     """
-    pooled = choice_of_formats(gpu, _single(dict(options), "quantize", _NOT_OF_FORMATS), "quantize")
+    pooled = choice_of_formats(gpu, _single(dict(options), "quantize"), "quantize")
     plain = pooled.options
     chosen = _baseline(baseline)
     plain["allow_oversize"] = True
@@ -121,7 +113,8 @@ def quantize(
     return Quantization(tuple(rows), chosen, notes)
 
 
-def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[CompareOptions]) -> Comparison:
+@understood
+def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Case]) -> Comparison:
     """One case on several GPUs side by side; the first that can run it is the reference.
 
     All run at one plan: the given tp, else the smallest at which the case fits on each of them. Pools such as
@@ -145,7 +138,7 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Com
     >>> rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")  # 4.8 TB/s over 3.35 TB/s
     <Comparison llama-3.1-8b, decode against h100-sxm: h200-sxm 1.43x>
     """
-    plain = _single(dict(options), "compare", _NOT_OF_GPUS)
+    plain = _single(dict(options), "compare")
     chosen = _choices_by_label(gpus, plain)
     still_open = [label for label, pooled in chosen.items() if pooled.options.get("tp") is None]
     predictions, refused = _predict_each(model, _with_options(chosen, still_open, num_gpus=None))
@@ -177,9 +170,9 @@ def _verdict(entry: Compared) -> str | None:
     return entry.prediction.verdict
 
 
-def _single(options: dict[str, Any], question: str, refused: dict[str, str]) -> dict[str, Any]:
+def _single(options: dict[str, Any], question: str) -> dict[str, Any]:
     """Options of a single case; arrays and options that do not apply are refused."""
-    plain = without(question, plain_options(options), refused)
+    plain = without(question, plain_options(options))
     single_numbers(question, plain, LENGTHS)
     return plain
 

@@ -22,6 +22,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
 from roofline.questions.inputs.deployment import GpuChoice, choice, found_gpu, found_model
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
@@ -239,6 +240,7 @@ class GpuCost:
         return cast("CostRow", answer_row(keys, COST_KEYS, self.prediction, self.asked, values))
 
 
+@understood
 def cost(
     model: str | Model,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,

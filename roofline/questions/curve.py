@@ -10,9 +10,10 @@ from roofline.numbers.quantity import MILLI, rounded
 from roofline.outputs.files import write_whole
 from roofline.outputs.pictures import Panel, Series, draw_panels, panels_text
 from roofline.questions.goodput import best_at_saturation, best_within, check_measured, check_share
-from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits
+from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits, without
 from roofline.questions.inputs.case import LEAST_RATE
 from roofline.questions.inputs.deployment import choice, is_open_pool
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predict
 from roofline.questions.table import table
 from roofline.serving.capacity import Goodput, share_is_met
@@ -22,14 +23,14 @@ from roofline.serving.row_types import Row
 from roofline.serving.shown import deployed_text
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import LASTING, Rate, Users
+from roofline.specs.load import LASTING, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
 from roofline.support.errors import BadInput, shown
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Slo, Unloaded
+    from roofline.questions.inputs.options import Slo, Unlimited
 
 
 #: Loads that a curve may vary, and their short names.
@@ -89,6 +90,7 @@ class Curve:
         return None if loaded.tok_s_user is None else (float(loaded.tok_s_user), float(loaded.output_tok_s_gpu))
 
 
+@understood
 def curve(
     model: str | Model,
     gpu: str | Gpu,
@@ -96,7 +98,7 @@ def curve(
     against: str = Rate.option,
     slo: Slo | None = None,
     share: float | str | None = None,
-    **options: Unpack[Unloaded],
+    **options: Unpack[Unlimited],
 ) -> Curve:
     """Latencies and throughput of a deployment over its load.
 
@@ -124,13 +126,10 @@ def curve(
     kind = AGAINST.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInput(f"against = {shown(against)} must be rate or users")
-    loads_given = (name for name in ("batch", Rate.option, *Users.options) if scalar(options.get(name)) is not None)
-    load_option = next(loads_given, None)
-    if load_option is not None:
-        raise BadInput(f"a curve varies the load itself; leave out {load_option}")
     required = check_share(share)
     limits: Mapping[str, float] = slo_limits(slo) or {}
-    plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
+    given = plain_options(without("curve", options))
+    plain: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     check_measured(plain)
     start = predict(model, gpu, **plain, request_rate=LEAST_RATE)
     one_case("a curve", start.served and start.served.max_request_rate)

@@ -12,9 +12,18 @@ from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
 from roofline.numbers.roots import largest_that_holds
 from roofline.questions.goodput import check_share
 from roofline.questions.inputs import case
-from roofline.questions.inputs.arguments import number, one_case, plain_options, required_limits, slo_limits, whole
+from roofline.questions.inputs.arguments import (
+    number,
+    one_case,
+    plain_options,
+    required_limits,
+    slo_limits,
+    whole,
+    without,
+)
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import found_model, pool_of
+from roofline.questions.inputs.options import understood
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
 from roofline.serving.capacity import Goodput, pool_goodput
@@ -72,13 +81,13 @@ from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import OnceOptions, Slo
+    from roofline.questions.inputs.options import Slo, Unlimited
 
 
 _LOADS = ("concurrency", "request_rate")
-_NONE = ("batch", "num_gpus", "measured", "tp", "pp", "ep", "dp")
 
 
+@understood
 def disaggregate(
     model: str | Model,
     prefill: str | Gpu,
@@ -91,7 +100,7 @@ def disaggregate(
     prefill_gpu_price: float | str | None = None,
     decode_gpu_price: float | str | None = None,
     slo: Slo | None = None,
-    **options: Unpack[OnceOptions],
+    **options: Unpack[Unlimited],
 ) -> Disaggregation:
     """Latencies of a model with separate prefill and decode pools.
 
@@ -125,12 +134,8 @@ def disaggregate(
     >>> round(result.transfer / (2000 * 131072 / 450e9), 6)  # 131 kB a token over NVLink
     1.0
     """
-    stray = next((name for name in _NONE if options.get(name) is not None), None)
-    if stray == "batch":
-        raise BadInput("a burst has no pools to fill; give concurrency or request_rate")
-    if stray is not None:
-        raise BadInput(f"{stray} belongs to a pool here; write it there, as in prefill='b200:tp4x2'")
-    plain = plain_options({"isl": DEFAULTS["isl"], "osl": DEFAULTS["osl"], "prefix": 0, **options})
+    own = without("disaggregate", options)
+    plain = plain_options({"isl": DEFAULTS["isl"], "osl": DEFAULTS["osl"], "prefix": 0, **own})
     if all(plain.get(name) is None for name in _LOADS):
         raise BadInput("disaggregate needs a load; give concurrency or request_rate")
     loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}

@@ -14,11 +14,12 @@ from roofline.questions.inputs.arguments import (
     one_case,
     plain_options,
     required_limits,
-    scalar,
+    without,
 )
 from roofline.questions.inputs.case import LEAST_RATE, LOADS
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.load import replicas
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULTS, answer_row, predict, refused_row
 from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
@@ -37,7 +38,7 @@ from roofline.support.errors import BadInput, DoesNotFit, RooflineError, Unknown
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Slo, Unloaded
+    from roofline.questions.inputs.options import Slo, Unlimited
 
 __all__ = [
     "GOODPUT_KEYS",
@@ -60,7 +61,6 @@ GOODPUT_KEYS = (
     "reason",
 )  # fmt: skip
 
-_LOAD_OPTIONS = ("batch", "concurrency", "request_rate", "num_prompts")
 _BELOW = 1.0 - 2.0**-20  # share of the largest rate at which a prediction is certain to meet the SLO
 
 
@@ -133,13 +133,14 @@ class GpuGoodput:
         return cast("GoodputRow", answer_row(keys, GOODPUT_KEYS, self.prediction, self.asked, values))
 
 
+@understood
 def goodput(
     model: str | Model,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo,
     share: float | str | None = None,
-    **options: Unpack[Unloaded],
+    **options: Unpack[Unlimited],
 ) -> list[GpuGoodput]:
     """For every kind of GPU, the largest request rate at which an SLO is met, and the limit that binds.
 
@@ -167,11 +168,8 @@ def goodput(
     [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
     """
     limits = required_limits("goodput", slo)
-    load = next((name for name in _LOAD_OPTIONS if scalar(options.get(name)) is not None), None)
-    if load is not None:
-        raise BadInput(f"goodput finds the rate itself; leave out {load}, or use predict for a known load")
     required = check_share(share)
-    plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **options})
+    plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **without("goodput", options)})
     check_measured(plain)
     specs = plain.get("specs")
     names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)

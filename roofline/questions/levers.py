@@ -39,6 +39,7 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import meeting_first, meets, predict
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
 from roofline.serving.cost import usd_per_m_output_tok
@@ -57,7 +58,7 @@ from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import CompareOptions
+    from roofline.questions.inputs.options import Case
 
 
 #: Name of the reference row.
@@ -68,22 +69,17 @@ _MOST_TOGETHER = 3  # levers
 _TRIED = 3  # levers to combine with those already pulled, where each needs a goodput search
 _MOST_WAYS = 2  # to pull one lever that need a goodput search: the nearest to the SLO at this load
 _DIGITS = 6  # significant, in a comparison of scores
-_NOT_HERE = {
-    "batch": "a burst on an idle server has no queue and no percentiles",
-    "num_prompts": "percentiles need a steady state",
-    "measured": "a measurement is of one deployment only",
-    "allow_oversize": "a lever that does not fit is listed with the reason",
-}
 _NUMBERS = ("isl", "osl", "prefix", *LASTING)
 
 
+@understood
 def levers(
     model: str | Model,
     gpu: str | Gpu,
     *,
     goal: str | None = None,
     share: float | str | None = None,
-    **options: Unpack[CompareOptions],
+    **options: Unpack[Case],
 ) -> Levers:
     """Every lever of a case under a load: alone, and the best few together.
 
@@ -263,7 +259,7 @@ def _place(score: float, than: float) -> float:
 
 def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
     """Options of a single case under a load; others are refused."""
-    options = without("levers", options, _NOT_HERE)
+    options = without("levers", options)
     plain = {name: value for name, value in plain_options(options).items() if value is not None}
     if not LASTING.keys() & set(plain):
         raise BadInput("levers need a load: give --request-rate or --concurrency (request_rate=2 in Python)")

@@ -15,6 +15,7 @@ from roofline.questions.inputs import deployment as deployments
 from roofline.questions.inputs.arguments import slo_limits
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, deployed_case
+from roofline.questions.inputs.options import understood
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
@@ -29,7 +30,7 @@ from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Words
-    from roofline.questions.inputs.options import Case, OnceOptions
+    from roofline.questions.inputs.options import Case, Unmeasured
 
 __all__ = [
     "DEFAULTS",
@@ -71,6 +72,7 @@ NO_KNEE = (
 def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Prediction: ...
 @overload
 def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Predictions: ...
+@understood
 def predict(
     model: str | Model,
     gpu: str | Gpu,
@@ -209,18 +211,13 @@ def predict(
     limits = None if slo is None else slo_limits(slo)
     if type(allow_oversize) is not bool:
         allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
-    settings = (max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len)
     base = deployed_case(
         DeploymentOptions(
-            model,
-            gpu,
-            (tp, pp, ep, dp, num_gpus),
-            (quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, *settings),
-            (draft, draft_tokens, acceptance),
-            (derate, gpu_price),
-            (specs, assume),
+            model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis, engine,
+            network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft, draft_tokens,
+            acceptance, derate, gpu_price, specs, assume,
         )
-    )
+    )  # fmt: skip
     spread, start = None, None
     if any(value is not None for value in (lengths, isl_cv, osl_cv, cold_start)):
         isl, osl, spread, start = case.traffic(
@@ -326,6 +323,7 @@ def predict_each_gpu(
 def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> float: ...
 @overload
 def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Array: ...
+@understood
 def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> float | Array:
     """Time to first token of a burst, or its mean under a load.
 
@@ -349,6 +347,7 @@ def ttft(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> fl
 def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> float | None: ...
 @overload
 def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Array | None: ...
+@understood
 def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> float | None | Array | None:
     """Mean time per output token after the first.
 
@@ -371,6 +370,7 @@ def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> fl
 def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Knees: ...
 @overload
 def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Knees[Array, Words]: ...
+@understood
 def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Knees | Knees[Array, Words]:
     """The batches, or numbers of users, at which decode stops being cheap.
 
@@ -557,8 +557,9 @@ def _text(value: float) -> str:
 # What one measurement of a deployment says about every prediction for it.
 
 
+@understood
 def calibrate_once(
-    model: str | Model, gpu: str | Gpu, measured: str | Mapping[str, float | str], **options: Unpack[OnceOptions]
+    model: str | Model, gpu: str | Gpu, measured: str | Mapping[str, float | str], **options: Unpack[Unmeasured]
 ) -> Correction:
     """Correction factors from one measurement of a deployment, which `predict(..., measured=...)` applies.
 

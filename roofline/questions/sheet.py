@@ -27,15 +27,14 @@ from roofline.questions.inputs.arguments import (
     slo_limits,
     tokens_of_prefix,
 )
-from roofline.questions.inputs.case import TRAFFIC
 from roofline.questions.inputs.deployment import POOLED, GpuChoice, choice
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, predict
 from roofline.serving.knee import check_count
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, preset_name, sixteen_bit_dtype
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import LASTING, RUN
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, Limits
 from roofline.specs.written import PromptShare
@@ -44,7 +43,7 @@ from roofline.support.records import replace
 
 if TYPE_CHECKING:
     from roofline.outputs.workbook.case import Contents
-    from roofline.questions.inputs.options import SheetOptions
+    from roofline.questions.inputs.options import Grid
 
 
 _MOST_ROWS = 5000
@@ -54,7 +53,6 @@ NO_LOAD = (
     "its cells hold bursts on an idle server; users, request rates, percentiles and goodput are where rounds of "
     "equations agree (docs/method.md), which cells cannot repeat until they do: ask predict, curve or goodput"
 )
-_OF_A_LOAD = (*LASTING, RUN, *TRAFFIC)
 _VARIED = ("quantization", "kv_cache_dtype", "tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")
 _DEFAULTS: Mapping[str, Any] = {
     **DEFAULTS, "quantization": None, "kv_cache_dtype": None, "tp": None, "pp": 1, "ep": 1, "dp": 1,
@@ -62,6 +60,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }  # fmt: skip
 
 
+@understood
 def sheet(
     path: str,
     models: str | Model | Sequence[str | Model],
@@ -69,7 +68,7 @@ def sheet(
     *,
     spare: int = 20,
     force: bool = False,
-    **options: Unpack[SheetOptions],
+    **options: Unpack[Grid],
 ) -> int:
     """Write a sizing workbook, whose formulas hold for every model, GPU, format, plan and length in it.
 
@@ -101,18 +100,13 @@ def sheet(
     path = arguments.path("path", path)
     if not path.lower().endswith(".xlsx") and not is_stream(path):
         raise BadInput(f"{path}: the file name must end in .xlsx")
-    loads = [name for name in _OF_A_LOAD if options.get(name) is not None]
-    if loads:
-        raise BadInput(f"a workbook has no {' or '.join(loads)}: {NO_LOAD}")
-    unknown = next((name for name in options if name not in (*_FIXED, *_VARIED, *_OF_A_LOAD)), None)
-    if unknown is not None:
-        raise BadInput(f"unknown option {shown(unknown)} of a workbook; choose from {', '.join((*_VARIED, *_FIXED))}")
+    known = arguments.without("sheet", options)
     spare, force = plain_value("spare", scalar(spare)), arguments.flag("force", force)
     if type(spare) is not int or not 0 <= spare <= _MOST_ROWS:
         raise BadInput(f"spare = {shown(spare)} must be a whole number from 0 to {_MOST_ROWS}")
     with needing("a workbook needs XlsxWriter", "xlsx"):
         from roofline.outputs.workbook.sheets import write_workbook
-    contents, start = _contents(models, gpus, spare, options)
+    contents, start = _contents(models, gpus, spare, known)
     write_whole(path, lambda file: write_workbook(file, contents, start), force=force)
     return len(contents.scenarios)
 

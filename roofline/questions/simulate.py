@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded, to_text
 from roofline.questions.inputs.arguments import number, one_case, whole
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predict
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
@@ -122,6 +123,7 @@ class Simulation:
         return "\n".join(lines)
 
 
+@understood
 def simulate(
     model: str | Model,
     gpu: str | Gpu,

@@ -24,6 +24,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, predict
 from roofline.serving.capacity import (
     MOST_RANKS,
@@ -56,11 +57,6 @@ if TYPE_CHECKING:
 #: Keys of a row: those of a prediction, and those of the search.
 SIZE_KEYS = (*ROW_KEYS, "quantization", "meets", "meets_high", "reason", "excess")
 
-_NOT_OF_A_SIZE = {
-    "num_gpus": "it finds how many are needed",
-    "measured": "a measurement is of one deployment, and size tries many",
-    "allow_oversize": "what does not fit cannot meet an SLO",
-}
 _DEGREES = ("tp", "pp", "ep", "dp")
 _LOADS_OF_REPLICAS = (*LASTING, RUN)  # loads that replicas share
 
@@ -186,6 +182,7 @@ class FleetSize:
         return [size.to_dict(columns) for size in self.sizes]
 
 
+@understood
 def size(
     model: str | Model,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
@@ -223,7 +220,7 @@ def size(
     <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
     """
     limits = required_limits("size", slo)
-    plain = without("size", options, _NOT_OF_A_SIZE)
+    plain = without("size", options)
     plain = plain_options({name: value for name, value in plain.items() if value is not None})
     presets = _presets(plain.pop("quantization", None))
     model, model_notes = found_model(model, plain)

@@ -11,6 +11,7 @@ from roofline.physics.plan import Draft
 from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predict
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.shown import deployed_text
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from roofline.numbers.operations import Json, Numbers
-    from roofline.questions.inputs.options import SpeculationOptions
+    from roofline.questions.inputs.options import Unloaded
     from roofline.serving.prediction import Predictions
 
 
@@ -152,6 +153,7 @@ class Speculation:
 _DRAFT_KEYS = ("draft", "draft_tokens")
 
 
+@understood
 def speculate(
     model: str | Model,
     gpu: str | Gpu,
@@ -162,7 +164,7 @@ def speculate(
     batch: Numbers | None = None,
     concurrency: Numbers | None = None,
     request_rate: Numbers | None = None,
-    **options: Unpack[SpeculationOptions],
+    **options: Unpack[Unloaded],
 ) -> Speculation:
     """Speculative decoding by load and number of draft tokens: which number is best, and where it stops paying off.
 

@@ -13,6 +13,7 @@ from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, deployment, load
 from roofline.questions.inputs.arguments import all_values, listed_names, plain_value, slo_limits
 from roofline.questions.inputs.case import LENGTHS
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULTS, predict, refused_row
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
@@ -38,6 +39,7 @@ _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
 _WHOLE = ("isl", "osl", "batch", "concurrency", "prefix", "memory_knee", "slo_knee")
 
 
+@understood
 def table(
     models: str | Model | Sequence[str | Model],
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,

@@ -20,6 +20,7 @@ from roofline.physics.passes import Pass
 from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits, values_of
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import meeting_first, predict
 from roofline.serving.capacity import MOST
 from roofline.serving.knee import check_plan, possible_tp, widest_tp
@@ -41,7 +42,7 @@ from roofline.symbolic.graph import is_rational
 
 if TYPE_CHECKING:
     from roofline.formulas.closed import Formula
-    from roofline.questions.inputs.options import Case, Slo, SolveOptions
+    from roofline.questions.inputs.options import Case, Slo, Unlimited
 
 __all__ = [
     "ALIASES",
@@ -66,6 +67,7 @@ __all__ = [
 FORMULAS = (*UNITS, "knee", "ridge_knee", "half_knee", "memory_knee")
 
 
+@understood
 def sensitivity(
     model: str | Model, gpu: str | Gpu, *, of: str | Sequence[str] = RESULTS, **options: Unpack[Case]
 ) -> Sensitivities:
@@ -93,6 +95,7 @@ def sensitivity(
     return moving.sensitivities(prediction, (scalar(of),) if names is None else tuple(names))
 
 
+@understood
 def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unpack[Case]) -> Formula:
     """Closed form of a result of one case, in its regime.
 
@@ -126,6 +129,7 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unp
     return ClosedForms(case).formula(of) if of in UNITS else knee_formula(case, of)
 
 
+@understood
 def solve(
     model: str | Model,
     gpu: str | Gpu,
@@ -135,7 +139,7 @@ def solve(
     tpot: float | str | None = None,
     e2el: float | str | None = None,
     slo: Slo | None = None,
-    **options: Unpack[SolveOptions],
+    **options: Unpack[Unlimited],
 ) -> Solution:
     """The value of one input at which latency targets are just met.
 

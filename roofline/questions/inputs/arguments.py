@@ -7,14 +7,14 @@ that they hold, without importing those libraries.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
+from collections.abc import Iterable, Iterator, Mapping, Set, Sized
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from operator import index
 from typing import Any
 
-from roofline.numbers.quantity import BILLION, MILLI, MINUTE, from_text, rounded
+from roofline.numbers.quantity import BILLION, MILLI, MINUTE, rounded
+from roofline.questions.inputs.options import COUNT, OPTIONS, QUESTIONS, SHARE, TIME, Value
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import (
@@ -37,19 +37,8 @@ from roofline.specs.written import (
     Pool,
     PromptShare,
     api_price_of_text,
-    lengths_of_text,
-    measured_of_text,
-    number_of_text,
-    numbers_of_text,
-    prefix_of_text,
-    prefixes_of_text,
-    price_of_text,
     read_as,
-    share_of_text,
     time_of_text,
-    whole_of_text,
-    wholes_of_text,
-    words_of_text,
 )
 from roofline.support.errors import BadInput, UnknownName, shown
 
@@ -63,23 +52,16 @@ __all__ = [
     "folder",
     "is_file",
     "key_text",
-    "lengths_of_text",
     "limits_words",
     "listed_names",
-    "measured_of_text",
     "name_or_record",
     "number",
     "number_if_given",
-    "number_of_text",
-    "numbers_of_text",
     "one_case",
     "path",
     "plain_counts",
     "plain_options",
     "plain_value",
-    "prefix_of_text",
-    "prefixes_of_text",
-    "price_of_text",
     "ratio_of_text",
     "read_as",
     "refuse_masked",
@@ -87,18 +69,14 @@ __all__ = [
     "scalar",
     "scalars",
     "several",
-    "share_of_text",
     "single_numbers",
     "slo_limits",
     "time_of_text",
     "tokens_of_prefix",
     "values_of",
     "whole",
-    "whole_of_text",
-    "wholes_of_text",
     "with_p99_within",
     "without",
-    "words_of_text",
 ]
 
 
@@ -171,8 +149,9 @@ def single_numbers(question: str, options: Mapping[str, Any], names: Iterable[st
             )
 
 
-def without(question: str, options: Mapping[str, Any], refused: Mapping[str, str]) -> dict[str, Any]:
-    """Options other than those that a question refuses, each with the reason; refused where one of these is given."""
+def without(question: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options other than those that a question refuses; refused with the reason where one of these is given."""
+    refused = QUESTIONS[question].refused
     for name, why in refused.items():
         value = scalar(options.get(name))
         if value is not None and value is not False:
@@ -288,27 +267,19 @@ def _number(value: Any) -> Any:
 
 # Options written as texts, with the same grammar and parsers as in the shell.
 
-#: Parser of each option.
-_ONE: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus", "spare", "requests"), whole_of_text),
-    **dict.fromkeys(("max_num_batched_tokens", "max_num_seqs", "max_model_len"), whole_of_text),
-    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), number_of_text),
-    **dict.fromkeys(("isl_cv", "osl_cv", "gpu_memory_utilization", "share", "spread", "cache_hit"), share_of_text),
-    "cache_size": partial(from_text, dimension="B"),
-    "cache_bandwidth": partial(from_text, dimension="B/s"),
-    **dict.fromkeys(("network", "ttft", "tpot", "e2el"), partial(time_of_text, needs_unit=True)),
-    "prefix": prefix_of_text,
-    "measured": measured_of_text,
-    "gpu_price": price_of_text,
-}
 
-#: Parser of each option that takes several values.
-_MANY: dict[str, Callable[[str], list[Any]]] = {
-    **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus"), wholes_of_text),
-    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), numbers_of_text),
-    **dict.fromkeys(("quantization", "kv_cache_dtype"), words_of_text),
-    "prefix": prefixes_of_text,
+def _values() -> Iterator[tuple[str, Value]]:
+    return ((name, option.value) for name, option in OPTIONS.items())
+
+
+_OWN: Mapping[str, Value] = {  # of single questions
+    **dict.fromkeys(("spare", "requests"), COUNT),
+    **dict.fromkeys(("share", "spread"), SHARE),
+    **dict.fromkeys(("ttft", "tpot", "e2el"), TIME),
 }
+#: Parser of each option, and of those that take several values.
+_ONE = {name: value.read for name, value in (*_OWN.items(), *_values()) if value.read is not None}
+_MANY = {name: value.read_all for name, value in _values() if value.read_all is not None}
 
 
 def listed_names(name: str, value: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from roofline.physics.passes import eagle_head, mtp_module
 from roofline.physics.plan import Deployment, Draft, Plan
 from roofline.questions.inputs import arguments, case
 from roofline.questions.inputs.arguments import COUNTS, PLAIN, name_or_record, plain_value, scalar, several
+from roofline.questions.inputs.options import ALL
 from roofline.serving.knee import check_plan, plan_fault
 from roofline.serving.latency import SIGMA_TPOT, SIGMA_TTFT, Correction, Workload, request_passes, time_per_token
 from roofline.serving.quantization import resolved_quantization
@@ -309,25 +310,43 @@ def _single_rate_count(count: int | None, modules: int | None) -> int:
 
 # A model on a GPU with its plan, formats and engine: built once, and cached for later cases.
 
-_WORDS = (
-    "quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network",
-    "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len",
-)  # fmt: skip
-_SETTINGS = _WORDS[8:]
-_ENGINE = 6  # index into the words
 _MOST_DEPLOYMENTS = 256  # cached deployments
 
 
 class DeploymentOptions(NamedTuple):
-    """Options of `predict` that describe the deployment, in groups."""
+    """Options of `predict` that describe the deployment."""
 
     model: Any
     gpu: Any
-    degrees: tuple[Any, ...]  # tp pp ep dp num_gpus
-    words: tuple[Any, ...]  # quantization weights kv_cache_dtype compute routing basis engine network; its settings
-    drafts: tuple[Any, Any, Any]  # draft draft_tokens acceptance
-    figures: tuple[Any, Any]  # of the GPU: derate gpu_price
-    files: tuple[Any, Any]  # specs assume
+    tp: Any
+    pp: Any
+    ep: Any
+    dp: Any
+    num_gpus: Any
+    quantization: Any
+    weights: Any
+    kv_cache_dtype: Any
+    compute: Any
+    routing: Any
+    basis: Any
+    engine: Any
+    network: Any
+    max_num_batched_tokens: Any
+    max_num_seqs: Any
+    gpu_memory_utilization: Any
+    max_model_len: Any
+    draft: Any
+    draft_tokens: Any
+    acceptance: Any
+    derate: Any
+    gpu_price: Any
+    specs: Any
+    assume: Any
+
+
+_DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
+_SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len")
+_WORDS = ("quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", *_SETTINGS)
 
 
 class Deployed(NamedTuple):
@@ -372,44 +391,56 @@ def _identity(named: Any) -> Any:
 
 def _is_of_catalog(options: DeploymentOptions) -> bool:
     """Whether nothing is read from user files, which may change between calls."""
-    for name in (options.model, options.gpu, options.words[_ENGINE]):
+    for name in (options.model, options.gpu, options.engine):
         if isinstance(name, (Model, Gpu)):
             continue
         if type(name) is not str or name.endswith(find.FILES) or ("/" in name and arguments.is_file(name)):
             return False
-    if any(value is not None for value in (options.drafts[0], *options.files)) or os.environ.get("ROOFLINE_SPECS"):
+    if any(value is not None for value in (options.draft, options.specs, options.assume)):
         return False
-    return COUNTS.issuperset(map(type, options.degrees))
+    if os.environ.get("ROOFLINE_SPECS"):
+        return False
+    return COUNTS.issuperset(type(getattr(options, name)) for name in _DEGREES)
+
+
+def _plain(options: DeploymentOptions) -> DeploymentOptions:
+    """Options with scalars and texts as plain values."""
+    degrees = {name: getattr(options, name) for name in _DEGREES}
+    words = {name: getattr(options, name) for name in _WORDS}
+    if not COUNTS.issuperset(map(type, degrees.values())):
+        degrees = dict(zip(degrees, arguments.plain_counts(**degrees), strict=True))
+    if not PLAIN.issuperset(map(type, words.values())):
+        words = dict(zip(words, arguments.scalars(**words), strict=True))
+    specs = None if options.specs is None else arguments.folder(options.specs)
+    return options._replace(**degrees, **words, specs=specs)
 
 
 def _deployed(options: DeploymentOptions) -> Deployed:
-    degrees, words, specs = options.degrees, options.words, options.files[0]
-    if not COUNTS.issuperset(map(type, degrees)):
-        degrees = arguments.plain_counts(**dict(zip(("tp", "pp", "ep", "dp", "num_gpus"), degrees, strict=True)))
-    if not PLAIN.issuperset(map(type, words)):
-        words = tuple(arguments.scalars(**dict(zip(_WORDS, words, strict=True))))
-    quantization, weights, kv_cache_dtype, compute, routing, basis, engine, network, *settings = words
-    specs = None if specs is None else arguments.folder(specs)
-    model, gpu, copies = options.model, options.gpu, None
-    model, model_notes = found_model(model, {"specs": specs, "assume": options.files[1]})
-    pool = None if isinstance(gpu, Gpu) else pool_of(gpu, specs)
-    tp, pp, ep, dp, num_gpus = degrees
+    asked = _plain(options)
+    specs, copies = asked.specs, None
+    model, model_notes = found_model(asked.model, {"specs": specs, "assume": asked.assume})
+    pool = None if isinstance(asked.gpu, Gpu) else pool_of(asked.gpu, specs)
     if pool is not None:
-        gpu, tp, pp, ep, dp, num_gpus, quantization, copies = opened(
-            pool, tp=tp, pp=pp, ep=ep, dp=dp, num_gpus=num_gpus, quantization=quantization
-        )
-    gpu, gpu_notes = found_gpu(gpu, specs)
-    profile = case.engine(engine, network, specs, gpu, **dict(zip(_SETTINGS, settings, strict=True)))
-    derate, price = options.figures
-    gpu, lost = case.derated(case.priced(gpu, price), case.losses_of(derate))
-    chosen = resolved_quantization(model, gpu, quantization, weights, kv_cache_dtype, compute)
-    plan = Plan(1 if tp is None else tp, pp, ep, dp)
-    deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, basis), case.routing_skew(routing), engine=profile)
-    if any(value is not None for value in options.drafts):
-        deployment = drafted(deployment, *options.drafts, specs)
-    if tp is not None:
+        stated = opened(pool, **{name: getattr(asked, name) for name in (*_DEGREES, "quantization")})
+        copies = stated.copies
+        asked = asked._replace(**{name: value for name, value in stated._asdict().items() if name != "copies"})
+    if asked.ep == ALL:
+        if asked.tp is None:
+            raise BadInput(f"ep = {ALL} puts experts on every tp x dp rank; state the tp, too")
+        asked = asked._replace(ep=asked.tp * asked.dp)
+    gpu, gpu_notes = found_gpu(asked.gpu, specs)
+    settings = {name: getattr(asked, name) for name in _SETTINGS}
+    profile = case.engine(asked.engine, asked.network, specs, gpu, **settings)
+    gpu, lost = case.derated(case.priced(gpu, asked.gpu_price), case.losses_of(asked.derate))
+    chosen = resolved_quantization(model, gpu, asked.quantization, asked.weights, asked.kv_cache_dtype, asked.compute)
+    plan = Plan(1 if asked.tp is None else asked.tp, asked.pp, asked.ep, asked.dp)
+    skew = case.routing_skew(asked.routing)
+    deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, asked.basis), skew, engine=profile)
+    if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
+        deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
+    if asked.tp is not None:
         check_plan(model, plan)
-    return Deployed(deployment, tp, num_gpus, copies, basis, (*model_notes, *gpu_notes), lost)
+    return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)
 
 
 # Correction factors from one measurement of a deployment.

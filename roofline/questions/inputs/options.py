@@ -8,8 +8,8 @@ what it means, and what holds where it is left out. A question takes all of them
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from roofline.numbers.operations import Numbers
 from roofline.numbers.quantity import from_text
@@ -42,6 +42,10 @@ else:
     Length = TypeVar("Length")
 
 
+#: Expert-parallel degree of as many ranks as there are: experts on all tp x dp of them.
+ALL = "all"
+
+
 # How texts become values.
 
 
@@ -65,6 +69,9 @@ SHARE = Value("x|%", share_of_text)  # 0.5, 50%
 TIME = Value("time", partial(time_of_text, needs_unit=True), in_shell=time_of_text)  # 20ms; in the shell bare in ms
 BYTES = Value("text", partial(from_text, dimension="B"), in_shell=str)
 BYTES_PER_SECOND = Value("text", partial(from_text, dimension="B/s"), in_shell=str)
+EXPERTS = Value(
+    "n|all", lambda text: ALL if text.strip().lower() == ALL else whole_of_text(text), "n,n", wholes_of_text
+)
 MEASUREMENT = Value("key=value", measured_of_text)  # tpot=12.3,batch=8
 PRICE = Value("USD/h", price_of_text)  # 2.5, 2-4
 LIMITS = Value("key:ms", None, in_shell=limits_of_text)  # ttft:300@p95,tpot:25
@@ -156,8 +163,9 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "the smallest that serves the case", each="Tensor-parallel degrees."),
         Option("pp", ("--pp", "-pp", "--pipeline-parallel-size", "--pp-size"), COUNT, "Pipeline-parallel degree.", "1",
                each="Pipeline-parallel degrees."),
-        Option("ep", ("--ep", "--expert-parallel-size", "--ep-size", "--moe-expert-parallel-size"), COUNT,
-               "Expert-parallel degree.", "1", each="Expert-parallel degrees."),
+        Option("ep", ("--ep", "--expert-parallel-size", "--ep-size", "--moe-expert-parallel-size"), EXPERTS,
+               "Expert-parallel degree; all: on every tp x dp rank.", "1", each="Expert-parallel degrees."),
+        Option("enable_expert_parallel", ("--enable-expert-parallel",), FLAG, "The same as --ep all."),
         Option("dp", ("--dp", "-dp", "--data-parallel-size", "--dp-size"), COUNT,
                "Data-parallel degree of the attention.", "1", each="Data-parallel degrees of the attention."),
         Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in all, split into replicas.", "one replica"),
@@ -237,6 +245,7 @@ class Question(NamedTuple):
         return (option for name, option in OPTIONS.items() if name in names and name not in self.refused)
 
 
+_TAKES_MORE = 8  # flag of a function with **options
 _LOADS = ("batch", "concurrency", "request_rate", "num_prompts")
 _ONE = "a measurement is of one deployment only"
 _NO_LIMIT = {"slo": "it judges no limit", "p99_within": "it judges no limit", "gpu_price": "it prices nothing"}
@@ -325,7 +334,6 @@ QUESTIONS: Mapping[str, Question] = {
             **dict.fromkeys(("tp", "pp", "ep", "dp", "num_gpus"), _OF_A_POOL),
             "measured": _ONE,
             "allow_oversize": "a pool that does not fit serves nobody",
-            "derate": "pools are of GPUs as specified",
         },
         is_loaded=True,
         names_gpus=False,
@@ -374,28 +382,54 @@ QUESTIONS: Mapping[str, Question] = {
 
 # How else callers spell options.
 
-#: Name that a caller may use -> option; those of the shell, and what else is meant by words of the field.
+#: Name that a caller may use -> option.
 SPELLINGS: Mapping[str, str] = {name: option.name for option in OPTIONS.values() for name in option.names}
+#: Options that the shell alone has -> how Python says the same.
+IN_PYTHON: Mapping[str, str] = {
+    "workload": "write **rl.workload_options('chat'), or isl and osl",
+    "p99_within": "state it in slo, as in slo='p99:2x'",
+    "enable_expert_parallel": "write ep='all'",
+}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def spelled(question: str, options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Options under the names that a question knows them by; others are refused, with the nearest names.
+def understood(function: _Function) -> _Function:
+    """Decorator: a question takes options under every name that callers know them by, such as `users`."""
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    known = frozenset(
+        (*own, *(name for name in OPTIONS if name not in IN_PYTHON)) if code.co_flags & _TAKES_MORE else own
+    )
 
-    >>> spelled("predict", {"users": 8, "input_len": 2000}, ["concurrency", "isl"])
-    {'concurrency': 8, 'isl': 2000}
-    """
-    names = {}
+    @wraps(function)
+    def question(*args: Any, **options: Any) -> Any:
+        return function(
+            *args, **(options if known.issuperset(options) else _spelled(function.__name__, options, known))
+        )
+
+    return cast("_Function", question)
+
+
+def _spelled(question: str, options: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Options under the names that a question knows them by; others are refused, with the nearest names."""
+    names: dict[str, Any] = {}
     for name, value in options.items():
         plain = name if name in known else SPELLINGS.get(name, name)
         if plain not in known:
-            from difflib import get_close_matches
-
-            near = did_you_mean(get_close_matches(name, [*known, *SPELLINGS], 3))
-            raise TypeError(f"{question}() got an unexpected keyword argument {name!r}{near}")
-        if plain in names:
-            raise TypeError(f"{question}() got {plain} twice, as {name!r} too")
+            raise TypeError(f"{question}() got an unexpected keyword argument {name!r}{_instead(name, known)}")
+        if plain in names or (plain != name and plain in options):
+            raise TypeError(f"{question}() got {plain} twice, as {name} too; keep one")
         names[plain] = value
     return names
+
+
+def _instead(name: str, known: frozenset[str]) -> str:
+    if name in IN_PYTHON:
+        return f"; {IN_PYTHON[name]}"
+    from difflib import get_close_matches
+
+    return did_you_mean(get_close_matches(name, [*known, *SPELLINGS], 3))
 
 
 # Types of the options, for editors and mypy; a test compares them with the table and with `predict`.
@@ -471,14 +505,19 @@ class Unloaded(_Plain, _Lengths[Length], Generic[Length], total=False):
     quantization: str | None
 
 
-class Unlimited(Unloaded[Length], _Drafts, _Load[Length], Generic[Length], total=False):
+class Unmeasured(Unloaded[Length], _Drafts, _Load[Length], Generic[Length], total=False):
+    """Options of a question that names its measurement itself."""
+
+
+class Unlimited(Unmeasured[Length], Generic[Length], total=False):
     """Options of a question that names its limits itself."""
+
+    measured: str | Mapping[str, float | str] | None
 
 
 class Case(Unlimited[Length], Generic[Length], total=False):
     """Keyword arguments of `predict`: ``Case`` of one case, ``Case[Numbers]`` of many."""
 
-    measured: str | Mapping[str, float | str] | None
     slo: Slo | None
 
 
