@@ -561,14 +561,15 @@ def cost(
     from roofline.questions import cost as cost_question
 
     *_, of_workload = (case.pop("share", None) for case in cases)
-    own = {"api_price": api_price, "headroom": headroom, "share": of_workload if share is None else share}
-    cost_options = {name: value for name, value in own.items() if value is not None}
+    share = of_workload if share is None else share
     options = together(cases)
     answers = meeting_first(
         (
             answer
             for model, case in product(models, cases)
-            for answer in cost_question.cost(model, gpus or None, **cost_options, **case)
+            for answer in cost_question.cost(
+                model, gpus or None, api_price=api_price, headroom=headroom, share=share, **case
+            )
         ),
         lambda answer: answer.verdict,
     )
@@ -584,8 +585,8 @@ def cost(
     shown = [answer for answer in answers if answer.planned is not None or gpus]
     refused = [row for row in rows if row["reason"] is not None]
     load_text = "" if best is None else f"at {best.at}"
-    if load_text.endswith("goodput") and cost_options.get("share") is not None:
-        load_text += f" for {100.0 * cost_options['share']:g} % of requests"
+    if load_text.endswith("goodput") and share is not None:
+        load_text += f" for {100.0 * share:g} % of requests"
     screen = Screen(
         columns=with_varying(_cost_columns(options, len(models)), cases),
         rows=first,
@@ -598,7 +599,7 @@ def cost(
             load_text,
             load=_has_load(options),
             is_mean=None if _has_load(options) else True,
-            share=cost_options.get("share"),
+            share=share,
         ),
         answer="" if best is None else _cost_answer(best, first, options, gpus, len(others)),
         lines=[shorten(f"{row['gpu']}: {row['reason']}", terminal_width()) for row in refused if gpus],

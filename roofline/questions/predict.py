@@ -213,9 +213,9 @@ def predict(
         allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
     base = deployed_case(
         DeploymentOptions(
-            model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis, engine,
-            network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft, draft_tokens,
-            acceptance, derate, gpu_price, specs, assume,
+            model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
+            engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
+            draft_tokens, acceptance, derate, gpu_price, specs, assume,
         )
     )  # fmt: skip
     spread, start = None, None

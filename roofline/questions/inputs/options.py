@@ -61,6 +61,10 @@ class Value(NamedTuple):
     known: str = ""  # completed from these names: format, engine, workload
 
 
+def _ranks_of_text(text: str) -> int | str:
+    return ALL if text.strip().lower() == ALL else whole_of_text(text)
+
+
 FLAG = Value("")
 COUNT = Value("n", whole_of_text, "n,n", wholes_of_text)  # 4096, 4k; 500,2k; 1:256:x2
 NUMBER = Value("n", number_of_text, "x,x", numbers_of_text)  # 64, 12.5; 0.5,1; 0.5:8:x2
@@ -69,9 +73,7 @@ SHARE = Value("x|%", share_of_text)  # 0.5, 50%
 TIME = Value("time", partial(time_of_text, needs_unit=True), in_shell=time_of_text)  # 20ms; in the shell bare in ms
 BYTES = Value("text", partial(from_text, dimension="B"), in_shell=str)
 BYTES_PER_SECOND = Value("text", partial(from_text, dimension="B/s"), in_shell=str)
-EXPERTS = Value(
-    "n|all", lambda text: ALL if text.strip().lower() == ALL else whole_of_text(text), "n,n", wholes_of_text
-)
+EXPERTS = Value("n|all", _ranks_of_text, "n,n", wholes_of_text)  # 8, all
 MEASUREMENT = Value("key=value", measured_of_text)  # tpot=12.3,batch=8
 PRICE = Value("USD/h", price_of_text)  # 2.5, 2-4
 LIMITS = Value("key:ms", None, in_shell=limits_of_text)  # ttft:300@p95,tpot:25
@@ -398,15 +400,14 @@ def understood(function: _Function) -> _Function:
     """Decorator: a question takes options under every name that callers know them by, such as `users`."""
     code = function.__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    known = frozenset(
-        (*own, *(name for name in OPTIONS if name not in IN_PYTHON)) if code.co_flags & _TAKES_MORE else own
-    )
+    of_a_case = [name for name in OPTIONS if name not in IN_PYTHON] if code.co_flags & _TAKES_MORE else []
+    known = frozenset((*own, *of_a_case))
 
     @wraps(function)
     def question(*args: Any, **options: Any) -> Any:
-        return function(
-            *args, **(options if known.issuperset(options) else _spelled(function.__name__, options, known))
-        )
+        if not known.issuperset(options):
+            options = _spelled(function.__name__, options, known)
+        return function(*args, **options)
 
     return cast("_Function", question)
 
@@ -429,7 +430,7 @@ def _instead(name: str, known: frozenset[str]) -> str:
         return f"; {IN_PYTHON[name]}"
     from difflib import get_close_matches
 
-    return did_you_mean(get_close_matches(name, [*known, *SPELLINGS], 3))
+    return did_you_mean(get_close_matches(name, {*known, *SPELLINGS}, 3))
 
 
 # Types of the options, for editors and mypy; a test compares them with the table and with `predict`.
