@@ -43,7 +43,7 @@ from roofline.cli.answers import (
     verdict_columns,
     without_idle_prices,
 )
-from roofline.cli.case import question, required_share, together, with_varying
+from roofline.cli.case import one_answer, question, required_share, together, with_varying
 from roofline.cli.options import (
     API_PRICE,
     echo,
@@ -134,7 +134,7 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, A
     shared = [text for answer in answers for text in answer.notes]
     shown = [size for size in sizes if size.meets is not False or gpus] or sizes
     owners = labelled((_label(size, len(models)), size.warnings) for size in shown)
-    screen = _size_screen(models, sizes, rows, columns, options, is_named=bool(gpus))
+    screen = one_answer(_size_screen(models, sizes, rows, columns, options, is_named=bool(gpus)), cases)
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
@@ -313,7 +313,7 @@ def goodput(
     shown = [answer for answer in answers if answer.rate or gpus]
     notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
     screen = _goodput_screen(models, answers, rows, options, share, is_named=bool(gpus))
-    screen = replace(screen, notes=notes, columns=with_varying(screen.columns, cases))
+    screen = one_answer(replace(screen, notes=notes, columns=with_varying(screen.columns, cases)), cases)
     if output_format == "markdown":
         columns = [*screen.columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
@@ -606,7 +606,7 @@ def cost(
         hidden=0 if gpus else len(refused),
         notes=[_COST_LEGEND, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
     )
-    show(screen, output_format, rows)
+    show(one_answer(screen, cases), output_format, rows)
     if best is None:
         is_said = bool(gpus) or not for_people(output_format)
         why = "" if is_said else "; --format json says why for each"

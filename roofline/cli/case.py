@@ -13,12 +13,13 @@ import click
 from roofline.cli.answers import PLAN, varying_columns
 from roofline.cli.main import Question
 from roofline.cli.options import GPU, MODEL, Parsed, PathName, output_options, split_names
-from roofline.cli.screen import ScreenColumn
+from roofline.cli.screen import Screen, ScreenColumn
 from roofline.questions.inputs.arguments import LATENCIES, plain_options, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
 from roofline.questions.inputs.options import ALL, FLAG, OPTIONS, QUESTIONS, Option, Value
 from roofline.questions.inputs.options import Question as Taken
 from roofline.questions.predict import LOADS
+from roofline.support.records import replace
 
 Answer = Callable[..., Any]
 
@@ -40,7 +41,7 @@ _KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
 }  # fmt: skip
 
 
-def _type(value: Value, *, of_several: bool) -> click.ParamType:
+def _type(value: Value, *, of_several: bool) -> click.ParamType[Any]:
     """How click reads a value, or several."""
     if value.choices:
         return click.Choice(value.choices)
@@ -155,6 +156,11 @@ def with_varying(columns: Sequence[ScreenColumn], cases: Sequence[Mapping[str, A
     """Columns with those of what varies behind the plan."""
     place = 1 + next((place for place, column in enumerate(columns) if column is PLAN), -1)
     return [*columns[:place], *varying_columns(varying(cases)), *columns[place:]]
+
+
+def one_answer(screen: Screen, cases: Sequence[object]) -> Screen:
+    """A screen; its sentence is about one case, and left out where there are several."""
+    return screen if len(cases) == 1 else replace(screen, answer="")
 
 
 def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.main import Question
+from roofline.cli.main import Question, with_formats
 from roofline.cli.options import (
     GPU,
     MODEL,
@@ -80,7 +80,19 @@ _WORKLOADS = (
 _NONE_LEFT = "nothing in the catalog matches all filters"
 
 
+class _Catalog(click.Group):
+    """Entries of a kind: a name alone is shown."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_formats(args))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        known = args[0] in self.commands or args[0].startswith("-")
+        return super().resolve_command(ctx, args if known else ["show", *args])
+
+
 @click.group(
+    cls=_Catalog,
     invoke_without_command=True,
     epilog="\b\nExamples:\n  roofline gpus\n  roofline gpus --vendor amd --status shipping\n"
     "  roofline gpus --generation blackwell\n  roofline gpus show h100-sxm",
@@ -121,6 +133,7 @@ def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
 
 
 @click.group(
+    cls=_Catalog,
     invoke_without_command=True,
     epilog="\b\nExamples:\n  roofline models\n  roofline models --family qwen --moe\n"
     "  roofline models --min-size 7B --max-size 80B --dense\n  roofline models show deepseek-v3",
@@ -163,20 +176,44 @@ def _show_model(name: str, output_format: str, specs: str | None) -> None:
     notes([note] if note else [])
 
 
-@click.command(
-    cls=Question,
+def _of_workloads(function: Any) -> Any:
+    """Add the case whose latencies are shown."""
+    for option in (
+        click.option("-g", "--gpu", type=GPU, help="GPU whose latencies are shown.  [default: h100-sxm]"),
+        click.option(
+            "-m", "--model", type=MODEL, help="Model whose latencies are shown.  [default: llama-3.3-70b fp8]"
+        ),
+    ):
+        function = option(function)
+    return specs_option(output_options(function))
+
+
+@click.group(
+    cls=_Catalog,
+    invoke_without_command=True,
     epilog="\b\nExamples:\n  roofline workloads\n  roofline workloads chat rag -m gpt-oss-120b -g b200\n"
     "  roofline workloads ./mine.yaml --format json",
 )
+@_of_workloads
+@click.pass_context
+def workloads(ctx: click.Context, **asked: Any) -> None:
+    """Workloads by name: lengths, SLO, source, and what somebody waits for, and how long (--workload NAME)."""
+    ctx.default_map = {"show": asked}
+    if ctx.invoked_subcommand is None:
+        _print_workloads((), **asked)
+
+
+@workloads.command("show", epilog="\b\nExample:\n  roofline workloads show chat")
 @click.argument("names", nargs=-1)
-@click.option("-m", "--model", type=MODEL, help="Model whose latencies are shown.  [default: llama-3.3-70b fp8]")
-@click.option("-g", "--gpu", type=GPU, help="GPU whose latencies are shown.  [default: h100-sxm]")
-@output_options
-@specs_option
-def workloads(
+@_of_workloads
+def _show_workloads(names: tuple[str, ...], **asked: Any) -> None:
+    """Workloads with their sources and reasons."""
+    _print_workloads(names, **asked)
+
+
+def _print_workloads(
     names: tuple[str, ...], model: str | None, gpu: str | None, output_format: str, specs: str | None
 ) -> None:
-    """Workloads by name: lengths, SLO, source, and what somebody waits for, and how long (--workload NAME)."""
     from roofline.questions.listing import workload_rows
 
     rows = workload_rows(model, gpu, names or None, specs)
@@ -232,6 +269,10 @@ def check_specs(ctx: click.Context, path: str | None) -> None:
         echo(f"{len(report.faults)} fault{'' if len(report.faults) == 1 else 's'} in {what}", err=True)
         ctx.exit(1)
     echo(f"{what}: no faults")
+
+
+for _kind in (gpus, models, workloads):
+    _kind.add_command(check_specs, "check")
 
 
 def _refuse_filters(ctx: click.Context, *filters: Any) -> None:

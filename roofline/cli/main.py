@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import TextIOWrapper
@@ -27,30 +27,32 @@ _HOME = "roofline.cli."
 SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
     "Ask": (
         (("predict",), "predict", "Predict latency, throughput, memory and cost."),
-        (("ttft", "tpot", "knee"), "predict", "Show one of these on every GPU, best first."),
+        (("ttft", "tpot"), "predict", "Show one of these on every GPU, best first."),
+        (("sweep",), "predict", "Predict every combination of many cases."),
+    ),
+    "Decide": (
         (("size",), "capacity", "Find the fewest GPUs that meet an SLO."),
         (("goodput", "curve"), "capacity", "Find the load within an SLO, or draw them."),
         (("cost",), "capacity", "Price tokens, and compare with an API."),
-        (("sweep",), "predict", "Predict every combination of many cases."),
     ),
     "Why": (
         (("compare", "quantize"), "compare", "Compare GPUs or formats, and say why."),
         (("sensitivity", "solve"), "why", "Rank inputs; find one that meets a target."),
         (("formula",), "why", "Write out the closed form of an answer."),
     ),
-    "Plan": (
+    "Improve": (
         (("levers",), "plan", "Rank what would help, alone and together."),
         (("cache", "speculate"), "plan", "See what cached prompts or drafts bring."),
         (("disaggregate",), "plan", "Separate pools for prompts and answers."),
-        (("sheet",), "plan", "Write a sizing workbook with live formulas."),
     ),
     "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit kernels you timed."),),
-    "Catalog": (
-        (("gpus", "models", "workloads"), "catalog", "List them, or show one with its sources."),
-        (("check-specs",), "catalog", "Check specification files of your own."),
-    ),
+    "Keep": ((("sheet",), "plan", "Write a sizing workbook with live formulas."),),
+    "Catalog": ((("gpus", "models", "workloads"), "catalog", "List, show or check them."),),
 }
-_COMMANDS = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
+#: Earlier names of commands, which work.
+_EARLIER = {"knee": "predict", "check-specs": "catalog"}
+_SHOWN = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
+_COMMANDS = {**_SHOWN, **{name: _HOME + module for name, module in _EARLIER.items()}}
 _GAP = 2
 
 
@@ -58,7 +60,7 @@ class _Questions(click.Group):
     """A group that turns errors of the API into a message and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
+        return list(_SHOWN)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         home = _COMMANDS.get(cmd_name)
@@ -200,7 +202,14 @@ def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
 
         typed = message.partition("'")[2].rpartition("'")[0]
         message = f"unknown command '{typed}'{did_you_mean(get_close_matches(typed, commands, 3))}"
-    vars(error)["message"] = printable(message, lines=True)
+    message = printable(message, lines=True)
+    vars(error)["message"] = _wrapped(f"Error: {message}").removeprefix("Error: ") if sys.stderr.isatty() else message
+
+
+def _wrapped(text: str) -> str:
+    from roofline.cli.screen import prose
+
+    return "\n".join(prose(line) for line in text.split("\n"))
 
 
 def _no_such_option(typed: str, ctx: click.Context) -> str:
@@ -242,7 +251,7 @@ class Question(click.Command):
     """A command with grouped options in its help, which takes ``--json`` for ``--format json``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [f"--format={arg[2:]}" if arg in _FORMATS else arg for arg in args])
+        return super().parse_args(ctx, with_formats(args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, options in grouped(self.get_params(ctx), f"Options of {ctx.info_name}"):
@@ -251,6 +260,11 @@ class Question(click.Command):
             ]
             with formatter.section(title):
                 formatter.write_dl(records, col_max=32)
+
+
+def with_formats(args: Sequence[str]) -> list[str]:
+    """Arguments with ``--json`` and the like written out."""
+    return [f"--format={arg[2:]}" if arg in _FORMATS else arg for arg in args]
 
 
 def grouped(parameters: Iterable[click.Parameter], own_title: str = "Other") -> list[tuple[str, list[click.Option]]]:

@@ -43,7 +43,7 @@ from roofline.numbers.quantity import MICRO, rounded, rounded_down, to_text
 from roofline.questions import catalog
 from roofline.questions.inputs.case import is_pressing
 from roofline.questions.inputs.load import UNDER_LOAD
-from roofline.questions.inputs.options import COUNT
+from roofline.questions.inputs.options import COUNT, OPTIONS, QUESTIONS
 from roofline.questions.predict import (
     ROW_KEYS,
     Kernel,
@@ -271,11 +271,18 @@ def tpot(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, A
     "roofline predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16",
     "roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
 )
+@click.option("--knee", "with_knee", is_flag=True, help="Show the batch or users at which decode stops being cheap.")
 @_simulated
 @_explained
-def predict(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], **query: Any) -> None:
+def predict(
+    models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], *, with_knee: bool, **query: Any
+) -> None:
     """Latency, throughput, knee, memory and cost of one case, or a table of several."""
     asked = _Query(models, gpus, cases, **query)
+    if with_knee:
+        _refuse_rate(cases)
+        _answer(asked, knee_columns)
+        return
     is_one = len(models) == len(gpus) == len(cases) == 1 and asked.output_format == "table" and asked.for_people
     _answer(asked, None if is_one else predict_columns)
 
@@ -288,6 +295,13 @@ def predict(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str
 def knee(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], **query: Any) -> None:
     """The batch, or the number of users, at which decode stops being cheap."""
     _answer(_Query(models, gpus, cases, **query), knee_columns)
+
+
+def _refuse_rate(cases: list[dict[str, Any]]) -> None:
+    refused = QUESTIONS["knee"].refused
+    stated = next((name for name in refused if any(case.get(name) is not None for case in cases)), None)
+    if stated is not None:
+        raise click.UsageError(f"predict --knee takes no {OPTIONS[stated].flags[0]}: {refused[stated]}")
 
 
 def _check(query: _Query) -> None:
