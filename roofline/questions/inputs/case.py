@@ -45,7 +45,7 @@ from roofline.serving.quantization import PRESETS, preset_name
 from roofline.serving.verdict import DERATED, beyond, is_pressing, is_within
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, PCIE, Gpu, Price
-from roofline.specs.load import KIND_OF, OPTIONS, RUN, Burst, Rate, load_of, stated
+from roofline.specs.load import KIND_OF, OPTIONS, RUN, Burst, Load, Rate, load_of, stated
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
 from roofline.support.errors import BadInput, UnknownName, check_known, shown
@@ -116,41 +116,59 @@ def workload(
     cache: PromptCache | None = None,
 ) -> Workload:
     """Lengths and load as floats or float64 arrays; a batch of 1 where no load is given."""
-    if all(value is None for value in (concurrency, request_rate, num_prompts, lengths, cold_start, cache)):
+    loads = dict(zip(OPTIONS, (batch, concurrency, num_prompts, request_rate), strict=True))
+    kind = stated(loads)
+    if kind.is_burst and num_prompts is None and lengths is None and cold_start is None and cache is None:
         plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
         if plain is not None:
             return plain
-    loads = dict(zip(OPTIONS, (batch, concurrency, num_prompts, request_rate), strict=True))
-    kind = stated(loads)
-    own = {name: loads[name] for name in kind.options if loads[name] is not None}
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and kind.is_burst:
             raise BadInput(f"{name} need a load; give concurrency or request_rate")
+    inputs = {"isl": isl, "osl": osl, "prefix": prefix, **_load_inputs(kind, loads)}
+    values = _broadcast(_numbers(inputs))
+    load = load_of(values)
+    load.check(inputs)
+    _check_prefix(values, isl, prefix)
+    return with_cache(Workload(values["isl"], values["osl"], load, values["prefix"], lengths, cold_start), cache)
+
+
+def _load_inputs(kind: type[Load], loads: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stated of the load, by the names of its kind."""
+    own = {name: loads[name] for name in kind.options if loads[name] is not None}
     if loads[RUN] is not None and RUN not in own:
         raise BadInput("num_prompts needs concurrency, the users of the run")
-    inputs = {"isl": isl, "osl": osl, "prefix": prefix, **own}
-    if type(prefix) not in (int, float):
-        isl = inputs["isl"] = _number("isl", isl)
-        inputs["prefix"] = tokens_of_prefix(prefix, isl)
+    return own
+
+
+def _numbers(inputs: dict[str, Any]) -> dict[str, Real]:
+    """Inputs as numbers within their bounds, a share of the prompt as tokens; `inputs` keep what was written."""
+    if type(inputs["prefix"]) not in (int, float):
+        inputs["isl"] = _number("isl", inputs["isl"])
+        inputs["prefix"] = tokens_of_prefix(inputs["prefix"], inputs["isl"])
     values = {name: _number(name, value) for name, value in inputs.items()}
     for name, value in values.items():
         least = _LEAST.get(name, 1.0)
         if not (smallest_of(value) >= least and largest_of(value) <= _LONGEST):  # NaN fails both
             is_small = any_of(~(value >= least)) if hasattr(value, "shape") else not value >= least
             raise BadInput(f"{name} = {_plain_text(inputs[name])} must be {_bound(name, least, is_small=is_small)}")
+    return values
+
+
+def _broadcast(values: dict[str, Real]) -> dict[str, Real]:
+    """The values, of shapes that go together."""
     try:
-        reaches = values["prefix"] <= values["isl"]
         sum(values.values())
     except ValueError as fault:
-        names = ", ".join(values)
-        raise BadInput(f"{names} do not broadcast together: {fault}") from None
-    load = load_of(values)
-    load.check(inputs)
+        raise BadInput(f"{', '.join(values)} do not broadcast together: {fault}") from None
+    return values
+
+
+def _check_prefix(values: Mapping[str, Real], isl: Any, prefix: Any) -> None:
     if not all_of((values["prefix"] == 0.0) | (values["prefix"] >= 1.0)):
         raise BadInput(f"prefix = {shown(prefix)} is less than one token; write a share as 80%")
-    if not all_of(reaches):
+    if not all_of(values["prefix"] <= values["isl"]):
         raise BadInput(f"prefix = {shown(prefix)} must not exceed the prompt, isl = {shown(isl)}")
-    return with_cache(Workload(values["isl"], values["osl"], load, values["prefix"], lengths, cold_start), cache)
 
 
 def _burst(isl: Real, osl: Real, batch: Real, prefix: Real) -> Workload | None:
