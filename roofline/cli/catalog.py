@@ -252,10 +252,7 @@ def _import_model(config: str, output: str | None, name: str | None, assume: str
     echo(f"{output}: written", err=True)
 
 
-@click.command("check-specs", cls=Question, epilog="\b\nExample:\n  roofline check-specs")
-@click.argument("path", required=False)
-@click.pass_context
-def check_specs(ctx: click.Context, path: str | None) -> None:
+def _check(ctx: click.Context, path: str | None) -> None:
     """Check a folder or a file of specifications; the shipped catalogs where none is given.
 
     Prints every fault as file:line: field: fault and ends with exit code 1, or says that all is well.
@@ -271,8 +268,21 @@ def check_specs(ctx: click.Context, path: str | None) -> None:
     echo(f"{what}: no faults")
 
 
-for _kind in (gpus, models, workloads):
-    _kind.add_command(check_specs, "check")
+def _checking(words: str) -> click.Command:
+    """A command that checks specifications."""
+    return Question(
+        words.rsplit(maxsplit=1)[-1],
+        callback=click.pass_context(_check),
+        params=[click.Argument(["path"], required=False)],
+        help=_check.__doc__,
+        epilog=f"\b\nExample:\n  roofline {words}",
+    )
+
+
+check_specs = _checking("check-specs")
+gpus.add_command(_checking("gpus check"))
+models.add_command(_checking("models check"))
+workloads.add_command(_checking("workloads check"))
 
 
 def _refuse_filters(ctx: click.Context, *filters: Any) -> None:

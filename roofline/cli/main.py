@@ -47,7 +47,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
     ),
     "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit kernels you timed."),),
     "Keep": ((("sheet",), "plan", "Write a sizing workbook with live formulas."),),
-    "Catalog": ((("gpus", "models", "workloads"), "catalog", "List, show or check them."),),
+    "Catalog": ((("gpus", "models", "workloads"), "catalog", "List them, show one, check your own."),),
 }
 #: Earlier names of commands, which work.
 _EARLIER = {"knee": "predict", "check-specs": "catalog"}
@@ -262,6 +262,16 @@ class Question(click.Command):
                 formatter.write_dl(records, col_max=32)
 
 
+def groups() -> dict[str, tuple[str, ...]]:
+    """Group of the help -> names of its options, in their order; the others belong to a command alone."""
+    from roofline.questions.inputs.options import CASE
+
+    return {
+        title: (*_NAMED.get(title, ()), *(option.name for option in CASE.get(title, ())), *_BEHIND.get(title, ()))
+        for title in dict.fromkeys((*CASE, *_NAMED))
+    }
+
+
 def with_formats(args: Sequence[str]) -> list[str]:
     """Arguments with ``--json`` and the like written out."""
     return [f"--format={arg[2:]}" if arg in _FORMATS else arg for arg in args]
@@ -269,19 +279,13 @@ def with_formats(args: Sequence[str]) -> list[str]:
 
 def grouped(parameters: Iterable[click.Parameter], own_title: str = "Other") -> list[tuple[str, list[click.Option]]]:
     """Groups with their options, those of the command alone first."""
-    from roofline.questions.inputs.options import CASE
-
     shown = [option for option in parameters if isinstance(option, click.Option) and not option.hidden]
     options = {"help" if "--help" in option.opts else str(option.name): option for option in shown}
-    titles = dict.fromkeys((*CASE, *_NAMED))
-    names_of_group = {
-        title: (*_NAMED.get(title, ()), *(option.name for option in CASE.get(title, ())), *_BEHIND.get(title, ()))
-        for title in titles
-    }
+    names_of_group = groups()
     listed = {name for names in names_of_group.values() for name in names}
     others = [option for name, option in options.items() if name not in listed]
-    groups = [(title, [options[name] for name in names if name in options]) for title, names in names_of_group.items()]
-    return [(title, members) for title, members in [(own_title, others), *groups] if members]
+    known = [(title, [options[name] for name in names if name in options]) for title, names in names_of_group.items()]
+    return [(title, members) for title, members in [(own_title, others), *known] if members]
 
 
 def names_of(option: click.Option) -> list[str]:

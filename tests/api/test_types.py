@@ -181,8 +181,9 @@ def test_the_options_for_a_type_checker_are_the_parameters_of_predict():
     stated = set(inspect.signature(rl.predict).parameters) - {"model", "gpu"}
     assert keys(options.Case) == stated
     assert keys(options.Grid) == stated
-    for part in (options.CompareOptions, options.QuantizeOptions, options.SheetOptions, options.SizeOptions):
+    for part in (options.Unloaded, options.Unmeasured, options.Unlimited, options.SizeOptions):
         assert keys(part) < stated
+    assert stated == set(options.OPTIONS) - set(options.IN_PYTHON)  # the table of options has the same
     for name in rl.workloads():
         assert set(rl.workload_options(name)) <= keys(options.WorkloadOptions) < stated
 

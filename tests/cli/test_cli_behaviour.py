@@ -50,11 +50,12 @@ def test_the_commands_are_the_questions():
         ("ttft",),
         ("tpot",),
         ("predict",),
-        ("knee",),
         ("gpus",),
         ("gpus", "show"),
+        ("gpus", "check"),
         ("models",),
         ("models", "show"),
+        ("workloads", "show"),
     }
     assert set(ALL_COMMANDS) >= expected
 

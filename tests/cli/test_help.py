@@ -6,7 +6,7 @@ import click
 from asking import answered
 from every_case import each
 
-from roofline.cli.main import GROUPS, SECTIONS, Question, cli, names_of
+from roofline.cli.main import SECTIONS, Question, cli, groups, names_of
 
 CONTEXT = click.Context(cli)
 NAMES = cli.list_commands(CONTEXT)
@@ -50,7 +50,7 @@ def test_every_command_stands_under_its_question_with_a_sentence():
     listed = [name for entries in SECTIONS.values() for names, _, _ in entries for name in names]
     assert listed == NAMES
     assert len(set(listed)) == len(listed)
-    assert list(SECTIONS) == ["Ask", "Why", "Plan", "Measure", "Catalog"]
+    assert list(SECTIONS) == ["Ask", "Decide", "Why", "Improve", "Measure", "Keep", "Catalog"]
     for section, entries in SECTIONS.items():
         for place, (names, _, sentence) in enumerate(entries):
             heading = section if place == 0 else ""
@@ -66,14 +66,14 @@ def test_a_page_begins_with_a_whole_sentence(words):
 
 
 def test_all_but_the_catalog_show_their_options_in_groups():
-    assert {name for name in NAMES if name not in GROUPED} <= {"gpus", "models"}
+    assert {name for name in NAMES if name not in GROUPED} <= {"gpus", "models", "workloads"}
 
 
 @each("name", GROUPED)
 def test_options_stand_in_groups_each_once_and_the_common_ones_first(name):
     command = cli.get_command(CONTEXT, name)
     found = sections(answered(name, "--help"))
-    order = [f"Options of {name}", *GROUPS]
+    order = [f"Options of {name}", *groups()]
     assert list(found) == [title for title in order if title in found]
     shown = [option for options in found.values() for option in options]
     context = click.Context(command)
@@ -81,7 +81,7 @@ def test_options_stand_in_groups_each_once_and_the_common_ones_first(name):
     wanted = [next(text for text in names_of(one) if text.startswith("--")) for one in options]
     assert sorted(shown) == sorted(wanted)
     assert "--help" in found["Output"]
-    for title, names in GROUPS.items():
+    for title, names in groups().items():
         long = [f"--{each.replace('_', '-')}" for each in names]
         kept = [option for option in found.get(title, ()) if option in long]
         assert kept == [option for option in long if option in kept]
@@ -95,4 +95,4 @@ def test_a_question_about_a_case_begins_with_the_case(name):
     assert found["Case"][:4] == ["--model", "--gpu", "--isl", "--osl"]
     assert found["Plan"][0] == "--tp"
     assert "--quantization" in found["Formats"]
-    assert found["Output"][:3] == ["--format", "--all", "--notes"]
+    assert found["Output"][:5] == ["--format", "--output", "--force", "--all", "--notes"]
