@@ -42,7 +42,7 @@ from roofline.cli.options import (
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, prose, terminal_width
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
-from roofline.questions.inputs.case import engine_names
+from roofline.questions.inputs.case import KIND_OF, LASTING, OPTIONS, RUN, engine_names
 from roofline.questions.predict import meeting_first
 
 if TYPE_CHECKING:
@@ -423,8 +423,7 @@ def _lines(answers: Sequence[cache_question.CacheTier]) -> Iterator[str]:
 
 # Whether speculative decoding pays: the `speculate` command.
 
-_NAMES = {"batch": "batch", "concurrency": "users", "request_rate": "req/s"}
-_SPECULATE_OWN = ("batch", "concurrency", "request_rate", "num_prompts", "measured", *WITHOUT_LIMITS)
+_SPECULATE_OWN = (*OPTIONS, "measured", *WITHOUT_LIMITS)
 _LISTED = ("isl", "osl", "prefix", "tp", "quantization")
 
 
@@ -474,7 +473,7 @@ def speculate(
 def _speculate_columns(answer: speculate_question.Speculation) -> list[ScreenColumn]:
     drafts = range(1, len(answer.predictions))
     return [
-        ScreenColumn(_NAMES[answer.along], answer.along),
+        ScreenColumn(KIND_OF[answer.along].heading, answer.along),
         ScreenColumn("TPOT ms", "without"),
         *(speedup_column(str(tokens), str(tokens), 2) for tokens in drafts),
         ScreenColumn("best", "best"),
@@ -606,7 +605,7 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     for pool in answer.one_pool:
         answers = pool.ranking if pool.within is None else pool.within.sentence
         lines.append(f"{pool.gpu}: {pool.reason or answers}")
-    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {_load_text(row)}"
+    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {answer.workload.load.brief}"
     return Screen(
         columns=_COLUMNS,
         rows=[apart, *others],
@@ -616,12 +615,6 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
         notes=answer.warnings,
         is_whole=True,
     )
-
-
-def _load_text(row: Row) -> str:
-    if row["load"] == "concurrency":
-        return f"{row['concurrency']:g} users"
-    return f"{rounded(float(row['request_rate']))} requests/s"
 
 
 def _saturation_text(row: Row) -> str:
@@ -644,7 +637,7 @@ _COLUMNS = [
 _NUMBERS = ("isl", "osl", "batch", "prefix", "tp", "pp", "ep", "dp")
 _SHEET_OWN = (
     *_NUMBERS, "workload", "quantization", "kv_cache_dtype", "weights", "compute", "measured", "num_gpus",
-    "allow_oversize", "concurrency", "request_rate", "num_prompts", "max_num_batched_tokens", "max_num_seqs",
+    "allow_oversize", *LASTING, RUN, "max_num_batched_tokens", "max_num_seqs",
     "gpu_memory_utilization", "max_model_len", "draft", "draft_tokens", "acceptance", "gpu_price",
 )  # fmt: skip
 
@@ -657,7 +650,7 @@ _SHEET_OWN = (
 )
 @click.argument("output", type=PathName())
 @partial(case_options, without=_SHEET_OWN)
-@partial(list_options, without=("concurrency", "request_rate"))
+@partial(list_options, without=tuple(LASTING))
 @click.option("--pp", "-pp", "--pipeline-parallel-size", type=COUNTS, help="Pipeline-parallel degrees.")
 @click.option("--ep", "--expert-parallel-size", type=COUNTS, help="Expert-parallel degrees.")
 @click.option("--dp", "-dp", "--data-parallel-size", type=COUNTS, help="Data-parallel degrees of the attention.")

@@ -52,7 +52,7 @@ from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, keys_of, 
 from roofline.numbers.quantity import MICRO, rounded, rounded_down, to_text
 from roofline.outputs.files import SUFFIXES, write_rows
 from roofline.questions import catalog
-from roofline.questions.inputs.case import LENGTHS, is_pressing
+from roofline.questions.inputs.case import LASTING, LENGTHS, RUN, is_pressing, lasting
 from roofline.questions.inputs.load import UNDER_LOAD
 from roofline.questions.predict import (
     NO_KNEE,
@@ -116,9 +116,8 @@ def _latency_columns(
 
 
 def knee_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    what = "users" if options.get("concurrency") is not None else "batch"
     return [
-        ScreenColumn(f"knee [{what}]", "knee"),
+        ScreenColumn(f"knee [{lasting(options).heading}]", "knee"),
         ScreenColumn("set by", "knee_bound", 1),
         ScreenColumn("ridge", "ridge_knee", 1),
         ScreenColumn("half", "half_knee", 1),
@@ -208,7 +207,6 @@ _ALWAYS = (
     "slo_verdict",
     "warnings",
 )
-_OF_A_LOAD = ("concurrency", "request_rate")
 
 
 class _Query(NamedTuple):
@@ -309,7 +307,7 @@ def predict(query: _Query) -> None:
 )
 def knee(query: _Query) -> None:
     """The batch, or the number of users, at which decode stops being cheap."""
-    if query.options.get("request_rate") is not None:
+    if any(kind.is_open and query.options.get(name) is not None for name, kind in LASTING.items()):
         raise BadInput(NO_KNEE)
     _answer(query, knee_columns)
 
@@ -317,8 +315,9 @@ def knee(query: _Query) -> None:
 def _check(query: _Query) -> None:
     if not query.simulated and (query.seed or query.requests is not None):
         raise click.UsageError("--seed and --requests belong to a simulation: add --simulate")
-    if query.simulated and not set(_OF_A_LOAD) & set(query.options):
-        raise click.UsageError("--simulate needs a load: --concurrency or --request-rate")
+    if query.simulated and lasting(query.options).is_burst:
+        stated = " or ".join(f"--{name.replace('_', '-')}" for name in LASTING)
+        raise click.UsageError(f"--simulate needs a load: {stated}")
     if query.explain and query.output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
 
@@ -434,21 +433,20 @@ def _answer_text(
         return answer_text(rows, options, gpus, others=others)
     if not rows or rows[0].get("knee") is None:
         return ""
-    what = "users" if options.get("concurrency") is not None else "requests at once"
+    kind = lasting(options)
     missed = miss_text(rows, options, gpus)
     best = max(passing(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
     if best["knee"] < 1.0:
         return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
-    why = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
-    if best["knee_bound"] == "memory" and options.get("concurrency") is not None:
-        why = "users wait for a slot (memory, or max_num_seqs)"
+    beyond = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
+    if best["knee_bound"] == "memory" and not kind.is_burst:
+        beyond = "users wait for a slot (memory, or max_num_seqs)"
     of_those = "those that meet the SLO" if passing(rows) else "these"
     most = "" if len(rows) == 1 else f", the most of {of_those}"
-    is_of_each = options.get("concurrency") is None and (best["num_gpus"] or 1) > ranks_of(best)
+    is_of_each = kind.is_burst and (best["num_gpus"] or 1) > ranks_of(best)
     where = f"{'each replica of ' if is_of_each else ''}{gpus_text(best)}{by_estimate(best)}{most}"
-    return (
-        f"{missed}{'; ' if missed else ''}decode stays cheap up to {best['knee']:.0f} {what} on {where}; beyond, {why}"
-    )
+    cheap = f"decode stays cheap up to {best['knee']:.0f}{kind.many} on {where}"
+    return f"{missed}{'; ' if missed else ''}{cheap}; beyond, {beyond}"
 
 
 def _headroom(prediction: Prediction) -> list[str]:
@@ -501,16 +499,16 @@ def _explain(predictions: list[Prediction], output_format: str) -> None:
 #: Columns that are left out where all values are equal.
 _VARYING = {
     "model": "model", "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst",
-    "concurrency": "users", "request_rate": "req/s",
+    **{name: kind.heading for name, kind in LASTING.items() if name in ROW_KEYS},
 }  # fmt: skip
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[ScreenColumn]:
-    answered = "request_rate" if options.get("concurrency") is not None else "concurrency"  # not an input
+    answered = lasting(options).answers  # not an input
     varying = {
         key: heading
         for key, heading in _VARYING.items()
-        if key != answered and len({str(row[key]) for row in rows}) > 1
+        if key not in answered and len({str(row[key]) for row in rows}) > 1
     }
     return [
         *(ScreenColumn(heading, key) for key, heading in varying.items() if key == "model"),
@@ -529,7 +527,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> l
     ]
 
 
-_NUMBERS = (*(name for name in LENGTHS if name != "num_prompts"), "tp")
+_NUMBERS = (*(name for name in LENGTHS if name != RUN), "tp")
 _SWEEP_OWN = (*_NUMBERS, "quantization", "measured")
 _KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
 

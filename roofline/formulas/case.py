@@ -23,6 +23,7 @@ from roofline.serving.shown import case_text, degrees_text, deployed_text
 from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
 from roofline.specs.gpu import Calibration, Gpu
+from roofline.specs.load import LASTING, RUN
 from roofline.support.errors import BadInput, RooflineError, check_known
 from roofline.support.records import NamedTuple, replace
 from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient
@@ -38,9 +39,8 @@ WORKLOAD = {
     "osl": ("tokens", "answer length"),
     "batch": ("sequences", "sequences in the batch"),
     "prefix": ("tokens", "cached prompt tokens"),
-    "concurrency": ("requests", "users of the deployment"),
-    "request_rate": ("1/s", "requests that arrive at the deployment"),
-    "num_prompts": ("requests", "requests in the run"),
+    **{name: (kind.measure, kind.meaning) for name, kind in LASTING.items()},
+    RUN: ("requests", "requests in the run"),
 }
 
 #: Part of a prediction with the equations of a load, in addition to prefill and decode.
@@ -117,10 +117,11 @@ def with_inputs(
             make, "routing_skew", "workload", "1", deployment.routing_skew, "routing skew of the experts"
         ),
     )
+    numbers = workload.numbers
     lengths = {
-        name: make(Input(name, "workload", unit, float(getattr(workload, name)), meaning))
+        name: make(Input(name, "workload", unit, float(numbers[name]), meaning))
         for name, (unit, meaning) in WORKLOAD.items()
-        if name in workload.inputs
+        if name in numbers
     }
     workload = workload.at(lengths)
     cache = workload.cache
@@ -179,9 +180,8 @@ def changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
 
 def refuse_arrays(prediction: Prediction, question: str) -> None:
     """Refuse a prediction of several cases; `question` opens the message."""
-    workload = prediction.workload
-    for name in workload.inputs:
-        if not isinstance(getattr(workload, name), float):
+    for name, number in prediction.workload.numbers.items():
+        if not isinstance(number, float):
             raise BadInput(f"{question} takes one case, but {name} is an array; call it once per element")
 
 
@@ -652,8 +652,6 @@ def _reach(number: Real) -> int:
 
 # Mean latencies as JavaScript functions without dependencies; the iterations of a load are loops there too.
 
-_UNITS = {"isl": "tokens", "osl": "tokens", "batch": "sequences", "concurrency": "requests", "request_rate": "1/s"}
-
 
 def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tuple[Real, Real]]:
     """Graph of TTFT and TPOT [s], whose inputs are isl, osl, prefix and the workload's load; all else is constant."""
@@ -667,7 +665,7 @@ def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tu
 def latency_script(deployment: Deployment, workload: Workload, name: str = "latencies") -> str:
     """Source of a JavaScript function of the inputs of `latency_graph` that returns [TTFT, TPOT]."""
     graph, latencies = latency_graph(deployment, workload)
-    units = ", ".join(f"{node.args[0]} [{_UNITS.get(node.args[0], 'tokens')}]" for node in graph.inputs)
+    units = ", ".join(f"{node.args[0]} [{WORKLOAD[node.args[0]][0]}]" for node in graph.inputs)
     case = f"{deployed_text(deployment)}, {degrees_text(deployment.plan, ('tp', 'pp', 'ep', 'dp'))}"
     head = f"/** Mean TTFT and TPOT [s] of {case}, by {units}. */"
     return f"{head}\n{javascript_source(name, latencies, graph.inputs)}\n"

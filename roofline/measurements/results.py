@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from roofline.measurements.tables import csv_rows
 from roofline.numbers.quantity import MICRO, MILLI, NANO
+from roofline.specs.load import KIND_OF, RUN
 from roofline.specs.workload import Measurement
 from roofline.support.errors import BadInput, check_known, shown
 from roofline.support.reading import RESULT_BYTES, Unreadable, bounded, check_json_amount, check_json_depth, content
@@ -34,7 +35,7 @@ _LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
 _COUNTS = ("tp", "pp", "ep", "dp")
 _AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "answered_rate")
 _TIMES = ("ttft", "tpot", "e2el")
-_LOADS = ("batch", "concurrency", "request_rate")
+_LOADS = tuple(name for name in KIND_OF if hasattr(Measurement, name))
 _TEXTS = ("gpu", "model", "engine", "engine_version", "quantization", "kv_cache_dtype", "statistic", "date", "note")
 
 #: Column of a CSV -> field of a measurement; the column `url` is ignored.
@@ -89,7 +90,7 @@ def override(measurement: Measurement, **changes: Any) -> Measurement:
     if len(loads) > 1:
         raise BadInput(f"{_listed(loads)} are given; keep the one that was fixed")
     if loads:
-        changes = {**dict.fromkeys((*_LOADS, "num_prompts")), **changes}
+        changes = {**dict.fromkeys((*_LOADS, RUN)), **changes}
     fields = {**asdict(measurement), **changes}
     return _measurement(fields, fields.pop("source"))
 

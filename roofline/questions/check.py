@@ -21,7 +21,7 @@ from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
 from roofline.serving.verdict import HALF_WIDTH, pass_sigma
 from roofline.specs.gpu import HEAD, NETWORK
-from roofline.specs.load import KIND_OF, RUN, Burst, Load, Users
+from roofline.specs.load import KIND_OF, RUN, Load
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
@@ -147,7 +147,7 @@ def _at_hardware_limit(measurement: Measurement, predicted: Expected, options: d
     """The same work at the hardware limit: a burst, or the prefill of one request and the decode step it joins."""
     ideal = {**options, "basis": "ideal"}
     steps = expected(measurement, batch=predicted.batch, **ideal)
-    if _kind(measurement) is Burst:
+    if _kind(measurement).is_burst:
         return steps
     first = expected(measurement, batch=1.0, **ideal)
     whole = float(e2el(first.ttft, steps.tpot or 0.0, measurement.osl or 1.0))
@@ -210,7 +210,7 @@ def _warnings(measurement: Measurement, prediction: Prediction) -> tuple[str, ..
 
 def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str:
     """What the predicted times are of, in words; empty for a burst."""
-    if _kind(measurement) is Burst:
+    if _kind(measurement).is_burst:
         return ""
     if workload.load.is_run:
         return f"the mean over the run of {workload.num_prompts:g} requests, its start included"
@@ -230,18 +230,19 @@ def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dic
     return {metric: key_of(metric, _TAIL_LEVEL) for metric in means}, ()
 
 
-def _kind(measurement: Measurement) -> type[Load] | None:
+def _kind(measurement: Measurement) -> type[Load]:
     """The kind of load that is predicted: a burst or requests in flight rather than the rate that they come to."""
-    return next((kind for name, kind in KIND_OF.items() if getattr(measurement, name) is not None), None)
+    for name, kind in KIND_OF.items():
+        if getattr(measurement, name, None) is not None:
+            return kind
+    raise BadInput("no load given; add --concurrency, --request-rate or --batch")
 
 
 def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
     """Load of a measurement as keyword arguments of `predict`, and notes."""
     kind = _kind(measurement)
-    if kind is None:
-        raise BadInput("no load given; add --concurrency, --request-rate or --batch")
     amount = getattr(measurement, kind.option)
-    if kind is not Users:
+    if RUN not in kind.options:
         notes = (f"{kind.words(f'{amount:g}')}: predicted as Poisson arrivals",) if kind.is_open else ()
         return {kind.option: amount}, notes
     users = max(amount, 1.0)
@@ -249,8 +250,8 @@ def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str
     prompts = measurement.num_prompts
     is_median = measurement.statistic == "median"  # unmoved by the start of a run, unless most requests belong to it
     if prompts is None or users <= 1.0 or (is_median and users < _MOSTLY * prompts):
-        return {"concurrency": users}, (note,)
-    return {"concurrency": users, "num_prompts": prompts}, (
+        return {kind.option: users}, (note,)
+    return {kind.option: users, RUN: prompts}, (
         f"{note}, in a run of {prompts:g} requests that starts all users at once",
     )
 

@@ -20,7 +20,7 @@ from roofline.questions.inputs.arguments import (
     scalar,
     slo_limits,
 )
-from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
+from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of
 from roofline.questions.inputs.deployment import GpuChoice, choice, found_gpu, found_model
 from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
 from roofline.serving.capacity import largest_rate, share_is_met
@@ -155,7 +155,6 @@ def _short(number: float) -> str:
 
 
 _BATCH = LOADS[0]
-_LOAD_OPTIONS = (*LOADS, "num_prompts")
 _KINDS = ("input", "cached", "decode", "blended")
 
 #: Keys of a row in addition to those of a prediction.
@@ -338,7 +337,7 @@ def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[s
                 f"{pool_text(gpu)} leaves the tp open, which an SLO without a load chooses: state one of them"
             )
         _cost_at(start, None)  # or there is no price
-        unloaded = {name: value for name, value in options.items() if name not in (*_LOAD_OPTIONS, "allow_oversize")}
+        unloaded = {name: value for name, value in options.items() if name not in (*OPTIONS, "allow_oversize")}
         (goodput,) = goodput_of(model, gpu, share=question.share, **unloaded)
         if goodput.prediction is None:
             return GpuCost(model, start.deployment.gpu, reason=goodput.reason, warnings=notes, asked=_case_row(start))
@@ -412,7 +411,7 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
 
 def _at_rate(start: Prediction, chosen: GpuChoice, rate: float) -> Prediction:
     deployment = start.deployment
-    options = {name: value for name, value in chosen.options.items() if name not in _LOAD_OPTIONS}
+    options = {name: value for name, value in chosen.options.items() if name not in OPTIONS}
     options |= {"tp": deployment.plan.tp, "num_gpus": deployment.num_gpus, "request_rate": rate}
     return predict(deployment.model, chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu, **options)
 

@@ -22,7 +22,7 @@ from roofline.serving.row_types import Row
 from roofline.serving.shown import deployed_text
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import LASTING, Rate, Users
+from roofline.specs.load import LASTING, OPTIONS, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
 from roofline.support.errors import BadInput, shown
@@ -32,15 +32,14 @@ if TYPE_CHECKING:
     from roofline.questions.inputs.options import Slo, Unloaded
 
 
-#: Loads that a curve may vary, and their short names.
-AGAINST = {name: kind for kind in LASTING.values() for name in (kind.option, kind.short)}
-
 #: Keys of a point of a curve.
 CURVE_KEYS = (
     "model", "gpu", "num_gpus", "tp", "concurrency", "request_rate", "util", "ttft_ms", "ttft_p50_ms", "ttft_p99_ms",
     "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "tok_s_user", "output_tok_s_gpu", "usd_per_m_output_tok",
     "slo_met", "slo_verdict", "slo_reason",
 )  # fmt: skip
+#: Loads that a curve may vary, those that its points state, and their short names.
+AGAINST = {name: kind for kind in LASTING.values() if kind.option in CURVE_KEYS for name in (kind.option, kind.short)}
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
 _GROWTH = 2.0**0.5  # factor on the users from one point to the next
@@ -124,8 +123,7 @@ def curve(
     kind = AGAINST.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInput(f"against = {shown(against)} must be rate or users")
-    loads_given = (name for name in ("batch", Rate.option, *Users.options) if scalar(options.get(name)) is not None)
-    load_option = next(loads_given, None)
+    load_option = next((name for name in OPTIONS if scalar(options.get(name)) is not None), None)
     if load_option is not None:
         raise BadInput(f"a curve varies the load itself; leave out {load_option}")
     required = check_share(share)

@@ -57,7 +57,7 @@ from roofline.serving.verdict import (
     verdict,
 )
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import Burst, Rate
+from roofline.specs.load import LASTING, RUN, Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import (
     LATENCIES,
@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from roofline.questions.inputs.options import OnceOptions, Slo
 
 
-_LOADS = ("concurrency", "request_rate")
 _NONE = ("batch", "num_gpus", "measured", "tp", "pp", "ep", "dp")
 
 
@@ -127,20 +126,19 @@ def disaggregate(
     """
     stray = next((name for name in _NONE if options.get(name) is not None), None)
     if stray == "batch":
-        raise BadInput("a burst has no pools to fill; give concurrency or request_rate")
+        raise BadInput(f"a burst has no pools to fill; give {' or '.join(LASTING)}")
     if stray is not None:
         raise BadInput(f"{stray} belongs to a pool here; write it there, as in prefill='b200:tp4x2'")
     plain = plain_options({"isl": DEFAULTS["isl"], "osl": DEFAULTS["osl"], "prefix": 0, **options})
-    if all(plain.get(name) is None for name in _LOADS):
-        raise BadInput("disaggregate needs a load; give concurrency or request_rate")
-    loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}
+    if all(plain.get(name) is None for name in LASTING):
+        raise BadInput(f"disaggregate needs a load; give {' or '.join(LASTING)}")
+    loads = {name: plain.pop(name, None) for name in (*LASTING, RUN)}
     limits = None if slo is None else slo_limits(slo)
     record, model_notes = found_model(model, plain)
     spreads = {name: plain.get(name) for name in TRAFFIC}
     isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
-    loaded = sum(getattr(workload, name) for name in workload.load.inputs)
-    one_case("disaggregate", workload.isl + workload.osl + loaded, "lengths and load")
+    one_case("disaggregate", sum(workload.numbers.values()), "lengths and load")
     if workload.load.is_run and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
     plain["cold_start"] = None  # belongs to the load

@@ -29,7 +29,7 @@ from roofline.serving.shown import beside_limit, gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import Rate
+from roofline.specs.load import OPTIONS, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, binding_text, key_text, limits_text
 from roofline.specs.written import Pool, pool_text
@@ -60,7 +60,6 @@ GOODPUT_KEYS = (
     "reason",
 )  # fmt: skip
 
-_LOAD_OPTIONS = ("batch", "concurrency", "request_rate", "num_prompts")
 _BELOW = 1.0 - 2.0**-20  # share of the largest rate at which a prediction is certain to meet the SLO
 
 
@@ -167,7 +166,7 @@ def goodput(
     [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
     """
     limits = required_limits("goodput", slo)
-    load = next((name for name in _LOAD_OPTIONS if scalar(options.get(name)) is not None), None)
+    load = next((name for name in OPTIONS if scalar(options.get(name)) is not None), None)
     if load is not None:
         raise BadInput(f"goodput finds the rate itself; leave out {load}, or use predict for a known load")
     required = check_share(share)

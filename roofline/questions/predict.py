@@ -21,7 +21,7 @@ from roofline.serving.prediction import Prediction, Predictions, predict_deploym
 from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys, row
 from roofline.serving.verdict import LIKELY, PASS
 from roofline.specs.gpu import HOST, Gpu, the
-from roofline.specs.load import LASTING, Burst
+from roofline.specs.load import KIND_OF, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
@@ -227,9 +227,8 @@ def predict(
             isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
         )
     prompt_cache = case.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
-    workload = case.workload(
-        isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, prompt_cache
-    )
+    loads = {"concurrency": concurrency, "request_rate": request_rate, "num_prompts": num_prompts}
+    workload = case.workload(isl, osl, batch, prefix, spread, start, prompt_cache, **loads)
     deployment = case.deployed(base.deployment, workload.cache)
     rest = _Rest(base, limits, measured, allow_oversize)
     if base.tp is not None:
@@ -288,7 +287,7 @@ def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Re
         return _at_plan(load.at_tp(deployment, groups[0][0], rest.base.num_gpus), workload, rest)
     parts = []
     for degree, places in groups:
-        numbers = {name: taken(getattr(workload, name), tp.shape, places) for name in workload.inputs}
+        numbers = {name: taken(number, tp.shape, places) for name, number in workload.numbers.items()}
         part = workload.at(numbers)
         parts.append(_at_plan(load.at_tp(deployment, degree, rest.base.num_gpus), part, rest))
     return MixedPlans(parts, [places for _, places in groups], tp.shape)
@@ -389,7 +388,7 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Kn
     >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal")
     <Knees ridge 326, half 61.1, memory 406; smallest: half>
     """
-    if options.get("request_rate") is not None and not {"batch", "concurrency"} & set(options):
+    if lasting(options).is_open and all(KIND_OF[name].is_open for name in KIND_OF.keys() & set(options)):
         raise BadInput(NO_KNEE)
     return predict(model, gpu, **options).knees
 
@@ -418,13 +417,13 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
     values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
-    kind = next((kind for name, kind in LASTING.items() if values[name] is not None), Burst)
+    kind = lasting(values)
     if not kind.is_burst:
         values["batch"] = options.get("batch")
     values["prefix"] = arguments.tokens_of_prefix(values["prefix"], values["isl"])
     return {
         **dict.fromkeys(ROW_KEYS),
-        **values,
+        **{name: value for name, value in values.items() if name in ROW_KEYS},
         **{name: options.get(name) for name in case.TRAFFIC[:2]},
         "load": kind.name,
         "model": record.short_name,

@@ -18,6 +18,7 @@ from roofline.serving.load.simulation import Arrivals, Finished, simulated
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, LEVELS, key_of
 from roofline.support.errors import BadInput
@@ -177,7 +178,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     """Arrivals at one rank; None: as many requests, and as wide a spread, as the load calls for."""
     workload, served = prediction.workload, prediction.served
     if served is None:
-        raise BadInput("a burst is exact without simulation; give concurrency or request_rate")
+        raise BadInput(f"a burst is exact without simulation; give {' or '.join(LASTING)}")
     one_case("a simulation", served.ttft, "lengths and load")
     whole("seed", seed)
     ranks = float(lanes(prediction.deployment))

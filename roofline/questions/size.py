@@ -291,7 +291,7 @@ def _on_gpu(
             cold_start=cold_start,
             cache=workload.cache if workload.prefix else None,
         )
-    one_case("size", sum(getattr(workload, name) for name in (*DEFAULTS, *load)), "lengths and load")
+    one_case("size", sum(workload.numbers.values()), "lengths and load")
     deployments = {preset: prediction.deployment for preset, prediction in alone.items()}
     sized = fewest_gpus(deployments, workload, slo, fixed, for_certain=False)
 

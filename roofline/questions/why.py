@@ -31,7 +31,7 @@ from roofline.serving.shown import row
 from roofline.serving.verdict import FAIL, Verdict
 from roofline.specs.formats import FORMATS, format_symbol
 from roofline.specs.gpu import HOST, Gpu
-from roofline.specs.load import KIND_OF, LASTING, Users
+from roofline.specs.load import KIND_OF, LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES as SLO_KEYS
 from roofline.specs.workload import key_text, limits_words, metric_and_level
@@ -261,7 +261,7 @@ SLOTS, MEMORY, LONGEST, SATURATION, SEARCH = "max_num_seqs", "memory", "max_mode
 NOT_KNOWN = "not known beyond"
 
 #: Inputs of which there are whole numbers.
-COUNTED = ("batch", "isl", "osl", Users.option)
+COUNTED = ("isl", "osl", *(name for name, kind in KIND_OF.items() if not kind.is_open))
 _PREFIXED = ("B/s", "FLOP/s", "exp/s", "B", "s")  # units that take a prefix
 
 
@@ -607,7 +607,7 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
         return 1.0, 0.0
     kind = LASTING.get(entry.name)
     if kind is not None and kind.is_open and prediction.served is not None:
-        return NANO, MOST * float(prediction.served.max_request_rate)
+        return kind.least, workload.load.amount_at(MOST * float(prediction.served.max_request_rate))
     if entry.kind == "workload":
         return 1.0, (BILLION if kind is None else _MOST_USERS)
     if _is_rising(entry):

@@ -62,13 +62,13 @@ class Workload:
         return self.load.num_prompts
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of its numbers, for `at`."""
-        amount, *others = self.load.inputs
-        return "isl", "osl", amount, "prefix", *others
+    def numbers(self) -> dict[str, Any]:
+        """Its numbers by their names, for `at`."""
+        lengths = {"isl": self.isl, "osl": self.osl, self.load.option: self.load.amount, "prefix": self.prefix}
+        return lengths | {name: getattr(self.load, name) for name in self.load.inputs}
 
     def at(self, numbers: Mapping[str, Any]) -> Workload:
-        """The workload with other numbers, by their names among `inputs`."""
+        """The workload with other numbers, by their names among `numbers`."""
         own = {name: numbers[name] for name in self.load.options if name in numbers}
         lengths = {name: value for name, value in numbers.items() if name not in own}
         return replace(self, load=self.load.having(own), **lengths)

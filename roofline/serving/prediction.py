@@ -229,8 +229,7 @@ class Percentiles(Generic[Number, Flag, Word]):
         case = self.workload
         if self.served is None and type(case.isl) is type(case.osl) is type(case.batch) is type(case.prefix) is float:
             return 0.0
-        lengths = (getattr(case, name) for name in case.inputs)
-        return sum((0.0 * length for length in lengths if getattr(length, "shape", ())), start=0.0)
+        return sum((0.0 * length for length in case.numbers.values() if getattr(length, "shape", ())), start=0.0)
 
     def _broadcast(self, time: Real) -> Real:
         """A time, broadcast to one element per case."""

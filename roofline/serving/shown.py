@@ -22,6 +22,7 @@ from roofline.serving.latency import (
 )
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
+from roofline.specs.load import LASTING, OPTIONS, RUN
 from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words
 from roofline.support.errors import BadInput, UnknownName, shown
 
@@ -232,8 +233,8 @@ ROW_KEYS = tuple(_VALUES)
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 13  # of continuation lines
 _MOST_ROWS = 10  # of a table
-_LENGTHS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
-_NAMES = {"concurrency": "users", "request_rate": "requests/s", "num_prompts": "requests of a run"}
+_LENGTHS = ("isl", "osl", "prefix", *OPTIONS)
+_NAMES = {**{name: kind.unit for name, kind in LASTING.items()}, RUN: "requests of a run"}
 
 
 def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
@@ -479,9 +480,8 @@ def _with_interval(prediction: Prediction, result: str) -> str:
 
 def _table(prediction: Prediction[Any, Any, Any]) -> str:
     """One row per case, up to `_MOST_ROWS`."""
-    columns = {
-        _NAMES.get(name, name): value for name in _LENGTHS if _is_array(value := getattr(prediction.workload, name))
-    }
+    numbers = prediction.workload.numbers
+    columns = {_NAMES.get(name, name): numbers[name] for name in _LENGTHS if _is_array(numbers.get(name))}
     columns |= {
         "TTFT [ms]": prediction.ttft / MILLI,
         "TPOT [ms]": None if prediction.tpot is None else prediction.tpot / MILLI,

@@ -16,6 +16,7 @@ from typing import Any
 
 from roofline.numbers.quantity import BILLION, MILLI, MINUTE, from_text, rounded
 from roofline.specs.gpu import Gpu
+from roofline.specs.load import LASTING, RUN
 from roofline.specs.model import Model
 from roofline.specs.workload import (
     LATENCIES,
@@ -292,7 +293,7 @@ def _number(value: Any) -> Any:
 _ONE: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus", "spare", "requests"), whole_of_text),
     **dict.fromkeys(("max_num_batched_tokens", "max_num_seqs", "max_model_len"), whole_of_text),
-    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), number_of_text),
+    **dict.fromkeys((*LASTING, RUN), number_of_text),
     **dict.fromkeys(("isl_cv", "osl_cv", "gpu_memory_utilization", "share", "spread", "cache_hit"), share_of_text),
     "cache_size": partial(from_text, dimension="B"),
     "cache_bandwidth": partial(from_text, dimension="B/s"),
@@ -305,7 +306,7 @@ _ONE: dict[str, Callable[[str], Any]] = {
 #: Parser of each option that takes several values.
 _MANY: dict[str, Callable[[str], list[Any]]] = {
     **dict.fromkeys(("isl", "osl", "batch", "tp", "pp", "ep", "dp", "num_gpus"), wholes_of_text),
-    **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), numbers_of_text),
+    **dict.fromkeys((*LASTING, RUN), numbers_of_text),
     **dict.fromkeys(("quantization", "kv_cache_dtype"), words_of_text),
     "prefix": prefixes_of_text,
 }

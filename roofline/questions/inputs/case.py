@@ -45,7 +45,7 @@ from roofline.serving.quantization import PRESETS, preset_name
 from roofline.serving.verdict import DERATED, beyond, is_pressing, is_within
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, PCIE, Gpu, Price
-from roofline.specs.load import KIND_OF, OPTIONS, RUN, Burst, Rate, load_of, stated
+from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
 from roofline.support.errors import BadInput, UnknownName, check_known, shown
@@ -54,15 +54,20 @@ from roofline.support.records import replace
 __all__ = [
     "BASES",
     "CACHE",
+    "KIND_OF",
+    "LASTING",
     "LAWS",
     "LEAST_RATE",
     "LENGTHS",
     "LOADS",
+    "OPTIONS",
     "PRESETS",
     "RATES",
+    "RUN",
     "TIERS",
     "TRAFFIC",
     "USUAL",
+    "Load",
     "api_prices_of",
     "cache_notes",
     "cached_text",
@@ -74,6 +79,7 @@ __all__ = [
     "engine",
     "engine_names",
     "is_pressing",
+    "lasting",
     "length_warnings",
     "lengths_of",
     "losses_of",
@@ -108,25 +114,23 @@ def workload(
     osl: Real,
     batch: Real | None,
     prefix: Real,
-    concurrency: Real | None = None,
-    request_rate: Real | None = None,
-    num_prompts: Real | None = None,
     lengths: Lengths | None = None,
     cold_start: tuple[float, float] | None = None,
     cache: PromptCache | None = None,
+    **loads: Real | None,
 ) -> Workload:
     """Lengths and load as floats or float64 arrays; a batch of 1 where no load is given."""
-    if all(value is None for value in (concurrency, request_rate, num_prompts, lengths, cold_start, cache)):
+    if lengths is None and cold_start is None and cache is None and all(value is None for value in loads.values()):
         plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
         if plain is not None:
             return plain
-    loads = dict(zip(OPTIONS, (batch, concurrency, num_prompts, request_rate), strict=True))
+    loads["batch"] = batch
     kind = stated(loads)
-    own = {name: loads[name] for name in kind.options if loads[name] is not None}
+    own = {name: loads[name] for name in kind.options if loads.get(name) is not None}
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and kind.is_burst:
-            raise BadInput(f"{name} need a load; give concurrency or request_rate")
-    if loads[RUN] is not None and RUN not in own:
+            raise BadInput(f"{name} need a load; give {' or '.join(LASTING)}")
+    if loads.get(RUN) is not None and RUN not in own:
         raise BadInput("num_prompts needs concurrency, the users of the run")
     inputs = {"isl": isl, "osl": osl, "prefix": prefix, **own}
     if type(prefix) not in (int, float):

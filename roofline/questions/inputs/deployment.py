@@ -434,12 +434,12 @@ def correction(deployment: Deployment, workload: Workload, measured: Any) -> Cor
     for key, value in measured.items():
         if type(value) not in (float, int) or not (0.0 < value <= BILLION or (key == "prefix" and value == 0.0)):
             raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
-    loads = [name for name in case.LOADS if name in measured]
+    loads, numbers = [name for name in case.LOADS if name in measured], workload.numbers
     needed = ("isl", "osl", "prefix", *(loads or (workload.load.option,)))
-    missing = [name for name in needed if name not in measured and type(getattr(workload, name)) is not float]
+    missing = [name for name in needed if name not in measured and type(numbers.get(name)) is not float]
     if missing:
         raise BadInput(f"measured must state its {' and '.join(missing)}; the case has several")
-    values = {name: measured.get(name, getattr(workload, name)) for name in needed}
+    values = {name: measured.get(name, numbers.get(name)) for name in needed}
     cache = workload.cache if values["prefix"] else None
     own_workload = case.workload(**{"batch": None, **values}, cache=cache)
     from roofline.serving.load.equations import mean_latencies

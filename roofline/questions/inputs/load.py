@@ -53,7 +53,7 @@ def open_tp(
     _check_counts(deployment, num_gpus)
     length = workload.isl + workload.osl
     candidates = _possible(deployment)
-    zero: Real = sum(0.0 * getattr(workload, name) for name in workload.inputs)
+    zero: Real = sum(0.0 * number for number in workload.numbers.values())
     whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
     if num_gpus is None and workload.load.is_burst:
         largest, longest = largest_of(workload.batch), largest_of(length)
@@ -93,8 +93,8 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
         return _Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
     if workload.load.is_burst:
         return _Score(value=1.0, gain=0.0, is_enough=True)
-    takes, amount = _capacity(deployment, workload), workload.load.amount
-    return _Score(takes, _GAIN_OF_WIDER, takes > amount if workload.load.is_open else takes >= amount)
+    takes, load = _capacity(deployment, workload), workload.load
+    return _Score(takes, _GAIN_OF_WIDER, takes > load.request_rate if load.is_open else takes >= load.amount)
 
 
 def _possible(deployment: Deployment) -> list[Deployment]:
@@ -176,7 +176,7 @@ def under_load(prediction: Prediction) -> Prediction:
         return replace(prediction, added=(*prediction.added, note))
     if not load.is_stable:
         stated, what = workload.load, deployed_text(deployment)
-        if stated.is_open and stated.amount >= load.max_request_rate:
+        if stated.is_open and stated.request_rate >= load.max_request_rate:
             raise Overloaded(
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; {stated.asked} "
                 "exceeds that: lower it, or add GPUs (--num-gpus)"

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypedDict, TypeVar
+from typing import Generic, TypeAlias, TypedDict, TypeVar
 
 from roofline.numbers.operations import Numbers
+from roofline.specs.load import Length, LoadOptions
 from roofline.specs.model import Model
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    Length = TypeVarWithDefault("Length", default=float | str)
-else:
-    Length = TypeVar("Length")
 _Value = TypeVar("_Value")
 
 #: Limits: a text such as ``ttft:300@p95,tpot:25``, bare numbers in ms, or a mapping, bare numbers in seconds.
@@ -73,13 +68,6 @@ class _Lengths(TypedDict, Generic[Length], total=False):
     prefix: Length
 
 
-class _Load(TypedDict, Generic[Length], total=False):
-    batch: Length | None
-    concurrency: Length | None
-    request_rate: Length | None
-    num_prompts: Length | None
-
-
 class _Undrafted(_Shared, _Formats, total=False):
     quantization: str | None
     num_gpus: int | None
@@ -90,7 +78,7 @@ class _Deployed(_Undrafted, _Drafts, total=False):
     pass
 
 
-class Case(_Deployed, _Lengths[Length], _Load[Length], Generic[Length], total=False):
+class Case(_Deployed, _Lengths[Length], LoadOptions[Length], Generic[Length], total=False):
     """Keyword arguments of `predict`: ``Case`` of one case, ``Case[Numbers]`` of many."""
 
     measured: str | Mapping[str, float | str] | None
@@ -109,7 +97,7 @@ class SpeculationOptions(_Undrafted, _Lengths[float | str], total=False):
     slo: Slo | None
 
 
-class OnceOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
+class OnceOptions(_Deployed, _Lengths[float | str], LoadOptions[float | str], total=False):
     """Options of `calibrate_once`, whose measurement is a separate argument."""
 
 
@@ -119,20 +107,20 @@ class SolveOptions(OnceOptions, total=False):
     measured: str | Mapping[str, float | str] | None
 
 
-class CompareOptions(_Deployed, _Lengths[float | str], _Load[float | str], total=False):
+class CompareOptions(_Deployed, _Lengths[float | str], LoadOptions[float | str], total=False):
     """Options of `compare` and `levers`, which take no measurement of a single deployment."""
 
     slo: Slo | None
 
 
-class QuantizeOptions(_Shared, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
+class QuantizeOptions(_Shared, _Drafts, _Lengths[float | str], LoadOptions[float | str], total=False):
     """Options of `quantize`, which varies the formats."""
 
     num_gpus: int | None
     slo: Slo | None
 
 
-class SizeOptions(_Shared, _Drafts, _Formats, _Lengths[float | str], _Load[float | str], total=False):
+class SizeOptions(_Shared, _Drafts, _Formats, _Lengths[float | str], LoadOptions[float | str], total=False):
     """Options of `size`, which searches the number of GPUs."""
 
     quantization: Many[str | None]
@@ -160,16 +148,9 @@ class SheetOptions(TypedDict, total=False):
     assume: str | None
 
 
-class Grid(TypedDict, total=False):
+class Grid(_Lengths[Numbers], LoadOptions[Numbers], total=False):
     """Options of `table`: each option takes one value, or several."""
 
-    isl: Numbers
-    osl: Numbers
-    batch: Numbers | None
-    concurrency: Numbers | None
-    request_rate: Numbers | None
-    num_prompts: Numbers | None
-    prefix: Numbers
     cache_hit: Many[float | str | None]
     cache_tier: Many[str | None]
     cache_bandwidth: Many[float | str | None]
