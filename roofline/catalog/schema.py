@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import reduce
 from operator import or_
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pydantic import (
@@ -22,7 +22,6 @@ from pydantic import (
     Field,
     ValidationInfo,
     create_model,
-    field_validator,
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -31,9 +30,9 @@ from roofline.numbers.quantity import BILLION, count_from_text, from_text
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
 from roofline.specs.engine import Engine, GpuDefault, KernelOverride
 from roofline.specs.formats import FORMATS, KV_FORMATS, PEAKS, STORED_BITS, is_format
-from roofline.specs.gpu import CALIBRATED, COLLECTIVES, CollectiveEfficiency, Efficiency
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
-from roofline.specs.names import Bytes, Seconds, Share, name_fault
+from roofline.specs.names import Bytes, BytesPerSecond, Seconds, Share, Watts, name_fault
 from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, SLO_EXAMPLE, UNIFORM_CV, NamedWorkload, limits_of_text
 from roofline.support.errors import BadInput, RooflineError, printable
 
@@ -182,6 +181,7 @@ class Document(Strict):
 _FILE_TYPES: dict[Any, Any] = {
     int: Count,
     str: Name,
+    tuple[str, ...]: list[Name],
     float: Positive,
     Any: Positive,
     Seconds: Annotated[str, Quantity("s")],
@@ -199,20 +199,22 @@ def of_record(
     without: Collection[str] = (),
     nulls: bool | None = None,
     fault: Callable[[Any], str | None] | None = None,
+    figures: Mapping[Any, Any] = MappingProxyType({}),
 ) -> type[Strict]:
     """Schema of a record in a file: its fields with their types and defaults, named and described like the record.
 
     Whole numbers are positive, or not negative where zero is the default; times are texts with units; shares lie in
     (0, 1]; other numbers are positive and finite. `otherwise` has type and default of fields that differ, or that only
     files have; `without` names fields that no file has. `nulls` says whether fields with a default may be null (None:
-    those that may be None in the record). `fault` checks the fields together.
+    those that may be None in the record). `fault` checks the fields together. `figures` are types of fields whose files
+    state their source too.
     """
     hints = get_type_hints(record, include_extras=True)
     members: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
     for field in fields(record):
         hint, default = hints[field.name], field.default
         parts = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-        types = [_file_type(part, default) for part in parts if part is not NoneType]
+        types = [figures.get(part) or _file_type(part, default) for part in parts if part is not NoneType]
         if default is not MISSING and (NoneType in parts if nulls is None else nulls):
             types.append(NoneType)
         # times are texts in a file, so that the default of the record cannot be that of the file
@@ -225,7 +227,7 @@ def of_record(
     schema: type[Strict] = create_model(
         record.__name__,
         __base__=base,
-        __doc__=record.__doc__,
+        __doc__=str(record.__doc__).partition(">>>")[0].rstrip(),
         __validators__=checks,
         **{name: kind for name, kind in members.items() if name not in without},
     )
@@ -291,15 +293,6 @@ class _Memory(Strict):
     bandwidth: _Bandwidth
 
 
-class _ScaleUp(Strict):
-    kind: Name
-    topology: Literal["switch", "mesh", "torus", "ring", "pcie"] | None = None
-    bandwidth: _Bandwidth
-    peer_bandwidth: _Bandwidth | None = None
-    domain: _Integer
-    in_switch_reduction: _Flag | None = None
-
-
 class _Network(Strict):
     bandwidth: _Bandwidth
 
@@ -318,43 +311,51 @@ class _Price(Cited):
     high: Annotated[str, Quantity("USD/s")]
 
 
-class GpuSpec(Document):
-    """An accelerator."""
+def _check_dtypes(value: Any) -> Any:
+    for dtype in value if isinstance(value, Mapping) else ():
+        if "spars" in str(dtype):
+            raise PydanticCustomError(
+                "peak", "{dtype}: sparse peaks are not accepted; give the dense peak", {"dtype": dtype}
+            )
+        if dtype not in PEAKS:
+            near = ", ".join(get_close_matches(str(dtype), PEAKS, 3, 0.3) or PEAKS)
+            raise PydanticCustomError(
+                "peak", "unknown dtype {dtype}; did you mean {near}?", {"dtype": dtype, "near": near}
+            )
+    return value
 
-    aliases: list[Name] = Field(default=[])
-    vendor: Name
-    generation: Name
-    status: Literal["shipping", "announced", "pre-release", "end-of-life"] = "shipping"
-    form_factor: Name | None = None
-    compute_capability: Name | None = None
-    peak: dict[str, _Rate] = Field(min_length=1)
-    exp_per_s: _Exponentials | None = None
-    cores: _Integer | None = None
-    clock: _Clock | None = None
-    cache: _Bytes | None = None
-    memory: _Memory
-    scale_up: _ScaleUp
-    scale_out: _Network | None = None
-    host_link: _HostLink | None = None
-    sustained: _Ratio | None = None
-    other_nodes: list[Name] = Field(default=[])
-    power: _Power | None = None
-    price: _Price | None = None
 
-    @field_validator("peak", mode="before")
-    @classmethod
-    def _check_dtypes(cls, value: Any) -> Any:
-        for dtype in value if isinstance(value, Mapping) else ():
-            if "spars" in str(dtype):
-                raise PydanticCustomError(
-                    "peak", "{dtype}: sparse peaks are not accepted; give the dense peak", {"dtype": dtype}
-                )
-            if dtype not in PEAKS:
-                near = ", ".join(get_close_matches(str(dtype), PEAKS, 3, 0.3) or PEAKS)
-                raise PydanticCustomError(
-                    "peak", "unknown dtype {dtype}; did you mean {near}?", {"dtype": dtype, "near": near}
-                )
-        return value
+_FIGURES = {int: _Integer, Bytes: _Bytes, BytesPerSecond: _Bandwidth, Watts: _Power}
+_LINK: Any = of_record(
+    Link,
+    {
+        "topology": (Literal["switch", "mesh", "torus", "ring", "pcie"] | None, None),
+        "in_switch_reduction": (_Flag | None, None),
+    },
+    figures=_FIGURES,
+)
+GpuSpec = of_record(
+    Gpu,
+    {
+        "aliases": (list[Name], []),
+        "status": (Literal["shipping", "announced", "pre-release", "end-of-life"], "shipping"),
+        "form_factor": (Name | None, None),
+        "compute_capability": (Name | None, None),
+        "peak": (Annotated[dict[str, _Rate], Field(min_length=1), BeforeValidator(_check_dtypes)], ...),
+        "exp_per_s": (_Exponentials | None, None),
+        "cores": (_Integer | None, None),
+        "clock": (_Clock | None, None),
+        "memory": (_Memory, ...),
+        "scale_up": (_LINK, ...),
+        "scale_out": (_Network | None, None),
+        "host_link": (_HostLink | None, None),
+        "sustained": (_Ratio | None, None),
+        "price": (_Price | None, None),
+    },
+    base=Document,
+    without=("peaks", "bandwidth", "memory_label", "link", "exp_rate", "host_domain", "cautions", "calibration"),
+    figures=_FIGURES,
+)
 
 
 class _Fit(Strict):
@@ -385,15 +386,17 @@ _KINDS = tuple(kind.name for kind in CALIBRATED)
 _LINKS = (*(kind.name for kind in COLLECTIVES), "pcie")
 
 
-class CalibrationSpec(Document):
-    """Measured efficiencies of one GPU generation."""
-
-    measured_on: list[Name]
-    engines: list[Name] = Field(default=[])
-    link: Literal["nvlink", "pcie"] = "nvlink"
-    date: Date | None = None
-    kernels: dict[Annotated[str, OneOf(_KINDS)], dict[Name, _Kernel]]
-    collectives: dict[Annotated[str, OneOf(_LINKS)], _Collective]
+CalibrationSpec = of_record(
+    Calibration,
+    {
+        "link": (Literal["nvlink", "pcie"], "nvlink"),
+        "date": (Date | None, None),
+        "kernels": (dict[Annotated[str, OneOf(_KINDS)], dict[Name, _Kernel]], ...),
+        "collectives": (dict[Annotated[str, OneOf(_LINKS)], _Collective], ...),
+    },
+    base=Document,
+    without=("measurements", "year"),
+)
 
 
 # Schema of a model's specification file; its layers have the fields of their records.
@@ -623,7 +626,7 @@ class _OrByGpu:
     """Annotation: a number, or a list of defaults by GPU."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        entry = of_record(GpuDefault, {"value": (source, ...), "other_than": (list[Name], [])}, nulls=False)
+        entry = of_record(GpuDefault, {"value": (source, ...)}, nulls=False)
         entries = Annotated[list[entry], Field(min_length=1, max_length=20), AfterValidator(_check_last)]  # type: ignore[valid-type]
         return core_schema.tagged_union_schema(
             {"[number]": handler(source), "[list]": handler.generate_schema(entries)},
@@ -696,7 +699,6 @@ _Slo = Annotated[
 WorkloadSpec = of_record(
     NamedWorkload,
     {
-        "aliases": (list[Name], []),
         "title": (Title, ""),
         "isl_cv": (_Variation, 0.0),
         "osl_cv": (_Variation, 0.0),

@@ -197,6 +197,9 @@ def _on_one_line(name: str) -> str:
 Seconds = Annotated[float, "s"]
 #: An amount of memory [B]; files state it as text with a unit.
 Bytes = Annotated[float, "B"]
+#: A rate of memory or of a link [B/s], and electrical power [W]; files state both with their source.
+BytesPerSecond = Annotated[float, "B/s"]
+Watts = Annotated[float, "W"]
 #: A share, above 0 and at most 1.
 Share = Annotated[float, "share"]
 
